@@ -1,0 +1,1 @@
+"""One vendor, one file: each reads one vendor's devices."""

@@ -1,0 +1,1 @@
+"""The names that andon keeps from the systems it succeeds."""

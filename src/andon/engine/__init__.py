@@ -1,0 +1,1 @@
+"""The parts that run: the sampler, its readers and the bus."""

@@ -1,0 +1,1 @@
+"""Frozen values that cross borders; they do no I/O and read no clock."""

@@ -1,0 +1,227 @@
+"""What a device, a sample, a process and a snapshot are."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+
+
+class State(StrEnum):
+    """How a device answered when it was last asked."""
+
+    OK = "ok"
+    STALE = "stale"  # asked, and no answer yet
+    LOST = "lost"  # the driver says that it is gone
+    ASLEEP = "asleep"  # suspended by the system, and left alone
+
+
+class MemoryKind(StrEnum):
+    """Whether the device has memory of its own or uses the system's."""
+
+    DEVICE = "device"
+    UNIFIED = "unified"
+
+
+class ProcessKind(StrEnum):
+    """What a process uses the device for; MPS clients compute."""
+
+    COMPUTE = "compute"
+    GRAPHICS = "graphics"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A reader that failed this round; the rest of the snapshot is still good."""
+
+    source: str
+    reason: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One board that is asked, and can hang, by itself: a device and its partitions."""
+
+    key: str
+    index: int
+    pci: str | None = None
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the device itself states as its bounds."""
+
+    slowdown_celsius: int | None = None
+    power_default_watts: float | None = None
+    pcie_generation: int | None = None
+    pcie_width: int | None = None
+    sm_clock_mhz: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """The facts about a device that do not change while it runs."""
+
+    uuid: str
+    index: int
+    vendor: str
+    name: str
+    pci: str | None = None
+    parent: str | None = None  # the uuid of the board, for a MIG instance
+    memory_kind: MemoryKind = MemoryKind.DEVICE
+    memory_total_bytes: int | None = None
+    limits: Limits = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One device at one instant. None means "the device cannot say"; a reason stands beside it."""
+
+    at: float
+    utilization_percent: int | None = None
+    memory_utilization_percent: int | None = None
+    memory_used_bytes: int | None = None
+    memory_free_bytes: int | None = None
+    memory_reserved_bytes: int | None = None
+    temperature_celsius: int | None = None
+    memory_temperature_celsius: int | None = None
+    power_watts: float | None = None
+    power_limit_watts: float | None = None
+    energy_joules: float | None = None
+    fan_percent: int | None = None
+    sm_clock_mhz: int | None = None
+    memory_clock_mhz: int | None = None
+    throttle: tuple[str, ...] | None = None
+    encoder_percent: int | None = None
+    decoder_percent: int | None = None
+    pcie_generation: int | None = None
+    pcie_width: int | None = None
+    ecc_uncorrected: int | None = None
+    performance_state: int | None = None
+    sm_active_percent: float | None = None
+    tensor_active_percent: float | None = None
+    read_at: Mapping[str, float] = field(default_factory=dict)  # only fields older than `at`
+
+
+SAMPLE_VALUES = tuple(f.name for f in fields(Sample) if f.name not in ("at", "read_at"))
+"""The readings of a sample, in the order in which every surface lists them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """An OS process that uses a device; its identity is pid and start time."""
+
+    pid: int
+    kind: ProcessKind = ProcessKind.COMPUTE
+    started: float | None = None
+    name: str | None = None
+    user: str | None = None
+    command: str | None = None
+    memory_bytes: int | None = None
+    utilization_percent: int | None = None
+    container: str | None = None
+    job: str | None = None
+    lease: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one device answered in one round."""
+
+    uuid: str
+    sample: Sample | None = None
+    missing: Mapping[str, str] = field(default_factory=dict)
+    processes: tuple[Process, ...] = ()
+    state: State = State.OK
+    reason: str | None = None
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceStatus:
+    """A device as a snapshot shows it: its facts, its state, its latest reading."""
+
+    device: Device
+    state: State
+    since: float
+    reason: str | None = None
+    hint: str | None = None
+    visible: bool = True
+    cuda_index: int | None = None
+    sample: Sample | None = None
+    missing: Mapping[str, str] = field(default_factory=dict)
+    processes: tuple[Process, ...] = ()
+
+    @property
+    def answered(self) -> bool:
+        """Whether the sample is this round's."""
+        return self.state is State.OK and self.sample is not None
+
+    @property
+    def memory_percent(self) -> float | None:
+        return _share(self.sample and self.sample.memory_used_bytes, self.device.memory_total_bytes)
+
+    @property
+    def power_percent(self) -> float | None:
+        if self.sample is None:
+            return None
+        return _share(self.sample.power_watts, self.sample.power_limit_watts)
+
+    @property
+    def memory_unattributed_bytes(self) -> int | None:
+        """Memory in use that no process explains; None where either side is unknown."""
+        used = self.sample.memory_used_bytes if self.sample else None
+        held = [process.memory_bytes for process in self.processes]
+        if used is None or "processes" in self.missing or None in held:
+            return None
+        return max(0, used - sum(size for size in held if size is not None))
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """One local file system."""
+
+    mount: str
+    used_bytes: int
+    total_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """One interface; the counters run since it came up."""
+
+    name: str
+    received_bytes: int
+    sent_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The node's own values."""
+
+    cpu_percent: float | None = None
+    memory_used_bytes: int | None = None
+    memory_total_bytes: int | None = None
+    load_1m: float | None = None
+    disk: tuple[Disk, ...] = ()
+    network: tuple[Network, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A whole node at one instant. Reading it touches no hardware."""
+
+    node: str
+    at: float
+    simulated: bool = False
+    boot: str | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+    host: Host = Host()
+    devices: tuple[DeviceStatus, ...] = ()
+    faults: tuple[Fault, ...] = ()
+
+
+def _share(part: float | None, whole: float | None) -> float | None:
+    if part is None or not whole:
+        return None
+    return round(100.0 * part / whole, 1)

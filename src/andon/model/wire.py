@@ -1,0 +1,363 @@
+"""JSON in and out: `andon.snapshot/1`, and the shapes that a reader process speaks."""
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any, TypeVar
+
+from andon.errors import Invalid
+from andon.model.device import (
+    SAMPLE_VALUES,
+    Card,
+    Device,
+    DeviceStatus,
+    Disk,
+    Fault,
+    Host,
+    Limits,
+    MemoryKind,
+    Network,
+    Process,
+    ProcessKind,
+    Reading,
+    Sample,
+    Snapshot,
+    State,
+)
+
+SNAPSHOT = "andon.snapshot/1"
+
+Json = dict[str, Any]
+T = TypeVar("T")
+
+DERIVED = {"memory_percent": "memory_used_bytes", "power_percent": "power_watts"}
+"""Shares that are computed from a reading, and the reading whose reason they inherit."""
+
+_SAMPLE_ORDER = (
+    "at", "utilization_percent", "memory_utilization_percent", "memory_used_bytes",
+    "memory_free_bytes", "memory_reserved_bytes", "memory_percent", "temperature_celsius",
+    "memory_temperature_celsius", "power_watts", "power_limit_watts", "power_percent",
+)  # fmt: skip
+_PROCESS_ORDER = (
+    "pid", "started", "kind", "name", "user", "command", "memory_bytes", "utilization_percent",
+    "container", "job", "lease",
+)  # fmt: skip
+_LIMITS = tuple(f.name for f in fields(Limits))
+_TEXT_VALUES = frozenset({"throttle", "name", "user", "command", "container", "job", "lease"})
+
+
+def dumps(value: Json) -> str:
+    """One line of JSON; NaN and infinity are refused, because JSON has neither."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def loads(text: str | bytes) -> Json:
+    """One JSON object, or Invalid."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as exc:
+        raise Invalid(f"this is not JSON: {exc}") from exc
+    if not isinstance(value, dict):
+        raise Invalid("a JSON object was expected")
+    return value
+
+
+# Out.
+
+
+def snapshot_to_json(snapshot: Snapshot) -> Json:
+    return {
+        "schema": SNAPSHOT,
+        "node": snapshot.node,
+        "at": snapshot.at,
+        "simulated": snapshot.simulated,
+        "boot": snapshot.boot,
+        "versions": dict(snapshot.versions),
+        "host": _host_to_json(snapshot.host),
+        "devices": [status_to_json(status) for status in snapshot.devices],
+        "faults": [fault_to_json(fault) for fault in snapshot.faults],
+    }
+
+
+def status_to_json(status: DeviceStatus) -> Json:
+    device = status.device
+    return {
+        "uuid": device.uuid,
+        "index": device.index,
+        "vendor": device.vendor,
+        "name": device.name,
+        "pci": device.pci,
+        "state": str(status.state),
+        "reason": status.reason,
+        "hint": status.hint,
+        "since": status.since,
+        "parent": device.parent,
+        "memory_kind": str(device.memory_kind),
+        "memory_total_bytes": device.memory_total_bytes,
+        "memory_unattributed_bytes": status.memory_unattributed_bytes,
+        "visible": status.visible,
+        "cuda_index": status.cuda_index,
+        "limits": _plain(device.limits, _LIMITS),
+        "sample": _status_sample(status),
+        "missing": missing_with_shares(status),
+        "processes": [process_to_json(process) for process in status.processes],
+    }
+
+
+def missing_with_shares(status: DeviceStatus) -> dict[str, str]:
+    """Why each absent value is absent, the computed shares included."""
+    missing = dict(status.missing)
+    if status.sample is not None:
+        for share, source in DERIVED.items():
+            if getattr(status, share) is None:
+                missing[share] = missing.get(source) or _no_whole(share, missing)
+    return missing
+
+
+def _no_whole(share: str, missing: Mapping[str, str]) -> str:
+    if share == "power_percent":
+        return missing.get("power_limit_watts", "the power limit is unknown")
+    return "the device's memory size is unknown"
+
+
+def _status_sample(status: DeviceStatus) -> Json | None:
+    sample = status.sample
+    if sample is None:
+        return None
+    values = sample_to_json(sample)
+    values["memory_percent"] = status.memory_percent
+    values["power_percent"] = status.power_percent
+    ordered = {name: values.pop(name) for name in _SAMPLE_ORDER}
+    return {**ordered, **values}
+
+
+def sample_to_json(sample: Sample) -> Json:
+    values = _plain(sample, ("at", *SAMPLE_VALUES))
+    values["read_at"] = dict(sample.read_at)
+    return values
+
+
+def process_to_json(process: Process) -> Json:
+    return _plain(process, _PROCESS_ORDER)
+
+
+def device_to_json(device: Device) -> Json:
+    names = (
+        "uuid",
+        "index",
+        "vendor",
+        "name",
+        "pci",
+        "parent",
+        "memory_kind",
+        "memory_total_bytes",
+    )
+    return {**_plain(device, names), "limits": _plain(device.limits, _LIMITS)}
+
+
+def card_to_json(card: Card) -> Json:
+    return _plain(card, ("key", "index", "pci", "name"))
+
+
+def reading_to_json(reading: Reading) -> Json:
+    """Only what is not the default: this is sent for every device on every tick."""
+    sample = reading.sample
+    out: Json = {"uuid": reading.uuid, "state": reading.state, "missing": dict(reading.missing)}
+    if sample is not None:
+        known = {n: v for n in SAMPLE_VALUES if (v := getattr(sample, n)) is not None}
+        out["sample"] = {"at": sample.at, **known, "read_at": dict(sample.read_at)}
+    out["processes"] = [_known(process) for process in reading.processes]
+    if reading.reason:
+        out["reason"], out["hint"] = reading.reason, reading.hint
+    return out
+
+
+def fault_to_json(fault: Fault) -> Json:
+    return {"source": fault.source, "reason": fault.reason, "hint": fault.hint}
+
+
+def _known(process: Process) -> Json:
+    return {n: v for n in _PROCESS_ORDER if (v := getattr(process, n)) is not None}
+
+
+def _host_to_json(host: Host) -> Json:
+    names = ("cpu_percent", "memory_used_bytes", "memory_total_bytes", "load_1m")
+    return {
+        **_plain(host, names),
+        "disk": [_plain(disk, ("mount", "used_bytes", "total_bytes")) for disk in host.disk],
+        "network": [
+            _plain(link, ("name", "received_bytes", "sent_bytes")) for link in host.network
+        ],
+    }
+
+
+def _plain(value: object, names: tuple[str, ...]) -> Json:
+    return {name: getattr(value, name) for name in names}
+
+
+# In. What is unknown to us is ignored, so that a newer sender can be read; what has the wrong
+# type is refused with its place, because a number that is not one would spread.
+
+
+def snapshot_from_json(value: Json) -> Snapshot:
+    """Read `andon.snapshot/1`; anything else is Invalid."""
+    if value.get("schema") != SNAPSHOT:
+        raise Invalid(
+            f"the schema is {value.get('schema')!r}, not {SNAPSHOT!r}",
+            hint="this file or server speaks another version: upgrade the older of the two",
+        )
+    try:
+        return Snapshot(
+            node=_text(value, "node"),
+            at=_time(value, "at"),
+            simulated=bool(value.get("simulated", False)),
+            boot=value.get("boot"),
+            versions=_texts(value.get("versions")),
+            host=_host_from_json(value.get("host") or {}),
+            devices=tuple(_each(value, "devices", status_from_json)),
+            faults=tuple(_each(value, "faults", fault_from_json)),
+        )
+    except (TypeError, ValueError, KeyError, AttributeError) as exc:
+        raise Invalid(f"not a valid {SNAPSHOT}: {_words(exc)}") from exc
+
+
+def status_from_json(value: Json) -> DeviceStatus:
+    sample = value.get("sample")
+    missing = _texts(value.get("missing"))
+    return DeviceStatus(
+        device=device_from_json(value),
+        state=State(value["state"]),
+        since=_time(value, "since"),
+        reason=value.get("reason"),
+        hint=value.get("hint"),
+        visible=bool(value.get("visible", True)),
+        cuda_index=_number(value, "cuda_index"),
+        sample=None if sample is None else sample_from_json(sample),
+        missing={name: why for name, why in missing.items() if name not in DERIVED},
+        processes=tuple(_each(value, "processes", process_from_json)),
+    )
+
+
+def device_from_json(value: Json) -> Device:
+    limits = value.get("limits") or {}
+    return Device(
+        uuid=_text(value, "uuid"),
+        index=int(value["index"]),
+        vendor=_text(value, "vendor"),
+        name=_text(value, "name"),
+        pci=value.get("pci"),
+        parent=value.get("parent"),
+        memory_kind=MemoryKind(value.get("memory_kind", "device")),
+        memory_total_bytes=_number(value, "memory_total_bytes"),
+        limits=Limits(**{name: _number(limits, name) for name in _LIMITS}),
+    )
+
+
+def sample_from_json(value: Json) -> Sample:
+    values: Json = {
+        name: value.get(name) if name in _TEXT_VALUES else _number(value, name)
+        for name in SAMPLE_VALUES
+    }
+    throttle = values["throttle"]
+    values["throttle"] = None if throttle is None else tuple(str(reason) for reason in throttle)
+    read_at = value.get("read_at") or {}
+    return Sample(
+        at=_time(value, "at"), read_at={str(n): _time(read_at, n) for n in read_at}, **values
+    )
+
+
+def process_from_json(value: Json) -> Process:
+    get = value.get
+    return Process(
+        pid=int(value["pid"]),
+        kind=ProcessKind(get("kind", "compute")),
+        started=_number(value, "started"),
+        name=get("name"),
+        user=get("user"),
+        command=get("command"),
+        memory_bytes=_number(value, "memory_bytes"),
+        utilization_percent=_number(value, "utilization_percent"),
+        container=get("container"),
+        job=get("job"),
+        lease=get("lease"),
+    )
+
+
+def card_from_json(value: Json) -> Card:
+    return Card(_text(value, "key"), int(value["index"]), value.get("pci"), value.get("name"))
+
+
+def reading_from_json(value: Json) -> Reading:
+    sample = value.get("sample")
+    return Reading(
+        uuid=_text(value, "uuid"),
+        sample=None if sample is None else sample_from_json(sample),
+        missing=_texts(value.get("missing")),
+        processes=tuple(_each(value, "processes", process_from_json)),
+        state=State(value["state"]),
+        reason=value.get("reason"),
+        hint=value.get("hint"),
+    )
+
+
+def fault_from_json(value: Json) -> Fault:
+    return Fault(_text(value, "source"), _text(value, "reason"), str(value.get("hint") or ""))
+
+
+def _host_from_json(value: Json) -> Host:
+    return Host(
+        cpu_percent=_number(value, "cpu_percent"),
+        memory_used_bytes=_number(value, "memory_used_bytes"),
+        memory_total_bytes=_number(value, "memory_total_bytes"),
+        load_1m=_number(value, "load_1m"),
+        disk=tuple(
+            _each(value, "disk", lambda d: Disk(d["mount"], d["used_bytes"], d["total_bytes"]))
+        ),
+        network=tuple(
+            _each(
+                value,
+                "network",
+                lambda n: Network(n["name"], n["received_bytes"], n["sent_bytes"]),
+            )
+        ),
+    )
+
+
+def _each(value: Json, name: str, read: Callable[[Json], T]) -> list[T]:
+    return [read(item) for item in value.get(name) or ()]
+
+
+def _number(value: Json, name: str) -> Any:
+    found = value.get(name)
+    if found is None or type(found) is int:
+        return found
+    if type(found) is not float or not math.isfinite(found):
+        raise ValueError(f"{name} is {found!r}, not a number")
+    return found
+
+
+def _time(value: Json, name: str) -> float:
+    found = _number(value, name)
+    if found is None:
+        raise ValueError(f"{name} is missing")
+    return float(found)
+
+
+def _text(value: Json, name: str) -> str:
+    found = value.get(name)
+    if not isinstance(found, str):
+        raise ValueError(f"{name} is {found!r}, not a text")
+    return found
+
+
+def _texts(value: object) -> dict[str, str]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ValueError(f"{value!r} is not a table of texts")
+    return {str(name): str(text) for name, text in value.items()}
+
+
+def _words(exc: Exception) -> str:
+    return f"{exc.args[0]} is missing" if isinstance(exc, KeyError) else str(exc)

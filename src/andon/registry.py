@@ -1,0 +1,20 @@
+"""Names of adapters and where they live; nothing is imported until it is asked for."""
+
+from importlib import import_module
+
+from andon.errors import Invalid
+
+BACKENDS = {
+    "nvidia": "andon.backends.nvidia:Nvidia",
+    "sim": "andon.backends.sim:Simulation",
+}
+
+
+def load(table: dict[str, str], name: str) -> type:
+    """The class behind a name."""
+    try:
+        module, _, attribute = table[name].partition(":")
+    except KeyError:
+        raise Invalid(f"there is no {name!r}", hint=f"one of: {', '.join(sorted(table))}") from None
+    found: type = getattr(import_module(module), attribute)
+    return found

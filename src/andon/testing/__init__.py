@@ -1,0 +1,1 @@
+"""Fakes and builders that andon ships for tests, its own and its users'."""
