@@ -2,10 +2,10 @@
 #define _GNU_SOURCE
 #include "standin.h"
 
-#include <ctype.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,13 +21,14 @@ enum { NODES = 8, POLL_NS = 20000000, NO_DEVICE = DEVICES };
 /* The calls file. layout.py knows the same order and sizes. */
 struct shared {
     uint64_t generation, totals_only;
-    uint8_t fired[64];
-    uint64_t flags[16];
+    uint8_t fired[FIRED];
+    uint64_t flags[FLAGS];
     char names[FUNCTIONS][NAME];
     uint64_t total[FUNCTIONS][DEVICES + 1];
     uint64_t faulted[FUNCTIONS][DEVICES + 1];
     _Alignas(4096) uint64_t seconds[FUNCTIONS][DEVICES + 1][RING]; /* second << 32 | calls */
 };
+_Static_assert(sizeof(struct shared) == SIZE, "layout.py and struct shared differ");
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct shared *shared;
@@ -65,7 +66,11 @@ int index_of(int slot) {
     return -1;
 }
 
-/* ---- The description ---- */
+/* ---- The description ----
+
+   Lines of a key and its value. First the node (driver_version, nvml_version, cuda_version, epoch,
+   rule, xid), then each device: a line `device`, and below it what belongs to that device. A key
+   that is not known stops the process, or a misspelt test would pass. */
 
 static int site_named(const char *name) {
     if (strcmp(name, "*") == 0) return -1;
@@ -242,7 +247,7 @@ void count_only(int site) {
 static void write_to(const char *path) {
     int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (file < 0) fail("cannot open the file to hang on", path);
-    if (write(file, "hang\n", 5) != 5 || fsync(file) != 0) fail("cannot write", path);
+    if (write(file, "hang\n", 5) == 5) fsync(file);
     close(file);
 }
 
@@ -273,7 +278,7 @@ static nvmlReturn_t suffer(struct call *call, int site, enum reach reach) {
             break;
         case HANG_FILE: write_to(rule->path); break;
         case CRASH_ONCE:
-            if (__atomic_exchange_n(&shared->fired[rule->value & 63], 1, __ATOMIC_RELAXED)) break;
+            if (__atomic_exchange_n(&shared->fired[rule->value % FIRED], 1, __ATOMIC_RELAXED)) break;
             /* fall through */
         case CRASH: raise(SIGSEGV); break;
         }
@@ -308,7 +313,7 @@ nvmlReturn_t initialise(int site, int flags) {
     pthread_mutex_lock(&lock);
     if (references == 0) attach();
     pthread_mutex_unlock(&lock);
-    if (flags >= 0) __atomic_fetch_add(&shared->flags[flags & 15], 1, __ATOMIC_RELAXED);
+    if (flags >= 0) __atomic_fetch_add(&shared->flags[flags % FLAGS], 1, __ATOMIC_RELAXED);
     nvmlReturn_t error = enter(&call, site, INIT, NULL);
     if (error != NVML_SUCCESS) return error;
     pthread_mutex_lock(&lock);

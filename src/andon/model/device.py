@@ -159,7 +159,8 @@ class DeviceStatus:
 
     @property
     def memory_percent(self) -> float | None:
-        return _share(self.sample and self.sample.memory_used_bytes, self.device.memory_total_bytes)
+        used = self.sample.memory_used_bytes if self.sample else None
+        return _share(used, self.device.memory_total_bytes)
 
     @property
     def power_percent(self) -> float | None:

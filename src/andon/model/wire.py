@@ -160,14 +160,14 @@ def card_to_json(card: Card) -> Json:
     return _plain(card, ("key", "index", "pci", "name"))
 
 
-def reading_to_json(reading: Reading) -> Json:
-    """Only what is not the default: this is sent for every device on every tick."""
+def reading_to_json(reading: Reading, processes: tuple[Process, ...]) -> Json:
+    """Only what is known, with its processes as attributed: sent for every device and tick."""
     sample = reading.sample
     out: Json = {"uuid": reading.uuid, "state": reading.state, "missing": dict(reading.missing)}
     if sample is not None:
         known = {n: v for n in SAMPLE_VALUES if (v := getattr(sample, n)) is not None}
         out["sample"] = {"at": sample.at, **known, "read_at": dict(sample.read_at)}
-    out["processes"] = [_known(process) for process in reading.processes]
+    out["processes"] = [_known(process) for process in processes]
     if reading.reason:
         out["reason"], out["hint"] = reading.reason, reading.hint
     return out

@@ -1,0 +1,33 @@
+# The commands of this repository; each sets up what it needs, once.
+BIN := .venv/bin
+DEVICES ?= 4
+
+.PHONY: run test check golden bench setup clean
+
+# Watches this machine's GPUs, or simulated ones (which say so) where there is none.
+run: setup
+	@$(BIN)/andon watch $(shell $(BIN)/andon status --quiet >/dev/null 2>&1 || echo --simulate $(DEVICES))
+
+test: setup
+	@dev/parts
+	@$(BIN)/python -m pytest
+
+check: setup
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+# Writes the golden files anew; look at the difference before you commit it.
+golden: setup
+	@ANDON_UPDATE_GOLDEN=1 $(BIN)/python -m pytest tests/unit -k golden
+
+bench: setup
+	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev,bench]'
+	@$(BIN)/python -m bench.sampling
+
+setup:
+	@dev/install
+
+clean:
+	@rm -rf .venv .build .mypy_cache .ruff_cache .hypothesis .import_linter_cache

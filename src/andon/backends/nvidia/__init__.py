@@ -1,0 +1,5 @@
+"""NVIDIA devices through NVML."""
+
+from andon.backends.nvidia.backend import Nvidia
+
+__all__ = ["Nvidia"]

@@ -1,0 +1,176 @@
+"""NVIDIA's devices as a backend: opens NVML once, asks each card, lets idle laptops sleep."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from andon.backends.nvidia import nvml
+from andon.backends.nvidia.board import Board
+from andon.backends.nvidia.sleep import Rest, bound_cards, is_suspended, may_suspend
+from andon.backends.nvidia.trouble import VERSION_MISMATCH, as_error, trouble
+from andon.errors import AndonError, Unavailable
+from andon.model.device import Card, Device, Reading, State
+
+T = TypeVar("T")
+
+ASLEEP = "suspended by the system; andon leaves it asleep"
+RESTING = "idle: andon let go of it so that the system can suspend it"
+
+
+class Nvidia:
+    """Implements ports.Backend through NVML."""
+
+    name = "nvidia"
+
+    def __init__(self, root: str = "/", clock: Callable[[], float] = time.monotonic) -> None:
+        self._root, self._clock = Path(root), clock
+        self._lock = threading.Lock()
+        self._started = False
+        self._calls = 0
+        self._session = 0
+        self._boards: dict[str, tuple[int, Board]] = {}
+        self._known: dict[str, Device] = {}
+        self._rests: dict[str, Rest] = {}
+        self._versions: Mapping[str, str] = {}
+
+    def glance(self) -> Sequence[Card]:
+        return bound_cards(self._root)
+
+    def open(self) -> Sequence[Card]:
+        cards = bound_cards(self._root)
+        sleepers = [c.pci for c in cards if c.pci and may_suspend(self._root, c.pci)]
+        self._rests = {pci: Rest() for pci in sleepers}
+        if cards and all(c.pci and is_suspended(self._root, c.pci) for c in cards):
+            return cards
+        with self._in_session():
+            self._versions = _translated(nvml.versions, starting=True)
+            count = _translated(nvml.count, starting=True)
+        if count == 0:
+            raise Unavailable(
+                "the NVIDIA driver runs and has no GPU",
+                hint="inside a container, start it with --gpus all; else look at lspci and dmesg",
+            )
+        # In a container the kernel lists every card of the host and NVML only those it was given.
+        if len(cards) == count:
+            return cards
+        return [Card(f"index {index}", index) for index in range(count)]
+
+    def versions(self) -> Mapping[str, str]:
+        return self._versions
+
+    def describe(self, card: Card) -> Sequence[Device]:
+        if self._is_left_alone(card):
+            return [self._sleeping_device(card)]
+        with self._in_session():
+            return _translated(lambda: self._board(card).devices())
+
+    def read(self, card: Card, at: float, watched: bool) -> Sequence[Reading]:
+        if self._is_left_alone(card):
+            return [self._sleeping(card)]
+        with self._in_session():
+            board = _translated(lambda: self._board(card))
+            readings = _translated(lambda: board.read(at, self._clock(), watched))
+        self._rest_if_idle(card, board)
+        return readings
+
+    def close(self) -> None:
+        with self._lock:
+            self._stop()
+
+    # The session with NVML.
+
+    @contextlib.contextmanager
+    def _in_session(self) -> Iterator[None]:
+        with self._lock:
+            if not self._started:
+                self._start()
+            self._calls += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._calls -= 1
+
+    def _start(self) -> None:
+        try:
+            _translated(lambda: nvml.start(wake_all=not self._rests), starting=True)
+        except AndonError as error:
+            raise self._with_versions(error) from error
+        self._started = True
+        self._session += 1
+
+    def _with_versions(self, error: AndonError) -> AndonError:
+        """A mismatch is only understood with the version that is loaded in the kernel."""
+        if error.reason != trouble(VERSION_MISMATCH).reason:
+            return error
+        with contextlib.suppress(OSError, IndexError):
+            words = (self._root / "proc/driver/nvidia/version").read_text().splitlines()[0].split()
+            loaded = next(word for word in words if word[0].isdigit() and "." in word)
+            return type(error)(f"{error.reason} (the kernel has {loaded})", error.hint)
+        return error
+
+    def _stop(self) -> None:
+        if self._started:
+            self._started = False
+            for _, board in self._boards.values():
+                board.close()
+            self._boards = {}
+            with contextlib.suppress(nvml.Error):
+                nvml.stop()
+
+    def _board(self, card: Card) -> Board:
+        """The open card; a new session with NVML makes old handles void."""
+        session, board = self._boards.get(card.key, (0, None))
+        if board is None or session != self._session:
+            handle = self._handle(card)
+            board = Board(handle, card.index, self._root)
+            self._boards[card.key] = (self._session, board)
+            self._known[card.key] = board.device
+        return board
+
+    def _handle(self, card: Card) -> nvml.Handle:
+        return nvml.handle_by_pci(card.pci) if card.pci else nvml.handle_by_index(card.index)
+
+    # Sleep.
+
+    def _is_left_alone(self, card: Card) -> bool:
+        rest = self._rests.get(card.pci or "")
+        if rest is None or card.pci is None:
+            return False
+        return rest.leave_alone(is_suspended(self._root, card.pci), self._clock())
+
+    def _rest_if_idle(self, card: Card, board: Board) -> None:
+        rest = self._rests.get(card.pci or "")
+        if rest is None:
+            return
+        now = self._clock()
+        rest.saw(board.is_busy(), now)
+        with self._lock:
+            if not self._calls and all(r.tired(now) for r in self._rests.values()):
+                self._stop()
+                for each in self._rests.values():
+                    each.let_go(now)
+
+    def _sleeping(self, card: Card) -> Reading:
+        suspended = card.pci is not None and is_suspended(self._root, card.pci)
+        device = self._sleeping_device(card)
+        return Reading(device.uuid, state=State.ASLEEP, reason=ASLEEP if suspended else RESTING)
+
+    def _sleeping_device(self, card: Card) -> Device:
+        """As it was known when it was awake, else by its address alone."""
+        known = self._known.get(card.key)
+        return known or Device(
+            f"nvidia@{card.pci}", card.index, "nvidia", card.name or "NVIDIA GPU", card.pci
+        )
+
+
+def _translated(call: Callable[[], T], starting: bool = False) -> T:
+    """A failure that is not one value's, as one of andon's own errors."""
+    try:
+        return call()
+    except nvml.Error as error:
+        found = trouble(error.value, starting)
+        raise as_error(error.value, found) from error

@@ -1,0 +1,336 @@
+"""The one importer of NVIDIA's library: each call as a plain function of plain values."""
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import pynvml
+
+from andon.backends.nvidia import trouble
+
+Handle = Any
+Error: TypeAlias = pynvml.NVMLError
+
+NOT_A_NUMBER: Final = 0xFFFFFFFFFFFFFFFF  # how the driver says "this process's memory is unknown"
+NO_INSTANCE: Final = 0xFFFFFFFF
+_NO_ATTACH: Final = 2
+_SM, _MEMORY = pynvml.NVML_CLOCK_SM, pynvml.NVML_CLOCK_MEM
+_GPM_SM, _GPM_TENSOR = 2, 5
+_PROCESS = pynvml.c_nvmlProcessInfo_v2_t  # the driver's v2 and v3 lists share this layout
+
+THROTTLE: Final = (
+    (0x001, "gpu_idle"),
+    (0x002, "applications_clocks_setting"),
+    (0x004, "sw_power_cap"),
+    (0x008, "hw_slowdown"),
+    (0x010, "sync_boost"),
+    (0x020, "sw_thermal_slowdown"),
+    (0x040, "hw_thermal_slowdown"),
+    (0x080, "hw_power_brake_slowdown"),
+    (0x100, "display_clock_setting"),
+)
+
+
+def start(wake_all: bool) -> None:
+    """Initialise. With `wake_all` off, no card is attached until it is asked for."""
+    if wake_all:
+        pynvml.nvmlInit()
+    else:
+        pynvml.nvmlInitWithFlags(_NO_ATTACH)
+
+
+def stop() -> None:
+    pynvml.nvmlShutdown()
+
+
+def count() -> int:
+    return int(pynvml.nvmlDeviceGetCount())
+
+
+def versions() -> dict[str, str]:
+    cuda = int(pynvml.nvmlSystemGetCudaDriverVersion_v2())
+    return {
+        "driver": _text(pynvml.nvmlSystemGetDriverVersion()),
+        "nvml": _text(pynvml.nvmlSystemGetNVMLVersion()),
+        "cuda": f"{cuda // 1000}.{cuda % 1000 // 10}",
+    }
+
+
+def handle_by_index(index: int) -> Handle:
+    return pynvml.nvmlDeviceGetHandleByIndex(index)
+
+
+def handle_by_pci(pci: str) -> Handle:
+    return pynvml.nvmlDeviceGetHandleByPciBusId(pci.encode())
+
+
+# What does not change.
+
+
+def uuid(handle: Handle) -> str:
+    return _text(pynvml.nvmlDeviceGetUUID(handle))
+
+
+def name(handle: Handle) -> str:
+    return _text(pynvml.nvmlDeviceGetName(handle))
+
+
+def pci(handle: Handle) -> str:
+    """In the kernel's spelling: four digits of domain, lower case."""
+    info = pynvml.nvmlDeviceGetPciInfo(handle)
+    tail = _text(info.busId).split(":", 1)[1]
+    return f"{info.domain:04x}:{tail}".lower()
+
+
+def slowdown_celsius(handle: Handle) -> int:
+    return int(
+        pynvml.nvmlDeviceGetTemperatureThreshold(handle, pynvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN)
+    )
+
+
+def power_default_watts(handle: Handle) -> float:
+    return float(pynvml.nvmlDeviceGetPowerManagementDefaultLimit(handle)) / 1000
+
+
+def pcie_generation_limit(handle: Handle) -> int:
+    return int(pynvml.nvmlDeviceGetMaxPcieLinkGeneration(handle))
+
+
+def pcie_width_limit(handle: Handle) -> int:
+    return int(pynvml.nvmlDeviceGetMaxPcieLinkWidth(handle))
+
+
+def sm_clock_limit_mhz(handle: Handle) -> int:
+    return int(pynvml.nvmlDeviceGetMaxClockInfo(handle, _SM))
+
+
+# What changes.
+
+
+def utilization(handle: Handle) -> tuple[int, int]:
+    rates = pynvml.nvmlDeviceGetUtilizationRates(handle)
+    return rates.gpu, rates.memory
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    total: int
+    used: int
+    free: int
+    reserved: int | None
+
+
+def memory(handle: Handle) -> Memory:
+    """With the driver's own reserve told apart; older drivers count it as used."""
+    try:
+        info = pynvml.nvmlDeviceGetMemoryInfo(handle, pynvml.nvmlMemory_v2)
+    except Error as error:
+        if error.value not in (trouble.FUNCTION_NOT_FOUND, 25):
+            raise
+        old = pynvml.nvmlDeviceGetMemoryInfo(handle)
+        return Memory(old.total, old.used, old.free, None)
+    return Memory(info.total, info.used, info.free, info.reserved)
+
+
+def temperature_celsius(handle: Handle) -> int:
+    return int(pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU))
+
+
+def power_watts(handle: Handle) -> float:
+    return float(pynvml.nvmlDeviceGetPowerUsage(handle)) / 1000
+
+
+def power_limit_watts(handle: Handle) -> float:
+    return float(pynvml.nvmlDeviceGetEnforcedPowerLimit(handle)) / 1000
+
+
+def sm_clock_mhz(handle: Handle) -> int:
+    return int(pynvml.nvmlDeviceGetClockInfo(handle, _SM))
+
+
+def memory_clock_mhz(handle: Handle) -> int:
+    return int(pynvml.nvmlDeviceGetClockInfo(handle, _MEMORY))
+
+
+def throttle(handle: Handle) -> tuple[str, ...]:
+    mask = pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)
+    return tuple(word for bit, word in THROTTLE if mask & bit)
+
+
+def performance_state(handle: Handle) -> int | None:
+    state = int(pynvml.nvmlDeviceGetPerformanceState(handle))
+    return None if state == pynvml.NVML_PSTATE_UNKNOWN else state
+
+
+def encoder_percent(handle: Handle) -> int:
+    return int(pynvml.nvmlDeviceGetEncoderUtilization(handle)[0])
+
+
+def decoder_percent(handle: Handle) -> int:
+    return int(pynvml.nvmlDeviceGetDecoderUtilization(handle)[0])
+
+
+def fan_percent(handle: Handle) -> int:
+    return int(pynvml.nvmlDeviceGetFanSpeed(handle))
+
+
+def pcie_generation(handle: Handle) -> int:
+    return int(pynvml.nvmlDeviceGetCurrPcieLinkGeneration(handle))
+
+
+def pcie_width(handle: Handle) -> int:
+    return int(pynvml.nvmlDeviceGetCurrPcieLinkWidth(handle))
+
+
+def memory_temperature_celsius(handle: Handle) -> int:
+    field = pynvml.nvmlDeviceGetFieldValues(handle, [pynvml.NVML_FI_DEV_MEMORY_TEMP])[0]
+    if field.nvmlReturn:
+        raise Error(field.nvmlReturn)
+    return int(field.value.uiVal)
+
+
+def energy_joules(handle: Handle) -> float:
+    return float(pynvml.nvmlDeviceGetTotalEnergyConsumption(handle)) / 1000
+
+
+def ecc_uncorrected(handle: Handle) -> int:
+    """Since the driver was loaded."""
+    return int(
+        pynvml.nvmlDeviceGetTotalEccErrors(
+            handle, pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC
+        )
+    )
+
+
+# Processes.
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One line of a driver's process list."""
+
+    pid: int
+    memory_bytes: int | None
+    instance: int | None
+
+
+class ProcessList:
+    """Reads one of a device's process lists into a buffer that is kept.
+
+    The library's own function asks twice, for the length and for the list, and each asking costs
+    the driver the same: with a buffer at hand one is enough.
+    """
+
+    def __init__(self, function: str) -> None:
+        self._names = (f"{function}_v3", f"{function}_v2")
+        self._call: Any = None
+        self._buffer = (_PROCESS * 64)()
+
+    def read(self, handle: Handle) -> list[Use]:
+        length = ctypes.c_uint(len(self._buffer))
+        code = self._function()(handle, ctypes.byref(length), self._buffer)
+        if code == trouble.INSUFFICIENT_SIZE:
+            self._buffer = (_PROCESS * (2 * max(length.value, len(self._buffer))))()
+            return self.read(handle)
+        if code:
+            raise Error(code)
+        return [_use(self._buffer[i]) for i in range(length.value)]
+
+    def _function(self) -> Any:
+        if self._call is None:
+            found = (getattr(pynvml.nvmlLib, name, None) for name in self._names)
+            self._call = next((call for call in found if call is not None), None)
+            if self._call is None:
+                raise Error(trouble.FUNCTION_NOT_FOUND)
+        return self._call
+
+
+def process_lists() -> tuple[tuple[str, ProcessList], ...]:
+    """The lists of one card, each with the kind of the processes in it."""
+    return (
+        ("compute", ProcessList("nvmlDeviceGetComputeRunningProcesses")),
+        ("compute", ProcessList("nvmlDeviceGetMPSComputeRunningProcesses")),
+        ("graphics", ProcessList("nvmlDeviceGetGraphicsRunningProcesses")),
+    )
+
+
+def process_utilization(handle: Handle, since: int) -> tuple[dict[int, int], int]:
+    """Each process's share since a driver time stamp, and the stamp for next time."""
+    try:
+        samples = pynvml.nvmlDeviceGetProcessUtilization(handle, since)
+    except Error as error:
+        if error.value == trouble.NOT_FOUND:  # nothing ran: that is zero, not a failure
+            return {}, since
+        raise
+    newest = {s.pid: s for s in sorted(samples, key=lambda s: int(s.timeStamp))}
+    stamp = max((int(s.timeStamp) for s in samples), default=since)
+    return {int(pid): min(100, int(s.smUtil)) for pid, s in newest.items() if pid}, stamp
+
+
+# Partitions.
+
+
+def mig_enabled(handle: Handle) -> bool:
+    return bool(pynvml.nvmlDeviceGetMigMode(handle)[0])
+
+
+def mig_handles(handle: Handle) -> list[Handle]:
+    found = []
+    for index in range(int(pynvml.nvmlDeviceGetMaxMigDeviceCount(handle))):
+        try:
+            found.append(pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index))
+        except Error as error:
+            if error.value != trouble.NOT_FOUND:  # an empty place in the layout
+                raise
+    return found
+
+
+def mig_instance(handle: Handle) -> int:
+    return int(pynvml.nvmlDeviceGetGpuInstanceId(handle))
+
+
+# Activity counters (GPM).
+
+
+def activity_supported(handle: Handle) -> bool:
+    return bool(pynvml.nvmlGpmQueryDeviceSupport(handle).isSupportedDevice)
+
+
+def activity_sample(handle: Handle) -> Any:
+    sample = pynvml.nvmlGpmSampleAlloc()
+    try:
+        pynvml.nvmlGpmSampleGet(handle, sample)
+    except Error:
+        pynvml.nvmlGpmSampleFree(sample)
+        raise
+    return sample
+
+
+def activity_between(earlier: Any, later: Any) -> tuple[float, float]:
+    """How busy the SMs and the tensor cores were between two samples, in percent."""
+    query = pynvml.c_nvmlGpmMetricsGet_t()
+    query.version, query.numMetrics = pynvml.NVML_GPM_METRICS_GET_VERSION, 2
+    query.sample1, query.sample2 = earlier, later
+    query.metrics[0].metricId, query.metrics[1].metricId = _GPM_SM, _GPM_TENSOR
+    pynvml.nvmlGpmMetricsGet(query)
+    for metric in (query.metrics[0], query.metrics[1]):
+        if metric.nvmlReturn:
+            raise Error(metric.nvmlReturn)
+    return round(query.metrics[0].value, 1), round(query.metrics[1].value, 1)
+
+
+def activity_free(sample: Any) -> None:
+    pynvml.nvmlGpmSampleFree(sample)
+
+
+def _use(entry: Any) -> Use:
+    memory_bytes, instance = entry.usedGpuMemory, entry.gpuInstanceId
+    return Use(
+        pid=entry.pid,
+        memory_bytes=None if memory_bytes in (None, NOT_A_NUMBER) else memory_bytes,
+        instance=None if instance in (None, NO_INSTANCE) else instance,
+    )
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else value

@@ -1,0 +1,116 @@
+"""What each NVML error means, in words, and what to do about it."""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from andon.errors import AndonError, Denied, Gone, Unavailable
+
+
+class Reach(Enum):
+    """How much an error takes away."""
+
+    VALUE = "this value, this time"
+    FOR_GOOD = "this value, as long as the device stays as it is"
+    CARD = "the card"
+    VENDOR = "all of NVML"
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    reach: Reach
+    reason: str
+    hint: str = ""
+
+
+UNINITIALIZED: Final = 1
+NOT_SUPPORTED: Final = 3
+NO_PERMISSION: Final = 4
+NOT_FOUND: Final = 6
+INSUFFICIENT_SIZE: Final = 7
+FUNCTION_NOT_FOUND: Final = 13
+VERSION_MISMATCH: Final = 18
+
+_XID = "look for the cause: sudo dmesg | grep -i -e xid -e nvrm"
+_TABLE: Final = {
+    UNINITIALIZED: Trouble(
+        Reach.VENDOR, "NVML was shut down under us", "andon starts it again by itself"
+    ),
+    NOT_SUPPORTED: Trouble(Reach.FOR_GOOD, "not supported by this device"),
+    NO_PERMISSION: Trouble(
+        Reach.VALUE,
+        "no permission",
+        "this value is for root, or for a container with more rights",
+    ),
+    NOT_FOUND: Trouble(Reach.VALUE, "the driver found nothing"),
+    INSUFFICIENT_SIZE: Trouble(Reach.VALUE, "the driver's answer was too long"),
+    8: Trouble(
+        Reach.CARD,
+        "a power cable of this card is not attached properly",
+        "switch the machine off and check the card's power cables",
+    ),
+    9: Trouble(
+        Reach.VENDOR,
+        "the NVIDIA driver is not loaded",
+        "load it: sudo modprobe nvidia; if that fails, install the driver for this kernel",
+    ),
+    10: Trouble(Reach.VALUE, "the driver took too long"),
+    11: Trouble(Reach.CARD, "the kernel reported an interrupt problem with this card", _XID),
+    12: Trouble(
+        Reach.VENDOR,
+        "the NVIDIA library libnvidia-ml.so.1 was not found",
+        "no NVIDIA driver is installed here; inside a container, start it with --gpus all",
+    ),
+    FUNCTION_NOT_FOUND: Trouble(Reach.FOR_GOOD, "this driver is too old for it"),
+    14: Trouble(Reach.FOR_GOOD, "the card's infoROM is corrupted"),
+    15: Trouble(Reach.CARD, "the GPU is lost: it has fallen off the bus", _XID),
+    16: Trouble(
+        Reach.CARD,
+        "the GPU needs a reset before it can be used again",
+        "end the work on it, then: sudo nvidia-smi --gpu-reset -i GPU, or reboot",
+    ),
+    17: Trouble(
+        Reach.VENDOR,
+        "the operating system blocked the driver",
+        "inside a container or a Slurm step, check that its cgroup may use /dev/nvidia*",
+    ),
+    VERSION_MISMATCH: Trouble(
+        Reach.VENDOR,
+        "the driver and its library have different versions",
+        "the driver was upgraded while it was loaded: reboot, or reload the nvidia modules",
+    ),
+    19: Trouble(Reach.VALUE, "the device is in use by another driver call"),
+    20: Trouble(Reach.VALUE, "the driver has not enough memory"),
+    21: Trouble(Reach.VALUE, "the driver has no data yet"),
+    25: Trouble(Reach.FOR_GOOD, "this driver is too old for it"),
+    26: Trouble(Reach.FOR_GOOD, "this driver is too old for it"),
+    27: Trouble(Reach.FOR_GOOD, "not supported by this device"),
+    28: Trouble(Reach.CARD, "the driver no longer finds this GPU", _XID),
+    999: Trouble(Reach.VALUE, "the driver failed without saying why", _XID),
+}
+_AT_START: Final = {
+    NO_PERMISSION: Trouble(
+        Reach.VENDOR,
+        "no permission to use the NVIDIA driver",
+        "check who may open the device files: ls -l /dev/nvidiactl /dev/nvidia0",
+    ),
+    999: Trouble(Reach.VENDOR, "the NVIDIA driver failed to start without saying why", _XID),
+}
+
+
+def trouble(code: int, starting: bool = False) -> Trouble:
+    """The words for an error code; at the start every error is one of all of NVML."""
+    found = (_AT_START.get(code) if starting else None) or _TABLE.get(code)
+    if found is None:
+        found = Trouble(Reach.VALUE, f"the driver answered with error {code}", _XID)
+    if starting and found.reach is not Reach.VENDOR:
+        return Trouble(Reach.VENDOR, f"the NVIDIA driver did not start: {found.reason}", found.hint)
+    return found
+
+
+def as_error(code: int, found: Trouble) -> AndonError:
+    """The same, as one of the five kinds of error."""
+    if code == NO_PERMISSION:
+        return Denied(found.reason, found.hint)
+    kind = Gone if found.reach is Reach.CARD else Unavailable
+    return kind(found.reason, found.hint)

@@ -1,0 +1,143 @@
+"""Simulated devices with believable workloads and scripted faults, for demos and tests.
+
+Everything it says follows from its arguments and the time, so that every reader started with the
+same arguments says the same. Its devices have the vendor `sim`, and no PCI address: none could be
+true, and nothing may be looked up by it.
+"""
+
+import signal
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from andon.core import simulation
+from andon.core.scenarios import Script, Trouble, plan
+from andon.core.simulation import UNSUPPORTED, Specimen
+from andon.errors import Gone, Unavailable
+from andon.model.device import Card, Device, Reading, Sample
+from andon.version import __version__
+
+
+class Simulation:
+    """Plays a scenario. `origin` is second zero of the scripts, else the first `open` is.
+
+    Give `origin` where readers come and go: a script then goes on where it was instead of
+    beginning again, and a crash that has happened does not happen once more.
+    """
+
+    name = "sim"
+
+    def __init__(
+        self,
+        count: int = 4,
+        seed: int = 1,
+        scenario: str = "mixed",
+        models: Sequence[str] = (),
+        faults: Sequence[str] = (),
+        origin: float | None = None,
+    ) -> None:
+        played = plan(count, scenario, models, faults)
+        self._scripts = played.scripts
+        self._specimens = tuple(
+            simulation.make_specimen(index, seed, model, workload)
+            for index, (model, workload) in enumerate(played.parts)
+        )
+        self._origin = origin
+        self._opened_seconds = 0.0
+
+    def glance(self) -> Sequence[Card]:
+        return [_card(specimen) for specimen in self._specimens]
+
+    def open(self) -> Sequence[Card]:
+        now = time.time()
+        if self._origin is None:
+            self._origin = now
+        self._opened_seconds = now - self._origin
+        self._refuse_when_unavailable(self._opened_seconds)
+        return self.glance()
+
+    def describe(self, card: Card) -> Sequence[Device]:
+        specimen, elapsed = self._find(card), self._elapsed_seconds(time.time())
+        self._refuse_when_unavailable(elapsed)
+        self._refuse_when_lost(specimen.index, elapsed)
+        return [simulation.describe(specimen)]
+
+    def read(self, card: Card, at: float, watched: bool) -> Sequence[Reading]:
+        specimen, elapsed = self._find(card), self._elapsed_seconds(at)
+        self._crash_when_due(elapsed)
+        self._refuse_when_unavailable(elapsed)
+        self._refuse_when_lost(specimen.index, elapsed)
+        self._dawdle(specimen.index, elapsed)
+        return [self._reading(specimen, at, elapsed, watched)]
+
+    def versions(self) -> Mapping[str, str]:
+        return {"sim": __version__}
+
+    def close(self) -> None:
+        """Nothing was taken. A hung read stays hung, as a real one would."""
+
+    def _find(self, card: Card) -> Specimen:
+        for specimen in self._specimens[card.index : card.index + 1]:
+            if specimen.uuid == card.key:
+                return specimen
+        raise Gone(f"there is no simulated device {card.key}")
+
+    def _elapsed_seconds(self, at: float) -> float:
+        if self._origin is None:
+            raise Unavailable("the simulation has not been opened")
+        return at - self._origin
+
+    def _active(self, trouble: Trouble, elapsed: float, device: int | None = None) -> list[Script]:
+        return [s for s in self._scripts if s.trouble is trouble and s.active(elapsed, device)]
+
+    def _crash_when_due(self, elapsed: float) -> None:
+        for script in self._active(Trouble.CRASH, elapsed):
+            if script.since >= self._opened_seconds:
+                signal.raise_signal(signal.SIGSEGV)
+
+    def _refuse_when_unavailable(self, elapsed: float) -> None:
+        for script in self._active(Trouble.UNAVAILABLE, elapsed):
+            raise Unavailable("the simulated driver cannot be reached", hint=_scripted(script))
+
+    def _refuse_when_lost(self, device: int, elapsed: float) -> None:
+        for script in self._active(Trouble.LOST, elapsed, device):
+            raise Gone("the simulated device has fallen off the bus", hint=_scripted(script))
+
+    def _dawdle(self, device: int, elapsed: float) -> None:
+        for script in self._active(Trouble.HUNG, elapsed, device):
+            threading.Event().wait(min(script.until - elapsed, threading.TIMEOUT_MAX))
+        for script in self._active(Trouble.SLOW, elapsed, device):
+            threading.Event().wait(float(script.value))
+
+    def _reading(self, specimen: Specimen, at: float, elapsed: float, watched: bool) -> Reading:
+        missing = dict(simulation.missing(specimen.model, watched))
+        sample, processes = simulation.sample(specimen, at), simulation.processes(specimen, at)
+        for script in self._active(Trouble.ECC, elapsed, specimen.index):
+            missing.pop("ecc_uncorrected", None)  # an error shows even where none was counted
+            sample = _with_errors(sample, int(script.value))
+        for script in self._active(Trouble.UNSUPPORTED, elapsed, specimen.index):
+            missing[script.value] = UNSUPPORTED
+        if "processes" in missing:
+            processes = ()
+        unknown: dict[str, Any] = dict.fromkeys(missing.keys() - {"processes"})
+        return Reading(
+            uuid=specimen.uuid,
+            sample=replace(sample, **unknown),
+            missing=missing,
+            processes=processes,
+        )
+
+
+def _card(specimen: Specimen) -> Card:
+    device = simulation.describe(specimen)
+    return Card(key=device.uuid, index=device.index, name=device.name)
+
+
+def _with_errors(sample: Sample, count: int) -> Sample:
+    return replace(sample, ecc_uncorrected=(sample.ecc_uncorrected or 0) + count)
+
+
+def _scripted(script: Script) -> str:
+    return f"nothing is broken: the simulation's script says {script.text}"

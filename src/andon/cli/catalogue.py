@@ -1,0 +1,50 @@
+"""Every command by the job it serves, with its line of help: what the overview needs, no more."""
+
+from typing import NamedTuple
+
+
+class Place(NamedTuple):
+    """Where a command lives, and what the overview says of it."""
+
+    job: str
+    target: str
+    help: str
+
+
+JOBS = {
+    "watch": "what the GPUs are doing",
+    "explain": "why they do it",
+    "share": "which GPU may be used, and when",
+    "record": "what a run used",
+    "fleet": "the same over many machines",
+    "setup": "andon itself",
+}
+
+COMMANDS = {
+    "status": Place("watch", "andon.cli.status:status", "One line per device, now."),
+    "watch": Place("watch", "andon.cli.watch:watch", "A line per device and tick, for ever."),
+    "ps": Place("watch", "andon.cli.ps:ps", "The processes on the devices, and whose they are."),
+    "devices": Place("watch", "andon.cli.devices:devices", "The facts that do not change."),
+    "config": Place("setup", "andon.cli.config:config", "Check and show the settings."),
+    "cost": Place("setup", "andon.cli.cost:cost", "What watching costs, beside nvidia-smi."),
+    "completion": Place("setup", "andon.cli.completion:completion", "The shell's completion."),
+}
+
+EXAMPLES = (
+    ("andon", "what is going on here"),
+    ("andon status --json | jq .devices", "the same for a script"),
+    ("andon watch -i 500ms --out gpu.jsonl", "a record beside the work's outputs"),
+    ("andon ps --user alice --sort gpu", "who keeps them busy"),
+    ("andon --simulate 8", "a look without a GPU"),
+)
+
+EXIT_CODES = (
+    (0, "fine"),
+    (1, "failed"),
+    (2, "usage or settings"),
+    (3, "unavailable: no device, no driver"),
+    (4, "denied"),
+    (5, "gone"),
+    (6, "conflict"),
+    (75, "timed out"),
+)

@@ -1,0 +1,28 @@
+"""`andon completion`: the script that teaches a shell to complete andon's commands."""
+
+import sys
+
+import click
+
+from andon.cli.options import shared
+
+INSTALL = {
+    "bash": 'add to ~/.bashrc:  eval "$(andon completion bash)"',
+    "zsh": 'add to ~/.zshrc:  eval "$(andon completion zsh)"',
+    "fish": "andon completion fish > ~/.config/fish/completions/andon.fish",
+}
+
+
+@click.command(epilog="\b\n" + "\n".join(f"{shell:<5} {line}" for shell, line in INSTALL.items()))
+@click.argument("shell", type=click.Choice(list(INSTALL)))
+@shared
+def completion(shell: str) -> int:
+    """Print the completion script for a shell."""
+    from click.shell_completion import get_completion_class
+
+    from andon.cli.main import COMPLETE, cli
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    sys.stdout.write(kind(cli, {}, "andon", COMPLETE).source() + "\n")
+    return 0

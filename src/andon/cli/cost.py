@@ -1,0 +1,193 @@
+"""`andon cost`: what watching costs, measured here and now, beside nvidia-smi."""
+
+import resource
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from itertools import islice
+
+import click
+
+from andon.cli import looking
+from andon.cli.options import chosen, duration, shared, whole
+from andon.cli.status import as_json_text
+from andon.cli.table import Column, Row, draw
+from andon.cli.terminal import Choices, Terminal
+from andon.cli.text import Text, join, say
+from andon.model import wire
+
+SCHEMA = "andon.cost/1"
+QUERY = (
+    "nvidia-smi",
+    "--query-gpu=index,utilization.gpu,memory.used,temperature.gpu,power.draw",
+    "--format=csv,noheader",
+)
+DEADLINE_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one look costs, in the mean."""
+
+    name: str
+    cpu_seconds: float
+    wall_seconds: float
+
+    def share(self, interval: float) -> float:
+        """The CPU time as per cent of one core at this interval."""
+        return 100.0 * self.cpu_seconds / interval
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Both tools, the same number of times."""
+
+    ticks: int
+    devices: int
+    interval_seconds: float
+    ours: tuple[Cost, ...]
+    peer: Cost | None
+    why_no_peer: str | None
+
+    @property
+    def total(self) -> Cost:
+        return Cost(
+            "andon",
+            sum(cost.cpu_seconds for cost in self.ours),
+            sum(cost.wall_seconds for cost in self.ours),
+        )
+
+
+@click.command()
+@click.option(
+    "--ticks",
+    type=whole,
+    default="20",
+    metavar="N",
+    show_default=True,
+    help="How many looks to measure.",
+)
+@click.option(
+    "--interval",
+    "-i",
+    type=duration,
+    default="1",
+    show_default=True,
+    metavar="SECONDS",
+    help="The interval that the cost is set against.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print andon.cost/1: seconds.")
+@shared
+def cost(ticks: int, interval: float, as_json: bool) -> int:
+    """Measure what one look costs: CPU and wall time, andon's own and its reader's.
+
+    nvidia-smi is run as often, where it is installed. Takes TICKS times SECONDS.
+    """
+    report, terminal = measure(chosen(), ticks, max(interval, 0.1)), Terminal.of(chosen())
+    if as_json:
+        terminal.show(as_json_text(report_to_json(report), terminal.live))
+    else:
+        terminal.show(render_cost(report, terminal.width, terminal.color))
+    return 0
+
+
+def measure(choices: Choices, ticks: int, interval: float) -> Report:
+    """Ticks at the real pace: the driver's caches expire between two of them."""
+    with looking.sampling(choices) as sampler, sampler.subscribe(interval) as snapshots:
+        looks = iter(snapshots)
+        first = next(looks)  # starting the reader is not the cost of watching
+        before = sampler.costs()
+        for _ in islice(looks, ticks):
+            pass
+        after = sampler.costs()
+    count = max(1, after.ticks - before.ticks)
+    parts = [
+        Cost(
+            name,
+            (getattr(after, f"{part}_cpu_seconds") - getattr(before, f"{part}_cpu_seconds"))
+            / count,
+            (getattr(after, f"{part}_wall_seconds") - getattr(before, f"{part}_wall_seconds"))
+            / count,
+        )
+        for name, part in (("andon itself", "own"), ("its reader", "reader"))
+    ]
+    peer, why = _peer(ticks)
+    return Report(count, len(first.devices), interval, tuple(parts), peer, why)
+
+
+def _peer(ticks: int) -> tuple[Cost | None, str | None]:
+    if shutil.which(QUERY[0]) is None:
+        return None, "nvidia-smi is not installed, so there is nothing to set it against"
+    used, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    try:
+        for _ in range(ticks):
+            subprocess.run(QUERY, capture_output=True, check=True, timeout=DEADLINE_SECONDS)
+    except (OSError, subprocess.SubprocessError) as exc:
+        return None, f"nvidia-smi does not work here: {_first_line(exc)}"
+    spent, now = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    cpu = spent.ru_utime + spent.ru_stime - used.ru_utime - used.ru_stime
+    return Cost("nvidia-smi", cpu / ticks, (now - began) / ticks), None
+
+
+def _first_line(exc: Exception) -> str:
+    return (str(exc).splitlines() or [type(exc).__name__])[0]
+
+
+def render_cost(report: Report, width: int, color: bool) -> str:
+    """A table of the parts, then the sentence that matters."""
+    costs = [*report.ours, report.total] + ([report.peer] if report.peer else [])
+    interval = report.interval_seconds
+    columns: list[Column[Cost]] = [
+        Column("", lambda c: say(c.name, "bold" if c.name == "andon" else "")),
+        Column("CPU A LOOK", lambda c: _time(c.cpu_seconds), right=True),
+        Column("WALL A LOOK", lambda c: _time(c.wall_seconds), right=True),
+        Column(f"OF A CORE EVERY {interval:g} s", lambda c: say(f"{c.share(interval):.2f} %"),
+               right=True),
+    ]  # fmt: skip
+    lines = [_title(report), *draw(columns, [Row(cost) for cost in costs], width), _verdict(report)]
+    return "".join(line.paint(color) + "\n" for line in lines if line.spans)
+
+
+def _title(report: Report) -> Text:
+    return say(f"{report.ticks} looks at {report.devices} devices", "dim")
+
+
+def _verdict(report: Report) -> Text:
+    if report.peer is None:
+        return say(report.why_no_peer or "", "dim")
+    ratios = [
+        say(f"{getattr(report.peer, name) / max(getattr(report.total, name), 1e-9):.0f} times")
+        + say(f" less {word}")
+        for name, word in (("cpu_seconds", "CPU time"), ("wall_seconds", "waiting"))
+    ]
+    return join([say("andon takes "), ratios[0], say(" and "), ratios[1], say(" than nvidia-smi")])
+
+
+def _time(seconds: float) -> Text:
+    if seconds < 0.001:
+        return say(f"{seconds * 1e6:.0f} µs")
+    return say(f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s")
+
+
+def report_to_json(report: Report) -> wire.Json:
+    interval = report.interval_seconds
+    return {
+        "schema": SCHEMA,
+        "ticks": report.ticks,
+        "devices": report.devices,
+        "interval_seconds": interval,
+        "own": _to_json(report.ours[0], interval),
+        "reader": _to_json(report.ours[1], interval),
+        "total": _to_json(report.total, interval),
+        "nvidia_smi": None if report.peer is None else _to_json(report.peer, interval),
+        "reason": report.why_no_peer,
+    }
+
+
+def _to_json(cost: Cost, interval: float) -> wire.Json:
+    return {
+        "cpu_seconds": cost.cpu_seconds,
+        "wall_seconds": cost.wall_seconds,
+        "core_percent": round(cost.share(interval), 4),
+    }

@@ -1,0 +1,90 @@
+"""The devices of a snapshot in the order and under the names in which people see them."""
+
+import re
+from dataclasses import dataclass, replace
+
+from andon.model.device import DeviceStatus, Snapshot
+
+_NOISE = re.compile(
+    r"\b(NVIDIA|GeForce|Tesla|Quadro|AMD|Radeon(?= (RX|PRO|Pro))|Instinct|ATI|Intel(\(R\))?"
+    r"|Data Center GPU|Generation|Graphics|Corporation|\(R\)|\(TM\))(?=\s|$)"
+)
+_SIZE = re.compile(r"[- ]\d+ ?GB\b|[- ]HBM\d\w?|[- ]PCIe\b")
+_PROFILE = re.compile(r"\bMIG\s+(?P<profile>\d+c?\.?\d*g\.\S+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One device with the name it has on the screen."""
+
+    status: DeviceStatus
+    label: str  # "3", or "3:0" for the first instance of board 3
+    instance: bool = False
+    divided: bool = False  # a board whose memory is used through its instances
+
+    @property
+    def title(self) -> str:
+        """How a sentence calls it: `GPU 5 (cuda:0 here)`."""
+        return f"GPU {self.label}"
+
+
+def entries(snapshot: Snapshot) -> list[Entry]:
+    """Boards as the snapshot lists them, each followed by its instances."""
+    known = {status.device.uuid for status in snapshot.devices}
+    out: list[Entry] = []
+    for status in snapshot.devices:
+        if status.device.parent not in known:
+            parts = [s for s in snapshot.devices if s.device.parent == status.device.uuid]
+            out.append(Entry(status, str(status.device.index), divided=bool(parts)))
+            out += [
+                Entry(part, f"{status.device.index}:{number}", instance=True)
+                for number, part in enumerate(parts)
+            ]
+    return out
+
+
+def is_masked(snapshot: Snapshot) -> bool:
+    """Whether this process sees other devices, or other numbers, than the node has."""
+    return any(
+        not status.visible or status.cuda_index not in (None, status.device.index)
+        for status in snapshot.devices
+    )
+
+
+def only_visible(snapshot: Snapshot) -> Snapshot:
+    """What this process may use; the board of a visible instance stays, as its heading."""
+    parents = {s.device.parent for s in snapshot.devices if s.visible}
+    kept = tuple(s for s in snapshot.devices if s.visible or s.device.uuid in parents)
+    return replace(snapshot, devices=kept)
+
+
+def is_simulated(snapshot: Snapshot) -> bool:
+    return snapshot.simulated or any(s.device.vendor == "sim" for s in snapshot.devices)
+
+
+def model_name(entry: Entry, brief: bool) -> str:
+    """The model without its maker; brief leaves out the memory size, which stands beside it."""
+    name = entry.status.device.name
+    profile = _PROFILE.search(name)
+    if entry.instance and profile:
+        return f"└ {profile['profile']}"
+    short = _NOISE.sub("", name)
+    if brief:
+        short = _SIZE.sub("", short)
+    short = " ".join(short.split()) or name
+    return f"└ {short}" if entry.instance else short
+
+
+def range_of(labels: list[str]) -> str:
+    """`0–3, 5` for consecutive numbers."""
+    parts: list[list[str]] = []
+    for label in labels:
+        if parts and _follows(parts[-1][-1], label):
+            parts[-1].append(label)
+        else:
+            parts.append([label])
+    return ", ".join(f"{p[0]}–{p[-1]}" if len(p) > 2 else ", ".join(p) for p in parts)
+
+
+def _follows(one: str, other: str) -> bool:
+    return one.isdigit() and other.isdigit() and int(other) == int(one) + 1

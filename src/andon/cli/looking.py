@@ -1,0 +1,75 @@
+"""How a command gets its snapshots: the settings, the sampler, and which devices were meant."""
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from andon.cli.entries import Entry, entries
+from andon.cli.render import Mask
+from andon.cli.terminal import Choices
+from andon.cli.uses import HostLook, between
+from andon.errors import Gone
+from andon.model.device import Snapshot
+
+if TYPE_CHECKING:
+    from andon.engine.sampler import Sampler
+
+
+def sampling(choices: Choices) -> "Sampler":
+    """A sampler as the settings and the command line ask for it; a context manager."""
+    from andon import app
+
+    return app.open_sampler(app.load_settings(choices.flags(), choices.config).settings)
+
+
+def look(choices: Choices, watched: bool = False) -> Snapshot:
+    """One fresh snapshot."""
+    with sampling(choices) as sampler:
+        return sampler.once(watched)
+
+
+def host_use(pids: set[int], seconds: float) -> dict[int, HostLook]:
+    """The host's side of some processes, from two looks so far apart."""
+    from andon.host.processes import ProcessTable
+
+    table = ProcessTable()
+    first, began = table.usage(pids), time.monotonic()
+    if pids:
+        time.sleep(seconds)
+    return between(first, table.usage(pids), time.monotonic() - began)
+
+
+def mask_of(snapshot: Snapshot, left_out: int = 0) -> Mask:
+    """Which mask decided what this process sees."""
+    from andon.core.masks import visibility
+
+    found = visibility([status.device for status in snapshot.devices], os.environ)
+    return Mask(found.source, found.note, left_out)
+
+
+def chosen_uuids(snapshot: Snapshot, wanted: Sequence[str]) -> set[str]:
+    """The devices named by index, `3:0`, UUID or the beginning of one; Gone for any other."""
+    seen = entries(snapshot)
+    return {entry.status.device.uuid for name in wanted for entry in _named(name, seen)}
+
+
+def only(snapshot: Snapshot, uuids: set[str]) -> Snapshot:
+    """The snapshot of these devices alone."""
+    return replace(snapshot, devices=tuple(s for s in snapshot.devices if s.device.uuid in uuids))
+
+
+def split_devices(given: Sequence[str]) -> list[str]:
+    """`-d 0,1 -d 3` names three."""
+    return [name.strip() for names in given for name in names.split(",") if name.strip()]
+
+
+def _named(name: str, seen: Sequence[Entry]) -> list[Entry]:
+    found = [e for e in seen if name == e.label]
+    if not found and len(name) >= 4:
+        found = [e for e in seen if e.status.device.uuid.lower().startswith(name.lower())]
+    if not found:
+        known = ", ".join(e.label for e in seen) or "none"
+        raise Gone(f"there is no device {name!r}", hint=f"the devices here: {known}")
+    return [*found, *(e for e in seen if e.status.device.parent == found[0].status.device.uuid)]

@@ -1,0 +1,146 @@
+"""The entry point: finds the command, and turns what goes wrong into one line and an exit code."""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import click
+
+from andon.cli.catalogue import COMMANDS, EXAMPLES, EXIT_CODES, JOBS
+from andon.cli.options import chosen, shared
+from andon.cli.terminal import report
+from andon.errors import AndonError, Invalid
+
+INTERRUPTED = 130
+COMPLETE = "_ANDON_COMPLETE"
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and imports one only when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name].target.partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            near = _nearest(args[0])
+            known = f"did you mean: andon {near}?" if near else "andon --help lists the commands"
+            raise click.UsageError(f"there is no command {args[0]!r}; {known}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands first: they are what people come for."""
+        self.format_commands(ctx, formatter)
+        click.Command.format_options(self, ctx, formatter)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        widest = max(map(len, COMMANDS))
+        for job, question in JOBS.items():
+            rows = [(n.ljust(widest), p.help) for n, p in COMMANDS.items() if p.job == job]
+            if rows:
+                with formatter.section(f"{job} – {question}"):
+                    formatter.write_dl(rows)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Examples"):
+            formatter.write_dl(list(EXAMPLES), col_max=40)
+        with formatter.section("Exit codes"):
+            words = ", ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES)
+            formatter.write_text(words)
+
+
+def _nearest(word: str) -> str | None:
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(word, COMMANDS, n=1)), None)
+
+
+def _version(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        from andon.version import __version__
+
+        sys.stdout.write(f"andon {__version__}\n")
+        context.exit()
+
+
+@click.group(
+    cls=LazyGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_version,
+    help="Print the version.",
+)
+@shared
+@click.pass_context
+def cli(context: click.Context) -> int | None:
+    """andon watches, explains, shares and records GPUs.
+
+    Alone it prints the status. Every command takes --help, and the options below before or
+    after its name.
+    """
+    if context.invoked_subcommand is not None:
+        return None
+    from andon.cli.status import overview
+
+    return overview(chosen(context))
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Run the command line and leave the process."""
+    sys.exit(run(sys.argv[1:] if args is None else args))
+
+
+def run(args: Sequence[str]) -> int:
+    """Run the command line; returns the exit code."""
+    try:
+        return _called(args)
+    except click.exceptions.Exit as leave:
+        return leave.exit_code
+    except click.ClickException as mistake:
+        report(_usage(mistake))
+        return mistake.exit_code
+    except AndonError as error:
+        report(error)
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:
+        _let_go_of_the_pipe()
+        return 0
+
+
+def _called(args: Sequence[str]) -> int:
+    if COMPLETE in os.environ:
+        from click.shell_completion import shell_complete
+
+        return shell_complete(cli, {}, "andon", COMPLETE, os.environ[COMPLETE])
+    with cli.make_context("andon", list(args)) as context:
+        result = cli.invoke(context)
+    return result if isinstance(result, int) else 0
+
+
+def _usage(mistake: click.ClickException) -> AndonError:
+    context = getattr(mistake, "ctx", None)
+    where = context.command_path if context else "andon"
+    return Invalid(mistake.format_message().rstrip("."), hint=f"see: {where} --help")
+
+
+def _let_go_of_the_pipe() -> None:
+    """The reader of our output has gone: what is still buffered must not complain at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

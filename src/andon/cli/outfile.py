@@ -1,0 +1,133 @@
+"""Appends lines to a file that stays readable through a crash, a full disk or a rename."""
+
+import fcntl
+import os
+import stat
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from andon.errors import AndonError, Conflict, Denied, Unavailable
+
+HEADER_BYTES = 64 * 1024  # more than any header of ours
+
+
+class LineFile:
+    """One write per line; what cannot be written is counted and told once, and tried again."""
+
+    def __init__(self, path: Path, header: str, notice: Callable[[str], None]) -> None:
+        self.path = path
+        self.lost = 0
+        self._header = header
+        self._notice = notice
+        self._fd: int | None = None
+        self._torn = False  # a write ended in the middle of a line
+        self._unreported = 0
+
+    def open(self) -> None:
+        """Before anything is written: the file can be opened, and holds the same columns."""
+        try:
+            self._open()
+        except FileNotFoundError as exc:
+            hint = f"mkdir -p {self.path.parent}"
+            raise Unavailable(f"{self.path}: the folder does not exist", hint=hint) from exc
+        except PermissionError as exc:
+            raise Denied(f"{self.path}: no permission to write") from exc
+        except OSError as exc:
+            raise Unavailable(f"{self.path}: {exc.strerror}") from exc
+
+    def append(self, line: str) -> None:
+        """Write one line, which ends in a newline; never raises for a bad disk."""
+        try:
+            self._follow_the_name()
+            self._put(line.encode())
+        except (OSError, AndonError) as exc:
+            self._failed(exc)
+        else:
+            self._recovered()
+
+    def close(self) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def _open(self) -> None:
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY
+        fd = os.open(self.path, flags, 0o644)
+        try:
+            if stat.S_ISREG(os.fstat(fd).st_mode):
+                self._prepare(fd)
+        except BaseException:
+            os.close(fd)
+            raise
+        self._fd = fd
+
+    def _prepare(self, fd: int) -> None:
+        """Under a lock, because two that begin together would both write a header."""
+        _lock_for_a_moment(fd)
+        size = os.fstat(fd).st_size
+        if size and self._header:
+            self._compare(os.pread(fd, HEADER_BYTES, 0))
+        if size and os.pread(fd, 1, size - 1) != b"\n":
+            os.write(fd, b"\n")  # an earlier writer died in its last line
+        if not size and self._header:
+            os.write(fd, self._header.encode())
+        with suppress(OSError):
+            fcntl.flock(fd, fcntl.LOCK_UN)
+
+    def _compare(self, start: bytes) -> None:
+        first = start.split(b"\n", 1)[0].rstrip(b"\r").decode(errors="replace")
+        if first != self._header.rstrip("\n"):
+            raise Conflict(
+                f"{self.path} has other columns than andon writes",
+                hint="choose another file, or move this one away",
+            )
+
+    def _follow_the_name(self) -> None:
+        """A file that was renamed or deleted, or whose folder vanished, is opened anew."""
+        if self._fd is not None and not self._is_ours(self._fd):
+            self.close()
+            self._torn = False
+        if self._fd is None:
+            self._open()
+
+    def _is_ours(self, fd: int) -> bool:
+        try:
+            return os.path.samestat(os.fstat(fd), self.path.stat())
+        except OSError:
+            return False
+
+    def _put(self, data: bytes) -> None:
+        assert self._fd is not None
+        if self._torn:
+            data = b"\n" + data
+        written = os.write(self._fd, data)
+        if written:
+            self._torn = data[written - 1 : written] != b"\n"
+        if written < len(data):
+            raise OSError(0, "only a part of the line could be written")
+
+    def _failed(self, exc: Exception) -> None:
+        self.lost += 1
+        self._unreported += 1
+        if self._unreported == 1:
+            reason = exc.strerror if isinstance(exc, OSError) else str(exc)
+            self._notice(f"{self.path}: {reason}; going on, and trying again with every line")
+
+    def _recovered(self) -> None:
+        if self._unreported:
+            self._notice(f"{self.path}: writing again; {self._unreported} lines are missing")
+            self._unreported = 0
+
+
+def _lock_for_a_moment(fd: int) -> None:
+    """Best effort: some file systems have no locks, and a stranger may hold one for long."""
+    for _ in range(20):
+        try:
+            return fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(0.05)
+        except OSError:
+            return None
+    return None

@@ -1,0 +1,127 @@
+"""Styled text that knows how wide it is on a screen, whatever script it is written in."""
+
+import unicodedata
+from dataclasses import dataclass
+
+ELLIPSIS = "…"
+UNKNOWN = "–"
+
+_SGR = {
+    "bold": "1", "dim": "2", "reverse": "7",
+    "red": "31", "green": "32", "yellow": "33", "cyan": "36",
+}  # fmt: skip
+_WITHOUT_UNICODE = str.maketrans({
+    "━": "#", "╸": "#", "─": "-", "–": "-", "…": "~", "·": "|", "°": "", "×": "x", "└": "`",
+    "●": "*", "▲": "!", "✕": "X", "◌": "?", "○": "o", "▌": "|",
+    **dict(zip("▁▂▃▄▅▆▇█", "_..--==#", strict=True)),
+})  # fmt: skip
+
+
+def char_width(char: str) -> int:
+    """How many cells one character takes: 0 for marks, 2 for East-Asian and most emoji."""
+    if unicodedata.category(char) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def display_width(words: str) -> int:
+    """How many cells a text takes on a screen."""
+    return len(words) if words.isascii() else sum(map(char_width, words))
+
+
+def harmless(words: str) -> str:
+    """Nothing that would move the cursor: a process may call itself anything it likes."""
+    if words.isascii() and words.isprintable():
+        return words
+    return "".join(" " if c.isspace() else c if _shown(c) else "�" for c in words)
+
+
+def _shown(char: str) -> bool:
+    category = unicodedata.category(char)
+    joiner = char == "\u200d"  # holds emoji together; the other format characters reorder text
+    return joiner or category not in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+
+
+def without_unicode(words: str) -> str:
+    """The same line for a terminal that knows only ASCII."""
+    return words.translate(_WITHOUT_UNICODE).encode("ascii", "replace").decode("ascii")
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Words in one or more styles; a style is a few of `bold dim reverse red green yellow cyan`."""
+
+    spans: tuple[tuple[str, str], ...] = ()
+
+    def __add__(self, other: "Text") -> "Text":
+        return Text(self.spans + other.spans)
+
+    @property
+    def plain(self) -> str:
+        return "".join(words for words, _ in self.spans)
+
+    @property
+    def width(self) -> int:
+        return sum(display_width(words) for words, _ in self.spans)
+
+    def paint(self, color: bool) -> str:
+        """The line as a terminal takes it, with no spaces left hanging at its end."""
+        if not color:
+            return self.plain.rstrip()
+        kept = [(words, style) for words, style in self.spans if words]
+        while kept and not kept[-1][0].strip() and "reverse" not in kept[-1][1]:
+            kept.pop()
+        return "".join(_sgr(words, style) for words, style in kept)
+
+    def restyled(self, style: str) -> "Text":
+        """The same words in one style."""
+        return say(self.plain, style)
+
+    def fit(self, width: int) -> "Text":
+        """At most this wide; what is cut ends in an ellipsis."""
+        return self if self.width <= width else self._cut(width)
+
+    def pad(self, width: int, right: bool = False) -> "Text":
+        """At least this wide, with the words on the left, or on the right."""
+        room = say(" " * max(0, width - self.width))
+        return room + self if right else self + room
+
+    def _cut(self, width: int) -> "Text":
+        if width < 1:
+            return Text()
+        kept: list[tuple[str, str]] = []
+        room = width - 1
+        for words, style in self.spans:
+            short = _prefix(words, room)
+            kept.append((short if short == words else short.rstrip() + ELLIPSIS, style))
+            if short != words:
+                return Text(tuple(kept))
+            room -= display_width(words)
+        return Text(tuple(kept))
+
+
+def say(words: str, style: str = "") -> Text:
+    """A text in one style, made harmless."""
+    return Text(((harmless(words), style),) if words else ())
+
+
+def join(parts: list[Text], between: str = "") -> Text:
+    """The parts in a row, with something between them."""
+    out = Text()
+    for number, part in enumerate(parts):
+        out = out + (say(between, "dim") if number and between else Text()) + part
+    return out
+
+
+def _prefix(words: str, width: int) -> str:
+    taken = 0
+    for place, char in enumerate(words):
+        taken += char_width(char)
+        if taken > width:
+            return words[:place]
+    return words
+
+
+def _sgr(words: str, style: str) -> str:
+    codes = ";".join(_SGR[name] for name in style.split())
+    return f"\x1b[{codes}m{words}\x1b[0m" if codes else words

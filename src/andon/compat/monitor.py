@@ -1,0 +1,213 @@
+"""The kept GPUMonitor: cached queries and monitoring sessions over the process's one sampler."""
+
+import threading
+import time
+import weakref
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from andon import library
+from andon.compat.metrics import GpuMetrics
+from andon.core.placement import available, score
+from andon.core.runs import Summary
+from andon.engine.bus import Subscription
+from andon.model import wire
+from andon.model.device import DeviceStatus, Snapshot
+from andon.units import MIB
+
+
+@dataclass(frozen=True, slots=True)
+class GPUInfo:
+    """One device that answered; memory in MiB, unknown is None."""
+
+    index: int
+    name: str
+    memory_total_mb: int | None
+    memory_used_mb: int | None
+    memory_free_mb: int | None
+    utilization_percent: int | None
+    temperature_c: int | None
+    power_draw_w: float | None
+    score: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class GPUSnapshot:
+    """The node's devices at one time (aware, UTC)."""
+
+    timestamp: datetime
+    gpus: list[GPUInfo]
+
+
+class MonitoringSession:
+    """One start of monitoring; any number run side by side, each with its own interval."""
+
+    def __init__(self, interval_seconds: float) -> None:
+        self._summary = Summary()
+        self._began = time.monotonic()
+        self._subscription: Subscription = library.shared().subscribe(interval_seconds, False)
+        self._result: dict[str, Any] | None = None
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._collect, name="andon session", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> dict[str, Any]:
+        """End this session and sum it up; a second time gives the same."""
+        with self._lock:
+            if self._result is None:
+                duration = time.monotonic() - self._began
+                self._subscription.close()
+                self._thread.join()
+                if not self._summary.sample_count:  # shorter than the first reading: take one now
+                    self._summary.add(library.snapshot())
+                self._result = self._summary.result(duration)
+            return self._result
+
+    def _collect(self) -> None:
+        for snapshot in self._subscription:
+            self._summary.add(snapshot)
+
+
+class GPUMonitor:
+    """What programs ask of their GPUs. One per process is enough: `get_gpu_monitor()`."""
+
+    def __init__(self) -> None:
+        self._begin_anew()
+        _monitors.add(self)
+
+    def is_available(self) -> bool:
+        """Whether at least one device answers."""
+        return self.query_gpus() is not None
+
+    def query_gpus(self, use_cache: bool = True) -> GPUSnapshot | None:
+        """The devices that answer; at most two seconds old unless `use_cache` is off."""
+        snapshot = self._snapshot(use_cache)
+        gpus = [gpu_info(status) for status in _boards(snapshot)]
+        if not gpus:
+            return None
+        return GPUSnapshot(datetime.fromtimestamp(snapshot.at, UTC), gpus)
+
+    def get_available_gpus(
+        self, min_memory_mb: float | None = None, max_utilization: float = 50
+    ) -> list[int]:
+        """Indices of devices with room, best first. Looks afresh, and claims nothing."""
+        wanted = None if min_memory_mb is None else int(min_memory_mb * MIB)
+        settings = library.shared().settings
+        found = available(
+            self._snapshot(use_cache=False).devices,
+            min_memory_bytes=wanted,
+            max_utilization=max_utilization,
+            memory_weight=settings.score_memory_weight,
+            utilization_weight=settings.score_utilization_weight,
+        )
+        return [status.device.index for status in found if status.device.parent is None]
+
+    def get_gpu_info(self, gpu_index: int) -> GPUInfo | None:
+        """One device by the node's index; None if it does not exist or does not answer."""
+        found = self.query_gpus()
+        return next((g for g in found.gpus if g.index == gpu_index), None) if found else None
+
+    def collect_metrics(self) -> list[GpuMetrics]:
+        """A fresh record of every device that answers."""
+        return [GpuMetrics.from_status(s) for s in _boards(self._snapshot(use_cache=False))]
+
+    def get_gpu_metrics(self) -> list[dict[str, Any]]:
+        """Every device as `andon.snapshot/1` shows it, without its processes."""
+        shown = map(wire.status_to_json, self._snapshot(use_cache=True).devices)
+        return [{k: v for k, v in status.items() if k != "processes"} for status in shown]
+
+    def get_gpu_processes(self) -> list[dict[str, Any]]:
+        """Every process on a device, with the device's index and uuid."""
+        return [
+            {"gpu_index": s.device.index, "gpu_uuid": s.device.uuid, **wire.process_to_json(p)}
+            for s in self._snapshot(use_cache=True).devices
+            for p in s.processes
+        ]
+
+    def start_monitoring(self, interval_seconds: float = 1.0) -> MonitoringSession:
+        """Begin a session; it ends by its own `stop` or by this thread's `stop_monitoring`."""
+        self._cached = None
+        session = MonitoringSession(interval_seconds)
+        self._sessions().append(session)
+        return session
+
+    def stop_monitoring(self) -> dict[str, Any] | None:
+        """End the calling thread's latest session; None if it has none."""
+        self._cached = None
+        sessions = self._sessions()
+        return sessions.pop().stop() if sessions else None
+
+    def _snapshot(self, use_cache: bool) -> Snapshot:
+        cached = self._cached
+        seconds = library.shared().settings.cache_seconds
+        if use_cache and cached is not None and time.monotonic() - cached[0] < seconds:
+            return cached[1]
+        fresh = library.snapshot()
+        self._cached = (time.monotonic(), fresh)
+        return fresh
+
+    def _sessions(self) -> list[MonitoringSession]:
+        if not hasattr(self._mine, "sessions"):
+            self._mine.sessions = []
+        found: list[MonitoringSession] = self._mine.sessions
+        return found
+
+    def _begin_anew(self) -> None:
+        """New, or in a forked child, where the parent's sessions are not ours to stop."""
+        self._cached: tuple[float, Snapshot] | None = None
+        self._mine = threading.local()
+
+
+_monitors: weakref.WeakSet[GPUMonitor] = weakref.WeakSet()
+_monitor: GPUMonitor | None = None
+_lock = threading.Lock()
+
+
+def get_gpu_monitor() -> GPUMonitor:
+    """The process's monitor."""
+    global _monitor
+    with _lock:
+        if _monitor is None:
+            _monitor = GPUMonitor()
+        return _monitor
+
+
+def gpu_info(status: DeviceStatus) -> GPUInfo:
+    """A device as the kept record shows it."""
+    settings = library.shared().settings
+    sample, total = status.sample, status.device.memory_total_bytes
+    used = sample.memory_used_bytes if sample else None
+    free = sample.memory_free_bytes if sample else None
+    utilization = sample.utilization_percent if sample else None
+    weights = settings.score_memory_weight, settings.score_utilization_weight
+    return GPUInfo(
+        index=status.device.index,
+        name=status.device.name,
+        memory_total_mb=_mib(total),
+        memory_used_mb=_mib(used),
+        memory_free_mb=_mib(free),
+        utilization_percent=utilization,
+        temperature_c=sample.temperature_celsius if sample else None,
+        power_draw_w=sample.power_watts if sample else None,
+        score=score(free, total, utilization, *weights),
+    )
+
+
+def _boards(snapshot: Snapshot) -> list[DeviceStatus]:
+    """Devices that answered; partitions share their board's index and are left to the snapshot."""
+    return [s for s in snapshot.devices if s.answered and s.device.parent is None]
+
+
+def _mib(size: int | None) -> int | None:
+    return None if size is None else size // MIB
+
+
+def _in_child() -> None:
+    global _lock
+    _lock = threading.Lock()
+    for monitor in list(_monitors):
+        monitor._begin_anew()
+
+
+library.after_fork(_in_child)

@@ -1,0 +1,333 @@
+"""Which devices this environment may use, and what CUDA calls them.
+
+CUDA's rules as its documentation gives them, and as a 580 driver was seen to act:
+
+- The first entry fixes the form of the list: numbers, `GPU-...` or `MIG-...`. The list ends at the
+  first entry that is of another form, out of range, unknown or ambiguous.
+- A number is read like C's strtoul: ` 2`, `+2` and `2x` are all 2. A UUID may be shortened to any
+  unique beginning and ignores case after `GPU-`, but bears no space before it.
+- A device named twice, or an unknown CUDA_DEVICE_ORDER, makes CUDA refuse to start: nothing is
+  visible. An empty list hides everything.
+- A board cut into MIG instances is not usable as a whole, and one process sees one instance.
+
+NVIDIA_VISIBLE_DEVICES tells a container runtime what to put inside; the devices that are seen are
+already the result and CUDA does not read it, so it masks nothing here and only explains an empty
+list. GPU_DEVICE_ORDINAL is for OpenCL alone (Slurm sets it everywhere) and masks nothing either.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from andon.model.device import Device
+
+_NUMBER = re.compile(r"\s*([+-]?)0*([0-9]+)", re.ASCII)
+_SLURM_ENTRY = re.compile(r"\s*([0-9]{1,5})(?:-([0-9]{1,5}))?\s*", re.ASCII)
+_OLD_MIG = re.compile(r"MIG-(GPU-[0-9a-f-]+)/[0-9]+/[0-9]+", re.ASCII | re.IGNORECASE)
+_HIDERS = ("", "-1", "NoDevFiles")  # how people and Slurm hide everything on purpose
+_ORDERS = ("FASTEST_FIRST", "PCI_BUS_ID")
+_UUID_CHARACTERS = 36  # without GPU- or MIG-
+_SHOWN_CHARACTERS = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Visibility:
+    """What the masks leave over."""
+
+    visible: Mapping[str, int | None]
+    """uuid -> the number CUDA (or HIP) gives it, None where it gives none or it is not certain;
+    in mask order."""
+    note: str | None = None  # what a person should know about the answer
+    source: str | None = None  # what decided, e.g. "CUDA_VISIBLE_DEVICES=2,0"
+    certain: bool = True  # False: which devices are meant is a guess, so nothing should be claimed
+
+
+@dataclass(slots=True)
+class _View:
+    """One vendor's answer while it is put together."""
+
+    visible: dict[str, int | None] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    sources: list[str] = field(default_factory=list)
+    certain: bool = True
+
+
+def visibility(devices: Sequence[Device], env: Mapping[str, str]) -> Visibility:
+    """The devices that every mask of this environment allows; a mask never adds one."""
+    by_vendor: dict[str, list[Device]] = {"nvidia": []}
+    for device in devices:
+        by_vendor.setdefault(device.vendor, []).append(device)
+    whole = _View()
+    for vendor, own in by_vendor.items():
+        view = _VENDORS.get(vendor, _unmasked)(own, env)
+        whole.visible |= view.visible
+        whole.notes += view.notes
+        whole.sources += [source for source in view.sources if source not in whole.sources]
+        whole.certain &= view.certain
+    _intersect_slurm(whole, devices, env)
+    return Visibility(
+        whole.visible,
+        "; ".join(whole.notes) or None,
+        "; ".join(whole.sources) or None,
+        whole.certain,
+    )
+
+
+def _unmasked(devices: Sequence[Device], env: Mapping[str, str]) -> _View:
+    return _View({device.uuid: None for device in devices})
+
+
+# NVIDIA.
+
+
+def _nvidia(devices: Sequence[Device], env: Mapping[str, str]) -> _View:
+    if not devices:
+        return _View(notes=_container_notes(env))
+    order = env.get("CUDA_DEVICE_ORDER")
+    if order is not None and order not in _ORDERS:
+        setting = _setting("CUDA_DEVICE_ORDER", env)
+        note = f"CUDA refuses to start with {setting}: use PCI_BUS_ID or FASTEST_FIRST"
+        return _View(notes=[note], sources=[setting])
+    boards = in_pci_order(device for device in devices if device.parent is None)
+    guessed = order != "PCI_BUS_ID" and len({board.name for board in boards}) > 1
+    mask = env.get("CUDA_VISIBLE_DEVICES")
+    if mask is None:
+        return _numbered(boards, devices, guessed, [])
+    return _masked(mask, boards, devices, guessed, _setting("CUDA_VISIBLE_DEVICES", env))
+
+
+def _masked(
+    mask: str, boards: Sequence[Device], devices: Sequence[Device], guessed: bool, setting: str
+) -> _View:
+    named, notes = _cuda_list(mask, boards, devices)
+    guessed = guessed and bool(named) and not mask.startswith(("GPU-", "MIG-"))
+    view = _numbered(named, devices, guessed, notes)
+    view.sources.append(setting)
+    view.certain = not guessed or len(named) == len(boards)
+    return view
+
+
+def _cuda_list(
+    mask: str, boards: Sequence[Device], devices: Sequence[Device]
+) -> tuple[list[Device], list[str]]:
+    """The devices a CUDA mask names, in its order, and what is wrong with it."""
+    form = mask[:4] if mask[:4] in ("GPU-", "MIG-") else ""
+    named: list[Device] = []
+    for entry in mask.split(","):
+        device, why = _cuda_entry(entry, form, boards, devices)
+        if device is None:
+            hidden_on_purpose = entry.strip() in _HIDERS
+            return named, [] if hidden_on_purpose else [
+                f"CUDA's list ends at {_shown(entry)}: {why}"
+            ]
+        if device in named:
+            return [], [f"CUDA refuses a list that names a device twice: {_shown(entry)}"]
+        named.append(device)
+    return named, []
+
+
+def _cuda_entry(
+    entry: str, form: str, boards: Sequence[Device], devices: Sequence[Device]
+) -> tuple[Device | None, str]:
+    if form == "":
+        number = leading_number(entry)
+        if number is None:
+            return None, "it is not a number"
+        return (boards[number], "") if number < len(boards) else (None, "there is no such device")
+    if not entry.startswith(form):
+        return None, f"the list began with {form}..."
+    if form == "GPU-":
+        return _by_uuid(entry, boards)
+    return _by_mig_id(entry, devices)
+
+
+def _by_uuid(entry: str, devices: Sequence[Device]) -> tuple[Device | None, str]:
+    """The one device whose UUID begins so; what follows a whole UUID is ignored, as CUDA does."""
+    wanted = entry[4:].lower()
+    tails = {device.uuid[4:].lower(): device for device in devices if device.uuid[:4] == entry[:4]}
+    whole = tails.get(wanted[:_UUID_CHARACTERS])
+    found = [device for tail, device in tails.items() if wanted and tail.startswith(wanted)]
+    if whole or len(found) == 1:
+        return whole or found[0], ""
+    return None, f"{len(found)} devices begin so" if found else "there is no such device"
+
+
+def _by_mig_id(entry: str, devices: Sequence[Device]) -> tuple[Device | None, str]:
+    instances = [device for device in devices if device.parent is not None]
+    old = _OLD_MIG.fullmatch(entry)
+    if old is None or any(device.uuid.lower() == entry.lower() for device in instances):
+        return _by_uuid(entry, instances)
+    siblings = [d for d in instances if d.parent and d.parent.lower() == old[1].lower()]
+    if len(siblings) == 1:
+        return siblings[0], ""
+    if not siblings:
+        return None, "there is no such instance"
+    return None, f"it may be any of {len(siblings)} instances: use the MIG-<uuid> of nvidia-smi -L"
+
+
+def _numbered(
+    named: Sequence[Device], devices: Sequence[Device], guessed: bool, notes: list[str]
+) -> _View:
+    """Open up boards that are cut into instances, and number what CUDA can use."""
+    reach: list[Device] = []
+    for device in named:
+        reach += [device, *(part for part in devices if part.parent == device.uuid)]
+    cut = {device.parent for device in devices if device.parent}
+    usable = [device for device in reach if device.uuid not in cut]
+    view = _View({device.uuid: None for device in reach}, list(notes))
+    if guessed:
+        view.notes.append(
+            "the models differ and CUDA_DEVICE_ORDER is not PCI_BUS_ID, so a number may mean "
+            "another device to CUDA: set CUDA_DEVICE_ORDER=PCI_BUS_ID or name devices by UUID"
+        )
+    elif not any(device.parent for device in usable):
+        view.visible |= {device.uuid: number for number, device in enumerate(usable)}
+    else:
+        _number_instances(view, usable)
+    return view
+
+
+def _number_instances(view: _View, usable: Sequence[Device]) -> None:
+    if all(device.parent for device in usable):
+        view.visible[usable[0].uuid] = 0
+        if len(usable) > 1:
+            view.notes.append(
+                "a CUDA process sees one MIG instance, here the first: name one by UUID"
+            )
+    else:
+        view.notes.append(
+            "CUDA does not show MIG instances and whole GPUs together: name one by UUID"
+        )
+
+
+def _container_notes(env: Mapping[str, str]) -> list[str]:
+    given = env.get("NVIDIA_VISIBLE_DEVICES")
+    if given is None:
+        return []
+    setting = _setting("NVIDIA_VISIBLE_DEVICES", env)
+    if given in ("", "void", "none"):
+        return [f"the container was given no NVIDIA device ({setting})"]
+    return [f"{setting} asks for NVIDIA devices, and none is here: start the container with --gpus"]
+
+
+# Other vendors; prepared simply.
+
+
+def _amd(devices: Sequence[Device], env: Mapping[str, str]) -> _View:
+    """ROCR hides first; HIP counts what is left, and reads CUDA's list where its own is empty."""
+    view, left = _View(), in_pci_order(devices)
+    if "ROCR_VISIBLE_DEVICES" in env:
+        left = _plain_list(env["ROCR_VISIBLE_DEVICES"], left)
+        view.sources.append(_setting("ROCR_VISIBLE_DEVICES", env))
+    for name in ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"):
+        if env.get(name):
+            left = _plain_list(env[name], left)
+            view.sources.append(_setting(name, env))
+            break
+    view.visible = {device.uuid: number for number, device in enumerate(left)}
+    return view
+
+
+def _intel(devices: Sequence[Device], env: Mapping[str, str]) -> _View:
+    """`0,1.0`: a tile (after the dot) makes its whole device visible."""
+    mask, left = env.get("ZE_AFFINITY_MASK"), in_pci_order(devices)
+    if not mask:
+        return _unmasked(left, env)
+    numbers = [leading_number(entry) for entry in mask.split(",")]
+    chosen = [left[number] for number in numbers if number is not None and number < len(left)]
+    return _View({d.uuid: None for d in chosen}, sources=[_setting("ZE_AFFINITY_MASK", env)])
+
+
+def _plain_list(mask: str, devices: Sequence[Device]) -> list[Device]:
+    """Numbers and UUIDs mixed; the list ends at the first that is unknown or repeated."""
+    named: list[Device] = []
+    for entry in mask.split(","):
+        text, number = entry.strip(), leading_number(entry)
+        if text.startswith("GPU-"):
+            device = _by_uuid(text, devices)[0]
+        else:
+            device = devices[number] if number is not None and number < len(devices) else None
+        if device is None or device in named:
+            break
+        named.append(device)
+    return named
+
+
+_VENDORS = {"nvidia": _nvidia, "amd": _amd, "intel": _intel}
+
+
+# Slurm.
+
+
+def _intersect_slurm(view: _View, devices: Sequence[Device], env: Mapping[str, str]) -> None:
+    """Take away what Slurm gave to others.
+
+    Slurm's lists count the node's own devices, whatever is seen here. Where a cgroup already hides
+    the others, what is seen is the allocation (renumbered from 0) and the list says nothing more.
+    """
+    name = next((n for n in ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS") if env.get(n)), None)
+    boards = [device for device in devices if device.parent is None]
+    given = _slurm_numbers(env[name]) if name else set()
+    if name is None or (given is not None and len(given) >= len(boards)):
+        return
+    ours = {device.uuid for device in boards if given is not None and device.index in given}
+    if given is None or len(ours) < len(given) or _numbers_are_unclear(devices):
+        view.notes.append(f"{_setting(name, env)} does not fit the devices seen here: not applied")
+        view.certain = False
+        return
+    view.visible = {uuid: number for uuid, number in view.visible.items() if uuid in ours}
+    view.sources.append(_setting(name, env))
+
+
+def _numbers_are_unclear(devices: Sequence[Device]) -> bool:
+    """With instances Slurm may count those; with two vendors it counts both in its own order."""
+    return any(device.parent for device in devices) or len({d.vendor for d in devices}) > 1
+
+
+def _slurm_numbers(text: str) -> set[int] | None:
+    """`0,2` or `0-3`; None where it is neither."""
+    numbers: set[int] = set()
+    for entry in text.split(","):
+        match = _SLURM_ENTRY.fullmatch(entry)
+        span = range(int(match[1]), int(match[2] or match[1]) + 1) if match else ()
+        if not span:
+            return None
+        numbers.update(span)
+    return numbers
+
+
+# Text.
+
+
+def leading_number(text: str) -> int | None:
+    """The number that C's strtoul would find; None for none, a negative or an absurd one."""
+    match = _NUMBER.match(text)
+    if match is None or len(match[2]) > 9:
+        return None
+    number = int(match[2])
+    return None if match[1] == "-" and number else number
+
+
+def in_pci_order(devices: Iterable[Device]) -> list[Device]:
+    """By PCI address as numbers (`00000000:1A:00.0`); by index where an address is missing."""
+    listed = sorted(devices, key=lambda device: device.index)
+    addresses = {device.uuid: _pci_numbers(device.pci) for device in listed}
+    if any(address is None for address in addresses.values()):
+        return listed
+    return sorted(listed, key=lambda device: addresses[device.uuid] or ())
+
+
+def _pci_numbers(pci: str | None) -> tuple[int, ...] | None:
+    parts = re.split("[:.]", pci or "")
+    if len(parts) < 3 or not all(re.fullmatch("[0-9a-fA-F]{1,8}", part) for part in parts):
+        return None
+    return tuple(int(part, 16) for part in parts)
+
+
+def _setting(name: str, env: Mapping[str, str]) -> str:
+    return f"{name}={_shown(env[name]) if env[name] else ''}"
+
+
+def _shown(text: str) -> str:
+    plain = text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
+    return plain if len(plain) <= _SHOWN_CHARACTERS else plain[:_SHOWN_CHARACTERS] + "..."

@@ -1,0 +1,198 @@
+"""A command line as people may see it: printable, bounded, its secrets replaced by `***`.
+
+Three kinds of evidence hide a value: the name it is given to (`--token x`, `DB_PASSWORD=x`,
+`?sig=x`, `"api_key": "x"`, `Authorization: x`), its own look (`sk-...`, `hf_...`, a JWT, a URL with
+a password), and a short option of a program that is known to take a password there.
+
+- After `--token` the next argument is hidden whatever it looks like, also when it begins with `--`:
+  a flag hidden by mistake is a smaller harm than a secret shown.
+- `-p` alone means a port, a path or a profile far more often than a password, so short options
+  count only for the programs in `_SHORT_OPTIONS`.
+- Names are compared word by word: `--tokenizer`, `--max-tokens`, `--eos-token`, `--keyframes` and
+  `--password-file` are harmless.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+HIDDEN = "***"
+MAX_CHARACTERS = 4096
+_MAX_DEPTH = 4  # `--env=A=B=c`
+_READ_CHARACTERS = 2 * MAX_CHARACTERS  # more could not be shown, and must not cost time
+
+_SHORT_OPTIONS = {
+    "curl": {"-u", "-U", "--user", "--proxy-user"},
+    "ldapsearch": {"-w"},
+    "mariadb": {"-p"},
+    "mongo": {"-p"},
+    "mongosh": {"-p"},
+    "mysql": {"-p"},
+    "mysqladmin": {"-p"},
+    "mysqldump": {"-p"},
+    "openssl": {"-pass", "-passin", "-passout"},
+    "redis-cli": {"-a"},
+    "sshpass": {"-p"},
+}
+
+_SECRET_ENDINGS = ("password", "passwd", "passphrase", "secret", "apikey", "accesskey", "secretkey")
+_SECRET_WORDS = {
+    "authorization", "bearer", "cookie", "cookies", "cred", "credential", "credentials", "creds",
+    "passwords", "privatekey", "secrets",
+}  # fmt: skip
+_ABOUT_SECRETS = {
+    "backend", "class", "column", "count", "dir", "directory", "endpoint", "engine", "env",
+    "expiry", "field", "file", "files", "format", "header", "length", "limit", "manager",
+    "mode", "name", "names", "path", "policy", "prompt", "provider", "size", "stdin",
+    "store", "timeout", "ttl", "type", "uri", "url", "version",
+}  # fmt: skip
+_SWITCHES = {"allow", "disable", "enable", "no", "require", "show", "skip"}
+_TOKENS_OF_A_TEXT = {
+    "add", "audio", "begin", "bos", "by", "class", "cls", "end", "eos", "first", "image", "last",
+    "mask", "max", "min", "new", "next", "num", "pad", "per", "placeholder", "sep", "special",
+    "start", "stop", "trigger", "unk", "video",
+}  # fmt: skip
+_TOKEN_WORDS = {"accesstoken", "apitoken", "authtoken", "bearertoken", "token"}
+_KEYS_TO_SOMETHING = {
+    "access", "account", "api", "auth", "deploy", "encryption", "license", "master", "private",
+    "secret", "service", "session", "shared", "signing", "storage",
+}  # fmt: skip
+_OWNERS_OF_A_PASS = {
+    "admin", "app", "db", "email", "ftp", "http", "login", "mail", "mysql", "pg", "postgres",
+    "proxy", "redis", "root", "smtp", "ssh", "user",
+}  # fmt: skip
+_QUERY_WORDS = {"auth", "code", "key", "sig", "signature", "token"}
+
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_FLAG = re.compile(r"--?[A-Za-z][\w.-]+")
+_ASSIGNMENT = re.compile(r"((?:--?|\+{1,2})?[A-Za-z_][\w.-]*)=(.+)")
+_HEADER = (
+    r"(?:proxy-)?authorization|(?:set-)?cookie|x-[\w-]{0,40}(?:token|key|secret)"
+    r"|api-key|private-token"
+)
+_WHOLE_HEADER = re.compile(rf"((?:-H)?(?:{_HEADER})\s*:)\s*\S.*", re.IGNORECASE)
+_INNER_HEADER = re.compile(
+    rf"(\b(?:{_HEADER})\s*:)\s*(?!\*\*\*(?:\s|$))[^\s\"'][^\"']*", re.IGNORECASE
+)
+_JSON = re.compile(r"""(["'])([\w.-]+)\1\s*:\s*(?=["'])""")
+_QUERY = re.compile(r"[?&]([\w.-]+)=")
+_NAMED = re.compile(r"(?<![\w?&.-])(?:(-{1,2}[A-Za-z][\w.-]+)\s+|(-{0,2}[A-Za-z_][\w.-]*)=)")
+_QUOTED_OR_RUN = re.compile(r""""[^"]*"|'[^']*'|\S+""")
+_QUERY_VALUE = re.compile(r"""[^&\s#"']*""")
+_URL_PASSWORD = re.compile(r"(://[^\s:/@?#]*):(?![0-9]{1,5}(?:[/?#]|$))[^\s\"']*@")
+_URL_TOKEN = re.compile(r"://[^\s:/@?#]{20,}@")
+_SLACK = re.compile(r"(hooks\.slack\.com/)[\w/]+")
+_BEARER = re.compile(r"\b(bearer\s+)[\w.~+/=-]{8,}", re.IGNORECASE)
+_KNOWN = re.compile(
+    r"(?<![A-Za-z0-9_])(?:"
+    r"sk-[\w-]{16,}|hf_[A-Za-z0-9]{16,}|gh[opsur]_[A-Za-z0-9]{16,}|github_pat_\w{16,}"
+    r"|glpat-[\w-]{16,}|xox[a-z]-[\w-]{10,}|(?:AKIA|ASIA)[A-Z0-9]{12,}|AIza[\w-]{30,}"
+    r"|npm_[A-Za-z0-9]{30,}|pypi-[\w-]{30,}|eyJ[\w-]{5,}\.[\w-]{5,}(?:\.[\w-]*)?"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*)"
+)
+
+
+def redact(arguments: Sequence[str]) -> str:
+    """Join a command line for people."""
+    shown: list[str] = []
+    hide_next = False
+    short_options = _short_options(arguments)
+    for argument in _within(arguments, _READ_CHARACTERS):
+        hidden = hide_next and argument
+        shown.append(HIDDEN if hidden else _argument(printable(argument), short_options))
+        is_flag = _FLAG.fullmatch(argument) is not None
+        hide_next = argument in short_options or (is_flag and is_secret_name(argument))
+    line = " ".join(shown)
+    return line if len(line) <= MAX_CHARACTERS else line[: MAX_CHARACTERS - 1] + "…"
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a value so named is one to hide: `DB_PASSWORD`, `--api-key`, `authToken`."""
+    words = [word.lower() for word in _WORD.findall(name)]
+    if not words or words[0] in _SWITCHES:
+        return False
+    last, before = words[-1], words[-2] if len(words) > 1 else ""
+    if any(word.endswith(_SECRET_ENDINGS) or word in _SECRET_WORDS for word in words):
+        return last not in _ABOUT_SECRETS
+    if last in _TOKEN_WORDS:
+        return before not in _TOKENS_OF_A_TEXT
+    return (
+        (last in ("key", "keys", "tokens") and before in _KEYS_TO_SOMETHING)
+        or (
+            last == "pass" and (before in _OWNERS_OF_A_PASS or name == "--pass")
+        )  # not ffmpeg's -pass
+        or (last == "pwd" and before != "")  # PWD alone is the folder one is in
+        or last == "auth"
+    )
+
+
+def printable(text: str) -> str:
+    """Line breaks and tabs become spaces, other control characters visible escapes."""
+    if text.isprintable():
+        return text
+    spaced = re.sub(r"[\t\n\r]", " ", text)
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in spaced)
+
+
+def _within(arguments: Iterable[str], characters: int) -> Iterable[str]:
+    for argument in arguments:
+        if characters <= 0:
+            return
+        yield argument[:characters]
+        characters -= len(argument) + 1
+
+
+def _short_options(arguments: Sequence[str]) -> frozenset[str]:
+    """By the programs named anywhere in the line, because of `sudo` and `env`."""
+    options: set[str] = set()
+    for argument in arguments:
+        options |= _SHORT_OPTIONS.get(argument.rpartition("/")[2], set())
+    return frozenset(options)
+
+
+def _argument(text: str, short_options: frozenset[str], depth: int = 0) -> str:
+    """One whole argument: whatever follows a secret's name in it is hidden to the end."""
+    if header := _WHOLE_HEADER.fullmatch(text):
+        return f"{header[1]} {HIDDEN}"
+    assigned = _ASSIGNMENT.fullmatch(text)
+    if assigned and depth < _MAX_DEPTH:
+        name, value = assigned[1], assigned[2]
+        secret = name in short_options or is_secret_name(name)
+        return f"{name}={HIDDEN if secret else _argument(value, short_options, depth + 1)}"
+    if len(text) > 2 and text[:2] in short_options and text not in short_options:
+        return text[:2] + HIDDEN
+    return _inside(text)
+
+
+def _inside(text: str) -> str:
+    """Secrets within a longer text, such as a script given to `sh -c`."""
+    text = _INNER_HEADER.sub(rf"\1 {HIDDEN}", text)
+    text = _hide_values(text, _JSON, _QUOTED_OR_RUN, lambda m: is_secret_name(m[2]))
+    text = _hide_values(text, _QUERY, _QUERY_VALUE, lambda m: _is_secret_parameter(m[1]))
+    text = _hide_values(text, _NAMED, _QUOTED_OR_RUN, lambda m: is_secret_name(m[1] or m[2]))
+    text = _URL_PASSWORD.sub(rf"\1:{HIDDEN}@", text)
+    text = _URL_TOKEN.sub(f"://{HIDDEN}@", text)
+    text = _SLACK.sub(rf"\1{HIDDEN}", text)
+    text = _BEARER.sub(rf"\1{HIDDEN}", text)
+    return _KNOWN.sub(HIDDEN, text)
+
+
+def _is_secret_parameter(name: str) -> bool:
+    words = _WORD.findall(name)
+    return is_secret_name(name) or (bool(words) and words[-1].lower() in _QUERY_WORDS)
+
+
+def _hide_values(
+    text: str,
+    names: re.Pattern[str],
+    values: re.Pattern[str],
+    is_secret: Callable[[re.Match[str]], bool],
+) -> str:
+    """Replace the value after each secret name; a name is never swallowed as another's value."""
+    parts: list[str] = []
+    done = 0
+    for name in names.finditer(text):
+        value = values.match(text, name.end())
+        if value and value[0] and name.start() >= done and is_secret(name):
+            parts += [text[done : name.end()], HIDDEN]
+            done = value.end()
+    return "".join([*parts, text[done:]])

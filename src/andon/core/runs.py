@@ -1,0 +1,127 @@
+"""What a run used: tallies that grow with the devices and not with the time."""
+
+import math
+from dataclasses import dataclass, field
+from typing import TypedDict
+
+from andon.model.device import DeviceStatus, Sample, Snapshot
+from andon.units import MIB
+
+
+class Spread(TypedDict):
+    """The extremes and the mean of a reading; None where it was never known."""
+
+    min: float | None
+    max: float | None
+    mean: float | None
+
+
+class CountedSpread(Spread):
+    """A spread that also says over how many readings."""
+
+    samples: int
+
+
+class GpuStats(TypedDict):
+    """What one device did during a run; `_mb` are MiB."""
+
+    name: str
+    utilization: CountedSpread
+    memory_used_mb: Spread
+    memory_usage_percent: Spread
+    temperature_c: Spread
+    power_draw_w: Spread
+
+
+class RunSummary(TypedDict):
+    """What a run used; `gpu_stats` is keyed by the device's index, as text."""
+
+    monitoring_duration_seconds: float
+    sample_count: int
+    gpu_stats: dict[str, GpuStats]
+
+
+@dataclass(slots=True)
+class Tally:
+    """The extremes and the mean of the values so far; unknown ones are left out."""
+
+    count: int = 0
+    total: float = 0.0
+    min: float | None = None
+    max: float | None = None
+
+    def add(self, value: float | None) -> None:
+        if value is None or not math.isfinite(value):
+            return
+        self.count += 1
+        self.total += value
+        self.min = value if self.min is None or value < self.min else self.min
+        self.max = value if self.max is None or value > self.max else self.max
+
+    @property
+    def mean(self) -> float | None:
+        if self.min is None or self.max is None:
+            return None
+        # Rounding must not carry the mean of equal values past them.
+        return min(max(self.total / self.count, self.min), self.max)
+
+    def spread(self) -> Spread:
+        return {"min": self.min, "max": self.max, "mean": self.mean}
+
+
+@dataclass(slots=True)
+class _DeviceTallies:
+    """The tallies of one device."""
+
+    index: int
+    name: str
+    utilization: Tally = field(default_factory=Tally)
+    memory_used_mb: Tally = field(default_factory=Tally)
+    memory_usage_percent: Tally = field(default_factory=Tally)
+    temperature_c: Tally = field(default_factory=Tally)
+    power_draw_w: Tally = field(default_factory=Tally)
+
+    def add(self, status: DeviceStatus, sample: Sample) -> None:
+        used = sample.memory_used_bytes
+        self.utilization.add(sample.utilization_percent)
+        self.memory_used_mb.add(None if used is None else used / MIB)
+        self.memory_usage_percent.add(status.memory_percent)
+        self.temperature_c.add(sample.temperature_celsius)
+        self.power_draw_w.add(sample.power_watts)
+
+    def result(self) -> GpuStats:
+        return {
+            "name": self.name,
+            "utilization": {**self.utilization.spread(), "samples": self.utilization.count},
+            "memory_used_mb": self.memory_used_mb.spread(),
+            "memory_usage_percent": self.memory_usage_percent.spread(),
+            "temperature_c": self.temperature_c.spread(),
+            "power_draw_w": self.power_draw_w.spread(),
+        }
+
+
+class Summary:
+    """Takes snapshots one by one and keeps only their tallies."""
+
+    def __init__(self) -> None:
+        self._sample_count = 0
+        self._devices: dict[str, _DeviceTallies] = {}
+
+    def add(self, snapshot: Snapshot) -> None:
+        """Count a snapshot; a device that did not answer adds nothing to its tallies."""
+        self._sample_count += 1
+        for status in snapshot.devices:
+            if status.sample is None or not status.answered:
+                continue
+            device = status.device
+            fresh = _DeviceTallies(device.index, device.name)
+            self._devices.setdefault(device.uuid, fresh).add(status, status.sample)
+
+    def result(self, duration_seconds: float) -> RunSummary:
+        """What was measured so far; more may be added afterwards."""
+        tallies = sorted(self._devices.values(), key=lambda device: device.index)
+        return {
+            "monitoring_duration_seconds": duration_seconds,
+            "sample_count": self._sample_count,
+            "gpu_stats": {str(device.index): device.result() for device in tallies},
+        }

@@ -1,0 +1,294 @@
+"""Keeps one vendor's reader process alive, and turns what it says into a roster of devices."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from andon.core import patience
+from andon.core.patience import Attempts, Life, Phase
+from andon.core.roster import Roster
+from andon.errors import AndonError, Unavailable
+from andon.model import wire
+from andon.model.device import Device, Fault
+
+Deliver = Callable[["ReaderProcess", wire.Json | None], None]
+
+STUCK_HINT = "a driver call hangs in the kernel: see `sudo dmesg`; only a reboot may end it"
+CRASH_HINT = "the vendor's library crashed in its own process; andon goes on with a new one"
+
+
+class ReaderProcess:
+    """One `python -m andon.reader`, started by exec: the caller may have threads or CUDA."""
+
+    def __init__(self, backend: str, options: Mapping[str, object], deliver: Deliver) -> None:
+        requests, self._requests = os.pipe()
+        self._answers, answers = os.pipe()
+        command = [sys.executable, "-P", "-m", "andon.reader", backend, wire.dumps(dict(options))]
+        try:
+            # A session of its own: Ctrl-C at a terminal is for the person's command, not for us.
+            self._process = subprocess.Popen(
+                command,
+                stdin=requests,
+                stdout=answers,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError as exc:
+            self.forget()
+            raise Unavailable(f"the reader could not be started: {exc}") from exc
+        finally:
+            os.close(requests)
+            os.close(answers)
+        self._deliver = deliver
+        threading.Thread(target=self._listen, name=f"{backend} reader", daemon=True).start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def ask(self, request: wire.Json) -> None:
+        """Send a request; a reader that has gone is noticed by its listener."""
+        try:
+            os.write(self._requests, wire.dumps(request).encode() + b"\n")
+        except OSError:
+            return
+
+    def ended(self) -> int | None:
+        """Its exit code, once the kernel has let go of it."""
+        return self._process.poll()
+
+    def close(self, timeout_seconds: float = 0.0) -> None:
+        """End it; one that is stuck in the kernel is left behind, because nothing can end it."""
+        self._process.kill()
+        try:
+            self._process.wait(timeout_seconds)
+        except subprocess.TimeoutExpired:
+            return
+
+    def forget(self) -> None:
+        """Close our ends of its pipes, and nothing else: in a forked child it is not ours."""
+        for name in ("_requests", "_answers"):
+            descriptor = getattr(self, name)
+            if descriptor >= 0:
+                setattr(self, name, -1)
+                os.close(descriptor)
+
+    def _listen(self) -> None:
+        rest = b""
+        while chunk := self._receive():
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                self._deliver(self, wire.loads(line))
+        self._deliver(self, None)
+
+    def _receive(self) -> bytes:
+        try:
+            return os.read(self._answers, 1 << 18)
+        except OSError:
+            return b""
+
+
+@dataclass(slots=True)
+class ReaderCosts:
+    """What the readers of a vendor have used; earlier ones included."""
+
+    cpu_seconds: float = 0.0
+    wall_seconds: float = 0.0
+    last_wall_seconds: float = 0.0
+    earlier_cpu_seconds: float = 0.0
+
+
+class Vendor:
+    """One vendor's devices: asks through a reader, and replaces it when it fails."""
+
+    def __init__(
+        self,
+        name: str,
+        options: Mapping[str, object],
+        deadline_seconds: float,
+        deliver: Callable[["Vendor", ReaderProcess, wire.Json | None], None],
+    ) -> None:
+        self.name = name
+        self.roster = Roster(name, deadline_seconds)
+        self.versions: Mapping[str, str] = {}
+        self.costs = ReaderCosts()
+        self.fault: Fault | None = None
+        self._options, self._deadline_seconds = options, deadline_seconds
+        self._deliver = deliver
+        self._reader: ReaderProcess | None = None
+        self._life = Life(Phase.STARTING, 0.0, 0.0)
+        self._born = 0.0
+        self._stuck: list[ReaderProcess] = []
+        self._attempts = Attempts()
+        self._renewals = 0
+        self._request: wire.Json = {}
+
+    def ask(self, tick: int, watched: bool, at: float, now: float) -> None:
+        """Begin a round."""
+        self._reap(now)
+        self._give_up_if_stuck(now)
+        self._renew_if_lost(at, now)
+        self._request = {"tick": tick, "watched": watched}
+        if self._reader is None:
+            self._start(now)
+        elif self._life.phase is Phase.OPEN:
+            self._send(now)
+
+    def awaited_until(self, now: float) -> float | None:
+        """Until when this tick should wait for an answer that may still come; None: no longer."""
+        if self._reader is None:
+            return None
+        if self._life.phase is Phase.OPEN:
+            return self.roster.awaited_until(now)
+        end = patience.waits_until(self._life, self._deadline_seconds)
+        return end if end > now else None
+
+    def hear(self, reader: ReaderProcess, message: wire.Json | None, at: float, now: float) -> None:
+        """Take one message; None is the end of the reader. Late words of an old one are void."""
+        if reader is not self._reader:
+            return
+        self._life = Life(self._life.phase, self._life.since, now)
+        if message is None:
+            self._ended(at, now)
+        elif "card" in message:
+            self._card_answered(message, at)
+        elif "cost" in message:
+            self._count(message["cost"])
+        else:
+            self._progress(message, at, now)
+
+    def settle(self, at: float, now: float) -> None:
+        """End a round: judge the silent."""
+        opening = self._reader is not None and self._life.phase is not Phase.OPEN
+        self.roster.settle(at, now, self._life.since if opening else None)
+        if opening and now - self._life.since >= self._deadline_seconds:
+            silent = now - self._life.since
+            self.fault = Fault(
+                self.name, f"the driver has not answered for {silent:.0f} s", STUCK_HINT
+            )
+
+    def close(self, timeout_seconds: float = 0.5) -> None:
+        if self._reader is not None:
+            self._reader.close(timeout_seconds)
+            self._reader.forget()
+            self._reader = None
+
+    def forget(self) -> None:
+        """In a forked child: the reader is the parent's."""
+        for reader in (self._reader, *self._stuck):
+            if reader is not None:
+                reader.forget()
+        self._reader, self._stuck = None, []
+
+    @property
+    def reader_pid(self) -> int | None:
+        return self._reader.pid if self._reader else None
+
+    def _start(self, now: float) -> None:
+        if not patience.may_start(self._attempts, now):
+            return
+        try:
+            self._reader = ReaderProcess(self.name, self._options, self._hand_over)
+        except AndonError as error:
+            self._attempts = patience.failed(self._attempts, 0.0, now)
+            self.fault = Fault(self.name, error.reason, error.hint)
+            return
+        self._life, self._born = Life(Phase.STARTING, now, now), now
+        self._reader.ask(self._request)
+
+    def _hand_over(self, reader: ReaderProcess, message: wire.Json | None) -> None:
+        self._deliver(self, reader, message)
+
+    def _send(self, now: float) -> None:
+        if self._reader is not None and self.roster.asked(now):
+            self._reader.ask(self._request)
+
+    def _progress(self, message: wire.Json, at: float, now: float) -> None:
+        if "hello" in message:
+            self._life = Life(Phase.OPENING, now, now)
+        elif "glanced" in message:
+            self.roster.glanced([wire.card_from_json(c) for c in message["glanced"]], at)
+        elif "opened" in message:
+            self._life = Life(Phase.OPEN, now, now)
+            self.versions, self.fault = message["versions"], None
+            self.roster.opened([wire.card_from_json(c) for c in message["opened"]], at, now)
+            self.roster.asked(now)
+        elif "down" in message:
+            self._down(wire.fault_from_json(message["down"]), at)
+
+    def _card_answered(self, message: wire.Json, at: float) -> None:
+        card = message["card"]
+        if "devices" in message:
+            devices: list[Device] = [wire.device_from_json(d) for d in message["devices"]]
+            self.roster.described(card, devices, at)
+        if "readings" in message:
+            self.roster.answered(card, map(wire.reading_from_json, message["readings"]), at)
+        elif "lost" in message:
+            self.roster.lost(card, message["lost"]["reason"], message["lost"]["hint"], at)
+        else:
+            self.roster.failed(card, message["failed"], message["hint"], at)
+
+    def _count(self, cost: wire.Json) -> None:
+        self.costs.cpu_seconds = self.costs.earlier_cpu_seconds + cost["cpu"]
+        self.costs.wall_seconds += cost["wall"]
+        self.costs.last_wall_seconds = cost["wall"]
+
+    def _down(self, fault: Fault, at: float) -> None:
+        self.fault = fault
+        self.versions = {}
+        self.roster.down(fault.reason, fault.hint, at)
+
+    def _ended(self, at: float, now: float) -> None:
+        """It said why, or it crashed. A first crash is answered by a new reader within the tick."""
+        reader, self._reader = self._reader, None
+        if reader is None:
+            return
+        reader.close(0.5)
+        reader.forget()
+        code = reader.ended()
+        self.costs.earlier_cpu_seconds = self.costs.cpu_seconds
+        self._attempts = patience.failed(self._attempts, now - self._born, now)
+        if code is not None and code in (3, 4):
+            return
+        reason = f"the reader ended: {_ending(code)}"
+        self.fault = Fault(self.name, reason, CRASH_HINT)
+        self.roster.reader_ended(reason, CRASH_HINT)
+        self._start(now)
+
+    def _reap(self, now: float) -> None:
+        self._stuck = [reader for reader in self._stuck if reader.ended() is None]
+        self._attempts = patience.returned(self._attempts, len(self._stuck), now)
+
+    def _give_up_if_stuck(self, now: float) -> None:
+        reader, waiting_since = self._reader, self.roster.outstanding_since()
+        if reader is None or not patience.is_stuck(self._life, waiting_since, now):
+            return
+        reader.close()
+        reader.forget()
+        self._stuck.append(reader)
+        self._reader = None
+        self._attempts = patience.abandoned(self._attempts, now)
+        self.roster.reader_ended(
+            f"driver has not answered for {now - self._born:.0f} s", STUCK_HINT
+        )
+
+    def _renew_if_lost(self, at: float, now: float) -> None:
+        """A lost card that came back is only seen by a driver session that began afterwards."""
+        lost = self.roster.lost_since()
+        if lost is None:
+            self._renewals = 0
+        elif self._reader is not None and self._life.phase is Phase.OPEN:
+            wait = patience.renew_after_seconds(self._renewals)
+            if now - self._born >= wait and at - lost >= wait:
+                self._renewals += 1
+                self.close(0.0)
+
+
+def _ending(code: int | None) -> str:
+    if code is not None and code < 0:
+        return f"killed by {signal.Signals(-code).name}"
+    return f"exit code {code}"

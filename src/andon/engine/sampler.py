@@ -1,0 +1,222 @@
+"""The one loop: asks every vendor's reader, makes a snapshot per tick, owns the deadlines."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from types import TracebackType
+from typing import Self
+
+from andon.core.masks import Visibility
+from andon.core.roster import order
+from andon.engine.bus import Bus, Subscription
+from andon.engine.readers import ReaderProcess, Vendor
+from andon.model import wire
+from andon.model.device import Device, Host, Snapshot
+from andon.ports import HostSource
+
+log = logging.getLogger("andon.sampler")
+
+FIRST_LOOK_SECONDS = 0.1  # CPU use is a difference: two looks closer than this say nothing
+LEFTOVER_SECONDS = 0.5
+
+Heard = tuple[Vendor, ReaderProcess, wire.Json | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What sampling has cost so far; the reader's wall time is the driver's and ours together."""
+
+    ticks: int = 0
+    missed: int = 0
+    own_cpu_seconds: float = 0.0
+    own_wall_seconds: float = 0.0
+    reader_cpu_seconds: float = 0.0
+    reader_wall_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Who this machine is."""
+
+    name: str
+    boot: str | None
+
+
+class Sampler:
+    """Any number of sessions share one; it runs while there is one, and on `once`."""
+
+    def __init__(
+        self,
+        readers: Mapping[str, Mapping[str, object]],
+        host: HostSource,
+        node: Node,
+        visibility: Callable[[Sequence[Device]], Visibility],
+        deadline_seconds: float = 1.0,
+    ) -> None:
+        self._heard: SimpleQueue[Heard] = SimpleQueue()
+        self._vendors = [
+            Vendor(name, options, deadline_seconds, self._hear) for name, options in readers.items()
+        ]
+        self._host, self._node, self._visibility = host, node, visibility
+        self._bus = Bus()
+        self._ticking = threading.Lock()
+        self._woken = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+        self._ticks = 0
+        self._own_cpu = self._own_wall = 0.0
+        self._began: float | None = None
+
+    # For those who ask.
+
+    def once(self, watched: bool = False) -> Snapshot:
+        """A fresh snapshot, for one caller."""
+        with self._ticking:
+            return self._tick(watched or self._bus.watched)
+
+    def subscribe(
+        self, interval_seconds: float, watching: bool = False, size: int = 64
+    ) -> Subscription:
+        """A session: a snapshot at once, then one per interval."""
+        with self._woken:
+            subscription = self._bus.subscribe(interval_seconds, watching, size)
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._loop, name="sampler", daemon=True)
+                self._thread.start()
+            self._woken.notify_all()
+        return subscription
+
+    def costs(self) -> Costs:
+        return Costs(
+            ticks=self._ticks,
+            missed=self._bus.missed(),
+            own_cpu_seconds=self._own_cpu,
+            own_wall_seconds=self._own_wall,
+            reader_cpu_seconds=sum(v.costs.cpu_seconds for v in self._vendors),
+            reader_wall_seconds=sum(v.costs.wall_seconds for v in self._vendors),
+        )
+
+    def reader_pids(self) -> list[int]:
+        return [v.reader_pid for v in self._vendors if v.reader_pid is not None]
+
+    def close(self) -> None:
+        """End the readers. One that is stuck in the kernel is left behind."""
+        self._closed = True
+        self._bus.close()
+        with self._woken:
+            self._woken.notify_all()
+        if self._ticking.acquire(timeout=LEFTOVER_SECONDS):
+            try:
+                for vendor in self._vendors:
+                    vendor.close(LEFTOVER_SECONDS)
+            finally:
+                self._ticking.release()
+
+    def forget(self) -> None:
+        """In a forked child: give up everything that belongs to the parent, locks included."""
+        for vendor in self._vendors:
+            vendor.forget()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # The loop.
+
+    def _loop(self) -> None:
+        while not self._closed and self._wait_for_due():
+            try:
+                with self._ticking:
+                    snapshot = self._tick(self._bus.watched)
+            except Exception:
+                log.exception("a tick failed; the next one is tried")
+                time.sleep(LEFTOVER_SECONDS)
+                continue
+            self._bus.publish(snapshot, time.monotonic())
+
+    def _wait_for_due(self) -> bool:
+        """Sleep until a session is due; False when there is none left."""
+        with self._woken:
+            while not self._closed:
+                now = time.monotonic()
+                due = self._bus.wake_at(now)
+                if due is None:
+                    self._thread = None
+                    return False
+                if due <= now:
+                    return True
+                self._woken.wait(due - now)
+        return False
+
+    def _tick(self, watched: bool) -> Snapshot:
+        cpu, wall = time.thread_time(), time.perf_counter()
+        if self._began is None:
+            self._began = time.monotonic()
+            self._host.read()
+        self._ticks += 1
+        at = time.time()
+        for vendor in self._vendors:
+            vendor.ask(self._ticks, watched, at, time.monotonic())
+        waited = self._collect()
+        snapshot = self._snapshot(at)
+        self._own_cpu += time.thread_time() - cpu
+        self._own_wall += time.perf_counter() - wall - waited
+        return snapshot
+
+    def _collect(self) -> float:
+        """Take answers until all have come or are overdue; returns the time spent waiting."""
+        waited = 0.0
+        while True:
+            now = time.monotonic()
+            ends = [end for v in self._vendors if (end := v.awaited_until(now)) is not None]
+            started = time.perf_counter()
+            try:
+                timeout = max(ends) - now if ends else 0.0
+                vendor, reader, message = (
+                    self._heard.get(timeout=timeout) if ends else self._heard.get_nowait()
+                )
+            except Empty:
+                if not ends:
+                    return waited
+                continue
+            finally:
+                waited += time.perf_counter() - started
+            vendor.hear(reader, message, time.time(), time.monotonic())
+
+    def _snapshot(self, at: float) -> Snapshot:
+        now = time.monotonic()
+        for vendor in self._vendors:
+            vendor.settle(time.time(), now)
+        devices = [device for vendor in self._vendors for device in vendor.roster.devices()]
+        visible = self._visibility(devices).visible
+        statuses = [s for vendor in self._vendors for s in vendor.roster.statuses(visible)]
+        return Snapshot(
+            node=self._node.name,
+            at=at,
+            simulated=any(device.vendor == "sim" for device in devices),
+            boot=self._node.boot,
+            versions={n: t for vendor in self._vendors for n, t in vendor.versions.items()},
+            host=self._host_after_first_look(),
+            devices=tuple(sorted(statuses, key=order)),
+            faults=tuple(v.fault for v in self._vendors if v.fault is not None),
+        )
+
+    def _host_after_first_look(self) -> Host:
+        """CPU use needs two looks some time apart: on the first tick the second waits for it."""
+        short = (self._began or 0.0) + FIRST_LOOK_SECONDS - time.monotonic()
+        if short > 0:
+            time.sleep(short)
+        return self._host.read()
+
+    def _hear(self, vendor: Vendor, reader: ReaderProcess, message: wire.Json | None) -> None:
+        self._heard.put((vendor, reader, message))

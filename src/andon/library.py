@@ -1,0 +1,124 @@
+"""The public Python API: snapshots of this node, from one sampler per process.
+
+Safe from threads, and after a fork: a child begins with nothing and starts a sampler of its own.
+"""
+
+import atexit
+import os
+import threading
+import time
+from collections.abc import Callable
+
+from andon.app import load_settings, open_sampler
+from andon.core.settings import Settings
+from andon.engine.bus import Subscription
+from andon.engine.sampler import Sampler
+from andon.model.device import Snapshot
+
+LINGER_SECONDS = 30.0  # an open driver session keeps a laptop's card awake: it is not kept for ever
+
+
+class Shared:
+    """The process's one sampler: opened on first use, closed when it is no longer used."""
+
+    def __init__(self) -> None:
+        self.settings: Settings = load_settings({}).settings
+        self._lock = threading.Lock()
+        self._sampler: Sampler | None = None
+        self._sessions = 0
+        self._used = 0.0
+
+    def once(self) -> Snapshot:
+        with self._lock:
+            sampler = self._open()
+        return sampler.once()
+
+    def subscribe(self, interval_seconds: float, watching: bool) -> Subscription:
+        with self._lock:
+            self._sessions += 1
+            subscription = self._open().subscribe(interval_seconds, watching)
+        subscription.on_close(self._left)
+        return subscription
+
+    def close(self) -> None:
+        with self._lock:
+            sampler, self._sampler = self._sampler, None
+        if sampler is not None:
+            sampler.close()
+
+    def forget(self) -> None:
+        """In a forked child. No lock is taken: a thread that is not here may have held it."""
+        if self._sampler is not None:
+            self._sampler.forget()
+
+    def _open(self) -> Sampler:
+        self._used = time.monotonic()
+        if self._sampler is None:
+            self._sampler = open_sampler(self.settings)
+            threading.Thread(target=self._linger, name="andon linger", daemon=True).start()
+        return self._sampler
+
+    def _left(self) -> None:
+        with self._lock:
+            self._sessions -= 1
+            self._used = time.monotonic()
+
+    def _linger(self) -> None:
+        while self._in_use():
+            time.sleep(LINGER_SECONDS / 4)
+        self.close()
+
+    def _in_use(self) -> bool:
+        with self._lock:
+            if self._sampler is None:
+                return False
+            return self._sessions > 0 or time.monotonic() - self._used < LINGER_SECONDS
+
+
+_shared: Shared | None = None
+_lock = threading.Lock()
+_after_fork: list[Callable[[], None]] = []
+
+
+def shared() -> Shared:
+    """The sampler that everything in this process shares."""
+    global _shared
+    with _lock:
+        if _shared is None:
+            _shared = Shared()
+        return _shared
+
+
+def snapshot() -> Snapshot:
+    """This node, read now."""
+    return shared().once()
+
+
+def watch(interval_seconds: float = 1.0) -> Subscription:
+    """Snapshots at an interval; a context manager, and an iterator that does not end by itself."""
+    return shared().subscribe(interval_seconds, watching=True)
+
+
+def after_fork(begin_anew: Callable[[], None]) -> None:
+    """Call this in every forked child, after the sampler was given up there."""
+    _after_fork.append(begin_anew)
+
+
+def _in_child() -> None:
+    global _shared, _lock
+    _lock = threading.Lock()
+    if _shared is not None:
+        _shared.forget()
+        _shared = None
+    for begin_anew in _after_fork:
+        begin_anew()
+
+
+def _at_exit() -> None:
+    if _shared is not None:
+        _shared.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
+atexit.register(_at_exit)

@@ -1,0 +1,103 @@
+"""Fixtures that several suites share: the stand-in driver, and the parts that a test needs."""
+
+import ctypes
+import importlib
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.standin import StandIn
+from tests.standin import build as build_it
+from tests.standin.build import LIBRARY
+
+REPOSITORY = Path(__file__).parent.parent
+
+
+def need(*tools: str) -> None:
+    """Go on only with these tools; in CI a missing one is a failure and not a skipped test."""
+    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+    missing = [tool for tool in tools if shutil.which(tool, path=path) is None]
+    if not missing:
+        return
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"these tools are missing: {', '.join(missing)}")
+    pytest.skip(f"these tools are missing: {', '.join(missing)}")
+
+
+@pytest.fixture(autouse=True)
+def _of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No test sees this machine's configuration, masks or terminal."""
+    ours = [n for n in os.environ if n.startswith(("ANDON_", "SLURM_", "CUDA_"))]
+    for name in ours:
+        if name == "ANDON_UPDATE_GOLDEN":
+            continue
+        monkeypatch.delenv(name)
+    for name in ("NVIDIA_VISIBLE_DEVICES", "NO_COLOR", "FORCE_COLOR", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "no-config"))
+
+
+@pytest.fixture(scope="session")
+def library() -> Path:
+    """The folder of the stand-in for NVIDIA's library; built when its sources changed."""
+    if sys.platform != "linux":
+        pytest.skip("the stand-in is an ELF library")
+    return build_it(REPOSITORY / ".build" / "standin")
+
+
+@pytest.fixture
+def standin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
+    """A node of four devices, named in the environment."""
+    folder = tmp_path / "standin"
+    folder.mkdir()
+    monkeypatch.setenv("ANDON_STANDIN", str(folder))
+    control = StandIn(folder)
+    control.write(StandIn.devices(4))
+    return control
+
+
+@pytest.fixture
+def loaded(library: Path, standin: StandIn, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """`pynvml` with the stand-in loaded in this process, and not yet initialised."""
+    pynvml = importlib.import_module("pynvml")
+    monkeypatch.setattr(pynvml, "nvmlLib", ctypes.CDLL(str(library / LIBRARY)))
+    monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
+    standin.reset_calls()
+    return pynvml
+
+
+@pytest.fixture
+def nvml(loaded: ModuleType, standin: StandIn) -> Iterator[ModuleType]:
+    """`pynvml`, initialised."""
+    loaded.nvmlInit()
+    yield loaded
+    standin.set_faults()
+    shut_down(loaded)
+
+
+def shut_down(pynvml: ModuleType) -> None:
+    """Take back every Init of this process; a first one makes an uninitialised driver count anew."""
+    pynvml.nvmlInit()
+    while True:
+        try:
+            pynvml.nvmlShutdown()
+        except pynvml.NVMLError:
+            return
+
+
+@pytest.fixture
+def golden() -> Callable[[str, str], None]:
+    """Compare a text with a golden file; `make golden` writes them anew."""
+
+    def compare(name: str, text: str) -> None:
+        path = Path(__file__).parent / "golden" / name
+        if os.environ.get("ANDON_UPDATE_GOLDEN"):
+            path.write_text(text, encoding="utf-8")
+        assert text == path.read_text(encoding="utf-8"), f"{name} differs: make golden, and look"
+
+    return compare

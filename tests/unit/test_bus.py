@@ -1,0 +1,108 @@
+"""Sessions of their own interval that share ticks, and cannot hold each other up."""
+
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from andon.core import cadence
+from andon.engine.bus import Bus
+from andon.model.device import Snapshot
+
+
+def at(time: float) -> Snapshot:
+    return Snapshot("n", time)
+
+
+@pytest.mark.parametrize(
+    ("now", "interval", "due"),
+    [(0.0, 1.0, 1.0), (0.4, 1.0, 1.0), (1.0, 1.0, 2.0), (7.3, 5.0, 10.0)],
+)
+def test_ticks_lie_on_a_grid(now: float, interval: float, due: float) -> None:
+    assert cadence.next_due(now, interval) == due
+
+
+@given(st.floats(0, 1e6), st.floats(0.1, 3600))
+def test_the_next_tick_is_ahead_and_within_one_interval(now: float, interval: float) -> None:
+    due = cadence.next_due(now, interval)
+    assert now < due <= now + interval * 1.001 + 1e-3
+
+
+def test_sessions_of_multiples_share_their_ticks() -> None:
+    assert cadence.wake_at(3.5, [1.0, 2.0, 5.0]) == 4.0
+    assert cadence.next_due(3.5, 2.0) == 4.0
+
+
+def test_nobody_means_no_tick() -> None:
+    assert Bus().wake_at(5.0) is None
+
+
+def test_a_new_session_is_served_at_once() -> None:
+    bus = Bus()
+    bus.subscribe(10.0, False, 8)
+    assert bus.wake_at(3.0) == 3.0
+
+
+def test_each_session_gets_its_own_pace() -> None:
+    bus = Bus()
+    fast, slow = bus.subscribe(1.0, False, 8), bus.subscribe(2.0, False, 8)
+    for now in (0.0, 1.0, 2.0, 3.0, 4.0):
+        bus.publish(at(now), now)
+    fast.close()
+    slow.close()
+    assert [s.at for s in fast] == [0.0, 1.0, 2.0, 3.0, 4.0]
+    assert [s.at for s in slow] == [0.0, 2.0, 4.0]
+
+
+def test_a_session_that_does_not_read_loses_the_oldest_and_counts_them() -> None:
+    bus = Bus()
+    lazy, eager = bus.subscribe(1.0, False, 2), bus.subscribe(1.0, False, 8)
+    for now in range(5):
+        bus.publish(at(now), float(now))
+    assert lazy.dropped == 3
+    assert eager.dropped == 0
+    first = lazy.get()
+    assert first is not None
+    assert first.at == 3
+
+
+def test_ticks_that_never_came_are_counted() -> None:
+    bus = Bus()
+    session = bus.subscribe(1.0, False, 8)
+    bus.publish(at(0), 0.0)
+    bus.publish(at(4), 4.0)
+    assert session.missed == 3
+    assert bus.missed() == 3
+
+
+def test_closing_ends_a_reader_that_waits() -> None:
+    session = Bus().subscribe(1.0, False, 8)
+    ended = threading.Event()
+    thread = threading.Thread(target=lambda: (list(session), ended.set()))
+    thread.start()
+    session.close()
+    assert ended.wait(5)
+    thread.join()
+
+
+def test_closing_twice_leaves_once() -> None:
+    left: list[int] = []
+    session = Bus().subscribe(1.0, False, 8)
+    session.on_close(lambda: left.append(1))
+    session.close()
+    session.close()
+    assert left == [1]
+
+
+def test_someone_who_watches_is_noticed_and_forgotten() -> None:
+    bus = Bus()
+    bus.subscribe(1.0, False, 8)
+    assert not bus.watched
+    with bus.subscribe(1.0, True, 8):
+        assert bus.watched
+    assert not bus.watched
+
+
+def test_a_timeout_gives_nothing() -> None:
+    assert Bus().subscribe(1.0, False, 8).get(timeout_seconds=0.0) is None

@@ -1,0 +1,244 @@
+"""`andon status`: what a person, a script and a spreadsheet see."""
+
+import csv
+import io
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from andon.cli import csvrows, looking
+from andon.cli.entries import model_name, only_visible, range_of
+from andon.cli.entries import Entry, entries
+from andon.cli.main import run
+from andon.cli.render import Mask, render_status
+from andon.cli.status import as_json_text
+from andon.cli.text import display_width
+from andon.model import wire
+from andon.model.device import Snapshot, State
+from tests.unit import test_cli_golden_snapshots as golden
+from tests.unit.test_cli_golden_snapshots import AT, FakeSampler, assert_golden
+
+
+@pytest.fixture(autouse=True)
+def _in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def _see(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
+    monkeypatch.setattr(looking, "sampling", lambda choices: FakeSampler(snapshot))
+
+
+def _text(snapshot: Snapshot, width: int = 80, **more: object) -> str:
+    return render_status(snapshot, width, color=False, now=AT, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_the_farm_looks_as_drawn(width: int) -> None:
+    assert_golden(f"status-{width}.txt", _text(golden.farm(), width))
+
+
+def test_the_farm_in_colour_looks_as_drawn() -> None:
+    assert_golden("status-80-color.txt", render_status(golden.farm(), 80, color=True, now=AT))
+
+
+def test_a_node_without_a_gpu_says_why_and_what_to_try() -> None:
+    text = _text(golden.no_gpu())
+    assert_golden("status-no-gpu.txt", text)
+    assert text.endswith("try: andon status --simulate 4\n")
+
+
+def test_faults_stand_below_with_their_hints() -> None:
+    assert_golden("status-faults.txt", _text(golden.faults()))
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_mask_is_told_with_its_numbers(width: int) -> None:
+    mask = Mask(source="CUDA_VISIBLE_DEVICES=2,0")
+    assert_golden(f"status-masked-{width}.txt", _text(golden.masked(), width, mask=mask))
+
+
+def test_simulated_devices_say_so() -> None:
+    assert_golden("status-simulated.txt", _text(golden.simulated()))
+
+
+def test_verbose_gives_every_reason() -> None:
+    assert_golden("status-verbose.txt", _text(golden.farm(), verbose=True))
+
+
+@pytest.mark.parametrize("make", ["farm", "masked", "faults", "no_gpu", "simulated"])
+def test_no_line_wraps_at_any_width(make: str) -> None:
+    snapshot = getattr(golden, make)()
+    for width in range(40, 221, 3):
+        for line in _text(snapshot, width).splitlines():
+            assert display_width(line) <= width, (width, line)
+
+
+def test_wide_names_do_not_push_the_columns() -> None:
+    plain = golden.farm()
+    first = replace(
+        plain.devices[0],
+        processes=(golden.work(1, "用户👩‍💻", "训练", 3.0), *plain.devices[0].processes),
+    )
+    lines = _text(replace(plain, devices=(first, *plain.devices[1:])), 200).splitlines()
+    assert lines[2].index("612/700 W") == lines[3].index(" 76/700 W")
+
+
+def test_old_numbers_of_a_silent_device_are_never_shown() -> None:
+    for width in (80, 120, 200):
+        silent = [line for line in _text(golden.farm(), width).splitlines() if " · " in line[18:]]
+        assert not any("77" in line for line in silent if line.startswith(("✕", "◌")))
+    rows = list(csv.DictReader(io.StringIO(_csv(golden.farm()))))
+    assert rows[3]["state"] == "lost"
+    assert rows[3]["utilization_percent"] == rows[3]["memory_percent"] == ""
+
+
+def test_zero_is_a_reading_and_a_dash_is_none() -> None:
+    lines = _text(golden.farm()).splitlines()
+    assert "  0 % ──────" in lines[3]
+    assert "–" not in lines[3]
+    assert lines[8].split()[3] == "–"
+
+
+def test_a_hot_device_has_another_lamp() -> None:
+    lines = _text(golden.farm()).splitlines()
+    assert [line[0] for line in lines[2:12]] == list("●●▲✕◌○●●●●")
+
+
+def test_a_busy_full_and_capped_gpu_keeps_its_green_lamp() -> None:
+    busy = golden.busy(0, 99, 139.0, golden.work(1, "a", "python", 138.9))
+    painted = render_status(replace(golden.farm(), devices=(busy,)), 80, color=True, now=AT)
+    assert painted.splitlines()[2].startswith("\x1b[32m●")
+    assert "\x1b[31m" not in painted
+
+
+def test_memory_that_no_process_explains_is_named() -> None:
+    assert "unexplained 38.0 GiB" in _text(golden.farm(), 200)
+
+
+def test_memory_of_a_divided_board_is_not_unexplained() -> None:
+    board = next(line for line in _text(golden.farm(), 200).splitlines() if line[2:4] == "6 ")
+    assert "unexplained" not in board
+
+
+def test_shared_memory_is_not_unexplained() -> None:
+    assert "unexplained 44" not in _text(golden.faults(), 200)
+
+
+def test_the_mean_is_over_those_that_answered() -> None:
+    devices = (golden.busy(0, 90, 1.0), golden.farm().devices[3], golden.busy(2, 60, 1.0))
+    assert "mean utilisation 75 % over 2 of 3" in _text(replace(golden.farm(), devices=devices))
+
+
+def test_json_is_one_line_for_a_program_and_indented_for_a_person() -> None:
+    value = wire.snapshot_to_json(golden.farm())
+    assert as_json_text(value, live=False).count("\n") == 1
+    assert_golden("status.json", as_json_text(value, live=True))
+
+
+def _csv(snapshot: Snapshot) -> str:
+    return csvrows.header() + "".join(csvrows.device_rows(snapshot))
+
+
+def test_csv_is_flat_with_units_in_the_names() -> None:
+    assert_golden("status.csv", _csv(golden.farm()))
+
+
+def test_a_csv_row_is_one_line_whatever_a_name_holds() -> None:
+    odd = golden.h200(0)
+    odd = replace(odd, device=replace(odd.device, name='a "GPU",\r\nof sorts'))
+    rows = csvrows.device_rows(replace(golden.farm(), devices=(odd,)))
+    assert rows[0].count("\n") == 1
+    assert next(csv.reader(rows))[5] == 'a "GPU", of sorts'
+
+
+@pytest.mark.parametrize(
+    ("name", "brief", "full"),
+    [
+        ("NVIDIA H100 80GB HBM3", "H100", "H100 80GB HBM3"),
+        ("NVIDIA A100-SXM4-80GB", "A100-SXM4", "A100-SXM4-80GB"),
+        ("NVIDIA GeForce RTX 4090", "RTX 4090", "RTX 4090"),
+        ("NVIDIA RTX 6000 Ada Generation", "RTX 6000 Ada", "RTX 6000 Ada"),
+        ("Tesla T4", "T4", "T4"),
+        ("AMD Instinct MI300X", "MI300X", "MI300X"),
+        ("AMD Radeon RX 7900 XTX", "RX 7900 XTX", "RX 7900 XTX"),
+        ("Intel(R) Data Center GPU Max 1100", "Max 1100", "Max 1100"),
+        ("NVIDIA", "NVIDIA", "NVIDIA"),
+    ],
+)
+def test_model_names_lose_their_maker(name: str, brief: str, full: str) -> None:
+    status = golden.h200(0)
+    entry = Entry(replace(status, device=replace(status.device, name=name)), "0")
+    assert (model_name(entry, brief=True), model_name(entry, brief=False)) == (brief, full)
+
+
+def test_instances_stand_below_their_board() -> None:
+    shuffled = replace(golden.farm(), devices=tuple(reversed(golden.farm().devices)))
+    labels = [entry.label for entry in entries(shuffled)]
+    assert labels == ["7", "6", "6:0", "6:1", "5", "4", "3", "2", "1", "0"]
+
+
+def test_consecutive_numbers_are_a_range() -> None:
+    assert range_of(["0", "1", "2", "5", "6", "6:0"]) == "0–2, 5, 6, 6:0"
+
+
+def test_only_visible_leaves_out_what_the_mask_hides() -> None:
+    assert [s.device.index for s in only_visible(golden.masked()).devices] == [0, 2]
+
+
+def test_status_exits_with_0_when_a_device_answers(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _see(monkeypatch, golden.farm())
+    assert run(["status"]) == 0
+    assert capsys.readouterr().out.startswith("node17 · driver 580.159.04")
+
+
+def test_status_exits_with_3_without_a_device_and_its_json_still_parses(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _see(monkeypatch, golden.no_gpu())
+    assert run(["status", "--json"]) == 3
+    assert json.loads(capsys.readouterr().out)["devices"] == []
+
+
+def test_status_exits_with_3_when_every_device_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    _see(monkeypatch, replace(golden.farm(), devices=(golden.farm().devices[3],)))
+    assert run(["status"]) == 3
+
+
+def test_status_exits_with_0_when_all_devices_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
+    asleep = golden.laptop(0)
+    assert asleep.state is State.ASLEEP
+    _see(monkeypatch, replace(golden.farm(), devices=(asleep,)))
+    assert run(["status"]) == 0
+
+
+def test_hiding_every_device_is_explained(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    hidden = tuple(replace(s, visible=False) for s in golden.masked().devices)
+    _see(monkeypatch, replace(golden.masked(), devices=hidden))
+    assert run(["status", "--only-visible"]) == 3
+    assert "CUDA_VISIBLE_DEVICES=-1 hides all 3" in capsys.readouterr().out
+
+
+def test_json_and_csv_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["status", "--json", "--csv"]) == 2
+    assert capsys.readouterr().err.startswith("andon: --json and --csv exclude each other\nhint:")
+
+
+def test_andon_alone_is_the_status(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _see(monkeypatch, golden.farm())
+    assert run([]) == 0
+    assert "MODEL" in capsys.readouterr().out

@@ -1,0 +1,92 @@
+"""Text on a screen: how wide it is, how it is cut, and what it cannot do to the terminal."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from andon.cli.table import Column, Row, draw
+from andon.cli.text import Text, display_width, harmless, say, without_unicode
+
+
+@pytest.mark.parametrize(
+    ("words", "width"),
+    [("python", 6), ("训练", 4), ("🚀", 2), ("e\u0301", 1), ("│x", 2), ("", 0), ("ｶﾅ", 2)],
+)
+def test_width_is_counted_in_cells(words: str, width: int) -> None:
+    assert display_width(words) == width
+
+
+@given(st.text(), st.integers(min_value=0, max_value=30))
+def test_a_cut_text_is_never_wider_than_asked(words: str, width: int) -> None:
+    assert say(words).fit(width).width <= width
+
+
+@given(st.text(max_size=20), st.integers(min_value=0, max_value=30), st.booleans())
+def test_a_cut_and_padded_cell_has_exactly_its_width(words: str, width: int, right: bool) -> None:
+    assert say(words).fit(width).pad(width, right).width == width
+
+
+def test_what_is_cut_ends_in_an_ellipsis() -> None:
+    assert say("carolina").fit(5).plain == "caro…"
+    assert (say("ab", "red") + say("cdef")).fit(4).plain == "abc…"
+    assert (say("ab") + say("cd")).fit(4).plain == "abcd"
+
+
+@given(st.text())
+def test_no_process_name_can_move_the_cursor(words: str) -> None:
+    shown = harmless(words)
+    assert "\x1b" not in shown
+    assert "\n" not in shown
+    assert "\u202e" not in shown
+
+
+def test_an_escape_sequence_stays_visible_as_a_replacement() -> None:
+    assert harmless("\x1b[2Jboo\u202e") == "�[2Jboo�"
+
+
+def test_colour_is_left_out_where_it_is_not_wanted() -> None:
+    text = say("hot", "bold red") + say(" ok")
+    assert text.paint(color=False) == "hot ok"
+    assert text.paint(color=True) == "\x1b[1;31mhot\x1b[0m ok"
+
+
+def test_a_line_ends_without_spaces() -> None:
+    assert say("x").pad(9).paint(color=False) == "x"
+    assert say("x").pad(9).paint(color=True) == "x"
+
+
+def test_a_terminal_without_unicode_gets_ascii() -> None:
+    assert without_unicode("● 71 °C ━━╸─ – 训…") == "* 71 C ###- - ?~"
+
+
+def _columns() -> list[Column[str]]:
+    return [
+        Column("NAME", lambda word: say(word), elastic=5, lead=True),
+        Column("SIZE", lambda word: say(str(len(word))), rank=1, right=True),
+        Column("LATER", lambda word: say("x" * 20), rank=2),
+    ]
+
+
+def test_columns_appear_by_rank_as_there_is_room() -> None:
+    rows = [Row("训练🚀"), Row("b")]
+    assert [line.plain.rstrip() for line in draw(_columns(), rows, 14)] == [
+        "NAME    SIZE",
+        "训练🚀     3",
+        "b          1",
+    ]
+    assert "LATER" in draw(_columns(), rows, 40)[0].plain
+
+
+def test_a_message_takes_the_place_of_the_values() -> None:
+    lines = draw(_columns(), [Row("a", message=say("lost", "red"))], 40)
+    assert lines[1].plain == "a     lost"
+
+
+def test_no_line_of_a_table_is_wider_than_the_screen() -> None:
+    rows = [Row("名" * 40), Row("b" * 90, message=say("why " * 30))]
+    for width in range(4, 120):
+        assert all(line.width <= width for line in draw(_columns(), rows, width))
+
+
+def test_empty_text_is_nothing() -> None:
+    assert say("") == Text()

@@ -1,0 +1,85 @@
+"""When a reader is waited for, given up, and tried again."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from andon.core import patience
+from andon.core.patience import Attempts, Life, Phase
+
+
+@pytest.mark.parametrize(
+    ("failures", "seconds"), [(0, 0), (1, 0), (2, 1), (3, 2), (4, 4), (7, 32), (8, 60), (99, 60)]
+)
+def test_the_back_off_doubles_up_to_a_minute(failures: int, seconds: float) -> None:
+    assert patience.back_off_seconds(failures) == seconds
+
+
+def test_a_first_crash_is_answered_at_once() -> None:
+    after = patience.failed(Attempts(), lived_seconds=0.1, now=10.0)
+    assert patience.may_start(after, now=10.0)
+
+
+def test_a_second_crash_is_answered_after_a_second() -> None:
+    once = patience.failed(Attempts(), 0.1, now=10.0)
+    twice = patience.failed(once, 0.1, now=10.2)
+    assert not patience.may_start(twice, now=10.9)
+    assert patience.may_start(twice, now=11.2)
+
+
+def test_a_reader_that_lived_long_starts_the_count_afresh() -> None:
+    assert patience.failed(Attempts(failures=6), lived_seconds=60.0, now=1.0).failures == 1
+
+
+def test_at_most_two_readers_are_ever_stuck() -> None:
+    one = patience.abandoned(Attempts(), now=10.0)
+    two = patience.abandoned(one, now=30.0)
+    assert patience.may_start(one, now=100.0)
+    assert not patience.may_start(two, now=500.0)
+
+
+def test_one_that_the_kernel_let_go_makes_room() -> None:
+    two = Attempts(failures=2, last_failure=30.0, stuck=2, last_abandoned=30.0)
+    assert patience.may_start(patience.returned(two, stuck=1, now=40.0), now=40.0)
+
+
+def test_after_ten_minutes_another_is_tried() -> None:
+    two = Attempts(failures=2, last_failure=30.0, stuck=2, last_abandoned=30.0)
+    assert not patience.may_start(patience.returned(two, 2, now=629.0), now=629.0)
+    assert patience.may_start(patience.returned(two, 2, now=630.0), now=630.0)
+
+
+def test_a_reader_that_does_not_open_is_stuck_after_ten_seconds() -> None:
+    life = Life(Phase.OPENING, since=5.0, heard=5.0)
+    assert not patience.is_stuck(life, None, now=14.9)
+    assert patience.is_stuck(life, None, now=15.0)
+
+
+def test_a_reader_that_still_talks_is_not_stuck() -> None:
+    assert not patience.is_stuck(Life(Phase.OPEN, 0.0, heard=99.0), outstanding_since=1.0, now=100)
+    assert patience.is_stuck(Life(Phase.OPEN, 0.0, heard=89.0), outstanding_since=1.0, now=100)
+    assert not patience.is_stuck(Life(Phase.OPEN, 0.0, heard=1.0), None, now=100.0)
+
+
+def test_starting_python_has_its_own_time() -> None:
+    assert patience.waits_until(Life(Phase.STARTING, 10.0, 10.0), 1.0) == 15.0
+    assert patience.waits_until(Life(Phase.OPENING, 10.0, 10.0), 1.0) == 12.0
+
+
+def test_a_lost_card_is_looked_for_again_ever_more_seldom() -> None:
+    assert [patience.renew_after_seconds(n) for n in range(6)] == [60, 120, 240, 480, 600, 600]
+
+
+@given(st.lists(st.sampled_from(["fail", "abandon"]), max_size=40))
+def test_no_history_makes_more_than_two_stuck_readers_startable(history: list[str]) -> None:
+    attempts, now = Attempts(), 0.0
+    for event in history:
+        now += 700.0 if attempts.stuck >= 2 else 61.0
+        attempts = patience.returned(attempts, attempts.stuck, now)
+        assert patience.may_start(attempts, now)
+        attempts = (
+            patience.failed(attempts, 0.0, now)
+            if event == "fail"
+            else patience.abandoned(attempts, now)
+        )
+        assert attempts.stuck <= 2

@@ -1,0 +1,95 @@
+"""Which devices are free, and which of them is best."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from andon.core.placement import available, score
+from andon.model.device import Device, DeviceStatus, Sample, State
+from andon.units import GIB
+
+
+def device(
+    index: int,
+    free: int | None = 60 * GIB,
+    percent: int | None = 0,
+    total: int | None = 80 * GIB,
+    parent: str | None = None,
+) -> DeviceStatus:
+    return DeviceStatus(
+        Device(f"GPU-{index}", index, "test", "x", parent=parent, memory_total_bytes=total),
+        State.OK,
+        since=0.0,
+        sample=Sample(at=0.0, utilization_percent=percent, memory_free_bytes=free),
+    )
+
+
+def indices(statuses: list[DeviceStatus]) -> list[int]:
+    return [status.device.index for status in statuses]
+
+
+def test_the_score_is_six_parts_memory_and_four_parts_idleness() -> None:
+    assert score(80, 80, 0) == pytest.approx(1.0)
+    assert score(0, 80, 100) == pytest.approx(0.0)
+    assert score(40, 80, 25) == pytest.approx(0.6 * 0.5 + 0.4 * 0.75)
+
+
+def test_the_weights_can_be_changed() -> None:
+    assert score(40, 80, 100, memory_weight=1.0, utilization_weight=0.0) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("unknown", [(None, 80, 0), (40, None, 0), (40, 0, 0), (40, 80, None)])
+def test_what_is_unknown_has_no_score(unknown: tuple[int | None, int | None, int | None]) -> None:
+    assert score(*unknown) is None
+
+
+@given(st.integers(0, 2**40), st.integers(1, 2**40), st.integers(0, 100))
+def test_a_score_lies_between_0_and_1(free: int, more: int, percent: int) -> None:
+    points = score(free, free + more, percent)
+    assert points is not None
+    assert 0 <= points <= 1
+
+
+def test_the_best_comes_first_and_equals_by_index() -> None:
+    statuses = [device(3), device(0, percent=40), device(1), device(2, free=79 * GIB)]
+    assert indices(available(statuses)) == [2, 1, 3, 0]
+
+
+def test_weights_change_the_order() -> None:
+    statuses = [device(0, free=70 * GIB, percent=50), device(1, free=50 * GIB, percent=0)]
+    assert indices(available(statuses, memory_weight=1, utilization_weight=0)) == [0, 1]
+    assert indices(available(statuses, memory_weight=0, utilization_weight=1)) == [1, 0]
+
+
+def test_a_busy_device_is_left_out_and_the_threshold_itself_is_not() -> None:
+    statuses = [device(0, percent=50), device(1, percent=51)]
+    assert indices(available(statuses)) == [0]
+    assert indices(available(statuses, max_utilization=100)) == [0, 1]
+
+
+def test_what_is_asked_must_be_free() -> None:
+    statuses = [device(0, free=20 * GIB), device(1, free=20 * GIB - 1)]
+    assert indices(available(statuses, min_memory_bytes=20 * GIB)) == [0]
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        device(0, free=None),
+        device(0, percent=None),
+        device(0, total=None),
+        replace(device(0), state=State.STALE),
+        replace(device(0), state=State.LOST, sample=None),
+        replace(device(0), state=State.ASLEEP, sample=None),
+        replace(device(0), visible=False),
+    ],
+)
+def test_what_is_unknown_or_hidden_is_not_free(status: DeviceStatus) -> None:
+    assert available([status]) == []
+
+
+def test_a_board_that_is_divided_is_not_offered_but_its_instances_are() -> None:
+    statuses = [device(0), device(1, parent="GPU-0"), device(2)]
+    assert indices(available(statuses)) == [1, 2]

@@ -1,0 +1,234 @@
+"""Secrets leave a command line; everything else stays as it was."""
+
+import re
+import string
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from andon.core.redaction import HIDDEN, MAX_CHARACTERS, is_secret_name, printable, redact
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["python", "train.py", "--token", "abc"], "python train.py --token ***"),
+        (["x", "--token=abc", "--lr=1"], "x --token=*** --lr=1"),
+        (["x", "-token", "abc"], "x -token ***"),
+        (["x", "--api-key=abc"], "x --api-key=***"),
+        (["x", "--api_key", "abc"], "x --api_key ***"),
+        (["x", "--apiKey=abc"], "x --apiKey=***"),
+        (["x", "--db-password", "abc", "go"], "x --db-password *** go"),
+        (["x", "--pass=abc", "--pass", "abc"], "x --pass=*** --pass ***"),
+        (["env", "FOO_SECRET=a b", "PASSWORD=x", "go"], "env FOO_SECRET=*** PASSWORD=*** go"),
+        (["env", "PGPASSWORD=x", "MYSQL_PWD=y"], "env PGPASSWORD=*** MYSQL_PWD=***"),
+        (["docker", "run", "-eHF_TOKEN=abc", "--env=K_TOKEN=d"],
+         "docker run -eHF_TOKEN=*** --env=K_TOKEN=***"),
+        (["x", "++wandb.api_key=abc"], "x ++wandb.api_key=***"),
+        (["curl", "-H", "Authorization: Bearer abc"], "curl -H Authorization: ***"),
+        (["curl", "--header=Authorization: Bearer abc"], "curl --header=Authorization: ***"),
+        (["curl", "-HX-Api-Key: abc"], "curl -HX-Api-Key: ***"),
+        (["curl", "-u", "bob:abc", "http://h"], "curl -u *** http://h"),
+        (["x", "postgres://u:p@h/db"], "x postgres://u:***@h/db"),
+        (["x", "postgres://u:p/@:w@h/db"], "x postgres://u:***@h/db"),
+        (["x", "https://u:123@h:8080/"], "x https://u:***@h:8080/"),
+        (["x", "https://h/f?a=1&token=abc&sig=d%2F#top"], "x https://h/f?a=1&token=***&sig=***#top"),
+        (["x", "https://h/?X-Amz-Signature=abc&X-Amz-Date=1"],
+         "x https://h/?X-Amz-Signature=***&X-Amz-Date=1"),
+        (["x", "https://hooks.slack.com/services/T0/B0/abc"], "x https://hooks.slack.com/***"),
+        (["x", '{"api_key": "a b", "n": 3}'], 'x {"api_key": ***, "n": 3}'),
+        (["sh", "-c", "cd /; TOKEN=abc x --password 'a b' -n 3"],
+         "sh -c cd /; TOKEN=*** x --password *** -n 3"),
+        (["sh", "-c", "curl -H 'Authorization: Bearer abc' http://h"],
+         "sh -c curl -H 'Authorization: ***' http://h"),
+        (["sshpass", "-p", "abc", "ssh", "h"], "sshpass -p *** ssh h"),
+        (["sudo", "mysql", "-pabc", "db"], "sudo mysql -p*** db"),
+        (["redis-cli", "-a", "abc"], "redis-cli -a ***"),
+        (["x", "--token"], "x --token"),
+        (["x", "--token", ""], "x --token "),
+        (["x", "--token", "--looks-like-a-flag"], "x --token ***"),
+        (["x", "--token", "--secret", "abc"], "x --token *** ***"),
+        ([], ""),
+    ],
+)  # fmt: skip
+def test_a_secret_is_hidden_and_its_neighbours_are_not(arguments: list[str], line: str) -> None:
+    assert redact(arguments) == line
+
+
+HARMLESS = [
+    "--tokenizer gpt2", "--max-tokens 512", "--num-tokens=3", "--tokens 5", "--max_new_tokens=9",
+    "key.py", "--key 2", "--keyframes 3", "--author bob", "--eos-token <eos>", "--pad-token-id 0",
+    "--pad_token=x", "--num-tokens-per-batch 8", "--token-budget 512", "--password-file /p",
+    "--secret-name db", "--token-file t", "--no-auth x", "-p 22", "-p", "-u", "-pass 1",
+    "PWD=/home/bob", "OLDPWD=/x", "PATH=/bin:/usr/bin", "CUDA_VISIBLE_DEVICES=0,1", "--port=80",
+    "task-0123456789abcdef", "disk-0123456789abcdef0123", "sk-learn", "hf_model_name",
+    "http://h:8080/a@b", "git@github.com:o/r.git", "s3://bucket/key", "a.b@c.d", "--lr 1e-4",
+    "--passes=2", "--compass n", "--bypass", "--monkey=1", "--keyboard us", "http://h/?page=2&q=x",
+    "--public-key=id.pub", "--sort-key name", "eyJ", "bearer", "--authors a,b", "authority: high",
+    "--one-pass 1", "'quoted text'", "--use-cache true", "é", "--secretary bob", "module.weight=3",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", HARMLESS)
+def test_a_harmless_line_is_unchanged(words: str) -> None:
+    assert redact(["python", *words.split(" ")]) == f"python {words}"
+    assert redact([f"python {words}"]) == f"python {words}"
+
+
+@given(st.lists(st.sampled_from(HARMLESS), max_size=8))
+def test_harmless_words_together_are_unchanged(lines: list[str]) -> None:
+    words = " ".join(["python", *lines])
+    assert redact(words.split(" ")) == words
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["token", "HF_TOKEN", "apiKey", "AWS_SECRET_ACCESS_KEY", "SECRET_KEY_BASE", "db.password1"],
+)
+def test_a_name_is_secret_by_its_words(name: str) -> None:
+    assert is_secret_name(name)
+
+
+PLAIN = string.ascii_letters + string.digits
+# Marked at both ends, so that finding one in a line is no accident.
+SECRETS = st.text(PLAIN + "-_.~+/=@:!#$%^*() ", min_size=1, max_size=40).map(lambda s: f"qZ{s}9Qz")
+WORDY = st.text(PLAIN + "-_", min_size=20, max_size=60)
+FLAGS = [
+    "--token", "--api-key", "--password", "--passwd", "--secret", "--credentials", "--auth-token",
+    "--access-key", "--hf-token", "--wandb-api-key", "--client_secret", "--passphrase", "--bearer",
+]  # fmt: skip
+VARIABLES = [
+    "FOO_SECRET",
+    "PASSWORD",
+    "HF_TOKEN",
+    "OPENAI_API_KEY",
+    "AWS_SECRET_ACCESS_KEY",
+    "DB_PASS",
+]
+SURROUNDINGS = st.lists(
+    st.sampled_from([w for line in HARMLESS for w in line.split(" ")]), max_size=4
+)
+
+
+@given(
+    SURROUNDINGS, st.sampled_from(FLAGS), SECRETS | SECRETS.map(lambda s: "--" + s), SURROUNDINGS
+)
+def test_a_secret_after_a_flag_never_appears(
+    before: list[str], flag: str, secret: str, after: list[str]
+) -> None:
+    for given_as in ([flag, secret], [f"{flag}={secret}"]):
+        assert secret not in redact(["x", *before, *given_as, *after])
+
+
+@given(SURROUNDINGS, st.sampled_from(VARIABLES), SECRETS, SURROUNDINGS)
+def test_a_secret_in_a_variable_never_appears(
+    before: list[str], name: str, secret: str, after: list[str]
+) -> None:
+    for given_as in ([f"{name}={secret}"], ["-e", f"{name}={secret}"], [f"--env={name}={secret}"]):
+        assert secret not in redact(["env", *before, *given_as, *after])
+
+
+@given(SECRETS, st.sampled_from(["Authorization: Bearer ", "authorization:", "X-Auth-Token: "]))
+def test_a_secret_in_a_header_never_appears(secret: str, header: str) -> None:
+    for given_as in (
+        ["-H", header + secret],
+        ["--header", header + secret],
+        [f"--header={header}{secret}"],
+    ):
+        assert secret not in redact(["curl", *given_as, "http://h"])
+
+
+@given(st.text(PLAIN + "-_.~+/=:!$%^*()@", min_size=1).map(lambda s: f"qZ{s}9Qz"))
+def test_a_password_in_a_url_never_appears(secret: str) -> None:
+    for text in (
+        f"postgres://u:{secret}@h/db",
+        f"--url=redis://:{secret}@h:6379/0",
+        f"sh x://u:{secret}@h",
+    ):
+        assert secret not in redact(["x", text])
+
+
+@given(st.text(PLAIN + "-_.~+/=:!$%^*()@", min_size=1).map(lambda s: f"qZ{s}9Qz"))
+def test_a_secret_in_a_query_never_appears(secret: str) -> None:
+    for name in ("token", "sig", "access_token", "key", "api_key", "X-Amz-Signature"):
+        assert secret not in redact(
+            ["x", f"https://h/p?a=1&{name}={secret}&b=2", f"http://h?{name}={secret}"]
+        )
+
+
+@given(
+    WORDY, st.sampled_from(["sk-", "hf_", "ghp_", "gho_", "github_pat_", "AKIA", "glpat-", "xoxb-"])
+)
+def test_a_value_with_a_known_look_never_appears(body: str, prefix: str) -> None:
+    letters = body.upper() if prefix == "AKIA" else body
+    secret = prefix + (
+        letters if prefix in ("sk-", "glpat-", "xoxb-") else re.sub("[-_]", "x", letters)
+    )
+    secret = secret.replace("x", "X") if prefix == "AKIA" else secret
+    for arguments in (
+        [secret],
+        [f"--model={secret}"],
+        ["sh", "-c", f"x {secret} y"],
+        [f"u:{secret}@h"],
+    ):
+        assert secret not in redact(["x", *arguments])
+
+
+@given(WORDY, WORDY, WORDY)
+def test_a_web_token_never_appears(head: str, body: str, signature: str) -> None:
+    secret = f"eyJ{head}.{body}.{signature}"
+    assert secret not in redact(["x", secret, f"--jwt={secret}"])
+    assert signature not in redact(["x", f"--jwt={secret}"])
+
+
+ARGUMENTS = st.lists(
+    st.text(max_size=20)
+    | st.sampled_from(
+        [*FLAGS, *HARMLESS, "--token=", "Authorization:", "://a:b@", "?sig=", "TOKEN=x", "curl"]
+    )
+    | SECRETS,
+    max_size=8,
+)
+
+
+@given(ARGUMENTS)
+def test_any_arguments_give_one_bounded_printable_line(arguments: list[str]) -> None:
+    line = redact(arguments)
+    assert line.isprintable()
+    assert len(line) <= MAX_CHARACTERS
+
+
+@given(ARGUMENTS)
+def test_a_redacted_line_stays_as_it_is(arguments: list[str]) -> None:
+    line = redact(arguments)
+    assert redact(line.split(" ")) == line
+
+
+def test_control_characters_become_visible() -> None:
+    assert (
+        redact(["a\nb", "\x1b[31m", "\x00", "\u202e", "\udc80"])
+        == r"a b \x1b[31m \x00 \u202e \udc80"
+    )
+    assert printable("naïve ✓") == "naïve ✓"
+
+
+def test_a_long_line_is_cut_and_says_so() -> None:
+    line = redact(["x"] * 10_000)
+    assert len(line) == MAX_CHARACTERS
+    assert line.endswith("…")
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["a", "://", "--a ", "Authorization:", "x-", "eyJ-", "://a:", "a=", "a.", "bearer ", '"a":'],
+)
+def test_a_hostile_line_costs_little(piece: str) -> None:
+    began = time.process_time()
+    redact(["x", "@" + piece * 100_000])
+    assert time.process_time() - began < 2
+
+
+def test_the_mark_is_what_people_expect() -> None:
+    assert HIDDEN == "***"

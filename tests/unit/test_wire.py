@@ -1,0 +1,197 @@
+"""`andon.snapshot/1`: exactly as documented, back and forth, and deaf to nonsense."""
+
+import contextlib
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from andon.errors import Invalid
+from andon.model import wire
+from andon.model.device import (
+    SAMPLE_VALUES,
+    Card,
+    Device,
+    DeviceStatus,
+    Disk,
+    Fault,
+    Host,
+    Limits,
+    Network,
+    Process,
+    ProcessKind,
+    Reading,
+    Sample,
+    Snapshot,
+    State,
+)
+
+SAMPLE_KEYS = [
+    "at", "utilization_percent", "memory_utilization_percent", "memory_used_bytes",
+    "memory_free_bytes", "memory_reserved_bytes", "memory_percent", "temperature_celsius",
+    "memory_temperature_celsius", "power_watts", "power_limit_watts", "power_percent",
+    "energy_joules", "fan_percent", "sm_clock_mhz", "memory_clock_mhz", "throttle",
+    "encoder_percent", "decoder_percent", "pcie_generation", "pcie_width", "ecc_uncorrected",
+    "performance_state", "sm_active_percent", "tensor_active_percent", "read_at",
+]  # fmt: skip
+DEVICE_KEYS = [
+    "uuid", "index", "vendor", "name", "pci", "state", "reason", "hint", "since", "parent",
+    "memory_kind", "memory_total_bytes", "memory_unattributed_bytes", "visible", "cuda_index",
+    "limits", "sample", "missing", "processes",
+]  # fmt: skip
+LIMIT_KEYS = [
+    "slowdown_celsius", "power_default_watts", "pcie_generation", "pcie_width", "sm_clock_mhz",
+]  # fmt: skip
+PROCESS_KEYS = [
+    "pid", "started", "kind", "name", "user", "command", "memory_bytes", "utilization_percent",
+    "container", "job", "lease",
+]  # fmt: skip
+TOP_KEYS = [
+    "schema", "node", "at", "simulated", "boot", "versions", "host", "devices", "faults",
+]  # fmt: skip
+
+FULL = Snapshot(
+    node="n1",
+    at=1000.5,
+    boot="b",
+    versions={"driver": "580"},
+    host=Host(12.5, 10, 20, 0.5, (Disk("/", 1, 2),), (Network("eth0", 3, 4),)),
+    devices=(
+        DeviceStatus(
+            Device("GPU-1", 0, "nvidia", "H200", "0000:01:00.0", memory_total_bytes=1000,
+                   limits=Limits(89, 700.0, 5, 16, 1980)),
+            State.OK, 1.0, cuda_index=0,
+            sample=Sample(1000.4, utilization_percent=80, memory_used_bytes=500, power_watts=350.0,
+                          power_limit_watts=700.0, throttle=("sw_power_cap",),
+                          read_at={"energy_joules": 940.0}, energy_joules=5.0),
+            missing={"fan_percent": "not supported by this device"},
+            processes=(Process(7, ProcessKind.COMPUTE, 1.5, "python", "alice", "python t", 400),),
+        ),
+        DeviceStatus(
+            Device("GPU-2", 1, "nvidia", "H200"), State.LOST, 2.0, "lost", "dmesg", visible=False
+        ),
+    ),
+    faults=(Fault("amd", "no library", "install it"),),
+)  # fmt: skip
+
+
+def test_the_keys_are_those_of_the_design_in_its_order() -> None:
+    out = wire.snapshot_to_json(FULL)
+    device = out["devices"][0]
+    assert list(out) == TOP_KEYS
+    assert list(device) == DEVICE_KEYS
+    assert list(device["sample"]) == SAMPLE_KEYS
+    assert list(device["limits"]) == LIMIT_KEYS
+    assert list(device["processes"][0]) == PROCESS_KEYS
+
+
+def test_there_and_back_is_the_same() -> None:
+    assert wire.snapshot_from_json(wire.loads(wire.dumps(wire.snapshot_to_json(FULL)))) == FULL
+
+
+def test_shares_and_unattributed_memory_are_computed() -> None:
+    device = wire.snapshot_to_json(FULL)["devices"][0]
+    assert device["sample"]["memory_percent"] == 50.0
+    assert device["sample"]["power_percent"] == 50.0
+    assert device["memory_unattributed_bytes"] == 100
+
+
+def test_a_device_that_never_answered_has_no_sample() -> None:
+    assert wire.snapshot_to_json(FULL)["devices"][1]["sample"] is None
+
+
+def test_a_share_without_its_parts_gives_their_reason() -> None:
+    status = DeviceStatus(
+        Device("GPU-1", 0, "nvidia", "H200"),
+        State.OK,
+        1.0,
+        sample=Sample(1.0, power_watts=10.0),
+        missing={"memory_used_bytes": "no permission"},
+    )
+    missing = wire.missing_with_shares(status)
+    assert missing["memory_percent"] == "no permission"
+    assert missing["power_percent"] == "the power limit is unknown"
+
+
+def test_unattributed_memory_is_unknown_when_a_process_does_not_tell_its_own() -> None:
+    status = DeviceStatus(
+        Device("GPU-1", 0, "nvidia", "H200"),
+        State.OK,
+        1.0,
+        sample=Sample(1.0, memory_used_bytes=100),
+        processes=(Process(1, memory_bytes=None), Process(2, memory_bytes=30)),
+    )
+    assert status.memory_unattributed_bytes is None
+
+
+@pytest.mark.parametrize("schema", ["andon.snapshot/2", "", None, 1])
+def test_another_version_is_refused_with_a_hint(schema: object) -> None:
+    with pytest.raises(Invalid) as caught:
+        wire.snapshot_from_json({"schema": schema})
+    assert "upgrade" in caught.value.hint
+
+
+def test_what_a_newer_sender_adds_is_ignored() -> None:
+    out = wire.snapshot_to_json(FULL)
+    out["new"] = out["devices"][0]["new"] = out["devices"][0]["sample"]["new"] = 1
+    assert wire.snapshot_from_json(out) == FULL
+
+
+@pytest.mark.parametrize("value", ["1", True, float("nan"), float("inf"), [], {}])
+def test_a_number_that_is_not_one_is_refused_with_its_name(value: object) -> None:
+    out = wire.snapshot_to_json(FULL)
+    out["devices"][0]["sample"]["power_watts"] = value
+    with pytest.raises(Invalid, match="power_watts"):
+        wire.snapshot_from_json(out)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "nope", "[" * 100_000, '"x"', "3"])
+def test_what_is_not_an_object_is_invalid(text: str) -> None:
+    with pytest.raises(Invalid):
+        wire.loads(text)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=8,
+)
+
+
+@given(st.data())
+def test_no_value_in_any_place_makes_it_raise_anything_but_invalid(data: st.DataObject) -> None:
+    out = json.loads(wire.dumps(wire.snapshot_to_json(FULL)))
+    place = data.draw(st.sampled_from([out, out["host"], *out["devices"]]))
+    places = [place, out["devices"][0]["sample"], out["devices"][0]["processes"][0]]
+    target = data.draw(st.sampled_from(places))
+    target[data.draw(st.sampled_from(sorted(target)))] = data.draw(JSON)
+    with contextlib.suppress(Invalid):
+        wire.snapshot_from_json(out)
+
+
+numbers = st.none() | st.integers(0, 2**60) | st.floats(0, 1e12, allow_nan=False)
+
+
+@given(st.fixed_dictionaries(dict.fromkeys(set(SAMPLE_VALUES) - {"throttle"}, numbers)))
+def test_every_sample_survives_a_reader(values: dict[str, float | None]) -> None:
+    sample = Sample(1.0, **values)  # type: ignore[arg-type]
+    reading = Reading("GPU-1", sample, {"x": "y"}, (Process(1, name="p"),), State.OK)
+    line = wire.dumps(wire.reading_to_json(reading, reading.processes))
+    assert wire.reading_from_json(wire.loads(line)) == reading
+
+
+def test_devices_cards_and_faults_survive_too() -> None:
+    device = FULL.devices[0].device
+    assert wire.device_from_json(wire.device_to_json(device)) == device
+    card = Card("k", 1, "0000:01:00.0", "x")
+    assert wire.card_from_json(wire.card_to_json(card)) == card
+    fault = FULL.faults[0]
+    assert wire.fault_from_json(wire.fault_to_json(fault)) == fault
+
+
+def test_the_recorded_example_still_reads() -> None:
+    """A snapshot as the first version wrote it: later versions must go on reading it."""
+    path = Path(__file__).parent.parent / "golden" / "snapshot-1.json"
+    assert wire.snapshot_from_json(json.loads(path.read_text())) == FULL
