@@ -81,7 +81,7 @@ def nvml(loaded: ModuleType, standin: StandIn) -> Iterator[ModuleType]:
 
 
 def shut_down(pynvml: ModuleType) -> None:
-    """Take back every Init of this process; a first one makes an uninitialised driver count anew."""
+    """Take back every Init of this process; the first makes an uninitialised driver count anew."""
     pynvml.nvmlInit()
     while True:
         try:

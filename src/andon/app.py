@@ -1,10 +1,12 @@
 """The composition root: the only place that reads the configuration and picks adapters."""
 
 import os
+import time
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 
-from andon.core.masks import Visibility, visibility
+from andon.core.masks import VARIABLES, Visibility, visibility
 from andon.core.settings import Resolved, Settings, resolve
 from andon.engine.sampler import Node, Sampler
 from andon.errors import Invalid
@@ -53,6 +55,8 @@ def _readers(settings: Settings) -> dict[str, dict[str, object]]:
                 "count": settings.simulate,
                 "seed": settings.simulate_seed,
                 "scenario": settings.simulate_scenario,
+                "faults": settings.simulate_faults,
+                "origin": time.time(),
             }
         }
     names = AUTOMATIC if "auto" in settings.backends else settings.backends
@@ -64,7 +68,14 @@ def _readers(settings: Settings) -> dict[str, dict[str, object]]:
 
 
 def _visible_to_this_process(devices: Sequence[Device]) -> Visibility:
-    return visibility(devices, os.environ)
+    masks = tuple((name, os.environ[name]) for name in VARIABLES if name in os.environ)
+    return _visible(tuple(devices), masks)
+
+
+@lru_cache(maxsize=8)
+def _visible(devices: tuple[Device, ...], masks: tuple[tuple[str, str], ...]) -> Visibility:
+    """Asked on every tick, and the answer changes about never."""
+    return visibility(devices, dict(masks))
 
 
 def _read(path: Path) -> str:

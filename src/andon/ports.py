@@ -44,4 +44,5 @@ class ProcessSource(Protocol):
 class HostSource(Protocol):
     """Knows the node's own values."""
 
-    def read(self) -> Host: ...
+    def read(self, spared_seconds: float = 0.0) -> Host:
+        """What can be read now; of the CPU's time since the last read, some may be left out."""

@@ -79,7 +79,12 @@ def test_ticks_that_never_came_are_counted() -> None:
 def test_closing_ends_a_reader_that_waits() -> None:
     session = Bus().subscribe(1.0, False, 8)
     ended = threading.Event()
-    thread = threading.Thread(target=lambda: (list(session), ended.set()))
+
+    def read_all() -> None:
+        list(session)
+        ended.set()
+
+    thread = threading.Thread(target=read_all)
     thread.start()
     session.close()
     assert ended.wait(5)

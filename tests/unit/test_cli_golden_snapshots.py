@@ -7,6 +7,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from andon.cli.cost import Cost, Report
+from andon.cli.uses import HostLook
 from andon.engine.sampler import Costs
 from andon.model.device import (
     Device,
@@ -310,6 +312,46 @@ def faults() -> Snapshot:
     lost = silent(2, State.LOST, "the GPU is lost", "reboot the node, then: andon doctor", 7200)
     other = replace(lost, device=replace(lost.device, index=3, uuid=uuid(3)))
     return replace(farm(), devices=(busy(0, 64, 60.0), unified(1), lost, other), faults=(fault,))
+
+
+HOSTS = {4101: HostLook(312.5, 9 * GIB), 5012: HostLook(None, 3 * GIB), 6001: HostLook(0.0, GIB)}
+
+
+def office() -> Snapshot:
+    """The farm, with a container and a Slurm job among its processes."""
+    plain = farm()
+    alice, bob = plain.devices[0].processes
+    first = replace(
+        plain.devices[0],
+        processes=(
+            replace(alice, job="slurm 4711", utilization_percent=80),
+            replace(bob, container="jupyter-bob", utilization_percent=7),
+        ),
+    )
+    return replace(plain, devices=(first, *plain.devices[1:]))
+
+
+def ticks(count: int) -> list[Snapshot]:
+    plain = farm()
+    return [
+        replace(
+            plain,
+            at=plain.at + number,
+            devices=(busy(0, (17 * number) % 101, 9.0 + number), *plain.devices[1:]),
+        )
+        for number in range(count)
+    ]
+
+
+COSTS = Report(
+    ticks=20,
+    devices=8,
+    simulated=False,
+    interval_seconds=1.0,
+    ours=(Cost("andon itself", 0.0008, 0.001), Cost("its reader", 0.003, 0.004)),
+    peer=Cost("nvidia-smi", 0.114, 0.2),
+    why_no_peer=None,
+)
 
 
 def test_the_golden_snapshots_survive_the_wire() -> None:

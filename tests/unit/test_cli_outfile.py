@@ -91,6 +91,18 @@ def test_a_vanished_folder_is_told_once_counted_and_recovered_from(tmp_path: Pat
     assert told[1].endswith("writing again; 2 lines are missing")
 
 
+def test_lines_missing_at_the_end_are_told(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    file, told = _file(folder / "gpu.jsonl")
+    file.open()
+    shutil.rmtree(folder)
+    file.append("1\n")
+    file.append("2\n")
+    file.close()
+    assert told[1:] == [f"{folder / 'gpu.jsonl'}: 2 lines are missing at its end"]
+
+
 def test_a_rotated_file_is_begun_anew(tmp_path: Path) -> None:
     path = tmp_path / "gpu.csv"
     file, told = _file(path, "a\n")

@@ -15,12 +15,13 @@ from andon.cli.text import display_width
 from andon.model import wire
 from andon.model.device import Snapshot
 from tests.unit import test_cli_golden_snapshots as golden
-from tests.unit.test_cli_golden_snapshots import FakeSampler, assert_golden
+from tests.unit.test_cli_golden_snapshots import FakeSampler, ticks
 
 
 @pytest.fixture(autouse=True)
 def _in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("TZ", "UTC")
+    monkeypatch.setenv("ANDON_CONFIG", "/dev/null")
     time.tzset()
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("LINES", "24")
@@ -29,30 +30,12 @@ def _in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     time.tzset()
 
 
-def _ticks(count: int) -> list[Snapshot]:
-    farm = golden.farm()
-    return [
-        replace(
-            farm,
-            at=farm.at + number,
-            devices=(golden.busy(0, (17 * number) % 101, 9.0 + number), *farm.devices[1:]),
-        )
-        for number in range(count)
-    ]
-
-
 def _play(
     monkeypatch: pytest.MonkeyPatch, *snapshots: Snapshot, interrupted: bool = False
 ) -> FakeSampler:
     sampler = FakeSampler(*snapshots, interrupted=interrupted)
     monkeypatch.setattr(looking, "sampling", lambda choices: sampler)
     return sampler
-
-
-@pytest.mark.parametrize("width", [80, 120, 200])
-def test_the_stream_looks_as_drawn(width: int) -> None:
-    stream = Stream(width, 24, color=False)
-    assert_golden(f"watch-{width}.txt", "".join(map(stream.tick, _ticks(6))))
 
 
 def test_the_heading_comes_back_with_every_screenful() -> None:
@@ -65,14 +48,14 @@ def test_the_heading_comes_back_with_every_screenful() -> None:
 
 def test_columns_stay_where_they_are_when_values_grow() -> None:
     stream = Stream(80, 24, color=False)
-    lines = "".join(map(stream.tick, _ticks(12))).splitlines()
-    assert len({line.index(" W") for line in lines if line.rstrip().endswith("W")}) == 1
+    lines = "".join(map(stream.tick, ticks(12))).splitlines()
+    assert len({line.index(" W") for line in lines if "/700 W" in line}) == 1
 
 
 def test_no_line_of_the_stream_wraps() -> None:
     for width in (40, 60, 80, 100, 133):
         stream = Stream(width, 24, color=False)
-        lines = "".join(map(stream.tick, [*_ticks(3), golden.masked()])).splitlines()
+        lines = "".join(map(stream.tick, [*ticks(3), golden.masked()])).splitlines()
         assert all(display_width(line) <= width for line in lines)
 
 
@@ -95,16 +78,16 @@ def test_a_node_without_devices_says_so_in_each_tick() -> None:
 def test_jsonl_lines_are_snapshots(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _play(monkeypatch, *_ticks(3))
+    _play(monkeypatch, *ticks(3))
     assert run(["watch", "--format", "jsonl", "-n", "2"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [wire.snapshot_from_json(json.loads(line)) for line in lines] == _ticks(2)
+    assert [wire.snapshot_from_json(json.loads(line)) for line in lines] == ticks(2)
 
 
 def test_csv_has_one_header(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _play(monkeypatch, *_ticks(2))
+    _play(monkeypatch, *ticks(2))
     assert run(["watch", "--format", "csv"]) == 0
     out = capsys.readouterr().out
     assert out.count("at,node,index") == 1
@@ -114,7 +97,7 @@ def test_csv_has_one_header(
 def test_the_ending_of_the_file_names_its_format_and_the_screen_keeps_the_table(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    _play(monkeypatch, *_ticks(2))
+    _play(monkeypatch, *ticks(2))
     path = tmp_path / "gpu.jsonl"
     assert run(["watch", "--out", str(path)]) == 0
     assert [json.loads(line)["schema"] for line in path.read_text().splitlines()] == [
@@ -126,7 +109,7 @@ def test_the_ending_of_the_file_names_its_format_and_the_screen_keeps_the_table(
 def test_quiet_with_a_file_shows_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    _play(monkeypatch, *_ticks(2))
+    _play(monkeypatch, *ticks(2))
     assert run(["watch", "--quiet", "--out", str(tmp_path / "gpu.csv")]) == 0
     assert capsys.readouterr().out == ""
 
@@ -134,7 +117,7 @@ def test_quiet_with_a_file_shows_nothing(
 def test_another_ending_takes_the_format_that_was_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    _play(monkeypatch, *_ticks(1))
+    _play(monkeypatch, *ticks(1))
     path = tmp_path / "gpu.log"
     assert run(["watch", "--format", "csv", "--out", str(path)]) == 0
     assert path.read_text().startswith("at,node,index")
@@ -159,7 +142,7 @@ def test_a_file_with_other_columns_is_a_conflict(
 def test_ctrl_c_ends_a_watch_well(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    _play(monkeypatch, *_ticks(2), interrupted=True)
+    _play(monkeypatch, *ticks(2), interrupted=True)
     path = tmp_path / "gpu.jsonl"
     assert run(["watch", "--out", str(path)]) == 0
     assert path.read_text().endswith("}\n")
@@ -169,7 +152,7 @@ def test_ctrl_c_ends_a_watch_well(
 def test_only_the_named_devices_are_watched(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _play(monkeypatch, *_ticks(1))
+    _play(monkeypatch, *ticks(1))
     assert run(["watch", "--format", "jsonl", "-d", "1,6", "-d", "GPU-00000002"]) == 0
     devices = json.loads(capsys.readouterr().out)["devices"]
     assert [device["name"][-8:] for device in devices] == [
@@ -180,7 +163,7 @@ def test_only_the_named_devices_are_watched(
 def test_a_device_that_does_not_exist_is_gone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _play(monkeypatch, *_ticks(1))
+    _play(monkeypatch, *ticks(1))
     assert run(["watch", "-d", "17"]) == 5
     assert "the devices here: 0, 1, 2" in capsys.readouterr().err
 
@@ -188,16 +171,14 @@ def test_a_device_that_does_not_exist_is_gone(
 def test_a_device_that_disappears_later_does_not_end_the_watch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    first = _ticks(1)[0]
+    first = ticks(1)[0]
     _play(monkeypatch, first, replace(first, devices=first.devices[1:]))
     assert run(["watch", "-d", "0"]) == 0
 
 
 @pytest.mark.parametrize(("given", "seconds"), [("2", 2.0), ("500ms", 0.5), ("1m", 60.0)])
-def test_intervals_have_units(
-    monkeypatch: pytest.MonkeyPatch, given: str, seconds: float
-) -> None:
-    sampler = _play(monkeypatch, *_ticks(1))
+def test_intervals_have_units(monkeypatch: pytest.MonkeyPatch, given: str, seconds: float) -> None:
+    sampler = _play(monkeypatch, *ticks(1))
     assert run(["watch", "-i", given]) == 0
     assert sampler.intervals == [seconds]
 

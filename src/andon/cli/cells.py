@@ -11,7 +11,8 @@ from andon.units import GIB, human_bytes
 WARM_CELSIUS = 80
 FULL_PERCENT = 90
 CAPPED_PERCENT = 95
-UNEXPLAINED_BYTES = GIB // 2  # less than this is the driver's own bookkeeping
+UNEXPLAINED_BYTES = GIB // 2  # less than this, or than 2 % of the device, is bookkeeping
+UNEXPLAINED_SHARE = 0.02
 
 _THROTTLE = {
     "gpu_idle": "",
@@ -159,16 +160,22 @@ def who(entry: Entry, detail: int) -> Text:
     """Users, most memory first; detail 1 adds their memory, 2 also the programs they run."""
     parts = [_holder(name, held, detail) for name, held in _by_user(entry.status.processes)]
     spare = unexplained(entry)
-    if spare is not None and spare >= UNEXPLAINED_BYTES:
+    if spare is not None:
         size = f" {human_bytes(spare)}" if detail else ""
         parts.append(say("unexplained", "yellow") + say(size, "dim"))
     return join(parts, ", ")
 
 
 def unexplained(entry: Entry) -> int | None:
-    """Memory that no process explains; not asked where instances or the whole system use it."""
-    shared = entry.divided or entry.status.device.memory_kind is MemoryKind.UNIFIED
-    return None if shared else entry.status.memory_unattributed_bytes
+    """Memory that no process explains, if it is worth a word.
+
+    Not asked where it is used through instances, or by the whole system.
+    """
+    device, spare = entry.status.device, entry.status.memory_unattributed_bytes
+    if spare is None or entry.divided or device.memory_kind is MemoryKind.UNIFIED:
+        return None
+    least = max(UNEXPLAINED_BYTES, UNEXPLAINED_SHARE * (device.memory_total_bytes or 0))
+    return spare if spare >= least else None
 
 
 def _holder(name: str, held: list[Process], detail: int) -> Text:

@@ -25,12 +25,17 @@ FIELDS = {
     "encoder_percent": "encoder",
     "decoder_percent": "decoder",
     "pcie_generation": "PCIe",
-    "memory_temperature_celsius": "memory temperature",
     "processes": "processes",
 }
 """The readings that the table may show, in words."""
 
+_WIDE_ONLY = ("memory_clock_mhz", "encoder_percent", "decoder_percent", "pcie_generation")
 _UNIT = re.compile("_(percent|bytes|watts|celsius|mhz|joules)$")
+
+
+def explained_fields(width: int) -> set[str]:
+    """The readings whose absence deserves a footnote at this width."""
+    return {field for field in FIELDS if width >= WIDE or field not in _WIDE_ONLY}
 
 
 def reading_name(field: str) -> str:
@@ -55,7 +60,7 @@ class Shape:
         if width < MEDIUM:
             return cls(6, False, 0, 8, " cuda:{}")
         if width < WIDE:
-            return cls(6, True, 1, 22, " (cuda:{} here)")
+            return cls(6, False, 1, 18, " (cuda:{} here)")
         return cls(10, True, 2, 36, " (cuda:{} here)")
 
 

@@ -10,11 +10,12 @@ from itertools import islice
 import click
 
 from andon.cli import looking
+from andon.cli.entries import is_simulated
 from andon.cli.options import chosen, duration, shared, whole
 from andon.cli.status import as_json_text
 from andon.cli.table import Column, Row, draw
 from andon.cli.terminal import Choices, Terminal
-from andon.cli.text import Text, join, say
+from andon.cli.text import Text, say
 from andon.model import wire
 
 SCHEMA = "andon.cost/1"
@@ -45,6 +46,7 @@ class Report:
 
     ticks: int
     devices: int
+    simulated: bool
     interval_seconds: float
     ours: tuple[Cost, ...]
     peer: Cost | None
@@ -64,27 +66,29 @@ class Report:
     "--ticks",
     type=whole,
     default="20",
-    metavar="N",
     show_default=True,
+    metavar="N",
     help="How many looks to measure.",
 )
 @click.option(
     "--interval",
     "-i",
     type=duration,
-    default="1",
-    show_default=True,
     metavar="SECONDS",
-    help="The interval that the cost is set against.",
+    help="Time between two looks; sampling.interval if not given.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print andon.cost/1: seconds.")
 @shared
-def cost(ticks: int, interval: float, as_json: bool) -> int:
+def cost(ticks: int, interval: float | None, as_json: bool) -> int:
     """Measure what one look costs: CPU and wall time, andon's own and its reader's.
 
-    nvidia-smi is run as often, where it is installed. Takes TICKS times SECONDS.
+    nvidia-smi is run as often, where it is installed. Takes TICKS times the interval: looks
+    in a tight loop would be answered from the driver's caches and seem cheaper than they are.
     """
-    report, terminal = measure(chosen(), ticks, max(interval, 0.1)), Terminal.of(chosen())
+    choices = chosen()
+    choices.interval_seconds = interval
+    report = measure(choices, ticks, looking.settings_of(choices).interval_seconds)
+    terminal = Terminal.of(choices)
     if as_json:
         terminal.show(as_json_text(report_to_json(report), terminal.live))
     else:
@@ -113,7 +117,7 @@ def measure(choices: Choices, ticks: int, interval: float) -> Report:
         for name, part in (("andon itself", "own"), ("its reader", "reader"))
     ]
     peer, why = _peer(ticks)
-    return Report(count, len(first.devices), interval, tuple(parts), peer, why)
+    return Report(count, len(first.devices), is_simulated(first), interval, tuple(parts), peer, why)
 
 
 def _peer(ticks: int) -> tuple[Cost | None, str | None]:
@@ -150,18 +154,22 @@ def render_cost(report: Report, width: int, color: bool) -> str:
 
 
 def _title(report: Report) -> Text:
-    return say(f"{report.ticks} looks at {report.devices} devices", "dim")
+    kind = "SIMULATED devices" if report.simulated else "devices"
+    return say(f"{report.ticks} looks at {report.devices} {kind}", "dim")
 
 
 def _verdict(report: Report) -> Text:
     if report.peer is None:
         return say(report.why_no_peer or "", "dim")
-    ratios = [
-        say(f"{getattr(report.peer, name) / max(getattr(report.total, name), 1e-9):.0f} times")
-        + say(f" less {word}")
+    words = [
+        _ratio(getattr(report.peer, name) / max(getattr(report.total, name), 1e-9), word)
         for name, word in (("cpu_seconds", "CPU time"), ("wall_seconds", "waiting"))
     ]
-    return join([say("andon takes "), ratios[0], say(" and "), ratios[1], say(" than nvidia-smi")])
+    return say(f"andon takes {words[0]} and {words[1]} than nvidia-smi")
+
+
+def _ratio(times: float, word: str) -> str:
+    return f"{times:.3g} times less {word}" if times >= 1 else f"{1 / times:.3g} times more {word}"
 
 
 def _time(seconds: float) -> Text:
@@ -176,6 +184,7 @@ def report_to_json(report: Report) -> wire.Json:
         "schema": SCHEMA,
         "ticks": report.ticks,
         "devices": report.devices,
+        "simulated": report.simulated,
         "interval_seconds": interval,
         "own": _to_json(report.ours[0], interval),
         "reader": _to_json(report.ours[1], interval),

@@ -7,7 +7,7 @@ from andon.model.device import DeviceStatus, Snapshot
 
 _NOISE = re.compile(
     r"\b(NVIDIA|GeForce|Tesla|Quadro|AMD|Radeon(?= (RX|PRO|Pro))|Instinct|ATI|Intel(\(R\))?"
-    r"|Data Center GPU|Generation|Graphics|Corporation|\(R\)|\(TM\))(?=\s|$)"
+    r"|Data Center GPU|Generation|Graphics|Corporation|\(R\)|\(TM\))(?=\s|$)|\(simulated\)$"
 )
 _SIZE = re.compile(r"[- ]\d+ ?GB\b|[- ]HBM\d\w?|[- ]PCIe\b")
 _PROFILE = re.compile(r"\bMIG\s+(?P<profile>\d+c?\.?\d*g\.\S+)")
@@ -35,12 +35,20 @@ def entries(snapshot: Snapshot) -> list[Entry]:
     for status in snapshot.devices:
         if status.device.parent not in known:
             parts = [s for s in snapshot.devices if s.device.parent == status.device.uuid]
-            out.append(Entry(status, str(status.device.index), divided=bool(parts)))
+            out.append(_board(status, parts))
             out += [
                 Entry(part, f"{status.device.index}:{number}", instance=True)
                 for number, part in enumerate(parts)
             ]
     return out
+
+
+def _board(status: DeviceStatus, parts: list[DeviceStatus]) -> Entry:
+    """A board without the processes that its instances show: nobody is counted twice."""
+    below = {process.pid for part in parts for process in part.processes}
+    own = tuple(process for process in status.processes if process.pid not in below)
+    shown = replace(status, processes=own) if below else status
+    return Entry(shown, str(status.device.index), divided=bool(parts))
 
 
 def is_masked(snapshot: Snapshot) -> bool:

@@ -43,7 +43,7 @@ def _block(entry: Entry, masked: bool, width: int) -> list[Text]:
         title = title + say(f"  {status.state}", "yellow")
         title = title + say(f" · {status.reason}" if status.reason else "", "dim")
     rows = [_identity(status), _place(status, masked), [*_size(status), *_limits(status)]]
-    facts = [flow([_fact(*fact) for fact in row], width - len(INDENT)) for row in rows]
+    facts = [flow([_fact(*fact) for fact in row], width - len(INDENT)) for row in rows if row]
     lines = [title] + [say(INDENT) + line for row in facts for line in row]
     return [line.fit(width) for line in lines]
 
@@ -72,7 +72,9 @@ def _place(status: DeviceStatus, masked: bool) -> list[tuple[str, str]]:
 def _size(status: DeviceStatus) -> list[tuple[str, str]]:
     device, limits = status.device, status.device.limits
     shared = ", shared with the system" if device.memory_kind is MemoryKind.UNIFIED else ""
-    out = [("memory", f"{cells.gib(device.memory_total_bytes)} GiB{shared}")]
+    out = []
+    if device.memory_total_bytes is not None:
+        out.append(("memory", f"{cells.gib(device.memory_total_bytes)} GiB{shared}"))
     if limits.sm_clock_mhz is not None:
         out.append(("SM clock", f"{limits.sm_clock_mhz} MHz"))
     if limits.pcie_generation is not None and limits.pcie_width is not None:

@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from andon.cli.entries import Entry, entries
@@ -14,14 +15,24 @@ from andon.errors import Gone
 from andon.model.device import Snapshot
 
 if TYPE_CHECKING:
+    from andon.core.settings import Settings
     from andon.engine.sampler import Sampler
+
+
+def settings_of(choices: Choices) -> "Settings":
+    """The settings in force; they also fill in what the command line left open."""
+    from andon import app
+
+    settings = app.load_settings(choices.flags(), choices.config).settings
+    choices.color = choices.color or settings.color
+    return settings
 
 
 def sampling(choices: Choices) -> "Sampler":
     """A sampler as the settings and the command line ask for it; a context manager."""
     from andon import app
 
-    return app.open_sampler(app.load_settings(choices.flags(), choices.config).settings)
+    return app.open_sampler(settings_of(choices))
 
 
 def look(choices: Choices, watched: bool = False) -> Snapshot:
@@ -30,11 +41,11 @@ def look(choices: Choices, watched: bool = False) -> Snapshot:
         return sampler.once(watched)
 
 
-def host_use(pids: set[int], seconds: float) -> dict[int, HostLook]:
+def host_use(pids: set[int], seconds: float, root: str) -> dict[int, HostLook]:
     """The host's side of some processes, from two looks so far apart."""
     from andon.host.processes import ProcessTable
 
-    table = ProcessTable()
+    table = ProcessTable(Path(root))
     first, began = table.usage(pids), time.monotonic()
     if pids:
         time.sleep(seconds)

@@ -138,7 +138,7 @@ def _called(args: Sequence[str]) -> int:
 def _usage(mistake: click.ClickException) -> AndonError:
     context = getattr(mistake, "ctx", None)
     where = context.command_path if context else "andon"
-    return Invalid(mistake.format_message().rstrip("."), hint=f"see: {where} --help")
+    return Invalid(mistake.format_message().rstrip("."), hint=f"{where} --help")
 
 
 def _let_go_of_the_pipe() -> None:

@@ -48,6 +48,13 @@ class LineFile:
             self._recovered()
 
     def close(self) -> None:
+        """End well: what could not be written until now will not be any more."""
+        if self._unreported:
+            self._notice(f"{self.path}: {self._unreported} lines are missing at its end")
+            self._unreported = 0
+        self._let_go()
+
+    def _let_go(self) -> None:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -87,7 +94,7 @@ class LineFile:
     def _follow_the_name(self) -> None:
         """A file that was renamed or deleted, or whose folder vanished, is opened anew."""
         if self._fd is not None and not self._is_ours(self._fd):
-            self.close()
+            self._let_go()
             self._torn = False
         if self._fd is None:
             self._open()

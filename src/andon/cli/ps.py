@@ -5,6 +5,7 @@ import time
 import click
 
 from andon.cli import looking
+from andon.cli.entries import is_simulated
 from andon.cli.looking import chosen_uuids, only, split_devices
 from andon.cli.options import chosen, shared
 from andon.cli.render import paragraph, render_status
@@ -46,7 +47,8 @@ def ps(user: str | None, names: tuple[str, ...], sort: str, as_json: bool, as_cs
     if as_json and as_csv:
         raise click.UsageError("--json and --csv exclude each other")
     snapshot = looking.look(chosen(), watched=True)
-    hosts = looking.host_use(_pids(snapshot), LOOK_SECONDS)
+    root = looking.settings_of(chosen()).root
+    hosts = looking.host_use(_pids(snapshot), LOOK_SECONDS, root)
     wanted = split_devices(names)
     shown = only(snapshot, chosen_uuids(snapshot, wanted)) if wanted else snapshot
     found = uses(shown, hosts, user, sort)
@@ -58,7 +60,7 @@ def ps(user: str | None, names: tuple[str, ...], sort: str, as_json: bool, as_cs
     elif not snapshot.devices:
         terminal.show(render_status(snapshot, terminal.width, terminal.color, time.time()))
     else:
-        terminal.show(render_uses(found, terminal.width, terminal.color))
+        terminal.show(render_uses(found, terminal.width, terminal.color, is_simulated(shown)))
         _say_what_is_missing(shown, terminal)
     return exit_code(shown)
 

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from andon.cli import cells
-from andon.cli.columns import FIELDS, MEDIUM, device_columns, device_row, reading_name
+from andon.cli.columns import (
+    MEDIUM,
+    device_columns,
+    device_row,
+    explained_fields,
+    reading_name,
+)
 from andon.cli.entries import Entry, entries, is_masked, is_simulated, range_of
 from andon.cli.table import draw
 from andon.cli.text import Text, join, say
@@ -173,12 +179,13 @@ def _footnotes(
 
 def _reasons(seen: list[Entry], width: int, verbose: bool) -> list[Text]:
     """Why each dash is a dash: the same reason once, with the devices if not all share it."""
+    explained = explained_fields(width)
     pairs = [
         ((reading_name(field), why), e.label)
         for e in seen
         if e.status.answered
         for field, why in e.status.missing.items()
-        if verbose or field in FIELDS
+        if verbose or field in explained
     ]
     answered = sum(e.status.answered for e in seen)
     by_place: dict[tuple[str, str], list[str]] = {}

@@ -45,7 +45,7 @@ class Stream:
         if not rows:
             lines = [say(f"{_clock(snapshot.at)}  no device can be read", "dim")]
         if moved or self._heading_is_due(len(lines)):
-            lines.insert(0, self._heading(snapshot))
+            lines = self._headings(snapshot) + lines
             self._since_heading = 0
         self._since_heading = (self._since_heading or 0) + len(lines)
         return "".join(text.paint(self.color) + "\n" for text in lines)
@@ -71,12 +71,9 @@ class Stream:
         since = self._since_heading
         return since is None or since + count > max(10, self.height - 1)
 
-    def _heading(self, snapshot: Snapshot) -> Text:
-        text = heading(self._columns, self._sizes, self.width)
-        if is_simulated(snapshot):
-            mark = say("SIMULATED", "bold reverse")
-            text = text.fit(self.width - mark.width - 2).pad(self.width - mark.width) + mark
-        return text
+    def _headings(self, snapshot: Snapshot) -> list[Text]:
+        mark = [say(" SIMULATED ", "bold reverse")] if is_simulated(snapshot) else []
+        return [*mark, heading(self._columns, self._sizes, self.width)]
 
 
 def _columns(width: int) -> list[Column[Tick]]:
@@ -88,7 +85,7 @@ def _columns(width: int) -> list[Column[Tick]]:
         Column("TIME", lambda t: say(_clock(t.at), "dim"), lead=True, gap=1, rank=7, floor=8),
         Column("GPU", lambda t: say(label(t.entry, t.masked, here), "bold"), lead=True),
         Column("UTIL", lambda t: cells.utilization(t.entry, 0), rank=1, right=True, floor=5),
-        Column("TREND", lambda t: say(t.trend, "green"), rank=8, right=True, floor=TREND),
+        Column("TREND", lambda t: say(t.trend, "dim green"), rank=8, right=True, floor=TREND),
         Column("MEMORY GiB", lambda t: cells.memory(t.entry, 0, True, 0), rank=2, right=True,
                floor=13),
         Column("TEMP", lambda t: cells.temperature(t.entry), rank=3, right=True, floor=6),

@@ -43,7 +43,7 @@ def draw(columns: Sequence[Column[R]], rows: Sequence[Row[R]], width: int) -> li
 def choose(columns: Sequence[Column[R]], rows: Sequence[Row[R]], width: int) -> list[Column[R]]:
     """The columns that fit, by rank, in the order in which they stand."""
     taken: list[Column[R]] = []
-    room = width
+    room = width + (columns[0].gap if columns else 0)  # nothing stands before the first
     for column in sorted(columns, key=lambda c: c.rank):
         need = _least(column, rows) + column.gap
         if taken and need > room:

@@ -17,12 +17,14 @@ class Choices:
 
     simulate: int | None = None
     config: str | None = None
-    color: str = "auto"
+    color: str | None = None
     quiet: bool = False
+    interval_seconds: float | None = None
 
     def flags(self) -> dict[str, object]:
         """The settings that these choices override."""
-        return {} if self.simulate is None else {"simulate": self.simulate}
+        given = {"simulate": self.simulate, "interval_seconds": self.interval_seconds}
+        return {name: value for name, value in given.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class Terminal:
     @classmethod
     def of(cls, choices: Choices) -> "Terminal":
         width, height = size()
-        color = in_color(choices.color, sys.stdout)
+        color = in_color(choices.color or "auto", sys.stdout)
         return cls(width, height, color, _is_terminal(sys.stdout), choices.quiet)
 
     def show(self, words: str) -> None:
@@ -90,7 +92,8 @@ def report(error: AndonError, color: str = "auto") -> None:
     """An error as a person sees it: one line, what else is wrong, and what to do."""
     colored = in_color(color, sys.stderr)
     lines = [say("andon: ", "bold red") + say(error.reason)]
-    lines += [say(f"  {mistake}") for mistake in getattr(error, "mistakes", ())]
+    mistakes = getattr(error, "mistakes", ())
+    lines += [say(f"  {mistake}") for mistake in mistakes if mistake != error.reason]
     if error.hint:
         lines.append(say(f"hint: {error.hint}", "dim"))
     write(sys.stderr, "".join(line.paint(colored) + "\n" for line in lines))

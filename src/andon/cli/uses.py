@@ -15,7 +15,7 @@ from andon.units import human_bytes
 
 SCHEMA = "andon.processes/1"
 CSV = (
-    "at", "node", "device", "index", "pid", "started", "kind", "user", "name", "command",
+    "at", "node", "device", "index", "vendor", "pid", "started", "kind", "user", "name", "command",
     "memory_bytes", "utilization_percent", "host_cpu_percent", "host_memory_bytes",
     "elapsed_seconds", "container", "job", "lease",
 )  # fmt: skip
@@ -93,18 +93,16 @@ def _use(entry: Entry, process: Process, hosts: Mapping[int, HostLook], at: floa
 
 def _unexplained(seen: list[Entry]) -> list[Use]:
     sizes = [(entry, cells.unexplained(entry)) for entry in seen]
-    return [
-        Use(entry, None, size)
-        for entry, size in sizes
-        if size is not None and size >= cells.UNEXPLAINED_BYTES
-    ]
+    return [Use(entry, None, size) for entry, size in sizes if size is not None]
 
 
-def render_uses(found: list[Use], width: int, color: bool) -> str:
+def render_uses(found: list[Use], width: int, color: bool, simulated: bool = False) -> str:
     """The table of `andon ps`."""
-    if not found:
-        return say("no process uses a device", "dim").paint(color) + "\n"
-    lines = draw(_columns(found), [Row(use) for use in found], width)
+    lines = [say("no process uses a device", "dim")]
+    if found:
+        lines = draw(_columns(found), [Row(use) for use in found], width)
+    if simulated:
+        lines.insert(0, say(" SIMULATED ", "bold reverse"))
     return "".join(line.paint(color) + "\n" for line in lines)
 
 
@@ -121,7 +119,7 @@ def _columns(found: list[Use]) -> list[Column[Use]]:
         Column("CPU", lambda u: cells.percent(u.host.cpu_percent), rank=6, right=True, floor=4),
         Column("HOST MEM", lambda u: size(u.host.memory_bytes), rank=10, right=True),
         Column("TIME", lambda u: elapsed(u.elapsed_seconds), rank=7, right=True),
-        Column("COMMAND", _command, rank=4, elastic=16),
+        Column("COMMAND", _command, rank=4, elastic=24),
     ]  # fmt: skip
     if placed:
         columns.insert(-1, Column("WITHIN", _within, rank=9, elastic=10))
@@ -187,13 +185,15 @@ def uses_to_json(snapshot: Snapshot, found: list[Use]) -> wire.Json:
 
 def uses_to_csv(snapshot: Snapshot, found: list[Use]) -> str:
     """One row per process; the row of unexplained memory has no pid."""
-    rows = [
-        {**_place(use), **(_to_json(use) if use.process else {"memory_bytes": use.memory_bytes})}
-        for use in found
-    ]
     where = {"at": snapshot.at, "node": snapshot.node}
-    lines = [csv_line([{**where, **row}.get(name) for name in CSV]) for row in rows]
-    return csv_line(CSV) + "".join(lines)
+    rows = [{**where, **_csv_row(use)} for use in found]
+    return csv_line(CSV) + "".join(csv_line([row.get(name) for name in CSV]) for row in rows)
+
+
+def _csv_row(use: Use) -> wire.Json:
+    """The vendor stands in each row because `sim` must be seen there too."""
+    held = _to_json(use) if use.process else {"memory_bytes": use.memory_bytes}
+    return {**_place(use), "vendor": use.entry.status.device.vendor, **held}
 
 
 def _place(use: Use) -> wire.Json:

@@ -1,7 +1,7 @@
 """`andon watch`: a line per device and tick, on the screen and into a file."""
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import chain, islice, repeat
 from pathlib import Path
 
@@ -19,7 +19,6 @@ from andon.model import wire
 from andon.model.device import Snapshot
 
 FORMATS = ("table", "csv", "jsonl")
-SHORTEST_SECONDS = 0.1
 
 Lines = Callable[[Snapshot], list[str]]
 
@@ -30,9 +29,7 @@ Lines = Callable[[Snapshot], list[str]]
     "-i",
     type=duration,
     metavar="SECONDS",
-    default="1",
-    show_default=True,
-    help="Time between two looks: 2, 500ms, 1m.",
+    help="Time between two looks: 2, 500ms, 1m; sampling.interval if not given.",
 )
 @click.option("--count", "-n", type=whole, metavar="COUNT", help="Stop after COUNT looks.")
 @click.option(
@@ -60,7 +57,7 @@ Lines = Callable[[Snapshot], list[str]]
 @click.option("--only-visible", is_flag=True, help="Leave out devices hidden by a mask.")
 @shared
 def watch(
-    interval: float,
+    interval: float | None,
     count: int | None,
     form: str,
     out: Path | None,
@@ -73,13 +70,15 @@ def watch(
     earlier crash is ended first, and a full disk is told once while watching goes on. JSONL
     lines are andon.snapshot/1.
     """
-    if interval < SHORTEST_SECONDS:
-        raise Invalid(f"an interval of {interval:g} s is too short", hint="0.1 s at least")
     choices, wanted = chosen(), Wanted(split_devices(names), only_visible)
-    file = None if out is None else _file(out, form, choices)
-    screen = _screen("table" if file and out and not _by_name(out) else form, choices)
-    sinks = [sink for sink in (file, None if file and choices.quiet else screen) if sink]
-    _follow(choices, interval, count, wanted, sinks)
+    choices.interval_seconds = interval
+    settings = looking.settings_of(choices)
+    with ExitStack() as stack:
+        sinks = [] if out is None else [_file(out, form, stack)]
+        if out is None or not choices.quiet:
+            taken = out is not None and _by_name(out) is None  # the format is the file's
+            sinks.append(_screen("table" if taken else form, choices))
+        _follow(choices, settings.interval_seconds, count, wanted, sinks)
     return 0
 
 
@@ -106,7 +105,8 @@ def _follow(
 ) -> None:
     """Ctrl-C is how this ends: not a failure."""
     with suppress(KeyboardInterrupt), looking.sampling(choices) as sampler:
-        with sampler.subscribe(interval, watching=True) as snapshots:
+        subscription = sampler.subscribe(interval, watching=True)
+        with subscription as snapshots, suppress(KeyboardInterrupt):
             _pour(map(wanted.of, islice(snapshots, count)), sinks)
         if snapshots.dropped:
             notice(f"{snapshots.dropped} looks were dropped: the output was too slow", choices)
@@ -128,11 +128,12 @@ def _screen(form: str, choices: Choices) -> Callable[[Snapshot], None]:
     return lambda snapshot: terminal.show(next(heads) + "".join(lines(snapshot)))
 
 
-def _file(path: Path, form: str, choices: Choices) -> Callable[[Snapshot], None]:
+def _file(path: Path, form: str, stack: ExitStack) -> Callable[[Snapshot], None]:
     """Opened before the first look, so that a wrong file is told before anything is written."""
     header, lines = _machine(_by_name(path) or form, path)
     file = LineFile(path, header, notice)
     file.open()
+    stack.callback(file.close)
 
     def write(snapshot: Snapshot) -> None:
         for one in lines(snapshot):

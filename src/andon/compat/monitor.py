@@ -10,7 +10,7 @@ from typing import Any
 from andon import library
 from andon.compat.metrics import GpuMetrics
 from andon.core.placement import available, score
-from andon.core.runs import Summary
+from andon.core.runs import RunSummary, Summary
 from andon.engine.bus import Subscription
 from andon.model import wire
 from andon.model.device import DeviceStatus, Snapshot
@@ -47,12 +47,12 @@ class MonitoringSession:
         self._summary = Summary()
         self._began = time.monotonic()
         self._subscription: Subscription = library.shared().subscribe(interval_seconds, False)
-        self._result: dict[str, Any] | None = None
+        self._result: RunSummary | None = None
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._collect, name="andon session", daemon=True)
         self._thread.start()
 
-    def stop(self) -> dict[str, Any]:
+    def stop(self) -> RunSummary:
         """End this session and sum it up; a second time gives the same."""
         with self._lock:
             if self._result is None:
@@ -73,7 +73,8 @@ class GPUMonitor:
     """What programs ask of their GPUs. One per process is enough: `get_gpu_monitor()`."""
 
     def __init__(self) -> None:
-        self._begin_anew()
+        self._cached: tuple[float, Snapshot] | None = None
+        self._mine = threading.local()
         _monitors.add(self)
 
     def is_available(self) -> bool:
@@ -132,7 +133,7 @@ class GPUMonitor:
         self._sessions().append(session)
         return session
 
-    def stop_monitoring(self) -> dict[str, Any] | None:
+    def stop_monitoring(self) -> RunSummary | None:
         """End the calling thread's latest session; None if it has none."""
         self._cached = None
         sessions = self._sessions()
@@ -154,8 +155,8 @@ class GPUMonitor:
         return found
 
     def _begin_anew(self) -> None:
-        """New, or in a forked child, where the parent's sessions are not ours to stop."""
-        self._cached: tuple[float, Snapshot] | None = None
+        """In a forked child, where the parent's sessions are not ours to stop."""
+        self._cached = None
         self._mine = threading.local()
 
 

@@ -21,6 +21,18 @@ from dataclasses import dataclass, field
 
 from andon.model.device import Device
 
+VARIABLES = (
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER",
+    "NVIDIA_VISIBLE_DEVICES",
+    "SLURM_STEP_GPUS",
+    "SLURM_JOB_GPUS",
+    "ROCR_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES",
+    "ZE_AFFINITY_MASK",
+)
+"""All that is looked at: where these are unchanged, so is the answer."""
+
 _NUMBER = re.compile(r"\s*([+-]?)0*([0-9]+)", re.ASCII)
 _SLURM_ENTRY = re.compile(r"\s*([0-9]{1,5})(?:-([0-9]{1,5}))?\s*", re.ASCII)
 _OLD_MIG = re.compile(r"MIG-(GPU-[0-9a-f-]+)/[0-9]+/[0-9]+", re.ASCII | re.IGNORECASE)

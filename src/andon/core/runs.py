@@ -104,12 +104,12 @@ class Summary:
     """Takes snapshots one by one and keeps only their tallies."""
 
     def __init__(self) -> None:
-        self._sample_count = 0
+        self.sample_count = 0
         self._devices: dict[str, _DeviceTallies] = {}
 
     def add(self, snapshot: Snapshot) -> None:
         """Count a snapshot; a device that did not answer adds nothing to its tallies."""
-        self._sample_count += 1
+        self.sample_count += 1
         for status in snapshot.devices:
             if status.sample is None or not status.answered:
                 continue
@@ -122,6 +122,6 @@ class Summary:
         tallies = sorted(self._devices.values(), key=lambda device: device.index)
         return {
             "monitoring_duration_seconds": duration_seconds,
-            "sample_count": self._sample_count,
+            "sample_count": self.sample_count,
             "gpu_stats": {str(device.index): device.result() for device in tallies},
         }

@@ -35,6 +35,7 @@ class Settings:
     simulate: int = 0
     simulate_seed: int = 1
     simulate_scenario: str = "mixed"
+    simulate_faults: tuple[str, ...] = ()
     interval_seconds: float = 1.0
     deadline_seconds: float = 1.0
     cache_seconds: float = 2.0
@@ -151,6 +152,10 @@ FIELDS = (
     Field(
         "simulate_scenario", "simulation.scenario", "ANDON_SIMULATE_SCENARIO", TEXT,
         "what the simulated devices do",
+    ),
+    Field(
+        "simulate_faults", "simulation.faults", "ANDON_SIMULATE_FAULTS", NAMES,
+        'what goes wrong with them, such as ["lost:2@10", "hung:3@5..30"]',
     ),
     Field(
         "interval_seconds", "sampling.interval", "ANDON_INTERVAL", SECONDS,
@@ -274,7 +279,7 @@ def _from_env(env: Mapping[str, str], mistakes: list[str]) -> Given:
             yield field, variable, variable, env[variable]
         elif field is None and variable not in OTHERS:
             meant = _meant(variable, [*by_variable, *OTHERS])
-            mistakes.append(f"{variable}: there is no such setting{meant}")
+            mistakes.append(f"{_plain(variable)}: there is no such setting{meant}")
 
 
 def _from_file(file: tuple[str, str] | None, mistakes: list[str]) -> Given:
@@ -283,7 +288,7 @@ def _from_file(file: tuple[str, str] | None, mistakes: list[str]) -> Given:
     path, text = file
     by_place = {f.place: f for f in FIELDS}
     for place, raw in _leaves(path, text, mistakes):
-        where = f"{path}{_line_of(place, text)}: {place}"
+        where = f"{path}{_line_of(place, text)}: {_plain(place)}"
         if place in by_place:
             yield by_place[place], where, f"file {path}", raw
         else:
@@ -296,7 +301,7 @@ def _leaves(path: str, text: str, mistakes: list[str]) -> Iterator[tuple[str, ob
 
     try:
         document = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as exc:
+    except (ValueError, RecursionError) as exc:  # ValueError: a number of 5,000 digits, too
         line = re.search(r"at line (\d+)", str(exc))
         at = f":{line[1]}" if line else ""
         mistakes.append(f"{path}{at}: this is not TOML: {exc}")
@@ -356,11 +361,13 @@ def _quoted(value: object) -> str:
         return str(value).lower()
     if isinstance(value, tuple | list):
         return f"[{', '.join(_quoted(item) for item in value[:8])}]"
+    if isinstance(value, dict):
+        return "a section"
     if isinstance(value, str):
-        shown = value if value.isprintable() else value.encode("unicode_escape").decode("ascii")
-        return f'"{shown[:80]}"'
-    return (
-        f"{value:g}"
-        if isinstance(value, float)
-        else str(type(value).__name__ if isinstance(value, dict) else value)[:80]
-    )
+        return f'"{_plain(value)}"'
+    return f"{value:g}" if isinstance(value, float) else str(value)[:80]
+
+
+def _plain(text: str) -> str:
+    shown = text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
+    return shown[:80]

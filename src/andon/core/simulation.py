@@ -16,6 +16,7 @@ from andon.core.scenarios import PROFILES, Model, Phase, Profile, Workload
 from andon.model.device import Device, Limits, Process, ProcessKind, Sample
 from andon.units import MIB
 
+DAY_SECONDS = 86_400.0
 POWERED_ON = 1_600_000_000.0  # the energy counter counts from here, so that it looks like a card's
 IDLE_CELSIUS = 32
 RUN_SECONDS = 6 * 3600.0
@@ -287,7 +288,7 @@ def _desktop(specimen: Specimen, at: float) -> tuple[Process, ...]:
         Process(
             pid=pid,
             kind=ProcessKind.GRAPHICS,
-            started=_powered_on(at),
+            started=max(0.0, at // DAY_SECONDS * DAY_SECONDS - DAY_SECONDS),
             name="Xorg",
             user="root",
             command="/usr/lib/xorg/Xorg :0 -seat seat0 vt1",

@@ -1,6 +1,7 @@
 """The one loop: asks every vendor's reader, makes a snapshot per tick, owns the deadlines."""
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -69,6 +70,7 @@ class Sampler:
         self._ticks = 0
         self._own_cpu = self._own_wall = 0.0
         self._began: float | None = None
+        self._own_start = 0.0
 
     # For those who ask.
 
@@ -161,7 +163,7 @@ class Sampler:
     def _tick(self, watched: bool) -> Snapshot:
         cpu, wall = time.thread_time(), time.perf_counter()
         if self._began is None:
-            self._began = time.monotonic()
+            self._began, self._own_start = time.monotonic(), sum(os.times()[:4])
             self._host.read()
         self._ticks += 1
         at = time.time()
@@ -206,17 +208,25 @@ class Sampler:
             simulated=any(device.vendor == "sim" for device in devices),
             boot=self._node.boot,
             versions={n: t for vendor in self._vendors for n, t in vendor.versions.items()},
-            host=self._host_after_first_look(),
+            host=self._read_host(),
             devices=tuple(sorted(statuses, key=order)),
             faults=tuple(v.fault for v in self._vendors if v.fault is not None),
         )
 
-    def _host_after_first_look(self) -> Host:
+    def _read_host(self) -> Host:
         """CPU use needs two looks some time apart: on the first tick the second waits for it."""
+        if self._ticks > 1:
+            return self._host.read()
         short = (self._began or 0.0) + FIRST_LOOK_SECONDS - time.monotonic()
         if short > 0:
             time.sleep(short)
-        return self._host.read()
+        return self._host.read(self._starting_cpu())
+
+    def _starting_cpu(self) -> float:
+        """What starting up has cost: it would look as if the machine were busy."""
+        used = os.times()
+        readers = (v.costs.cpu_seconds - v.costs.earlier_cpu_seconds for v in self._vendors)
+        return sum(used[:4]) - self._own_start + sum(readers)
 
     def _hear(self, vendor: Vendor, reader: ReaderProcess, message: wire.Json | None) -> None:
         self._heard.put((vendor, reader, message))

@@ -56,7 +56,7 @@ class Nvidia:
         # In a container the kernel lists every card of the host and NVML only those it was given.
         if len(cards) == count:
             return cards
-        return [Card(f"index {index}", index) for index in range(count)]
+        return [Card(f"index {index}", index, name="NVIDIA GPU") for index in range(count)]
 
     def versions(self) -> Mapping[str, str]:
         return self._versions

@@ -1,0 +1,81 @@
+"""What a tool's ticks took, and the few numbers that sum them up."""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self
+
+ONE_HERTZ = "1hz"
+TIGHT = "tight"
+MODES = (ONE_HERTZ, TIGHT)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The typical tick, the bad one, and the mean, which is what a day adds up to."""
+
+    median_seconds: float
+    p99_seconds: float
+    mean_seconds: float
+
+    @classmethod
+    def of(cls, seconds: Sequence[float]) -> Self:
+        ordered = sorted(seconds)
+        last = len(ordered) - 1
+        return cls(
+            statistics.median(ordered),
+            ordered[min(last, round(0.99 * last))],
+            statistics.fmean(ordered),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One tool in one mode; `reader` and `reader_cpu` are andon's reader alone."""
+
+    tool: str
+    mode: str
+    wall: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+    reader: list[float] = field(default_factory=list)
+    reader_cpu: list[float] = field(default_factory=list)
+    fields: list[str] = field(default_factory=list)
+    memory_bytes: int = 0
+    devices: int = 0
+    processes: int = 0
+    absent: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Self:
+        return cls(**value)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a table's ticks were made."""
+
+    name: str  # "stand-in" or the device's name
+    real: bool
+    devices: int
+    processes: int
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.devices} devices, {self.processes} processes"
+
+
+@dataclass(frozen=True, slots=True)
+class Combo:
+    """Every tool and mode that was measured in one place."""
+
+    place: Place
+    series: tuple[Series, ...]
+
+    def find(self, tool: str, mode: str) -> Series | None:
+        """A measured series; None where the tool was left out or is absent."""
+        for series in self.series:
+            if (series.tool, series.mode) == (tool, mode) and series.wall:
+                return series
+        return None

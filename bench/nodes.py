@@ -1,0 +1,62 @@
+"""The nodes that are measured: this machine's own driver, or the stand-in with real processes."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+Environment = Mapping[str, str]
+
+BUILD = Path(__file__).parent.parent / ".build" / "standin"
+LONGEST_SECONDS = 24 * 3600
+GIB = 1 << 30
+
+
+@contextmanager
+def standin(devices: int, processes: int) -> Iterator[Environment]:
+    """A node of busy devices, with `sleep` processes spread over them so that names resolve."""
+    from tests.standin import StandIn, StandInProcess, build
+
+    library = build(BUILD)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="andon-bench-")))
+        pids = [stack.enter_context(_sleeper()) for _ in range(processes)]
+        control = StandIn(folder, per_second=False)
+        control.write(
+            StandIn.devices(devices, gpu_utilisation=71, memory_utilisation=30, power_mw=412_000)
+        )
+        for index in range(devices):
+            mine = tuple(StandInProcess(pid, GIB, sm=10) for pid in pids[index::devices])
+            control.change(index, processes=mine, used=GIB * len(mine))
+        yield control.environment(library)
+
+
+@contextmanager
+def real(load: bool) -> Iterator[Environment]:
+    """This machine's driver; `load` keeps its first device busy, with a process to be named."""
+    with ExitStack() as stack:
+        if load:
+            from tests.device.load import loaded
+
+            stack.enter_context(loaded(LONGEST_SECONDS))
+        yield dict(os.environ)
+
+
+@contextmanager
+def _sleeper() -> Iterator[int]:
+    sleep = shutil.which("sleep") or "sleep"
+    process = subprocess.Popen([sleep, str(LONGEST_SECONDS)], stdin=subprocess.DEVNULL)
+    try:
+        yield process.pid
+    finally:
+        process.kill()
+        process.wait()
+
+
+def command(*arguments: str) -> list[str]:
+    """A worker under this interpreter."""
+    return [sys.executable, "-m", "bench.worker", *arguments]

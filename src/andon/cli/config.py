@@ -1,0 +1,143 @@
+"""`andon config`: every setting, what it is now and where that comes from."""
+
+import dataclasses
+
+import click
+
+from andon.cli.options import chosen, shared
+from andon.cli.render import paragraph
+from andon.cli.status import as_json_text
+from andon.cli.table import Column, draw
+from andon.cli.table import Row as Line
+from andon.cli.terminal import Choices, Terminal
+from andon.cli.text import Text, say
+from andon.core.settings import Resolved, Row, describe
+from andon.errors import Unavailable
+
+SCHEMA = "andon.settings/1"
+
+
+@click.group(invoke_without_command=True)
+@shared
+@click.pass_context
+def config(context: click.Context) -> int | None:
+    """Check and show the settings; alone, list every setting there is.
+
+    A flag beats an ANDON_* variable, which beats the file, which beats the default. The file is
+    the one that --config or ANDON_CONFIG names, else ~/.config/andon/andon.toml, else
+    /etc/andon/andon.toml.
+    """
+    if context.invoked_subcommand is None:
+        _reference(Terminal.of(chosen()))
+        return 0
+    return None
+
+
+@config.command()
+@click.argument("file", required=False)
+@shared
+def check(file: str | None) -> int:
+    """Report every mistake in the settings at once; exit code 2 if there is one."""
+    from andon import app
+
+    choices = _with(file)
+    changed = [n for n, o in _resolved(choices).origin.items() if o != "default"]
+    path = app.config_path(choices.config)
+    where = f"no file; {len(changed)}" if path is None else f"{path}: fine; {len(changed)}"
+    if not choices.quiet:
+        Terminal.of(choices).say(say(f"{where} of {len(describe())} settings are not the default"))
+    return 0
+
+
+@config.command()
+@click.option("--json", "as_json", is_flag=True, help="Print andon.settings/1.")
+@shared
+def show(as_json: bool) -> int:
+    """Print each setting, its value and where the value comes from."""
+    choices = chosen()
+    resolved, terminal = _resolved(choices), Terminal.of(choices)
+    if as_json:
+        terminal.show(as_json_text(settings_to_json(resolved), terminal.live))
+    else:
+        terminal.show(render_settings(resolved, terminal.width, terminal.color))
+    return 0
+
+
+@config.command()
+@shared
+def path() -> int:
+    """Print the path of the file in force; exit code 3 if there is none."""
+    from andon import app
+
+    found = app.config_path(chosen().config)
+    if found is None:
+        raise Unavailable(
+            "there is no configuration file, and none is needed",
+            hint="to have one: ~/.config/andon/andon.toml",
+        )
+    Terminal.of(chosen()).show(f"{found}\n")
+    return 0
+
+
+def _with(file: str | None) -> Choices:
+    choices = chosen()
+    choices.config = file or choices.config
+    return choices
+
+
+def _resolved(choices: Choices) -> Resolved:
+    from andon import app
+
+    resolved = app.load_settings(choices.flags(), choices.config)
+    choices.color = choices.color or resolved.settings.color
+    return resolved
+
+
+def _reference(terminal: Terminal) -> None:
+    """Whole sentences: a reference that is cut off is none."""
+    lines: list[Text] = []
+    for row in describe():
+        lines.append(
+            say(row.place, "bold") + say(f" = {row.default}") + say(f"  {row.variable}", "dim")
+        )
+        words = f"    {row.help} ({row.allowed})"
+        lines += paragraph(words, terminal.width, indent=4)
+    terminal.show("".join(line.paint(terminal.color) + "\n" for line in lines))
+
+
+def render_settings(resolved: Resolved, width: int, color: bool) -> str:
+    """What is not the default stands out."""
+    columns: list[Column[Row]] = [
+        Column("SETTING", lambda row: say(row.place, "bold")),
+        Column("VALUE", lambda row: say(_shown(resolved, row)), rank=1, elastic=12),
+        Column("FROM", lambda row: say(resolved.origin[row.name]), rank=2, elastic=12),
+        Column("MEANING", lambda row: say(row.help, "dim"), rank=3, elastic=24),
+    ]
+    rows = [
+        Line(row, style="dim" if resolved.origin[row.name] == "default" else None)
+        for row in describe()
+    ]
+    return "".join(line.paint(color) + "\n" for line in draw(columns, rows, width))
+
+
+def _shown(resolved: Resolved, row: Row) -> str:
+    value = getattr(resolved.settings, row.name)
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value))
+    return '""' if value == "" else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def settings_to_json(resolved: Resolved) -> dict[str, object]:
+    values = dataclasses.asdict(resolved.settings)
+    return {
+        "schema": SCHEMA,
+        "settings": {
+            row.name: {
+                "value": values[row.name],
+                "origin": resolved.origin[row.name],
+                "place": row.place,
+                "variable": row.variable,
+            }
+            for row in describe()
+        },
+    }

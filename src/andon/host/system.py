@@ -1,0 +1,260 @@
+"""The node's own values: processor, memory, load, local disks and network counters.
+
+Linux is read from /proc under a root of one's choice, which psutil cannot do for two roots at once;
+other systems are read through psutil. A part that fails is left out, and the others are read.
+"""
+
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import NamedTuple, Protocol, TypeVar
+
+from andon.model.device import Disk, Host, Network
+
+DISKS_EVERY_SECONDS = 30.0
+_MAX_DISKS = 32
+_LOCAL = frozenset(
+    (
+        "apfs", "bcachefs", "btrfs", "exfat", "ext2", "ext3", "ext4", "f2fs", "hfs", "jfs", "msdos",
+        "ntfs", "ntfs3", "reiserfs", "vfat", "xfs", "zfs",
+    )
+)  # fmt: skip
+"""File systems that answer by themselves. Asking a network one can block for ever, so only these
+are asked; images (squashfs, iso9660), layers (overlay) and memory (tmpfs) say nothing of a disk."""
+_CONTAINER_ENDS = ("veth", "cali", "lxc")  # one per container, named anew each time
+
+T = TypeVar("T")
+
+
+class CpuTimes(NamedTuple):
+    """Seconds that the processors have spent so far."""
+
+    idle: float
+    total: float
+
+
+class Mount(NamedTuple):
+    """One line of the table of mounts."""
+
+    device: str
+    folder: str
+    kind: str
+
+
+class _Source(Protocol):
+    def cpu(self) -> CpuTimes: ...
+    def memory(self) -> tuple[int, int]: ...  # used, total
+    def load(self) -> float: ...
+    def disks(self) -> tuple[Disk, ...]: ...
+    def network(self) -> tuple[Network, ...]: ...
+
+
+class System:
+    """Reads the node. The processor's share is counted since the previous read."""
+
+    def __init__(self, root: Path = Path("/"), clock: Callable[[], float] = time.monotonic) -> None:
+        linux = sys.platform.startswith("linux")
+        self._source: _Source = _Proc(root) if linux else _Psutil()
+        self._clock = clock
+        self._cpu: CpuTimes | None = None
+        self._disks: tuple[Disk, ...] = ()
+        self._disks_due = -1.0
+
+    def read(self, spared_seconds: float = 0.0) -> Host:
+        """What can be read now; None and () for what cannot."""
+        used_bytes, total_bytes = _tried(self._source.memory, None) or (None, None)
+        return Host(
+            cpu_percent=self._cpu_percent(spared_seconds),
+            memory_used_bytes=used_bytes,
+            memory_total_bytes=total_bytes,
+            load_1m=_tried(self._source.load, None),
+            disk=self._disk(),
+            network=_tried(self._source.network, ()),
+        )
+
+    def _cpu_percent(self, spared_seconds: float) -> float | None:
+        before, self._cpu = self._cpu, _tried(self._source.cpu, None)
+        if before is None or self._cpu is None:
+            return None
+        return busy_percent(before, self._cpu, spared_seconds)
+
+    def _disk(self) -> tuple[Disk, ...]:
+        now = self._clock()
+        if self._disks_due < 0 or now >= self._disks_due:
+            self._disks = _tried(self._source.disks, ())
+            self._disks_due = now + DISKS_EVERY_SECONDS
+        return self._disks
+
+
+def node_name() -> str:
+    """The host name, as it is."""
+    name = os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME")
+    return name or "localhost"
+
+
+def boot_id(root: Path = Path("/")) -> str | None:
+    """A name for the time since the system started; None where the system has none."""
+    try:
+        return (root / "proc/sys/kernel/random/boot_id").read_text("ascii").strip() or None
+    except (OSError, ValueError):
+        return None
+
+
+def busy_percent(before: CpuTimes, after: CpuTimes, spared_seconds: float = 0.0) -> float | None:
+    """None where no time passed. The kernel's idle counters can step back a little."""
+    elapsed = after.total - before.total
+    if elapsed <= 0:
+        return None
+    busy = 100.0 * (elapsed - (after.idle - before.idle) - spared_seconds) / elapsed
+    return round(min(100.0, max(0.0, busy)), 1)
+
+
+def _tried(read: Callable[[], T], otherwise: T) -> T:
+    try:
+        return read()
+    except (OSError, ValueError, LookupError, AttributeError, RuntimeError):
+        return otherwise
+
+
+# Linux.
+
+
+class _Proc:
+    """The files of /proc; those of pid 1 where another system's /proc is mounted at a root."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        proc = root / "proc"
+        own = proc / ("self" if root == Path("/") else "1")
+        self._stat, self._meminfo, self._loadavg = proc / "stat", proc / "meminfo", proc / "loadavg"
+        self._mounts, self._net = own / "mounts", own / "net/dev"
+
+    def cpu(self) -> CpuTimes:
+        ticks, second = parse_cpu(self._stat.read_bytes()), os.sysconf("SC_CLK_TCK")
+        return CpuTimes(ticks.idle / second, ticks.total / second)
+
+    def memory(self) -> tuple[int, int]:
+        return parse_memory(self._meminfo.read_bytes())
+
+    def load(self) -> float:
+        return float(self._loadavg.read_bytes().split()[0])
+
+    def network(self) -> tuple[Network, ...]:
+        return parse_network(os.fsdecode(self._net.read_bytes()))
+
+    def disks(self) -> tuple[Disk, ...]:
+        mounts = local_mounts(parse_mounts(os.fsdecode(self._mounts.read_bytes())))
+        return _measured(mounts, self._root)
+
+
+def parse_cpu(content: bytes) -> CpuTimes:
+    """The first line of /proc/stat; guests are already counted among user and nice."""
+    name, *numbers = content.partition(b"\n")[0].split()
+    if name != b"cpu":
+        raise ValueError("no line of all processors")
+    ticks = [int(number) for number in numbers[:8]]
+    return CpuTimes(idle=sum(ticks[3:5]), total=sum(ticks))  # waiting for a disk is idle, too
+
+
+def parse_memory(content: bytes) -> tuple[int, int]:
+    """Used and total bytes of /proc/meminfo; used is what cannot be had, caches excluded."""
+    kib: dict[bytes, int] = {}
+    for line in content.splitlines()[:8]:
+        name, _, rest = line.partition(b":")
+        kib[name] = int(rest.split()[0])
+    total = kib[b"MemTotal"]
+    available = kib.get(b"MemAvailable")
+    if available is None:  # kernels before 3.14
+        available = kib[b"MemFree"] + kib[b"Buffers"] + kib[b"Cached"]
+    return max(0, total - available) * 1024, total * 1024
+
+
+def parse_network(text: str) -> tuple[Network, ...]:
+    """The counters of /proc/net/dev, without loopback and the ends of containers."""
+    found = []
+    for line in text.splitlines()[2:]:
+        name, _, rest = line.rpartition(":")
+        numbers = rest.split()
+        if is_shown_interface(name.strip()) and len(numbers) > 8:
+            found.append(Network(name.strip(), int(numbers[0]), int(numbers[8])))
+    return tuple(found)
+
+
+def is_shown_interface(name: str) -> bool:
+    return name not in ("", "lo", "lo0") and not name.startswith(_CONTAINER_ENDS)
+
+
+def parse_mounts(text: str) -> list[Mount]:
+    """The lines of /proc/<pid>/mounts; a space in a path is written \\040."""
+    rows = (line.split(" ") for line in text.splitlines())
+    return [Mount(*(_unescaped(part) for part in row[:3])) for row in rows if len(row) > 2]
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
+
+
+def local_mounts(mounts: Iterable[Mount]) -> list[Mount]:
+    """One mount per local device, the shortest path: the others are bind mounts of it."""
+    best: dict[str, Mount] = {}
+    for mount in mounts:
+        if mount.kind not in _LOCAL or mount.device.startswith("/dev/loop"):
+            continue
+        device = mount.device.partition("/")[0] if mount.kind == "zfs" else mount.device
+        if device not in best or len(mount.folder) < len(best[device].folder):
+            best[device] = mount
+    return sorted(best.values(), key=lambda mount: mount.folder)[:_MAX_DISKS]
+
+
+def _measured(mounts: Iterable[Mount], root: Path) -> tuple[Disk, ...]:
+    disks = []
+    for mount in mounts:
+        folder = root / mount.folder.lstrip("/")
+        try:
+            size = os.statvfs(folder) if folder.is_dir() else None  # a file may be mounted, too
+        except OSError:
+            continue
+        if size is not None and size.f_blocks:
+            total = size.f_blocks * size.f_frsize
+            disks.append(Disk(mount.folder, total - size.f_bfree * size.f_frsize, total))
+    return tuple(disks)
+
+
+# Everything else.
+
+
+class _Psutil:
+    """Systems without /proc."""
+
+    def cpu(self) -> CpuTimes:
+        import psutil
+
+        times = psutil.cpu_times()
+        return CpuTimes(times.idle, sum(times))
+
+    def memory(self) -> tuple[int, int]:
+        import psutil
+
+        memory = psutil.virtual_memory()
+        return memory.total - memory.available, memory.total
+
+    def load(self) -> float:
+        return os.getloadavg()[0]
+
+    def network(self) -> tuple[Network, ...]:
+        import psutil
+
+        counters = psutil.net_io_counters(pernic=True).items()
+        shown = [(name, count) for name, count in counters if is_shown_interface(name)]
+        return tuple(Network(name, count.bytes_recv, count.bytes_sent) for name, count in shown)
+
+    def disks(self) -> tuple[Disk, ...]:
+        import psutil
+
+        listed = psutil.disk_partitions(all=False)
+        mounts = local_mounts(Mount(p.device, p.mountpoint, p.fstype.lower()) for p in listed)
+        usages = [(mount.folder, psutil.disk_usage(mount.folder)) for mount in mounts]
+        return tuple(Disk(folder, usage.used, usage.total) for folder, usage in usages)

@@ -1,0 +1,73 @@
+"""Every check by name: those made idle and under load, those made once, those that need load."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from tests.device import contract, second_opinion, surfaces
+from tests.device.scenes import Scene
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that must hold; `run` raises AssertionError or Skipped, and returns what it saw."""
+
+    name: str
+    run: Callable[[Scene], str]
+
+
+def _check(run: Callable[[Scene], str]) -> Check:
+    return Check(run.__name__.replace("_", " "), run)
+
+
+ALWAYS = tuple(
+    map(
+        _check,
+        (
+            contract.the_first_snapshot_is_complete,
+            contract.every_device_is_named_once,
+            contract.every_unknown_value_has_a_reason,
+            contract.values_lie_in_their_ranges,
+            contract.older_values_tell_when_they_were_read,
+            contract.a_snapshot_survives_json,
+            contract.the_same_facts_are_told_twice,
+            contract.samples_follow_the_clock,
+        ),
+    )
+) + tuple(
+    Check(f"{one.name} as nvidia-smi says", one.check) for one in second_opinion.COMPARISONS
+)  # fmt: skip
+
+PROCESSES = _check(second_opinion.the_processes_are_those_of_nvidia_smi)
+
+ONCE = tuple(
+    map(
+        _check,
+        (
+            surfaces.status_answers_and_leaves_with_zero,
+            surfaces.watch_writes_lines_that_parse,
+            surfaces.a_mask_by_uuid_shows_what_is_visible,
+            surfaces.a_forked_child_asks_for_itself_and_the_parent_goes_on,
+            surfaces.closing_twice_is_fine_and_it_opens_again,
+        ),
+    )
+)
+
+LOADED = tuple(
+    map(
+        _check,
+        (
+            surfaces.activity_is_there_after_two_watched_ticks,
+            surfaces.the_load_is_among_the_processes,
+        ),
+    )
+)
+
+SESSIONS = _check(surfaces.two_sessions_overlap_and_both_sum_up)
+
+
+def checks(scene: Scene) -> Iterator[Check]:
+    """The checks that this scene is for."""
+    yield from ALWAYS
+    yield PROCESSES
+    yield SESSIONS
+    yield from LOADED if scene.busy else ONCE

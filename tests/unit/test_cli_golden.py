@@ -1,0 +1,130 @@
+"""What every surface of the command line looks like; ANDON_UPDATE_GOLDEN=1 draws it anew."""
+
+import csv
+import io
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from andon.cli import csvrows
+from andon.cli.cost import render_cost
+from andon.cli.facts import devices_to_json, render_devices
+from andon.cli.main import run
+from andon.cli.render import Mask, render_status
+from andon.cli.status import as_json_text
+from andon.cli.stream import Stream
+from andon.cli.uses import render_uses, uses, uses_to_csv, uses_to_json
+from andon.model import wire
+from andon.model.device import Snapshot
+from andon.units import GIB
+from tests.unit import test_cli_golden_snapshots as golden
+from tests.unit.test_cli_golden_snapshots import AT, COSTS, HOSTS, assert_golden, office, ticks
+
+
+@pytest.fixture(autouse=True)
+def _in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def _text(snapshot: Snapshot, width: int = 80, **more: object) -> str:
+    return render_status(snapshot, width, color=False, now=AT, **more)  # type: ignore[arg-type]
+
+
+def _csv(snapshot: Snapshot) -> str:
+    return csvrows.header() + "".join(csvrows.device_rows(snapshot))
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_the_farm_looks_as_drawn(width: int) -> None:
+    assert_golden(f"status-{width}.txt", _text(golden.farm(), width))
+
+
+def test_the_farm_in_colour_looks_as_drawn() -> None:
+    assert_golden("status-80-color.txt", render_status(golden.farm(), 80, color=True, now=AT))
+
+
+def test_a_node_without_a_gpu_says_why_and_what_to_try() -> None:
+    text = _text(golden.no_gpu())
+    assert_golden("status-no-gpu.txt", text)
+    assert text.endswith("try: andon status --simulate 4\n")
+
+
+def test_faults_stand_below_with_their_hints() -> None:
+    assert_golden("status-faults.txt", _text(golden.faults()))
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_mask_is_told_with_its_numbers(width: int) -> None:
+    mask = Mask(source="CUDA_VISIBLE_DEVICES=2,0")
+    assert_golden(f"status-masked-{width}.txt", _text(golden.masked(), width, mask=mask))
+
+
+def test_simulated_devices_say_so() -> None:
+    assert_golden("status-simulated.txt", _text(golden.simulated()))
+
+
+def test_verbose_gives_every_reason() -> None:
+    assert_golden("status-verbose.txt", _text(golden.farm(), verbose=True))
+
+
+def test_json_is_one_line_for_a_program_and_indented_for_a_person() -> None:
+    value = wire.snapshot_to_json(golden.farm())
+    assert as_json_text(value, live=False).count("\n") == 1
+    assert_golden("status.json", as_json_text(value, live=True))
+
+
+def test_csv_is_flat_with_units_in_the_names() -> None:
+    assert_golden("status.csv", _csv(golden.farm()))
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_the_stream_looks_as_drawn(width: int) -> None:
+    stream = Stream(width, 24, color=False)
+    assert_golden(f"watch-{width}.txt", "".join(map(stream.tick, ticks(6))))
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_processes_look_as_drawn(width: int) -> None:
+    text = render_uses(uses(office(), HOSTS, None, "memory"), width, color=False)
+    assert_golden(f"ps-{width}.txt", text)
+
+
+def test_processes_speak_json() -> None:
+    value = uses_to_json(office(), uses(office(), HOSTS, None, "memory"))
+    assert_golden("ps.json", as_json_text(value, live=True))
+
+
+def test_processes_speak_csv() -> None:
+    text = uses_to_csv(office(), uses(office(), HOSTS, None, "memory"))
+    assert_golden("ps.csv", text)
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert rows[-1]["pid"] == ""
+    assert int(rows[-1]["memory_bytes"]) == 38 * GIB
+
+
+@pytest.mark.parametrize(
+    ("name", "make"), [("", "farm"), ("-masked", "masked"), ("-none", "no_gpu")]
+)
+def test_devices_look_as_drawn(name: str, make: str) -> None:
+    assert_golden(f"devices{name}.txt", render_devices(getattr(golden, make)(), 80, color=False))
+
+
+def test_devices_speak_json() -> None:
+    assert_golden("devices.json", as_json_text(devices_to_json(golden.masked()), live=True))
+
+
+def test_help_is_grouped_by_job_and_ends_with_the_exit_codes(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(["--help"]) == 0
+    assert_golden("help.txt", capsys.readouterr().out)
+
+
+def test_cost_stands_beside_nvidia_smi() -> None:
+    assert_golden("cost.txt", render_cost(COSTS, 80, color=False))

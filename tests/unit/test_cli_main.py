@@ -1,0 +1,286 @@
+"""The entry point: help, errors, exit codes, colour and the options that all commands share."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import click
+import pytest
+
+from andon.cli import looking, main
+from andon.cli.catalogue import COMMANDS, JOBS
+from andon.cli.cost import Cost, render_cost, report_to_json
+from andon.cli.main import cli, run
+from andon.cli.terminal import Choices, in_color, report, size, write
+from andon.errors import Conflict, Denied, Gone, Invalid, Unavailable
+from andon.version import __version__
+from tests.unit import test_cli_golden_snapshots as golden
+from tests.unit.test_cli_golden_snapshots import COSTS, FakeSampler
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANDON_CONFIG", "/dev/null")
+
+
+HEAVY = (
+    *(place.target.partition(":")[0] for place in COMMANDS.values()),
+    *("andon.app", "andon.core", "andon.engine", "andon.model", "json", "psutil", "pynvml"),
+)
+
+
+def _andon(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", "from andon.cli.main import main; main()", *args],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **env},
+        timeout=30,
+        check=False,
+    )
+
+
+def test_help_imports_no_command_and_no_engine() -> None:
+    script = (
+        "import sys\n"
+        "from andon.cli.main import run\n"
+        "run(['--help'])\n"
+        "print(*(m for m in sys.modules if m.startswith(HEAVY)))".replace("HEAVY", repr(HEAVY))
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == ""
+
+
+def test_help_answers_at_once() -> None:
+    """CPU time, because other work on this machine must not fail it."""
+    assert min(_cpu_seconds("--help") for _ in range(3)) < 0.15
+
+
+def _cpu_seconds(*args: str) -> float:
+    before = os.times()
+    assert _andon(*args).returncode == 0
+    after = os.times()
+    user = after.children_user - before.children_user
+    return user + after.children_system - before.children_system
+
+
+def test_every_command_exists_belongs_to_a_job_and_explains_itself() -> None:
+    with cli.make_context("andon", ["status", "--help"], resilient_parsing=True) as context:
+        for name, place in COMMANDS.items():
+            command = cli.get_command(context, name)
+            assert command is not None
+            assert command.name == name
+            assert place.job in JOBS
+            assert len(place.help) <= 60
+            assert command.help
+
+
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"andon {__version__}\n"
+
+
+def test_a_mistyped_command_is_met_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["sttus"]) == 2
+    assert capsys.readouterr().err == (
+        "andon: there is no command 'sttus'; did you mean: andon status?\nhint: andon --help\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(Unavailable, 3), (Denied, 4), (Gone, 5), (Conflict, 6), (Invalid, 2)],
+)
+def test_each_error_has_its_exit_code_and_two_lines(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: type[Unavailable],
+    code: int,
+) -> None:
+    def fail(choices: Choices) -> None:
+        raise error("it is so", hint="do this")
+
+    monkeypatch.setattr(looking, "sampling", fail)
+    assert run(["status"]) == code
+    assert capsys.readouterr() == ("", "andon: it is so\nhint: do this\n")
+
+
+def test_every_mistake_is_listed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    report(Invalid("there are 2 mistakes", mistakes=("a: bad", "b: worse")))
+    report(Invalid("a: bad", mistakes=("a: bad",)))
+    assert capsys.readouterr().err == (
+        "andon: there are 2 mistakes\n  a: bad\n  b: worse\nandon: a: bad\n"
+    )
+
+
+def test_an_error_cannot_move_the_cursor(capsys: pytest.CaptureFixture[str]) -> None:
+    report(Unavailable("\x1b[2J"), color="always")
+    assert "\x1b[2J" not in capsys.readouterr().err
+
+
+def test_ctrl_c_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(choices: Choices) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(looking, "sampling", interrupt)
+    assert run(["status"]) == 130
+
+
+def test_a_closed_pipe_ends_quietly(tmp_path: Path) -> None:
+    script = (
+        "import sys; sys.path.insert(0, '.')\n"
+        "from andon.cli import looking\n"
+        "from tests.unit.test_cli_golden_snapshots import FakeSampler, farm\n"
+        "looking.sampling = lambda choices: FakeSampler(*[farm()] * 500)\n"
+        "from andon.cli.main import main; main(['watch', '--format', 'jsonl'])\n"
+    )
+    done = subprocess.run(
+        ["bash", "-c", f'{sys.executable} -c "$0" | head -1; echo "${{PIPESTATUS[0]}}"', script],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[2],
+        timeout=30,
+        check=True,
+    )
+    first, code = done.stdout.splitlines()
+    assert json.loads(first)["node"] == "node17"
+    assert (code, done.stderr) == ("0", "")
+
+
+@pytest.mark.parametrize("args", [["--simulate", "3", "status"], ["status", "--simulate", "3"]])
+def test_shared_options_are_taken_before_and_after_the_command(
+    monkeypatch: pytest.MonkeyPatch, args: list[str]
+) -> None:
+    seen: list[dict[str, object]] = []
+
+    def remember(choices: Choices) -> FakeSampler:
+        seen.append(choices.flags())
+        return FakeSampler(golden.simulated())
+
+    monkeypatch.setattr(looking, "sampling", remember)
+    assert run(args) == 0
+    assert seen == [{"simulate": 3}]
+
+
+@pytest.mark.parametrize("given", ["0", "-1", "many", "1.5"])
+def test_a_senseless_count_is_a_usage_error(given: str) -> None:
+    assert run(["status", "--simulate", given]) == 2
+
+
+class _Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_colour_needs_a_terminal_and_can_be_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert in_color("auto", _Screen())
+    assert not in_color("auto", io.StringIO())
+    assert not in_color("never", _Screen())
+    assert in_color("always", io.StringIO())
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not in_color("auto", _Screen())
+    monkeypatch.setenv("NO_COLOR", "")
+    assert in_color("auto", _Screen())
+    monkeypatch.setenv("TERM", "dumb")
+    assert not in_color("auto", _Screen())
+
+
+def test_columns_and_lines_can_be_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "97")
+    monkeypatch.setenv("LINES", "31")
+    assert size() == (97, 31)
+
+
+def test_a_stream_that_knows_only_ascii_gets_ascii() -> None:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii")
+    write(stream, "● 71 °C –\n")
+    assert raw.getvalue() == b"* 71 C -\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_learns_to_complete(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["completion", shell]) == 0
+    assert "_ANDON_COMPLETE" in capsys.readouterr().out
+
+
+def test_completion_offers_the_commands() -> None:
+    done = _andon(_ANDON_COMPLETE="bash_complete", COMP_WORDS="andon st", COMP_CWORD="1")
+    assert done.stdout == "plain,status\n"
+
+
+def test_the_entry_point_leaves_with_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looking, "sampling", lambda choices: FakeSampler(golden.no_gpu()))
+    with pytest.raises(SystemExit) as left:
+        main.main(["status"])
+    assert left.value.code == 3
+
+
+def test_simulated_devices_are_seen_through_the_real_sampler(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["status", "--simulate", "2", "--json"]) == 0
+    value = json.loads(capsys.readouterr().out)
+    assert value["simulated"]
+    assert [device["state"] for device in value["devices"]] == ["ok", "ok"]
+
+
+def test_click_is_never_seen_as_a_traceback() -> None:
+    assert run(["status", "--no-such-option"]) == 2
+    assert isinstance(cli, click.Group)
+
+
+# `andon cost`.
+
+
+def test_cost_does_not_flatter() -> None:
+    cheap = replace(COSTS, peer=Cost("nvidia-smi", 0.0019, 0.2))
+    assert "2 times more CPU time and 40 times less waiting" in render_cost(cheap, 80, color=False)
+
+
+def test_cost_speaks_json() -> None:
+    value = report_to_json(COSTS)
+    assert value["total"]["core_percent"] == 0.38
+    assert value["nvidia_smi"]["wall_seconds"] == 0.2
+
+
+def test_cost_without_nvidia_smi_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(looking, "sampling", lambda choices: FakeSampler(*[golden.farm()] * 3))
+    assert run(["cost", "--ticks", "2"]) == 0
+    assert "nvidia-smi is not installed" in capsys.readouterr().out
+
+
+def test_cost_runs_nvidia_smi_as_often(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "nvidia-smi"
+    script.write_text(f"#!/bin/sh\necho run >> {tmp_path}/runs\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(looking, "sampling", lambda choices: FakeSampler(*[golden.farm()] * 3))
+    assert run(["cost", "--ticks", "2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["nvidia_smi"]["wall_seconds"] > 0
+    assert (tmp_path / "runs").read_text() == "run\nrun\n"
+
+
+def test_cost_survives_an_nvidia_smi_that_fails(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "nvidia-smi"
+    script.write_text("#!/bin/sh\nexit 9\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(looking, "sampling", lambda choices: FakeSampler(*[golden.farm()] * 3))
+    assert run(["cost", "--ticks", "1"]) == 0
+    assert "nvidia-smi does not work here" in capsys.readouterr().out

@@ -1,0 +1,352 @@
+"""Processes as the operating system knows them, from a made-up /proc and from the real one."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from andon.host import processes
+from andon.host.processes import (
+    HostUse,
+    ProcessTable,
+    Stat,
+    parse_boot_time,
+    parse_passwd,
+    parse_stamp,
+    parse_stat,
+    parse_uid,
+    process_name,
+    sees_host_pids,
+    split_command,
+)
+from andon.model.device import Process, ProcessKind
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+BOOT = 1_700_000_000
+TICKS = os.sysconf("SC_CLK_TCK")
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def stat_line(pid: int, comm: str = "python", ticks: int = 500, state: str = "S") -> str:
+    middle = "1 1 1 0 -1 4194304 1 0 0 0 150 50 0 0 20 0 1 0"
+    return f"{pid} ({comm}) {state} {middle} {ticks} 1000000 25 18446744073709551615 0 0\n"
+
+
+class Tree:
+    """A root folder with a /proc and users of its own."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        (root / "proc").mkdir()
+        (root / "etc").mkdir()
+        (root / "proc" / "stat").write_text(f"cpu 1 2 3\nbtime {BOOT}\nprocesses 9\n")
+        (root / "etc" / "passwd").write_text(
+            "root:x:0:0::/root:/bin/sh\nana:x:1000:1000::/:/bin/sh\n"
+        )
+
+    def add(
+        self, pid: int, *arguments: str, comm: str = "python", ticks: int = 500, uid: int = 1000
+    ) -> None:
+        folder = self.root / "proc" / str(pid)
+        folder.mkdir(exist_ok=True)
+        (folder / "stat").write_text(stat_line(pid, comm, ticks))
+        (folder / "status").write_text(f"Name:\t{comm}\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\n")
+        (folder / "cmdline").write_bytes(b"".join(os.fsencode(a) + b"\0" for a in arguments))
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    return Tree(tmp_path)
+
+
+def attribute(tree: Tree, *asked: Process) -> tuple[Process, ...]:
+    return ProcessTable(tree.root).attribute(asked)
+
+
+@linux
+def test_a_process_gets_its_start_name_user_and_redacted_command(tree: Tree) -> None:
+    tree.add(7, "/opt/venv/bin/python3", "train.py", "--token", "abc")
+    (found,) = attribute(
+        tree, Process(7, ProcessKind.GRAPHICS, memory_bytes=5, utilization_percent=9)
+    )
+    assert found == Process(
+        7, ProcessKind.GRAPHICS, BOOT + 500 / TICKS, "python3", "ana",
+        "/opt/venv/bin/python3 train.py --token ***", 5, 9,
+    )  # fmt: skip
+
+
+@linux
+def test_what_is_already_filled_in_stays(tree: Tree) -> None:
+    tree.add(7, "python")
+    full = Process(7, started=1.0, name="sim", user="sim", command="sim")
+    partly = Process(7, name="given")
+    assert attribute(tree, full)[0] is full
+    assert attribute(tree, partly)[0].name == "given"
+    assert attribute(tree, partly)[0].user == "ana"
+
+
+@linux
+def test_a_start_that_does_not_match_is_another_process_and_gets_nothing(tree: Tree) -> None:
+    tree.add(7, "python")
+    stranger = Process(7, started=12.0)
+    assert attribute(tree, stranger) == (stranger,)
+
+
+@linux
+def test_a_process_that_is_not_there_keeps_its_none(tree: Tree) -> None:
+    asked = (Process(8), Process(-1), Process(0), Process(10**20))
+    assert attribute(tree, *asked) == asked
+
+
+@linux
+def test_the_order_is_kept_and_one_process_may_use_several_devices(tree: Tree) -> None:
+    tree.add(7, "a")
+    tree.add(9, "b")
+    found = attribute(tree, Process(9), Process(7), Process(9))
+    assert [process.name for process in found] == ["b", "a", "b"]
+
+
+@linux
+def test_a_reused_pid_gets_new_facts(tree: Tree) -> None:
+    table = ProcessTable(tree.root)
+    tree.add(7, "old", ticks=500)
+    first = table.attribute([Process(7)])[0]
+    tree.add(7, "new", ticks=900, uid=0)
+    second = table.attribute([Process(7)])[0]
+    assert (first.name, first.user) == ("old", "ana")
+    assert (second.name, second.user) == ("new", "root")
+    assert second.started == BOOT + 900 / TICKS
+
+
+@linux
+def test_a_process_that_became_another_program_gets_new_facts(tree: Tree) -> None:
+    table = ProcessTable(tree.root)
+    tree.add(7, "sh", "-c", "x", comm="sh")
+    assert table.attribute([Process(7)])[0].name == "sh"
+    tree.add(7, "python", "x.py", comm="python")
+    assert table.attribute([Process(7)])[0].command == "python x.py"
+
+
+@linux
+def test_a_known_process_costs_one_read(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree.add(7, "python")
+    table = ProcessTable(tree.root)
+    table.attribute([Process(7)])
+    opened: list[str] = []
+    real_open = os.open
+
+    def counting_open(path: str, flags: int) -> int:
+        opened.append(path)
+        return real_open(path, flags)
+
+    monkeypatch.setattr(os, "open", counting_open)
+    table.attribute([Process(7), Process(7)])
+    assert opened == [f"{tree.root}/proc/7/stat"]
+
+
+@linux
+def test_a_process_that_was_not_asked_for_is_forgotten(tree: Tree) -> None:
+    table = ProcessTable(tree.root)
+    tree.add(7, "first")
+    table.attribute([Process(7)])
+    table.attribute([])
+    tree.add(7, "second")  # the same start: only a cache could still say "first"
+    assert table.attribute([Process(7)])[0].name == "second"
+
+
+@linux
+def test_the_clock_being_set_does_not_move_a_start(tree: Tree) -> None:
+    table = ProcessTable(tree.root)
+    tree.add(7, "a")
+    started = table.attribute([Process(7)])[0].started
+    (tree.root / "proc" / "stat").write_text(f"btime {BOOT + 3600}\n")
+    tree.add(8, "b")
+    assert table.attribute([Process(7), Process(8)])[1].started == started
+
+
+@linux
+def test_a_process_without_arguments_is_shown_in_brackets(tree: Tree) -> None:
+    tree.add(7, comm="kworker/0:1")
+    (found,) = attribute(tree, Process(7))
+    assert (found.name, found.command) == ("kworker/0:1", "[kworker/0:1]")
+
+
+@linux
+def test_a_process_caught_on_its_way_into_its_program_is_looked_at_again(tree: Tree) -> None:
+    table = ProcessTable(tree.root)
+    tree.add(7)
+    assert table.attribute([Process(7)])[0].command == "[python]"
+    tree.add(7, "python", "train.py")
+    assert table.attribute([Process(7)])[0].command == "python train.py"
+
+
+@linux
+def test_an_unknown_user_is_shown_by_number(tree: Tree) -> None:
+    tree.add(7, "a", uid=4242)
+    assert attribute(tree, Process(7))[0].user == "4242"
+
+
+@linux
+def test_a_command_line_that_may_not_be_read_stays_none(tree: Tree) -> None:
+    tree.add(7, "secret")
+    (tree.root / "proc" / "7" / "cmdline").unlink()
+    (tree.root / "proc" / "7" / "status").unlink()
+    (found,) = attribute(tree, Process(7))
+    assert (found.name, found.user, found.command) == ("python", None, None)
+
+
+@linux
+def test_a_very_long_command_line_is_bounded(tree: Tree) -> None:
+    tree.add(7, *["x" * 50] * 2000)
+    assert len(attribute(tree, Process(7))[0].command or "") == 4096
+
+
+@linux
+def test_a_damaged_stat_is_a_process_that_cannot_be_read(tree: Tree) -> None:
+    for damage in ("", "7 (a", "7 (a) S 1 2", "7 (a) S " + "x " * 30):
+        tree.add(7, "a")
+        (tree.root / "proc" / "7" / "stat").write_text(damage)
+        assert attribute(tree, Process(7)) == (Process(7),)
+
+
+@linux
+def test_usage_is_cumulative_cpu_time_and_resident_bytes(tree: Tree) -> None:
+    tree.add(7, "a")
+    assert ProcessTable(tree.root).usage([7, 8]) == {7: HostUse(200 / TICKS, 25 * PAGE)}
+
+
+@pytest.mark.parametrize("comm", ["python", "a b", "a) S 1 (b", "((", "))", ") ", "", "ü"])
+def test_a_short_name_may_hold_spaces_and_parentheses(comm: str) -> None:
+    content = stat_line(7, comm).encode()
+    assert parse_stat(content) == Stat(comm.encode(), b"S", 150, 50, 500, 25)
+    assert parse_stamp(content) == (500, comm.encode())
+
+
+@given(st.binary())
+def test_parsing_never_raises(content: bytes) -> None:
+    parse_stat(content)
+    parse_stamp(content)
+    parse_passwd(content)
+    process_name(os.fsdecode(content), split_command(content), None)
+
+
+def test_the_boot_time_and_the_user_are_found_in_their_files() -> None:
+    assert parse_boot_time(b"cpu 1\nbtime 1700\n") == 1700
+    assert parse_boot_time(b"cpu 1\n") == 0
+    assert parse_uid(b"Name:\tx\nUid:\t1000\t0\t0\t0\n") == 1000
+    assert parse_uid(b"Name:\tx\n") is None
+
+
+@pytest.mark.parametrize(
+    ("content", "arguments"),
+    [
+        (b"", ()),
+        (b"\0\0", ()),
+        (b"a\0b c\0", ("a", "b c")),
+        (b"a\0\0b\0", ("a", "", "b")),
+        (b"nginx: worker\0\0\0\0", ("nginx: worker",)),
+        (b"a\0\xff", ("a", "\udcff")),
+    ],
+)
+def test_a_command_line_is_split_at_its_nulls(content: bytes, arguments: tuple[str, ...]) -> None:
+    assert split_command(content) == arguments
+
+
+@pytest.mark.parametrize(
+    ("comm", "first", "exe", "name"),
+    [
+        ("pt_main_thread", "python", "python3.11", "python"),
+        ("a-very-long-pro", "/opt/a-very-long-program", None, "a-very-long-program"),
+        ("bash", "-bash", "bash", "bash"),
+        ("nginx", "nginx: worker process", "nginx", "nginx"),
+        ("postgres", "postgres: ana db 127.0.0.1(5) idle", None, "postgres"),
+        ("VLLM::EngineCor", "VLLM::EngineCore", "python3.12", "VLLM::EngineCore"),
+        ("sshd", "x y", "sshd", "sshd"),
+        ("train", "", None, "train"),
+        ("\x1b[2J", "", None, r"\x1b[2J"),
+        ("x", "/usr/bin/", "real", "real"),
+    ],
+)
+def test_the_name_is_the_programs_own(comm: str, first: str, exe: str | None, name: str) -> None:
+    assert process_name(comm, (first,) if first else (), exe) == name
+
+
+def test_the_hosts_own_pids_are_known_by_the_kernels_second_process(tree: Tree) -> None:
+    assert not sees_host_pids(tree.root)
+    (tree.root / "proc" / "2").mkdir()
+    (tree.root / "proc" / "2" / "comm").write_text("kthreadd\n")
+    assert sees_host_pids(tree.root)
+
+
+@contextmanager
+def child(*arguments: str) -> Iterator[int]:
+    """A `cat` that has begun and runs until its standard input ends."""
+    with subprocess.Popen(
+        arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write(b"x")
+        process.stdin.flush()
+        assert process.stdout.read(1) == b"x"
+        yield process.pid
+
+
+def test_a_real_process_is_described() -> None:
+    with child("cat", "--", "-", "--token=abc") as pid:
+        (found,) = ProcessTable().attribute([Process(pid)])
+    assert found.name == "cat"
+    assert found.command == "cat -- - --token=***"
+    assert found.started is not None
+    assert abs(found.started - time.time()) < 30
+    assert found.user
+
+
+def test_this_process_has_the_same_start_in_every_table() -> None:
+    starts = {ProcessTable().attribute([Process(os.getpid())])[0].started for _ in range(3)}
+    assert len(starts) == 1
+    assert None not in starts
+
+
+def test_this_process_uses_cpu_time_and_memory() -> None:
+    use = ProcessTable().usage([os.getpid()])[os.getpid()]
+    assert use.cpu_seconds > 0
+    assert use.memory_bytes > 1_000_000
+
+
+@linux
+def test_a_zombie_keeps_its_name_and_has_no_command() -> None:
+    with child("cat") as pid:
+        os.kill(pid, 9)
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # it has ended and is not collected
+        (found,) = ProcessTable().attribute([Process(pid)])
+    assert (found.name, found.command) == ("cat", "[cat]")
+    assert found.user
+
+
+def test_a_process_that_has_ended_keeps_its_none() -> None:
+    with child("cat") as pid:
+        pass
+    assert ProcessTable().attribute([Process(pid)]) == (Process(pid),)
+
+
+def test_systems_without_proc_are_asked_through_psutil() -> None:
+    source = processes._Psutil()
+    with child("cat", "--", "-") as pid:
+        stamp = source.stamp(pid)
+        assert stamp is not None
+        facts = source.facts(pid, stamp)
+        assert (facts.name, facts.command) == ("cat", "cat -- -")
+        use = source.use(pid)
+        assert use is not None
+        assert use.memory_bytes > 0
+    assert source.stamp(pid) is None
+    assert source.use(pid) is None
+    assert source.facts(pid, stamp).name is None

@@ -1,0 +1,283 @@
+"""Settings: who beats whom, and every mistake at once, each with its place."""
+
+import subprocess
+import sys
+from dataclasses import fields
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from andon.core.settings import FIELDS, OTHERS, Resolved, Settings, describe, resolve
+from andon.errors import Invalid
+
+FILE = "andon.toml"
+
+
+def from_file(text: str) -> Resolved:
+    return resolve((FILE, text), {}, {})
+
+
+def mistakes(
+    text: str | None = None, env: dict[str, str] | None = None, **flags: object
+) -> tuple[str, ...]:
+    with pytest.raises(Invalid) as caught:
+        resolve(None if text is None else (FILE, text), env or {}, flags)
+    assert caught.value.hint
+    return caught.value.mistakes
+
+
+def test_with_nothing_given_the_defaults_hold_and_say_so() -> None:
+    resolved = resolve(None, {}, {})
+    assert resolved.settings == Settings()
+    assert set(resolved.origin.values()) == {"default"}
+
+
+def test_a_flag_beats_a_variable_beats_the_file_beats_the_default() -> None:
+    text = "[sampling]\ninterval = 5\ndeadline = 5\ncache = 5\n"
+    env = {"ANDON_INTERVAL": "6", "ANDON_DEADLINE": "6"}
+    resolved = resolve((FILE, text), env, {"interval_seconds": 7.0, "simulate": None})
+    settings = resolved.settings
+    assert settings.interval_seconds == 7
+    assert settings.deadline_seconds == 6
+    assert settings.cache_seconds == 5
+    assert settings.simulate == 0
+    assert resolved.origin["interval_seconds"] == "flag"
+    assert resolved.origin["deadline_seconds"] == "ANDON_DEADLINE"
+    assert resolved.origin["cache_seconds"] == "file andon.toml"
+    assert resolved.origin["simulate"] == "default"
+
+
+def test_every_setting_can_be_given_in_the_file() -> None:
+    text = """
+    [node]
+    name = "n1"
+    root = "/host"
+    [devices]
+    backends = ["nvidia", "amd"]
+    [simulation]
+    devices = 4
+    seed = 9
+    scenario = "idle"
+    [sampling]
+    interval = "500ms"
+    deadline = 2
+    cache = 0
+    [score]
+    memory_weight = 1
+    utilization_weight = 0.0
+    [display]
+    color = "never"
+    """
+    expected = Settings(
+        "n1", "/host", ("nvidia", "amd"), 4, 9, "idle", 0.5, 2.0, 0.0, 1.0, 0.0, "never"
+    )
+    assert from_file(text).settings == expected
+
+
+def test_every_setting_can_be_given_by_a_variable() -> None:
+    env = {
+        "ANDON_NODE": "n1", "ANDON_ROOT": "/host", "ANDON_BACKENDS": "nvidia, amd",
+        "ANDON_SIMULATE": "4", "ANDON_SIMULATE_SEED": "9", "ANDON_SIMULATE_SCENARIO": "idle",
+        "ANDON_INTERVAL": "1m", "ANDON_DEADLINE": "2s", "ANDON_CACHE": "0",
+        "ANDON_SCORE_MEMORY_WEIGHT": "1", "ANDON_SCORE_UTILIZATION_WEIGHT": "0",
+        "ANDON_COLOR": "always",
+    }  # fmt: skip
+    assert set(env) == {f.variable for f in FIELDS}
+    expected = Settings(
+        "n1", "/host", ("nvidia", "amd"), 4, 9, "idle", 60.0, 2.0, 0.0, 1.0, 0.0, "always"
+    )
+    assert resolve(None, env, {}).settings == expected
+
+
+def test_an_empty_variable_counts_as_not_set() -> None:
+    assert resolve(None, {"ANDON_INTERVAL": "", "ANDON_NODE": ""}, {}).settings == Settings()
+
+
+def test_an_empty_tuple_is_a_flag_that_was_not_given() -> None:
+    assert resolve(None, {}, {"backends": ()}).settings.backends == ("auto",)
+    assert resolve(None, {}, {"backends": ("sim",)}).settings.backends == ("sim",)
+
+
+def test_variables_of_other_parts_are_no_mistake() -> None:
+    assert resolve(None, dict.fromkeys(OTHERS, "x") | {"HOME": "x"}, {}).settings == Settings()
+
+
+@pytest.mark.parametrize(
+    ("text", "mistake"),
+    [
+        ('[sampling]\ninterval = "fast"',
+         'andon.toml:2: sampling.interval: "fast" is not a number of seconds such as 1 or 500ms'),
+        ("[sampling]\n\ninterval = 0.01", "andon.toml:3: sampling.interval: 0.01 is less than 0.1"),
+        ("sampling.interval = 4000", "andon.toml:1: sampling.interval: 4000 is more than 3600"),
+        ("[sampling]\ninterval = true",
+         "andon.toml:2: sampling.interval: true is not a number of seconds such as 1 or 500ms"),
+        ("[sampling]\ninterval = nan",
+         "andon.toml:2: sampling.interval: nan is not a number of seconds such as 1 or 500ms"),
+        ("[simulation]\ndevices = 513", "andon.toml:2: simulation.devices: 513 is more than 512"),
+        ("[simulation]\ndevices = 1.5",
+         "andon.toml:2: simulation.devices: 1.5 is not a whole number"),
+        ('[node]\nroot = "host"',
+         'andon.toml:2: node.root: "host" is not a folder that begins with /'),
+        ("[node]\nname = 3", "andon.toml:2: node.name: 3 is not text"),
+        ("[devices]\nbackends = []",
+         'andon.toml:2: devices.backends: [] is not a list of names such as ["nvidia"]'),
+        ('[devices]\nbackends = ["a", 3]',
+         'andon.toml:2: devices.backends: ["a", 3] is not a list of names such as ["nvidia"]'),
+        ('[display]\ncolor = "blue"',
+         'andon.toml:2: display.color: "blue" is not one of auto, always, never'),
+        ("[sampling]\nintervall = 1",
+         "andon.toml:2: sampling.intervall: there is no such setting: "
+         "did you mean sampling.interval?"),
+        ("[samplng]\ninterval = 1",
+         "andon.toml:1: samplng: there is no such setting: did you mean sampling?"),
+        ("interval = 1",
+         "andon.toml:1: interval: there is no such setting: did you mean sampling.interval?"),
+        ("zzz = 1", "andon.toml:1: zzz: there is no such setting"),
+        ("sampling = 1",
+         "andon.toml:1: sampling: this is a section: write [sampling] and its settings below it"),
+        ("[sampling.interval]\nx = 1",
+         "andon.toml:1: sampling.interval: a section is not a number of seconds "
+         "such as 1 or 500ms"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_the_file_names_its_place(text: str, mistake: str) -> None:
+    assert mistakes(text) == (mistake,)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "mistake"),
+    [
+        ("ANDON_INTERVAL", "fast",
+         'ANDON_INTERVAL: "fast" is not a number of seconds such as 1 or 500ms'),
+        ("ANDON_INTERVAL", "1h30", 'ANDON_INTERVAL: "1h30" is not a number of seconds'),
+        ("ANDON_SIMULATE", "-1", 'ANDON_SIMULATE: "-1" is less than 0'),
+        ("ANDON_SIMULATE", "many", 'ANDON_SIMULATE: "many" is not a whole number'),
+        ("ANDON_BACKENDS", "a,,b", 'ANDON_BACKENDS: "a,,b" is not a list of names'),
+        ("ANDON_INTERVALL", "1", "no such setting: did you mean ANDON_INTERVAL?"),
+        ("ANDON_LEASES_DIR", "x", "did you mean ANDON_LEASE_DIR?"),
+        ("ANDON_XYZZY", "1", "ANDON_XYZZY: there is no such setting"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_a_variable_names_it(name: str, value: str, mistake: str) -> None:
+    (found,) = mistakes(env={name: value})
+    assert mistake in found
+
+
+def test_a_mistake_in_a_flag_names_the_flag() -> None:
+    assert mistakes(interval_seconds="fast")[0].startswith('--interval: "fast" is not')
+    assert mistakes(simulate=600) == ("--simulate: 600 is more than 512",)
+    assert "did you mean simulate?" in mistakes(simulat=1)[0]
+
+
+def test_all_mistakes_of_all_places_are_reported_at_once() -> None:
+    found = mistakes(
+        '[sampling]\ninterval = "x"\nfoo = 1', {"ANDON_CACHE": "y", "ANDON_BOGUS": "1"}, simulate=-1
+    )
+    assert len(found) == 5
+
+
+def test_a_wrong_value_is_a_mistake_even_where_a_better_place_overrides_it() -> None:
+    assert len(mistakes('[sampling]\ninterval = "x"', {"ANDON_INTERVAL": "2"})) == 1
+
+
+def test_one_mistake_is_its_own_reason_and_several_are_counted() -> None:
+    with pytest.raises(Invalid, match="ANDON_CACHE: "):
+        resolve(None, {"ANDON_CACHE": "x"}, {})
+    with pytest.raises(Invalid, match="there are 2 mistakes in the settings"):
+        resolve(None, {"ANDON_CACHE": "x", "ANDON_INTERVAL": "x"}, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "start"),
+    [
+        ("[sampling\n", "andon.toml:1: this is not TOML: "),
+        ("[sampling]\ninterval = \n", "andon.toml:2: this is not TOML: "),
+        ("[sampling]\ninterval = 1\ninterval = 2\n", "andon.toml:3: this is not TOML: "),
+        ("a = " + "[" * 100_000, "andon.toml: this is not TOML: "),
+        ("a = " + "9" * 5000, "andon.toml: this is not TOML: "),
+    ],
+)
+def test_a_file_that_is_not_toml_says_where(text: str, start: str) -> None:
+    (found,) = mistakes(text)
+    assert found.startswith(start)
+
+
+def test_weights_that_are_both_zero_choose_nothing() -> None:
+    (found,) = mistakes("[score]\nmemory_weight = 0\nutilization_weight = 0")
+    assert "must be above 0" in found
+
+
+def test_the_table_and_the_settings_have_the_same_fields() -> None:
+    assert [f.name for f in FIELDS] == [f.name for f in fields(Settings)]
+    for taken in (
+        [f.place for f in FIELDS],
+        [f.variable for f in FIELDS],
+        [f.flag for f in FIELDS],
+    ):
+        assert len(set(taken)) == len(FIELDS)
+
+
+def test_every_default_passes_its_own_check() -> None:
+    flags = {f.name: f.default for f in FIELDS}
+    assert resolve(None, {}, flags).settings == Settings()
+
+
+def test_the_table_describes_itself_for_people() -> None:
+    rows = {row.name: row for row in describe()}
+    assert rows["interval_seconds"].place == "sampling.interval"
+    assert rows["interval_seconds"].allowed == (
+        "a number of seconds such as 1 or 500ms, 0.1 to 3600"
+    )
+    assert rows["color"].allowed == "auto, always, never"
+    assert rows["backends"].default == '["auto"]'
+    assert rows["node"].default == '""'
+    assert all(row.help and row.variable.startswith("ANDON_") for row in rows.values())
+
+
+VALUES = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.lists(st.text())
+
+
+def outcome(file: str | None, env: dict[str, str], flags: dict[str, object]) -> object:
+    """The settings, or the mistakes."""
+    try:
+        return resolve(None if file is None else (FILE, file), env, flags).settings
+    except Invalid as exc:
+        return exc.mistakes
+
+
+KEYS = st.sampled_from([*(f.place for f in FIELDS), "x", '"a\\nb"', "[node]", "[sampling]", "name"])
+LINES = st.lists(KEYS | st.builds("{} = {}".format, KEYS, st.integers() | st.text()), max_size=5)
+
+
+@given(
+    st.text() | LINES.map("\n".join),
+    st.dictionaries(st.sampled_from([f.variable for f in FIELDS]) | st.text(), st.text()),
+)
+def test_any_text_is_either_settings_or_mistakes_of_one_line(
+    text: str, env: dict[str, str]
+) -> None:
+    result = outcome(text, env, {})
+    if not isinstance(result, Settings):
+        assert isinstance(result, tuple)
+        assert result
+        assert not any("\n" in mistake for mistake in result)
+
+
+@given(st.dictionaries(st.sampled_from([f.name for f in FIELDS]), VALUES))
+def test_any_flags_are_either_settings_within_bounds_or_mistakes(flags: dict[str, object]) -> None:
+    result = outcome(None, {}, flags)
+    if isinstance(result, Settings):
+        assert 0.1 <= result.interval_seconds <= 3600
+        assert 0 <= result.simulate <= 512
+        assert result.color in ("auto", "always", "never")
+    else:
+        assert result
+
+
+def test_importing_the_settings_loads_nothing_heavy() -> None:
+    code = (
+        "import sys, andon.core.settings; print('tomllib' in sys.modules, 'difflib' in sys.modules)"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "False False"
