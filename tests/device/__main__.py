@@ -3,6 +3,7 @@
 import argparse
 import sys
 import time
+import traceback
 from pathlib import Path
 
 import andon
@@ -26,10 +27,16 @@ class Tally:
             word, said = "skipped", str(skipped)
             self.skipped += 1
         except Exception as exc:  # noqa: BLE001 - the other checks are still to be made
-            word, said = "FAILED", f"{type(exc).__name__}: {exc}"
+            word, said = "FAILED", f"{type(exc).__name__}: {exc} [{_line(exc)}]"
             self.failed += 1
         took = time.perf_counter() - started
         print(f"{word:<8} {check.name} ({took:.1f} s) – {said}", flush=True)
+
+
+def _line(exc: Exception) -> str:
+    """The line that failed, which is what a bare assertion says."""
+    last = traceback.extract_tb(exc.__traceback__)[-1]
+    return f"{Path(last.filename).name}:{last.lineno}: {last.line}"
 
 
 def main() -> int:

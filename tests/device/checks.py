@@ -47,6 +47,7 @@ ONCE = tuple(
             surfaces.watch_writes_lines_that_parse,
             surfaces.a_mask_by_uuid_shows_what_is_visible,
             surfaces.a_forked_child_asks_for_itself_and_the_parent_goes_on,
+            surfaces.a_session_that_was_stopped_is_nobodys_latest,
             surfaces.closing_twice_is_fine_and_it_opens_again,
         ),
     )

@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,14 +21,10 @@ TEXTS = {"nvidia-smi": (), "nvidia-smi -q": ("-q",), "nvidia-smi -q -x": ("-q", 
 DEADLINE_SECONDS = 60.0
 MASKED = ["uuid", "serial numbers", "PDI and GUIDs", "node name", "boot id", "paths of python"]
 
-# A line of `-q`, and an element of `-q -x`.
-_UNIQUE = (
-    re.compile(r"((?:Serial Number|GPU PDI|GPU GUID|\bGUID|Clique UUID|ClusterUUID)\s*: )(\S+)"),
-    re.compile(
-        r"(<(?:serial|pdi|gpu_guid|chassis_serial_number|clusteruuid)>)([^<]+)(?=</)", re.IGNORECASE
-    ),
+_UNIQUE = (  # a line of `-q`, and an element of `-q -x`; what is too short names nothing
+    re.compile(r"(?:Serial Number|GPU PDI|GUID|UUID)\s*: (\w[\w-]{5,})"),
+    re.compile(r"<(?:\w*serial\w*|\w*pdi|\w*guid|\w*uuid)>(\w[\w-]{5,})</", re.IGNORECASE),
 )
-_SAYS_NOTHING = ("n/a", "[n/a]")
 
 
 def record(ground: Ground, path: Path) -> None:
@@ -37,10 +33,10 @@ def record(ground: Ground, path: Path) -> None:
     snapshots: dict[str, Any] = {}
     ground.idle()
     raw["idle"], idle = _raw(), _watched()
-    snapshots["idle"] = wire.snapshot_to_json(idle)
+    snapshots["idle"] = _named(idle)
     try:
         with busy(ground):
-            raw["loaded"], snapshots["loaded"] = _raw(), wire.snapshot_to_json(_watched())
+            raw["loaded"], snapshots["loaded"] = _raw(), _named(_watched())
     except SkippedError as skipped:
         print(f"skipped  the load – {skipped}", file=sys.stderr)
         raw["loaded"] = snapshots["loaded"] = {"absent": str(skipped)}
@@ -68,6 +64,10 @@ def _watched() -> Snapshot:
     return snapshot
 
 
+def _named(snapshot: Snapshot) -> wire.Json:
+    return wire.snapshot_to_json(snapshot) | {"node": "recorded"}
+
+
 def _raw() -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, arguments in TEXTS.items():
@@ -90,11 +90,13 @@ def _raw() -> dict[str, Any]:
 def replacements(snapshot: Snapshot, raw: Mapping[str, Any]) -> dict[str, str]:
     """What names this very machine, and what stands in its place; the same everywhere."""
     found = {status.device.uuid: _made_up(status.device.uuid) for status in snapshot.devices}
-    found[snapshot.node] = "recorded"
     if snapshot.boot:
         found[snapshot.boot] = _made_up(snapshot.boot)
+    for text in _texts(raw):
+        for pattern in _UNIQUE:
+            found |= {word: _made_up(word) for word in pattern.findall(text)}
     serial = raw["idle"]["nvml"].get("nvmlDeviceGetSerial")
-    if isinstance(serial, str) and serial.strip("0"):
+    if isinstance(serial, str):
         found[serial] = _made_up(serial)
     for path in {sys.executable, os.path.realpath(sys.executable)}:
         found[path] = "/usr/bin/python3"
@@ -105,9 +107,7 @@ def masked(value: Any, names: Mapping[str, str]) -> Any:
     """The same value with every text cleaned."""
     if isinstance(value, str):
         for name in sorted(names, key=len, reverse=True):
-            value = value.replace(name, names[name]) if len(name) > 3 else value
-        for pattern in _UNIQUE:
-            value = pattern.sub(_hidden, value)
+            value = value.replace(name, names[name])
         return value
     if isinstance(value, dict):
         return {masked(key, names): masked(item, names) for key, item in value.items()}
@@ -116,9 +116,12 @@ def masked(value: Any, names: Mapping[str, str]) -> Any:
     return value
 
 
-def _hidden(match: "re.Match[str]") -> str:
-    head, text = match.group(1), match.group(2)
-    return head + (text if text.lower() in _SAYS_NOTHING else _made_up(text))
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _texts(item)
 
 
 def _made_up(text: str) -> str:

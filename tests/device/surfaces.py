@@ -84,17 +84,18 @@ def a_mask_by_uuid_shows_what_is_visible(scene: Scene) -> str:
 
 
 def a_forked_child_asks_for_itself_and_the_parent_goes_on(scene: Scene) -> str:
-    session = andon.get_gpu_monitor().start_monitoring(0.5)
+    andon.get_gpu_monitor().start_monitoring(0.5)
     try:
         before = andon.snapshot()
         answer = _in_a_forked_child()
         after = andon.snapshot()
     finally:
-        summary = session.stop()
+        summary = andon.get_gpu_monitor().stop_monitoring()
     uuids = [s.device.uuid for s in before.devices]
     assert answer["uuids"] == uuids
     assert [s.device.uuid for s in after.devices if s.answered] == uuids
     assert after.at > before.at
+    assert summary is not None
     assert summary["sample_count"] >= 1
     return f"the child saw {len(uuids)} devices in {answer['seconds'] * 1e3:.0f} ms"
 
@@ -161,6 +162,20 @@ def two_sessions_overlap_and_both_sum_up(scene: Scene) -> str:
         assert abs(summary["monitoring_duration_seconds"] - seconds) < 1.0
         _plausible(summary, scene)
     return f"{long['sample_count']} and {short['sample_count']} samples"
+
+
+def a_session_that_was_stopped_is_nobodys_latest(scene: Scene) -> str:
+    """`stop_monitoring` ends the latest that still runs, and has nothing to end after that."""
+    monitor = andon.get_gpu_monitor()
+    outer = monitor.start_monitoring(0.5)
+    inner = monitor.start_monitoring(0.5)
+    ended = inner.stop()
+    rest = monitor.stop_monitoring()
+    left = monitor.stop_monitoring()
+    assert rest is not ended, "the session that had been stopped was given again"
+    assert rest == outer.stop()
+    assert left is None
+    return "the outer one was ended"
 
 
 def _plausible(summary: Mapping[str, Any], scene: Scene) -> None:

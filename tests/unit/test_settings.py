@@ -48,6 +48,21 @@ def test_a_flag_beats_a_variable_beats_the_file_beats_the_default() -> None:
     assert resolved.origin["simulate"] == "default"
 
 
+EXPECTED = Settings(
+    node="n1",
+    root="/host",
+    backends=("nvidia", "amd"),
+    simulate=4,
+    simulate_seed=9,
+    simulate_scenario="idle",
+    simulate_faults=("lost:1@5",),
+    deadline_seconds=2.0,
+    cache_seconds=0.0,
+    score_memory_weight=1.0,
+    score_utilization_weight=0.0,
+)
+
+
 def test_every_setting_can_be_given_in_the_file() -> None:
     text = """
     [node]
@@ -59,6 +74,7 @@ def test_every_setting_can_be_given_in_the_file() -> None:
     devices = 4
     seed = 9
     scenario = "idle"
+    faults = ["lost:1@5"]
     [sampling]
     interval = "500ms"
     deadline = 2
@@ -70,7 +86,19 @@ def test_every_setting_can_be_given_in_the_file() -> None:
     color = "never"
     """
     expected = Settings(
-        "n1", "/host", ("nvidia", "amd"), 4, 9, "idle", 0.5, 2.0, 0.0, 1.0, 0.0, "never"
+        "n1",
+        "/host",
+        ("nvidia", "amd"),
+        4,
+        9,
+        "idle",
+        ("lost:1@5",),
+        0.5,
+        2.0,
+        0.0,
+        1.0,
+        0.0,
+        "never",
     )
     assert from_file(text).settings == expected
 
@@ -79,13 +107,26 @@ def test_every_setting_can_be_given_by_a_variable() -> None:
     env = {
         "ANDON_NODE": "n1", "ANDON_ROOT": "/host", "ANDON_BACKENDS": "nvidia, amd",
         "ANDON_SIMULATE": "4", "ANDON_SIMULATE_SEED": "9", "ANDON_SIMULATE_SCENARIO": "idle",
+        "ANDON_SIMULATE_FAULTS": "lost:1@5",
         "ANDON_INTERVAL": "1m", "ANDON_DEADLINE": "2s", "ANDON_CACHE": "0",
         "ANDON_SCORE_MEMORY_WEIGHT": "1", "ANDON_SCORE_UTILIZATION_WEIGHT": "0",
         "ANDON_COLOR": "always",
     }  # fmt: skip
     assert set(env) == {f.variable for f in FIELDS}
     expected = Settings(
-        "n1", "/host", ("nvidia", "amd"), 4, 9, "idle", 60.0, 2.0, 0.0, 1.0, 0.0, "always"
+        "n1",
+        "/host",
+        ("nvidia", "amd"),
+        4,
+        9,
+        "idle",
+        ("lost:1@5",),
+        60.0,
+        2.0,
+        0.0,
+        1.0,
+        0.0,
+        "always",
     )
     assert resolve(None, env, {}).settings == expected
 
