@@ -50,21 +50,27 @@ def open_sampler(settings: Settings) -> Sampler:
 
 def _readers(settings: Settings) -> dict[str, dict[str, object]]:
     if settings.simulate:
-        return {
-            "sim": {
-                "count": settings.simulate,
-                "seed": settings.simulate_seed,
-                "scenario": settings.simulate_scenario,
-                "faults": settings.simulate_faults,
-                "origin": time.time(),
-            }
-        }
+        return {"sim": _simulation(settings)}
     names = AUTOMATIC if "auto" in settings.backends else settings.backends
     unknown = [name for name in names if name not in BACKENDS]
     if unknown:
         known = ", ".join(sorted(BACKENDS))
         raise Invalid(f"unknown backends: {', '.join(unknown)}", hint=f"one of: auto, {known}")
     return {name: {} if name == "sim" else {"root": settings.root} for name in names}
+
+
+def _simulation(settings: Settings) -> dict[str, object]:
+    """Checked here: a mistake in it is this caller's, and not a reader's that fails later."""
+    from andon.core.scenarios import plan
+
+    plan(settings.simulate, settings.simulate_scenario, (), settings.simulate_faults)
+    return {
+        "count": settings.simulate,
+        "seed": settings.simulate_seed,
+        "scenario": settings.simulate_scenario,
+        "faults": settings.simulate_faults,
+        "origin": time.time(),
+    }
 
 
 def _visible_to_this_process(devices: Sequence[Device]) -> Visibility:

@@ -50,7 +50,7 @@ def freeze_and_ask(scratch: Path, mount: Path) -> dict[str, object]:
     node.set_faults(hang_file(mount / "stuck", device=5))
     library = build(REPOSITORY / ".build" / "standin")
     subprocess.run(["/usr/sbin/fsfreeze", "-f", mount], check=True)
-    thaw = ["/usr/sbin/fsfreeze", "-u", mount]
+    thaw = ["/usr/sbin/fsfreeze", "-u", str(mount)]
     rescue = threading.Timer(LIMIT_SECONDS, subprocess.run, (thaw,))  # even if andon never returns
     rescue.start()
     try:

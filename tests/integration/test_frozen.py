@@ -17,7 +17,14 @@ def test_status_returns_although_a_driver_call_cannot_be_killed(
     need("unshare", "mount", "mkfs.ext4", "fsfreeze", "truncate")
     if os.geteuid() != 0:
         pytest.skip("mounting and freezing a file system needs root")
-    command = ["unshare", "--mount", sys.executable, "-m", "tests.integration.frozen", tmp_path]
+    command = [
+        "unshare",
+        "--mount",
+        sys.executable,
+        "-m",
+        "tests.integration.frozen",
+        str(tmp_path),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, timeout=50)
     assert done.returncode == 0, done.stderr
     happened = json.loads(done.stdout)

@@ -14,16 +14,9 @@ from hypothesis import strategies as st
 
 from andon.backends.sim import Simulation
 from andon.core import simulation
-from andon.core.scenarios import (
-    MODELS,
-    PROFILES,
-    SCENARIOS,
-    Script,
-    Trouble,
-    Workload,
-    parse_faults,
-)
+from andon.core.scenarios import SCENARIOS, Script, Trouble, parse_faults
 from andon.core.simulation import CONTEXT_BYTES, FIRST_PID, POWERED_ON, Specimen
+from andon.core.workloads import MODELS, PROFILES, Workload
 from andon.errors import Gone, Invalid, Unavailable
 from andon.model import wire
 from andon.model.device import SAMPLE_VALUES, Card, Reading, Sample

@@ -1,225 +1,15 @@
-"""What a simulation plays: the cards, the workloads, the named scenarios and the fault scripts."""
+"""Named scenarios of simulated devices, and the scripts of what goes wrong with them."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
+from andon.core.workloads import MODELS, Model, Workload
 from andon.errors import Invalid
 from andon.model.device import SAMPLE_VALUES
-from andon.units import GIB, MIB
 
 MAX_DEVICES = 1024
-
-# Cards.
-
-
-@dataclass(frozen=True, slots=True)
-class Model:
-    """A card as its data sheet and its driver describe it."""
-
-    name: str
-    memory_bytes: int
-    power_watts: float
-    idle_watts: float
-    slowdown_celsius: int
-    full_celsius: int  # at full power, with healthy cooling
-    sm_clock_mhz: int
-    idle_clock_mhz: int
-    memory_clock_mhz: int
-    pcie_generation: int
-    pcie_width: int = 16
-    reserved_bytes: int = 600 * MIB
-    naps: bool = False  # falls to P8 and a slow link when idle
-    desktop: bool = False  # a display server runs on it
-    lacks: frozenset[str] = frozenset()  # the readings it never gives
-
-
-_FAN = frozenset({"fan_percent"})
-_PROFILER = frozenset({"sm_active_percent", "tensor_active_percent"})
-_SENSOR = frozenset({"memory_temperature_celsius"})
-_ECC = frozenset({"ecc_uncorrected"})
-_PLAIN = _PROFILER | _SENSOR
-_AMD = _FAN | _PROFILER | {"encoder_percent", "decoder_percent", "performance_state"}
-
-MODELS = {
-    "H200": Model("NVIDIA H200", 143771 * MIB, 700, 76, 89, 66, 1980, 345, 3201, 5, lacks=_FAN),
-    "H100": Model("NVIDIA H100 80GB HBM3", 81559 * MIB, 700, 70, 89, 65, 1980, 345, 2619, 5,
-                  lacks=_FAN),
-    "A100": Model("NVIDIA A100-SXM4-80GB", 81920 * MIB, 400, 58, 89, 63, 1410, 210, 1593, 4,
-                  lacks=_FAN | _PROFILER),
-    "L4": Model("NVIDIA L4", 23034 * MIB, 72, 12, 94, 71, 2040, 210, 6251, 4,
-                reserved_bytes=440 * MIB, naps=True, lacks=_FAN | _PLAIN),
-    "L40S": Model("NVIDIA L40S", 46068 * MIB, 350, 33, 94, 68, 2520, 210, 9001, 4,
-                  naps=True, lacks=_FAN | _PLAIN),
-    "T4": Model("Tesla T4", 15360 * MIB, 70, 9, 93, 70, 1590, 300, 5001, 3,
-                reserved_bytes=420 * MIB, naps=True, lacks=_FAN | _PLAIN),
-    "RTX 4090": Model("NVIDIA GeForce RTX 4090", 24564 * MIB, 450, 18, 97, 71, 3105, 210, 10501, 4,
-                      reserved_bytes=350 * MIB, naps=True, desktop=True, lacks=_PLAIN | _ECC),
-    "RTX 3090": Model("NVIDIA GeForce RTX 3090", 24576 * MIB, 350, 22, 95, 74, 2100, 210, 9751, 4,
-                      reserved_bytes=310 * MIB, naps=True, desktop=True, lacks=_PLAIN | _ECC),
-    "RTX 4070 Laptop": Model("NVIDIA GeForce RTX 4070 Laptop GPU", 8188 * MIB, 115, 4, 97, 78,
-                             3105, 210, 8001, 4, pcie_width=8, reserved_bytes=230 * MIB,
-                             naps=True, desktop=True, lacks=_FAN | _PLAIN | _ECC),
-    "MI300X": Model("AMD Instinct MI300X", 192 * GIB, 750, 140, 100, 68, 2100, 132, 1300, 5,
-                    lacks=_AMD),
-}  # fmt: skip
-"""The cards that can be simulated, by the name that people type."""
-
-# Workloads.
-
-
-class Workload(StrEnum):
-    """What a simulated device is busy with."""
-
-    TRAINING = "training"
-    INFERENCE = "inference"
-    IDLE = "idle"
-    LEAKING = "leaking"
-    OVERHEATING = "overheating"
-    POWER_CAPPED = "power_capped"
-    HELD = "held"
-
-
-@dataclass(frozen=True, slots=True)
-class Phase:
-    """A stretch of a cycle in which load and power stay level; shares run from 0 to 1."""
-
-    seconds: float
-    load: float
-    power: float  # of the span from idle to the limit
-    memory: tuple[float, float] = (1.0, 1.0)  # of what the workload holds, first and last
-    clock: float = 1.0
-    running: bool = True  # whether its programs live
-
-
-@dataclass(frozen=True, slots=True)
-class Program:
-    """A command of a workload, and the share of the workload's memory that it holds."""
-
-    command: str
-    share: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """A workload as physics sees it. Every cycle lasts as long and takes as much energy."""
-
-    phases: Callable[[float], tuple[Phase, ...]]  # what a draw from [0, 1) makes of a cycle
-    programs: tuple[Program, ...] = ()
-    memory: tuple[float, float] = (0.0, 0.0)  # a device holds a share between these
-    bandwidth: float = 0.55
-    tensor: float = 0.3
-    decoder: float = 0.0
-    inertia_seconds: float = 20.0
-    overheating: float = 0.0  # how far beyond the slowdown full power would drive it
-    limit_share: float = 1.0  # of the default power limit
-    dies: bool = False  # its programs end with the cycle
-
-    period_seconds: float = field(init=False)
-    mean_power: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        cycle = self.phases(0.0)
-        seconds = sum(phase.seconds for phase in cycle)
-        work = sum(phase.power * phase.seconds for phase in cycle)
-        object.__setattr__(self, "period_seconds", seconds)
-        object.__setattr__(self, "mean_power", work / seconds)
-
-
-def _training(luck: float) -> tuple[Phase, ...]:
-    before = 20.0 + 42.0 * luck  # when the checkpoint is written
-    return (
-        Phase(before, load=0.98, power=0.93, clock=0.96),
-        Phase(8.0, load=0.06, power=0.16),
-        Phase(82.0 - before, load=0.98, power=0.93, clock=0.96),
-    )
-
-
-def _inference(luck: float) -> tuple[Phase, ...]:
-    burst = 5.6 + 8.4 * luck  # a long burst is a low one, so that every cycle takes as much
-    before = 0.5 + (19.0 - burst) * (luck * 7919.0 % 1.0)
-    load = 5.6 / burst
-    return (
-        Phase(before, load=0.0, power=0.06),
-        Phase(burst, load=load, power=0.06 + 0.7 * load),
-        Phase(20.0 - burst - before, load=0.0, power=0.06),
-    )
-
-
-def _leaking(_: float) -> tuple[Phase, ...]:
-    return (
-        Phase(590.0, load=0.55, power=0.5, memory=(0.12, 1.0)),
-        Phase(10.0, load=0.0, power=0.02, running=False),  # out of memory, then restarted
-    )
-
-
-def _overheating(_: float) -> tuple[Phase, ...]:
-    # Lengths and powers follow from `overheating` and `inertia_seconds`: 42 s climb from 47 % of
-    # the way to just beyond the slowdown, half the clock holds it there, a pause lets it cool.
-    return (
-        Phase(42.0, load=0.97, power=0.95),
-        Phase(120.0, load=0.97, power=0.606),
-        Phase(60.0, load=0.12, power=0.09),
-    )
-
-
-def _power_capped(luck: float) -> tuple[Phase, ...]:
-    before = 20.0 + 60.0 * luck
-    return (
-        Phase(before, load=0.98, power=0.98, clock=0.68),
-        Phase(6.0, load=0.1, power=0.7, clock=0.75),
-        Phase(114.0 - before, load=0.98, power=0.98, clock=0.68),
-    )
-
-
-def _level(power: float) -> Callable[[float], tuple[Phase, ...]]:
-    return lambda _: (Phase(60.0, load=0.0, power=power),)
-
-
-PROFILES = {
-    Workload.TRAINING: Profile(
-        _training,
-        (Program("python train.py --config llama.yaml"),),
-        memory=(0.74, 0.93),
-        tensor=0.52,
-    ),
-    Workload.INFERENCE: Profile(
-        _inference,
-        (Program("vllm serve qwen3-32b --port 8000", 0.94), Program("python embed.py", 0.06)),
-        memory=(0.9, 0.9),
-        bandwidth=0.8,
-    ),
-    Workload.IDLE: Profile(_level(0.0)),
-    Workload.LEAKING: Profile(
-        _leaking,
-        (Program("python caption.py --videos clips --cache all"),),
-        memory=(1.0, 1.0),
-        decoder=0.4,
-        dies=True,
-    ),
-    Workload.OVERHEATING: Profile(
-        _overheating,
-        (Program("python finetune.py --epochs 40"),),
-        memory=(0.5, 0.7),
-        inertia_seconds=60.0,
-        overheating=1.6 / 0.95,
-    ),
-    Workload.POWER_CAPPED: Profile(
-        _power_capped,
-        (Program("torchrun pretrain.py --resume last"),),
-        memory=(0.7, 0.85),
-        tensor=0.45,
-        limit_share=0.6,
-    ),
-    Workload.HELD: Profile(
-        _level(0.04),
-        (Program("python -m ipykernel_launcher -f kernel.json"),),
-        memory=(0.55, 0.6),
-    ),
-}
-
-# Scenarios.
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,7 +117,7 @@ def plan(count: int, scenario: str, models: Sequence[str], faults: Sequence[str]
     scripts = _scripts(faults, count, mistakes)
     if mistakes:
         raise Invalid(
-            f"the simulation makes no sense: {'; '.join(mistakes)}",
+            "the simulation makes no sense",
             hint="faults look like lost:2@10..20, hung:3@5, slow:1=0.3, ecc:0@15=1, crash@10",
             mistakes=tuple(mistakes),
         )

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from andon.core.scenarios import PROFILES, Model, Phase, Profile, Workload
+from andon.core.workloads import PROFILES, Model, Phase, Profile, Workload
 from andon.model.device import Device, Limits, Process, ProcessKind, Sample
 from andon.units import MIB
 

@@ -125,6 +125,7 @@ class Vendor:
         self._stuck: list[ReaderProcess] = []
         self._attempts = Attempts()
         self._renewals = 0
+        self._said_why = False
         self._request: wire.Json = {}
 
     def ask(self, tick: int, watched: bool, at: float, now: float) -> None:
@@ -198,6 +199,7 @@ class Vendor:
             self.fault = Fault(self.name, error.reason, error.hint)
             return
         self._life, self._born = Life(Phase.STARTING, now, now), now
+        self._said_why = False
         self._reader.ask(self._request)
 
     def _hand_over(self, reader: ReaderProcess, message: wire.Json | None) -> None:
@@ -238,6 +240,7 @@ class Vendor:
         self.costs.last_wall_seconds = cost["wall"]
 
     def _down(self, fault: Fault, at: float) -> None:
+        self._said_why = True
         self.fault = fault
         self.versions = {}
         self.roster.down(fault.reason, fault.hint, at)
@@ -252,7 +255,7 @@ class Vendor:
         code = reader.ended()
         self.costs.earlier_cpu_seconds = self.costs.cpu_seconds
         self._attempts = patience.failed(self._attempts, now - self._born, now)
-        if code is not None and code in (3, 4):
+        if self._said_why:
             return
         reason = f"the reader ended: {_ending(code)}"
         self.fault = Fault(self.name, reason, CRASH_HINT)

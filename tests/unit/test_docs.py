@@ -1,0 +1,82 @@
+"""Docs that could drift are held against the code."""
+
+import os
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from andon.cli.catalogue import COMMANDS
+from andon.core.scenarios import SCENARIOS, Trouble, parse_faults
+from andon.core.settings import describe
+from andon.model import wire
+from tests.conftest import REPOSITORY
+from tests.unit.test_wire import FULL
+
+PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+
+
+def read(name: str) -> str:
+    return (REPOSITORY / name).read_text(encoding="utf-8")
+
+
+def settings_page() -> str:
+    lines = [
+        "# Settings",
+        "",
+        "A flag beats an `ANDON_*` variable, which beats the file, which beats the default. The",
+        "file is the one that `--config` or `ANDON_CONFIG` names, else",
+        "`~/.config/andon/andon.toml`, else `/etc/andon/andon.toml`. `andon config check` reports",
+        "every mistake at once, and `andon config show` says where each value comes from.",
+        "",
+        "| in the file | variable | default | what it does | allowed |",
+        "|---|---|---|---|---|",
+    ]  # fmt: skip
+    for row in describe():
+        cells = (f"`{row.place}`", f"`{row.variable}`", f"`{row.default}`", row.help, row.allowed)
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def test_the_golden_settings_page_lists_every_setting() -> None:
+    path = REPOSITORY / "docs" / "settings.md"
+    if os.environ.get("ANDON_UPDATE_GOLDEN"):
+        path.write_text(settings_page(), encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == settings_page(), "make golden, and look"
+
+
+def test_the_snapshot_page_names_every_field() -> None:
+    page = read("docs/snapshot.md")
+    out = wire.snapshot_to_json(FULL)
+    device = out["devices"][0]
+    places = [out, out["host"], device, device["limits"], device["sample"], device["processes"][0]]
+    named = set(re.findall(r"`([a-z_0-9]+)`", page))
+    assert {name for place in places for name in place} <= named
+
+
+def test_the_simulation_page_names_every_scenario_and_fault() -> None:
+    page = read("docs/simulation.md")
+    assert set(SCENARIOS) == set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
+    faults = re.findall(r"^\| `([a-z]+[:@][^`]+)` \|", page, re.MULTILINE)
+    assert {script.trouble for script in parse_faults(faults)} == set(Trouble)
+
+
+def test_the_readme_shows_a_golden_picture_and_stays_short() -> None:
+    page = read("README.md")
+    assert read("tests/golden/status-80.txt").strip() in page
+    assert len(page.splitlines()) < 150
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_every_command_in_the_docs_exists(page: Path) -> None:
+    for line in re.findall(r"^ {4}(?:\w+=\S+ )*andon(?: .*)?$", page.read_text(), re.MULTILINE):
+        words = shlex.split(line.partition("#")[0].partition("|")[0])
+        words = words[words.index("andon") + 1 :]
+        assert not words or words[0].startswith("-") or words[0] in COMMANDS, line
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+        assert (page.parent / target).exists(), target
