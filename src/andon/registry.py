@@ -5,7 +5,11 @@ from importlib import import_module
 from andon.errors import Invalid
 
 BACKENDS = {
+    "amd": "andon.backends.amd:Amd",
+    "intel": "andon.backends.intel:Intel",
     "nvidia": "andon.backends.nvidia:Nvidia",
+    "nvidia_smi": "andon.backends.nvidia_smi:NvidiaSmi",
+    "replay": "andon.backends.replay:Replay",
     "sim": "andon.backends.sim:Simulation",
 }
 
