@@ -14,12 +14,23 @@ from andon.cli.main import run
 from andon.cli.render import Mask, render_status
 from andon.cli.status import as_json_text
 from andon.cli.stream import Stream
-from andon.cli.uses import render_uses, uses, uses_to_csv, uses_to_json
+from andon.cli.tree import forest
+from andon.cli.uses import render_tree, render_uses, uses, uses_to_csv, uses_to_json
 from andon.model import wire
 from andon.model.device import Snapshot
 from andon.units import GIB
 from tests.unit import test_cli_golden_snapshots as golden
-from tests.unit.test_cli_golden_snapshots import AT, COSTS, HOSTS, assert_golden, office, ticks
+from tests.unit.test_cli_golden_snapshots import (
+    ANCESTORS,
+    AT,
+    COSTS,
+    FAMILY,
+    HOSTS,
+    assert_golden,
+    launched,
+    office,
+    ticks,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -90,17 +101,24 @@ def test_the_stream_looks_as_drawn(width: int) -> None:
 
 @pytest.mark.parametrize("width", [80, 120, 200])
 def test_processes_look_as_drawn(width: int) -> None:
-    text = render_uses(uses(office(), HOSTS, None, "memory"), width, color=False)
+    text = render_uses(uses(office(), HOSTS), width, color=False)
     assert_golden(f"ps-{width}.txt", text)
 
 
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_tree_of_processes_looks_as_drawn(width: int) -> None:
+    found = uses(launched(), {})
+    branches = forest(FAMILY, [use.process.pid for use in found if use.process])
+    assert_golden(f"ps-tree-{width}.txt", render_tree(found, branches, ANCESTORS, width, False))
+
+
 def test_processes_speak_json() -> None:
-    value = uses_to_json(office(), uses(office(), HOSTS, None, "memory"))
+    value = uses_to_json(office(), uses(office(), HOSTS))
     assert_golden("ps.json", as_json_text(value, live=True))
 
 
 def test_processes_speak_csv() -> None:
-    text = uses_to_csv(office(), uses(office(), HOSTS, None, "memory"))
+    text = uses_to_csv(office(), uses(office(), HOSTS))
     assert_golden("ps.csv", text)
     rows = list(csv.DictReader(io.StringIO(text)))
     assert rows[-1]["pid"] == ""

@@ -10,6 +10,7 @@ from typing import Self
 from andon.cli.cost import Cost, Report
 from andon.cli.uses import HostLook
 from andon.engine.sampler import Costs
+from andon.host.procfs import Link
 from andon.model.device import (
     Device,
     DeviceStatus,
@@ -324,11 +325,40 @@ def office() -> Snapshot:
     first = replace(
         plain.devices[0],
         processes=(
-            replace(alice, job="slurm 4711", utilization_percent=80),
-            replace(bob, container="jupyter-bob", utilization_percent=7),
+            replace(alice, job="slurm:4711.0", utilization_percent=80),
+            replace(bob, container="docker:jupyter-bob", job="session:3", utilization_percent=7),
         ),
     )
     return replace(plain, devices=(first, *plain.devices[1:]))
+
+
+def launched() -> Snapshot:
+    """Four ranks under one torchrun in a container, and a notebook of another user."""
+    ranks = [
+        busy(n, 98, 120.0, work(700 + n, "alice", "python", 119.0, container="docker:trainer"))
+        for n in range(4)
+    ]
+    note = work(900, "bob", "python", 2.0, job="unit:jupyter.service")
+    both = replace(ranks[3], processes=(*ranks[3].processes, note))
+    return replace(farm(), devices=(*ranks[:3], both))
+
+
+FAMILY = {
+    link.pid: link
+    for link in (
+        Link(1, 0, "systemd"),
+        Link(600, 1, "containerd-shim"),
+        Link(650, 600, "torchrun"),
+        *(Link(700 + n, 650, "python") for n in range(4)),
+        Link(800, 1, "jupyter-lab"),
+        Link(900, 800, "python"),
+    )
+}
+ANCESTORS = {
+    650: Process(650, user="alice", name="torchrun", container="docker:trainer",
+                 command="torchrun --nproc-per-node 4 train.py"),
+    800: Process(800, user="bob", name="jupyter-lab", command="jupyter-lab --no-browser"),
+}  # fmt: skip
 
 
 def ticks(count: int) -> list[Snapshot]:

@@ -3,6 +3,9 @@
 import csv
 import io
 import json
+import os
+import subprocess
+import sys
 from dataclasses import dataclass, replace
 
 import pytest
@@ -10,10 +13,32 @@ import pytest
 from andon.cli import looking
 from andon.cli.main import run
 from andon.cli.text import display_width
-from andon.cli.uses import HostLook, between, elapsed, render_uses, uses, uses_to_csv
-from andon.model.device import State
+from andon.cli.tree import Branch, forest
+from andon.cli.uses import (
+    HostLook,
+    Use,
+    Wanted,
+    between,
+    elapsed,
+    is_job,
+    render_tree,
+    render_uses,
+    uses,
+    uses_to_csv,
+)
+from andon.core.attribution import NAMES_MISSING
+from andon.host.procfs import Link
+from andon.model.device import Process, State
+from andon.units import GIB
 from tests.unit import test_cli_golden_snapshots as golden
-from tests.unit.test_cli_golden_snapshots import HOSTS, FakeSampler, office
+from tests.unit.test_cli_golden_snapshots import (
+    ANCESTORS,
+    FAMILY,
+    HOSTS,
+    FakeSampler,
+    launched,
+    office,
+)
 
 
 @dataclass(frozen=True)
@@ -27,14 +52,14 @@ def test_simulated_processes_say_so() -> None:
         golden.simulated(),
         devices=(replace(golden.simulated().devices[0], processes=(golden.work(7, "a", "b", 1),)),),
     )
-    found = uses(snapshot, {}, None, "memory")
+    found = uses(snapshot, {})
     assert "SIMULATED" in render_uses(found, 80, color=False, simulated=True).splitlines()[0]
     assert next(csv.DictReader(io.StringIO(uses_to_csv(snapshot, found))))["vendor"] == "sim"
 
 
 def test_no_row_of_processes_wraps() -> None:
     for width in range(40, 200, 7):
-        text = render_uses(uses(office(), HOSTS, None, "memory"), width, color=False)
+        text = render_uses(uses(office(), HOSTS), width, color=False)
         assert all(display_width(line) <= width for line in text.splitlines())
 
 
@@ -42,20 +67,20 @@ def test_no_row_of_processes_wraps() -> None:
     ("sort", "first"), [("memory", 5012), ("gpu", 4101), ("cpu", 4101), ("pid", 901)]
 )
 def test_the_largest_comes_first(sort: str, first: int) -> None:
-    process = uses(office(), HOSTS, None, sort)[0].process
+    process = uses(office(), HOSTS, sort=sort)[0].process
     assert process is not None
     assert process.pid == first
 
 
 def test_one_users_processes_leave_out_what_belongs_to_nobody() -> None:
-    found = uses(office(), HOSTS, "bob", "memory")
+    found = uses(office(), HOSTS, Wanted(user="bob"))
     assert [use.process and use.process.user for use in found] == ["bob", "bob"]
 
 
 def test_a_device_that_does_not_answer_has_no_processes() -> None:
     lost = golden.silent(0, State.LOST, "gone", None, 5)
     lost = replace(lost, processes=(golden.work(1, "a", "b", 1.0),))
-    assert uses(replace(golden.farm(), devices=(lost,)), {}, None, "memory") == []
+    assert uses(replace(golden.farm(), devices=(lost,)), {}) == []
 
 
 def test_host_cpu_is_the_difference_of_two_looks() -> None:
@@ -113,3 +138,155 @@ def test_devices_exits_with_3_where_there_is_none(
     monkeypatch.setattr(looking, "sampling", lambda choices: FakeSampler(golden.no_gpu()))
     assert run(["devices", "--json"]) == 3
     assert json.loads(capsys.readouterr().out)["faults"][0]["source"] == "nvidia"
+
+
+def pids(found: list[Use]) -> list[int]:
+    return [use.process.pid for use in found if use.process]
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [("jupyter", [4207]), ("DOCKER:", [4207]), ("3f2a", [4207]), ("bob", [4207]), ("9999", [])],
+)
+def test_a_container_is_meant_by_a_part_of_its_name_or_the_beginning_of_its_id(
+    words: str, found: list[int]
+) -> None:
+    wanted = Wanted(container=words, container_ids={4207: "3f2a9c1b04de", 4101: "3f2a"})
+    assert pids(uses(office(), HOSTS, wanted)) == found
+
+
+@pytest.mark.parametrize(
+    ("job", "words", "means"),
+    [
+        ("slurm:42.0", "42", True),
+        ("slurm:42.batch", "slurm:42", True),
+        ("slurm:42.0", "42.0", True),
+        ("slurm:421.0", "42", False),
+        ("slurm:142.0", "42.0", False),
+        ("slurm:42.0", "slurm", True),
+        ("unit:jupyter.service", "jupyter", True),
+        ("unit:vllm@llama-70b.service", "70b", True),
+        ("session:3", "session:3", True),
+        ("session:33", "session:3", False),
+        (None, "3", False),
+    ],
+)
+def test_a_number_means_the_whole_job_and_a_word_a_part_of_its_name(
+    job: str | None, words: str, means: bool
+) -> None:
+    assert is_job(job, words) is means
+
+
+def test_filters_are_met_together_and_leave_out_what_belongs_to_nobody() -> None:
+    found = uses(office(), HOSTS, Wanted(user="alice", job="4711"))
+    assert pids(found) == [4101]
+    assert len(found) == 1
+    assert uses(office(), HOSTS, Wanted(user="bob", job="4711")) == []
+
+
+def test_a_session_alone_makes_no_column() -> None:
+    plain = golden.farm()
+    alice = replace(plain.devices[0].processes[0], job="session:3")
+    snapshot = replace(plain, devices=(replace(plain.devices[0], processes=(alice,)),))
+    assert "WITHIN" not in render_uses(uses(snapshot, {}), 200, color=False)
+    assert "session:3" in uses_to_csv(snapshot, uses(snapshot, {}))
+
+
+def test_ranks_stand_under_their_launcher_and_logins_are_left_out() -> None:
+    links = {
+        link.pid: link
+        for link in (
+            Link(1, 0, "systemd"), Link(2, 1, "sshd"), Link(3, 2, "bash"),
+            Link(4, 3, "torchrun"), Link(5, 4, "python"), Link(6, 4, "python"),
+        )
+    }  # fmt: skip
+    assert forest(links, [6, 5]) == [Branch(4, 0), Branch(6, 1), Branch(5, 1)]
+
+
+def test_a_shell_in_the_middle_stays_and_so_does_one_that_holds_a_device() -> None:
+    links = {1: Link(1, 0, "init"), 2: Link(2, 1, "cron"), 3: Link(3, 2, "sh"), 4: Link(4, 3, "x")}
+    assert [branch.pid for branch in forest(links, [4])] == [2, 3, 4]
+    shell = {3: Link(3, 1, "bash"), 4: Link(4, 3, "x")}
+    assert forest(shell, [4, 3]) == [Branch(3, 0), Branch(4, 1)]
+
+
+def test_a_process_whose_ancestors_cannot_be_seen_stands_by_itself() -> None:
+    assert forest({}, [9, 8, 9]) == [Branch(9, 0), Branch(8, 0)]
+    circle = {8: Link(8, 9, "a"), 9: Link(9, 8, "b")}
+    assert [branch.pid for branch in forest(circle, [8])] == [9, 8]
+
+
+def test_an_ancestor_has_nothing_in_the_columns_of_a_device() -> None:
+    found = uses(launched(), {})
+    text = render_tree(found, forest(FAMILY, pids(found)), ANCESTORS, 200, color=False)
+    (line,) = [line for line in text.splitlines() if "torchrun" in line]
+    assert line.split()[:3] == ["alice", "650", "docker:trainer"]
+    assert "GiB" not in line
+
+
+def test_no_row_of_the_tree_wraps() -> None:
+    found = uses(launched(), {})
+    for width in range(40, 200, 7):
+        text = render_tree(found, forest(FAMILY, pids(found)), ANCESTORS, width, color=False)
+        assert all(display_width(line) <= width for line in text.splitlines())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_ps_draws_the_tree_of_real_processes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as child:
+        used = golden.busy(0, 50, 9.0, golden.work(child.pid, "ana", "cat", 9.0))
+        snapshot = replace(golden.farm(), devices=(used,))
+        monkeypatch.setattr(looking, "sampling", lambda choices: FakeSampler(snapshot))
+        monkeypatch.setenv("COLUMNS", "200")
+        assert run(["ps", "--tree"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (held,) = [line for line in lines if f" {child.pid} " in line]
+    (mine,) = [line for line in lines if f" {os.getpid()} " in line]
+    assert lines.index(mine) < lines.index(held)
+    assert "└ cat" in held
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_ps_knows_no_ancestors_of_simulated_or_unnamed_processes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine = golden.work(os.getpid(), "ana", "cat", 1.0)
+    invented = replace(golden.simulated().devices[0], processes=(mine,))
+    foreign = golden.busy(1, 50, 9.0, replace(mine, name=None, command="-", user=None))
+    snapshot = replace(golden.farm(), devices=(invented, foreign))
+    monkeypatch.setattr(looking, "sampling", lambda choices: FakeSampler(snapshot))
+    assert run(["ps", "--tree"]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if "–" in line or "└" in line]
+    assert not any("└" in line for line in lines)
+
+
+def test_ps_filters_by_container_and_job(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(looking, "sampling", lambda choices: FakeSampler(office()))
+    monkeypatch.setattr(looking, "host_use", lambda *_: HOSTS)
+    for arguments, pid in ((["-j", "4711"], 4101), (["--container", "jupyter"], 4207)):
+        assert run(["ps", "--json", *arguments]) == 0
+        value = json.loads(capsys.readouterr().out)
+        assert [process["pid"] for process in value["processes"]] == [pid]
+        assert value["unattributed"] == []
+
+
+def test_a_tree_is_for_people() -> None:
+    assert run(["ps", "--tree", "--json"]) == 2
+
+
+def test_processes_without_a_name_are_explained(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    odd = golden.busy(0, 9, 9.0, Process(4242, memory_bytes=9 * GIB))
+    odd = replace(odd, missing={NAMES_MISSING: "the host's pids"})
+    monkeypatch.setattr(
+        looking, "sampling", lambda choices: FakeSampler(replace(golden.farm(), devices=(odd,)))
+    )
+    assert run(["ps"]) == 0
+    out = capsys.readouterr().out
+    assert "4242" in out
+    assert out.endswith("– processes: the host's pids\n")

@@ -12,18 +12,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from andon.core.attribution import Belonging, Container, SlurmStep
 from andon.host import processes
-from andon.host.processes import (
+from andon.host.processes import FOREIGN, HIDDEN, ProcessTable, sees_host_pids
+from andon.host.procfs import (
     HostUse,
-    ProcessTable,
+    Link,
     Stat,
     parse_boot_time,
+    parse_hidepid,
     parse_passwd,
     parse_stamp,
     parse_stat,
     parse_uid,
     process_name,
-    sees_host_pids,
+    slurm_variables,
     split_command,
 )
 from andon.model.device import Process, ProcessKind
@@ -34,9 +37,12 @@ TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-def stat_line(pid: int, comm: str = "python", ticks: int = 500, state: str = "S") -> str:
-    middle = "1 1 1 0 -1 4194304 1 0 0 0 150 50 0 0 20 0 1 0"
-    return f"{pid} ({comm}) {state} {middle} {ticks} 1000000 25 18446744073709551615 0 0\n"
+DOCKER = "3f2a9c1b04de7c5a8f6e1d2b3c4a5968778695a4b3c2d1e0f9e8d7c6b5a49382"
+
+
+def stat_line(pid: int, comm: str = "python", ticks: int = 500, parent: int = 1) -> str:
+    middle = f"{parent} 1 1 0 -1 4194304 1 0 0 0 150 50 0 0 20 0 1 0"
+    return f"{pid} ({comm}) S {middle} {ticks} 1000000 25 18446744073709551615 0 0\n"
 
 
 class Tree:
@@ -50,15 +56,34 @@ class Tree:
         (root / "etc" / "passwd").write_text(
             "root:x:0:0::/root:/bin/sh\nana:x:1000:1000::/:/bin/sh\n"
         )
+        self.write("2/comm", "kthreadd\n")  # these are the host's own pids
 
     def add(
-        self, pid: int, *arguments: str, comm: str = "python", ticks: int = 500, uid: int = 1000
+        self,
+        pid: int,
+        *arguments: str,
+        comm: str = "python",
+        ticks: int = 500,
+        uid: int = 1000,
+        parent: int = 1,
     ) -> None:
         folder = self.root / "proc" / str(pid)
         folder.mkdir(exist_ok=True)
-        (folder / "stat").write_text(stat_line(pid, comm, ticks))
+        (folder / "stat").write_text(stat_line(pid, comm, ticks, parent))
         (folder / "status").write_text(f"Name:\t{comm}\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\n")
         (folder / "cmdline").write_bytes(b"".join(os.fsencode(a) + b"\0" for a in arguments))
+
+    def write(self, name: str, text: str) -> None:
+        path = self.root / "proc" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+
+    def become_a_container(self) -> None:
+        self.write("2/comm", "bash\n")
+
+    def open_file(self, pid: int, target: str) -> None:
+        (self.root / "proc" / str(pid) / "fd").mkdir(exist_ok=True)
+        (self.root / "proc" / str(pid) / "fd" / "5").symlink_to(target)
 
 
 @pytest.fixture
@@ -135,20 +160,49 @@ def test_a_process_that_became_another_program_gets_new_facts(tree: Tree) -> Non
 
 
 @linux
-def test_a_known_process_costs_one_read(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_known_process_costs_one_read_and_opens_nothing(
+    tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tree.add(7, "python")
     table = ProcessTable(tree.root)
     table.attribute([Process(7)])
     opened: list[str] = []
-    real_open = os.open
+    reads: list[int] = []
+    real_open, real_pread = os.open, os.pread
 
     def counting_open(path: str, flags: int) -> int:
         opened.append(path)
         return real_open(path, flags)
 
+    def counting_pread(descriptor: int, length: int, offset: int) -> bytes:
+        reads.append(descriptor)
+        return real_pread(descriptor, length, offset)
+
     monkeypatch.setattr(os, "open", counting_open)
+    monkeypatch.setattr(os, "pread", counting_pread)
     table.attribute([Process(7), Process(7)])
-    assert opened == [f"{tree.root}/proc/7/stat"]
+    assert (opened, len(reads)) == ([], 1)
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@linux
+def test_files_are_kept_open_only_for_what_is_asked_for_and_not_for_too_many(tree: Tree) -> None:
+    before = open_files()
+    for pid in range(100, 300):
+        tree.add(pid, "python")
+    table = ProcessTable(tree.root)
+    everyone = [Process(pid) for pid in range(100, 300)]
+    named = table.attribute(everyone)
+    assert {process.name for process in named} == {"python"}
+    assert table.attribute(everyone) == named
+    assert open_files() - before <= 64
+    table.attribute([Process(100)])
+    assert open_files() - before == 1
+    del table
+    assert open_files() == before
 
 
 @linux
@@ -225,8 +279,8 @@ def test_usage_is_cumulative_cpu_time_and_resident_bytes(tree: Tree) -> None:
 @pytest.mark.parametrize("comm", ["python", "a b", "a) S 1 (b", "((", "))", ") ", "", "ü"])
 def test_a_short_name_may_hold_spaces_and_parentheses(comm: str) -> None:
     content = stat_line(7, comm).encode()
-    assert parse_stat(content) == Stat(comm.encode(), b"S", 150, 50, 500, 25)
-    assert parse_stamp(content) == (500, comm.encode())
+    assert parse_stat(content) == Stat(comm.encode(), b"S", 1, 150, 50, 500, 25)
+    assert parse_stamp(content, 3) == (500, comm.encode(), 3)
 
 
 @given(st.binary())
@@ -234,6 +288,8 @@ def test_parsing_never_raises(content: bytes) -> None:
     parse_stat(content)
     parse_stamp(content)
     parse_passwd(content)
+    parse_hidepid(content, "/proc")
+    slurm_variables(content)
     process_name(os.fsdecode(content), split_command(content), None)
 
 
@@ -279,10 +335,136 @@ def test_the_name_is_the_programs_own(comm: str, first: str, exe: str | None, na
 
 
 def test_the_hosts_own_pids_are_known_by_the_kernels_second_process(tree: Tree) -> None:
-    assert not sees_host_pids(tree.root)
-    (tree.root / "proc" / "2").mkdir()
-    (tree.root / "proc" / "2" / "comm").write_text("kthreadd\n")
     assert sees_host_pids(tree.root)
+    tree.become_a_container()
+    assert not sees_host_pids(tree.root)
+
+
+@linux
+def test_a_container_that_cannot_see_the_hosts_processes_says_so(tree: Tree) -> None:
+    tree.become_a_container()
+    table = ProcessTable(tree.root)
+    assert table.attribute([Process(4242)]) == (Process(4242),)
+    assert table.note == FOREIGN
+    assert table.attribute([]) == ()
+    assert table.note is None
+
+
+@linux
+def test_in_a_container_a_process_with_the_hosts_number_is_not_mistaken_for_it(tree: Tree) -> None:
+    tree.become_a_container()
+    tree.add(7, "nginx")
+    table = ProcessTable(tree.root)
+    assert table.attribute([Process(7)]) == (Process(7),)
+    assert table.note == FOREIGN
+
+
+@linux
+@pytest.mark.parametrize("device", ["/dev/nvidia0", "/dev/nvidiactl", "/dev/dri/renderD128"])
+def test_in_a_container_its_own_process_is_known_by_the_device_it_holds(
+    tree: Tree, device: str
+) -> None:
+    tree.become_a_container()
+    tree.add(7, "python")
+    tree.open_file(7, device)
+    table = ProcessTable(tree.root)
+    assert table.attribute([Process(7)])[0].name == "python"
+    assert table.note is None
+
+
+@linux
+def test_a_proc_that_hides_processes_is_told(tree: Tree) -> None:
+    table = ProcessTable(tree.root)
+    proc = f"{tree.root}/proc"
+    tree.write("mounts", f"proc {proc} proc rw,nosuid,hidepid=invisible,gid=27 0 0\n")
+    table.attribute([Process(9)])
+    assert table.note == HIDDEN
+
+
+@linux
+def test_a_process_that_ended_needs_no_explanation(tree: Tree) -> None:
+    table = ProcessTable(tree.root)
+    table.attribute([Process(9)])
+    assert table.note is None
+
+
+@pytest.mark.parametrize(
+    ("mounts", "hides"),
+    [
+        ("proc /proc proc rw,hidepid=2 0 0\n", True),
+        ("proc /proc proc rw,hidepid=noaccess 0 0\n", True),
+        ("proc /proc proc rw,hidepid=off 0 0\n", False),
+        ("proc /proc proc rw,hidepid=0 0 0\n", False),
+        ("proc /proc proc rw,relatime 0 0\n", False),
+        ("proc /other proc rw,hidepid=2 0 0\n", False),
+        ("proc /proc proc rw,hidepid=2 0 0\nproc /proc proc rw 0 0\n", False),
+        ("nonsense\n\n", False),
+    ],
+)
+def test_hidepid_is_found_among_the_mounts(mounts: str, hides: bool) -> None:
+    assert parse_hidepid(mounts.encode(), "/proc") is hides
+
+
+@linux
+def test_a_process_gets_its_container_and_its_job(tree: Tree) -> None:
+    tree.add(7, "python")
+    tree.write("7/cgroup", f"6:freezer:/slurm/uid_0/job_4/step_1\n0::/docker/{DOCKER}\n")
+    (found,) = attribute(tree, Process(7))
+    assert (found.container, found.job) == ("docker:3f2a9c1b04de", "slurm:4.1")
+    (kept,) = attribute(tree, Process(7, container="given", job="given"))
+    assert (kept.container, kept.job) == ("given", "given")
+
+
+@linux
+def test_the_cgroups_are_read_once_and_anew_for_another_process(tree: Tree) -> None:
+    table = ProcessTable(tree.root)
+    tree.add(7, "python")
+    tree.write("7/cgroup", "0::/system.slice/jupyter.service\n")
+    assert table.attribute([Process(7)])[0].job == "unit:jupyter.service"
+    tree.write("7/cgroup", "0::/system.slice/other.service\n")
+    assert table.attribute([Process(7)])[0].job == "unit:jupyter.service"
+    tree.add(7, "python", ticks=900)
+    assert table.attribute([Process(7)])[0].job == "unit:other.service"
+
+
+@linux
+def test_slurm_without_cgroups_is_known_by_what_it_told_the_process(tree: Tree) -> None:
+    tree.add(7, "python")
+    tree.write("7/cgroup", f"0::/docker/{DOCKER}\n")
+    tree.write("7/environ", "A=1\0SLURM_JOB_ID=8\0SLURM_STEP_ID=0\0SLURMD_NODENAME=n\0")
+    (found,) = attribute(tree, Process(7))
+    assert (found.container, found.job) == ("docker:3f2a9c1b04de", "slurm:8.0")
+    whole = Belonging(Container("docker", DOCKER), None, SlurmStep("8", "0"))
+    assert ProcessTable(tree.root).belongings([7]) == {7: whole}
+
+
+def test_nothing_of_an_environment_is_kept_but_the_job() -> None:
+    content = b"TOKEN=secret\0SLURM_JOB_ID=8\0XSLURM_JOB_ID=9\0SLURM_JOB_IDS=7\0\0=\0\xff"
+    assert slurm_variables(content) == {"SLURM_JOB_ID": "8"}
+
+
+@linux
+def test_the_ancestors_of_a_process_are_found(tree: Tree) -> None:
+    tree.add(1, "init", comm="systemd", parent=0)
+    tree.add(20, "torchrun", comm="torchrun", parent=1)
+    tree.add(21, "python", parent=20)
+    tree.add(22, "python", parent=20)
+    tree.add(30, "python", parent=29)  # its parent cannot be read
+    found = ProcessTable(tree.root).lineage([21, 22, 30, 99])
+    assert found == {
+        21: Link(21, 20, "python"),
+        20: Link(20, 1, "torchrun"),
+        1: Link(1, 0, "systemd"),
+        22: Link(22, 20, "python"),
+        30: Link(30, 29, "python"),
+    }
+
+
+@linux
+def test_ancestors_that_go_round_in_a_circle_end(tree: Tree) -> None:
+    tree.add(20, "a", parent=21)
+    tree.add(21, "b", parent=20)
+    assert set(ProcessTable(tree.root).lineage([20])) == {20, 21}
 
 
 @contextmanager
@@ -337,6 +519,52 @@ def test_a_process_that_has_ended_keeps_its_none() -> None:
     assert ProcessTable().attribute([Process(pid)]) == (Process(pid),)
 
 
+@linux
+def test_a_process_that_ends_between_two_looks_is_gone_at_the_second() -> None:
+    table = ProcessTable()
+    with child("cat") as pid:
+        assert table.attribute([Process(pid)])[0].name == "cat"
+    assert table.attribute([Process(pid)]) == (Process(pid),)
+    assert table.note is None
+
+
+@linux
+def test_a_process_that_becomes_a_zombie_between_two_looks_keeps_its_name() -> None:
+    table = ProcessTable()
+    with child("cat") as pid:
+        (alive,) = table.attribute([Process(pid)])
+        os.kill(pid, 9)
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        (dead,) = table.attribute([Process(pid)])
+    assert (dead.name, dead.started, dead.user) == (alive.name, alive.started, alive.user)
+
+
+@linux
+def test_a_number_that_is_used_again_belongs_to_its_new_owner() -> None:
+    """For real: the kernel is made to give the same pid twice."""
+    last = Path("/proc/sys/kernel/ns_last_pid")
+    if not os.access(last, os.W_OK):
+        pytest.skip("only root may choose the next pid")
+    table = ProcessTable()
+    for _ in range(50):  # somebody else may get the number first
+        with child("cat") as pid:
+            assert table.attribute([Process(pid)])[0].command == "cat"
+        last.write_text(str(pid - 1))
+        with child("cat", "--", "-") as again:
+            if again == pid:
+                assert table.attribute([Process(pid)])[0].command == "cat -- -"
+                return
+    pytest.fail("the pid was never given again")
+
+
+@linux
+def test_the_ancestors_of_a_real_process_lead_to_this_one() -> None:
+    with child("cat") as pid:
+        found = ProcessTable().lineage([pid])
+    assert found[pid] == Link(pid, os.getpid(), "cat")
+    assert os.getpid() in found
+
+
 def test_systems_without_proc_are_asked_through_psutil() -> None:
     source = processes._Psutil()
     with child("cat", "--", "-") as pid:
@@ -347,6 +575,9 @@ def test_systems_without_proc_are_asked_through_psutil() -> None:
         use = source.use(pid)
         assert use is not None
         assert use.memory_bytes > 0
+        assert source.link(pid) == Link(pid, os.getpid(), "cat")
+        assert source.belonging(pid) == Belonging()
     assert source.stamp(pid) is None
+    assert source.link(pid) is None
     assert source.use(pid) is None
     assert source.facts(pid, stamp).name is None

@@ -25,8 +25,11 @@ COMMANDS = {
     "watch": Place("watch", "andon.cli.watch:watch", "A line per device and tick, for ever."),
     "ps": Place("watch", "andon.cli.ps:ps", "The processes on the devices, and whose they are."),
     "devices": Place("watch", "andon.cli.devices:devices", "The facts that do not change."),
+    "why": Place("explain", "andon.cli.why:why", "Why it is hot, slow, full, loud or idle."),
     "config": Place("setup", "andon.cli.config:config", "Check and show the settings."),
     "cost": Place("setup", "andon.cli.cost:cost", "What watching costs, beside nvidia-smi."),
+    "doctor": Place("setup", "andon.cli.doctor:doctor", "What is wrong here, and how to mend it."),
+    "selftest": Place("setup", "andon.cli.selftest:selftest", "Are the readings plausible?"),
     "completion": Place("setup", "andon.cli.completion:completion", "The shell's completion."),
 }
 

@@ -1,18 +1,22 @@
 """The processes of a snapshot as rows: who uses what, and how it looks as text, JSON and CSV."""
 
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from andon.cli import cells
 from andon.cli.csvrows import csv_line
 from andon.cli.entries import Entry, entries
 from andon.cli.table import Column, Row, draw
-from andon.cli.text import Text, say
+from andon.cli.text import Text, join, say
+from andon.cli.tree import Branch
+from andon.core.attribution import is_session
 from andon.model import wire
 from andon.model.device import Process, ProcessKind, Snapshot
 from andon.units import human_bytes
 
+_NUMBERED = re.compile(r"(\w+:)?[\d.]+")
 SCHEMA = "andon.processes/1"
 CSV = (
     "at", "node", "device", "index", "vendor", "pid", "started", "kind", "user", "name", "command",
@@ -71,8 +75,48 @@ def between(
     return out
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Whose processes are meant; None is everybody's."""
+
+    user: str | None = None
+    container: str | None = None  # a part of its name, or the beginning of its id
+    job: str | None = None
+    container_ids: Mapping[int, str] = field(default_factory=dict)  # by pid, the whole id
+
+    @property
+    def everybody(self) -> bool:
+        return self.user is None and self.container is None and self.job is None
+
+    def includes(self, process: Process) -> bool:
+        return (
+            (self.user is None or process.user == self.user)
+            and (self.container is None or self._is_in(process, self.container.lower()))
+            and (self.job is None or is_job(process.job, self.job))
+        )
+
+    def _is_in(self, process: Process, words: str) -> bool:
+        whole = self.container_ids.get(process.pid, "")
+        return process.container is not None and (
+            words in process.container.lower() or whole.startswith(words)
+        )
+
+
+def is_job(job: str | None, words: str) -> bool:
+    """`42` and `slurm:42` mean job 42 with all its steps, and not 421; a word may be a part."""
+    if job is None:
+        return False
+    for name in (job, job.partition(":")[2]):
+        if name == words or name.startswith(f"{words}."):
+            return True
+    return _NUMBERED.fullmatch(words) is None and words.lower() in job.lower()
+
+
 def uses(
-    snapshot: Snapshot, hosts: Mapping[int, HostLook], user: str | None, sort: str
+    snapshot: Snapshot,
+    hosts: Mapping[int, HostLook],
+    wanted: Wanted = Wanted(),  # noqa: B008 - frozen
+    sort: str = "memory",
 ) -> list[Use]:
     """What the answering devices hold; unexplained memory comes last and belongs to no user."""
     seen = [entry for entry in entries(snapshot) if entry.status.answered]
@@ -80,9 +124,9 @@ def uses(
         _use(entry, process, hosts, snapshot.at)
         for entry in seen
         for process in entry.status.processes
-        if user is None or process.user == user
+        if wanted.includes(process)
     ]
-    return sorted(held, key=SORTS[sort]) + ([] if user else _unexplained(seen))
+    return sorted(held, key=SORTS[sort]) + (_unexplained(seen) if wanted.everybody else [])
 
 
 def _use(entry: Entry, process: Process, hosts: Mapping[int, HostLook], at: float) -> Use:
@@ -96,61 +140,108 @@ def _unexplained(seen: list[Entry]) -> list[Use]:
     return [Use(entry, None, size) for entry, size in sizes if size is not None]
 
 
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One row of the table: a use, or an ancestor that uses no device."""
+
+    use: Use | None
+    process: Process | None
+    depth: int = 0
+
+
 def render_uses(found: list[Use], width: int, color: bool, simulated: bool = False) -> str:
     """The table of `andon ps`."""
+    return _render([Line(use, use.process) for use in found], width, color, simulated)
+
+
+def render_tree(
+    found: list[Use],
+    branches: list[Branch],
+    ancestors: Mapping[int, Process],
+    width: int,
+    color: bool,
+    simulated: bool = False,
+) -> str:
+    """The same, with every process under the one that started it."""
+    lines: list[Line] = []
+    for branch in branches:
+        own = [use for use in found if use.process and use.process.pid == branch.pid]
+        lines += [Line(use, use.process, branch.depth) for use in own]
+        if not own:
+            process = ancestors.get(branch.pid, Process(branch.pid))
+            lines.append(Line(None, process, branch.depth))
+    lines += [Line(use, None) for use in found if use.process is None]
+    return _render(lines, width, color, simulated)
+
+
+def _render(rows: list[Line], width: int, color: bool, simulated: bool) -> str:
     lines = [say("no process uses a device", "dim")]
-    if found:
-        lines = draw(_columns(found), [Row(use) for use in found], width)
+    if rows:
+        styled = [Row(row, style=None if row.use else "dim") for row in rows]
+        lines = draw(_columns(rows), styled, width)
     if simulated:
         lines.insert(0, say(" SIMULATED ", "bold reverse"))
     return "".join(line.paint(color) + "\n" for line in lines)
 
 
-def _columns(found: list[Use]) -> list[Column[Use]]:
-    placed = any(u.process and (u.process.job or u.process.container) for u in found)
-    columns: list[Column[Use]] = [
-        Column("GPU", lambda u: say(u.entry.label, "bold"), rank=0),
-        Column("USER", lambda u: _word(u, "user"), rank=1, elastic=8),
-        Column("PID", lambda u: _word(u, "pid"), rank=2, right=True),
-        Column("", _kind, rank=8, gap=1),
-        Column("GPU MEM", lambda u: size(u.memory_bytes), rank=3, right=True),
-        Column("UTIL", lambda u: cells.percent(_busy(u), cells.load_style(_busy(u))), rank=5,
-               right=True, floor=4),
-        Column("CPU", lambda u: cells.percent(u.host.cpu_percent), rank=6, right=True, floor=4),
-        Column("HOST MEM", lambda u: size(u.host.memory_bytes), rank=10, right=True),
-        Column("TIME", lambda u: elapsed(u.elapsed_seconds), rank=7, right=True),
+def _columns(rows: list[Line]) -> list[Column[Line]]:
+    shown = [row.process for row in rows if row.process]
+    columns: list[Column[Line]] = [
+        Column("GPU", lambda r: say(r.use.entry.label if r.use else "", "bold"), rank=0),
+        Column("USER", lambda r: _word(r, "user"), rank=1, elastic=8),
+        Column("PID", lambda r: _word(r, "pid"), rank=2, right=True),
+        Column("", _kind, rank=9, gap=1),
+        Column("GPU MEM", _of_use(lambda u: size(u.memory_bytes)), rank=3, right=True),
+        Column("UTIL", _of_use(_busy), rank=5, right=True, floor=4),
+        Column("CPU", _of_use(lambda u: cells.percent(u.host.cpu_percent)), rank=7, right=True,
+               floor=4),
+        Column("HOST MEM", _of_use(lambda u: size(u.host.memory_bytes)), rank=10, right=True),
+        Column("TIME", _of_use(lambda u: elapsed(u.elapsed_seconds)), rank=8, right=True),
         Column("COMMAND", _command, rank=4, elastic=24),
     ]  # fmt: skip
-    if placed:
-        columns.insert(-1, Column("WITHIN", _within, rank=9, elastic=10))
+    if any(map(places, shown)):
+        columns.insert(-1, Column("WITHIN", _within, rank=6, elastic=14))
     return columns
 
 
-def _word(use: Use, name: str) -> Text:
-    value = getattr(use.process, name, None)
+def places(process: Process) -> list[str]:
+    """Its container and its job. A login is where most begin, and is not worth a column."""
+    job = None if is_session(process.job) else process.job
+    return [place for place in (process.container, job) if place]
+
+
+def _of_use(cell: Callable[[Use], Text]) -> Callable[[Line], Text]:
+    """An ancestor that uses no device has nothing in the columns of a device."""
+    return lambda row: cell(row.use) if row.use else Text()
+
+
+def _word(row: Line, name: str) -> Text:
+    value = getattr(row.process, name, None)
     return cells.unknown() if value is None else say(str(value))
 
 
-def _kind(use: Use) -> Text:
+def _within(row: Line) -> Text:
+    return join([say(place) for place in places(row.process)] if row.process else [], ", ")
+
+
+def _kind(row: Line) -> Text:
     """C or G, as nvidia-smi has taught everyone."""
-    if use.process is None:
+    if row.process is None or row.use is None:
         return Text()
-    return say("G" if use.process.kind is ProcessKind.GRAPHICS else "C", "dim")
+    return say("G" if row.process.kind is ProcessKind.GRAPHICS else "C", "dim")
 
 
-def _busy(use: Use) -> int | None:
-    return use.process.utilization_percent if use.process else None
+def _busy(use: Use) -> Text:
+    share = use.process.utilization_percent if use.process else None
+    return cells.percent(share, cells.load_style(share))
 
 
-def _within(use: Use) -> Text:
-    process = use.process
-    return say((process and (process.job or process.container)) or "")
-
-
-def _command(use: Use) -> Text:
-    if use.process is None:
+def _command(row: Line) -> Text:
+    process = row.process
+    if process is None:
         return say("memory that no process explains", "yellow")
-    return say(use.process.command or use.process.name or "–", "" if use.process.command else "dim")
+    words = say(process.command or process.name or "–", "" if process.command else "dim")
+    return say("  " * (row.depth - 1) + "└ ", "dim") + words if row.depth else words
 
 
 def size(count: int | None) -> Text:

@@ -1,58 +1,43 @@
-"""What the operating system knows about a process: its start, name, user and command line."""
+"""What the operating system knows about a process: whose it is, what runs, and where it belongs."""
 
-import os
 import sys
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from andon.core.redaction import printable, redact
+from andon.core.attribution import Belonging, describe
+from andon.core.redaction import printable
+from andon.host.containers import ContainerNames, shared_names
+from andon.host.procfs import Facts, HostUse, Link, Proc, Stamp, command_line
+from andon.host.procfs import parse_passwd as parse_passwd
 from andon.model.device import Process
 
-Stamp = tuple[float, bytes]
-"""When a process started, as the system counts it, and its short name, which changes with exec."""
-
-_COMMAND_BYTES = 16384  # twice what a redacted command line can use
-_NAME_CHARACTERS = 64
-_MAX_USERS = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class HostUse:
-    """What a process has taken from the host so far: two looks make a rate."""
-
-    cpu_seconds: float
-    memory_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What does not change while a process runs; None where it may not be read."""
-
-    started: float
-    name: str | None = None
-    user: str | None = None
-    command: str | None = None
-    settled: bool = True  # False: look again, it may have been on its way into its program
-
-
-@dataclass(frozen=True, slots=True)
-class Stat:
-    """The part of /proc/<pid>/stat that is used."""
-
-    comm: bytes
-    state: bytes
-    user_ticks: int
-    system_ticks: int
-    start_ticks: int
-    resident_pages: int
+FOREIGN = "these are the host's pids, and this container cannot see the host's processes"
+HIDDEN = "/proc is mounted with hidepid, and shows this user only its own processes"
+_NAME_WAIT_SECONDS = 0.2  # in all, per round, and only for containers never seen before
+_MAX_ANCESTORS = 64
 
 
 class _Source(Protocol):
     def stamp(self, pid: int) -> Stamp | None: ...
+    def keep(self, pids: Container[int]) -> None: ...
     def facts(self, pid: int, stamp: Stamp) -> Facts: ...
+    def belonging(self, pid: int) -> Belonging: ...
     def use(self, pid: int) -> HostUse | None: ...
+    def link(self, pid: int) -> Link | None: ...
+    def holds_a_device(self, pid: int) -> bool: ...
+    def sees_host_pids(self) -> bool: ...
+    def hides_pids(self) -> bool: ...
+
+
+class _Known(NamedTuple):
+    """What a process was when it was last looked at."""
+
+    stamp: Stamp
+    facts: Facts
+    container: str | None
+    job: str | None
+    unnamed: Belonging | None = None  # its container has an id, and may yet get a name
 
 
 class ProcessTable:
@@ -60,18 +45,36 @@ class ProcessTable:
 
     A known process costs one read of its stat; its other facts are read once. What was not asked
     for in the latest call is forgotten. A process that has ended, is hidden (hidepid) or lives in
-    another pid namespace keeps its None.
+    another pid namespace keeps its None; `note` says which of the last two it is.
     """
 
-    def __init__(self, root: Path = Path("/")) -> None:
+    def __init__(self, root: Path = Path("/"), names: ContainerNames | None = None) -> None:
         self._source = _source(root)
-        self._known: dict[int, tuple[Stamp, Facts]] = {}
+        self._names = shared_names(root) if names is None else names
+        self._known: dict[int, _Known] = {}
+        self._patience_seconds = 0.0
+        self._foreign: bool | None = None  # asked once, where it matters
+        self._hidden: bool | None = None
+        self._missed = False
+
+    @property
+    def note(self) -> str | None:
+        """Why processes of the latest call are nameless, if not because they have just ended."""
+        if not self._missed:
+            return None
+        if self._pids_are_foreign():
+            return FOREIGN
+        if self._hidden is None:
+            self._hidden = self._source.hides_pids()
+        return HIDDEN if self._hidden else None
 
     def attribute(self, processes: Iterable[Process]) -> tuple[Process, ...]:
         """The same processes in the same order; what is already filled in stays."""
-        latest: dict[int, tuple[Stamp, Facts]] = {}
-        answer = tuple(self._attributed(process, latest) for process in processes)
+        latest: dict[int, _Known] = {}
+        self._patience_seconds, self._missed = _NAME_WAIT_SECONDS, False
+        answer = tuple([self._attributed(process, latest) for process in processes])
         self._known = latest
+        self._source.keep(latest)
         return answer
 
     def usage(self, pids: Iterable[int]) -> Mapping[int, HostUse]:
@@ -79,217 +82,85 @@ class ProcessTable:
         uses = ((pid, self._source.use(pid)) for pid in pids)
         return {pid: use for pid, use in uses if use is not None}
 
-    def _attributed(self, process: Process, latest: dict[int, tuple[Stamp, Facts]]) -> Process:
+    def belongings(self, pids: Iterable[int]) -> Mapping[int, Belonging]:
+        """Where these processes belong, with the whole ids of their containers."""
+        return {pid: self._source.belonging(pid) for pid in pids}
+
+    def lineage(self, pids: Iterable[int]) -> Mapping[int, Link]:
+        """These processes and their ancestors, one read each; those that cannot be read are not."""
+        found: dict[int, Link] = {}
+        for pid in pids:
+            link = self._source.link(pid)
+            for _ in range(_MAX_ANCESTORS):
+                if link is None or link.pid in found:
+                    break
+                found[link.pid] = link
+                link = self._source.link(link.parent) if link.parent > 0 else None
+        return found
+
+    def _attributed(self, process: Process, latest: dict[int, _Known]) -> Process:
         if None not in (process.started, process.name, process.user, process.command):
             return process
-        facts = self._facts(process.pid, latest)
-        if facts is None or process.started not in (None, facts.started):
-            return process  # gone, or the pid is somebody else's by now
-        return replace(
-            process,
-            started=facts.started,
-            name=facts.name if process.name is None else process.name,
-            user=facts.user if process.user is None else process.user,
-            command=facts.command if process.command is None else process.command,
+        known = latest.get(process.pid) or self._look(process.pid)  # it may use several devices
+        if known is None:
+            self._missed = True
+            return process
+        latest[process.pid] = known
+        facts, started = known.facts, process.started
+        if started is not None and started != facts.started:
+            return process  # the pid is somebody else's by now
+        return Process(  # by position: `replace` takes twice as long
+            process.pid,
+            process.kind,
+            facts.started,
+            facts.name if process.name is None else process.name,
+            facts.user if process.user is None else process.user,
+            facts.command if process.command is None else process.command,
+            process.memory_bytes,
+            process.utilization_percent,
+            known.container if process.container is None else process.container,
+            known.job if process.job is None else process.job,
+            process.lease,
         )
 
-    def _facts(self, pid: int, latest: dict[int, tuple[Stamp, Facts]]) -> Facts | None:
-        if pid in latest:  # one process on several devices
-            return latest[pid][1]
+    def _look(self, pid: int) -> _Known | None:
         stamp = self._source.stamp(pid)
         if stamp is None:
             return None
         known = self._known.get(pid)
-        if known is None or known[0] != stamp or not known[1].settled:
-            known = stamp, self._source.facts(pid, stamp)
-            if self._source.stamp(pid) != stamp:  # ended while it was read: half may be another's
-                return None
-        latest[pid] = known
-        return known[1]
+        if known is None or known.stamp != stamp or not known.facts.settled:
+            return self._read(pid, stamp)
+        return known if known.unnamed is None else self._named(known, known.unnamed, 0.0)
+
+    def _read(self, pid: int, stamp: Stamp) -> _Known | None:
+        if self._pids_are_foreign() and not self._source.holds_a_device(pid):
+            return None  # a process of this container that happens to have the host's number
+        facts, belonging = self._source.facts(pid, stamp), self._source.belonging(pid)
+        if self._source.stamp(pid) != stamp:  # ended while it was read: half may be another's
+            return None
+        known = _Known(stamp, facts, describe(belonging), belonging.job)
+        return self._named(known, belonging, self._patience_seconds)
+
+    def _named(self, known: _Known, belonging: Belonging, patience_seconds: float) -> _Known:
+        """With the name that its runtime gave the container, if that is known in time."""
+        if belonging.container is None:
+            return known
+        answer = self._names.look_up(belonging.container, patience_seconds)
+        self._patience_seconds -= answer.waited_seconds
+        return known._replace(
+            container=describe(belonging, answer.names),
+            unnamed=None if answer.final else belonging,
+        )
+
+    def _pids_are_foreign(self) -> bool:
+        if self._foreign is None:
+            self._foreign = not self._source.sees_host_pids()
+        return self._foreign
 
 
 def sees_host_pids(root: Path = Path("/")) -> bool:
-    """Whether /proc shows the host's own pids; NVML's pids mean nothing where it does not.
-
-    Pid 2 of the first namespace is the kernel's kthreadd, and of no other.
-    """
-    return _read(f"{root}/proc/2/comm", 64) == b"kthreadd\n"
-
-
-# Linux.
-
-
-class _Proc:
-    """Linux's /proc, read without pathlib because it is read every tick."""
-
-    def __init__(self, root: Path) -> None:
-        self._proc = f"{str(root).rstrip('/')}/proc"
-        self._users = _Users(root)
-        self._boot: float | None = None
-        self._ticks_per_second = os.sysconf("SC_CLK_TCK")
-        self._page_bytes = os.sysconf("SC_PAGE_SIZE")
-
-    def stamp(self, pid: int) -> Stamp | None:
-        content = _read(f"{self._proc}/{pid}/stat", 1024)
-        return None if content is None else parse_stamp(content)
-
-    def facts(self, pid: int, stamp: Stamp) -> Facts:
-        folder = f"{self._proc}/{pid}"
-        ticks, comm = stamp
-        line = _read(f"{folder}/cmdline", _COMMAND_BYTES)
-        arguments = None if line is None else split_command(line)
-        short = os.fsdecode(comm)
-        uid = parse_uid(_read(f"{folder}/status", 4096) or b"")
-        return Facts(
-            started=round(self._boot_time() + ticks / self._ticks_per_second, 2),
-            name=process_name(short, arguments or (), _link_name(f"{folder}/exe")),
-            user=None if uid is None else self._users.name(uid),
-            command=_command(short, arguments),
-            settled=arguments != (),  # empty for a moment during exec, and for ever in a zombie
-        )
-
-    def use(self, pid: int) -> HostUse | None:
-        stat = parse_stat(_read(f"{self._proc}/{pid}/stat", 1024) or b"")
-        if stat is None:
-            return None
-        ticks = stat.user_ticks + stat.system_ticks
-        return HostUse(ticks / self._ticks_per_second, stat.resident_pages * self._page_bytes)
-
-    def _boot_time(self) -> float:
-        """Read once, so that a clock that is set later does not move a process's start."""
-        if self._boot is None:
-            self._boot = parse_boot_time(_read(f"{self._proc}/stat", 1 << 20) or b"")
-        return self._boot
-
-
-def parse_stat(content: bytes) -> Stat | None:
-    """The short name stands in parentheses and may hold spaces and parentheses itself."""
-    head, _, tail = content.rpartition(b") ")
-    values = tail.split()
-    try:
-        return Stat(
-            head.partition(b"(")[2],
-            values[0],
-            int(values[11]),
-            int(values[12]),
-            int(values[19]),
-            int(values[21]),
-        )
-    except (IndexError, ValueError):
-        return None
-
-
-def parse_stamp(content: bytes) -> Stamp | None:
-    """The same content, but only what tells one process from the next: it is read every tick."""
-    head, _, tail = content.rpartition(b") ")
-    try:
-        return int(tail.split(b" ", 20)[19]), head.partition(b"(")[2]
-    except (IndexError, ValueError):
-        return None
-
-
-def parse_boot_time(content: bytes) -> float:
-    """The `btime` line of /proc/stat: UTC seconds; 0 where there is none."""
-    for line in content.splitlines():
-        if line.startswith(b"btime "):
-            return float(line[6:])
-    return 0.0
-
-
-def parse_uid(content: bytes) -> int | None:
-    """The real user of /proc/<pid>/status; the folder's owner is root for a guarded process."""
-    for line in content.splitlines():
-        if line.startswith(b"Uid:\t"):
-            return int(line.split()[1])
-    return None
-
-
-def split_command(content: bytes) -> tuple[str, ...]:
-    """The arguments of /proc/<pid>/cmdline; empty for a zombie and a kernel thread.
-
-    A process that rewrote its title leaves one text with padding behind it.
-    """
-    text = os.fsdecode(content).rstrip("\0")
-    return tuple(text.split("\0")) if text else ()
-
-
-def process_name(comm: str, arguments: tuple[str, ...], exe: str | None) -> str:
-    """The program's own name: comm is cut at 15 characters and is often a thread's name instead."""
-    first = arguments[0] if arguments else ""
-    is_title = any(c.isspace() for c in first)
-    name = "" if is_title else first.rpartition("/")[2].lstrip("-")  # -bash is a login shell
-    if not name and " " not in comm and first.startswith(comm):
-        name = comm  # a title such as "nginx: worker process"
-    return printable(name or exe or comm)[:_NAME_CHARACTERS]
-
-
-def _command(comm: str, arguments: tuple[str, ...] | None) -> str | None:
-    """A process without arguments (a zombie, a kernel thread) is shown as `ps` does: [name]."""
-    if arguments is None:
-        return None
-    return redact(arguments) if arguments else f"[{printable(comm)}]"
-
-
-def _link_name(path: str) -> str | None:
-    try:
-        target = str(Path(path).readlink())
-    except OSError:  # another user's process
-        return None
-    return target.removesuffix(" (deleted)").rpartition("/")[2] or None
-
-
-def _read(path: str, limit_bytes: int) -> bytes | None:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except (OSError, ValueError):
-        return None
-    try:
-        content = piece = os.read(descriptor, limit_bytes)
-        while piece and len(content) >= 4096 and len(content) < limit_bytes:
-            piece = os.read(descriptor, limit_bytes - len(content))  # /proc answers page by page
-            content += piece
-    except OSError:  # it ended after it was opened
-        return None
-    finally:
-        os.close(descriptor)
-    return content
-
-
-class _Users:
-    """Names of users, asked once each; a name service may be slow."""
-
-    def __init__(self, root: Path) -> None:
-        self._passwd = None if str(root) == "/" else f"{root}/etc/passwd"
-        self._names: dict[int, str] = {}
-
-    def name(self, uid: int) -> str:
-        if uid not in self._names:
-            if len(self._names) >= _MAX_USERS:
-                self._names.clear()
-            self._names[uid] = self._look_up(uid) or str(uid)
-        return self._names[uid]
-
-    def _look_up(self, uid: int) -> str | None:
-        if self._passwd is not None:  # the host's users are not this container's
-            return parse_passwd(_read(self._passwd, 1 << 20) or b"").get(uid)
-        import pwd
-
-        try:
-            return pwd.getpwuid(uid).pw_name
-        except (KeyError, OSError):
-            return None
-
-
-def parse_passwd(content: bytes) -> dict[int, str]:
-    names: dict[int, str] = {}
-    for line in os.fsdecode(content).splitlines():
-        parts = line.split(":")
-        if len(parts) > 2 and parts[2].isdecimal():
-            names.setdefault(int(parts[2]), printable(parts[0]))
-    return names
-
-
-# Everything else.
+    """Whether /proc shows the host's own pids; NVML's pids mean nothing where it does not."""
+    return _source(root).sees_host_pids()
 
 
 class _Psutil:
@@ -299,9 +170,12 @@ class _Psutil:
         import psutil
 
         try:
-            return psutil.Process(pid).create_time(), b""
+            return psutil.Process(pid).create_time(), b"", 0
         except (psutil.Error, OSError, ValueError):
             return None
+
+    def keep(self, pids: Container[int]) -> None:
+        pass
 
     def facts(self, pid: int, stamp: Stamp) -> Facts:
         import psutil
@@ -312,8 +186,11 @@ class _Psutil:
         except (psutil.Error, OSError, ValueError):
             return Facts(started)
         arguments, name = known["cmdline"], known["name"]
-        command = None if arguments is None else _command(name or "", tuple(arguments))
+        command = None if arguments is None else command_line(name or "", tuple(arguments))
         return Facts(started, name and printable(name), known["username"], command)
+
+    def belonging(self, pid: int) -> Belonging:
+        return Belonging()
 
     def use(self, pid: int) -> HostUse | None:
         import psutil
@@ -325,6 +202,24 @@ class _Psutil:
         except (psutil.Error, OSError, ValueError):
             return None
 
+    def link(self, pid: int) -> Link | None:
+        import psutil
+
+        try:
+            process = psutil.Process(pid)
+            return Link(pid, process.ppid(), printable(process.name()))
+        except (psutil.Error, OSError, ValueError):
+            return None
+
+    def holds_a_device(self, pid: int) -> bool:
+        return True
+
+    def sees_host_pids(self) -> bool:
+        return True
+
+    def hides_pids(self) -> bool:
+        return False
+
 
 def _source(root: Path) -> _Source:
-    return _Proc(root) if sys.platform.startswith("linux") else _Psutil()
+    return Proc(root) if sys.platform.startswith("linux") else _Psutil()

@@ -1,0 +1,220 @@
+"""One AMD card while it is awake: its facts and its readings, from sysfs and hwmon."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from andon.backends import pci
+from andon.backends.amd import kfd, metrics
+from andon.backends.amd.names import name
+from andon.backends.drm import Usage
+from andon.backends.kernel import Gathered, Kept, Place
+from andon.backends.sysfs import Answer, hwmon, labels
+from andon.model.device import Device, Limits, MemoryKind, Reading
+
+OFTEN_SECONDS: Final = 5.0
+SELDOM_SECONDS: Final = 60.0
+BUSY_PERCENT: Final = 5  # below this the counter shows noise, the one of being read included
+_MICRO: Final = 1e-6
+_CLOCK = re.compile(r"([0-9]{1,6})\s*Mhz", re.ASCII | re.IGNORECASE)
+
+OTHERWISE: Final = {
+    "memory_reserved_bytes": "amdgpu counts what it keeps for itself as used",
+    "energy_joules": "amdgpu counts no energy in a file",
+    "encoder_percent": "amdgpu does not tell encoding from decoding",
+    "decoder_percent": "amdgpu does not tell encoding from decoding",
+    "performance_state": "AMD's devices have no such states",
+    "sm_active_percent": "amdgpu does not say",
+    "tensor_active_percent": "amdgpu does not say",
+}
+
+
+class AmdBoard:
+    """Implements kernel.Board."""
+
+    def __init__(self, place: Place) -> None:
+        self._place, self._files = place, place.device
+        self._hwmon: str | None = None
+        self._temperatures: dict[str, str] = {}
+        self._unified = False
+        self._name: str | None = None
+        self._uuid = f"amd@{place.pci}"
+        self._kfd_ids: tuple[int, ...] = ()
+        self._usage = Usage(place.tree, place.pci, place.descriptors, self._is_ours)
+        self._link, self._errors = Kept(OFTEN_SECONDS), Kept(SELDOM_SECONDS)
+        self._busy = True
+        self._find()
+
+    # Facts.
+
+    def describe(self) -> Device:
+        self._find()
+        return Device(
+            uuid=self._uuid,
+            index=self._place.card.index,
+            vendor="amd",
+            name=self._name or "AMD GPU",
+            pci=self._place.pci,
+            memory_kind=MemoryKind.UNIFIED if self._unified else MemoryKind.DEVICE,
+            memory_total_bytes=self._memory("total").value,
+            limits=self._limits(),
+        )
+
+    def _find(self) -> None:
+        """What stays as it is until the driver is loaded anew."""
+        files = self._files
+        self._hwmon = hwmon(files, ["amdgpu"])
+        self._temperatures = self._sensors()
+        self._unified = self._is_processor()
+        self._name = self._name or name(self._place.tree, files)
+        unique = files.text("unique_id").value
+        self._uuid = f"AMD-{unique.removeprefix('0x')}" if unique else f"amd@{self._place.pci}"
+        self._kfd_ids = kfd.ids(self._place.tree, self._place.pci)
+
+    def _sensors(self) -> dict[str, str]:
+        """edge, junction, mem -> temp1…; the one sensor of an old kernel has no label."""
+        if self._hwmon is None:
+            return {}
+        found = labels(self._files, self._hwmon, "temp")
+        return found or {"edge": "temp1"}
+
+    def _is_processor(self) -> bool:
+        """Whether the graphics are part of a processor and share its memory.
+
+        Only those have the voltage of a northbridge, and only theirs are the metrics 2.x and 3.x.
+        """
+        if self._files.text(f"{self._hwmon}/in1_label").value == "vddnb":
+            return True
+        table = self._files.raw("gpu_metrics").value
+        found = None if table is None else metrics.version(table)
+        return found is not None and found[0] in metrics.PROCESSOR_FORMATS
+
+    def _limits(self) -> Limits:
+        link = pci.link(self._place.tree, self._place.pci)
+        return Limits(
+            slowdown_celsius=self._heat("crit", "edge", "junction").value,
+            power_default_watts=self._sense("power1_cap_default").then(_watts).value,
+            pcie_generation=link.generation_limit,
+            pcie_width=link.width_limit,
+            sm_clock_mhz=parse_fastest(self._files.text("pp_dpm_sclk").value or ""),
+        )
+
+    # Readings.
+
+    def read(self, at: float, now: float) -> Reading:
+        gathered = Gathered(at, OTHERWISE)
+        utilization = self._files.integer("gpu_busy_percent").then(_percent)
+        gathered.put("utilization_percent", utilization)
+        gathered.put(
+            "memory_utilization_percent", self._files.integer("mem_busy_percent").then(_percent)
+        )
+        self._read_memory(gathered)
+        self._read_sensors(gathered)
+        gathered.put("throttle", metrics.throttle(self._files.raw("gpu_metrics")))
+        self._link.fill(gathered, at, now, self._read_link)
+        self._errors.fill(gathered, at, now, self._read_errors)
+        return self._with_processes(gathered, utilization.value, now)
+
+    def is_busy(self) -> bool:
+        return self._busy
+
+    def _with_processes(self, gathered: Gathered, busy: int | None, now: float) -> Reading:
+        use = self._usage.look(self._place.nodes(), now)
+        computing = kfd.processes(self._place.tree, self._kfd_ids)
+        self._busy = bool(computing) or (busy or 0) >= BUSY_PERCENT or use.moved
+        processes = tuple(kfd.merged(use.processes, computing))
+        return gathered.reading(self._uuid, processes, use.blind_spot)
+
+    def _read_memory(self, gathered: Gathered) -> None:
+        used, total = self._memory("used"), self._memory("total")
+        gathered.put("memory_used_bytes", used)
+        free = used.then(lambda value: max(0, total.value - value) if total.value else None)
+        reason = used.reason or total.reason
+        gathered.put("memory_free_bytes", free if free.value is not None else Answer(None, reason))
+
+    def _memory(self, what: str) -> Answer[int]:
+        """A card's own memory; of a processor both pools, for work takes what it needs of both."""
+        own = self._files.integer(f"mem_info_vram_{what}")
+        if not self._unified or own.value is None:
+            return own
+        shared, first = self._files.integer(f"mem_info_gtt_{what}"), own.value
+        return shared.then(lambda second: first + second)
+
+    def _is_ours(self, region: str) -> bool:
+        return region == "vram" or (self._unified and region == "gtt")
+
+    def _read_sensors(self, gathered: Gathered) -> None:
+        gathered.put("temperature_celsius", self._heat("input", "edge", "junction"))
+        gathered.put("memory_temperature_celsius", self._heat("input", "mem"))
+        gathered.put("power_watts", self._sense("power1_average", "power1_input").then(_watts))
+        gathered.put("power_limit_watts", self._sense("power1_cap").then(_watts))
+        gathered.put("sm_clock_mhz", self._sense("freq1_input").then(_mhz))
+        gathered.put("memory_clock_mhz", self._sense("freq2_input").then(_mhz))
+        gathered.put("fan_percent", self._fan())
+
+    def _heat(self, what: str, *wanted: str) -> Answer[int]:
+        """Of the first sensor that there is: an MI300 has none at its edge, but at its hottest."""
+        for label in wanted:
+            if label in self._temperatures:
+                return self._sense(f"{self._temperatures[label]}_{what}").then(_celsius)
+        return Answer(None, f"the driver reports no such sensor ({wanted[0]})")
+
+    def _sense(self, *names: str) -> Answer[int]:
+        if self._hwmon is None:
+            return Answer(None, f"this kernel does not say (no {names[0]})")
+        paths = [f"{self._hwmon}/{one}" for one in names]
+        return self._files.first(paths, self._files.integer)
+
+    def _fan(self) -> Answer[int]:
+        """The share of full power; of full speed where only that is known."""
+        power = self._sense("pwm1")
+        if power.value is not None:
+            return _share(power.value, self._sense("pwm1_max").value or 255)
+        speed = self._sense("fan1_input")
+        fastest = self._sense("fan1_max").value
+        if speed.value is None or not fastest:
+            return Answer(None, power.reason)
+        return _share(speed.value, fastest)
+
+    def _read_link(self) -> Mapping[str, Answer[Any]]:
+        link = pci.link(self._place.tree, self._place.pci)
+        return {"pcie_generation": link.generation, "pcie_width": link.width}
+
+    def _read_errors(self) -> Mapping[str, Answer[Any]]:
+        return {"ecc_uncorrected": parse_errors(self._files.text("ras/umc_err_count"))}
+
+
+def parse_errors(answer: Answer[str]) -> Answer[int]:
+    """The uncorrected ones of `ue: 0`, `ce: 3`: those of the memory controllers."""
+    if answer.value is None:
+        return Answer(None, answer.reason, answer.absent)
+    for line in answer.value.splitlines():
+        key, _, count = line.partition(":")
+        if key.strip() == "ue" and count.strip().isdecimal():
+            return Answer(int(count))
+    return Answer(None, "umc_err_count holds no count of uncorrected errors")
+
+
+def parse_fastest(text: str) -> int | None:
+    """The highest of `0: 500Mhz`, `1: 2482Mhz *`."""
+    return max((int(clock) for clock in _CLOCK.findall(text)), default=None)
+
+
+def _share(part: int, whole: int) -> Answer[int]:
+    return Answer(_percent(round(100 * part / whole)))
+
+
+def _percent(value: int) -> int:
+    return min(100, max(0, value))
+
+
+def _celsius(millidegrees: int) -> int:
+    return round(millidegrees / 1000)
+
+
+def _watts(microwatts: int) -> float:
+    return round(microwatts * _MICRO, 3)
+
+
+def _mhz(hertz: int) -> int:
+    return round(hertz * _MICRO)

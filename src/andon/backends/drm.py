@@ -1,0 +1,266 @@
+"""Who uses a card, and how much of it, from what the kernel says of every opening of a device.
+
+Finding the descriptors is shared by the cards of a vendor and only follows links. Reading what one
+of them says calls the card's driver, so each card does that for itself: a driver that hangs, hangs
+one card. It can also wake the card (xe does), so a sleeping card's descriptors are not read.
+"""
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from andon.backends.sysfs import Tree
+from andon.core import fdinfo
+from andon.core.fdinfo import Client
+from andon.model.device import Process, ProcessKind
+
+FIRST_LOOK: Final = "needs two looks: shown from the next tick on"
+TACITURN: Final = "this kernel does not say what a process does with the device (old fdinfo)"
+NODES: Final = "/dev/dri/"
+FRESH_SECONDS: Final = 0.5  # the cards of one tick share one search
+ROUND_SECONDS: Final = 10.0  # every process is searched again within this time
+MOST_PROCESSES: Final = 32768
+MOST_DESCRIPTORS: Final = 4096  # of one process
+MOST_CLIENTS: Final = 2048  # of one card
+_KERNEL_THREAD: Final = 0x00200000
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptor:
+    """A process's opening of a node such as `renderD128`."""
+
+    pid: int
+    number: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one search found, and what it could not see."""
+
+    descriptors: tuple[Descriptor, ...] = ()
+    denied: int = 0  # processes of other users
+    left_out: int = 0  # past the bounds above
+    whole: bool = True  # False in a container with its own pids, and under hidepid
+
+    @property
+    def blind_spot(self) -> str | None:
+        """Why the list of users may not be complete; None where it is."""
+        if not self.whole:
+            return "not every process of this machine can be seen (a container, or hidepid)"
+        if self.denied:
+            what = "process" if self.denied == 1 else "processes"
+            return (
+                f"{self.denied} {what} of other users cannot be seen: "
+                "run andon as root, or with CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH"
+            )
+        if self.left_out:
+            return f"{self.left_out} processes or descriptors past andon's bounds were not read"
+        return None
+
+
+class Descriptors:
+    """Finds the descriptors that are open on graphics devices; used by several threads.
+
+    A new process, and one that has a device open, is searched on every tick. The others, which are
+    nearly all, take turns: of thousands of processes, following every link takes a tenth of a
+    second.
+    """
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._lock = threading.Lock()
+        self._known: dict[int, tuple[Descriptor, ...] | None] = {}  # oldest search first
+        self._looked: float | None = None
+        self._found = Found()
+        self._cut: set[int] = set()  # processes with more descriptors than are looked at
+
+    def look(self, now: float) -> Found:
+        with self._lock:
+            if self._looked is None or now - self._looked >= FRESH_SECONDS:
+                self._search(now)
+            return self._found
+
+    def _search(self, now: float) -> None:
+        pids, left_out = self._pids()
+        self._forget(pids)
+        for pid in self._due(pids, now):
+            self._known.pop(pid, None)
+            self._known[pid] = self._descriptors(pid)
+        every = [found for found in self._known.values() if found]
+        self._looked = now
+        self._found = Found(
+            descriptors=tuple(descriptor for found in every for descriptor in found),
+            denied=sum(found is None for found in self._known.values()),
+            left_out=left_out + len(self._cut),
+            whole=self._tree.text("proc/2/comm").value == "kthreadd",
+        )
+
+    def _pids(self) -> tuple[list[int], int]:
+        every = [int(name) for name in self._tree.names("proc") if name.isdecimal()]
+        return every[:MOST_PROCESSES], max(0, len(every) - MOST_PROCESSES)
+
+    def _forget(self, pids: list[int]) -> None:
+        alive = set(pids)
+        for pid in [pid for pid in self._known if pid not in alive]:
+            del self._known[pid]
+            self._cut.discard(pid)
+
+    def _due(self, pids: list[int], now: float) -> list[int]:
+        """New ones, users of a device, and as many of the rest as this moment's turn holds."""
+        elapsed = ROUND_SECONDS if self._looked is None else now - self._looked
+        turn = int(len(self._known) * min(1.0, elapsed / ROUND_SECONDS)) + 1
+        chosen = dict.fromkeys(pid for pid in pids if pid not in self._known)
+        chosen |= dict.fromkeys(pid for pid, found in self._known.items() if found)
+        chosen |= dict.fromkeys(islice(self._known, turn))
+        return list(chosen)
+
+    def _descriptors(self, pid: int) -> tuple[Descriptor, ...] | None:
+        """Those of one process; None where they may not be seen."""
+        self._cut.discard(pid)
+        try:
+            numbers = self._tree.listed(f"proc/{pid}/fd", MOST_DESCRIPTORS + 1)
+        except PermissionError:
+            stat = self._tree.raw(f"proc/{pid}/stat").value
+            return () if stat is None or is_kernel_thread(stat) else None
+        except OSError:  # it has ended
+            return ()
+        if len(numbers) > MOST_DESCRIPTORS:
+            self._cut.add(pid)
+        folder = f"{self._tree.root}/proc/{pid}/fd"
+        return tuple(_on_devices(folder, pid, numbers[:MOST_DESCRIPTORS]))
+
+
+def _on_devices(folder: str, pid: int, numbers: Iterable[str]) -> Iterator[Descriptor]:
+    for number in numbers:
+        with contextlib.suppress(OSError):  # closed meanwhile
+            # Not pathlib: this runs for every descriptor of the host.
+            target = os.readlink(f"{folder}/{number}")  # noqa: PTH115
+            if target.startswith(NODES):
+                yield Descriptor(pid, number, target.rpartition("/")[2])
+
+
+def is_kernel_thread(stat: bytes) -> bool:
+    """By the flags in /proc/<pid>/stat; a kernel thread opens no device."""
+    values = stat.rpartition(b") ")[2].split()
+    try:
+        return bool(int(values[6]) & _KERNEL_THREAD)
+    except (IndexError, ValueError):
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A process on one card."""
+
+    pid: int
+    kind: ProcessKind
+    memory_bytes: int
+    busy: float | None  # of the engine it uses most, 0 to 1; None at the first look
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A card, between the last look and this one."""
+
+    users: tuple[User, ...] = ()
+    engines: Mapping[str, float] | None = None  # 0 to 1 by engine; None at the first look
+    blind_spot: str | None = None
+
+    @property
+    def busy(self) -> float | None:
+        """The share of the engine that was used most."""
+        return None if self.engines is None else max(self.engines.values(), default=0.0)
+
+    @property
+    def moved(self) -> bool:
+        """Whether an engine was used; nobody knows at the first look, so it is taken for used."""
+        return self.busy is None or self.busy > 0.0
+
+    @property
+    def processes(self) -> tuple[Process, ...]:
+        return tuple(
+            Process(
+                pid=user.pid,
+                kind=user.kind,
+                memory_bytes=user.memory_bytes,
+                utilization_percent=None if user.busy is None else round(100 * user.busy),
+            )
+            for user in self.users
+        )
+
+
+class Usage:
+    """The clients of one card, kept from look to look. Used by one thread at a time."""
+
+    def __init__(
+        self,
+        tree: Tree,
+        pci: str,
+        descriptors: Descriptors,
+        counts: Callable[[str], bool],
+    ) -> None:
+        self._tree, self._pci, self._descriptors, self._counts = tree, pci, descriptors, counts
+        self._before: dict[tuple[str | None, int], Client] = {}
+        self._looked: float | None = None
+
+    def look(self, nodes: Collection[str], now: float) -> Use:
+        found = self._descriptors.look(now)
+        ours = [one for one in found.descriptors if one.node in nodes]
+        owners = self._read(ours[:MOST_CLIENTS])
+        seconds = 0.0 if self._looked is None else now - self._looked
+        first, self._looked = self._looked is None, now
+        before, self._before = self._before, {c.key: c for c, _ in owners}
+        shares = {c.key: fdinfo.shares(before[c.key], c, seconds) for c, _ in owners
+                  if c.key in before}  # fmt: skip
+        return Use(
+            users=tuple(self._users(owners, shares)),
+            engines=None if first else fdinfo.together(shares.values()),
+            blind_spot=_blind_spot(found, len(ours), len(owners)),
+        )
+
+    def _read(self, descriptors: list[Descriptor]) -> list[tuple[Client, int]]:
+        """Every client once, with the process that it counts for: the first that has it open."""
+        clients: dict[tuple[str | None, int], tuple[Client, int]] = {}
+        for one in sorted(descriptors, key=lambda one: one.pid):
+            text = self._tree.text(f"proc/{one.pid}/fdinfo/{one.number}").value
+            client = None if text is None else fdinfo.parse(text)
+            if client is None or client.pci not in (None, self._pci):
+                continue
+            known, owner = clients.get(client.key, (self._before.get(client.key), one.pid))
+            clients[client.key] = fdinfo.later(known, client), owner
+        return list(clients.values())
+
+    def _users(
+        self,
+        owners: list[tuple[Client, int]],
+        shares: Mapping[tuple[str | None, int], Mapping[str, float]],
+    ) -> Iterator[User]:
+        by_pid: dict[int, list[Client]] = {}
+        for client, pid in owners:
+            by_pid.setdefault(pid, []).append(client)
+        for pid, clients in by_pid.items():
+            known = [shares[client.key] for client in clients if client.key in shares]
+            busy = max(fdinfo.together(known).values(), default=0.0) if known else None
+            yield User(pid, _kind(clients), sum(map(self._memory, clients)), busy)
+
+    def _memory(self, client: Client) -> int:
+        return sum(r.held_bytes for name, r in client.regions.items() if self._counts(name))
+
+
+def _blind_spot(found: Found, descriptors: int, clients: int) -> str | None:
+    if descriptors and not clients:
+        return TACITURN
+    if descriptors > MOST_CLIENTS:
+        return f"{descriptors - MOST_CLIENTS} openings of this device past andon's bounds"
+    return found.blind_spot
+
+
+def _kind(clients: list[Client]) -> ProcessKind:
+    """One client that computes makes its process one that computes."""
+    kinds = {fdinfo.kind(client) for client in clients}
+    return ProcessKind.COMPUTE if ProcessKind.COMPUTE in kinds else ProcessKind.GRAPHICS

@@ -1,0 +1,231 @@
+"""One Intel device while it is awake: its facts and its readings, from sysfs, hwmon and fdinfo."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from andon.backends import pci
+from andon.backends.drm import FIRST_LOOK, TACITURN, Usage, Use
+from andon.backends.intel import layout
+from andon.backends.intel.names import WELL_KNOWN
+from andon.backends.kernel import Gathered, Kept, Place
+from andon.backends.sysfs import Answer, Tree, hwmon, labels, system_memory
+from andon.model.device import Device, Limits, MemoryKind, Reading
+
+OFTEN_SECONDS: Final = 5.0
+_MICRO: Final = 1e-6
+_SIZE = re.compile(r"^\s*(size|usage):\s*([0-9]{1,20})\s*$", re.ASCII | re.MULTILINE)
+_INTEGRATED: Final = "0000:00:02.0"  # where every processor with graphics has them
+BUSY_PERCENT: Final = 5  # a device that is read never looks wholly idle
+STARTED_ANEW: Final = "the driver's counter started anew"
+
+OTHERWISE: Final = {
+    "memory_utilization_percent": "Intel's drivers do not say",
+    "memory_reserved_bytes": "Intel's drivers do not say",
+    "memory_clock_mhz": "Intel's drivers do not say",
+    "encoder_percent": "Intel's video engines encode and decode: their share is not told apart",
+    "decoder_percent": "Intel's video engines encode and decode: their share is not told apart",
+    "ecc_uncorrected": "Intel's drivers do not say",
+    "performance_state": "Intel's devices have no such states",
+    "sm_active_percent": "Intel's drivers do not say",
+    "tensor_active_percent": "Intel's drivers do not say",
+}
+
+
+@dataclass(slots=True)
+class Counter:
+    """A count that only grows, and how fast it did between two looks."""
+
+    value: float | None = None
+    at: float = 0.0
+
+    def rate(self, answer: Answer[float], now: float) -> Answer[float]:
+        """Per second; the first look, and a counter that went back, have none."""
+        before, since = self.value, self.at
+        self.value, self.at = answer.value, now
+        if answer.value is None:
+            return answer
+        if before is None or now <= since:
+            return Answer(None, FIRST_LOOK)
+        if answer.value < before:
+            return Answer(None, STARTED_ANEW)
+        return Answer((answer.value - before) / (now - since))
+
+
+class IntelBoard:
+    """Implements kernel.Board."""
+
+    def __init__(self, place: Place) -> None:
+        self._place, self._files = place, place.device
+        self._unified = place.pci == _INTEGRATED
+        self._name = pci.name(
+            place.tree, "8086", self._files.integer("device").value, WELL_KNOWN, "Intel GPU"
+        )
+        self._hwmon: str | None = None
+        self._channel = "1"
+        self._temperatures: dict[str, str] = {}
+        self._layout = layout.find(self._files, place.driver)
+        self._energy, self._idle = Counter(), Counter()
+        self._usage = Usage(place.tree, place.pci, place.descriptors, self._is_ours)
+        self._link = Kept(OFTEN_SECONDS)
+        self._busy = True
+        self._find()
+
+    # Facts.
+
+    def describe(self) -> Device:
+        self._find()
+        link = pci.link(self._place.tree, self._place.pci)
+        return Device(
+            uuid=self._uuid,
+            index=self._place.card.index,
+            vendor="intel",
+            name=self._name,
+            pci=self._place.pci,
+            memory_kind=MemoryKind.UNIFIED if self._unified else MemoryKind.DEVICE,
+            memory_total_bytes=self._memory()[0].value,
+            limits=Limits(
+                slowdown_celsius=self._heat("crit", "pkg").value,
+                power_default_watts=self._watts(f"power{self._channel}_rated_max").value,
+                pcie_generation=link.generation_limit,
+                pcie_width=link.width_limit,
+                sm_clock_mhz=self._files.integer(self._layout.fastest_mhz).value,
+            ),
+        )
+
+    @property
+    def _uuid(self) -> str:
+        """The drivers tell no serial number, so the slot is the identity."""
+        return f"intel@{self._place.pci}"
+
+    def _find(self) -> None:
+        """What stays as it is until the driver is loaded anew."""
+        files, self._layout = self._files, layout.find(self._files, self._place.driver)
+        self._hwmon = hwmon(files, ["i915", "xe"])
+        if self._hwmon is None:
+            self._temperatures = {}
+            return
+        present = set(files.names(self._hwmon))
+        # Channel 1 is the whole card, 2 the chip's package, which is all that some cards measure.
+        self._channel = "1" if "energy1_input" in present else "2"
+        self._temperatures = labels(files, self._hwmon, "temp") or _unlabelled(self._place.driver)
+
+    # Readings.
+
+    def read(self, at: float, now: float) -> Reading:
+        gathered = Gathered(at, OTHERWISE)
+        use = self._usage.look(self._place.nodes(), now)
+        utilization = self._utilization(use, now)
+        self._busy = use.moved or (utilization.value or 0) >= BUSY_PERCENT
+        gathered.put("utilization_percent", utilization)
+        self._read_memory(gathered)
+        self._read_sensors(gathered, now)
+        gathered.put("sm_clock_mhz", self._files.integer(self._layout.clock_mhz))
+        gathered.put("throttle", layout.throttle(self._files, self._layout))
+        self._link.fill(gathered, at, now, self._read_link)
+        return gathered.reading(self._uuid, use.processes, use.blind_spot)
+
+    def is_busy(self) -> bool:
+        return self._busy
+
+    def _utilization(self, use: Use, now: float) -> Answer[int]:
+        """The engine used most, where every process can be seen; else the time not spent idle.
+
+        The second is a little higher, because a device takes a moment to fall idle.
+        """
+        idle = self._files.first(self._layout.idle_milliseconds, self._files.integer)
+        rest = self._idle.rate(idle.then(lambda milliseconds: milliseconds / 1000), now)
+        silent = bool(use.users) and use.engines == {}  # clients, and no engine is told of
+        if use.blind_spot is None and not silent:
+            share = use.busy
+            return Answer(None, FIRST_LOOK) if share is None else Answer(_percent(share))
+        if idle.value is None:
+            return Answer(None, use.blind_spot or TACITURN)
+        return rest.then(lambda share: _percent(1 - share))
+
+    def _is_ours(self, region: str) -> bool:
+        """A processor's graphics use the system's memory, whatever the driver calls it."""
+        return self._unified or region.startswith(("vram", "local"))
+
+    def _read_memory(self, gathered: Gathered) -> None:
+        total, used = self._memory()
+        gathered.put("memory_used_bytes", used)
+        if total.value is None or used.value is None:
+            gathered.put("memory_free_bytes", Answer(None, used.reason or total.reason))
+        else:
+            gathered.put("memory_free_bytes", Answer(max(0, total.value - used.value)))
+
+    def _memory(self) -> tuple[Answer[int], Answer[int]]:
+        """Total and used: the system's, or what the driver keeps in a file for root."""
+        if self._unified:
+            total, available = system_memory(self._place.tree)
+            if total is None or available is None:
+                unknown: Answer[int] = Answer(None, "/proc/meminfo does not say")
+                return unknown, unknown
+            return Answer(total), Answer(total - available)
+        return local_memory(self._place.tree, self._files, self._place.pci)
+
+    def _read_sensors(self, gathered: Gathered, now: float) -> None:
+        energy = self._sense(f"energy{self._channel}_input").then(lambda value: value * _MICRO)
+        gathered.put("energy_joules", energy)
+        power = self._energy.rate(energy, now)
+        gathered.put("power_watts", power.then(lambda watts: round(watts, 3)))
+        gathered.put("power_limit_watts", self._limit())
+        gathered.put("temperature_celsius", self._heat("input", "pkg"))
+        gathered.put("memory_temperature_celsius", self._heat("input", "vram"))
+        turns = self._sense("fan1_input")
+        no_share = "the driver tells the fan's speed (fan1_input) and not its share"
+        gathered.put("fan_percent", Answer(None, turns.reason or no_share))
+
+    def _limit(self) -> Answer[float]:
+        watts = self._watts(f"power{self._channel}_max")
+        return Answer(None, "no sustained limit is set") if watts.value == 0 else watts
+
+    def _watts(self, name: str) -> Answer[float]:
+        return self._sense(name).then(lambda microwatts: round(microwatts * _MICRO, 3))
+
+    def _heat(self, what: str, label: str) -> Answer[int]:
+        sensor = self._temperatures.get(label)
+        if sensor is None and self._hwmon is not None:
+            return Answer(None, f"the driver reports no such sensor ({label})")
+        return self._sense(f"{sensor}_{what}").then(lambda millidegrees: round(millidegrees / 1000))
+
+    def _sense(self, name: str) -> Answer[int]:
+        if self._hwmon is None:
+            return Answer(None, "this driver has no sensors for this device (no hwmon)")
+        return self._files.integer(f"{self._hwmon}/{name}")
+
+    def _read_link(self) -> Mapping[str, Answer[Any]]:
+        link = pci.link(self._place.tree, self._place.pci)
+        return {"pcie_generation": link.generation, "pcie_width": link.width}
+
+
+def local_memory(tree: Tree, device: Tree, address: str) -> tuple[Answer[int], Answer[int]]:
+    """Total and used of a card's own memory: sysfs has none, debugfs has both, for root alone."""
+    numbers = [name.removeprefix("card") for name in device.names("drm") if name.startswith("card")]
+    paths = [f"sys/kernel/debug/dri/{name}/vram0_mm" for name in (address, *numbers)]
+    answer = tree.first(paths, tree.text)
+    if answer.value is None:
+        missing: Answer[int] = Answer(None, answer.reason)
+        return missing, missing
+    return parse_manager(answer.value)
+
+
+def parse_manager(text: str) -> tuple[Answer[int], Answer[int]]:
+    """`size: N` and `usage: N`, in bytes, among other lines."""
+    found = {name: int(count) for name, count in _SIZE.findall(text)}
+    size, used = found.get("size"), found.get("usage")
+    return (
+        Answer(size, "vram0_mm holds no size" if size is None else ""),
+        Answer(used, "vram0_mm holds no usage" if used is None else ""),
+    )
+
+
+def _unlabelled(driver: str) -> dict[str, str]:
+    """The sensors that the drivers' documents fix by number."""
+    return {"pkg": "temp2", "vram": "temp3"} if driver == "xe" else {"pkg": "temp1"}
+
+
+def _percent(share: float) -> int:
+    return min(100, max(0, round(100 * share)))

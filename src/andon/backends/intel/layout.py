@@ -1,0 +1,101 @@
+"""Where i915 and xe keep the same facts: clocks, the time spent idle, what limits the clocks."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from andon.backends.sysfs import Answer, Tree
+
+POWER: Final = "sw_power_cap"
+CURRENT: Final = "current_limit"
+HEAT: Final = "sw_thermal_slowdown"
+HOT_SIGNAL: Final = "hw_thermal_slowdown"
+
+REASONS: Final = {
+    "pl1": POWER,
+    "pl2": POWER,
+    "psys_pl1": POWER,
+    "psys_pl2": POWER,
+    "psys_crit": POWER,
+    "pl4": CURRENT,  # peak current and Iccmax
+    "iccmax": CURRENT,
+    "vr_tdc": CURRENT,
+    "fastvmode": CURRENT,
+    "thermal": HEAT,
+    "soc_thermal": HEAT,
+    "soc_avg_thermal": HEAT,
+    "mem_thermal": HEAT,
+    "ratl": HEAT,  # the running average of the temperature
+    "vr_thermal": HOT_SIGNAL,
+    "vr_thermalert": HOT_SIGNAL,
+    "prochot": HOT_SIGNAL,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Paths in the device's folder; of several, the first that exists counts."""
+
+    clock_mhz: str
+    fastest_mhz: str
+    idle_milliseconds: tuple[str, ...]
+    throttle: tuple[tuple[str, str], ...]  # a folder for each part, and how its files begin
+
+
+def find(device: Tree, driver: str) -> Layout:
+    return xe(device) if driver == "xe" else i915(device)
+
+
+def i915(device: Tree) -> Layout:
+    """The card's own folder, under `drm`; its values are the largest of its parts."""
+    cards = [name for name in device.names("drm") if name.startswith("card")]
+    card = f"drm/{cards[0]}" if cards else "drm/card0"
+    parts = [name for name in device.names(f"{card}/gt") if name.startswith("gt")]
+    return Layout(
+        clock_mhz=f"{card}/gt_act_freq_mhz",
+        fastest_mhz=f"{card}/gt_RP0_freq_mhz",
+        idle_milliseconds=(f"{card}/gt/gt0/rc6_residency_ms", f"{card}/power/rc6_residency_ms"),
+        throttle=tuple((f"{card}/gt/{part}", "throttle_reason_") for part in parts),
+    )
+
+
+def xe(device: Tree) -> Layout:
+    """The first part draws and computes, the second is for video: the clock is the first's."""
+    tiles = [name for name in device.names() if name.startswith("tile")]
+    parts = [
+        f"{tile}/{part}" for tile in tiles for part in device.names(tile) if part.startswith("gt")
+    ]
+    first = parts[0] if parts else "tile0/gt0"
+    return Layout(
+        clock_mhz=f"{first}/freq0/act_freq",
+        fastest_mhz=f"{first}/freq0/rp0_freq",
+        idle_milliseconds=(f"{first}/gtidle/idle_residency_ms",),
+        throttle=tuple((f"{part}/freq0/throttle", "reason_") for part in parts),
+    )
+
+
+def throttle(device: Tree, layout: Layout) -> Answer[tuple[str, ...]]:
+    """What limits the clocks now; the details are asked for only where anything does."""
+    found: list[str] = []
+    answers = []
+    for folder, prefix in layout.throttle:
+        name = "throttle_reason_status" if prefix.startswith("throttle") else "status"
+        status = device.integer(f"{folder}/{name}")
+        answers.append(status)
+        if status.value:
+            found += _reasons(device, folder, prefix)
+    if any(answer.value is not None for answer in answers):
+        return Answer(tuple(dict.fromkeys(found)))
+    reasons = [answer.reason for answer in answers if not answer.absent]
+    return Answer(None, (*reasons, "this kernel does not say (no throttle reasons)")[0])
+
+
+def _reasons(device: Tree, folder: str, prefix: str) -> Iterable[str]:
+    for name in device.names(folder):
+        cause = name.removeprefix(prefix)
+        if (
+            name.startswith(prefix)
+            and cause != "status"
+            and device.integer(f"{folder}/{name}").value
+        ):
+            yield REASONS.get(cause, cause)

@@ -1,0 +1,226 @@
+"""The frame of a backend that reads a kernel driver's own files: which cards, and which sleep.
+
+A card that the system has suspended is left alone: of its files only `power/runtime_status` is
+read, which wakes nothing. One that could be suspended, and is idle, is let go of for a while,
+because most other files wake a card or put its sleep off.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from andon.backends import pci
+from andon.backends.drm import Descriptors
+from andon.backends.sysfs import Answer, Tree
+from andon.core.rest import Rest
+from andon.errors import Gone, Unavailable
+from andon.model.device import SAMPLE_VALUES, Card, Device, Process, Reading, Sample, State
+
+ASLEEP: Final = "suspended by the system; andon leaves it asleep"
+RESTING: Final = "idle: andon let go of it so that the system can suspend it"
+SLEEPING: Final = frozenset({"suspended", "suspending"})
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a card's files are, and what its neighbours share with it."""
+
+    tree: Tree  # the whole root
+    device: Tree  # the card's own folder
+    card: Card
+    pci: str
+    driver: str
+    descriptors: Descriptors
+
+    def nodes(self) -> list[str]:
+        """The names under which the card can be opened: `card0`, `renderD128`."""
+        return [name for name in self.device.names("drm") if name.startswith(("card", "renderD"))]
+
+
+class Board(Protocol):
+    """One card while it is awake. Used by one thread at a time."""
+
+    def describe(self) -> Device:
+        """Its facts, asked afresh."""
+
+    def read(self, at: float, now: float) -> Reading:
+        """One reading."""
+
+    def is_busy(self) -> bool:
+        """Whether work was on the card when it was last read."""
+
+
+class Gathered:
+    """The values of one reading as they come in, each with its reason where there is none."""
+
+    def __init__(self, at: float, otherwise: Mapping[str, str]) -> None:
+        self._at, self._otherwise = at, otherwise
+        self._values: dict[str, Any] = {}
+        self._reasons: dict[str, str] = {}
+        self._read_at: dict[str, float] = {}
+
+    def put(self, name: str, answer: Answer[Any], read_at: float | None = None) -> None:
+        if answer.value is None:
+            self._reasons[name] = answer.reason
+            return
+        self._values[name] = answer.value
+        if read_at is not None and read_at < self._at:
+            self._read_at[name] = read_at
+
+    def reading(self, uuid: str, processes: tuple[Process, ...], blind_spot: str | None) -> Reading:
+        unknown = [name for name in SAMPLE_VALUES if name not in self._values]
+        missing = {name: self._reason(name) for name in unknown}
+        if blind_spot is not None:
+            missing["processes"] = blind_spot
+        sample = Sample(at=self._at, read_at=self._read_at, **self._values)
+        return Reading(uuid, sample, missing, processes)
+
+    def _reason(self, name: str) -> str:
+        return self._reasons.get(name) or self._otherwise.get(name) or "this driver does not say"
+
+
+class Kept:
+    """Values that are not worth asking for on every tick, with the time they were read at."""
+
+    def __init__(self, every_seconds: float) -> None:
+        self._every_seconds = every_seconds
+        self._due: float | None = None
+        self._at = 0.0
+        self._answers: Mapping[str, Answer[Any]] = {}
+
+    def fill(
+        self,
+        gathered: Gathered,
+        at: float,
+        now: float,
+        read: Callable[[], Mapping[str, Answer[Any]]],
+    ) -> None:
+        if self._due is None or now >= self._due - 0.1:  # ticks are never exact
+            self._answers, self._at, self._due = read(), at, now + self._every_seconds
+        for name, answer in self._answers.items():
+            gathered.put(name, answer, self._at)
+
+
+class KernelBackend:
+    """Implements ports.Backend over sysfs; a vendor adds its drivers and its board."""
+
+    name: str
+    title: str  # what a card is called before it is known
+    drivers: tuple[str, ...]
+    hint: str
+
+    def __init__(
+        self,
+        root: str = "/",
+        tree: Tree | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._tree, self._clock = tree or Tree(root), clock
+        self._descriptors = Descriptors(self._tree)
+        self._boards: dict[str, Board] = {}
+        self._known: dict[str, Device] = {}
+        self._rests: dict[str, Rest] = {}
+        self._bound: dict[str, str] = {}
+
+    def board(self, place: Place) -> Board:
+        """The vendor's part."""
+        raise NotImplementedError
+
+    def glance(self) -> Sequence[Card]:
+        self._bound = dict(pci.bound(self._tree, self.drivers))
+        return [
+            Card(address, index, address, self.title) for index, address in enumerate(self._bound)
+        ]
+
+    def open(self) -> Sequence[Card]:
+        cards = self.glance()
+        if not cards:
+            drivers = " or ".join(self.drivers)
+            raise Unavailable(f"no device is driven by {drivers}", hint=self.hint)
+        return cards
+
+    def versions(self) -> Mapping[str, str]:
+        """In-tree drivers have the kernel's version, others say their own."""
+        kernel = self._tree.text("proc/sys/kernel/osrelease").value
+        found = {}
+        for driver in dict.fromkeys(self._bound.values()):
+            version = self._tree.text(f"sys/module/{driver}/version").value or kernel
+            if version:
+                found[driver] = version
+        return found
+
+    def describe(self, card: Card) -> Sequence[Device]:
+        if self._is_left_alone(card):
+            return [self._sleeper(card)]
+        self._known[card.key] = self._board(card).describe()
+        return [self._known[card.key]]
+
+    def read(self, card: Card, at: float, watched: bool) -> Sequence[Reading]:
+        if self._is_left_alone(card):
+            suspended = self._runtime_status(card) in SLEEPING
+            reason = ASLEEP if suspended else RESTING
+            return [Reading(self._sleeper(card).uuid, state=State.ASLEEP, reason=reason)]
+        board, now = self._board(card), self._clock()
+        reading = board.read(at, now)
+        self._rest_if_idle(card, board, now)
+        return [reading]
+
+    def close(self) -> None:
+        """Nothing stays open."""
+        self._boards = {}
+
+    def _board(self, card: Card) -> Board:
+        if card.key not in self._boards:
+            device = self._tree.below(pci.folder(card.key))
+            driver = self._bound.get(card.key, self.drivers[0])
+            place = Place(self._tree, device, card, card.key, driver, self._descriptors)
+            self._boards[card.key] = self.board(place)
+        return self._boards[card.key]
+
+    # Sleep.
+
+    def _runtime_status(self, card: Card) -> str:
+        """What the kernel says of its power; empty for one that knows no such thing."""
+        folder = pci.folder(card.key)
+        status = self._tree.text(f"{folder}/power/runtime_status")
+        if status.absent and not self._tree.exists(folder):
+            self._boards.pop(card.key, None)
+            raise Gone(
+                "the kernel no longer lists this device",
+                hint="look for the cause: sudo dmesg | grep -i -e pcie -e drm",
+            )
+        return status.value or ""
+
+    def _is_left_alone(self, card: Card) -> bool:
+        rest = self._rests.setdefault(card.key, Rest())
+        return rest.leave_alone(self._runtime_status(card) in SLEEPING, self._clock())
+
+    def _rest_if_idle(self, card: Card, board: Board, now: float) -> None:
+        rest = self._rests[card.key]
+        rest.saw(board.is_busy(), now)
+        if rest.tired(now):
+            if self._may_suspend(card):
+                rest.let_go(now)
+            else:
+                rest.saw(True, now)  # asked again after the next idle while
+
+    def _may_suspend(self, card: Card) -> bool:
+        """Whether the system would put it to sleep: it is asked to, and no screen is on."""
+        device = self._tree.below(pci.folder(card.key))
+        if device.text("power/control").value != "auto":
+            return False
+        screens = [
+            f"drm/{node}/{name}/enabled"
+            for node in device.names("drm")
+            for name in device.names(f"drm/{node}")
+            if name.startswith(f"{node}-")
+        ]
+        return all(device.text(screen).value != "enabled" for screen in screens)
+
+    def _sleeper(self, card: Card) -> Device:
+        """As it was known when it was awake, else by its address alone."""
+        known = self._known.get(card.key)
+        return known or Device(
+            f"{self.name}@{card.key}", card.index, self.name, card.name or self.title, card.pci
+        )

@@ -1,0 +1,199 @@
+"""nvidia-smi as a backend: one call answers for all devices, so there is one card to ask."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from andon.backends.nvidia_smi import boards, document, rows, trouble
+from andon.backends.nvidia_smi.boards import BY_ADDRESS, VENDOR, Board, SystemMemory
+from andon.backends.nvidia_smi.command import Command, NoAnswer, Output, find
+from andon.backends.nvidia_smi.report import Listed, Report, parse_list, parse_unreachable
+from andon.backends.nvidia_smi.texts import Unknown, pci_address
+from andon.model.device import Card, Device, Reading, State
+
+CARD: Final = Card("nvidia-smi", 0, name="NVIDIA GPUs")
+ASLEEP: Final = "suspended by the system; andon leaves it asleep"
+XML_TRIES: Final = 3
+"""An nvidia-smi that so many times in a row gave no readable XML is asked for CSV alone."""
+
+
+class NvidiaSmi:
+    """Implements ports.Backend through the command.
+
+    It is ended before the engine gives up a silent reader (after ten seconds), which could not
+    take the command along. Where every card is suspended it is not called; where only some are,
+    calling it wakes them, because it has no way to leave one out.
+    """
+
+    name = "nvidia_smi"
+
+    def __init__(
+        self, root: str = "/", command: str = "nvidia-smi", timeout_seconds: float = 8.0
+    ) -> None:
+        self._root, self._name = Path(root), command
+        self._timeout_seconds = timeout_seconds
+        self._command: Command | None = None
+        self._xml_failures = 0
+        self._columns: dict[str, str] = {}
+        self._listed: dict[tuple[str, int], Listed] = {}
+        self._layout: frozenset[object] = frozenset()
+        self._versions: Mapping[str, str] = {}
+        self._boards: list[Board] = []
+        self._gone: dict[str, Device] = {}
+
+    def glance(self) -> Sequence[Card]:
+        """The cards that the nvidia kernel module drives; WSL shows none."""
+        try:
+            names = sorted(path.name for path in self._drivers().iterdir())
+        except OSError:
+            return []
+        found = [name for name in names if pci_address(name)]
+        return [Card(pci, index, pci, "NVIDIA GPU") for index, pci in enumerate(found)]
+
+    def open(self) -> Sequence[Card]:
+        command = self._opened()
+        if not self._all_asleep():
+            self._take(self._look(command), command)
+        return [CARD]
+
+    def describe(self, card: Card) -> Sequence[Device]:
+        """As of the latest look. A MIG instance that is gone was taken away on purpose."""
+        self._gone = {uuid: d for uuid, d in self._gone.items() if d.parent is None}
+        self._layout = frozenset()
+        return self._devices() or self._sleepers()
+
+    def read(self, card: Card, at: float, watched: bool) -> Sequence[Reading]:
+        if self._all_asleep():
+            devices = self._devices() or self._sleepers()
+            return [Reading(d.uuid, state=State.ASLEEP, reason=ASLEEP) for d in devices]
+        try:
+            command = self._opened()
+            self._take(self._look(command), command)
+        except NoAnswer as silent:
+            return self._stale(silent)
+        fresh = boards.readings(self._boards, self._memory(), at)
+        return fresh + boards.missing_readings(self._gone.values())
+
+    def versions(self) -> Mapping[str, str]:
+        return self._versions
+
+    def close(self) -> None:
+        """Nothing is held between two calls."""
+
+    # Looking.
+
+    def _opened(self) -> Command:
+        """The command, with its whole time before it."""
+        if self._command is None:
+            self._command = Command(find(self._name, self._root))
+        self._command.allow(self._timeout_seconds)
+        return self._command
+
+    def _look(self, command: Command) -> Report:
+        """XML has graphics processes and MIG instances; CSV is what is left without it."""
+        if self._xml_failures < XML_TRIES:
+            output = command.run("-q", "-x")
+            report = _with_unreachable(document.parse(output.text) or Report(), output)
+            if report.gpus or report.unreachable:
+                self._xml_failures = 0
+                return report
+            _raise_known(output)
+            self._xml_failures += 1
+        return self._look_at_rows(command)
+
+    def _look_at_rows(self, command: Command) -> Report:
+        if not self._columns:
+            self._columns = rows.choose(rows.parse_help(command.run("--help-query-gpu").text))
+        output = command.run(f"--query-gpu={','.join(self._columns.values())}", rows.FORMAT)
+        found = rows.parse(output.text, self._columns, self._processes(command))
+        report = _with_unreachable(found, output)
+        if not report.gpus and not report.unreachable:
+            _raise_known(output)
+            raise trouble.misunderstood(output.code, output.everything)
+        return report
+
+    def _processes(self, command: Command) -> str | Unknown:
+        output = command.run(f"--query-compute-apps={','.join(rows.APPS)}", rows.FORMAT)
+        if output.code:
+            return Unknown(trouble.misunderstood(output.code, output.everything).reason)
+        return output.text
+
+    def _take(self, report: Report, command: Command) -> None:
+        """Make a report the latest one."""
+        self._versions = report.versions or self._versions
+        self._name_parts(report, command)
+        before = {device.uuid: device for device in self._devices()}
+        self._boards = boards.recognise(report, before.values(), self._listed, self._memory())
+        now = {device.uuid for device in self._current()}
+        reached = {board.gpu.pci for board in self._boards if not board.gpu.lost}
+        self._gone = {
+            uuid: device
+            for uuid, device in before.items()
+            # One that was known by its address alone has told its uuid by now.
+            if uuid not in now and not (uuid.startswith(BY_ADDRESS) and device.pci in reached)
+        }
+
+    def _name_parts(self, report: Report, command: Command) -> None:
+        """XML numbers the MIG instances, and only the list names them; asked when they change."""
+        layout = frozenset(
+            (gpu.uuid, part.number, part.place) for gpu in report.gpus for part in gpu.parts
+        )
+        if layout and layout != self._layout:
+            self._listed = parse_list(command.run("-L").text)
+        self._layout = layout
+
+    # What is known.
+
+    def _current(self) -> list[Device]:
+        found = [[board.device, *(device for _, device in board.parts)] for board in self._boards]
+        return [device for board in found for device in board]
+
+    def _devices(self) -> list[Device]:
+        return [*self._current(), *self._gone.values()]
+
+    def _stale(self, silent: NoAnswer) -> list[Reading]:
+        if not self._devices():
+            raise silent
+        return [
+            Reading(device.uuid, state=State.STALE, reason=silent.reason, hint=silent.hint)
+            for device in self._devices()
+        ]
+
+    # The operating system's word.
+
+    def _drivers(self) -> Path:
+        return self._root / "sys/bus/pci/drivers/nvidia"
+
+    def _all_asleep(self) -> bool:
+        cards = self.glance()
+        return bool(cards) and all(self._is_suspended(card.key) for card in cards)
+
+    def _is_suspended(self, address: str) -> bool:
+        try:
+            status = (self._drivers() / address / "power/runtime_status").read_text()
+        except OSError:
+            return False
+        return status.strip() == "suspended"
+
+    def _sleepers(self) -> list[Device]:
+        return [
+            Device(f"{BY_ADDRESS}{c.pci}", c.index, VENDOR, c.name or "NVIDIA GPU", c.pci)
+            for c in self.glance()
+        ]
+
+    def _memory(self) -> SystemMemory:
+        try:
+            return boards.parse_meminfo((self._root / "proc/meminfo").read_text())
+        except (OSError, UnicodeDecodeError):
+            return SystemMemory()
+
+
+def _with_unreachable(report: Report, output: Output) -> Report:
+    return replace(report, unreachable=parse_unreachable(document.around(output.everything)))
+
+
+def _raise_known(output: Output) -> None:
+    known = trouble.failure(output.code, output.everything)
+    if known is not None:
+        raise known

@@ -1,0 +1,231 @@
+"""Turns what nvidia-smi said into devices and readings, with a reason for all that it did not."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from andon.backends.nvidia_smi.report import Gpu, Listed, Part, Report, Use
+from andon.backends.nvidia_smi.texts import NOT_REPORTED, Unknown, Value
+from andon.model.device import (
+    SAMPLE_VALUES,
+    Device,
+    Limits,
+    MemoryKind,
+    Process,
+    Reading,
+    Sample,
+    State,
+)
+
+VENDOR: Final = "nvidia"
+BY_ADDRESS: Final = "nvidia_smi@"
+"""How a device begins that has never told its uuid: the roster forgets it once it has."""
+INSTANCE: Final = Unknown("not reported for a MIG instance")
+TOO_MUCH: Final = Unknown("nvidia-smi says that more is used than there is")
+LOST_HINT: Final = "look for the cause: sudo dmesg | grep -i -e xid -e nvrm"
+_MEMORY: Final = ("memory_used_bytes", "memory_free_bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """A board of the report with what is known of it beyond the report."""
+
+    gpu: Gpu
+    device: Device
+    parts: tuple[tuple[Part, Device], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SystemMemory:
+    """For devices that have no memory of their own."""
+
+    total_bytes: int | None = None
+    available_bytes: int | None = None
+
+
+def parse_meminfo(text: str) -> SystemMemory:
+    """The two lines of /proc/meminfo that matter."""
+    sizes: dict[str, int] = {}
+    for line in text.splitlines():
+        name, _, size = line.partition(":")
+        number = size.split()[:1]
+        if number and number[0].isdecimal():
+            sizes[name] = int(number[0]) * 1024
+    return SystemMemory(sizes.get("MemTotal"), sizes.get("MemAvailable"))
+
+
+def recognise(
+    report: Report,
+    known: Iterable[Device],
+    listed: Mapping[tuple[str, int], Listed],
+    memory: SystemMemory,
+) -> list[Board]:
+    """The boards of a report, each once, under the identity that it had before."""
+    earlier = {device.pci: device for device in known if device.pci and device.parent is None}
+    named = {gpu.pci for gpu in report.gpus if gpu.uuid}
+    listed_gpus = [gpu for gpu in report.gpus if gpu.uuid or gpu.pci not in named]
+    gpus = [*listed_gpus, *_nameless(report, earlier.values())]
+    numbers = _numbers(gpus, earlier)
+    boards: dict[str, Board] = {}
+    for gpu in gpus:
+        before = earlier.get(gpu.pci or "")
+        uuid = _identity(gpu, before)
+        if uuid is not None and uuid not in boards:
+            device = _device(gpu, uuid, numbers[id(gpu)], memory)
+            if gpu.lost and before is not None and before.uuid == uuid:
+                device = replace(before, index=device.index)
+            boards[uuid] = Board(gpu, device, _parts(gpu, device, listed))
+    return list(boards.values())
+
+
+def readings(boards: Iterable[Board], memory: SystemMemory, at: float) -> list[Reading]:
+    return [reading for board in boards for reading in _read(board, memory, at)]
+
+
+def missing_readings(gone: Iterable[Device]) -> list[Reading]:
+    """For devices that were there and are not in the report."""
+    return [
+        Reading(
+            device.uuid,
+            state=State.LOST,
+            reason="nvidia-smi no longer lists this device",
+            hint=LOST_HINT if device.parent is None else "its MIG layout was changed",
+        )
+        for device in gone
+    ]
+
+
+def _nameless(report: Report, earlier: Iterable[Device]) -> list[Gpu]:
+    """Boards that could not be reached, as lost ones; one known by neither name is left out."""
+    by_index = {device.index: device.pci for device in earlier}
+    listed = {gpu.pci for gpu in report.gpus}
+    found: dict[str, Gpu] = {}
+    for one in report.unreachable:
+        pci = one.pci or (None if one.index is None else by_index.get(one.index))
+        if pci and pci not in listed:
+            found.setdefault(pci, Gpu(None, pci, "NVIDIA GPU", {}, lost=one.reason))
+    return list(found.values())
+
+
+def _numbers(gpus: list[Gpu], earlier: Mapping[str, Device]) -> dict[int, int]:
+    """The index of each: the driver counts by address, those that it cannot reach included."""
+    gone = set(earlier) - {gpu.pci for gpu in gpus}
+    if not gone and not any(gpu.lost for gpu in gpus):
+        return {id(gpu): index for index, gpu in enumerate(gpus)}
+    order = sorted(gone | {gpu.pci or "" for gpu in gpus})
+    return {id(gpu): order.index(gpu.pci or "") for gpu in gpus}
+
+
+def _identity(gpu: Gpu, earlier: Device | None) -> str | None:
+    if gpu.uuid:
+        return gpu.uuid
+    if earlier is not None:
+        return earlier.uuid
+    return f"{BY_ADDRESS}{gpu.pci}" if gpu.pci else None
+
+
+def _device(gpu: Gpu, uuid: str, index: int, memory: SystemMemory) -> Device:
+    unified = _is_unified(gpu)
+    total = memory.total_bytes if unified else _known(gpu.value("memory_total_bytes"))
+    limits: dict[str, Any] = {name: _known(value) for name, value in gpu.limits.items()}
+    return Device(
+        uuid=uuid,
+        index=index,
+        vendor=VENDOR,
+        name=gpu.name,
+        pci=gpu.pci,
+        memory_kind=MemoryKind.UNIFIED if unified else MemoryKind.DEVICE,
+        memory_total_bytes=total,
+        limits=Limits(**limits),
+    )
+
+
+def _parts(
+    gpu: Gpu, board: Device, listed: Mapping[tuple[str, int], Listed]
+) -> tuple[tuple[Part, Device], ...]:
+    found: dict[str, tuple[Part, Device]] = {}
+    for part in () if gpu.lost else gpu.parts:
+        named = listed.get((board.uuid, part.number))
+        # Without its own uuid it has the spelling of older drivers: board and place.
+        uuid = (
+            part.uuid
+            or (named and named.uuid)
+            or f"MIG-{board.uuid}/{part.place[0]}/{part.place[1]}"
+        )
+        device = Device(
+            uuid=uuid,
+            index=board.index,
+            vendor=VENDOR,
+            name=f"{board.name} MIG {named.profile if named else part.number}",
+            pci=board.pci,
+            parent=board.uuid,
+            memory_total_bytes=_known(part.values.get("memory_total_bytes", NOT_REPORTED)),
+        )
+        found.setdefault(uuid, (part, device))
+    return tuple(found.values())
+
+
+def _read(board: Board, memory: SystemMemory, at: float) -> list[Reading]:
+    gpu = board.gpu
+    if gpu.lost:
+        return [Reading(board.device.uuid, state=State.LOST, reason=gpu.lost, hint=LOST_HINT)]
+    values = dict(gpu.values)
+    if board.device.memory_kind is MemoryKind.UNIFIED:
+        values |= _system_use(memory)
+    reasons = {"processes": gpu.uses_reason} if gpu.uses_reason else {}
+    whole = _reading(board.device, values, gpu.uses, at, NOT_REPORTED, reasons)
+    return [whole, *(_read_part(part, device, gpu, at) for part, device in board.parts)]
+
+
+def _read_part(part: Part, device: Device, gpu: Gpu, at: float) -> Reading:
+    uses = tuple(use for use in gpu.uses if use.place == part.place)
+    reasons = {"processes": gpu.uses_reason} if gpu.uses_reason else {}
+    return _reading(device, part.values, uses, at, INSTANCE, reasons)
+
+
+def _reading(
+    device: Device,
+    values: Mapping[str, Value],
+    uses: tuple[Use, ...],
+    at: float,
+    otherwise: Unknown,
+    reasons: Mapping[str, str],
+) -> Reading:
+    said: dict[str, Value] = {name: values.get(name, otherwise) for name in SAMPLE_VALUES}
+    said |= _too_much(said, device.memory_total_bytes)
+    sure: dict[str, Any] = {n: v for n, v in said.items() if not isinstance(v, Unknown)}
+    missing = {n: v.reason for n, v in said.items() if isinstance(v, Unknown)}
+    processes = {
+        use.pid: Process(use.pid, use.kind, memory_bytes=use.memory_bytes) for use in reversed(uses)
+    }
+    return Reading(
+        device.uuid,
+        Sample(at=at, **sure),
+        {**missing, **reasons},
+        tuple(reversed(processes.values())),
+    )
+
+
+def _too_much(said: Mapping[str, Value], total: int | None) -> dict[str, Value]:
+    """Memory sizes beyond the device's own are somebody's mistake, and not to be shown."""
+    sizes = {name: _known(said[name]) for name in _MEMORY}
+    if total is None:
+        return {}
+    return {name: TOO_MUCH for name, size in sizes.items() if size is not None and size > total}
+
+
+def _is_unified(gpu: Gpu) -> bool:
+    """GB10 and its like say of all their memory that there is none."""
+    said = [gpu.value(name) for name in ("memory_total_bytes", *_MEMORY)]
+    return not gpu.lost and all(isinstance(value, Unknown) and value.absent for value in said)
+
+
+def _system_use(memory: SystemMemory) -> dict[str, Value]:
+    total, available = memory.total_bytes, memory.available_bytes
+    if total is None or available is None or available > total:
+        return {}
+    return {"memory_used_bytes": total - available, "memory_free_bytes": available}
+
+
+def _known(value: Value) -> Any:
+    return None if isinstance(value, Unknown) else value

@@ -1,0 +1,155 @@
+"""What nvidia-smi's texts mean: a number with its unit, or one of its many ways to say nothing."""
+
+import re
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from andon.core.redaction import printable
+from andon.units import MIB
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A value that is not known, and why; `absent` when the device never has it."""
+
+    reason: str
+    absent: bool = False
+
+
+Value: TypeAlias = int | float | tuple[str, ...] | Unknown
+
+NOT_REPORTED: Final = Unknown("nvidia-smi does not report it")
+_ABSENT: Final = {"n/a", "not supported", "not available"}
+_LOST: Final = {
+    "gpu is lost": "the GPU is lost: it has fallen off the bus",
+    "gpu requires reset": "the GPU needs a reset before it can be used again",
+}
+_SHOWN_CHARACTERS: Final = 60
+_NUMBER: Final = re.compile(r"P?(-?[0-9]{1,15}(?:\.[0-9]{1,9})?) ?([A-Za-z%]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """How one value is written, and between which bounds it can be true."""
+
+    unit: str = ""
+    whole: bool = True
+    scale: int = 1
+    least: int = 0
+    most: int | None = None
+
+
+_PERCENT: Final = Measure("%", most=100)
+_MEMORY: Final = Measure("MiB", scale=MIB)
+_CELSIUS: Final = Measure("C", least=-273, most=1000)
+_WATTS: Final = Measure("W", whole=False)
+_MHZ: Final = Measure("MHz")
+COUNT: Final = Measure()
+MEASURES: Final = {
+    "utilization_percent": _PERCENT,
+    "memory_utilization_percent": _PERCENT,
+    "memory_total_bytes": _MEMORY,
+    "memory_used_bytes": _MEMORY,
+    "memory_free_bytes": _MEMORY,
+    "memory_reserved_bytes": _MEMORY,
+    "memory_bytes": _MEMORY,
+    "temperature_celsius": _CELSIUS,
+    "memory_temperature_celsius": _CELSIUS,
+    "slowdown_celsius": _CELSIUS,
+    "power_watts": _WATTS,
+    "power_limit_watts": _WATTS,
+    "power_default_watts": _WATTS,
+    "fan_percent": _PERCENT,
+    "sm_clock_mhz": _MHZ,
+    "memory_clock_mhz": _MHZ,
+    "encoder_percent": _PERCENT,
+    "decoder_percent": _PERCENT,
+    "pcie_generation": COUNT,
+    "pcie_width": Measure("x"),
+    "ecc_uncorrected": COUNT,
+    "performance_state": Measure(most=15),
+}
+"""The values that are numbers, by the names of the model."""
+
+THROTTLE: Final = (
+    "gpu_idle",
+    "applications_clocks_setting",
+    "sw_power_cap",
+    "hw_slowdown",
+    "sync_boost",
+    "sw_thermal_slowdown",
+    "hw_thermal_slowdown",
+    "hw_power_brake_slowdown",
+    "display_clock_setting",
+)
+"""The driver's reasons for a lower clock; the place of each is its bit."""
+
+
+def read(name: str, text: str | None) -> int | float | Unknown:
+    """A value of the model, from how nvidia-smi wrote it; None is a version that does not."""
+    return NOT_REPORTED if text is None else number(text, MEASURES[name])
+
+
+def number(text: str, measure: Measure) -> int | float | Unknown:
+    """A number, whether its unit is written or not."""
+    found = _NUMBER.fullmatch(text.strip())
+    if found is None or found[2] not in ("", measure.unit):
+        return unknown(text)
+    value = float(found[1])
+    if value < measure.least or (measure.most is not None and value > measure.most):
+        return Unknown(f"{_says(text)}, which cannot be")
+    return round(value) * measure.scale if measure.whole else value * measure.scale
+
+
+def throttle_mask(text: str | None) -> tuple[str, ...] | Unknown:
+    """The reasons behind a bit mask such as 0x0000000000000004."""
+    if text is None:
+        return NOT_REPORTED
+    if re.fullmatch(r"0x[0-9A-Fa-f]{1,16}", text.strip()) is None:
+        return unknown(text)
+    mask = int(text, 16)
+    return tuple(word for bit, word in enumerate(THROTTLE) if mask >> bit & 1)
+
+
+def unknown(text: str) -> Unknown:
+    """Whatever stands where a value should: `[N/A]`, `ERR!`, nothing; the text is the reason."""
+    return Unknown(_says(text), absent=_bare(text) in _ABSENT)
+
+
+def is_text(text: str | None) -> bool:
+    """Whether a name or an address stands there, and not one of the ways to say nothing."""
+    return bool(text and text.strip()) and not _is_odd(_bare(text or ""))
+
+
+def lost(text: str) -> str | None:
+    """Why the whole device is gone, where nvidia-smi says it in place of a value."""
+    bare = _bare(text)
+    return next((why for word, why in _LOST.items() if bare.startswith(word)), None)
+
+
+def pci_address(text: str | None) -> str | None:
+    """In the kernel's spelling: four digits of domain, lower case."""
+    found = re.fullmatch(
+        r"([0-9a-f]{4,8}):([0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", (text or "").strip().lower()
+    )
+    return f"{int(found[1], 16):04x}:{found[2]}" if found else None
+
+
+def plain(text: str) -> str:
+    """As it can be shown: one short line."""
+    line = printable(" ".join(text.split()))
+    return line if len(line) <= _SHOWN_CHARACTERS else f"{line[: _SHOWN_CHARACTERS - 1]}…"
+
+
+def _says(text: str) -> str:
+    shown = plain(text)
+    return f'nvidia-smi says "{shown}"' if shown else "nvidia-smi says nothing"
+
+
+def _is_odd(bare: str) -> bool:
+    failures = ("unknown error", "err!", "insufficient permissions", "requested functionality")
+    return bare in _ABSENT or bare.startswith((*failures, *_LOST))
+
+
+def _bare(text: str) -> str:
+    return text.strip().removeprefix("[").removesuffix("]").strip().lower()

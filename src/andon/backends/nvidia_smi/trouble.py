@@ -1,0 +1,92 @@
+"""What nvidia-smi's own failures mean, in words, and what to do about them."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from andon.backends.nvidia_smi.texts import plain
+from andon.errors import AndonError, Denied, Unavailable
+
+_IN_CONTAINER = "inside a container, start it with --gpus all"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One way to fail: what it prints, what it exits with, and what that means."""
+
+    words: str
+    codes: tuple[int, ...]
+    reason: str
+    hint: str
+    kind: type[AndonError] = Unavailable
+
+
+_FAILURES: Final = (
+    Failure(
+        "driver/library version mismatch",
+        (18,),
+        "the driver and its library have different versions",
+        "the driver was upgraded while it was loaded: reboot, or reload the nvidia modules",
+    ),
+    Failure(
+        "couldn't communicate with the nvidia driver",
+        (9,),
+        "the NVIDIA driver is not loaded",
+        "load it: sudo modprobe nvidia; if that fails, install the driver for this kernel",
+    ),
+    Failure(
+        "driver not loaded",
+        (),
+        "the NVIDIA driver is not loaded",
+        "load it: sudo modprobe nvidia; if that fails, install the driver for this kernel",
+    ),
+    Failure(
+        "no devices were found",
+        (6,),
+        "the NVIDIA driver runs and has no GPU",
+        f"{_IN_CONTAINER}; else look at lspci and dmesg",
+    ),
+    Failure(
+        "insufficient permissions",
+        (4,),
+        "no permission to use the NVIDIA driver",
+        "check who may open the device files: ls -l /dev/nvidiactl /dev/nvidia0",
+        Denied,
+    ),
+    Failure(
+        "couldn't find libnvidia-ml",
+        (12,),
+        "nvidia-smi itself does not find the NVIDIA library libnvidia-ml.so",
+        f"reinstall the NVIDIA driver; {_IN_CONTAINER}",
+    ),
+    Failure(
+        "gpu access blocked by the operating system",
+        (17,),
+        "the operating system blocked the driver",
+        "on WSL, update the Windows driver, then: wsl --shutdown; "
+        "elsewhere check that this cgroup may use /dev/nvidia*",
+    ),
+    Failure(
+        "failed to initialize nvml: unknown error",
+        (),
+        "the NVIDIA driver failed to start without saying why",
+        "inside a container, restart it (it may have lost /dev/nvidia*); else see: sudo dmesg",
+    ),
+)
+
+
+def failure(code: int, text: str) -> AndonError | None:
+    """A failure of the driver that nvidia-smi told of; None where its words are unknown to us."""
+    lowered = text.lower()
+    by_words = (found for found in _FAILURES if found.words in lowered)
+    by_code = (found for found in _FAILURES if code in found.codes)
+    found = next(by_words, None) or next(by_code, None)
+    return None if found is None else found.kind(found.reason, found.hint)
+
+
+def misunderstood(code: int, text: str) -> AndonError:
+    """It answered, and not in a way that we can read."""
+    lines = (shown for line in text.splitlines() if (shown := plain(line)))
+    said = next(lines, None)
+    words = f'nvidia-smi says "{said}"' if said else "nvidia-smi says nothing"
+    ending = f" (exit code {code})" if code else ""
+    return Unavailable(f"{words}{ending}", hint="see for yourself: nvidia-smi -q -x")

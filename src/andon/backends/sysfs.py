@@ -1,0 +1,214 @@
+"""Reads the kernel's small files: a value, or the reason why there is none; nothing is raised.
+
+Every file is opened through one function that can be replaced, so that a test can prove which files
+of a sleeping card were left alone.
+"""
+
+import errno
+import grp
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+Opener = Callable[[str], bytes]
+"""Gives the content of a file, or raises OSError."""
+
+Lister = Callable[[str, int], list[str]]
+"""Gives at most so many names of a folder, or raises OSError."""
+
+LONGEST_BYTES: Final = 4 << 20
+_PIECE_BYTES: Final = 65536
+MOST_NAMES: Final = 65536
+_ABSENT: Final = frozenset({errno.ENOENT, errno.ENOTDIR})
+_UNSUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.ENODATA, errno.ENXIO, errno.ENOSYS})
+_SILENT: Final = frozenset({errno.EIO, errno.ETIMEDOUT, errno.ETIME, errno.EREMOTEIO})
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[T]):
+    """A value, or why there is none."""
+
+    value: T | None = None
+    reason: str = ""
+    absent: bool = False  # there is no such file: another may have it
+
+    def then(self, use: Callable[[T], U]) -> "Answer[U]":
+        """The same answer, with the value made into another."""
+        if self.value is None:
+            return Answer(None, self.reason, self.absent)
+        return Answer(use(self.value))
+
+
+def read_bytes(path: str) -> bytes:
+    """The content of a small file; sysfs gives all of it, and debugfs page by page."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        content = piece = os.read(descriptor, _PIECE_BYTES)
+        while len(piece) >= 4096 and len(content) < LONGEST_BYTES:
+            piece = os.read(descriptor, _PIECE_BYTES)
+            content += piece
+        return content
+    finally:
+        os.close(descriptor)
+
+
+def list_names(path: str, most: int) -> list[str]:
+    """What a folder holds. Listing a device's folder does not wake it."""
+    with os.scandir(path) as entries:
+        return [entry.name for entry in islice(entries, most)]
+
+
+class Tree:
+    """A part of the file system, named by a root; paths are relative to it."""
+
+    def __init__(
+        self,
+        root: str | Path = "/",
+        opener: Opener = read_bytes,
+        lister: Lister = list_names,
+    ) -> None:
+        self.root = str(root).rstrip("/")
+        self._open, self._list = opener, lister
+
+    def below(self, path: str) -> "Tree":
+        """The tree under a folder of this one."""
+        return Tree(f"{self.root}/{path}", self._open, self._list)
+
+    def at(self, folder: Path) -> "Tree":
+        """A tree elsewhere, whose files are opened in the same way."""
+        return Tree(folder, self._open, self._list)
+
+    def raw(self, path: str) -> Answer[bytes]:
+        try:
+            return Answer(self._open(f"{self.root}/{path}"))
+        except OSError as error:
+            return self._failed(path, error)
+        except ValueError:  # a name with a zero byte in it
+            return Answer(None, f"{path!r} is no file's name")
+
+    def text(self, path: str) -> Answer[str]:
+        return self.raw(path).then(lambda content: content.decode("utf-8", "replace").strip())
+
+    def integer(self, path: str) -> Answer[int]:
+        """A whole number, decimal or with 0x in front."""
+        return _parsed(self.text(path), path, _number)
+
+    def first(self, paths: Iterable[str], read: Callable[[str], Answer[T]]) -> Answer[T]:
+        """The first of several files that exists; the first one's reason if none does."""
+        answers: list[Answer[T]] = []
+        for path in paths:
+            answers.append(read(path))
+            if not answers[-1].absent:
+                return answers[-1]
+        return answers[0]
+
+    def names(self, path: str = "") -> list[str]:
+        """What a folder holds, in order; nothing where it cannot be listed."""
+        try:
+            return sorted(self.listed(path, MOST_NAMES))
+        except (OSError, ValueError):
+            return []
+
+    def listed(self, path: str, most: int) -> list[str]:
+        """The same for those who must know why not: raises OSError."""
+        return self._list(f"{self.root}/{path}", most)
+
+    def exists(self, path: str) -> bool:
+        return Path(f"{self.root}/{path}").exists()
+
+    def real(self, path: str) -> Path:
+        """Where a link leads in the end."""
+        return Path(f"{self.root}/{path}").resolve()
+
+    def _failed(self, path: str, error: OSError) -> Answer[Any]:
+        denied = error.errno == errno.EACCES
+        who = self._who_may(path) if denied else ""
+        return Answer(None, failure(path, error.errno, who), error.errno in _ABSENT)
+
+    def _who_may(self, path: str) -> str:
+        """Who could read it, by its mode; asking for that opens nothing."""
+        try:
+            status = Path(f"{self.root}/{path}").stat()
+            if status.st_mode & 0o040 and status.st_gid != 0:
+                return f"join the group {grp.getgrgid(status.st_gid).gr_name}"
+        except (OSError, KeyError, ValueError):
+            pass
+        return "run andon as root, or with CAP_DAC_READ_SEARCH"
+
+
+def failure(path: str, code: int | None, who: str = "") -> str:
+    """The words for a file that could not be read."""
+    name = path.rpartition("/")[2]
+    if code in _ABSENT:
+        return f"this kernel does not say (no {name})"
+    if code == errno.EACCES:
+        return f"no permission to read {name}: {who or 'run andon as root'}"
+    if code == errno.EPERM:  # what amdgpu answers for a card that is on its way to sleep
+        return f"the driver does not let {name} be read now"
+    if code == errno.EBUSY:
+        return f"the driver is busy (a reset or a suspend) and did not give {name}"
+    if code in _UNSUPPORTED:
+        return "not supported by this device"
+    if code == errno.ENODEV:
+        return "the device is gone"
+    if code in _SILENT:
+        return f"the card did not answer when asked for {name}"
+    word = errno.errorcode.get(code or 0, "an error")
+    return f"the driver answered {word} for {name}"
+
+
+def _number(text: str) -> int:
+    return int(text, 16 if text.startswith("0x") else 10)
+
+
+def _parsed(answer: Answer[str], path: str, parse: Callable[[str], T]) -> Answer[T]:
+    if answer.value is None:
+        return Answer(None, answer.reason, answer.absent)
+    try:
+        return Answer(parse(answer.value))
+    except ValueError:
+        name = path.rpartition("/")[2]
+        return Answer(None, f"{name} holds no number: {answer.value[:40]!r}")
+
+
+# hwmon: numbers of sensors are fixed by the driver, numbers of folders are not.
+
+
+def hwmon(device: Tree, names: Iterable[str]) -> str | None:
+    """The folder of the device's sensors, by the name that its driver gives it."""
+    wanted = set(names)
+    for folder in device.names("hwmon"):
+        if folder.startswith("hwmon") and device.text(f"hwmon/{folder}/name").value in wanted:
+            return f"hwmon/{folder}"
+    return None
+
+
+def labels(device: Tree, folder: str, sensor: str) -> dict[str, str]:
+    """Label -> `temp2`, of the sensors of one kind; one without a label is not listed."""
+    found: dict[str, str] = {}
+    for name in device.names(folder):
+        if name.startswith(sensor) and name.endswith("_label"):
+            label = device.text(f"{folder}/{name}").value
+            if label:
+                found.setdefault(label, name.removesuffix("_label"))
+    return found
+
+
+def system_memory(tree: Tree) -> tuple[int | None, int | None]:
+    """Total and available bytes of the system's memory."""
+    return parse_meminfo(tree.text("proc/meminfo").value or "")
+
+
+def parse_meminfo(text: str) -> tuple[int | None, int | None]:
+    table = {}
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) >= 2 and words[1].isdecimal() and words[1].isascii():
+            table[words[0]] = int(words[1]) * 1024
+    return table.get("MemTotal:"), table.get("MemAvailable:")

@@ -1,0 +1,107 @@
+"""How findings look: a lamp, the area, what was found, and below it the command that mends it."""
+
+import re
+import textwrap
+from collections import Counter
+from collections.abc import Sequence
+
+from andon.cli.text import Text, join, say
+from andon.core.findings import Finding, Grade, worst
+from andon.model import wire
+
+LAMPS = {
+    Grade.FAILURE: ("✕", "bold red"),
+    Grade.WARNING: ("▲", "yellow"),
+    Grade.UNKNOWN: ("○", "dim"),
+    Grade.OK: ("●", "green"),
+}
+_AREA = 9
+_INDENT = 2 + _AREA + 2
+_FIX = "fix: "
+_COUNTED = {
+    Grade.FAILURE: ("failure", "failures"),
+    Grade.WARNING: ("warning", "warnings"),
+    Grade.UNKNOWN: ("not checked", "not checked"),
+    Grade.OK: ("fine", "fine"),
+}
+
+
+def render_findings(
+    findings: Sequence[Finding], title: Text, width: int, color: bool, quiet: bool = False
+) -> str:
+    """The worst first, then the count; with `quiet` only what calls for somebody."""
+    shown = [f for f in findings if not quiet or f.grade in (Grade.FAILURE, Grade.WARNING)]
+    lines = [title.fit(width)]
+    for finding in shown:
+        lines += _finding(finding, width)
+    lines.append(summary(findings))
+    return "".join(line.paint(color) + "\n" for line in lines)
+
+
+def summary(findings: Sequence[Finding]) -> Text:
+    counts = Counter(finding.grade for finding in findings)
+    parts = [
+        say(f"{counts[grade]} {one if counts[grade] == 1 else many}", LAMPS[grade][1])
+        for grade, (one, many) in _COUNTED.items()
+        if counts[grade]
+    ]
+    return join(parts or [say("nothing was checked", "dim")], " · ")
+
+
+def _finding(finding: Finding, width: int) -> list[Text]:
+    lamp, style = LAMPS[finding.grade]
+    room = max(20, width - _INDENT)
+    first, *rest = _wrapped(finding.words, room)
+    words_style = "dim" if finding.grade is Grade.UNKNOWN else ""
+    head = say(f"{lamp} ", style) + say(finding.check.area.ljust(_AREA + 2), "dim")
+    lines = [head + say(first, words_style)]
+    lines += [say(" " * _INDENT + line, words_style) for line in rest]
+    if finding.fix and finding.grade is not Grade.OK:
+        lines += _fix(finding.fix, room)
+    return lines
+
+
+def _fix(fix: str, room: int) -> list[Text]:
+    first, *rest = broken_command(fix, room - len(_FIX))
+    lines = [say(" " * _INDENT + _FIX, "dim") + say(first, "cyan")]
+    return lines + [say(" " * (_INDENT + len(_FIX)) + line, "cyan") for line in rest]
+
+
+def broken_command(command: str, room: int) -> list[str]:
+    """Broken behind `&&` and `|`, where a shell reads on: what is pasted still works."""
+    lines = [""]
+    for part in re.split(r"(?<=&&) |(?<= \|) ", command):
+        longer = f"{lines[-1]} {part}".strip()
+        if len(longer) <= room:
+            lines[-1] = longer
+        else:
+            lines += _wrapped(part, room)
+    return [line for line in lines if line]
+
+
+def _wrapped(words: str, room: int) -> list[str]:
+    return textwrap.wrap(words, room, break_on_hyphens=False, break_long_words=False) or [""]
+
+
+def findings_to_json(
+    schema: str, findings: Sequence[Finding], node: str, at: float, code: int
+) -> wire.Json:
+    return {
+        "schema": schema,
+        "node": node,
+        "at": at,
+        "grade": str(worst(findings)),
+        "exit_code": code,
+        "findings": [_to_json(finding) for finding in findings],
+    }
+
+
+def _to_json(finding: Finding) -> wire.Json:
+    return {
+        "id": str(finding.check),
+        "area": finding.check.area,
+        "grade": str(finding.grade),
+        "found": finding.words,
+        "fix": finding.fix or None,
+        "evidence": dict(finding.evidence),
+    }

@@ -1,0 +1,172 @@
+"""Why it is hot, and why the fan runs or does not."""
+
+from andon.core.explain.measures import (
+    clock_loss_percent,
+    measured,
+    slowdown_margin_celsius,
+    temperature_fall_celsius,
+    utilization_max_percent,
+)
+from andon.core.explain.telling import CERTAIN, LIKELY, POSSIBLE, Clause, conclude, say
+from andon.core.explain.view import IDLE_PERCENT, View, together
+from andon.core.reasons import Code, Evidence, Reason
+
+THERMAL = ("sw_thermal_slowdown", "hw_thermal_slowdown")
+BRAKE = "hw_power_brake_slowdown"
+COOL_MARGIN_CELSIUS = 15
+NEAR_CELSIUS = 5  # below its own slowdown temperature
+WARM_CELSIUS = 80
+HOT_MEMORY_CELSIUS = 95  # where stacked memory ends; graphics memory bears more
+SEARED_MEMORY_CELSIUS = 105
+COOL_CELSIUS = 50
+STANDING_FAN_CELSIUS = 70  # cards that stop their fans start them again well below
+FAN_RUNS_PERCENT = 25
+FAN_LOUD_PERCENT = 36  # some cards idle at a third
+FAN_LOAD_PERCENT = 30
+FAN_ASKED_PERCENT = 70  # so loud that people ask
+
+COOLING = (
+    "Look at the cooling: dust, blocked slots, cables in the air stream, a warm room or a "
+    "neighbouring card. Until then a lower power limit keeps it cooler."
+)
+
+
+def heat(view: View) -> Reason | None:
+    """A thermal slowdown costs clocks now: the driver says so."""
+    if not _slowed(view) or _memory_is_the_cause(view):
+        return None
+    loss = measured(view, clock_loss_percent) if (clock_loss_percent(view) or 0) >= 1 else None
+    slower = say("its clock is {loss} below its highest", loss=loss)
+    told = say("Heat slows it down") + together(_warmth(view), slower)
+    hardware = view.held_back_by("hw_thermal_slowdown", "hw_slowdown")
+    confidence = CERTAIN if view.held_back_by(*THERMAL) else LIKELY
+    worker = view.worker()
+    more = [view.read("throttle"), *_clocks(view), *_cooling(view), *view.who(worker)]
+    return conclude(Code.HEAT, confidence, told, more, worker, COOLING, mild=not hardware)
+
+
+def hot(view: View) -> Reason | None:
+    """Near its own limit, or warm by any card's measure; not where it already slows down."""
+    now, slowdown = view.sample.temperature_celsius, view.status.device.limits.slowdown_celsius
+    if now is None or _slowed(view):
+        return None
+    near = slowdown is not None and now >= slowdown - NEAR_CELSIUS
+    if not near and now < WARM_CELSIUS:
+        return None
+    told = say("It is hot") + together(_warmth(view))
+    worker = view.worker()
+    more = [*_cooling(view), view.read("power_watts"), *view.who(worker)]
+    return conclude(Code.HOT, CERTAIN, told, more, worker, COOLING, mild=not near)
+
+
+def memory_heat(view: View) -> Reason | None:
+    """The memory is hotter than the chip can show; its limit is the maker's, and not told."""
+    if not view.at_least("memory_temperature_celsius", HOT_MEMORY_CELSIUS):
+        return None
+    costs = _slowed(view)
+    seared = view.at_least("memory_temperature_celsius", SEARED_MEMORY_CELSIUS)
+    hot_memory = view.read("memory_temperature_celsius")
+    told = say("Hot memory slows it down: {m}" if costs else "Its memory is {m} hot", m=hot_memory)
+    told = told + say(", while the chip is at {t}", t=view.read("temperature_celsius"))
+    confidence = LIKELY if costs or seared else POSSIBLE
+    names, worker = ("memory_utilization_percent", "throttle"), view.worker()
+    cost = [measured(view, clock_loss_percent), *_clocks(view)] if costs else []
+    more = [*(view.read(name) for name in names), *cost, *view.who(worker)]
+    advice = "Look at the cooling of the memory: pads, back plate, air over the card's rear."
+    return conclude(Code.MEMORY_HEAT, confidence, told, more, worker, advice, mild=not costs)
+
+
+def fan(view: View) -> Reason | None:
+    """The fan runs because of heat or load, now or a moment ago."""
+    if not view.at_least("fan_percent", FAN_RUNS_PERCENT) or fan_idle(view):
+        return None
+    told = say("The fan runs at {f} because", f=view.read("fan_percent"))
+    because = _fan_cause(view)
+    if not because:
+        return None
+    worker = view.worker()
+    more = [view.read("utilization_percent"), view.read("power_watts"), *view.who(worker)]
+    advice = "Nothing: this is what it is for. Less load or a lower power limit makes it quieter."
+    mild = not view.at_least("fan_percent", FAN_ASKED_PERCENT)
+    told = told + Clause(" ") + because
+    return conclude(Code.FAN, LIKELY, told, more, worker, advice, mild=mild)
+
+
+def fan_idle(view: View) -> Reason | None:
+    """The fan runs although it is idle and cool, and was so all the time that is known."""
+    cool = view.at_most("temperature_celsius", COOL_CELSIUS - 1)
+    if not (view.at_least("fan_percent", FAN_LOUD_PERCENT) and view.idle and cool):
+        return None
+    if _cools_down(view):
+        return None
+    told = say(
+        "The fan runs at {f} although it is idle ({u}) and cool ({t})",
+        f=view.read("fan_percent"),
+        u=view.read("utilization_percent"),
+        t=view.read("temperature_celsius"),
+    )
+    confidence = LIKELY if len(view.past) > 1 else POSSIBLE
+    advice = "Look for a fan speed that was set by hand, in the driver's settings or the firmware."
+    return conclude(Code.FAN_IDLE, confidence, told, [view.read("power_watts")], advice=advice)
+
+
+def fan_failed(view: View) -> Reason | None:
+    """Hot, and the fan stands."""
+    hot_enough = view.at_least("temperature_celsius", STANDING_FAN_CELSIUS)
+    if not (hot_enough and view.at_most("fan_percent", 0)):
+        return None
+    told = say(
+        "The fan stands still ({f}) although it is {t} warm",
+        f=view.read("fan_percent"),
+        t=view.read("temperature_celsius"),
+    )
+    confidence = CERTAIN if view.at_least("temperature_celsius", WARM_CELSIUS) else LIKELY
+    advice = "Stop the work on it, then look at the fan: its cable, a blocked blade, its bearing."
+    more = [view.limit("slowdown_celsius"), view.read("throttle")]
+    return conclude(Code.FAN_FAILED, confidence, told, more, advice=advice)
+
+
+def _slowed(view: View) -> bool:
+    """The driver names heat; or, an old one, the hardware alone, at the card's own limit."""
+    margin = slowdown_margin_celsius(view)
+    above = margin is not None and margin <= 0 and view.held_back_by("hw_slowdown")
+    return view.held_back_by(*THERMAL) or (above and not view.held_back_by(BRAKE))
+
+
+def _memory_is_the_cause(view: View) -> bool:
+    """Hot memory under a chip that is far from its own limit."""
+    margin = slowdown_margin_celsius(view)
+    cool = margin is not None and margin > COOL_MARGIN_CELSIUS
+    return cool and view.at_least("memory_temperature_celsius", HOT_MEMORY_CELSIUS)
+
+
+def _warmth(view: View) -> Clause:
+    now, slowdown = view.read("temperature_celsius"), view.limit("slowdown_celsius")
+    both = say("it is {t} warm (its limit is {s})", t=now, s=slowdown)
+    return both or say("it is {t} warm", t=now)
+
+
+def _fan_cause(view: View) -> Clause:
+    if view.at_least("temperature_celsius", COOL_CELSIUS):
+        return say("it is {t} warm", t=view.read("temperature_celsius")) + say(
+            " and works ({u})", u=view.read("utilization_percent") if view.works else None
+        )
+    if view.at_least("utilization_percent", FAN_LOAD_PERCENT):
+        return say("it works ({u})", u=view.read("utilization_percent"))
+    if _cools_down(view):
+        most = measured(view, utilization_max_percent)
+        return say("it cools down after work ({u} within the last minute)", u=most)
+    return Clause()
+
+
+def _cools_down(view: View) -> bool:
+    fell, most = temperature_fall_celsius(view), utilization_max_percent(view)
+    return (fell is not None and fell >= 3) or (most is not None and most > IDLE_PERCENT)
+
+
+def _clocks(view: View) -> list[Evidence | None]:
+    return [view.read("sm_clock_mhz"), view.limit("sm_clock_mhz")]
+
+
+def _cooling(view: View) -> list[Evidence | None]:
+    return [view.read("fan_percent"), view.read("memory_temperature_celsius")]

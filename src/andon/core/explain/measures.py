@@ -1,0 +1,204 @@
+"""Numbers that follow from readings: each a function of the view, None where a part is unknown."""
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from statistics import fmean, median
+
+from andon.core.explain.view import IDLE_PERCENT, RECENT_SECONDS, View
+from andon.core.reasons import Evidence
+from andon.model.device import DeviceStatus, Process, Sample
+
+GAP_SECONDS = 90.0  # what was not looked at for longer is not known to have stayed so
+
+
+def clock_loss_percent(view: View) -> float | None:
+    """How far the SM clock is below the highest that the device states."""
+    clock, highest = view.sample.sm_clock_mhz, view.status.device.limits.sm_clock_mhz
+    if clock is None or not highest:
+        return None
+    return max(0.0, round(100.0 * (1 - clock / highest), 1))
+
+
+def memory_percent(view: View) -> float | None:
+    """Used of total."""
+    return view.status.memory_percent if view.status.answered else None
+
+
+def power_percent(view: View) -> float | None:
+    """The power of the limit in force."""
+    return view.status.power_percent if view.status.answered else None
+
+
+def power_limit_percent(view: View) -> float | None:
+    """The limit in force of the card's default."""
+    limit, default = view.sample.power_limit_watts, view.status.device.limits.power_default_watts
+    return None if limit is None or not default else round(100.0 * limit / default, 1)
+
+
+def memory_unattributed_bytes(view: View) -> int | None:
+    """Memory in use that no process explains."""
+    return view.status.memory_unattributed_bytes if view.status.answered else None
+
+
+def slowdown_margin_celsius(view: View) -> int | None:
+    """How far it is from the temperature at which it slows down."""
+    now, slowdown = view.sample.temperature_celsius, view.status.device.limits.slowdown_celsius
+    return None if now is None or slowdown is None else slowdown - now
+
+
+def state_seconds(view: View) -> float | None:
+    """How long it has been in its state."""
+    lasted = view.at - view.status.since
+    return lasted if lasted >= 0 else None
+
+
+def recent_seconds(view: View) -> float | None:
+    """The span of the answers of the last minute."""
+    recent = _recent(view)
+    return recent[-1].at - recent[0].at if len(recent) > 1 else None
+
+
+def utilization_mean_percent(view: View) -> float | None:
+    """The mean of the last minute."""
+    shares = _shares(view)
+    return round(fmean(shares), 1) if shares else None
+
+
+def utilization_min_percent(view: View) -> int | None:
+    """The least of the last minute."""
+    return min(_shares(view), default=None)
+
+
+def utilization_max_percent(view: View) -> int | None:
+    """The most of the last minute."""
+    return max(_shares(view), default=None)
+
+
+def idle_seconds(view: View) -> float | None:
+    """For how long every answer has said "idle"; None if the latest does not."""
+    return _lasted(view, _is_idle)
+
+
+def process_idle_seconds(view: View, process: Process) -> float | None:
+    """For how long every answer has shown this process there and doing nothing."""
+    return _lasted(view, lambda status: _does_nothing(status, process))
+
+
+def graphics_memory_bytes(view: View) -> int | None:
+    """The memory of all graphics processes together; None where one does not say."""
+    sizes = [process.memory_bytes for process in view.graphics]
+    return sum(size or 0 for size in sizes) if sizes and None not in sizes else None
+
+
+def temperature_fall_celsius(view: View) -> int | None:
+    """How far it has cooled down since the warmest answer of the last minute."""
+    warm = [s.temperature_celsius for s in _recent(view) if s.temperature_celsius is not None]
+    now = view.sample.temperature_celsius
+    return max(warm) - now if warm and now is not None else None
+
+
+def ecc_rise(view: View) -> int | None:
+    """How many errors came since the first answer."""
+    counts = [c for s in _samples(view) if (c := s.ecc_uncorrected) is not None]
+    return counts[-1] - counts[0] if len(counts) > 1 else None
+
+
+def peers(view: View) -> list[Sample]:
+    """The answers of the other devices of the same model that are as busy."""
+    own = view.status.device
+    return [
+        status.sample
+        for status in view.snapshot.devices
+        if status.device.uuid != own.uuid
+        and (status.device.vendor, status.device.name) == (own.vendor, own.name)
+        and status.device.parent is None
+        and status.answered
+        and status.sample is not None
+        and (status.sample.utilization_percent or 0) >= 80
+    ]
+
+
+def peers_sm_clock_mhz(view: View) -> float | None:
+    """The median clock of the busy devices of the same model."""
+    clocks = [s.sm_clock_mhz for s in peers(view) if s.sm_clock_mhz is not None]
+    return median(clocks) if clocks else None
+
+
+def peers_temperature_celsius(view: View) -> float | None:
+    """The median temperature of the busy devices of the same model."""
+    found = [s.temperature_celsius for s in peers(view) if s.temperature_celsius is not None]
+    return median(found) if found else None
+
+
+MEASURES: dict[str, Callable[[View], float | int | None]] = {
+    measure.__name__: measure
+    for measure in (
+        clock_loss_percent,
+        memory_percent,
+        power_percent,
+        power_limit_percent,
+        memory_unattributed_bytes,
+        slowdown_margin_celsius,
+        state_seconds,
+        recent_seconds,
+        utilization_mean_percent,
+        utilization_min_percent,
+        utilization_max_percent,
+        idle_seconds,
+        graphics_memory_bytes,
+        temperature_fall_celsius,
+        ecc_rise,
+        peers_sm_clock_mhz,
+        peers_temperature_celsius,
+    )
+}
+"""Every measure by its name, which is also its name as evidence."""
+
+
+def measured(view: View, measure: Callable[[View], float | int | None]) -> Evidence | None:
+    """A measure as evidence."""
+    return view.derived(measure.__name__, measure(view))
+
+
+def _samples(view: View) -> list[Sample]:
+    return [status.sample for status in view.past if status.sample is not None]
+
+
+def _recent(view: View) -> list[Sample]:
+    samples = _samples(view)
+    return [s for s in samples if samples[-1].at - s.at <= RECENT_SECONDS]
+
+
+def _shares(view: View) -> list[int]:
+    return [u for s in _recent(view) if (u := s.utilization_percent) is not None]
+
+
+def _is_idle(status: DeviceStatus) -> bool:
+    share = status.sample.utilization_percent if status.sample else None
+    return share is not None and share <= IDLE_PERCENT
+
+
+def _does_nothing(status: DeviceStatus, process: Process) -> bool:
+    """Its own share says so, or the device's does where it has none."""
+    same = (p for p in status.processes if (p.pid, p.started) == (process.pid, process.started))
+    found = next(same, None)
+    if found is None:
+        return False
+    return _is_idle(status) if found.utilization_percent is None else not found.utilization_percent
+
+
+def _lasted(view: View, holds: Callable[[DeviceStatus], bool]) -> float | None:
+    """How far back from now a thing held without a break, or a gap in the answers."""
+    times = list(_while(view, holds))
+    return times[0] - times[-1] if times else None
+
+
+def _while(view: View, holds: Callable[[DeviceStatus], bool]) -> Iterator[float]:
+    if not view.status.answered:
+        return
+    answers = [(s, s.sample.at) for s in reversed(view.past) if s.sample is not None]
+    before = [answers[0][1] if answers else 0.0, *(at for _, at in answers)]
+    for (status, at), (later, _) in zip(answers, pairwise(before), strict=False):
+        if not holds(status) or later - at > GAP_SECONDS:
+            return
+        yield at

@@ -1,0 +1,206 @@
+"""Why it is full: who holds memory, since when, working or not, dead or alive; and what fails."""
+
+from andon.core.explain.growth import growth
+from andon.core.explain.measures import (
+    ecc_rise,
+    graphics_memory_bytes,
+    measured,
+    memory_percent,
+    memory_unattributed_bytes,
+    process_idle_seconds,
+)
+from andon.core.explain.telling import CERTAIN, LIKELY, POSSIBLE, Clause, conclude, say
+from andon.core.explain.view import View, filled, together
+from andon.core.reasons import Code, Evidence, Reason
+from andon.model.device import Process
+from andon.units import GIB, MIB
+
+FULL_PERCENT = 90.0
+GHOST_BYTES = GIB // 2  # less than this, or than 2 % of the device, is bookkeeping
+GHOST_SHARE = 0.02
+HOARD_BYTES = GIB
+HOARD_SHARE = 0.2  # where there is room, only much is worth a word
+HOARD_FULL_SHARE = 0.05
+DESKTOP_BYTES = 128 * MIB
+DESKTOP_SHARE, DESKTOP_MUCH = 0.1, 0.25
+TIGHT_BYTES = GIB  # less than this is no room for another allocation
+CONTEXT_BYTES = 256 * MIB  # what a process may take without its being counted for it
+SERVERS = (
+    "vllm", "sglang", "tritonserver", "text-generation", "ollama", "llama-server", "lmdeploy",
+    "trtllm", "torchserve",
+)  # fmt: skip
+SOON_SECONDS = 3600.0
+LONG_SECONDS = 300.0
+SOME_SECONDS = 30.0
+
+
+def full(view: View) -> Reason | None:
+    """Nearly full, by processes that work: normal, and the answer to "who holds it?"."""
+    if not _is_full(view) or hoarded(view) or _mostly_unexplained(view):
+        return None
+    holder = view.holder(view.processes)
+    told = say("Its memory is {share} full", share=measured(view, memory_percent))
+    told = told + together(filled(view, "memory_used_bytes", view.total()))
+    more: list[Evidence | None] = [view.read("memory_free_bytes"), *view.who(holder)]
+    if holder is not None:
+        held = view.of_process(holder, "memory_bytes")
+        told = told + Clause("; ") + view.naming(holder) + say(" holds {held}", held=held)
+    advice = "Nothing, if the work is meant to: training and inference servers fill it by design."
+    if _is_tight(view):
+        advice = "The next allocation may fail: a smaller batch or cache leaves room."
+    return conclude(Code.FULL, CERTAIN, told, more, holder, advice, mild=not _is_tight(view))
+
+
+def hoarded(view: View) -> Reason | None:
+    """A process that does nothing holds memory that others could use."""
+    process = view.holder([p for p in view.compute if _hoards(view, p)])
+    if process is None:
+        return None
+    lasted = process_idle_seconds(view, process)
+    held = view.of_process(process, "memory_bytes")
+    told = Clause("An idle process holds memory: ") + view.naming(process)
+    told = told + say(" holds {held} and does nothing", held=held)
+    seconds = view.derived("process.idle_seconds", lasted)
+    told = told + (say(" for {s}", s=seconds) if lasted else Clause())
+    share, roomy = measured(view, memory_percent), not _is_full(view)
+    told = told + say("; the memory is {share} full", share=None if roomy else share)
+    more = [share, view.read("utilization_percent"), *view.who(process)]
+    advice = "Ask its owner whether it is still needed: ending it frees the memory."
+    if process.user is None and process.name is None:
+        advice = f"This system does not show it: it died badly, or lives elsewhere. {_open(view)}"
+    return conclude(Code.HOARDED, _trust(lasted), told, more, process, advice, mild=roomy)
+
+
+def ghost(view: View) -> Reason | None:
+    """Memory in use that no process explains."""
+    spare = memory_unattributed_bytes(view)
+    if spare is None or not view.owns_memory or spare < _least_ghost(view):
+        return None
+    told = say(
+        "No process explains {spare} of the {used} in use",
+        spare=measured(view, memory_unattributed_bytes),
+        used=view.read("memory_used_bytes"),
+    )
+    dead = _departed(view, spare)
+    if dead is not None:
+        held = view.of_process(dead, "memory_bytes")
+        told = told + Clause("; ") + view.naming(dead) + say(" held {held} and is gone", held=held)
+    more = [view.derived("processes", len(view.processes)), *view.who(dead)]
+    advice = f"One that died badly, a container's, or one that you may not see. {_open(view)}"
+    return conclude(Code.GHOST, CERTAIN if dead else LIKELY, told, more, dead, advice)
+
+
+def leak(view: View) -> Reason | None:
+    """Memory rises steadily over at least a minute."""
+    found = growth(view)
+    if found is None or not view.owns_memory:
+        return None
+    told = say(
+        "Its memory grows steadily: by {rise} in {seconds}",
+        rise=view.derived("memory_rise_bytes", found.rise_bytes),
+        seconds=view.derived("memory_rise_seconds", found.seconds),
+    )
+    left = view.derived("full_in_seconds", found.full_in_seconds)
+    told = told + say("; at this rate it is full in {left}", left=left)
+    rate = view.derived("memory_growth_bytes_per_second", found.bytes_per_second)
+    more = [rate, view.read("memory_used_bytes"), view.read("memory_free_bytes")]
+    soon = found.full_in_seconds is not None and found.full_in_seconds <= SOON_SECONDS
+    confidence = LIKELY if found.seconds >= LONG_SECONDS else POSSIBLE
+    advice = "Save the work before it ends for want of memory, and look for what is kept per step."
+    process = found.process
+    return conclude(
+        Code.LEAK, confidence, told, [*more, *view.who(process)], process, advice, mild=not soon
+    )
+
+
+def graphics(view: View) -> Reason | None:
+    """A desktop takes memory; a trouble where little is left."""
+    held = graphics_memory_bytes(view)
+    if held is None or held < DESKTOP_BYTES:
+        return None
+    told = say("A desktop takes {held} of its memory", held=measured(view, graphics_memory_bytes))
+    total = view.status.device.memory_total_bytes
+    share = 0.0 if not total else held / total
+    much = share >= DESKTOP_MUCH or (_is_full(view) and share >= DESKTOP_SHARE)
+    process = view.holder(view.graphics)
+    more = [view.total(), *view.who(process)]
+    advice = "Nothing, unless memory is short: then log out of the desktop, or move it elsewhere."
+    return conclude(Code.GRAPHICS, CERTAIN, told, more, process, advice, mild=not much)
+
+
+def ecc(view: View) -> Reason | None:
+    """The memory gave wrong data that could not be corrected."""
+    if not view.at_least("ecc_uncorrected", 1):
+        return None
+    count = view.read("ecc_uncorrected")
+    told = say("Its memory had errors that could not be corrected: {n}", n=count)
+    told = told + Clause(" since the driver was loaded")
+    rise = view.derived("ecc_rise", ecc_rise(view) or None)
+    told = told + say(", {rise} of them while we looked", rise=rise)
+    advice = (
+        "Results since then may be wrong. See sudo dmesg | grep -i xid, then reset it or reboot; "
+        "if they come back, have the card replaced."
+    )
+    return conclude(Code.ECC, CERTAIN, told, advice=advice)
+
+
+def _open(view: View) -> str:
+    """How to find who has the device open, whatever the driver lists."""
+    files = "/dev/nvidia*" if view.status.device.vendor == "nvidia" else "/dev/dri/* /dev/kfd"
+    return f"Who has it open: sudo fuser -v {files}"
+
+
+def _is_full(view: View) -> bool:
+    share = memory_percent(view)
+    return share is not None and share >= FULL_PERCENT
+
+
+def _is_tight(view: View) -> bool:
+    free, used = view.sample.memory_free_bytes, view.sample.memory_used_bytes
+    if free is None and used is not None:
+        total = view.status.device.memory_total_bytes
+        free = None if total is None else total - used
+    return free is not None and free < TIGHT_BYTES
+
+
+def _hoards(view: View, process: Process) -> bool:
+    total = view.status.device.memory_total_bytes or 0
+    share = HOARD_FULL_SHARE if _is_full(view) else HOARD_SHARE
+    large = (process.memory_bytes or 0) >= max(HOARD_BYTES, share * total)
+    lasted = process_idle_seconds(view, process)
+    if lasted is None or not large or serves(process):
+        return False
+    # Idle as a whole for a moment is IDLE_HELD at most: nobody else waits for the memory.
+    return view.works or lasted >= LONG_SECONDS
+
+
+def serves(process: Process) -> bool:
+    """Whether it is known as a server, which waits for requests by design."""
+    words = f"{process.name or ''} {process.command or ''}".lower()
+    return any(name in words for name in SERVERS)
+
+
+def _trust(idle_seconds: float | None) -> float:
+    if idle_seconds is None or idle_seconds < SOME_SECONDS:
+        return POSSIBLE
+    return CERTAIN if idle_seconds >= LONG_SECONDS else LIKELY
+
+
+def _least_ghost(view: View) -> float:
+    contexts = CONTEXT_BYTES * len(view.processes)
+    share = GHOST_SHARE * (view.status.device.memory_total_bytes or 0)
+    return max(GHOST_BYTES, share, contexts)
+
+
+def _mostly_unexplained(view: View) -> bool:
+    used, spare = view.sample.memory_used_bytes, memory_unattributed_bytes(view)
+    return ghost(view) is not None and (spare or 0) > (used or 0) / 2
+
+
+def _departed(view: View, spare: int) -> Process | None:
+    """A process of the past that is gone and held about what nobody explains now."""
+    here = {(p.pid, p.started) for p in view.processes}
+    seen = [p for status in view.past for p in status.processes]
+    gone = [p for p in seen if (p.pid, p.started) not in here and p.memory_bytes is not None]
+    near = [p for p in gone if 0.5 * spare <= (p.memory_bytes or 0) <= 1.5 * spare]
+    return near[-1] if near else None

@@ -1,0 +1,44 @@
+"""The rules: each a function of the view that gives a reason or none. A new one is a line here."""
+
+from collections.abc import Callable
+
+from andon.core.explain import clocks, heat, memory, states, use
+from andon.core.explain.view import View
+from andon.core.reasons import Reason
+
+Rule = Callable[[View], Reason | None]
+
+RULES: tuple[Rule, ...] = (
+    states.lost,
+    states.hung,
+    states.asleep,
+    states.partitioned,
+    states.unified,
+    states.blind,
+    heat.heat,
+    heat.hot,
+    heat.memory_heat,
+    heat.fan,
+    heat.fan_idle,
+    heat.fan_failed,
+    clocks.power_cap,
+    clocks.power_bound,
+    clocks.power_limit_lowered,
+    clocks.power_brake,
+    clocks.hardware_slowdown,
+    clocks.clocks_set,
+    clocks.low_clocks,
+    clocks.narrow_link,
+    clocks.slower_than_peers,
+    memory.full,
+    memory.hoarded,
+    memory.ghost,
+    memory.leak,
+    memory.graphics,
+    memory.ecc,
+    use.idle_held,
+    use.underfed,
+    use.shallow,
+    use.shared,
+)
+"""In any order: the weights of `telling` rank what they find."""

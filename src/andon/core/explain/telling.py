@@ -1,0 +1,122 @@
+"""How a sentence is told: every number in it comes from a piece of evidence, or is not there."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from andon.core.reasons import Code, Evidence, Reason
+from andon.model.device import Process
+from andon.units import human_bytes, human_seconds
+
+CERTAIN, LIKELY, POSSIBLE = 0.95, 0.75, 0.5
+
+WEIGHTS: dict[Code, tuple[float, float]] = {
+    Code.LOST: (100, 100),
+    Code.MISMATCH: (99, 99),
+    Code.NO_PERMISSION: (98, 98),
+    Code.NO_DRIVER: (97, 97),
+    Code.HUNG: (96, 96),
+    Code.FAN_FAILED: (95, 95),
+    Code.HEAT: (92, 86),  # milder: the driver's slowdown, not yet the hardware's
+    Code.POWER_BRAKE: (90, 90),
+    Code.HARDWARE_SLOWDOWN: (88, 88),
+    Code.MEMORY_HEAT: (84, 60),  # milder: it costs nothing yet
+    Code.ECC: (80, 80),
+    Code.LEAK: (65, 47),  # milder: more than an hour until it is full
+    Code.HOT: (62, 35),  # milder: warm, and far from its own limit
+    Code.POWER_LIMIT_LOWERED: (60, 7),  # the cause before the cap; milder: it costs little
+    Code.POWER_CAP: (58, 58),
+    Code.LOW_CLOCKS: (52, 52),
+    Code.GHOST: (48, 48),
+    Code.HOARDED: (46, 38),  # milder: there is room left
+    Code.CLOCKS_SET: (45, 4),  # milder: it costs little
+    Code.BLIND: (42, 6),  # milder: enough can be read to judge it
+    Code.SLOWER_THAN_PEERS: (40, 40),
+    Code.NARROW_LINK: (36, 36),
+    Code.SHARED: (34, 34),
+    Code.IDLE_HELD: (33, 33),
+    Code.SHALLOW: (30, 30),
+    Code.UNDERFED: (28, 28),
+    Code.FAN_IDLE: (24, 24),
+    Code.NO_DEVICE: (20, 20),
+    Code.ASLEEP: (19, 19),
+    Code.PARTITIONED: (18, 5),  # milder: its utilisation is known all the same
+    Code.UNIFIED: (17, 4),  # milder: its use can be read
+    Code.FULL: (16, 8),  # milder: there is room for another allocation
+    Code.GRAPHICS: (15, 3),  # milder: it takes little
+    Code.FAN: (14, 6),  # milder: it is not loud
+    Code.POWER_BOUND: (13, 7),  # milder: the clock is near its highest
+    Code.NOTHING: (10, 10),
+}
+"""What outranks what: the weight of each reason, and where it is milder. From 20 on it is a
+trouble; between NOTHING and 20 it is none, but what a person who asks wants to hear first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """Some words of a sentence, with the evidence that they rest on."""
+
+    words: str = ""
+    evidence: tuple[Evidence, ...] = ()
+
+    def __add__(self, other: "Clause") -> "Clause":
+        return Clause(self.words + other.words, self.evidence + other.evidence)
+
+    def __bool__(self) -> bool:
+        return bool(self.words)
+
+
+def say(template: str, **values: Evidence | None) -> Clause:
+    """The words with their numbers; empty if one is unknown: what was not read is not told."""
+    known = {name: evidence for name, evidence in values.items() if evidence is not None}
+    if len(known) < len(values):
+        return Clause()
+    filled = template.format(**{name: in_words(evidence) for name, evidence in known.items()})
+    return Clause(filled, tuple(known.values()))
+
+
+def listed(clauses: Iterable[Clause], last: str = " and ") -> Clause:
+    """`a, b and c`, without those that are empty."""
+    told = [clause for clause in clauses if clause]
+    out = Clause()
+    for place, clause in enumerate(told):
+        between = "" if place == 0 else last if place == len(told) - 1 else ", "
+        out = out + Clause(between) + clause
+    return out
+
+
+def in_words(evidence: Evidence) -> str:
+    """A value as a person reads it: `84 °C`, `61.2 GiB`, `3 h 20 min`."""
+    value, unit = evidence.value, evidence.unit
+    if value is None:
+        return "unknown"
+    if isinstance(value, str):
+        return value
+    if unit == "bytes":
+        return human_bytes(value)
+    if unit == "bytes/s":
+        return f"{human_bytes(value)}/s"
+    if unit == "s":
+        return human_seconds(round(value))
+    return f"{value:.0f} {unit}".rstrip()
+
+
+def conclude(
+    code: Code,
+    confidence: float,
+    told: Clause,
+    more: Sequence[Evidence | None] = (),
+    process: Process | None = None,
+    advice: str = "",
+    mild: bool = False,
+) -> Reason:
+    """The reason: its sentence, and all that it rests on, each piece once."""
+    evidence = (*told.evidence, *(one for one in more if one is not None))
+    return Reason(
+        code=code,
+        weight=WEIGHTS[code][mild],
+        confidence=confidence,
+        sentence=f"{told.words.rstrip('.')}.",
+        evidence=tuple(dict.fromkeys(evidence)),
+        process=process,
+        advice=advice,
+    )

@@ -1,0 +1,191 @@
+"""Why it is idle although held, waits for data, does little, or is shared."""
+
+from andon.core.explain.measures import (
+    idle_seconds,
+    measured,
+    memory_percent,
+    power_percent,
+    recent_seconds,
+    utilization_max_percent,
+    utilization_mean_percent,
+    utilization_min_percent,
+)
+from andon.core.explain.memory import FULL_PERCENT, hoarded
+from andon.core.explain.telling import CERTAIN, LIKELY, POSSIBLE, Clause, conclude, listed, say
+from andon.core.explain.view import IDLE_PERCENT, View
+from andon.core.reasons import Code, Evidence, Reason
+from andon.model.device import Process
+
+LONG_SECONDS = 300.0
+SOME_SECONDS = 30.0
+SETTLED_SECONDS = 60.0
+LOW_PERCENT = 40.0
+BURST_PERCENT = 60
+BURST_MEAN_PERCENT = 75.0
+BURST_LOOKS = 4
+VIDEO_PERCENT = 50  # a device that decodes may compute little
+CPU_BUSY_PERCENT = 90.0
+ALWAYS_PERCENT = 95.0
+SHALLOW_SM_PERCENT = 40.0
+SHALLOW_POWER_PERCENT = 40.0
+MEMORY_BOUND_PERCENT = 60
+COMPETING_PERCENT = 80
+PART_PERCENT = 5
+PART_SHARE = 0.1
+
+
+def idle_held(view: View) -> Reason | None:
+    """A process holds it, and nothing runs on it."""
+    lasted, most = idle_seconds(view), utilization_max_percent(view)
+    if not _settled(view) or not lasted or most is None or most > IDLE_PERCENT:
+        return None  # one look, or a pause within the last minute, is no idleness
+    if any(p.utilization_percent for p in view.compute) or hoarded(view):
+        return None
+    told = say("It is held and idle: {u} busy", u=view.read("utilization_percent"))
+    told = told + say(" for {s}", s=measured(view, idle_seconds))
+    holder = view.holder(view.compute) or (view.compute[0] if len(view.compute) == 1 else None)
+    told = told + Clause(" while ") + _holding(view, holder)
+    more = [view.derived("processes", len(view.processes)), *view.who(holder)]
+    advice = (
+        "Ask its owner whether it is still needed. A notebook holds it until its kernel ends; "
+        "an inference server waits for requests like this."
+    )
+    return conclude(Code.IDLE_HELD, _trust(lasted), told, more, holder, advice)
+
+
+def underfed(view: View) -> Reason | None:
+    """Work is there, and the device waits: low or bursty utilisation."""
+    mean, most = utilization_mean_percent(view), utilization_max_percent(view)
+    if not _settled(view) or mean is None or most is None or most <= IDLE_PERCENT:
+        return None
+    if view.at_least("decoder_percent", VIDEO_PERCENT) or _competing(view):
+        return None
+    low, bursty = mean < LOW_PERCENT, _is_bursty(view)
+    if not low and not bursty:
+        return None
+    told = _how_little(view, bursty)
+    cpu = view.host("cpu_percent")
+    strained = (view.snapshot.host.cpu_percent or 0) >= CPU_BUSY_PERCENT
+    told = told + say(", and the node's CPU is {c} busy", c=cpu if strained else None)
+    span = recent_seconds(view) or 0.0
+    confidence = LIKELY if strained or span >= SOME_SECONDS else POSSIBLE
+    worker = view.worker()
+    more = [measured(view, power_percent), cpu, *view.who(worker)]
+    advice = (
+        "It waits for data, for the CPU or for requests: more loader workers, faster storage, "
+        "larger batches. For a server with few requests it is normal."
+    )
+    return conclude(Code.UNDERFED, confidence, told, more, worker, advice)
+
+
+def shallow(view: View) -> Reason | None:
+    """Always busy, and little of the chip works."""
+    least = utilization_min_percent(view)
+    if least is None or least < ALWAYS_PERCENT:
+        return None
+    active, power = view.sample.sm_active_percent, power_percent(view)
+    if active is not None:
+        if active >= SHALLOW_SM_PERCENT:
+            return None
+        shown = say("only {a} of the chip is active", a=view.read("sm_active_percent"))
+    elif power is not None and power < SHALLOW_POWER_PERCENT and not _slow_for_a_reason(view):
+        shown = say("it takes only {p} of its power", p=measured(view, power_percent))
+    else:
+        return None
+    told = say("It is always busy ({u}), but ", u=view.read("utilization_percent")) + shown
+    worker = view.worker()
+    names = ("power_watts", "tensor_active_percent", "memory_utilization_percent")
+    more = [*(view.read(name) for name in names), *view.who(worker)]
+    confidence = CERTAIN if active is not None else POSSIBLE
+    advice = "Larger batches, fused kernels or several processes at once would use more of it."
+    return conclude(Code.SHALLOW, confidence, told, more, worker, advice)
+
+
+def shared(view: View) -> Reason | None:
+    """Several users compete for it, for its time or for its memory."""
+    kind = "utilization_percent" if _competing(view) else "memory_bytes"
+    parts = _active(view) if _competing(view) else _crowding(view)
+    if len(parts) < 2:
+        return None
+    count = view.derived("users", len(parts))
+    told = say("{n} users compete for it: ", n=count)
+    told = told + listed(_part(view, user, kind, part) for user, part in parts)
+    more = [view.read("utilization_percent"), measured(view, memory_percent)]
+    advice = "Agree on turns or on parts, or move one of them: andon status shows what is free."
+    return conclude(Code.SHARED, CERTAIN, told, more, advice=advice)
+
+
+def _settled(view: View) -> bool:
+    """Whether a process has had the time to begin: loading is not idling."""
+    ages = [0.0 if p.started is None else p.started for p in view.compute]
+    return any(view.at - began >= SETTLED_SECONDS for began in ages)
+
+
+def _trust(seconds: float) -> float:
+    if seconds < SOME_SECONDS:
+        return POSSIBLE
+    return CERTAIN if seconds >= LONG_SECONDS else LIKELY
+
+
+def _holding(view: View, holder: Process | None) -> Clause:
+    if holder is None:
+        return say("{n} processes hold it", n=view.derived("compute", len(view.compute)))
+    held = say(" holds {held}", held=view.of_process(holder, "memory_bytes"))
+    return view.naming(holder) + (held or Clause(" holds it"))
+
+
+def _is_bursty(view: View) -> bool:
+    least, most = utilization_min_percent(view), utilization_max_percent(view)
+    mean = utilization_mean_percent(view)
+    if least is None or most is None or mean is None or len(view.past) < BURST_LOOKS:
+        return False
+    return most - least >= BURST_PERCENT and mean < BURST_MEAN_PERCENT
+
+
+def _how_little(view: View, bursty: bool) -> Clause:
+    mean, span = measured(view, utilization_mean_percent), measured(view, recent_seconds)
+    least, most = measured(view, utilization_min_percent), measured(view, utilization_max_percent)
+    if bursty:
+        told = say("It works in bursts: between {a} and {b}", a=least, b=most)
+    else:
+        told = say("It waits most of the time: {m} busy", m=mean)
+    more = [one for one in (mean, least, most) if one is not None]
+    return told + say(" in the last {s}", s=span) + Clause("", tuple(more))
+
+
+def _slow_for_a_reason(view: View) -> bool:
+    """Whether low power follows from held clocks, or from waiting for memory."""
+    reasons = [name for name in view.sample.throttle or () if name != "gpu_idle"]
+    return bool(reasons) or view.at_least("memory_utilization_percent", MEMORY_BOUND_PERCENT)
+
+
+def _parts(view: View, name: str) -> list[tuple[str, int]]:
+    """What each known user takes, the most first."""
+    parts: dict[str, int] = {}
+    for process in view.compute:
+        value = getattr(process, name)
+        if process.user is not None and value is not None:
+            parts[process.user] = parts.get(process.user, 0) + value
+    return sorted(parts.items(), key=lambda part: (-part[1], part[0]))
+
+
+def _competing(view: View) -> bool:
+    return len(_active(view)) > 1 and view.at_least("utilization_percent", COMPETING_PERCENT)
+
+
+def _active(view: View) -> list[tuple[str, int]]:
+    return [one for one in _parts(view, "utilization_percent") if one[1] >= PART_PERCENT]
+
+
+def _crowding(view: View) -> list[tuple[str, int]]:
+    """Those who hold a good part of a memory that is nearly full, if all of them work."""
+    share, total = memory_percent(view), view.status.device.memory_total_bytes
+    if share is None or total is None or share < FULL_PERCENT or hoarded(view):
+        return []
+    return [one for one in _parts(view, "memory_bytes") if one[1] >= PART_SHARE * total]
+
+
+def _part(view: View, user: str, kind: str, part: int) -> Clause:
+    named = Evidence("process.user", user, "", view.at)
+    value = view.derived(f"users.{user}.{kind}", part)
+    return say("{user} ({part})", user=named, part=value)

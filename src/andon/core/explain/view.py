@@ -1,0 +1,215 @@
+"""What a rule sees: one device now, its recent past, its neighbours, and each as evidence."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from andon.core.explain.telling import Clause, listed, say
+from andon.core.reasons import Evidence
+from andon.model.device import (
+    DeviceStatus,
+    MemoryKind,
+    Process,
+    ProcessKind,
+    Sample,
+    Snapshot,
+)
+
+IDLE_PERCENT = 2  # a single tick of an idle card may say one or two
+BUSY_PERCENT = 50
+RECENT_SECONDS = 60.0
+
+UNITS = {
+    "percent": "%",
+    "bytes": "bytes",
+    "celsius": "°C",
+    "watts": "W",
+    "mhz": "MHz",
+    "seconds": "s",
+    "bytes_per_second": "bytes/s",
+}
+
+
+def unit_of(name: str) -> str:
+    """The unit that a name ends in."""
+    ends = [ending for ending in UNITS if name.endswith(f"_{ending}")]
+    return UNITS[max(ends, key=len)] if ends else ""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One device in the latest snapshot, and its answers of the past, oldest first."""
+
+    snapshot: Snapshot
+    status: DeviceStatus
+    past: tuple[DeviceStatus, ...] = ()  # the latest included, if it answered
+
+    @classmethod
+    def of(cls, snapshots: Sequence[Snapshot], uuid: str) -> "View | None":
+        """The view of a device; None where the latest snapshot does not have it."""
+        latest = snapshots[-1]
+        found = next((s for s in latest.devices if s.device.uuid == uuid), None)
+        if found is None:
+            return None
+        return cls(latest, found, tuple(_answers(snapshots, uuid)))
+
+    # What it says now. A device that did not answer says nothing: every value is unknown.
+
+    @property
+    def at(self) -> float:
+        return self.snapshot.at
+
+    @property
+    def sample(self) -> Sample:
+        found = self.status.sample
+        return found if found is not None and self.status.answered else Sample(at=self.at)
+
+    @property
+    def processes(self) -> tuple[Process, ...]:
+        return self.status.processes if self.status.answered else ()
+
+    @property
+    def knows_processes(self) -> bool:
+        return self.status.answered and "processes" not in self.status.missing
+
+    @property
+    def compute(self) -> tuple[Process, ...]:
+        return tuple(p for p in self.processes if p.kind is ProcessKind.COMPUTE)
+
+    @property
+    def graphics(self) -> tuple[Process, ...]:
+        return tuple(p for p in self.processes if p.kind is ProcessKind.GRAPHICS)
+
+    @property
+    def instances(self) -> tuple[DeviceStatus, ...]:
+        uuid = self.status.device.uuid
+        return tuple(s for s in self.snapshot.devices if s.device.parent == uuid)
+
+    @property
+    def owns_memory(self) -> bool:
+        """Whether its memory is its own: neither the system's nor used through instances."""
+        return self.status.device.memory_kind is MemoryKind.DEVICE and not self.instances
+
+    def at_least(self, name: str, least: float) -> bool:
+        """Whether a reading is known and not below this."""
+        value = getattr(self.sample, name)
+        return value is not None and value >= least
+
+    def at_most(self, name: str, most: float) -> bool:
+        """Whether a reading is known and not above this."""
+        value = getattr(self.sample, name)
+        return value is not None and value <= most
+
+    @property
+    def busy(self) -> bool:
+        return self.at_least("utilization_percent", BUSY_PERCENT)
+
+    @property
+    def works(self) -> bool:
+        return self.at_least("utilization_percent", IDLE_PERCENT + 1)
+
+    @property
+    def idle(self) -> bool:
+        return self.at_most("utilization_percent", IDLE_PERCENT)
+
+    def held_back_by(self, *reasons: str) -> bool:
+        """Whether the driver names one of these for its clocks."""
+        return any(reason in reasons for reason in self.sample.throttle or ())
+
+    # The same as evidence; None where it is unknown.
+
+    def read(self, name: str) -> Evidence | None:
+        """A reading, with the time of its own."""
+        value = getattr(self.sample, name)
+        if value is None:
+            return None
+        if isinstance(value, tuple):
+            value = ", ".join(value) or "none"
+        return Evidence(name, value, unit_of(name), self.sample.read_at.get(name, self.sample.at))
+
+    def limit(self, name: str) -> Evidence | None:
+        """What the device states as its bound."""
+        value = getattr(self.status.device.limits, name)
+        return None if value is None else Evidence(f"limits.{name}", value, unit_of(name))
+
+    def total(self) -> Evidence | None:
+        value = self.status.device.memory_total_bytes
+        return None if value is None else Evidence("memory_total_bytes", value, "bytes")
+
+    def host(self, name: str) -> Evidence | None:
+        value = getattr(self.snapshot.host, name)
+        return None if value is None else Evidence(f"host.{name}", value, unit_of(name), self.at)
+
+    def derived(self, name: str, value: float | int | str | None) -> Evidence | None:
+        """A number that follows from readings; `measures` says how."""
+        return None if value is None else Evidence(name, value, unit_of(name), self.at)
+
+    def of_process(self, process: Process, name: str) -> Evidence | None:
+        value = getattr(process, name)
+        if value is None:
+            return None
+        return Evidence(f"process.{name}", value, unit_of(name), self.at)
+
+    # Who.
+
+    def worker(self) -> Process | None:
+        """Whoever keeps it busy, where readings say so: the largest share, or the only one."""
+        if not self.works:
+            return None
+        shares = [p for p in self.processes if p.utilization_percent]
+        if shares:
+            return max(shares, key=lambda p: (p.utilization_percent or 0, -p.pid))
+        alone = len(self.processes) == 1 and self.knows_processes
+        only = self.processes[0] if alone else None
+        return only if only and only.utilization_percent is None else None
+
+    def holder(self, among: Sequence[Process]) -> Process | None:
+        """Whoever holds most memory; nobody where one of the sizes is unknown."""
+        if not among or any(p.memory_bytes is None for p in among):
+            return None
+        return max(among, key=lambda p: (p.memory_bytes or 0, -p.pid))
+
+    def naming(self, process: Process) -> Clause:
+        """`alice's python`, `python`, or `process 4101`; its pid is always evidence."""
+        pid = Evidence("process.pid", process.pid, "", self.at)
+        user, name = self.of_process(process, "user"), self.of_process(process, "name")
+        named = say("{user}'s {name}", user=user, name=name) or say("{name}", name=name)
+        owned = say("{user}'s process {pid}", user=user, pid=pid)
+        told = named or owned or say("process {pid}", pid=pid)
+        return Clause(told.words, (*told.evidence, pid))
+
+    def who(self, process: Process | None) -> list[Evidence | None]:
+        """Whose it is, where it belongs, how long it has run: what finds its owner."""
+        if process is None:
+            return []
+        names = ("container", "job", "lease", "memory_bytes", "utilization_percent")
+        found = [self.of_process(process, name) for name in names]
+        lasted = self.derived("process.running_seconds", self._running(process))
+        return [*self.naming(process).evidence, *found, lasted]
+
+    def _running(self, process: Process) -> float | None:
+        if process.started is None or process.started > self.at:
+            return None
+        return self.at - process.started
+
+
+def filled(view: View, name: str, whole: Evidence | None) -> Clause:
+    """`138 GiB of 140 GiB`, or the part alone."""
+    part = view.read(name)
+    return say("{part} of {whole}", part=part, whole=whole) or say("{part}", part=part)
+
+
+def together(*clauses: Clause) -> Clause:
+    """`: a, b and c`, or nothing at all."""
+    told = listed(clauses)
+    return Clause(": ") + told if told else told
+
+
+def _answers(snapshots: Sequence[Snapshot], uuid: str) -> Iterator[DeviceStatus]:
+    """Each answer once, in the order of time."""
+    latest = float("-inf")
+    for snapshot in snapshots:
+        for status in snapshot.devices:
+            sample = status.sample if status.answered else None
+            if status.device.uuid == uuid and sample is not None and sample.at > latest:
+                latest = sample.at
+                yield status

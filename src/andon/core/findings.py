@@ -1,0 +1,161 @@
+"""What a check of this machine can find: a grade, the numbers, and the command that mends it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+Value = str | int | float | bool | None
+
+FINE, FAILED, NO_DEVICE = 0, 1, 3
+
+
+class Grade(StrEnum):
+    """How bad a finding is; the order is the order in which people want to read them."""
+
+    FAILURE = "failure"
+    WARNING = "warning"
+    UNKNOWN = "unknown"  # it could not be checked here, which is no verdict
+    OK = "ok"
+
+
+class Named(StrEnum):
+    """The name of a finding, and the area of the machine that it is about."""
+
+    area: str
+
+    def __new__(cls, value: str, area: str) -> "Named":
+        made = str.__new__(cls, value)
+        made._value_ = value
+        made.area = area
+        return made
+
+
+class Check(Named):
+    """Everything that `andon doctor` can say."""
+
+    DEVICES_ANSWER = "devices_answer", "devices"
+    DEVICES_SIMULATED = "devices_simulated", "devices"
+    DEVICES_ASLEEP = "devices_asleep", "devices"
+    NO_DEVICE = "no_device", "devices"
+    READER_FAULT = "reader_fault", "devices"
+    DEVICE_STALE = "device_stale", "devices"
+    DEVICE_LOST = "device_lost", "devices"
+    DEVICES_FEWER = "devices_fewer", "devices"
+    SLOW_START = "slow_start", "devices"
+    MASK = "mask", "devices"
+    MASK_HIDES_ALL = "mask_hides_all", "devices"
+    MASK_DOUBTFUL = "mask_doubtful", "devices"
+
+    DRIVER_LOADED = "driver_loaded", "driver"
+    DRIVER_NOT_LOADED = "driver_not_loaded", "driver"
+    NOUVEAU = "nouveau", "driver"
+    CARD_UNBOUND = "card_unbound", "driver"
+    PASSED_THROUGH = "passed_through", "driver"
+    NO_CARD = "no_card", "driver"
+    SECURE_BOOT = "secure_boot", "driver"
+    VERSIONS_MATCH = "versions_match", "driver"
+    VERSION_MISMATCH = "version_mismatch", "driver"
+    SUSPENDED = "suspended", "driver"
+    KEPT_AWAKE = "kept_awake", "driver"
+    PERSISTENCE = "persistence", "driver"
+    COUNTERS_OPEN = "counters_open", "driver"
+    COUNTERS_RESTRICTED = "counters_restricted", "driver"
+
+    LIBRARY_FOUND = "library_found", "library"
+    LIBRARY_MISSING = "library_missing", "library"
+    LIBRARY_OFF_PATH = "library_off_path", "library"
+    LIBRARY_EMPTY = "library_empty", "library"
+    LIBRARY_FOREIGN = "library_foreign", "library"
+    LIBRARY_STUB = "library_stub", "library"
+    LIBRARY_NOT_WSL = "library_not_wsl", "library"
+
+    NODES_USABLE = "nodes_usable", "access"
+    NODE_MISSING = "node_missing", "access"
+    UVM_MISSING = "uvm_missing", "access"
+    NODE_DENIED = "node_denied", "access"
+    GROUP_PENDING = "group_pending", "access"
+
+    NO_CONTAINER = "no_container", "container"
+    IN_CONTAINER = "in_container", "container"
+    CONTAINER_NO_GPU = "container_no_gpu", "container"
+    TOOLKIT_READY = "toolkit_ready", "container"
+    TOOLKIT_MISSING = "toolkit_missing", "container"
+    TOOLKIT_NOT_WIRED = "toolkit_not_wired", "container"
+    CDI_OUTDATED = "cdi_outdated", "container"
+    CHAR_LINKS_MISSING = "char_links_missing", "container"
+    DOCKER_READABLE = "docker_readable", "container"
+    DOCKER_CLOSED = "docker_closed", "container"
+    CGROUPS = "cgroups", "container"
+    NO_CGROUPS = "no_cgroups", "container"
+
+    KERNEL = "kernel", "system"
+    KERNEL_TROUBLED = "kernel_troubled", "system"
+    WSL = "wsl", "system"
+    PROC_OPEN = "proc_open", "system"
+    PROC_HIDDEN = "proc_hidden", "system"
+    PIDS_OWN = "pids_own", "system"
+    CLOCK = "clock", "system"
+    CLOCK_LOOSE = "clock_loose", "system"
+    CLOCK_WRONG = "clock_wrong", "system"
+
+    SETTINGS = "settings", "andon"
+    SETTINGS_WRONG = "settings_wrong", "andon"
+    STATE = "state", "andon"
+    STATE_CLOSED = "state_closed", "andon"
+    STATE_FULL = "state_full", "andon"
+    STATE_REMOTE = "state_remote", "andon"
+    BOOK = "book", "andon"
+    BOOK_FOREIGN = "book_foreign", "andon"
+    BOOK_UNSAFE = "book_unsafe", "andon"
+    VERSIONS = "versions", "andon"
+    PACKAGE_MISSING = "package_missing", "andon"
+    PYNVML_SHADOWED = "pynvml_shadowed", "andon"
+    TERMINAL = "terminal", "andon"
+    TERMINAL_ASCII = "terminal_ascii", "andon"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at: what was found, and what to type about it."""
+
+    check: Named
+    grade: Grade
+    words: str
+    fix: str = ""
+    evidence: Mapping[str, Value] = field(default_factory=dict)
+
+
+def ok(check: Named, words: str, **evidence: Value) -> Finding:
+    return Finding(check, Grade.OK, words, evidence=evidence)
+
+
+def unknown(check: Named, words: str, **evidence: Value) -> Finding:
+    return Finding(check, Grade.UNKNOWN, words, evidence=evidence)
+
+
+def warning(check: Named, words: str, fix: str, **evidence: Value) -> Finding:
+    return Finding(check, Grade.WARNING, words, fix, evidence)
+
+
+def failure(check: Named, words: str, fix: str, **evidence: Value) -> Finding:
+    return Finding(check, Grade.FAILURE, words, fix, evidence)
+
+
+def in_order(findings: Iterable[Finding]) -> list[Finding]:
+    """The worst first; within a grade, as they came."""
+    order = list(Grade)
+    return sorted(findings, key=lambda finding: order.index(finding.grade))
+
+
+def worst(findings: Iterable[Finding]) -> Grade:
+    """The grade of the whole; what could not be checked does not spoil it."""
+    grades = {finding.grade for finding in findings} - {Grade.UNKNOWN}
+    return next((grade for grade in Grade if grade in grades), Grade.OK)
+
+
+def exit_code(findings: Iterable[Finding], no_device: Named) -> int:
+    """3 where no device can be read, 1 for any other failure; a warning is no failure."""
+    failed = {f.check for f in findings if f.grade is Grade.FAILURE}
+    if no_device in failed:
+        return NO_DEVICE
+    return FAILED if failed else FINE

@@ -1,0 +1,226 @@
+"""Names of containers, asked of the engine that runs them: `docker ps` is how people know them.
+
+Questions go to a thread of their own, so that an engine that hangs costs a tick at most the
+little time it was willing to wait. Only a socket that this user may open is asked, and a container
+without an answer is shown by its id.
+"""
+
+import functools
+import json
+import os
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Full, Queue
+from typing import Any
+
+from andon.core.attribution import UNKNOWN, Container, Names
+from andon.core.redaction import printable
+
+TIMEOUT_SECONDS = 0.5
+RETRY_SECONDS = 60.0
+_MAX_ANSWERS = 1024
+_MAX_WAITING = 64
+_ANSWER_BYTES = 1 << 20
+_NAME_CHARACTERS = 128
+_LOG_NAMES = 4096  # one folder entry per container that the node has logs of
+
+Sockets = Mapping[str, Sequence[str]]
+"""By runtime, the sockets where its containers may be asked for; the first that knows answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is known of a container now; not final means that it is worth asking again."""
+
+    names: Names | None
+    final: bool
+    waited_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Reply:
+    names: Names | None
+    until: float  # when a container that nobody knew is asked for again
+
+
+class ContainerNames:
+    """Remembers names by container. Used by several threads at once."""
+
+    def __init__(
+        self,
+        root: Path = Path("/"),
+        sockets: Sockets | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._sockets = usual_sockets(root) if sockets is None else sockets
+        self._logs = root / "var/log/containers"
+        self._clock = clock
+        self._replies: dict[Container, _Reply] = {}
+        self._asked: set[Container] = set()
+        self._changed = threading.Condition()
+        self._questions: Queue[Container] = Queue(_MAX_WAITING)
+        self._thread: threading.Thread | None = None
+
+    def look_up(self, container: Container, patience_seconds: float = 0.0) -> Answer:
+        """The name, if it is known or comes within this time; the question stays asked."""
+        with self._changed:
+            reply = self._replies.get(container)
+            if reply is not None and (reply.names is not None or self._clock() < reply.until):
+                return Answer(reply.names, reply.names is not None)
+            if container not in self._asked and not self._ask(container):
+                return Answer(None, final=container.runtime in _SELF_NAMED)
+            return self._wait(container, patience_seconds)
+
+    def _ask(self, container: Container) -> bool:
+        """Put the question, if there is anybody to answer it."""
+        if not self._somebody_knows(container):
+            self._remember(container, None)
+            return False
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="container names", daemon=True)
+            self._thread.start()
+        try:
+            self._questions.put_nowait(container)
+        except Full:  # asked in a later round
+            return False
+        self._asked.add(container)
+        return True
+
+    def _wait(self, container: Container, patience_seconds: float) -> Answer:
+        began = time.monotonic()
+        answered = self._changed.wait_for(
+            lambda: container not in self._asked, max(0.0, patience_seconds)
+        )
+        reply = self._replies.get(container) if answered else None
+        names = reply.names if reply else None
+        return Answer(names, names is not None, time.monotonic() - began)
+
+    def _somebody_knows(self, container: Container) -> bool:
+        if container.runtime in _SELF_NAMED:
+            return False
+        return any(map(may_ask, self._where(container))) or os.access(self._logs, os.R_OK)
+
+    def _where(self, container: Container) -> Iterable[str]:
+        if container.runtime == UNKNOWN:
+            return [path for paths in self._sockets.values() for path in paths]
+        return self._sockets.get(container.runtime, ())
+
+    def _work(self) -> None:
+        while True:
+            container = self._questions.get()
+            try:
+                names = self._answer(container)
+            except Exception:  # noqa: BLE001 - a name is never worth more than the id
+                names = None
+            with self._changed:
+                self._remember(container, names)
+                self._asked.discard(container)
+                self._changed.notify_all()
+
+    def _answer(self, container: Container) -> Names | None:
+        for path in filter(may_ask, self._where(container)):
+            names = ask_engine(path, container.id)
+            if names is not None:
+                return names
+        return names_from_logs(self._logs, container.id)
+
+    def _remember(self, container: Container, names: Names | None) -> None:
+        if len(self._replies) >= _MAX_ANSWERS:
+            self._replies.clear()
+        self._replies[container] = _Reply(names, self._clock() + RETRY_SECONDS)
+
+
+_SELF_NAMED = frozenset({"lxc", "nspawn", "qemu", "apptainer", "singularity", "ecs"})
+
+
+@functools.lru_cache(maxsize=8)
+def shared_names(root: Path) -> ContainerNames:
+    """One memory of names for all tables of this process."""
+    return ContainerNames(root)
+
+
+def usual_sockets(root: Path) -> Sockets:
+    """Where the engines listen: the node's, then this user's own."""
+    top, mine = str(root).rstrip("/"), f"run/user/{os.geteuid()}"
+    return {
+        "docker": (f"{top}/run/docker.sock", f"{top}/{mine}/docker.sock"),
+        "podman": (f"{top}/run/podman/podman.sock", f"{top}/{mine}/podman/podman.sock"),
+    }
+
+
+def may_ask(path: str) -> bool:
+    """Whether it is a socket that this user may talk to."""
+    try:
+        is_socket = stat.S_ISSOCK(Path(path).stat().st_mode)
+    except OSError:
+        return False
+    return is_socket and os.access(path, os.R_OK | os.W_OK)
+
+
+def ask_engine(path: str, container_id: str) -> Names | None:
+    """`GET /containers/<id>/json`, which Docker and Podman answer alike; None for any failure."""
+    import http.client
+    import socket
+
+    connection = http.client.HTTPConnection("localhost", timeout=TIMEOUT_SECONDS)
+    try:
+        connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.sock.settimeout(TIMEOUT_SECONDS)
+        connection.sock.connect(path)
+        connection.request("GET", f"/containers/{container_id}/json")
+        response = connection.getresponse()
+        return parse_engine(response.read(_ANSWER_BYTES)) if response.status == 200 else None
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
+
+
+def parse_engine(content: bytes) -> Names | None:
+    """The name, and where Kubernetes runs over Docker, the labels that it puts on its own."""
+    try:
+        value = json.loads(content)
+    except ValueError:
+        return None
+    if not isinstance(value, dict):
+        return None
+    config = value.get("Config")
+    labels = config.get("Labels") if isinstance(config, dict) else None
+    kept = labels if isinstance(labels, dict) else {}
+    return Names(
+        name=_text(value.get("Name"), strip="/"),
+        namespace=_text(kept.get("io.kubernetes.pod.namespace")),
+        pod=_text(kept.get("io.kubernetes.pod.name")),
+        container=_text(kept.get("io.kubernetes.container.name")),
+    )
+
+
+def names_from_logs(folder: Path, container_id: str) -> Names | None:
+    """The kubelet names a log `<pod>_<namespace>_<container>-<id>.log`, whatever the runtime."""
+    ending = f"-{container_id}.log"
+    try:
+        with os.scandir(folder) as entries:
+            for entry, _ in zip(entries, range(_LOG_NAMES), strict=False):
+                if entry.name.endswith(ending):
+                    return parse_log_name(entry.name.removesuffix(ending))
+    except OSError:
+        pass
+    return None
+
+
+def parse_log_name(stem: str) -> Names | None:
+    parts = stem.split("_")
+    if len(parts) != 3 or not all(parts):
+        return None
+    pod, namespace, container = (_text(part) for part in parts)
+    return Names(None, namespace, pod, container)
+
+
+def _text(value: Any, strip: str = "") -> str | None:
+    if not isinstance(value, str):
+        return None
+    return printable(value.strip(strip) if strip else value)[:_NAME_CHARACTERS] or None

@@ -1,0 +1,340 @@
+"""Linux's /proc, read without pathlib because it is read every tick."""
+
+import os
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from andon.core.attribution import Belonging, belongs, slurm_from_environment
+from andon.core.redaction import printable, redact
+
+Stamp = tuple[float, bytes, int]
+"""When a process started, as the system counts it; its short name, which changes with exec; and
+which opening of its file this was, because two processes can have one number within a tick."""
+
+_STAT_BYTES = 1024
+_MAX_KEPT = 64  # per table, and there is a table per card
+_COMMAND_BYTES = 16384  # twice what a redacted command line can use
+_ENVIRONMENT_BYTES = 65536
+_NAME_CHARACTERS = 64
+_MAX_USERS = 1024
+_FIRST_PID_NAMESPACE = "pid:[4026531836]"  # fixed in the kernel's proc_ns.h
+_DEVICE_FILES = ("/dev/nvidia", "/dev/dri/", "/dev/kfd", "/dev/dxg", "/dev/accel")
+_OPEN = os.O_RDONLY | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class HostUse:
+    """What a process has taken from the host so far: two looks make a rate."""
+
+    cpu_seconds: float
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What does not change while a process runs; None where it may not be read."""
+
+    started: float
+    name: str | None = None
+    user: str | None = None
+    command: str | None = None
+    settled: bool = True  # False: look again, it may have been on its way into its program
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A process and the one that started it."""
+
+    pid: int
+    parent: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """The part of /proc/<pid>/stat that is used."""
+
+    comm: bytes
+    state: bytes
+    parent: int
+    user_ticks: int
+    system_ticks: int
+    start_ticks: int
+    resident_pages: int
+
+
+class Proc:
+    """The processes under one root."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = str(root).rstrip("/")
+        self._proc = f"{self._root}/proc"
+        self._users = _Users(root)
+        self._kept: dict[int, tuple[int, int]] = {}
+        self._openings = 0
+        self._boot: float | None = None
+        self._ticks_per_second = os.sysconf("SC_CLK_TCK")
+        self._page_bytes = os.sysconf("SC_PAGE_SIZE")
+
+    def stamp(self, pid: int) -> Stamp | None:
+        """What tells one process from the next; this is the hot path.
+
+        The file stays open: reading it again is half the price of opening it, and it can never be
+        another process's, whoever gets the number.
+        """
+        kept = self._kept.get(pid)
+        if kept is not None:
+            try:
+                return parse_stamp(os.pread(kept[0], _STAT_BYTES, 0), kept[1])
+            except OSError:  # it has ended, and the number may be another's by now
+                self._drop(pid)
+        return self._first_stamp(pid)
+
+    def _first_stamp(self, pid: int) -> Stamp | None:
+        try:
+            descriptor = os.open(f"{self._proc}/{pid}/stat", _OPEN)
+        except (OSError, ValueError):
+            return None
+        if len(self._kept) < _MAX_KEPT:
+            self._openings += 1
+            self._kept[pid] = descriptor, self._openings
+            return parse_stamp(_read_on(descriptor), self._openings)
+        with os.fdopen(descriptor, "rb", buffering=0):
+            return parse_stamp(_read_on(descriptor))
+
+    def keep(self, pids: Container[int]) -> None:
+        """Close the files of all other processes."""
+        for pid in [pid for pid in self._kept if pid not in pids]:
+            self._drop(pid)
+
+    def _drop(self, pid: int) -> None:
+        os.close(self._kept.pop(pid)[0])
+
+    def __del__(self) -> None:
+        self.keep(())
+
+    def facts(self, pid: int, stamp: Stamp) -> Facts:
+        folder = f"{self._proc}/{pid}"
+        ticks, comm, _ = stamp
+        line = read(f"{folder}/cmdline", _COMMAND_BYTES)
+        arguments = None if line is None else split_command(line)
+        short = os.fsdecode(comm)
+        uid = parse_uid(read(f"{folder}/status", 4096) or b"")
+        return Facts(
+            started=round(self._boot_time() + ticks / self._ticks_per_second, 2),
+            name=process_name(short, arguments or (), _link_name(f"{folder}/exe")),
+            user=None if uid is None else self._users.name(uid),
+            command=command_line(short, arguments),
+            settled=arguments != (),  # empty for a moment during exec, and for ever in a zombie
+        )
+
+    def belonging(self, pid: int) -> Belonging:
+        """By its cgroups; for Slurm also by its variables, which only its owner and root may read.
+
+        Slurm with proctrack/linuxproc leaves no trace in the cgroups.
+        """
+        found = belongs(os.fsdecode(read(f"{self._proc}/{pid}/cgroup", 16384) or b""))
+        if found.slurm is not None:
+            return found
+        content = read(f"{self._proc}/{pid}/environ", _ENVIRONMENT_BYTES) or b""
+        slurm = slurm_from_environment(slurm_variables(content))
+        if slurm is None:
+            return found
+        return Belonging(found.container, found.pod, slurm, found.unit, found.session)
+
+    def use(self, pid: int) -> HostUse | None:
+        stat = parse_stat(read(f"{self._proc}/{pid}/stat", _STAT_BYTES) or b"")
+        if stat is None:
+            return None
+        ticks = stat.user_ticks + stat.system_ticks
+        return HostUse(ticks / self._ticks_per_second, stat.resident_pages * self._page_bytes)
+
+    def link(self, pid: int) -> Link | None:
+        stat = parse_stat(read(f"{self._proc}/{pid}/stat", _STAT_BYTES) or b"")
+        return None if stat is None else Link(pid, stat.parent, printable(os.fsdecode(stat.comm)))
+
+    def holds_a_device(self, pid: int) -> bool:
+        """Whether it has a GPU's device file open, as far as this user may look."""
+        folder = f"{self._proc}/{pid}/fd"
+        try:
+            numbers = os.listdir(folder)  # noqa: PTH208 - names, and thousands of them
+        except OSError:
+            return False
+        return any(_link(f"{folder}/{number}").startswith(_DEVICE_FILES) for number in numbers)
+
+    def sees_host_pids(self) -> bool:
+        """Pid 2 of the first namespace is the kernel's kthreadd, and of no other.
+
+        Where hidepid hides it, the namespace of this process itself is told by its number.
+        """
+        if read(f"{self._proc}/2/comm", 64) == b"kthreadd\n":
+            return True
+        return not self._root and _link("/proc/self/ns/pid") == _FIRST_PID_NAMESPACE
+
+    def hides_pids(self) -> bool:
+        """Whether /proc is mounted with hidepid, so that others' processes cannot be seen."""
+        return parse_hidepid(read(f"{self._proc}/mounts", 1 << 20) or b"", self._proc)
+
+    def _boot_time(self) -> float:
+        """Read once, so that a clock that is set later does not move a process's start."""
+        if self._boot is None:
+            self._boot = parse_boot_time(read(f"{self._proc}/stat", 1 << 20) or b"")
+        return self._boot
+
+
+def parse_stat(content: bytes) -> Stat | None:
+    """The short name stands in parentheses and may hold spaces and parentheses itself."""
+    head, _, tail = content.rpartition(b") ")
+    values = tail.split()
+    try:
+        return Stat(
+            head.partition(b"(")[2],
+            values[0],
+            int(values[1]),
+            int(values[11]),
+            int(values[12]),
+            int(values[19]),
+            int(values[21]),
+        )
+    except (IndexError, ValueError):
+        return None
+
+
+def parse_stamp(content: bytes, opening: int = 0) -> Stamp | None:
+    """The same content, but only what tells one process from the next: it is read every tick."""
+    head, _, tail = content.rpartition(b") ")
+    try:
+        return int(tail.split(b" ", 20)[19]), head[head.index(b"(") + 1 :], opening
+    except (IndexError, ValueError):
+        return None
+
+
+def parse_boot_time(content: bytes) -> float:
+    """The `btime` line of /proc/stat: UTC seconds; 0 where there is none."""
+    for line in content.splitlines():
+        if line.startswith(b"btime "):
+            return float(line[6:])
+    return 0.0
+
+
+def parse_uid(content: bytes) -> int | None:
+    """The real user of /proc/<pid>/status; the folder's owner is root for a guarded process."""
+    for line in content.splitlines():
+        if line.startswith(b"Uid:\t"):
+            return int(line.split()[1])
+    return None
+
+
+def parse_hidepid(mounts: bytes, folder: str) -> bool:
+    """Whether the last mount on this folder hides processes; 0 and `off` do not."""
+    hides = False
+    for line in os.fsdecode(mounts).splitlines():
+        parts = line.split(" ")
+        if len(parts) > 3 and parts[1] == folder and parts[2] == "proc":
+            options = dict(o.partition("=")[::2] for o in parts[3].split(","))
+            hides = options.get("hidepid", "0") not in ("0", "off")
+    return hides
+
+
+def slurm_variables(content: bytes) -> Mapping[str, str]:
+    """The few variables that name a Slurm job; nothing else of an environment is kept."""
+    wanted = (b"SLURM_JOB_ID=", b"SLURM_STEP_ID=", b"SLURMD_NODENAME=")
+    kept = [item for item in content.split(b"\0") if item.startswith(wanted)]
+    return dict(os.fsdecode(item).split("=", 1) for item in kept)
+
+
+def split_command(content: bytes) -> tuple[str, ...]:
+    """The arguments of /proc/<pid>/cmdline; empty for a zombie and a kernel thread.
+
+    A process that rewrote its title leaves one text with padding behind it.
+    """
+    text = os.fsdecode(content).rstrip("\0")
+    return tuple(text.split("\0")) if text else ()
+
+
+def process_name(comm: str, arguments: tuple[str, ...], exe: str | None) -> str:
+    """The program's own name: comm is cut at 15 characters and is often a thread's name instead."""
+    first = arguments[0] if arguments else ""
+    is_title = any(c.isspace() for c in first)
+    name = "" if is_title else first.rpartition("/")[2].lstrip("-")  # -bash is a login shell
+    if not name and " " not in comm and first.startswith(comm):
+        name = comm  # a title such as "nginx: worker process"
+    return printable(name or exe or comm)[:_NAME_CHARACTERS]
+
+
+def command_line(comm: str, arguments: tuple[str, ...] | None) -> str | None:
+    """A process without arguments (a zombie, a kernel thread) is shown as `ps` does: [name]."""
+    if arguments is None:
+        return None
+    return redact(arguments) if arguments else f"[{printable(comm)}]"
+
+
+def parse_passwd(content: bytes) -> dict[int, str]:
+    names: dict[int, str] = {}
+    for line in os.fsdecode(content).splitlines():
+        parts = line.split(":")
+        if len(parts) > 2 and parts[2].isdecimal():
+            names.setdefault(int(parts[2]), printable(parts[0]))
+    return names
+
+
+def read(path: str, limit_bytes: int) -> bytes | None:
+    """The beginning of a file of the kernel's; None where it may not be read, or is gone."""
+    try:
+        descriptor = os.open(path, _OPEN)
+    except (OSError, ValueError):
+        return None
+    try:
+        content = piece = os.read(descriptor, limit_bytes)
+        while piece and len(content) >= 4096 and len(content) < limit_bytes:
+            piece = os.read(descriptor, limit_bytes - len(content))  # /proc answers page by page
+            content += piece
+    except OSError:  # it ended after it was opened
+        return None
+    finally:
+        os.close(descriptor)
+    return content
+
+
+def _read_on(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, _STAT_BYTES)
+    except OSError:  # it ended after it was opened
+        return b""
+
+
+def _link(path: str) -> str:
+    try:
+        return str(Path(path).readlink())
+    except OSError:  # another user's process, or gone
+        return ""
+
+
+def _link_name(path: str) -> str | None:
+    return _link(path).removesuffix(" (deleted)").rpartition("/")[2] or None
+
+
+class _Users:
+    """Names of users, asked once each; a name service may be slow."""
+
+    def __init__(self, root: Path) -> None:
+        self._passwd = None if str(root) == "/" else f"{root}/etc/passwd"
+        self._names: dict[int, str] = {}
+
+    def name(self, uid: int) -> str:
+        if uid not in self._names:
+            if len(self._names) >= _MAX_USERS:
+                self._names.clear()
+            self._names[uid] = self._look_up(uid) or str(uid)
+        return self._names[uid]
+
+    def _look_up(self, uid: int) -> str | None:
+        if self._passwd is not None:  # the host's users are not this container's
+            return parse_passwd(read(self._passwd, 1 << 20) or b"").get(uid)
+        import pwd
+
+        try:
+            return pwd.getpwuid(uid).pw_name
+        except (KeyError, OSError):
+            return None

@@ -1,0 +1,113 @@
+"""The contract of a backend, kept by those that answer for all devices at once."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from andon.backends.nvidia_smi import NvidiaSmi
+from andon.backends.replay import Replay
+from andon.backends.sim import Simulation
+from andon.model import wire
+from andon.model.device import Device, DeviceStatus, Snapshot, State
+from andon.ports import Backend
+from tests.contract.test_backends import (
+    read_all,
+    test_every_reading_belongs_to_a_described_device,
+    test_every_unknown_value_has_a_reason_and_every_reason_an_unknown_value,
+    test_older_values_tell_when_they_were_read,
+    test_readings_start_out_ok,
+    test_the_same_facts_are_told_twice,
+    test_values_lie_in_their_ranges,
+    test_versions_are_texts,
+)
+from tests.unit.test_nvidia_smi import gpu, log
+from tests.unit.test_nvidia_smi_command import Fake
+
+__all__ = [
+    "test_every_reading_belongs_to_a_described_device",
+    "test_every_unknown_value_has_a_reason_and_every_reason_an_unknown_value",
+    "test_older_values_tell_when_they_were_read",
+    "test_readings_start_out_ok",
+    "test_the_same_facts_are_told_twice",
+    "test_values_lie_in_their_ranges",
+    "test_versions_are_texts",
+]
+
+AT = 1000.0
+ADDRESSES = tuple(f"00000000:0{number}:00.0" for number in range(1, 5))
+HELP = '"uuid"\n"pci.bus_id"\n"driver_version"\n"memory.total"\n"memory.used"\n'
+ROWS = "".join(
+    f"GPU-{number}, {bus}, 390.1, 100, 7, [N/A]\n" for number, bus in enumerate(ADDRESSES)
+)
+
+
+def smi(folder: Path, form: str) -> NvidiaSmi:
+    fake = Fake(folder / "bin")
+    fake.says("xml", "nonsense")
+    if form == "xml":
+        body = "<fb_memory_usage><total>100 MiB</total><used>7 MiB</used></fb_memory_usage>"
+        fake.says("xml", log(*(gpu(body, bus, n) for n, bus in enumerate(ADDRESSES))))
+    fake.says("help", HELP)
+    fake.says("gpu", ROWS)
+    return NvidiaSmi(root=str(folder), command=str(fake.path), timeout_seconds=20.0)
+
+
+def recording(folder: Path) -> Replay:
+    """Two looks at simulated devices, a second apart."""
+    path = folder / "look.jsonl"
+    path.write_text("".join(f"{wire.dumps(look(at))}\n" for at in (AT, AT + 1)), encoding="utf-8")
+    return Replay(str(path), origin=AT, clock=lambda: AT)
+
+
+def look(at: float) -> wire.Json:
+    _, devices, readings = read_all(Simulation(count=4, origin=0.0), at)
+    answered = {reading.uuid: reading for reading in readings}
+
+    def status(device: Device) -> DeviceStatus:
+        reading = answered[device.uuid]
+        return DeviceStatus(device, State.OK, at, sample=reading.sample, missing=reading.missing)
+
+    versions = {"driver": "1"}
+    shown = tuple(status(device) for device in devices)
+    return wire.snapshot_to_json(Snapshot("there", at, versions=versions, devices=shown))
+
+
+@pytest.fixture(params=["nvidia_smi xml", "nvidia_smi csv", "replay"])
+def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
+    name, _, form = str(request.param).partition(" ")
+    made: Backend = recording(tmp_path) if name == "replay" else smi(tmp_path, form)
+    yield made
+    made.close()
+
+
+def test_one_card_stands_for_all_devices(backend: Backend) -> None:
+    cards, devices, _ = read_all(backend, AT)
+    assert len(cards) == 1
+    assert [device.index for device in devices] == [0, 1, 2, 3]
+
+
+def test_a_sample_carries_the_time_of_its_look(backend: Backend) -> None:
+    _, _, readings = read_all(backend, AT)
+    assert {reading.sample.at for reading in readings if reading.sample} == {AT}
+
+
+def test_closing_twice_is_fine_and_it_opens_again(backend: Backend) -> None:
+    backend.open()
+    backend.close()
+    backend.close()
+    assert len(read_all(backend, AT)[1]) == 4
+
+
+def test_a_glance_starts_nothing(backend: Backend, tmp_path: Path) -> None:
+    assert backend.glance() == []
+    assert not (tmp_path / "bin" / "calls").exists()
+
+
+def test_a_device_is_the_same_through_either_of_nvidia_s_backends(tmp_path: Path) -> None:
+    """NVML's own backend spells the address so: tests/unit/test_nvidia.py holds it to that."""
+    backend = smi(tmp_path, "xml")
+    _, devices, _ = read_all(backend, AT)
+    assert {device.vendor for device in devices} == {"nvidia"}
+    assert [device.pci for device in devices] == [f"0000:0{number}:00.0" for number in range(1, 5)]
+    assert all(device.uuid.startswith("GPU-") for device in devices)

@@ -1,0 +1,216 @@
+"""Real parts for tests, each with its paths in a folder of its own, and ended in any case."""
+
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import tarfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+READY_SECONDS = 30.0
+PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+
+
+def need_root() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root may start it")
+
+
+def wait_until(holds: Callable[[], object], what: str) -> None:
+    """Look again until it holds; each look takes its own time, and the end is a failure."""
+    end = time.monotonic() + READY_SECONDS
+    while not holds():
+        assert time.monotonic() < end, f"{what} never came"
+        time.sleep(0.02)
+
+
+@contextmanager
+def daemon(*command: str, log: Path, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A program in the foreground, asked to end and then made to."""
+    with log.open("wb") as out:
+        env = {**os.environ, "PATH": PATH, **environment}
+        process = subprocess.Popen(command, stdout=out, stderr=out, env=env)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(READY_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
+def remove_cgroups(name: str) -> None:
+    """A daemon leaves its empty cgroups behind."""
+    for top in (*Path("/sys/fs/cgroup").glob(f"*/{name}"), Path("/sys/fs/cgroup") / name):
+        folders = [path for path in top.rglob("*") if path.is_dir()] if top.is_dir() else []
+        for folder in [*sorted(folders, reverse=True), top]:
+            with suppress(OSError):
+                folder.rmdir()
+
+
+@dataclass(frozen=True)
+class Docker:
+    """A Docker engine of its own, with one image in it: busybox, called `tiny`."""
+
+    socket: str
+
+    def __call__(self, *arguments: str) -> str:
+        command = ["docker", "-H", f"unix://{self.socket}", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=READY_SECONDS)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    @contextmanager
+    def running(self, name: str, *options: str) -> Iterator[tuple[str, int]]:
+        """A container that sleeps: its id, and the pid of its first process."""
+        arguments = ("run", "--detach", "--name", name, "--network", "none", *options)
+        number = self(*arguments, "tiny", "/bin/sleep", "600")
+        try:
+            yield number, int(self("inspect", "--format", "{{.State.Pid}}", name))
+        finally:
+            self("rm", "--force", name)
+
+
+@contextmanager
+def docker_engine(folder: Path) -> Iterator[Docker]:
+    """No bridge, no firewall rules, no registry; cgroups by hand, since systemd may not run."""
+    engine = Docker(str(folder / "docker.sock"))
+    command = (
+        "dockerd", "--iptables=false", "--ip6tables=false", "--bridge=none",
+        "--storage-driver=vfs", "--exec-opt=native.cgroupdriver=cgroupfs",
+        f"--data-root={folder / 'data'}", f"--exec-root={folder / 'exec'}",
+        f"--host=unix://{engine.socket}", f"--pidfile={folder / 'pid'}",
+    )  # fmt: skip
+    with daemon(*command, log=folder / "dockerd.log"):
+        wait_until(Path(engine.socket).is_socket, "the engine's socket")
+        engine("version")
+        engine("import", str(_image(folder)), "tiny")
+        yield engine
+
+
+def _image(folder: Path) -> Path:
+    busybox = shutil.which("busybox", path=PATH)
+    assert busybox
+    with tarfile.open(folder / "tiny.tar", "w") as tar:
+        tar.add(busybox, "bin/busybox")
+        for name in ("sh", "sleep"):
+            link = tarfile.TarInfo(f"bin/{name}")
+            link.type, link.linkname = tarfile.SYMTYPE, "busybox"
+            tar.addfile(link)
+    return folder / "tiny.tar"
+
+
+@dataclass(frozen=True)
+class Slurm:
+    """A cluster of one node."""
+
+    node: str
+    configuration: Path
+
+    def __call__(self, *command: str) -> str:
+        env = {**os.environ, "SLURM_CONF": str(self.configuration)}
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, env=env)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    @contextmanager
+    def running(self, script: Path, *launcher: str) -> Iterator[tuple[str, int]]:
+        """A job that sleeps: its number, and the pid of the process that it runs."""
+        told = script.with_suffix(".pid")
+        script.write_text(f"#!/bin/sh\necho $SLURM_JOB_ID $$ > {told}.new\nmv {told}.new {told}\n"
+                          "exec sleep 600\n")  # fmt: skip
+        script.chmod(0o755)
+        env = {**os.environ, "SLURM_CONF": str(self.configuration)}
+        client = subprocess.Popen([*launcher, script], env=env, stderr=subprocess.DEVNULL)
+        try:
+            wait_until(told.exists, "the job")
+            job, pid = told.read_text().split()
+            yield job, int(pid)
+        finally:  # a job outlives the daemon that started it
+            self("scancel", "--user=root")
+            wait_until(lambda: not self("squeue", "--noheader"), "the end of the job")
+            client.terminate()
+            client.wait(READY_SECONDS)
+
+
+@contextmanager
+def slurm_cluster(folder: Path, proctrack: str, task: str) -> Iterator[Slurm]:
+    """Controller, node and munge, on loopback; cgroups, where used, are of version 1."""
+    folder.chmod(0o755)
+    cluster = Slurm(f"andon{os.getpid()}", folder / "slurm.conf")
+    (folder / "munge.key").write_bytes(secrets.token_bytes(128))
+    (folder / "munge.key").chmod(0o400)
+    (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n")
+    cluster.configuration.write_text(_slurm_conf(folder, cluster.node, proctrack, task))
+    conf = {"SLURM_CONF": str(cluster.configuration)}
+    with ExitStack() as running:
+        running.callback(remove_cgroups, f"slurm_{cluster.node}")
+        for log, command in _slurm_daemons(folder, cluster.node).items():
+            running.enter_context(daemon(*command, log=folder / log, **conf))
+        wait_until((folder / "munge.sock").is_socket, "munge")
+        wait_until(lambda: _is_idle(cluster), "the node")
+        yield cluster
+
+
+def _is_idle(cluster: Slurm) -> bool:
+    try:
+        return cluster("sinfo", "--noheader", "--format=%t") == "idle"
+    except AssertionError:
+        return False
+
+
+def _slurm_daemons(folder: Path, node: str) -> dict[str, tuple[str, ...]]:
+    munge = {"key": "munge.key", "socket": "munge.sock", "pid": "munge.pid", "seed": "munge.seed"}
+    where = [
+        f"--{name if name == 'socket' else f'{name}-file'}={folder / path}"
+        for name, path in munge.items()
+    ]
+    return {
+        "munged.out": ("munged", "--force", "--foreground", *where,
+                       f"--log-file={folder / 'munged.log'}"),
+        "slurmctld.out": ("slurmctld", "-D", "-c"),
+        "slurmd.out": ("slurmd", "-D", "-N", node),
+    }  # fmt: skip
+
+
+def _slurm_conf(folder: Path, node: str, proctrack: str, task: str) -> str:
+    for name in ("state", "spool"):
+        (folder / name).mkdir()
+    return f"""
+ClusterName=test
+SlurmctldHost=localhost(127.0.0.1)
+SlurmctldPort={free_port()}
+AuthType=auth/munge
+AuthInfo=socket={folder / "munge.sock"}
+SlurmUser=root
+SlurmdUser=root
+StateSaveLocation={folder / "state"}
+SlurmdSpoolDir={folder / "spool"}
+SlurmctldPidFile={folder / "slurmctld.pid"}
+SlurmdPidFile={folder / "slurmd.pid"}
+ProctrackType={proctrack}
+TaskPlugin={task}
+SelectType=select/cons_tres
+SlurmdParameters=config_overrides
+ReturnToService=2
+MpiDefault=none
+KillWait=1
+NodeName={node} NodeHostname=localhost NodeAddr=127.0.0.1 Port={free_port()} CPUs=4 State=UNKNOWN
+PartitionName=all Nodes=ALL Default=YES State=UP
+"""

@@ -1,0 +1,58 @@
+"""A case for the doctor: a machine, and all that is wrong with it."""
+
+from dataclasses import dataclass, replace
+
+from andon.core.checkup_facts import (
+    Facts,
+    PciCard,
+)
+from andon.core.findings import Check, Grade
+from tests.unit.test_doctor_machines import (
+    server,
+    snapshot,
+)
+
+FAIL, WARN = Grade.FAILURE, Grade.WARNING
+NOTHING = (Check.NO_DEVICE, FAIL), (Check.READER_FAULT, FAIL)
+C = Check
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A machine and all that is wrong with it; `says` must stand in what is found or in a fix."""
+
+    name: str
+    facts: Facts
+    expected: frozenset[tuple[Check, Grade]]
+    says: tuple[str, ...] = ()
+
+
+def case(name: str, facts: Facts, *expected: tuple[Check, Grade], says: str = "") -> Case:
+    return Case(name, facts, frozenset(expected), tuple(filter(None, says.split("|"))))
+
+
+def kernel(facts: Facts, **changed: object) -> Facts:
+    return replace(facts, kernel=replace(facts.kernel, **changed))  # type: ignore[arg-type]
+
+
+def box(facts: Facts, **changed: object) -> Facts:
+    return replace(facts, containers=replace(facts.containers, **changed))  # type: ignore[arg-type]
+
+
+def own(facts: Facts, **changed: object) -> Facts:
+    return replace(facts, own=replace(facts.own, **changed))  # type: ignore[arg-type]
+
+
+def seen(facts: Facts, **changed: object) -> Facts:
+    shown = replace(facts.look.snapshot or snapshot(), **changed)  # type: ignore[arg-type]
+    return replace(facts, look=replace(facts.look, snapshot=shown))
+
+
+def one_card(driver: str | None, **changed: object) -> tuple[PciCard, ...]:
+    return (replace(PciCard("0000:01:00.0", "nvidia", driver, "active", "on"), **changed),)  # type: ignore[arg-type]
+
+
+def test_a_case_knows_what_it_expects() -> None:
+    made = case("x", server(), (Check.NOUVEAU, FAIL), says="a|b")
+    assert made.expected == {(Check.NOUVEAU, FAIL)}
+    assert made.says == ("a", "b")

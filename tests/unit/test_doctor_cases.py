@@ -1,0 +1,199 @@
+"""What the doctor makes of hundreds of machines: exactly what is wrong with each, and no more."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+from andon.core.checkup import judge
+from andon.core.checkup_facts import (
+    Book,
+    Folder,
+)
+from andon.core.findings import Check, Grade, Named
+from andon.units import GIB, MIB
+from tests.unit.test_doctor_case import (
+    FAIL,
+    NOTHING,
+    WARN,
+    C,
+    Case,
+    case,
+    kernel,
+    own,
+)
+from tests.unit.test_doctor_hardware import device_files, drivers, libraries, sleepers, versions
+from tests.unit.test_doctor_machines import (
+    MACHINES,
+    OWN,
+    no_gpu,
+    server,
+    wrong,
+)
+from tests.unit.test_doctor_surroundings import containers, devices, masks, systems
+
+# andon itself.
+
+
+def itself() -> Iterator[Case]:
+    mistakes = ("sampling.interval: 0 is less than 0.1", "colour: there is no such setting")
+    yield case(
+        "mistakes in the settings",
+        own(server(), mistakes=mistakes),
+        (C.SETTINGS_WRONG, FAIL),
+        says="less than 0.1|no such setting|andon config check",
+    )
+    yield case(
+        "a file of settings",
+        own(server(), config="/etc/andon/andon.toml", changed=3),
+        says="/etc/andon/andon.toml, 3 changed",
+    )
+    for free, grade in (
+        (200 * GIB, None),
+        (GIB, None),
+        (GIB - 1, WARN),
+        (50 * MIB, WARN),
+        (50 * MIB - 1, FAIL),
+        (0, FAIL),
+    ):
+        state = replace(OWN.state, free_bytes=free)
+        yield case(
+            f"{free} bytes free",
+            own(server(), state=state),
+            *([(C.STATE_FULL, grade)] if grade else []),
+            says="df -h" if grade else "free",
+        )
+    yield case(
+        "a state that cannot be written",
+        own(server(), state=replace(OWN.state, writable=False)),
+        (C.STATE_CLOSED, FAIL),
+        says="install -d",
+    )
+    for kind in ("nfs4", "cifs", "lustre"):
+        yield case(
+            f"a state on {kind}",
+            own(server(), state=Folder("/home/a", kind=kind, remote=True)),
+            (C.STATE_REMOTE, WARN),
+            says=f"{kind}|XDG_STATE_HOME",
+        )
+    yield case("free space is not known", own(server(), state=replace(OWN.state, free_bytes=None)))
+    yield case("no home", own(server(), state=Folder("")))
+    yield case(
+        "a state that is yet to be made",
+        own(server(), state=replace(OWN.state, exists=False)),
+        says="made when first needed",
+    )
+    yield from books()
+    for name in ("click", "nvidia-ml-py", "psutil"):
+        packages = {**OWN.packages, name: None}
+        yield case(
+            f"without {name}",
+            own(server(), packages=packages),
+            (C.PACKAGE_MISSING, FAIL),
+            says=f"pip install {name}",
+        )
+    yield case(
+        "the old pynvml",
+        own(server(), old_pynvml="11.5.3"),
+        (C.PYNVML_SHADOWED, WARN),
+        says="pip uninstall -y pynvml",
+    )
+    for encoding in ("utf-8", "UTF-8", "utf8", "UTF_8"):
+        yield case(f"terminal {encoding}", own(server(), encoding=encoding))
+    for encoding in ("ascii", "ANSI_X3.4-1968", "latin-1", "cp1252"):
+        yield case(
+            f"terminal {encoding}",
+            own(server(), encoding=encoding),
+            (C.TERMINAL_ASCII, WARN),
+            says=f"{encoding}|LANG=C.UTF-8",
+        )
+
+
+def books() -> Iterator[Case]:
+    for path, uid, name, foreign in (
+        ("/run/andon", 0, "root", False), ("/tmp/andon", 0, "root", False),
+        ("/tmp/andon", 1000, "alice", False), ("/tmp/andon", 1002, "mallory", True),
+    ):  # fmt: skip
+        facts = own(server(), books=(Book(path, name, uid),))
+        yield case(
+            f"{path} of {name}",
+            facts,
+            *([(C.BOOK_FOREIGN, WARN)] if foreign else []),
+            says=f"{path} belongs to {name}",
+        )
+    for mode in (0o777, 0o775, 0o1777, 0o757):
+        yield case(
+            f"a book of mode {mode:o}",
+            own(server(), books=(Book("/tmp/andon", "alice", 1000, mode),)),
+            (C.BOOK_UNSAFE, FAIL),
+            says=f"{mode:04o}|ls -ld /tmp/andon",
+        )
+    yield case(
+        "a book that is a link",
+        own(server(), books=(Book("/tmp/andon", "eve", 1003, link=True),)),
+        (C.BOOK_UNSAFE, FAIL),
+        says="is a link",
+    )
+    yield case(
+        "leases that only one can take",
+        own(server(), books=(Book("/run/andon", "root", 0, leases_mode=0o755),)),
+        (C.BOOK_UNSAFE, FAIL),
+        says="chmod 1777 /run/andon/leases",
+    )
+    yield case(
+        "a book without leases",
+        own(server(), books=(Book("/run/andon", "root", 0, leases_mode=None),)),
+    )
+
+
+def machines() -> Iterator[Case]:
+    fine: dict[str, tuple[tuple[Check, Grade], ...]] = {
+        "no_gpu": (*NOTHING, (C.NO_CARD, WARN)), "container": ((C.PIDS_OWN, WARN),),
+    }  # fmt: skip
+    for name, make in MACHINES.items():
+        yield case(name, make(), *fine.get(name, ()))
+    yield case("a Jetson", kernel(no_gpu(), modules=("nvgpu",)), *NOTHING)
+
+
+GROUPS: tuple[Callable[[], Iterator[Case]], ...] = (
+    machines, drivers, sleepers, libraries, versions, device_files, containers, systems, devices,
+    masks, itself,
+)  # fmt: skip
+CASES = [made for group in GROUPS for made in group()]
+
+
+def produced() -> set[Named]:
+    """Every finding that some case makes."""
+    return {finding.check for made in CASES for finding in judge(made.facts)}
+
+
+@pytest.mark.parametrize("made", CASES, ids=lambda made: made.name)
+def test_exactly_what_is_wrong_is_found(made: Case) -> None:
+    findings = judge(made.facts)
+    assert wrong(findings) == made.expected
+    text = "\n".join(f"{finding.words}\n{finding.fix}" for finding in findings)
+    for words in made.says:
+        assert words in text
+
+
+@pytest.mark.parametrize("made", CASES, ids=lambda made: made.name)
+def test_every_finding_reads_well_and_whatever_is_wrong_has_a_fix(made: Case) -> None:
+    for finding in judge(made.facts):
+        assert finding.words
+        assert "\n" not in finding.words + finding.fix
+        assert "None" not in finding.words + finding.fix
+        assert not finding.words.endswith((".", " ")), finding.words
+        if finding.grade in (Grade.FAILURE, Grade.WARNING):
+            assert finding.fix, finding
+        else:
+            assert not finding.fix, finding
+
+
+def test_there_are_hundreds_of_cases_and_each_has_its_name() -> None:
+    names = [made.name for made in CASES]
+    assert len(names) == len(set(names))
+    assert len(names) >= 180
+
+
+def test_every_finding_there_is_comes_from_some_case() -> None:
+    assert produced() == set(Check)

@@ -1,0 +1,67 @@
+"""The troubleshooting page is held against the code: what it names exists, and a case makes it."""
+
+import re
+from functools import cache
+
+import pytest
+
+from andon.cli.catalogue import COMMANDS
+from andon.core.reasons import Code
+from andon.core.trials import Trial
+from tests.conftest import REPOSITORY
+from tests.unit.test_doctor_cases import CASES, produced
+
+PAGE = (REPOSITORY / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+ENTRIES: dict[str, str] = dict(re.findall(r"^### (.+)\n((?:(?!^#).*\n?)*)", PAGE, re.MULTILINE))
+MARKS = [
+    (title, mark)
+    for title, body in ENTRIES.items()
+    for marks in re.findall(r"<!-- checked: (.+) -->", body)
+    for mark in marks.split()
+]
+SYMPTOMS = (
+    "0 % although", "spikes", "No GPU was found", "A dash", "no process", "container sees no GPU",
+    "version mismatch", "Permission denied", "fan is loud", "stale", "lost", "battery", "numbers",
+)  # fmt: skip
+
+
+@cache
+def sources() -> str:
+    """The sources of the other tests, which make the reasons and the trials."""
+    found = (REPOSITORY / "tests").rglob("*.py")
+    return "\n".join(path.read_text() for path in found if "test_doctor" not in path.name)
+
+
+@pytest.mark.parametrize(("title", "mark"), MARKS, ids=[f"{t}: {m}" for t, m in MARKS])
+def test_what_an_entry_names_exists_and_some_case_makes_it(title: str, mark: str) -> None:
+    source, _, name = mark.partition(".")
+    if source == "doctor":
+        assert name in {str(check) for check in produced()}
+    elif source == "why":
+        assert name in Code.__members__
+        assert re.search(rf"\bCode\.{name}\b", sources()), "no test of `why` makes it"
+    else:
+        assert source == "selftest"
+        assert name in {str(trial) for trial in Trial}
+        assert re.search(rf"\bTrial\.{name.upper()}\b", sources())
+
+
+@pytest.mark.parametrize("title", ENTRIES)
+def test_every_entry_is_checked_and_names_a_command_that_shows_it(title: str) -> None:
+    assert "<!-- checked: " in ENTRIES[title]
+    commands = re.findall(r"^ {4}andon (\w+)", ENTRIES[title], re.MULTILINE)
+    assert commands
+    assert set(commands) <= set(COMMANDS)
+
+
+@pytest.mark.parametrize("words", SYMPTOMS)
+def test_the_symptoms_that_people_come_with_have_an_entry(words: str) -> None:
+    assert any(words in title for title in ENTRIES)
+
+
+def test_every_trouble_that_the_doctor_knows_is_on_the_page() -> None:
+    """What is a warning or a failure and needs more than its one line."""
+    named = {mark.partition(".")[2] for _, mark in MARKS}
+    plain = {"reader_fault", "kernel_troubled", "no_cgroups"}  # their one line says it all
+    troubles = {str(check) for made in CASES for check, _ in made.expected}
+    assert troubles - named - plain == set()

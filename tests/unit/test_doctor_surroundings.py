@@ -1,0 +1,230 @@
+"""The doctor on containers, the system, the devices that answer, and masks."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+
+from andon.core.checkup_facts import (
+    Clock,
+    Look,
+    Proc,
+    Specification,
+)
+from andon.model.device import DeviceStatus, Fault, State
+from tests.unit.test_cli_golden_snapshots import AT, h200, mig_board
+from tests.unit.test_doctor_case import FAIL, NOTHING, WARN, C, Case, box, case, kernel, seen
+from tests.unit.test_doctor_machines import (
+    VERSION,
+    amd,
+    broken,
+    container,
+    server,
+    snapshot,
+)
+
+# Containers.
+
+
+def containers() -> Iterator[Case]:
+    yield case("in a container with two", container(), (C.PIDS_OWN, WARN), says="--pid=host")
+    yield case("in a container with the host's pids", box(container(), own_pids=False))
+    empty = replace(broken(container()), nodes=(), libraries=(), cards=())
+    empty = kernel(empty, nvidia_version=None, modules=())
+    for kind, fix in (
+        ("docker", "--gpus all"),
+        ("podman", "--gpus all"),
+        ("kubernetes", "nvidia.com/gpu"),
+    ):
+        yield case(
+            f"{kind} without a GPU",
+            box(empty, inside=kind),
+            *NOTHING,
+            (C.CONTAINER_NO_GPU, FAIL),
+            (C.NO_CARD, WARN),
+            says=fix,
+        )
+    void = replace(empty, masks={"NVIDIA_VISIBLE_DEVICES": "void"})
+    yield case(
+        "given nothing",
+        void,
+        *NOTHING,
+        (C.CONTAINER_NO_GPU, FAIL),
+        (C.NO_CARD, WARN),
+        says="NVIDIA_VISIBLE_DEVICES=void",
+    )
+    yield case(
+        "no toolkit",
+        box(server(), tools=(), docker_runtime=False),
+        (C.TOOLKIT_MISSING, WARN),
+        says="apt install nvidia-container-toolkit",
+    )
+    yield case(
+        "no Docker, no toolkit",
+        box(server(), tools=(), docker_installed=False, docker_runtime=False),
+    )
+    alone = box(server(), tools=("/usr/bin/nvidia-ctk",), docker_runtime=False)
+    yield case(
+        "a toolkit that nobody knows",
+        alone,
+        (C.TOOLKIT_NOT_WIRED, WARN),
+        says="nvidia-ctk runtime configure",
+    )
+    fresh = Specification("/etc/cdi/nvidia.yaml", (VERSION,))
+    yield case("CDI", box(alone, specifications=(fresh,)), says="CDI /etc/cdi/nvidia.yaml")
+    old = Specification("/var/run/cdi/nvidia.yaml", ("550.54.14",))
+    yield case(
+        "CDI of an older driver",
+        box(server(), specifications=(old,)),
+        (C.CDI_OUTDATED, WARN),
+        says="cdi generate --output=/var/run/cdi/nvidia.yaml",
+    )
+    yield case(
+        "no links in /dev/char",
+        box(server(), char_links=False),
+        (C.CHAR_LINKS_MISSING, WARN),
+        says="create-dev-char-symlinks",
+    )
+    yield case("an open socket", box(server(), docker_socket="usable"), says="by name")
+    for version in ("v1", "v2", "v1 and v2 (hybrid)"):
+        yield case(f"cgroup {version}", box(server(), cgroup=version), says=f"cgroup {version}")
+    yield case("no cgroups", box(server(), cgroup=""), (C.NO_CGROUPS, WARN))
+
+
+# The system.
+
+
+def systems() -> Iterator[Case]:
+    for bit in range(20):
+        bad = bit in (4, 5, 7, 14)
+        yield case(
+            f"taint bit {bit}",
+            kernel(server(), taint=1 << bit),
+            *([(C.KERNEL_TROUBLED, WARN)] if bad else []),
+            says="dmesg" if bad else "taint",
+        )
+    yield case("no taint is known", kernel(server(), taint=None))
+    for hidepid, let_off in product(("1", "2", "4", "invisible", "noaccess", "ptraceable"), (0, 1)):
+        facts = replace(server(), proc=Proc(hidepid, None, bool(let_off)))
+        yield case(
+            f"hidepid {hidepid} {let_off}",
+            facts,
+            *([] if let_off else [(C.PROC_HIDDEN, WARN)]),
+            says="" if let_off else f"hidepid={hidepid}|remount,hidepid=0",
+        )
+    for hidepid in ("", "0", "off"):
+        yield case(f"hidepid {hidepid}", replace(server(), proc=Proc(hidepid)))
+    yield case(
+        "hidepid with a group",
+        replace(server(), proc=Proc("2", 123)),
+        (C.PROC_HIDDEN, WARN),
+        says="getent group 123",
+    )
+    for at in (0.0, 1e9, 1.73e9, 5e9, -1.0):
+        yield case(
+            f"the clock says {at}",
+            replace(server(), clock=Clock(at, True)),
+            (C.CLOCK_WRONG, FAIL),
+            says="set-ntp",
+        )
+    yield case(
+        "the clock is loose", replace(server(), clock=Clock(AT, False)), (C.CLOCK_LOOSE, WARN)
+    )
+    yield case("the clock cannot be asked", replace(server(), clock=Clock(AT, None)))
+
+
+# Devices.
+
+
+def divided() -> tuple[DeviceStatus, ...]:
+    """A board of the others' model, cut in two."""
+    board, *parts = mig_board(7)
+    return replace(board, device=replace(board.device, name="NVIDIA H200")), *parts
+
+
+def devices() -> Iterator[Case]:
+    for state, check in ((State.STALE, C.DEVICE_STALE), (State.LOST, C.DEVICE_LOST)):
+        for bad in (1, 3, 7):
+            listed = tuple(
+                replace(h200(n), state=state, reason="for a reason") if n < bad else h200(n)
+                for n in range(8)
+            )
+            yield case(
+                f"{bad} {state}",
+                seen(server(), devices=listed),
+                (check, FAIL),
+                says="GPU 0|for a reason|dmesg",
+            )
+        every = tuple(replace(h200(n), state=state, reason=None) for n in range(8))
+        yield case(
+            f"all {state}",
+            seen(server(), devices=every),
+            (check, FAIL),
+            (C.NO_DEVICE, FAIL),
+            says="none of 8 devices answers|no reason is known",
+        )
+    yield case(
+        "six of eight",
+        seen(server(), devices=snapshot(6).devices),
+        (C.DEVICES_FEWER, WARN),
+        says="6 of 8 nvidia cards",
+    )
+    yield case("two of eight in a container", box(container(), own_pids=False))
+    yield case("MIG", seen(server(), devices=(*snapshot(7).devices, *divided())), says="MIG")
+    yield case(
+        "a slow start",
+        replace(server(), look=Look(snapshot(), 4.2)),
+        (C.SLOW_START, WARN),
+        says="4.2 s|andon cost",
+    )
+    slow = kernel(replace(server(), look=Look(snapshot(), 4.2)), persistenced=False)
+    yield case(
+        "a slow start without the daemon",
+        slow,
+        (C.SLOW_START, WARN),
+        says="systemctl enable --now nvidia-persistenced",
+    )
+    made_up = seen(server(), simulated=True, devices=snapshot(4).devices)
+    yield case("simulated", made_up, says="SIMULATED: 4 devices")
+    refused = replace(server(), look=Look(None, 0.0, "unknown backends: cuda", "one of: auto"))
+    yield case("a sampler that refuses", refused, (C.NO_DEVICE, FAIL), says="unknown backends|auto")
+    tool = Fault("nvidia_smi", "it is not there", "install it")
+    yield case("nvidia-smi fails", seen(server(), faults=(tool,)), (C.READER_FAULT, FAIL))
+    absent = Fault("amd", "there is no amdgpu", "install it")
+    yield case("another vendor is absent", seen(server(), faults=(absent,)), (C.READER_FAULT, WARN))
+    here = replace(server(), cards=(*server().cards, *amd().cards))
+    yield case("another vendor is here", seen(here, faults=(absent,)), (C.READER_FAULT, FAIL))
+
+
+def masks() -> Iterator[Case]:
+    for variable, value in (
+        ("CUDA_VISIBLE_DEVICES", ""), ("CUDA_VISIBLE_DEVICES", "-1"), ("CUDA_VISIBLE_DEVICES", "9"),
+        ("CUDA_VISIBLE_DEVICES", "0,0"), ("CUDA_DEVICE_ORDER", "PCI"),
+    ):  # fmt: skip
+        facts = replace(server(), masks={variable: value})
+        yield case(
+            f"{variable}={value} hides all",
+            facts,
+            (C.MASK_HIDES_ALL, WARN),
+            says=f"unset {variable}",
+        )
+    for value, shown in (("0", 1), ("2,0", 2), ("7,6,5", 3), ("0,1,2,3,4,5,6,7", 8)):
+        facts = replace(server(), masks={"CUDA_VISIBLE_DEVICES": value})
+        yield case(f"mask {value}", facts, says=f"programs see {shown} of 8 devices")
+    facts = replace(server(), masks={"CUDA_VISIBLE_DEVICES": "0,x"})
+    yield case("a mask that breaks off", facts, (C.MASK_DOUBTFUL, WARN), says="ends at")
+    other = replace(h200(1), device=replace(h200(1).device, name="NVIDIA L4"))
+    mixed = replace(
+        server(), cards=server().cards[:2], look=Look(snapshot(0, devices=(h200(0), other)), 0.1)
+    )
+    yield case(
+        "CUDA's numbers are its own",
+        mixed,
+        (C.MASK_DOUBTFUL, WARN),
+        says="export CUDA_DEVICE_ORDER=PCI_BUS_ID",
+    )
+    yield case("CUDA's order is set", replace(mixed, masks={"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}))
+
+
+def test_these_cases_are_many() -> None:
+    groups = (containers, systems, devices, masks)
+    assert sum(1 for group in groups for _ in group()) > 70

@@ -1,0 +1,299 @@
+"""No reason claims what its evidence does not show, whatever the devices say."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import fields
+from random import Random
+
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from andon.cli.status import as_json_text
+from andon.cli.text import display_width
+from andon.cli.why_text import answer, answer_to_json, render_why
+from andon.core.explain import explain, explain_absence, explain_node, most_troubled
+from andon.core.explain.growth import growth
+from andon.core.explain.measures import MEASURES, peers, process_idle_seconds
+from andon.core.explain.telling import WEIGHTS, in_words
+from andon.core.explain.view import View
+from andon.core.reasons import Code, Evidence, Reason
+from andon.model.device import (
+    SAMPLE_VALUES,
+    Device,
+    DeviceStatus,
+    Fault,
+    Host,
+    Limits,
+    MemoryKind,
+    Process,
+    ProcessKind,
+    Sample,
+    Snapshot,
+    State,
+)
+from andon.units import GIB
+from tests.unit import test_cli_golden_snapshots as golden
+
+AT = 1_763_170_867.0
+THROTTLES = (
+    "gpu_idle", "applications_clocks_setting", "sw_power_cap", "hw_slowdown", "sync_boost",
+    "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown",
+    "display_clock_setting", "a_new_one",
+)  # fmt: skip
+
+
+def maybe(strategy: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
+    return st.none() | strategy
+
+
+percent = st.sampled_from([0, 1, 2, 3, 7, 35, 50, 79, 96, 100]) | st.integers(0, 100)
+celsius = st.sampled_from([30, 49, 50, 70, 80, 88, 95, 97, 106]) | st.integers(0, 120)
+size = st.sampled_from([0, GIB // 3, GIB, 5 * GIB, 38 * GIB, 76 * GIB, 80 * GIB])
+watts = st.sampled_from([0.0, 70.5, 300.0, 420.0, 699.4, 700.0])
+mhz = st.sampled_from([0, 345, 1200, 1755, 1980])
+name = st.sampled_from(["alice", "bob2", "训练🚀", "{x}", "python3.11", "pt"])
+
+
+def sample(at: float) -> st.SearchStrategy[Sample]:
+    values: dict[str, st.SearchStrategy[object]] = {
+        "memory_used_bytes": size, "memory_free_bytes": size, "memory_reserved_bytes": size,
+        "temperature_celsius": celsius, "memory_temperature_celsius": celsius,
+        "power_watts": watts, "power_limit_watts": watts, "energy_joules": watts,
+        "sm_clock_mhz": mhz, "memory_clock_mhz": mhz,
+        "throttle": st.lists(st.sampled_from(THROTTLES), max_size=3, unique=True).map(tuple),
+        "pcie_generation": st.integers(1, 6), "pcie_width": st.sampled_from([1, 4, 8, 16]),
+        "ecc_uncorrected": st.integers(0, 3), "performance_state": st.integers(0, 12),
+    }  # fmt: skip
+    made = {n: maybe(values.get(n, percent)) for n in SAMPLE_VALUES}
+    read_at = st.dictionaries(st.sampled_from(SAMPLE_VALUES), st.just(at - 3.0), max_size=2)
+    return st.builds(Sample, at=st.just(at), read_at=read_at, **made)
+
+
+processes = st.lists(
+    st.builds(
+        Process,
+        pid=st.integers(1, 5),
+        kind=st.sampled_from(ProcessKind),
+        started=maybe(st.sampled_from([AT - 7200.0, AT - 9.0, AT + 50.0])),
+        name=maybe(name), user=maybe(name), command=maybe(name),
+        memory_bytes=maybe(size), utilization_percent=maybe(percent),
+        container=maybe(name), job=maybe(name), lease=maybe(name),
+    ),
+    max_size=3,
+    unique_by=lambda p: p.pid,
+).map(tuple)  # fmt: skip
+
+limits = st.builds(
+    Limits,
+    slowdown_celsius=maybe(st.sampled_from([89, 97])),
+    power_default_watts=maybe(watts),
+    pcie_generation=maybe(st.integers(1, 6)),
+    pcie_width=maybe(st.sampled_from([1, 8, 16])),
+    sm_clock_mhz=maybe(mhz),
+)
+
+
+@st.composite
+def device(draw: st.DrawFn, number: int) -> Device:
+    return Device(
+        uuid=f"GPU-{number}",
+        index=number,
+        vendor=draw(st.sampled_from(["nvidia", "amd"])),
+        name=draw(st.sampled_from(["H200", "A100"])),
+        parent=draw(st.sampled_from([None, None, None, "GPU-0"])) if number else None,
+        memory_kind=draw(st.sampled_from([MemoryKind.DEVICE, MemoryKind.UNIFIED])),
+        memory_total_bytes=draw(st.sampled_from([None, 80 * GIB, 80 * GIB])),
+        limits=draw(limits),
+    )
+
+
+@st.composite
+def status(draw: st.DrawFn, of: Device, at: float) -> DeviceStatus:
+    missing = st.dictionaries(
+        st.sampled_from((*SAMPLE_VALUES, "processes")), st.just("driver 470 is too old"), max_size=3
+    )
+    return DeviceStatus(
+        device=of,
+        state=draw(st.sampled_from([State.OK] * 7 + list(State))),
+        since=at - draw(st.sampled_from([0.0, 12.0, 90_000.0, -5.0])),
+        reason=draw(
+            st.sampled_from([None, "driver has not answered for 12 s", "version mismatch"])
+        ),
+        hint=draw(st.sampled_from([None, "reboot the node"])),
+        sample=draw(maybe(sample(at))),  # type: ignore[arg-type]
+        missing=draw(missing),
+        processes=draw(processes),
+    )
+
+
+@st.composite
+def nodes(draw: st.DrawFn) -> list[Snapshot]:
+    cards = [draw(device(number)) for number in range(draw(st.sampled_from([0, 1, 1, 2, 3])))]
+    step = draw(st.sampled_from([0.5, 20.0, 200.0]))
+    fault = Fault("amd", draw(st.sampled_from(["no permission", "not loaded", "x7"])), "")
+    host = Host(cpu_percent=draw(st.sampled_from([None, 12.0, 97.0])))
+    out = []
+    for number in range(draw(st.sampled_from([1, 1, 2, 4, 7]))):
+        at = AT + number * step
+        present = [card for card in cards if draw(st.integers(0, 9))]
+        seen = tuple(draw(status(card, at)) for card in present)
+        out.append(Snapshot("n", at, host=host, devices=seen, faults=(fault,)))
+    return out
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@given(nodes())
+@example([golden.farm()])
+@example([golden.office()])
+@example([golden.no_gpu()])
+@example([golden.faults()])
+@example(golden.ticks(6))
+def test_every_claim_rests_on_evidence_and_all_evidence_on_readings(past: list[Snapshot]) -> None:
+    for uuid in ("GPU-0", "GPU-1", "GPU-2", "GPU-9", *(s.device.uuid for s in past[-1].devices)):
+        reasons = explain(past, uuid)
+        assert reasons
+        for reason in reasons:
+            assert_numbers_are_evidence(reason)
+            assert_evidence_is_true(reason, past, uuid)
+            assert_process_was_seen(reason, past)
+        assert_ranked(reasons)
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@given(nodes(), st.randoms())
+def test_the_same_readings_give_the_same_reasons_in_any_order(
+    past: list[Snapshot], chance: Random
+) -> None:
+    mixed = list(past)
+    chance.shuffle(mixed)
+    assert explain_node(mixed) == explain_node(past)
+    assert explain_absence(mixed) == explain_absence(past)
+    found = explain_node(past)
+    assert set(found) == {s.device.uuid for s in past[-1].devices}
+    worst = most_troubled(found)
+    assert (worst is None) == (not found)
+    assert worst is None or all(found[worst][0].weight >= r[0].weight for r in found.values())
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(nodes(), st.integers(40, 160))
+def test_any_answer_can_be_shown_within_its_width_and_as_json(
+    past: list[Snapshot], width: int
+) -> None:
+    text = render_why(answer(past), width, color=False)
+    assert text.endswith("\n")
+    assert all(display_width(line) <= width for line in text.splitlines())
+    assert as_json_text(answer_to_json(answer(past)), live=False).count("\n") == 1
+
+
+def assert_numbers_are_evidence(reason: Reason) -> None:
+    left = reason.sentence
+    for words in sorted(map(in_words, reason.evidence), key=len, reverse=True):
+        left = left.replace(words, "")
+    assert not re.search(r"\d", left), (reason.sentence, left)
+
+
+def assert_evidence_is_true(reason: Reason, past: Sequence[Snapshot], uuid: str) -> None:
+    for evidence in reason.evidence:
+        if evidence.value is None:
+            assert reason.code is Code.BLIND
+            assert _known(past, uuid, evidence.name) is None
+        else:
+            assert evidence.value in _truths(evidence, reason, past, uuid), evidence
+
+
+def assert_process_was_seen(reason: Reason, past: Sequence[Snapshot]) -> None:
+    seen = [p for snapshot in past for s in snapshot.devices for p in s.processes]
+    assert reason.process is None or reason.process in seen
+    if reason.process is not None:
+        assert any(e.name == "process.pid" for e in reason.evidence)
+
+
+def assert_ranked(reasons: Sequence[Reason]) -> None:
+    weights = [reason.weight for reason in reasons]
+    assert weights == sorted(weights, reverse=True)
+    if not any(r.code in (Code.NO_DEVICE, Code.NO_DRIVER) for r in reasons):
+        assert len({r.code for r in reasons}) == len(reasons)
+    assert all(0 < r.confidence <= 1 and r.sentence.endswith(".") for r in reasons)
+    fine = any(r.code is Code.NOTHING for r in reasons)
+    assert not (fine and any(r.is_trouble for r in reasons))
+
+
+def _known(past: Sequence[Snapshot], uuid: str, field: str) -> object:
+    view = View.of(past, uuid)
+    assert view is not None
+    return getattr(view.sample, field, None)
+
+
+def _truths(
+    evidence: Evidence, reason: Reason, past: Sequence[Snapshot], uuid: str
+) -> Sequence[object]:
+    """What may stand under this name: every name of evidence has its rule here."""
+    view = View.of(past, uuid)
+    head, _, tail = evidence.name.partition(".")
+    if view is None:
+        faults = past[-1].faults
+        gone = [past[-1].at - s.at for s in past if uuid in [d.device.uuid for d in s.devices]]
+        return [uuid, *gone, *(f.source for f in faults), *(f.reason for f in faults)]
+    if evidence.name in SAMPLE_VALUES:
+        value = getattr(view.status.sample, evidence.name)
+        return [", ".join(value) or "none" if isinstance(value, tuple) else value]
+    if head in ("limits", "host", "missing", "last"):
+        return [_inside(view, head, tail)]
+    if head == "process":
+        return _of_process(tail, reason, view)
+    if head == "users" and tail:
+        user, _, kind = tail.rpartition(".")
+        return [sum(getattr(p, kind) or 0 for p in view.compute if p.user == user)]
+    if evidence.name in MEASURES:
+        return [MEASURES[evidence.name](view)]
+    if evidence.name == "reason" and reason.code is Code.BLIND:
+        return [view.status.reason, *view.status.missing.values()]
+    return [_other(evidence.name, reason, view)]
+
+
+def _inside(view: View, head: str, tail: str) -> object:
+    if head == "limits":
+        return getattr(view.status.device.limits, tail)
+    if head == "last":
+        return getattr(view.status.sample, tail)
+    return view.status.missing[tail] if head == "missing" else getattr(view.snapshot.host, tail)
+
+
+def _of_process(tail: str, reason: Reason, view: View) -> Sequence[object]:
+    process = reason.process
+    if process is None:
+        return [getattr(p, tail) for p in view.processes]
+    if tail == "running_seconds":
+        return [view.at - (process.started or 0.0)]
+    if tail == "idle_seconds":
+        return [process_idle_seconds(view, process)]
+    assert tail in {f.name for f in fields(Process)}
+    return [getattr(process, tail)]
+
+
+def _other(name: str, reason: Reason, view: View) -> object:
+    grown = growth(view)
+    users = {p.user for p in view.compute if p.user and f"{p.user} (" in reason.sentence}
+    rules = {
+        "state": str(view.status.state),
+        "reason": view.status.reason,
+        "parent": view.status.device.parent,
+        "memory_kind": str(view.status.device.memory_kind),
+        "memory_total_bytes": view.status.device.memory_total_bytes,
+        "processes": 0 if reason.code is Code.NOTHING else len(view.processes),
+        "compute": len(view.compute),
+        "instances": len(view.instances),
+        "peers": len(peers(view)),
+        "users": len(users),
+        "memory_rise_bytes": grown and grown.rise_bytes,
+        "memory_rise_seconds": grown and grown.seconds,
+        "memory_growth_bytes_per_second": grown and grown.bytes_per_second,
+        "full_in_seconds": grown and grown.full_in_seconds,
+    }
+    return rules[name]
+
+
+def test_every_code_has_a_weight_and_the_table_says_what_is_a_trouble() -> None:
+    assert set(WEIGHTS) == set(Code)
+    assert all(strong >= mild > 0 for strong, mild in WEIGHTS.values())

@@ -1,0 +1,541 @@
+"""What nvidia-smi prints, in its versions and moods, as devices and readings."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from andon.backends.nvidia_smi import boards, document, rows, texts, trouble
+from andon.backends.nvidia_smi.boards import SystemMemory
+from andon.backends.nvidia_smi.report import Report, parse_list, parse_unreachable
+from andon.backends.nvidia_smi.texts import Unknown
+from andon.errors import Denied, Unavailable
+from andon.model.device import SAMPLE_VALUES, Device, MemoryKind, ProcessKind, Reading, State
+from andon.units import MIB
+
+RECORDED = Path(__file__).parents[1] / "recorded" / "nvidia"
+H200 = (RECORDED / "h200-580.159.04-smi.xml").read_text(encoding="utf-8")
+NO_MEMORY = SystemMemory()
+
+NEVER = ("energy_joules", "sm_active_percent", "tensor_active_percent")
+
+
+def log(*gpus: str, driver: str = "535.86.05", schema: str = "v12") -> str:
+    return (
+        f'<?xml version="1.0" ?>\n<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_{schema}.dtd">\n'
+        f"<nvidia_smi_log>\n<driver_version>{driver}</driver_version>\n{''.join(gpus)}\n"
+        "</nvidia_smi_log>\n"
+    )
+
+
+def gpu(body: str, bus: str = "00000000:01:00.0", number: int = 1) -> str:
+    uuid = f"<uuid>GPU-{number:08x}-0000-0000-0000-000000000000</uuid>"
+    return f'<gpu id="{bus}"><product_name>NVIDIA X</product_name>{uuid}{body}</gpu>'
+
+
+def seen(
+    text: str, at: float = 1000.0, listed: str = "", memory: SystemMemory = NO_MEMORY
+) -> tuple[list[Device], list[Reading]]:
+    report = document.parse(text)
+    assert report is not None
+    return shown(report, at, listed, memory)
+
+
+def shown(
+    report: Report, at: float = 1000.0, listed: str = "", memory: SystemMemory = NO_MEMORY
+) -> tuple[list[Device], list[Reading]]:
+    found = boards.recognise(report, (), parse_list(listed), memory)
+    devices = [d for board in found for d in (board.device, *(part for _, part in board.parts))]
+    return devices, boards.readings(found, memory, at)
+
+
+def check(readings: list[Reading]) -> None:
+    """Every value that is None has a reason, and no other."""
+    for reading in readings:
+        if reading.sample is None:
+            assert reading.state is not State.OK
+            assert reading.reason
+            continue
+        unknown = {n for n in SAMPLE_VALUES if getattr(reading.sample, n) is None}
+        assert unknown == set(reading.missing) - {"processes"}
+        assert all(reason.strip() for reason in reading.missing.values())
+
+
+# The recorded one.
+
+
+def test_the_recording_says_what_it_is() -> None:
+    header = json.loads((RECORDED / "h200-580.159.04-smi.json").read_text(encoding="utf-8"))
+    report = document.parse((RECORDED / header["file"]).read_text(encoding="utf-8"))
+    assert report is not None
+    assert report.versions == {"driver": header["driver"], "cuda": "13.0"}
+    assert [found.name for found in report.gpus] == [header["device"]]
+
+
+def test_a_real_h200_is_one_device_with_its_facts() -> None:
+    [device], _ = seen(H200)
+    assert device.uuid == "GPU-eb2227de-8190-9e43-cc0a-12f881be5619"
+    assert device.pci == "0000:00:06.0"
+    assert (device.vendor, device.name, device.index) == ("nvidia", "NVIDIA H200", 0)
+    assert device.memory_kind is MemoryKind.DEVICE
+    assert device.memory_total_bytes == 143771 * MIB
+    assert device.limits.power_default_watts == 700.0
+    assert (device.limits.pcie_generation, device.limits.pcie_width) == (5, 16)
+    assert device.limits.sm_clock_mhz == 1980
+    assert device.limits.slowdown_celsius is None  # it states a distance, and not a temperature
+
+
+def test_a_real_h200_tells_all_but_four_values() -> None:
+    _, [reading] = seen(H200, at=5.5)
+    sample = reading.sample
+    assert sample is not None
+    assert sample.at == 5.5
+    assert (sample.utilization_percent, sample.memory_utilization_percent) == (48, 11)
+    assert sample.memory_used_bytes == 1008 * MIB
+    assert sample.memory_free_bytes == 142149 * MIB
+    assert sample.memory_reserved_bytes == 616 * MIB
+    assert (sample.temperature_celsius, sample.memory_temperature_celsius) == (54, 49)
+    assert (sample.power_watts, sample.power_limit_watts) == (649.54, 700.0)
+    assert (sample.sm_clock_mhz, sample.memory_clock_mhz) == (1860, 3201)
+    assert sample.throttle == ("sw_power_cap",)
+    assert (sample.encoder_percent, sample.decoder_percent) == (0, 0)
+    assert (sample.pcie_generation, sample.pcie_width) == (5, 16)
+    assert (sample.ecc_uncorrected, sample.performance_state) == (0, 0)
+    assert set(reading.missing) == {"fan_percent", *NEVER}
+    assert reading.missing["fan_percent"] == 'nvidia-smi says "N/A"'
+    check([reading])
+
+
+def test_its_process_has_no_name_because_the_host_knows_better() -> None:
+    _, [reading] = seen(H200)
+    [process] = reading.processes
+    assert (process.pid, process.kind) == (401, ProcessKind.COMPUTE)
+    assert process.memory_bytes == 1002 * MIB
+    assert process.name is None
+
+
+# Odd words.
+
+ODD = (
+    "[N/A]", "N/A", "[Not Supported]", "Not Supported", "[Unknown Error]", "Unknown Error", "ERR!",
+    "[GPU is lost]", "GPU is lost", "Requested functionality has been deprecated",
+    "Insufficient Permissions", "[Insufficient Permissions]", "No data", "-", "1 2", "0x12",
+    "12 KB",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("token", ODD)
+def test_an_odd_word_is_unknown_and_is_the_reason(token: str) -> None:
+    value = texts.read("memory_used_bytes", token)
+    assert value == Unknown(f'nvidia-smi says "{token}"', absent="N/A" in token or "Not S" in token)
+
+
+@pytest.mark.parametrize("nothing", ["", " ", "\t\n"])
+def test_nothing_is_unknown_too(nothing: str) -> None:
+    assert texts.read("power_watts", nothing) == Unknown("nvidia-smi says nothing")
+
+
+def test_a_value_that_this_version_does_not_print_is_told_apart() -> None:
+    assert texts.read("power_watts", None) == Unknown("nvidia-smi does not report it")
+
+
+@pytest.mark.parametrize("text", ["101 %", "-1 %", "999999999999999 %"])
+def test_an_impossible_value_is_unknown(text: str) -> None:
+    value = texts.read("utilization_percent", text)
+    assert value == Unknown(f'nvidia-smi says "{text}", which cannot be')
+
+
+def test_leading_zeros_and_fractions_are_numbers() -> None:
+    assert texts.read("utilization_percent", "04 %") == 4
+    assert texts.read("power_watts", "26.84 W") == 26.84
+    assert texts.read("performance_state", "P8") == 8
+
+
+def test_a_strange_word_cannot_write_to_a_terminal() -> None:
+    value = texts.read("power_watts", "\x1b[31mred" + "x" * 500)
+    assert isinstance(value, Unknown)
+    assert "\x1b" not in value.reason
+    assert len(value.reason) < 100
+
+
+@pytest.mark.parametrize(
+    ("text", "pci"),
+    [
+        ("00000000:00:06.0", "0000:00:06.0"),
+        ("0000:1B:00.0", "0000:1b:00.0"),
+        ("00000001:00:00.0", "0001:00:00.0"),
+        ("00010000:3A:00.0", "10000:3a:00.0"),
+        ("N/A", None),
+        (None, None),
+    ],
+)
+def test_an_address_is_spelled_as_the_kernel_does(text: str | None, pci: str | None) -> None:
+    assert texts.pci_address(text) == pci
+
+
+# Versions.
+
+
+def test_schema_9_of_an_old_card_is_read() -> None:
+    body = """<fan_speed>33 %</fan_speed><performance_state>P0</performance_state>
+      <pci><pci_gpu_link_info><pcie_gen><max_link_gen>3</max_link_gen>
+      <current_link_gen>1</current_link_gen></pcie_gen><link_widths>
+      <max_link_width>16x</max_link_width><current_link_width>8x</current_link_width>
+      </link_widths></pci_gpu_link_info></pci>
+      <clocks_throttle_reasons>
+        <clocks_throttle_reason_gpu_idle>Active</clocks_throttle_reason_gpu_idle>
+        <clocks_throttle_reason_hw_slowdown>N/A</clocks_throttle_reason_hw_slowdown>
+        <clocks_throttle_reason_unknown>Not Active</clocks_throttle_reason_unknown>
+      </clocks_throttle_reasons>
+      <fb_memory_usage><total>4799 MiB</total><used>828 MiB</used><free>3971 MiB</free>
+      </fb_memory_usage>
+      <utilization><gpu_util>04 %</gpu_util><memory_util>01 %</memory_util></utilization>
+      <ecc_errors><volatile><single_bit><total>3</total></single_bit>
+        <double_bit><device_memory>1</device_memory><total>2</total></double_bit></volatile>
+      </ecc_errors>
+      <temperature><gpu_temp>41 C</gpu_temp><gpu_temp_slow_threshold>90 C</gpu_temp_slow_threshold>
+      </temperature>
+      <power_readings><power_draw>60.12 W</power_draw><power_limit>225.00 W</power_limit>
+        <default_power_limit>225.00 W</default_power_limit>
+        <enforced_power_limit>200.00 W</enforced_power_limit></power_readings>"""
+    [device], [reading] = seen(log(gpu(body), driver="384.111", schema="v9"))
+    sample = reading.sample
+    assert sample is not None
+    assert (sample.fan_percent, sample.pcie_width, sample.utilization_percent) == (33, 8, 4)
+    assert sample.throttle == ("gpu_idle",)
+    assert sample.ecc_uncorrected == 2
+    assert (sample.power_watts, sample.power_limit_watts) == (60.12, 200.0)
+    assert sample.memory_reserved_bytes is None
+    assert device.limits.slowdown_celsius == 90
+    assert reading.missing["memory_reserved_bytes"] == "nvidia-smi does not report it"
+    assert reading.missing["processes"] == "nvidia-smi does not report it"
+    check([reading])
+
+
+def test_schema_12_has_its_power_in_another_place() -> None:
+    body = """<gpu_power_readings><power_draw>26.84 W</power_draw>
+      <current_power_limit>450.00 W</current_power_limit></gpu_power_readings>
+      <power_readings><power_draw>N/A</power_draw></power_readings>"""
+    _, [reading] = seen(log(gpu(body)))
+    assert reading.sample is not None
+    assert (reading.sample.power_watts, reading.sample.power_limit_watts) == (26.84, 450.0)
+
+
+def test_the_average_power_gives_way_where_it_is_not_known() -> None:
+    body = """<gpu_power_readings><average_power_draw>N/A</average_power_draw>
+      <instant_power_draw>61.00 W</instant_power_draw></gpu_power_readings>"""
+    _, [reading] = seen(log(gpu(body), schema="v13"))
+    assert reading.sample is not None
+    assert reading.sample.power_watts == 61.0
+
+
+def test_words_around_the_document_do_no_harm() -> None:
+    noisy = f"WARNING: something\n{H200}\nWARNING: infoROM is corrupted at gpu 0000:00:06.0\n"
+    assert seen(noisy) == seen(H200)
+
+
+@pytest.mark.parametrize("cut", [0, 100, 5000, -30])
+def test_a_document_that_ends_early_is_none(cut: int) -> None:
+    assert document.parse(H200[:cut]) is None
+
+
+def test_a_process_name_that_is_not_xml_does_not_matter() -> None:
+    name = "<process_name></process_name>"
+    for bad in ("a & b < c", "\x00\xff\x07", "x</process_name><fan_speed>9 %</fan_speed>", "a\n&b"):
+        evil = H200.replace(name, f"<process_name>{bad}</process_name>")
+        assert evil != H200
+        assert seen(evil) == seen(H200)
+
+
+def test_a_process_name_cannot_declare_a_device_lost() -> None:
+    for bad in ("GPU is lost", "Unable to determine the device handle for GPU 0000:00:06.0: x"):
+        evil = H200.replace("<process_name>", f"<process_name>{bad}")
+        assert seen(evil) == seen(H200)
+        assert parse_unreachable(document.around(evil)) == ()
+
+
+def test_no_document_type_can_define_an_entity() -> None:
+    bomb = H200.replace("<nvidia_smi_log>", "<nvidia_smi_log>&a;", 1).replace(
+        'SYSTEM "nvsmi_device_v13.dtd"', '[<!ENTITY a "b">]'
+    )
+    assert document.parse(bomb) is None
+
+
+# Kinds of devices.
+
+
+def test_a_desktop_card_has_a_fan_and_graphics_processes() -> None:
+    body = """<fan_speed>30 %</fan_speed><processes>
+      <process_info><pid>900</pid><type>G</type><process_name>/usr/lib/xorg/Xorg</process_name>
+        <used_memory>120 MiB</used_memory></process_info>
+      <process_info><pid>901</pid><type>C+G</type><process_name>a, b</process_name>
+        <used_memory>N/A</used_memory></process_info>
+      <process_info><pid>901</pid><type>G</type><process_name>a</process_name>
+        <used_memory>1 MiB</used_memory></process_info>
+      <process_info><pid>[N/A]</pid><type>C</type><process_name>a</process_name>
+        <used_memory>1 MiB</used_memory></process_info></processes>"""
+    _, [reading] = seen(log(gpu(body)))
+    assert reading.sample is not None
+    assert reading.sample.fan_percent == 30
+    assert [(p.pid, p.kind, p.memory_bytes) for p in reading.processes] == [
+        (900, ProcessKind.GRAPHICS, 120 * MIB),
+        (901, ProcessKind.COMPUTE, None),
+    ]
+    assert "processes" not in reading.missing
+
+
+def test_wsl_and_vgpu_say_little_and_each_silence_has_its_word() -> None:
+    body = """<fan_speed>N/A</fan_speed><performance_state>P8</performance_state>
+      <fb_memory_usage><total>8192 MiB</total><reserved>100 MiB</reserved><used>512 MiB</used>
+      <free>7580 MiB</free></fb_memory_usage>
+      <utilization><gpu_util>N/A</gpu_util></utilization>
+      <clocks_event_reasons>N/A</clocks_event_reasons>
+      <ecc_errors><volatile><dram_uncorrectable>N/A</dram_uncorrectable></volatile></ecc_errors>
+      <processes>N/A</processes>"""
+    _, [reading] = seen(log(gpu(body)))
+    assert reading.missing["utilization_percent"] == 'nvidia-smi says "N/A"'
+    assert reading.missing["throttle"] == 'nvidia-smi says "N/A"'
+    assert reading.missing["ecc_uncorrected"] == 'nvidia-smi says "N/A"'
+    assert reading.missing["processes"] == 'nvidia-smi says "N/A"'
+    check([reading])
+
+
+def test_an_ecc_counter_that_failed_is_not_left_out_of_the_sum() -> None:
+    body = """<ecc_errors><volatile><sram_uncorrectable_parity>N/A</sram_uncorrectable_parity>
+      <sram_uncorrectable_secded>2</sram_uncorrectable_secded>
+      <dram_uncorrectable>{}</dram_uncorrectable></volatile></ecc_errors>"""
+    _, [fine] = seen(log(gpu(body.format("1"))))
+    _, [failed] = seen(log(gpu(body.format("Unknown Error"))))
+    assert fine.sample is not None
+    assert fine.sample.ecc_uncorrected == 3
+    assert failed.missing["ecc_uncorrected"] == 'nvidia-smi says "Unknown Error"'
+
+
+def test_a_device_without_memory_of_its_own_uses_the_system_s() -> None:
+    body = """<fb_memory_usage><total>N/A</total><reserved>N/A</reserved><used>N/A</used>
+      <free>Not Supported</free></fb_memory_usage>"""
+    memory = boards.parse_meminfo("MemTotal: 1000 kB\nMemFree: 1 kB\nMemAvailable: 400 kB\nx\n")
+    [device], [reading] = seen(log(gpu(body)), memory=memory)
+    assert (device.memory_kind, device.memory_total_bytes) == (MemoryKind.UNIFIED, 1024000)
+    assert reading.sample is not None
+    assert reading.sample.memory_used_bytes == 600 * 1024
+    assert reading.sample.memory_free_bytes == 400 * 1024
+    check([reading])
+
+
+def test_memory_that_may_not_be_read_is_not_the_system_s() -> None:
+    body = """<fb_memory_usage><total>Insufficient Permissions</total>
+      <used>Insufficient Permissions</used><free>N/A</free></fb_memory_usage>"""
+    [device], [reading] = seen(log(gpu(body)), memory=SystemMemory(10, 5))
+    assert (device.memory_kind, device.memory_total_bytes) == (MemoryKind.DEVICE, None)
+    assert reading.missing["memory_used_bytes"] == 'nvidia-smi says "Insufficient Permissions"'
+
+
+def test_more_memory_in_use_than_there_is_is_not_shown() -> None:
+    body = "<fb_memory_usage><total>10 MiB</total><used>11 MiB</used></fb_memory_usage>"
+    _, [reading] = seen(log(gpu(body)))
+    assert "more is used" in reading.missing["memory_used_bytes"]
+    check([reading])
+
+
+MIG = """<mig_mode><current_mig>Enabled</current_mig></mig_mode><mig_devices>
+  <mig_device><index>0</index><gpu_instance_id>3</gpu_instance_id>
+    <compute_instance_id>0</compute_instance_id><fb_memory_usage><total>4864 MiB</total>
+    <reserved>0 MiB</reserved><used>100 MiB</used><free>4764 MiB</free></fb_memory_usage>
+  </mig_device>
+  <mig_device><index>1</index><gpu_instance_id>5</gpu_instance_id>
+    <compute_instance_id>0</compute_instance_id><fb_memory_usage><total>4864 MiB</total>
+    <used>N/A</used></fb_memory_usage></mig_device></mig_devices>
+  <fb_memory_usage><total>40960 MiB</total><used>N/A</used></fb_memory_usage>
+  <utilization><gpu_util>N/A</gpu_util></utilization>
+  <processes><process_info><gpu_instance_id>3</gpu_instance_id>
+    <compute_instance_id>0</compute_instance_id><pid>77</pid><type>C</type>
+    <process_name>x</process_name><used_memory>90 MiB</used_memory></process_info></processes>"""
+MIG_LIST = """GPU 0: NVIDIA X (UUID: GPU-00000001-0000-0000-0000-000000000000)
+  MIG 1g.5gb      Device  0: (UUID: MIG-aaaa0000-0000-0000-0000-000000000000)
+  MIG 1g.5gb+me   Device  1: (UUID: MIG-bbbb0000-0000-0000-0000-000000000000)
+"""
+
+
+def test_mig_instances_are_devices_named_by_the_list() -> None:
+    devices, readings = seen(log(gpu(MIG)), listed=MIG_LIST)
+    board, first, second = devices
+    assert board.parent is None
+    assert (first.uuid, first.parent) == ("MIG-aaaa0000-0000-0000-0000-000000000000", board.uuid)
+    assert first.name == "NVIDIA X MIG 1g.5gb"
+    assert second.name == "NVIDIA X MIG 1g.5gb+me"
+    assert (first.index, first.pci) == (board.index, board.pci)
+    assert first.memory_total_bytes == 4864 * MIB
+    check(readings)
+
+
+def test_a_mig_instance_has_its_own_memory_and_processes_and_not_the_board_s_values() -> None:
+    _, (board, first, second) = seen(log(gpu(MIG)), listed=MIG_LIST)
+    assert first.sample is not None
+    assert first.sample.memory_used_bytes == 100 * MIB
+    assert first.missing["power_watts"] == "not reported for a MIG instance"
+    assert second.missing["memory_used_bytes"] == 'nvidia-smi says "N/A"'
+    assert [p.pid for p in first.processes] == [p.pid for p in board.processes] == [77]
+    assert second.processes == ()
+
+
+def test_a_mig_instance_without_a_uuid_is_named_by_its_place() -> None:
+    devices, _ = seen(log(gpu(MIG)))
+    assert devices[1].uuid == "MIG-GPU-00000001-0000-0000-0000-000000000000/3/0"
+
+
+# Lost ones.
+
+
+@pytest.mark.parametrize("word", ["GPU is lost", "[GPU is lost]", "GPU requires reset"])
+def test_a_lost_device_is_lost_and_its_neighbour_is_not(word: str) -> None:
+    body = f"<temperature><gpu_temp>{word}</gpu_temp></temperature>"
+    text = log(gpu(body), gpu("", bus="00000000:02:00.0", number=2))
+    _, (lost, fine) = seen(text)
+    assert (lost.state, lost.sample) == (State.LOST, None)
+    assert lost.reason
+    assert "GPU" in lost.reason
+    assert fine.state is State.OK
+
+
+@pytest.mark.parametrize(
+    ("line", "pci", "index", "word"),
+    [
+        ("GPU 0000:0A:00.0: GPU is lost.  Reboot the system", "0000:0a:00.0", None, "fallen off"),
+        ("GPU0000:CB:00.0: Unknown Error", "0000:cb:00.0", None, "Unknown Error"),
+        ("GPU1: 0000:34:00.0: Unknown Error", "0000:34:00.0", 1, "Unknown Error"),
+        ("GPU 3: Not Found", None, 3, "Not Found"),
+        ("GPU", None, None, "no reason"),
+    ],
+)
+def test_a_device_that_cannot_be_reached_is_told_apart(
+    line: str, pci: str | None, index: int | None, word: str
+) -> None:
+    [found] = parse_unreachable(f"x\nUnable to determine the device handle for {line}\n")
+    assert (found.pci, found.index) == (pci, index)
+    assert word in found.reason
+
+
+def test_a_device_that_cannot_be_reached_keeps_its_number_among_the_others() -> None:
+    report = document.parse(log(gpu("", bus="00000000:0b:00.0")))
+    assert report is not None
+    line = "Unable to determine the device handle for GPU 0000:0A:00.0: Unknown Error"
+    devices, readings = shown(Report(report.gpus, parse_unreachable(line)))
+    assert {(d.pci, d.index) for d in devices} == {("0000:0a:00.0", 0), ("0000:0b:00.0", 1)}
+    assert {r.state for r in readings} == {State.OK, State.LOST}
+    check(readings)
+
+
+# CSV.
+
+HELP = """List of valid properties to query for the switch "--query-gpu":
+"timestamp"
+"driver_version"
+"name" or "gpu_name"
+"uuid" or "gpu_uuid"
+"pci.bus_id" or "gpu_bus_id"
+"clocks_event_reasons.active" or "clocks_throttle_reasons.active"
+"memory.total"
+"memory.used"
+"1: Exclusive_Thread", deprecated
+"power.draw"
+"clocks.max.sm" or "clocks.max.sm"
+"""
+
+
+def test_only_what_this_version_knows_is_asked_for_and_the_name_comes_last() -> None:
+    columns = rows.choose(rows.parse_help(HELP))
+    assert list(columns.values()) == [
+        "uuid", "pci.bus_id", "driver_version", "memory.total", "memory.used", "power.draw",
+        "clocks_event_reasons.active", "clocks.max.sm", "name",
+    ]  # fmt: skip
+
+
+def test_an_older_version_is_asked_by_its_own_words() -> None:
+    known = rows.parse_help('"uuid"\n"clocks_throttle_reasons.active"\n"power.limit"\n')
+    columns = rows.choose(known)
+    assert columns["throttle"] == "clocks_throttle_reasons.active"
+    assert columns["power_limit_watts"] == "power.limit"
+
+
+def test_without_a_help_the_oldest_words_are_used() -> None:
+    columns = rows.choose(rows.parse_help("ERROR: Option is not recognized"))
+    assert columns["utilization_percent"] == "utilization.gpu"
+    assert "throttle" not in columns
+
+
+def test_a_row_of_a_real_h200_is_read() -> None:
+    fields = ("uuid", "pci", "driver", "utilization_percent", "memory_total_bytes",
+              "memory_used_bytes", "power_watts", "fan_percent", "throttle", "limit sm_clock_mhz",
+              "performance_state", "name")  # fmt: skip
+    line = (
+        "GPU-18f7c2f3-6485-1178-32b4-19aec4e77712, 00000000:00:06.0, 580.159.04, 0, 143771, 0, "
+        "124.68, [N/A], 0x0000000000000001, 1980, P0, NVIDIA H200\n"
+    )
+    apps = "GPU-18f7c2f3-6485-1178-32b4-19aec4e77712, 401, 1002\nNo, x, y\n"
+    report = rows.parse(line, fields, apps)
+    [device], [reading] = shown(report)
+    assert (device.pci, device.name) == ("0000:00:06.0", "NVIDIA H200")
+    assert device.limits.sm_clock_mhz == 1980
+    assert report.versions == {"driver": "580.159.04"}
+    assert reading.sample is not None
+    assert (reading.sample.utilization_percent, reading.sample.power_watts) == (0, 124.68)
+    assert (reading.sample.throttle, reading.sample.performance_state) == (("gpu_idle",), 0)
+    assert reading.missing["fan_percent"] == 'nvidia-smi says "[N/A]"'
+    assert reading.missing["processes"] == rows.ONLY_COMPUTE
+    assert [(p.pid, p.memory_bytes) for p in reading.processes] == [(401, 1002 * MIB)]
+    check([reading])
+
+
+def test_a_name_with_commas_is_one_name() -> None:
+    report = rows.parse("GPU-1, 5, Graphics, Device, Rev. 2\n", ("uuid", "fan_percent", "name"), "")
+    assert [found.name for found in report.gpus] == ["Graphics, Device, Rev. 2"]
+
+
+def test_lines_that_are_no_rows_are_skipped() -> None:
+    text = "WARNING: x\n\nGPU-1, 5, A\n[N/A], 5, B\nGPU-2\n"
+    report = rows.parse(text, ("uuid", "fan_percent", "name"), "")
+    assert [found.uuid for found in report.gpus] == ["GPU-1"]
+
+
+def test_a_lost_row_is_a_lost_device() -> None:
+    report = rows.parse("GPU-1, [GPU is lost], A\n", ("uuid", "fan_percent", "name"), "")
+    _, [reading] = shown(report)
+    assert reading.state is State.LOST
+
+
+# Failures.
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "kind", "word"),
+    [
+        (9, "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make "
+            "sure that the latest NVIDIA driver is installed and running.", Unavailable,
+            "not loaded"),
+        (18, "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: "
+             "535.1", Unavailable, "different versions"),
+        (6, "No devices were found", Unavailable, "no GPU"),
+        (4, "Failed to initialize NVML: Insufficient Permissions", Denied, "no permission"),
+        (12, "NVIDIA-SMI couldn't find libnvidia-ml.so library in your system.", Unavailable,
+             "libnvidia-ml"),
+        (17, "Failed to initialize NVML: GPU access blocked by the operating system", Unavailable,
+             "blocked"),
+        (255, "Failed to initialize NVML: Unknown Error", Unavailable, "without saying why"),
+        (9, "words of tomorrow", Unavailable, "not loaded"),
+    ],
+)  # fmt: skip
+def test_each_failure_has_its_own_words_and_a_hint(
+    code: int, text: str, kind: type, word: str
+) -> None:
+    error = trouble.failure(code, text)
+    assert isinstance(error, kind)
+    assert error is not None
+    assert word in error.reason
+    assert error.hint
+
+
+def test_an_unheard_of_failure_is_told_in_its_own_words() -> None:
+    assert trouble.failure(77, "the moon is full") is None
+    error = trouble.misunderstood(77, "\n  the moon is full\n")
+    assert error.reason == 'nvidia-smi says "the moon is full" (exit code 77)'

@@ -1,0 +1,229 @@
+"""The load of `andon selftest --load`: bounded, polite, and judged by what it must raise."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from andon.cli import selftest, selftest_load
+from andon.cli.selftest_load import AT_ONCE, SIDE, environment, installed, loaded, work
+from andon.cli.terminal import Choices
+from andon.core.findings import Finding, Grade
+from andon.core.plausibility_load import Load, choose, judge_load
+from andon.core.trials import Trial
+from andon.errors import Unavailable
+from andon.model.device import Process, ProcessKind, Snapshot, State
+from andon.units import GIB
+from tests.unit.test_cli_golden_snapshots import AT, h200, mig_board, uuid
+
+BUSY = Load(uuid(0), 4711, "torch")
+
+
+def node(*devices: Any) -> Snapshot:
+    return Snapshot("node17", AT, devices=tuple(devices))
+
+
+def looks(pid: int | None, **values: Any) -> list[Snapshot]:
+    status = h200(0)
+    assert status.sample is not None
+    held = (Process(pid),) if pid else ()
+    return [node(replace(status, sample=replace(status.sample, **values), processes=held))] * 3
+
+
+def judged(load: Load = BUSY, pid: int | None = 4711, **during: Any) -> dict[str, Finding]:
+    calm = looks(None, utilization_percent=0, power_watts=76.0, sm_active_percent=0.0)
+    raised = {"utilization_percent": 100, "power_watts": 400.0, "sm_active_percent": 93.0}
+    findings = judge_load(calm, looks(pid, **(raised | during)), load)
+    return {str(finding.check): finding for finding in findings}
+
+
+def test_a_load_raises_what_it_must() -> None:
+    found = judged()
+    assert {finding.grade for finding in found.values()} == {Grade.OK}
+    assert found["load_power"].words == "power rose from 76 to 400 W"
+    assert found["load_sm_active"].words == "SM active rose from 0 to 93 %"
+
+
+@pytest.mark.parametrize(
+    ("during", "trial"),
+    [
+        ({"utilization_percent": 19}, Trial.LOAD_UTILIZATION),
+        ({"power_watts": 80.9}, Trial.LOAD_POWER),
+        ({"sm_active_percent": 4.0}, Trial.LOAD_SM_ACTIVE),
+        ({"pid": 12}, Trial.LOAD_PROCESS),
+        ({"pid": None}, Trial.LOAD_PROCESS),
+    ],
+)
+def test_what_does_not_rise_is_told(during: Any, trial: Trial) -> None:
+    found = judged(**during)
+    assert [f.check for f in found.values() if f.grade is Grade.FAILURE] == [trial]
+
+
+def test_what_the_device_does_not_give_is_not_checked() -> None:
+    found = judged(sm_active_percent=None)
+    assert found["load_sm_active"].grade is Grade.UNKNOWN
+
+
+def test_in_a_pid_namespace_the_process_cannot_be_told() -> None:
+    found = judged(replace(BUSY, own_pids=True), pid=99)
+    assert found["load_process"].grade is Grade.UNKNOWN
+    assert judged(replace(BUSY, own_pids=True))["load_process"].grade is Grade.OK
+
+
+def test_no_load_is_said_and_is_no_failure() -> None:
+    (found,) = judge_load([], [], Load(reason="torch is not installed"))
+    assert found.grade is Grade.UNKNOWN
+    assert "torch is not installed" in found.words
+
+
+# Which device.
+
+
+def test_the_first_device_that_nobody_uses_is_taken() -> None:
+    used = replace(h200(0), processes=(Process(1),))
+    working = replace(h200(1), sample=replace(_sample(1), utilization_percent=40))
+    full = replace(h200(2), sample=replace(_sample(2), memory_free_bytes=GIB))
+    hidden = replace(h200(3), visible=False)
+    lost = replace(h200(4), state=State.LOST)
+    desktop = replace(h200(5), processes=(Process(2, ProcessKind.GRAPHICS),))
+    device, reason = choose(node(used, working, full, hidden, lost, desktop))
+    assert device is not None
+    assert device.device.index == 5
+    assert reason == ""
+
+
+def _sample(index: int) -> Any:
+    return h200(index).sample
+
+
+def test_nobodys_work_is_disturbed() -> None:
+    device, reason = choose(node(replace(h200(0), processes=(Process(1),))))
+    assert device is None
+    assert "in use" in reason
+
+
+def test_simulated_and_foreign_devices_are_not_loaded() -> None:
+    other = replace(h200(0), device=replace(h200(0).device, vendor="sim"))
+    device, reason = choose(node(other))
+    assert device is None
+    assert "NVIDIA" in reason
+
+
+def test_a_divided_board_is_loaded_through_its_instance() -> None:
+    device, _ = choose(node(*mig_board(0)))
+    assert device is not None
+    assert device.device.parent is not None
+
+
+# The process.
+
+
+def test_the_load_sees_one_device_and_takes_little() -> None:
+    env = environment("GPU-1")
+    assert env["CUDA_VISIBLE_DEVICES"] == "GPU-1"
+    assert env["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"
+    assert 2 * (2 + AT_ONCE) * SIDE * SIDE <= selftest_load.MAX_BYTES, "even if nothing is reused"
+
+
+def test_work_ends_at_its_time() -> None:
+    steps: list[int] = []
+    work(lambda: steps.append(1), time.monotonic() - 1)
+    assert steps == []
+    began = time.monotonic()
+    work(lambda: steps.append(1), began + 0.05)
+    assert steps
+    assert time.monotonic() - began < 5
+
+
+@pytest.fixture
+def framework(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A torch of our own for the child: it multiplies nothing, and says what it was asked for."""
+    (tmp_path / "torch.py").write_text(
+        "import os, time\n"
+        "float16 = 'float16'\n"
+        "class cuda:\n"
+        "    synchronize = staticmethod(lambda: time.sleep(0.01))\n"
+        "def ones(*shape, device, dtype):\n"
+        "    if os.environ.get('NO_CUDA'): raise RuntimeError('no CUDA here\\nmore')\n"
+        "    return shape\n"
+        "def empty_like(left): return left\n"
+        "def matmul(left, right, out): pass\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(selftest_load, "FRAMEWORKS", ("torch",))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return tmp_path
+
+
+def test_the_load_says_when_it_is_ready_and_ends_with_the_block(framework: Path) -> None:
+    with loaded("GPU-1", 5.0) as (pid, name):
+        assert name == "torch"
+        os.kill(pid, 0)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_a_framework_without_a_device_says_why(
+    framework: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_CUDA", "1")
+    with pytest.raises(Unavailable, match="torch: no CUDA here"), loaded("GPU-1", 1.0):
+        pass
+
+
+def test_the_load_ends_by_itself(framework: Path) -> None:
+    command = [sys.executable, "-m", "andon.cli.selftest_load", "0.1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    assert done.stdout == "ready torch\n"
+
+
+def test_nothing_is_imported_to_find_a_framework(framework: Path) -> None:
+    sys.modules.pop("torch", None)
+    assert installed() == ["torch"]
+    assert "torch" not in sys.modules
+
+
+# Put together.
+
+
+class Player:
+    """A sampler whose snapshots follow the load."""
+
+    def __init__(self) -> None:
+        self.busy: int | None = None
+
+
+def test_the_load_is_watched_and_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    player = Player()
+
+    @contextmanager
+    def load(uuid: str, seconds: float) -> Iterator[tuple[int, str]]:
+        assert seconds <= selftest_load.MAX_SECONDS
+        player.busy = 77
+        yield 77, "torch"
+        player.busy = None
+
+    def watch(sampler: Any, seconds: float, interval: float) -> Any:
+        return looks(player.busy, utilization_percent=99 if player.busy else 0), None
+
+    monkeypatch.setattr(selftest_load, "loaded", load)
+    monkeypatch.setattr(selftest_load, "installed", lambda: ["torch"])
+    monkeypatch.setattr(selftest, "watch", watch)
+    during, found = selftest.under_load(player, looks(None)[0], 60.0, 1.0)  # type: ignore[arg-type]
+    assert (found.pid, found.framework, found.reason) == (77, "torch", "")
+    assert during[0].devices[0].processes[0].pid == 77
+    assert Choices().interval_seconds is None
+
+
+def test_without_a_framework_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selftest_load, "installed", list)
+    during, found = selftest.under_load(Player(), looks(None)[0], 5.0, 1.0)  # type: ignore[arg-type]
+    assert during == []
+    assert "none of torch, cupy and jax" in found.reason

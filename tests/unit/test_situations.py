@@ -1,0 +1,31 @@
+"""What `andon why` says in situations that were told without knowing how it decides."""
+
+import pytest
+
+from andon.core.explain import explain, explain_node, most_troubled
+from andon.core.explain.telling import in_words
+from andon.core.reasons import Reason
+from tests.situations.story import Situation
+from tests.situations.table import SITUATIONS
+
+
+@pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.name)
+def test_the_expert_would_say_the_same(situation: Situation) -> None:
+    reasons = _asked(situation)
+    first, codes = reasons[0], {reason.code for reason in reasons}
+    assert first.code is situation.expect, [(r.code.value, r.sentence) for r in reasons]
+    assert situation.also <= codes, [(r.code.value, r.sentence) for r in reasons]
+    assert not situation.never & codes, [(r.code.value, r.sentence) for r in reasons]
+    blamed = first.process and first.process.pid
+    assert situation.blames in (None, blamed), first.sentence
+    assert not [words for words in situation.mentions if words not in _told(first)], _told(first)
+
+
+def _asked(situation: Situation) -> tuple[Reason, ...]:
+    """About the device, or about the node where none is named."""
+    worst = most_troubled(explain_node(situation.snapshots)) or ""
+    return explain(situation.snapshots, situation.device or worst)
+
+
+def _told(reason: Reason) -> str:
+    return " ".join([reason.sentence, *map(in_words, reason.evidence), reason.advice])
