@@ -13,8 +13,7 @@ from typing import Self
 from andon.core.masks import Visibility
 from andon.core.roster import order
 from andon.engine.bus import Bus, Subscription
-from andon.engine.readers import ReaderProcess, Vendor
-from andon.model import wire
+from andon.engine.readers import Messages, ReaderProcess, Vendor
 from andon.model.device import Device, Host, Snapshot
 from andon.ports import HostSource
 
@@ -23,7 +22,7 @@ log = logging.getLogger("andon.sampler")
 FIRST_LOOK_SECONDS = 0.1  # CPU use is a difference: two looks closer than this say nothing
 LEFTOVER_SECONDS = 0.5
 
-Heard = tuple[Vendor, ReaderProcess, wire.Json | None]
+Heard = tuple[Vendor, ReaderProcess, Messages]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +183,7 @@ class Sampler:
             started = time.perf_counter()
             try:
                 timeout = max(ends) - now if ends else 0.0
-                vendor, reader, message = (
+                vendor, reader, messages = (
                     self._heard.get(timeout=timeout) if ends else self._heard.get_nowait()
                 )
             except Empty:
@@ -193,7 +192,7 @@ class Sampler:
                 continue
             finally:
                 waited += time.perf_counter() - started
-            vendor.hear(reader, message, time.time(), time.monotonic())
+            vendor.hear(reader, messages, time.time(), time.monotonic())
 
     def _snapshot(self, at: float) -> Snapshot:
         now = time.monotonic()
@@ -228,5 +227,5 @@ class Sampler:
         readers = (v.costs.cpu_seconds - v.costs.earlier_cpu_seconds for v in self._vendors)
         return sum(used[:4]) - self._own_start + sum(readers)
 
-    def _hear(self, vendor: Vendor, reader: ReaderProcess, message: wire.Json | None) -> None:
-        self._heard.put((vendor, reader, message))
+    def _hear(self, vendor: Vendor, reader: ReaderProcess, messages: Messages) -> None:
+        self._heard.put((vendor, reader, messages))

@@ -1,18 +1,22 @@
 """What the operating system knows about a process: its start, name, user and command line."""
 
+import math
 import os
 import sys
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
 from andon.core.redaction import printable, redact
+from andon.host.liveness import Liveness
 from andon.model.device import Process
 
 Stamp = tuple[float, bytes]
 """When a process started, as the system counts it, and its short name, which changes with exec."""
 
+LOOK_AGAIN_SECONDS = 30.0
 _COMMAND_BYTES = 16384  # twice what a redacted command line can use
 _NAME_CHARACTERS = 64
 _MAX_USERS = 1024
@@ -58,21 +62,43 @@ class _Source(Protocol):
 class ProcessTable:
     """Fills in what the vendor's library did not say. One table per thread: it keeps a cache.
 
-    A known process costs one read of its stat; its other facts are read once. What was not asked
-    for in the latest call is forgotten. A process that has ended, is hidden (hidepid) or lives in
-    another pid namespace keeps its None.
+    The same processes as last time, all alive, cost one poll and get the same answer; every few
+    seconds, and when one came or ended, each costs one read of its stat. Its other facts are read
+    once. What was not asked for in the latest call is forgotten. A process that has ended, is
+    hidden (hidepid) or lives in another pid namespace keeps its None.
     """
 
-    def __init__(self, root: Path = Path("/")) -> None:
+    def __init__(self, root: Path = Path("/"), clock: Callable[[], float] = time.monotonic) -> None:
         self._source = _source(root)
         self._known: dict[int, tuple[Stamp, Facts]] = {}
+        # Descriptors are of this system's processes, and mean nothing for another root's.
+        self._liveness = Liveness() if root == Path("/") else None
+        self._clock = clock
+        self._again = -math.inf
+        self._asked: tuple[Process, ...] = ()
+        self._answer: tuple[Process, ...] = ()
 
     def attribute(self, processes: Iterable[Process]) -> tuple[Process, ...]:
         """The same processes in the same order; what is already filled in stays."""
+        asked = tuple(processes)
+        if asked == self._asked and self._nothing_happened():
+            return self._answer
+        self._asked, self._again = asked, -math.inf
+        # Watched before they are looked at: one that ends in between is noticed next time.
+        if self._liveness and self._liveness.watch({process.pid for process in asked}):
+            self._again = self._clock() + LOOK_AGAIN_SECONDS
         latest: dict[int, tuple[Stamp, Facts]] = {}
-        answer = tuple(self._attributed(process, latest) for process in processes)
+        self._answer = tuple(self._attributed(process, latest) for process in asked)
         self._known = latest
-        return answer
+        if not all(facts.settled for _, facts in latest.values()):
+            self._again = -math.inf
+        return self._answer
+
+    def _nothing_happened(self) -> bool:
+        """All alive, and looked at not long ago: a name changes only by exec, which is rare."""
+        if self._liveness is None or self._clock() >= self._again:
+            return False
+        return self._liveness.all_live()
 
     def usage(self, pids: Iterable[int]) -> Mapping[int, HostUse]:
         """CPU time and resident memory of those that can be read."""
