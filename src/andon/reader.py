@@ -88,14 +88,16 @@ class Desk:
         try:
             return self._read(watched)
         except Gone as gone:
-            self._describe_due, self._sent, self._before = 0.0, [], {}
-            return {"lost": {"reason": gone.reason, "hint": gone.hint}}
+            out: wire.Json = {"lost": {"reason": gone.reason, "hint": gone.hint}}
         except Unavailable as down:
             leave(self._outbox, self._backend.name, down)
         except AndonError as error:
-            return {"failed": error.reason, "hint": error.hint}
+            out = {"failed": error.reason, "hint": error.hint}
         except Exception as exc:  # noqa: BLE001 - one card's surprise must not end the others
-            return {"failed": f"reading it failed: {exc!r}", "hint": "please report this"}
+            out = {"failed": f"reading it failed: {exc!r}", "hint": "please report this"}
+        # What was half said is void: the next word is whole again.
+        self._describe_due, self._sent, self._before = 0.0, [], {}
+        return out
 
     def _read(self, watched: bool) -> wire.Json:
         out: wire.Json = {}
