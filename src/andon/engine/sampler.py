@@ -35,6 +35,7 @@ class Costs:
     own_wall_seconds: float = 0.0
     reader_cpu_seconds: float = 0.0
     reader_wall_seconds: float = 0.0
+    reader_last_wall_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,7 @@ class Sampler:
             own_wall_seconds=self._own_wall,
             reader_cpu_seconds=sum(v.costs.cpu_seconds for v in self._vendors),
             reader_wall_seconds=sum(v.costs.wall_seconds for v in self._vendors),
+            reader_last_wall_seconds=sum(v.costs.last_wall_seconds for v in self._vendors),
         )
 
     def reader_pids(self) -> list[int]:
