@@ -2,8 +2,9 @@
 
 A driver call stuck in the kernel cannot be killed, and takes the process that made it along. So
 readings are made here, card by card, and leave as lines of JSON on standard output; a card that
-does not answer keeps the thread that asked it, and the others go on. Requests come as lines on
-standard input; its end is the end of the reader.
+does not answer keeps the thread that asked it, and another goes on. Requests come as lines on
+standard input; its end is the end of the reader. A byte on a second pipe says that the parent
+misses an answer.
 """
 
 import json
@@ -16,8 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from typing import NoReturn
+from typing import IO, NoReturn
 
 from andon.errors import AndonError, Gone, Unavailable
 from andon.host.processes import ProcessTable
@@ -27,7 +27,7 @@ from andon.ports import Backend, ProcessSource
 from andon.registry import BACKENDS, load
 
 READER = "andon.reader/1"
-PATIENCE_SECONDS = 0.02  # how long the other cards wait for one before they go on without it
+UNPROMPTED_SECONDS = 0.25
 DESCRIBE_SECONDS = 60.0
 ORPHAN_CHECK_SECONDS = 5.0
 
@@ -47,21 +47,25 @@ class Outbox:
 
     def post(self, message: wire.Json) -> None:
         """Send now, or with the rest of this round."""
-        line = wire.dumps(message)
+        line = wire.dumps(message) + "\n"
         with self._lock:
             self._lines.append(line)
             if not self._holding:
                 self._send()
 
-    def flush(self, holding: bool = True) -> None:
-        """Send what is there; what comes later is held back again, or not."""
+    def flush(self) -> None:
+        """Send what is there."""
         with self._lock:
-            self._holding = holding
-            if self._lines:
-                self._send()
+            self._send()
+
+    def release(self) -> None:
+        """Send what is there, and from now on at once."""
+        with self._lock:
+            self._holding = False
+            self._send()
 
     def _send(self) -> None:
-        data = ("\n".join(self._lines) + "\n").encode()
+        data = "".join(self._lines).encode()
         self._lines.clear()
         while data:
             data = data[os.write(self._descriptor, data) :]
@@ -130,82 +134,52 @@ class Desk:
         return wire.reading_to_json(whole, before)
 
 
-class Round:
-    """One request on its way from card to card."""
-
-    def __init__(self, request: wire.Json, desks: list[Desk]) -> None:
-        self.request = request
-        self.runner: Runner | None = None
-        self.served = 0
-        self.done = threading.Event()
-        self._desks = deque(desks)
-        self._lock = threading.Lock()
-
-    def take(self, runner: "Runner") -> Desk | None:
-        """The next card, for the runner who has the round now."""
-        with self._lock:
-            if runner is not self.runner:
-                return None
-            if not self._desks:
-                self.done.set()
-                return None
-            self.served += 1
-            return self._desks.popleft()
-
-    def hand_to(self, runner: "Runner") -> None:
-        with self._lock:
-            self.runner = runner
-        runner.rounds.put(self)
-
-
-class Runner:
-    """A thread that goes from card to card; one that is stuck with a card loses its round."""
-
-    def __init__(self, idle: "SimpleQueue[Runner]") -> None:
-        self.rounds: SimpleQueue[Round] = SimpleQueue()
-        self._idle = idle
-        threading.Thread(target=self._run, daemon=True).start()
-
-    def _run(self) -> None:
-        while True:
-            round_ = self.rounds.get()
-            while (desk := round_.take(self)) is not None:
-                desk.serve(round_.request)
-            self._idle.put(self)
-
-
 class Reader:
     """Opens the backend, then takes every request to the cards that are not busy.
 
-    Cards are asked one after another, because threads that all call into a library spend more time
-    on handing the interpreter to each other than on the calls. Only when a card takes long does
-    another thread go on with the rest: the stuck one keeps a thread of its own.
+    One thread, the leader, reads the requests and asks the cards one after another: threads that
+    all call into a library spend more time on handing the interpreter to each other than on the
+    calls. When a card is stuck, the leader is stuck with it; a nudge from the parent then gives the
+    lead to a new thread, which goes on with the other cards and the next requests.
     """
 
     def __init__(
-        self, backend: Backend, names: Callable[[], ProcessSource], outbox: Outbox
+        self,
+        backend: Backend,
+        names: Callable[[], ProcessSource],
+        outbox: Outbox,
+        requests: IO[bytes],
     ) -> None:
         self._backend, self._names, self._outbox = backend, names, outbox
+        self._requests = requests
         self._desks: list[Desk] = []
-        self._idle: SimpleQueue[Runner] = SimpleQueue()
-        self._waiting: wire.Json | None = None
-        self._opened = False
         self._lock = threading.Lock()
-        self._one_round = threading.Lock()
+        self._leader: object = None
+        self._request: wire.Json = {}
+        self._todo: deque[Desk] = deque()
+        self._in_round = False
+        self._started = 0.0
+        self._asked = self._asked_at_nudge = 0
 
-    def start(self) -> None:
+    def run(self) -> None:
+        """Open, and lead until the input ends."""
         self._outbox.post({"hello": READER, "pid": os.getpid()})
         cards = self._backend.glance()
         self._outbox.post({"glanced": [wire.card_to_json(card) for card in cards]})
-        threading.Thread(target=self._open, name="open", daemon=True).start()
+        self._open()
+        self._lead()
+        threading.Event().wait()  # the lead was lost, and the main thread must not end
 
-    def request(self, request: wire.Json) -> None:
-        """One tick; while the driver is still opening, only the latest is remembered."""
+    def nudge(self) -> None:
+        """The parent misses an answer: with the same card as at the last nudge, go on without."""
         with self._lock:
-            if not self._opened:
-                self._waiting = request
-                return
-        self._serve(request)
+            stuck = self._in_round and self._asked == self._asked_at_nudge
+            self._asked_at_nudge = self._asked
+            if stuck:
+                self._leader = None
+        self._outbox.flush()
+        if stuck:
+            threading.Thread(target=self._lead, name="leader", daemon=True).start()
 
     def _open(self) -> None:
         try:
@@ -215,41 +189,48 @@ class Reader:
             leave(self._outbox, self._backend.name, down)
         except Exception as exc:  # noqa: BLE001 - the parent must hear of it
             leave(self._outbox, self._backend.name, Unavailable(f"it could not start: {exc!r}"))
+        self._desks = [Desk(self._backend, card, self._names(), self._outbox) for card in cards]
         listed = [wire.card_to_json(card) for card in cards]
         self._outbox.post({"opened": listed, "versions": dict(versions)})
-        with self._lock:
-            self._desks = [Desk(self._backend, card, self._names(), self._outbox) for card in cards]
-            self._opened, waiting = True, self._waiting
-        if waiting is not None:
-            self._serve(waiting)
 
-    def _serve(self, request: wire.Json) -> None:
-        with self._one_round:
-            started = time.perf_counter()
-            self._outbox.hold()
-            self._go_round(request)
-            cost = {"cpu": time.process_time(), "wall": time.perf_counter() - started}
-            self._outbox.post({"tick": request["tick"], "cost": cost})
-            self._outbox.flush(holding=False)
+    def _lead(self) -> None:
+        me = object()
+        self._leader = me
+        self._finish_round(me)
+        while self._leader is me:
+            line = self._requests.readline()
+            if not line:
+                # Not sys.exit: a thread stuck in a driver would keep the interpreter from ending.
+                os._exit(0)
+            self._begin_round(wire.loads(line))
+            self._finish_round(me)
 
-    def _go_round(self, request: wire.Json) -> None:
+    def _begin_round(self, request: wire.Json) -> None:
+        self._outbox.hold()
+        self._started = time.perf_counter()
         free = [desk for desk in self._desks if not desk.busy]
         for desk in free:
             desk.busy = True
-        round_ = Round(request, free)
-        round_.hand_to(self._runner())
-        seen = 0
-        while not round_.done.wait(PATIENCE_SECONDS):
-            self._outbox.flush()
-            if round_.served == seen:  # the same card all this time: leave that thread to it
-                round_.hand_to(self._runner())
-            seen = round_.served
+        with self._lock:
+            self._request, self._todo, self._in_round = request, deque(free), True
 
-    def _runner(self) -> Runner:
-        try:
-            return self._idle.get_nowait()
-        except Empty:
-            return Runner(self._idle)
+    def _finish_round(self, me: object) -> None:
+        if not self._in_round:
+            return
+        while (desk := self._next(me)) is not None:
+            desk.serve(self._request)
+        if self._leader is me:
+            self._in_round = False
+            cost = {"cpu": time.process_time(), "wall": time.perf_counter() - self._started}
+            self._outbox.post({"tick": self._request["tick"], "cost": cost})
+            self._outbox.release()
+
+    def _next(self, me: object) -> Desk | None:
+        with self._lock:
+            if self._leader is not me or not self._todo:
+                return None
+            self._asked += 1
+            return self._todo.popleft()
 
 
 def leave(outbox: Outbox, source: str, error: AndonError) -> NoReturn:
@@ -258,7 +239,7 @@ def leave(outbox: Outbox, source: str, error: AndonError) -> NoReturn:
     A process that has loaded one version of a driver's library can never load another.
     """
     fault = wire.fault_to_json(Fault(source, error.reason, error.hint))
-    outbox.flush(holding=False)
+    outbox.release()
     outbox.post({"down": fault})
     os._exit(error.exit_code)
 
@@ -278,21 +259,29 @@ def _private_output() -> int:
     return descriptor
 
 
+def _heed_nudges(reader: Reader, descriptor: int | None) -> None:
+    """Each byte is one nudge; where there is no pipe for them, time itself nudges."""
+    while True:
+        if descriptor is None:
+            time.sleep(UNPROMPTED_SECONDS)
+        elif not os.read(descriptor, 64):
+            return
+        reader.nudge()
+
+
 def main(arguments: list[str]) -> None:
     name, options = arguments[0], json.loads(arguments[1])
+    nudges = int(arguments[2]) if len(arguments) > 2 else None
     outbox = Outbox(_private_output())
     root = Path(options.get("root", "/"))
     try:
         backend: Backend = load(BACKENDS, name)(**options)
     except AndonError as error:
         leave(outbox, name, error)
+    reader = Reader(backend, lambda: ProcessTable(root), outbox, sys.stdin.buffer)
     threading.Thread(target=_watch_parent, name="parent", daemon=True).start()
-    reader = Reader(backend, lambda: ProcessTable(root), outbox)
-    reader.start()
-    for line in sys.stdin.buffer:
-        reader.request(wire.loads(line))
-    # Not sys.exit: a thread that is stuck in a driver would keep the interpreter from ending.
-    os._exit(0)
+    threading.Thread(target=_heed_nudges, args=(reader, nudges), daemon=True).start()
+    reader.run()
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Keeps one vendor's reader process alive, and turns what it says into a roster of devices."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -19,6 +20,7 @@ Messages = list[wire.Json]
 """What came in one piece; an empty list is the end of a reader."""
 Deliver = Callable[["ReaderProcess", Messages], None]
 
+PASSES_DESCRIPTORS = os.name == "posix"
 STUCK_HINT = "a driver call hangs in the kernel: see `sudo dmesg`; only a reboot may end it"
 CRASH_HINT = "the vendor's library crashed in its own process; andon goes on with a new one"
 
@@ -29,7 +31,10 @@ class ReaderProcess:
     def __init__(self, backend: str, options: Mapping[str, object], deliver: Deliver) -> None:
         requests, self._requests = os.pipe()
         self._answers, answers = os.pipe()
+        nudges, self._nudges = os.pipe()
         command = [sys.executable, "-P", "-m", "andon.reader", backend, wire.dumps(dict(options))]
+        if PASSES_DESCRIPTORS:
+            command.append(str(nudges))
         try:
             # A session of its own: Ctrl-C at a terminal is for the person's command, not for us.
             self._process = subprocess.Popen(
@@ -38,13 +43,14 @@ class ReaderProcess:
                 stdout=answers,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
+                pass_fds=(nudges,) if PASSES_DESCRIPTORS else (),
             )
         except OSError as exc:
             self.forget()
             raise Unavailable(f"the reader could not be started: {exc}") from exc
         finally:
-            os.close(requests)
-            os.close(answers)
+            for theirs in (requests, answers, nudges):
+                os.close(theirs)
         self._deliver = deliver
         threading.Thread(target=self._listen, name=f"{backend} reader", daemon=True).start()
 
@@ -54,10 +60,11 @@ class ReaderProcess:
 
     def ask(self, request: wire.Json) -> None:
         """Send a request; a reader that has gone is noticed by its listener."""
-        try:
-            os.write(self._requests, wire.dumps(request).encode() + b"\n")
-        except OSError:
-            return
+        self._write(self._requests, wire.dumps(request).encode() + b"\n")
+
+    def nudge(self) -> None:
+        """Say that an answer is missed: a thread that is stuck must not hold up the others."""
+        self._write(self._nudges, b"!")
 
     def ended(self) -> int | None:
         """Its exit code, once the kernel has let go of it."""
@@ -73,11 +80,15 @@ class ReaderProcess:
 
     def forget(self) -> None:
         """Close our ends of its pipes, and nothing else: in a forked child it is not ours."""
-        for name in ("_requests", "_answers"):
+        for name in ("_requests", "_answers", "_nudges"):
             descriptor = getattr(self, name)
             if descriptor >= 0:
                 setattr(self, name, -1)
                 os.close(descriptor)
+
+    def _write(self, descriptor: int, data: bytes) -> None:
+        with contextlib.suppress(OSError):
+            os.write(descriptor, data)
 
     def _listen(self) -> None:
         rest = b""
@@ -150,6 +161,11 @@ class Vendor:
             return self.roster.awaited_until(now)
         end = patience.waits_until(self._life, self._deadline_seconds)
         return end if end > now else None
+
+    def nudge(self) -> None:
+        """Called while a tick waits for an answer that should have come."""
+        if self._reader is not None and self._life.phase is Phase.OPEN:
+            self._reader.nudge()
 
     def hear(self, reader: ReaderProcess, messages: Messages, at: float, now: float) -> None:
         """Take what came; nothing is the end of the reader. Late words of an old one are void."""

@@ -20,6 +20,7 @@ from andon.ports import HostSource
 log = logging.getLogger("andon.sampler")
 
 FIRST_LOOK_SECONDS = 0.1  # CPU use is a difference: two looks closer than this say nothing
+NUDGE_SECONDS = 0.02  # an answer takes a few milliseconds; after this a card may be stuck
 LEFTOVER_SECONDS = 0.5
 
 Heard = tuple[Vendor, ReaderProcess, Messages]
@@ -181,16 +182,17 @@ class Sampler:
         waited = 0.0
         while True:
             now = time.monotonic()
-            ends = [end for v in self._vendors if (end := v.awaited_until(now)) is not None]
+            late = {v: end for v in self._vendors if (end := v.awaited_until(now)) is not None}
             started = time.perf_counter()
             try:
-                timeout = max(ends) - now if ends else 0.0
-                vendor, reader, messages = (
-                    self._heard.get(timeout=timeout) if ends else self._heard.get_nowait()
-                )
+                # What came since the last tick is taken even when nothing is waited for.
+                patience = min(max(late.values()) - now, NUDGE_SECONDS) if late else 0.0
+                vendor, reader, messages = self._heard.get(patience > 0, patience)
             except Empty:
-                if not ends:
+                if not late:
                     return waited
+                for silent in late:
+                    silent.nudge()
                 continue
             finally:
                 waited += time.perf_counter() - started

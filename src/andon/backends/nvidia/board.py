@@ -1,12 +1,13 @@
 """One NVIDIA card while it is open: its facts, its readings by tier, its partitions."""
 
-import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from andon.backends.nvidia import nvml
+from andon.backends.nvidia.activity import Activity
+from andon.backends.nvidia.lists import Found, ProcessLists
 from andon.backends.nvidia.nvml import Handle
 from andon.backends.nvidia.probes import (
     SHARES_SECONDS,
@@ -14,7 +15,7 @@ from andon.backends.nvidia.probes import (
     Due,
     Gauges,
 )
-from andon.backends.nvidia.trouble import NOT_SUPPORTED, Reach, survivable, trouble
+from andon.backends.nvidia.trouble import Reach, survivable
 from andon.model.device import (
     SAMPLE_VALUES,
     Device,
@@ -27,10 +28,7 @@ from andon.model.device import (
 )
 
 T = TypeVar("T")
-Found = tuple[tuple[nvml.Use, ProcessKind], ...]
 
-UNWATCHED = "read only while someone watches"
-FIRST_LOOK = "needs two looks: shown from the next tick on"
 INSTANCE = "not reported for a MIG instance"
 _BLANK: dict[str, Any] = dict.fromkeys(SAMPLE_VALUES)
 
@@ -50,51 +48,7 @@ class Instance:
 
     device: Device
     handle: Handle
-    number: int
-    lists: tuple[tuple[ProcessKind, nvml.ProcessList], ...]
-
-
-class Activity:
-    """SM and tensor activity between two looks; only while someone watches."""
-
-    def __init__(self) -> None:
-        self.values: tuple[float, float] | None = None
-        self.reason = UNWATCHED
-        self._supported: bool | None = None
-        self._earlier: Any = None
-
-    def look(self, handle: Handle, watched: bool) -> None:
-        self.values = None
-        if not watched or self._supported is False:
-            self.close()
-            self.reason = UNWATCHED if self._supported is not False else self.reason
-            return
-        try:
-            self._look(handle)
-        except nvml.Error as error:
-            self._supported, self.reason = False, survivable(error).reason
-
-    def close(self) -> None:
-        if self._earlier is not None:
-            with contextlib.suppress(nvml.Error):
-                nvml.activity_free(self._earlier)
-            self._earlier = None
-
-    def _look(self, handle: Handle) -> None:
-        if self._supported is None:
-            self._supported = nvml.activity_supported(handle)
-            if not self._supported:
-                self.reason = trouble(NOT_SUPPORTED).reason
-                return
-        later = nvml.activity_sample(handle)
-        earlier, self._earlier = self._earlier, later
-        if earlier is None:
-            self.reason = FIRST_LOOK
-            return
-        try:
-            self.values = nvml.activity_between(earlier, later)
-        finally:
-            nvml.activity_free(earlier)
+    processes: ProcessLists
 
 
 class Board:
@@ -105,7 +59,7 @@ class Board:
         self._gauges = Gauges()
         self._due = Due()
         self._activity = Activity()
-        self._lists = process_lists()
+        self._lists = ProcessLists()
         self._shares: dict[int, int] | None = None
         self._shares_supported = True
         self._shares_stamp = 0
@@ -159,19 +113,19 @@ class Board:
             parent=self.device.uuid,
             memory_total_bytes=fact(lambda h: nvml.memory(h).total, handle),
         )
-        return Instance(device, handle, nvml.mig_instance(handle), process_lists())
+        return Instance(device, handle, ProcessLists())
 
     # Readings.
 
     def read(self, at: float, now: float, watched: bool) -> list[Reading]:
         self._gauges.refresh(self._handle, at, now)
         self._activity.look(self._handle, watched)
-        processes, trouble_with_list = self._processes(now, watched)
+        processes = self._processes(now, watched)
         missing = dict(self._gauges.missing)
-        if trouble_with_list:
-            missing["processes"] = trouble_with_list
+        if self._lists.reason:
+            missing["processes"] = self._lists.reason
         readings = [Reading(self.device.uuid, self._sample(at, missing), missing, processes)]
-        return readings + [self._read_instance(instance, at) for instance in self._instances]
+        return readings + [self._read_instance(instance, at, now) for instance in self._instances]
 
     def is_busy(self) -> bool:
         """Whether work or a process is on the card, as last read."""
@@ -199,15 +153,15 @@ class Board:
             missing.pop("memory_used_bytes", None)
             missing.pop("memory_free_bytes", None)
 
-    def _processes(self, now: float, watched: bool) -> tuple[tuple[Process, ...], str | None]:
-        found, reason = list_processes(self._lists, self._handle)
+    def _processes(self, now: float, watched: bool) -> tuple[Process, ...]:
+        found = self._lists.read(self._handle, now)
         self._had_processes = bool(found)
         if found:
             self._update_shares(now, watched)
         if (found, self._shares) != self._shown_for:
             self._shown_for = found, self._shares
             self._shown = tuple(self._process(use, kind) for use, kind in found)
-        return self._shown, reason
+        return self._shown
 
     def _process(self, use: nvml.Use, kind: ProcessKind) -> Process:
         return Process(
@@ -232,7 +186,7 @@ class Board:
             if survivable(error).reach is Reach.FOR_GOOD:
                 self._shares_supported = False
 
-    def _read_instance(self, instance: Instance, at: float) -> Reading:
+    def _read_instance(self, instance: Instance, at: float, now: float) -> Reading:
         missing = dict.fromkeys(SAMPLE_VALUES, INSTANCE)
         values = dict(_BLANK)
         try:
@@ -241,40 +195,14 @@ class Board:
             values["memory_reserved_bytes"] = memory.reserved
         except nvml.Error as error:
             missing["memory_used_bytes"] = missing["memory_free_bytes"] = survivable(error).reason
-        found, reason = list_processes(instance.lists, instance.handle)
+        found = instance.processes.read(instance.handle, now)
         missing = {name: why for name, why in missing.items() if values[name] is None}
-        if reason:
-            missing["processes"] = reason
+        if instance.processes.reason:
+            missing["processes"] = instance.processes.reason
         processes = tuple(
             Process(use.pid, kind, memory_bytes=use.memory_bytes) for use, kind in found
         )
         return Reading(instance.device.uuid, Sample(at=at, **values), missing, processes)
-
-
-def process_lists() -> tuple[tuple[ProcessKind, nvml.ProcessList], ...]:
-    """The lists of one device, each with the kind of the processes in it; MPS clients compute."""
-    return (
-        (ProcessKind.COMPUTE, nvml.ProcessList("nvmlDeviceGetComputeRunningProcesses")),
-        (ProcessKind.COMPUTE, nvml.ProcessList("nvmlDeviceGetMPSComputeRunningProcesses")),
-        (ProcessKind.GRAPHICS, nvml.ProcessList("nvmlDeviceGetGraphicsRunningProcesses")),
-    )
-
-
-def list_processes(
-    lists: tuple[tuple[ProcessKind, nvml.ProcessList], ...], handle: Handle
-) -> tuple[Found, str | None]:
-    """Every process once: one that computes and draws stands in two lists with one memory."""
-    found: dict[int, tuple[nvml.Use, ProcessKind]] = {}
-    reason = None
-    for kind, processes in lists:
-        try:
-            for use in processes.read(handle):
-                found.setdefault(use.pid, (use, kind))
-        except nvml.Error as error:
-            trouble_with_list = survivable(error)
-            if trouble_with_list.reach is not Reach.FOR_GOOD or kind is ProcessKind.COMPUTE:
-                reason = trouble_with_list.reason
-    return tuple(found.values()), reason
 
 
 def system_memory(root: Path) -> tuple[int | None, int | None]:

@@ -224,10 +224,11 @@ class ProcessList:
     """
 
     def __init__(self, function: str) -> None:
-        self._names = (f"{function}_v3", f"{function}_v2")
+        self.name = function
+        self.uses: tuple[Use, ...] = ()
+        """What it said last."""
         self._call: Any = None
         self._raw = b""
-        self._uses: tuple[Use, ...] = ()
         self._grow(64)
 
     def read(self, handle: Handle) -> tuple[Use, ...]:
@@ -241,8 +242,8 @@ class ProcessList:
         raw = bytes(self._view[: length.value * _PROCESS.size])
         if raw != self._raw:
             self._raw = raw
-            self._uses = tuple(_use(*entry) for entry in _PROCESS.iter_unpack(raw))
-        return self._uses
+            self.uses = tuple(_use(*entry) for entry in _PROCESS.iter_unpack(raw))
+        return self.uses
 
     def _grow(self, room: int) -> None:
         self._room = room
@@ -251,7 +252,8 @@ class ProcessList:
 
     def _function(self) -> Any:
         if self._call is None:
-            found = (getattr(pynvml.nvmlLib, name, None) for name in self._names)
+            names = f"{self.name}_v3", f"{self.name}_v2"
+            found = (getattr(pynvml.nvmlLib, name, None) for name in names)
             self._call = next((call for call in found if call is not None), None)
             if self._call is None:
                 raise Error(trouble.FUNCTION_NOT_FOUND)
@@ -287,10 +289,6 @@ def mig_handles(handle: Handle) -> list[Handle]:
             if error.value != trouble.NOT_FOUND:  # an empty place in the layout
                 raise
     return found
-
-
-def mig_instance(handle: Handle) -> int:
-    return int(pynvml.nvmlDeviceGetGpuInstanceId(handle))
 
 
 # Activity counters (GPM).
