@@ -122,14 +122,14 @@ class Desk:
 
     def _attributed(self, readings: Sequence[Reading]) -> list[wire.Json]:
         """All of a card's processes are named in one go, so that what ended can be forgotten."""
-        named = iter(self._names.attribute([p for r in readings for p in r.processes]))
-        return [
-            self._difference(reading, tuple(islice(named, len(reading.processes))))
-            for reading in readings
-        ]
+        named = self._names.attribute([p for r in readings for p in r.processes])
+        if len(readings) == 1:
+            return [self._difference(readings[0], named)]
+        each = iter(named)
+        return [self._difference(r, tuple(islice(each, len(r.processes)))) for r in readings]
 
-    def _difference(self, reading: Reading, processes: tuple[Process, ...]) -> wire.Json:
-        whole = replace(reading, processes=processes) if processes else reading
+    def _difference(self, reading: Reading, named: tuple[Process, ...]) -> wire.Json:
+        whole = replace(reading, processes=named) if named else reading
         before, self._before[whole.uuid] = self._before.get(whole.uuid), whole
         return wire.reading_to_json(whole, before)
 
