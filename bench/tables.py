@@ -2,12 +2,14 @@
 
 import textwrap
 from collections.abc import Iterable
+from typing import Final
 
 from bench.figures import MODES, ONE_HERTZ, Combo, Series, Spread
-from bench.targets import ratio
+from bench.targets import Part, ratio
 
 TITLES = {ONE_HERTZ: "at 1 Hz", "tight": "in a tight loop"}
 HEADINGS = ("wall median", "p99", "CPU median", "p99", "mean", "RSS MB")
+PARTS: Final[tuple[tuple[str, Part], ...]] = (("andon", "all"), ("its reader", "reader"))
 WIDTH = 100
 
 
@@ -67,9 +69,12 @@ def _ratio_lines(combo: Combo, mode: str) -> list[str]:
     peers = [s.tool for s in combo.series if s.mode == mode and s.tool != "andon"]
     lines = []
     for peer in peers:
-        wall, cpu = ratio(combo, peer, mode, "wall"), ratio(combo, peer, mode, "cpu")
-        if wall is not None and cpu is not None:
-            lines.append(f"{peer + ' / andon':<26}{wall:9.1f}x wall   {cpu:9.1f}x CPU   (medians)")
+        for name, part in PARTS:
+            wall = ratio(combo, peer, mode, "wall", part)
+            cpu = ratio(combo, peer, mode, "cpu", part)
+            if wall is not None and cpu is not None:
+                head = f"{peer} / {name}"
+                lines.append(f"{head:<26}{wall:9.1f}x wall   {cpu:9.1f}x CPU   (medians)")
     return lines
 
 

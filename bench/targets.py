@@ -7,6 +7,7 @@ from typing import Literal
 from bench.figures import ONE_HERTZ, TIGHT, Combo, Series, Spread
 
 Kind = Literal["wall", "cpu"]
+Part = Literal["all", "reader"]
 
 STANDIN_CPU_SECONDS = 0.003
 READER_SECONDS = 0.0006
@@ -28,12 +29,12 @@ class Verdict:
         return f"{word:<12}{self.promise}: {self.measured}"
 
 
-def ratio(combo: Combo, peer: str, mode: str, kind: Kind) -> float | None:
-    """How many times the median of a peer is andon's."""
+def ratio(combo: Combo, peer: str, mode: str, kind: Kind, part: Part = "all") -> float | None:
+    """How many times the median of a peer is andon's, or that of andon's reader alone."""
     theirs, ours = combo.find(peer, mode), combo.find("andon", mode)
     if theirs is None or ours is None:
         return None
-    return _median(theirs, kind) / max(_median(ours, kind), 1e-9)
+    return _median(theirs, kind) / max(_median(ours, kind, part), 1e-9)
 
 
 def verdicts(combos: Sequence[Combo]) -> Iterator[Verdict]:
@@ -60,7 +61,9 @@ def _standin_cpu(combos: Sequence[Combo]) -> Verdict:
 def _linear(combos: Sequence[Combo]) -> Iterator[Verdict]:
     """No worse than linear: a device costs no more among 64 than among 8."""
     for mode, processes in ((m, p) for m in (ONE_HERTZ, TIGHT) for p in (0, 40)):
-        promise = f"stand-in, {processes} processes, {mode}: a device among 64 costs no more than 8"
+        promise = (
+            f"stand-in, {processes} processes, {mode}: a device costs no more among 64 than among 8"
+        )
         few, many = (_ours(combos, count, processes, mode) for count in (8, 64))
         if few is None or many is None:
             yield Verdict(promise)
@@ -81,14 +84,20 @@ def _reader(real: Combo | None) -> Verdict:
     wall = Spread.of(ours.reader)
     words = f"median {wall.median_seconds * 1e3:.3f} ms, p99 {wall.p99_seconds * 1e3:.2f} ms"
     words += f", {ours.processes} named processes"
-    return Verdict(promise, words, wall.median_seconds <= READER_SECONDS)
+    # Without a process to name this would be another, cheaper promise.
+    kept = wall.median_seconds <= READER_SECONDS if ours.processes else None
+    return Verdict(promise, words, kept)
 
 
 def _times(real: Combo | None, peer: str, kind: Kind, wanted: float) -> Verdict:
+    """By the reader, which reads devices and processes as the peer does; all of andon beside it."""
     words = {"wall": "wall", "cpu": "CPU"}[kind]
-    promise = f"real device, 1 Hz: at least {wanted:.0f}x less {words} than {peer}"
-    found = ratio(real, peer, ONE_HERTZ, kind) if real else None
-    return Verdict(promise) if found is None else Verdict(promise, f"{found:.1f}x", found >= wanted)
+    promise = f"real device, 1 Hz: a tick in the reader {wanted:.0f}x less {words} than {peer}"
+    found = ratio(real, peer, ONE_HERTZ, kind, "reader") if real else None
+    whole = ratio(real, peer, ONE_HERTZ, kind) if real else None
+    if found is None or whole is None:
+        return Verdict(promise)
+    return Verdict(promise, f"{found:.1f}x (all of andon: {whole:.1f}x)", found >= wanted)
 
 
 def _ours(combos: Sequence[Combo], devices: int, processes: int, mode: str) -> Series | None:
@@ -99,5 +108,7 @@ def _ours(combos: Sequence[Combo], devices: int, processes: int, mode: str) -> S
     return None
 
 
-def _median(series: Series, kind: Kind) -> float:
-    return Spread.of(series.wall if kind == "wall" else series.cpu).median_seconds
+def _median(series: Series, kind: Kind, part: Part = "all") -> float:
+    whole = series.wall if kind == "wall" else series.cpu
+    inside = series.reader if kind == "wall" else series.reader_cpu
+    return Spread.of(inside if part == "reader" else whole).median_seconds

@@ -126,7 +126,7 @@ class Andon(Tool):
 
     def reader_wall_seconds(self) -> float | None:
         # The last report, not the difference of two sums: a report may arrive one tick late.
-        return sum(vendor.costs.last_wall_seconds for vendor in self._sampler._vendors)
+        return self._sampler.costs().reader_last_wall_seconds
 
     def memory_bytes(self) -> int:
         return sum(map(resident_bytes, (os.getpid(), *self._sampler.reader_pids())))

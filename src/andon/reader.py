@@ -1,8 +1,10 @@
 """The only process that calls a driver: `python -m andon.reader BACKEND OPTIONS`.
 
 A driver call stuck in the kernel cannot be killed, and takes the process that made it along. So
-readings are made here, one thread per card, and leave as lines of JSON on standard output. Requests
-come as lines on standard input; its end is the end of the reader.
+readings are made here, card by card, and leave as lines of JSON on standard output; a card that
+does not answer keeps the thread that asked it, and another goes on. Requests come as lines on
+standard input; its end is the end of the reader. A byte on a second pipe says that the parent
+misses an answer.
 """
 
 import json
@@ -10,105 +12,96 @@ import os
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from queue import SimpleQueue
-from typing import NoReturn
+from typing import IO, NoReturn
 
 from andon.errors import AndonError, Gone, Unavailable
 from andon.host.processes import ProcessTable
 from andon.model import wire
-from andon.model.device import Card, Device, Fault, Reading
+from andon.model.device import Card, Device, Fault, Process, Reading
 from andon.ports import Backend, ProcessSource
 from andon.registry import BACKENDS, load
 
 READER = "andon.reader/1"
-GATHER_SECONDS = 0.005  # answers that come together leave together: one wake-up instead of eight
+UNPROMPTED_SECONDS = 0.25
 DESCRIBE_SECONDS = 60.0
 ORPHAN_CHECK_SECONDS = 5.0
 
 
 class Outbox:
-    """Lines on their way out; gathered for a moment after a request, then sent as they come."""
+    """Lines on their way out; held back during a round, so that they leave in one write."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._lock = threading.Lock()
         self._lines: list[str] = []
-        self._gathering = 0
-        self._complete = threading.Event()
+        self._holding = False
 
-    def gather(self, answers: int) -> None:
+    def hold(self) -> None:
         with self._lock:
-            self._gathering = answers
-            self._complete.clear()
+            self._holding = True
 
     def post(self, message: wire.Json) -> None:
         """Send now, or with the rest of this round."""
-        line = wire.dumps(message)
+        line = wire.dumps(message) + "\n"
         with self._lock:
             self._lines.append(line)
-            if self._gathering:
-                self._gathering -= 1
-                if not self._gathering:
-                    self._complete.set()
-                return
+            if not self._holding:
+                self._send()
+
+    def flush(self) -> None:
+        """Send what is there."""
+        with self._lock:
             self._send()
 
-    def wait(self) -> None:
-        """Give the answers of this round a moment."""
-        self._complete.wait(GATHER_SECONDS)
-
-    def release(self, message: wire.Json) -> None:
-        """End the round: send what is there; whoever answers later sends at once."""
+    def release(self) -> None:
+        """Send what is there, and from now on at once."""
         with self._lock:
-            self._gathering = 0
-            self._lines.append(wire.dumps(message))
+            self._holding = False
             self._send()
 
     def _send(self) -> None:
-        data = ("\n".join(self._lines) + "\n").encode()
+        data = "".join(self._lines).encode()
         self._lines.clear()
         while data:
             data = data[os.write(self._descriptor, data) :]
 
 
-class Worker:
-    """Asks one card. While a call of it is stuck, it is busy and nobody waits for it here."""
+class Desk:
+    """Asks one card. While a call of it is stuck, it is busy and nobody asks it again."""
 
     def __init__(self, backend: Backend, card: Card, names: ProcessSource, outbox: Outbox) -> None:
         self.busy = False
         self._backend, self._card, self._names, self._outbox = backend, card, names, outbox
-        self._requests: SimpleQueue[wire.Json] = SimpleQueue()
         self._sent: list[Device] = []
+        self._before: dict[str, Reading] = {}
         self._describe_due = 0.0
-        threading.Thread(target=self._work, name=f"card {card.key}", daemon=True).start()
 
-    def ask(self, request: wire.Json) -> None:
-        self.busy = True
-        self._requests.put(request)
-
-    def _work(self) -> None:
-        while True:
-            request = self._requests.get()
-            message: wire.Json = {"tick": request["tick"], "card": self._card.key}
-            message |= self._answer(bool(request["watched"]))
-            self.busy = False
-            self._outbox.post(message)
+    def serve(self, request: wire.Json) -> None:
+        """Ask the card, and post what it says."""
+        message: wire.Json = {"tick": request["tick"], "card": self._card.key}
+        message |= self._answer(bool(request["watched"]))
+        self.busy = False
+        self._outbox.post(message)
 
     def _answer(self, watched: bool) -> wire.Json:
         try:
             return self._read(watched)
         except Gone as gone:
-            self._describe_due, self._sent = 0.0, []
-            return {"lost": {"reason": gone.reason, "hint": gone.hint}}
+            out: wire.Json = {"lost": {"reason": gone.reason, "hint": gone.hint}}
         except Unavailable as down:
             leave(self._outbox, self._backend.name, down)
         except AndonError as error:
-            return {"failed": error.reason, "hint": error.hint}
+            out = {"failed": error.reason, "hint": error.hint}
         except Exception as exc:  # noqa: BLE001 - one card's surprise must not end the others
-            return {"failed": f"reading it failed: {exc!r}", "hint": "please report this"}
+            out = {"failed": f"reading it failed: {exc!r}", "hint": "please report this"}
+        # What was half said is void: the next word is whole again.
+        self._describe_due, self._sent, self._before = 0.0, [], {}
+        return out
 
     def _read(self, watched: bool) -> wire.Json:
         out: wire.Json = {}
@@ -129,40 +122,64 @@ class Worker:
 
     def _attributed(self, readings: Sequence[Reading]) -> list[wire.Json]:
         """All of a card's processes are named in one go, so that what ended can be forgotten."""
-        every = self._names.attribute([p for reading in readings for p in reading.processes])
-        named = iter(every)
-        return [
-            wire.reading_to_json(reading, tuple(islice(named, len(reading.processes))))
-            for reading in readings
-        ]
+        named = self._names.attribute([p for r in readings for p in r.processes])
+        if len(readings) == 1:
+            return [self._difference(readings[0], named)]
+        each = iter(named)
+        return [self._difference(r, tuple(islice(each, len(r.processes)))) for r in readings]
+
+    def _difference(self, reading: Reading, named: tuple[Process, ...]) -> wire.Json:
+        whole = replace(reading, processes=named) if named else reading
+        before, self._before[whole.uuid] = self._before.get(whole.uuid), whole
+        return wire.reading_to_json(whole, before)
 
 
 class Reader:
-    """Opens the backend, then hands every request to the cards that are not busy."""
+    """Opens the backend, then takes every request to the cards that are not busy.
+
+    One thread, the leader, reads the requests and asks the cards one after another: threads that
+    all call into a library spend more time on handing the interpreter to each other than on the
+    calls. When a card is stuck, the leader is stuck with it; a nudge from the parent then gives the
+    lead to a new thread, which goes on with the other cards and the next requests.
+    """
 
     def __init__(
-        self, backend: Backend, names: Callable[[], ProcessSource], outbox: Outbox
+        self,
+        backend: Backend,
+        names: Callable[[], ProcessSource],
+        outbox: Outbox,
+        requests: IO[bytes],
     ) -> None:
         self._backend, self._names, self._outbox = backend, names, outbox
-        self._workers: list[Worker] = []
-        self._round = threading.Lock()
-        self._waiting: wire.Json | None = None
-        self._opened = False
+        self._requests = requests
+        self._desks: list[Desk] = []
         self._lock = threading.Lock()
+        self._leader: object = None
+        self._request: wire.Json = {}
+        self._todo: deque[Desk] = deque()
+        self._in_round = False
+        self._started = 0.0
+        self._asked = self._asked_at_nudge = 0
 
-    def start(self) -> None:
+    def run(self) -> None:
+        """Open, and lead until the input ends."""
         self._outbox.post({"hello": READER, "pid": os.getpid()})
         cards = self._backend.glance()
         self._outbox.post({"glanced": [wire.card_to_json(card) for card in cards]})
-        threading.Thread(target=self._open, name="open", daemon=True).start()
+        self._open()
+        self._lead()
+        threading.Event().wait()  # the lead was lost, and the main thread must not end
 
-    def request(self, request: wire.Json) -> None:
-        """One tick; while the driver is still opening, only the latest is remembered."""
+    def nudge(self) -> None:
+        """The parent misses an answer: with the same card as at the last nudge, go on without."""
         with self._lock:
-            if not self._opened:
-                self._waiting = request
-                return
-        self._dispatch(request)
+            stuck = self._in_round and self._asked == self._asked_at_nudge
+            self._asked_at_nudge = self._asked
+            if stuck:
+                self._leader = None
+        self._outbox.flush()
+        if stuck:
+            threading.Thread(target=self._lead, name="leader", daemon=True).start()
 
     def _open(self) -> None:
         try:
@@ -172,27 +189,48 @@ class Reader:
             leave(self._outbox, self._backend.name, down)
         except Exception as exc:  # noqa: BLE001 - the parent must hear of it
             leave(self._outbox, self._backend.name, Unavailable(f"it could not start: {exc!r}"))
+        self._desks = [Desk(self._backend, card, self._names(), self._outbox) for card in cards]
         listed = [wire.card_to_json(card) for card in cards]
         self._outbox.post({"opened": listed, "versions": dict(versions)})
-        with self._lock:
-            self._workers = [
-                Worker(self._backend, card, self._names(), self._outbox) for card in cards
-            ]
-            self._opened, waiting = True, self._waiting
-        if waiting is not None:
-            self._dispatch(waiting)
 
-    def _dispatch(self, request: wire.Json) -> None:
-        with self._round:
-            started = time.perf_counter()
-            free = [worker for worker in self._workers if not worker.busy]
-            self._outbox.gather(len(free))
-            for worker in free:
-                worker.ask(request)
-            if free:
-                self._outbox.wait()
-            cost = {"cpu": time.process_time(), "wall": time.perf_counter() - started}
-            self._outbox.release({"tick": request["tick"], "cost": cost})
+    def _lead(self) -> None:
+        me = object()
+        self._leader = me
+        self._finish_round(me)
+        while self._leader is me:
+            line = self._requests.readline()
+            if not line:
+                # Not sys.exit: a thread stuck in a driver would keep the interpreter from ending.
+                os._exit(0)
+            self._begin_round(wire.loads(line))
+            self._finish_round(me)
+
+    def _begin_round(self, request: wire.Json) -> None:
+        self._outbox.hold()
+        self._started = time.perf_counter()
+        free = [desk for desk in self._desks if not desk.busy]
+        for desk in free:
+            desk.busy = True
+        with self._lock:
+            self._request, self._todo, self._in_round = request, deque(free), True
+
+    def _finish_round(self, me: object) -> None:
+        if not self._in_round:
+            return
+        while (desk := self._next(me)) is not None:
+            desk.serve(self._request)
+        if self._leader is me:
+            self._in_round = False
+            cost = {"cpu": time.process_time(), "wall": time.perf_counter() - self._started}
+            self._outbox.post({"tick": self._request["tick"], "cost": cost})
+            self._outbox.release()
+
+    def _next(self, me: object) -> Desk | None:
+        with self._lock:
+            if self._leader is not me or not self._todo:
+                return None
+            self._asked += 1
+            return self._todo.popleft()
 
 
 def leave(outbox: Outbox, source: str, error: AndonError) -> NoReturn:
@@ -201,8 +239,8 @@ def leave(outbox: Outbox, source: str, error: AndonError) -> NoReturn:
     A process that has loaded one version of a driver's library can never load another.
     """
     fault = wire.fault_to_json(Fault(source, error.reason, error.hint))
-    outbox.gather(0)
-    outbox.post({"down": fault, "code": error.exit_code})
+    outbox.release()
+    outbox.post({"down": fault})
     os._exit(error.exit_code)
 
 
@@ -221,21 +259,29 @@ def _private_output() -> int:
     return descriptor
 
 
+def _heed_nudges(reader: Reader, descriptor: int | None) -> None:
+    """Each byte is one nudge; where there is no pipe for them, time itself nudges."""
+    while True:
+        if descriptor is None:
+            time.sleep(UNPROMPTED_SECONDS)
+        elif not os.read(descriptor, 64):
+            return
+        reader.nudge()
+
+
 def main(arguments: list[str]) -> None:
     name, options = arguments[0], json.loads(arguments[1])
+    nudges = int(arguments[2]) if len(arguments) > 2 else None
     outbox = Outbox(_private_output())
     root = Path(options.get("root", "/"))
     try:
         backend: Backend = load(BACKENDS, name)(**options)
     except AndonError as error:
         leave(outbox, name, error)
+    reader = Reader(backend, lambda: ProcessTable(root), outbox, sys.stdin.buffer)
     threading.Thread(target=_watch_parent, name="parent", daemon=True).start()
-    reader = Reader(backend, lambda: ProcessTable(root), outbox)
-    reader.start()
-    for line in sys.stdin.buffer:
-        reader.request(wire.loads(line))
-    # Not sys.exit: a thread that is stuck in a driver would keep the interpreter from ending.
-    os._exit(0)
+    threading.Thread(target=_heed_nudges, args=(reader, nudges), daemon=True).start()
+    reader.run()
 
 
 if __name__ == "__main__":

@@ -79,8 +79,8 @@ def attempt(call: Callable[[], Any]) -> Any:
         return call()
     except pynvml.NVMLError as error:
         return {"error": error.value, "words": str(error)}
-    except AttributeError as exc:
-        return {"error": None, "words": f"not in this nvidia-ml-py: {exc}"}
+    except (AttributeError, TypeError, ValueError) as exc:
+        return {"error": None, "words": f"nvidia-ml-py could not ask: {exc}"}
 
 
 def plain(value: Any) -> Any:

@@ -63,7 +63,8 @@ class StandInGround:
 
         repository = Path(__file__).parent.parent.parent
         library = build(repository / ".build" / "standin")
-        self._control = StandIn(Path(tempfile.mkdtemp(prefix="andon-device-")))
+        self._folder = tempfile.TemporaryDirectory(prefix="andon-device-")  # goes with this process
+        self._control = StandIn(Path(self._folder.name))
         self._control.write(StandIn.devices(devices))
         os.environ |= self._control.environment(library)
 

@@ -41,7 +41,8 @@ def main(scratch: Path) -> None:
     try:
         print(json.dumps(freeze_and_ask(scratch, mount)))
     finally:
-        subprocess.run(["umount", mount], check=True)
+        # Lazily: the reader that was stuck may need a moment more to die.
+        subprocess.run(["umount", "--lazy", mount], check=True)
 
 
 def freeze_and_ask(scratch: Path, mount: Path) -> dict[str, object]:

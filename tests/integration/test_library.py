@@ -140,6 +140,15 @@ def test_stop_monitoring_ends_the_callers_own_session() -> None:
     assert monitor.stop_monitoring() == mine.stop()
 
 
+def test_a_session_that_was_stopped_is_nobodys_latest() -> None:
+    monitor = andon.get_gpu_monitor()
+    first = monitor.start_monitoring(0.1)
+    second = monitor.start_monitoring(0.1)
+    second.stop()
+    assert monitor.stop_monitoring() == first.stop()
+    assert monitor.stop_monitoring() is None
+
+
 def test_many_threads_share_one_reader() -> None:
     monitor = andon.get_gpu_monitor()
     found: list[object] = []

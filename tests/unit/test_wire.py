@@ -178,8 +178,38 @@ numbers = st.none() | st.integers(0, 2**60) | st.floats(0, 1e12, allow_nan=False
 def test_every_sample_survives_a_reader(values: dict[str, float | None]) -> None:
     sample = Sample(1.0, **values)  # type: ignore[arg-type]
     reading = Reading("GPU-1", sample, {"x": "y"}, (Process(1, name="p"),), State.OK)
-    line = wire.dumps(wire.reading_to_json(reading, reading.processes))
+    line = wire.dumps(wire.reading_to_json(reading))
     assert wire.reading_from_json(wire.loads(line)) == reading
+
+
+parts = {
+    "sample": st.builds(
+        Sample,
+        at=st.floats(0, 1e9),
+        utilization_percent=st.none() | st.integers(0, 100),
+        throttle=st.none() | st.just(()) | st.just(("sw_power_cap",)),
+        read_at=st.dictionaries(st.sampled_from(SAMPLE_VALUES), st.floats(0, 1e9), max_size=2),
+    ),
+    "missing": st.dictionaries(st.sampled_from(SAMPLE_VALUES), st.just("why"), max_size=2),
+    "processes": st.lists(st.builds(Process, st.integers(1, 9)), max_size=2).map(tuple),
+    "state": st.sampled_from(State),
+    "reason": st.none() | st.just("because"),
+}
+
+
+@given(st.lists(st.builds(Reading, uuid=st.just("GPU-1"), **parts), min_size=1, max_size=6))
+def test_differences_add_up_to_the_whole(readings: list[Reading]) -> None:
+    sent = got = None
+    for reading in readings:
+        line = wire.dumps(wire.reading_to_json(reading, sent))
+        sent, got = reading, wire.reading_from_json(wire.loads(line), got)
+        assert got == reading
+
+
+def test_a_difference_without_its_whole_is_refused() -> None:
+    reading = Reading("GPU-1", Sample(1.0))
+    with pytest.raises(Invalid):
+        wire.reading_from_json(wire.reading_to_json(reading, reading))
 
 
 def test_devices_cards_and_faults_survive_too() -> None:

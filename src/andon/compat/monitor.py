@@ -52,6 +52,10 @@ class MonitoringSession:
         self._thread = threading.Thread(target=self._collect, name="andon session", daemon=True)
         self._thread.start()
 
+    @property
+    def stopped(self) -> bool:
+        return self._result is not None
+
     def stop(self) -> RunSummary:
         """End this session and sum it up; a second time gives the same."""
         with self._lock:
@@ -137,7 +141,11 @@ class GPUMonitor:
         """End the calling thread's latest session; None if it has none."""
         self._cached = None
         sessions = self._sessions()
-        return sessions.pop().stop() if sessions else None
+        while sessions:
+            session = sessions.pop()
+            if not session.stopped:
+                return session.stop()
+        return None
 
     def _snapshot(self, use_cache: bool) -> Snapshot:
         cached = self._cached

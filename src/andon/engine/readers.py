@@ -1,5 +1,6 @@
 """Keeps one vendor's reader process alive, and turns what it says into a roster of devices."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -13,10 +14,13 @@ from andon.core.patience import Attempts, Life, Phase
 from andon.core.roster import Roster
 from andon.errors import AndonError, Unavailable
 from andon.model import wire
-from andon.model.device import Device, Fault
+from andon.model.device import Device, Fault, Reading
 
-Deliver = Callable[["ReaderProcess", wire.Json | None], None]
+Messages = list[wire.Json]
+"""What came in one piece; an empty list is the end of a reader."""
+Deliver = Callable[["ReaderProcess", Messages], None]
 
+PASSES_DESCRIPTORS = os.name == "posix"
 STUCK_HINT = "a driver call hangs in the kernel: see `sudo dmesg`; only a reboot may end it"
 CRASH_HINT = "the vendor's library crashed in its own process; andon goes on with a new one"
 
@@ -27,7 +31,10 @@ class ReaderProcess:
     def __init__(self, backend: str, options: Mapping[str, object], deliver: Deliver) -> None:
         requests, self._requests = os.pipe()
         self._answers, answers = os.pipe()
+        nudges, self._nudges = os.pipe()
         command = [sys.executable, "-P", "-m", "andon.reader", backend, wire.dumps(dict(options))]
+        if PASSES_DESCRIPTORS:
+            command.append(str(nudges))
         try:
             # A session of its own: Ctrl-C at a terminal is for the person's command, not for us.
             self._process = subprocess.Popen(
@@ -36,13 +43,14 @@ class ReaderProcess:
                 stdout=answers,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
+                pass_fds=(nudges,) if PASSES_DESCRIPTORS else (),
             )
         except OSError as exc:
             self.forget()
             raise Unavailable(f"the reader could not be started: {exc}") from exc
         finally:
-            os.close(requests)
-            os.close(answers)
+            for theirs in (requests, answers, nudges):
+                os.close(theirs)
         self._deliver = deliver
         threading.Thread(target=self._listen, name=f"{backend} reader", daemon=True).start()
 
@@ -52,10 +60,11 @@ class ReaderProcess:
 
     def ask(self, request: wire.Json) -> None:
         """Send a request; a reader that has gone is noticed by its listener."""
-        try:
-            os.write(self._requests, wire.dumps(request).encode() + b"\n")
-        except OSError:
-            return
+        self._write(self._requests, wire.dumps(request).encode() + b"\n")
+
+    def nudge(self) -> None:
+        """Say that an answer is missed: a thread that is stuck must not hold up the others."""
+        self._write(self._nudges, b"!")
 
     def ended(self) -> int | None:
         """Its exit code, once the kernel has let go of it."""
@@ -71,19 +80,23 @@ class ReaderProcess:
 
     def forget(self) -> None:
         """Close our ends of its pipes, and nothing else: in a forked child it is not ours."""
-        for name in ("_requests", "_answers"):
+        for name in ("_requests", "_answers", "_nudges"):
             descriptor = getattr(self, name)
             if descriptor >= 0:
                 setattr(self, name, -1)
                 os.close(descriptor)
 
+    def _write(self, descriptor: int, data: bytes) -> None:
+        with contextlib.suppress(OSError):
+            os.write(descriptor, data)
+
     def _listen(self) -> None:
         rest = b""
         while chunk := self._receive():
             *lines, rest = (rest + chunk).split(b"\n")
-            for line in lines:
-                self._deliver(self, wire.loads(line))
-        self._deliver(self, None)
+            if lines:
+                self._deliver(self, [wire.loads(line) for line in lines])
+        self._deliver(self, [])
 
     def _receive(self) -> bytes:
         try:
@@ -110,7 +123,7 @@ class Vendor:
         name: str,
         options: Mapping[str, object],
         deadline_seconds: float,
-        deliver: Callable[["Vendor", ReaderProcess, wire.Json | None], None],
+        deliver: Callable[["Vendor", ReaderProcess, Messages], None],
     ) -> None:
         self.name = name
         self.roster = Roster(name, deadline_seconds)
@@ -126,6 +139,7 @@ class Vendor:
         self._attempts = Attempts()
         self._renewals = 0
         self._said_why = False
+        self._before: dict[str, Reading] = {}
         self._request: wire.Json = {}
 
     def ask(self, tick: int, watched: bool, at: float, now: float) -> None:
@@ -148,14 +162,23 @@ class Vendor:
         end = patience.waits_until(self._life, self._deadline_seconds)
         return end if end > now else None
 
-    def hear(self, reader: ReaderProcess, message: wire.Json | None, at: float, now: float) -> None:
-        """Take one message; None is the end of the reader. Late words of an old one are void."""
+    def nudge(self) -> None:
+        """Called while a tick waits for an answer that should have come."""
+        if self._reader is not None and self._life.phase is Phase.OPEN:
+            self._reader.nudge()
+
+    def hear(self, reader: ReaderProcess, messages: Messages, at: float, now: float) -> None:
+        """Take what came; nothing is the end of the reader. Late words of an old one are void."""
         if reader is not self._reader:
             return
         self._life = Life(self._life.phase, self._life.since, now)
-        if message is None:
+        for message in messages:
+            self._take(message, at, now)
+        if not messages:
             self._ended(at, now)
-        elif "card" in message:
+
+    def _take(self, message: wire.Json, at: float, now: float) -> None:
+        if "card" in message:
             self._card_answered(message, at)
         elif "cost" in message:
             self._count(message["cost"])
@@ -198,12 +221,12 @@ class Vendor:
             self._attempts = patience.failed(self._attempts, 0.0, now)
             self.fault = Fault(self.name, error.reason, error.hint)
             return
-        self._life, self._born = Life(Phase.STARTING, now, now), now
+        self._life, self._born, self._before = Life(Phase.STARTING, now, now), now, {}
         self._said_why = False
         self._reader.ask(self._request)
 
-    def _hand_over(self, reader: ReaderProcess, message: wire.Json | None) -> None:
-        self._deliver(self, reader, message)
+    def _hand_over(self, reader: ReaderProcess, messages: Messages) -> None:
+        self._deliver(self, reader, messages)
 
     def _send(self, now: float) -> None:
         if self._reader is not None and self.roster.asked(now):
@@ -228,11 +251,18 @@ class Vendor:
             devices: list[Device] = [wire.device_from_json(d) for d in message["devices"]]
             self.roster.described(card, devices, at)
         if "readings" in message:
-            self.roster.answered(card, map(wire.reading_from_json, message["readings"]), at)
+            self.roster.answered(card, [self._whole(r) for r in message["readings"]], at)
         elif "lost" in message:
             self.roster.lost(card, message["lost"]["reason"], message["lost"]["hint"], at)
         else:
             self.roster.failed(card, message["failed"], message["hint"], at)
+
+    def _whole(self, difference: wire.Json) -> Reading:
+        """A reader sends what changed; its first word after a start or a loss is always whole."""
+        uuid = difference["uuid"]
+        reading = wire.reading_from_json(difference, self._before.get(uuid))
+        self._before[uuid] = reading
+        return reading
 
     def _count(self, cost: wire.Json) -> None:
         self.costs.cpu_seconds = self.costs.earlier_cpu_seconds + cost["cpu"]

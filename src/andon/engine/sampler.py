@@ -13,17 +13,17 @@ from typing import Self
 from andon.core.masks import Visibility
 from andon.core.roster import order
 from andon.engine.bus import Bus, Subscription
-from andon.engine.readers import ReaderProcess, Vendor
-from andon.model import wire
+from andon.engine.readers import Messages, ReaderProcess, Vendor
 from andon.model.device import Device, Host, Snapshot
 from andon.ports import HostSource
 
 log = logging.getLogger("andon.sampler")
 
 FIRST_LOOK_SECONDS = 0.1  # CPU use is a difference: two looks closer than this say nothing
+NUDGE_SECONDS = 0.02  # an answer takes a few milliseconds; after this a card may be stuck
 LEFTOVER_SECONDS = 0.5
 
-Heard = tuple[Vendor, ReaderProcess, wire.Json | None]
+Heard = tuple[Vendor, ReaderProcess, Messages]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,7 @@ class Costs:
     own_wall_seconds: float = 0.0
     reader_cpu_seconds: float = 0.0
     reader_wall_seconds: float = 0.0
+    reader_last_wall_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,7 @@ class Sampler:
             own_wall_seconds=self._own_wall,
             reader_cpu_seconds=sum(v.costs.cpu_seconds for v in self._vendors),
             reader_wall_seconds=sum(v.costs.wall_seconds for v in self._vendors),
+            reader_last_wall_seconds=sum(v.costs.last_wall_seconds for v in self._vendors),
         )
 
     def reader_pids(self) -> list[int]:
@@ -180,20 +182,21 @@ class Sampler:
         waited = 0.0
         while True:
             now = time.monotonic()
-            ends = [end for v in self._vendors if (end := v.awaited_until(now)) is not None]
+            late = {v: end for v in self._vendors if (end := v.awaited_until(now)) is not None}
             started = time.perf_counter()
             try:
-                timeout = max(ends) - now if ends else 0.0
-                vendor, reader, message = (
-                    self._heard.get(timeout=timeout) if ends else self._heard.get_nowait()
-                )
+                # What came since the last tick is taken even when nothing is waited for.
+                patience = min(max(late.values()) - now, NUDGE_SECONDS) if late else 0.0
+                vendor, reader, messages = self._heard.get(patience > 0, patience)
             except Empty:
-                if not ends:
+                if not late:
                     return waited
+                for silent in late:
+                    silent.nudge()
                 continue
             finally:
                 waited += time.perf_counter() - started
-            vendor.hear(reader, message, time.time(), time.monotonic())
+            vendor.hear(reader, messages, time.time(), time.monotonic())
 
     def _snapshot(self, at: float) -> Snapshot:
         now = time.monotonic()
@@ -228,5 +231,5 @@ class Sampler:
         readers = (v.costs.cpu_seconds - v.costs.earlier_cpu_seconds for v in self._vendors)
         return sum(used[:4]) - self._own_start + sum(readers)
 
-    def _hear(self, vendor: Vendor, reader: ReaderProcess, message: wire.Json | None) -> None:
-        self._heard.put((vendor, reader, message))
+    def _hear(self, vendor: Vendor, reader: ReaderProcess, messages: Messages) -> None:
+        self._heard.put((vendor, reader, messages))

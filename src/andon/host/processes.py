@@ -1,19 +1,23 @@
 """What the operating system knows about a process: whose it is, what runs, and where it belongs."""
 
+import math
 import sys
-from collections.abc import Container, Iterable, Mapping
+import time
+from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from andon.core.attribution import Belonging, describe
 from andon.core.redaction import printable
 from andon.host.containers import ContainerNames, shared_names
+from andon.host.liveness import Liveness
 from andon.host.procfs import Facts, HostUse, Link, Proc, Stamp, command_line
 from andon.host.procfs import parse_passwd as parse_passwd
 from andon.model.device import Process
 
 FOREIGN = "these are the host's pids, and this container cannot see the host's processes"
 HIDDEN = "/proc is mounted with hidepid, and shows this user only its own processes"
+LOOK_AGAIN_SECONDS = 30.0
 _NAME_WAIT_SECONDS = 0.2  # in all, per round, and only for containers never seen before
 _MAX_ANCESTORS = 64
 
@@ -43,12 +47,25 @@ class _Known(NamedTuple):
 class ProcessTable:
     """Fills in what the vendor's library did not say. One table per thread: it keeps a cache.
 
-    A known process costs one read of its stat; its other facts are read once. What was not asked
-    for in the latest call is forgotten. A process that has ended, is hidden (hidepid) or lives in
-    another pid namespace keeps its None; `note` says which of the last two it is.
+    The same processes as last time, all alive, cost one poll and get the same answer; every now
+    and then, and when one came or ended, each costs one read of its stat. Its other facts are read
+    once. What was not asked for in the latest call is forgotten. A process that has ended, is
+    hidden (hidepid) or lives in another pid namespace keeps its None; `note` says which of the
+    last two it is.
     """
 
-    def __init__(self, root: Path = Path("/"), names: ContainerNames | None = None) -> None:
+    def __init__(
+        self,
+        root: Path = Path("/"),
+        names: ContainerNames | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        # Descriptors are of this system's processes, and mean nothing for another root's.
+        self._liveness = Liveness() if root == Path("/") else None
+        self._clock = clock
+        self._again = -math.inf
+        self._asked: tuple[Process, ...] = ()
+        self._answer: tuple[Process, ...] = ()
         self._source = _source(root)
         self._names = shared_names(root) if names is None else names
         self._known: dict[int, _Known] = {}
@@ -70,6 +87,23 @@ class ProcessTable:
 
     def attribute(self, processes: Iterable[Process]) -> tuple[Process, ...]:
         """The same processes in the same order; what is already filled in stays."""
+        asked = tuple(processes)
+        if asked == self._asked and self._nothing_happened():
+            return self._answer
+        # Watched before they are looked at: one that ends in between is noticed next time.
+        watched = self._liveness and self._liveness.watch({process.pid for process in asked})
+        self._asked, self._answer = asked, self._look(asked)
+        settled = all(known.facts.settled and not known.unnamed for known in self._known.values())
+        self._again = self._clock() + LOOK_AGAIN_SECONDS if watched and settled else -math.inf
+        return self._answer
+
+    def _nothing_happened(self) -> bool:
+        """All alive, and looked at not long ago: a name changes only by exec, which is rare."""
+        if self._liveness is None or self._clock() >= self._again:
+            return False
+        return self._liveness.all_live()
+
+    def _look(self, processes: tuple[Process, ...]) -> tuple[Process, ...]:
         latest: dict[int, _Known] = {}
         self._patience_seconds, self._missed = _NAME_WAIT_SECONDS, False
         answer = tuple([self._attributed(process, latest) for process in processes])

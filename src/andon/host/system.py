@@ -4,6 +4,7 @@ Linux is read from /proc under a root of one's choice, which psutil cannot do fo
 other systems are read through psutil. A part that fails is left out, and the others are read.
 """
 
+import math
 import os
 import re
 import sys
@@ -15,6 +16,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from andon.model.device import Disk, Host, Network
 
 DISKS_EVERY_SECONDS = 30.0
+NETWORK_EVERY_SECONDS = 5.0
 _MAX_DISKS = 32
 _LOCAL = frozenset(
     (
@@ -61,7 +63,8 @@ class System:
         self._clock = clock
         self._cpu: CpuTimes | None = None
         self._disks: tuple[Disk, ...] = ()
-        self._disks_due = -1.0
+        self._disks_due = self._network_due = -math.inf
+        self._network: tuple[Network, ...] = ()
 
     def read(self, spared_seconds: float = 0.0) -> Host:
         """What can be read now; None and () for what cannot."""
@@ -72,7 +75,7 @@ class System:
             memory_total_bytes=total_bytes,
             load_1m=_tried(self._source.load, None),
             disk=self._disk(),
-            network=_tried(self._source.network, ()),
+            network=self._links(),
         )
 
     def _cpu_percent(self, spared_seconds: float) -> float | None:
@@ -83,10 +86,17 @@ class System:
 
     def _disk(self) -> tuple[Disk, ...]:
         now = self._clock()
-        if self._disks_due < 0 or now >= self._disks_due:
+        if now >= self._disks_due:
             self._disks = _tried(self._source.disks, ())
             self._disks_due = now + DISKS_EVERY_SECONDS
         return self._disks
+
+    def _links(self) -> tuple[Network, ...]:
+        now = self._clock()
+        if now >= self._network_due:
+            self._network = _tried(self._source.network, ())
+            self._network_due = now + NETWORK_EVERY_SECONDS
+        return self._network
 
 
 def node_name() -> str:

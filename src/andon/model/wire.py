@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from andon.errors import Invalid
@@ -29,6 +30,8 @@ from andon.model.device import (
 SNAPSHOT = "andon.snapshot/1"
 
 Json = dict[str, Any]
+sample_values = attrgetter(*SAMPLE_VALUES)
+"""The readings of a sample, in the order of its fields."""
 T = TypeVar("T")
 
 DERIVED = {"memory_percent": "memory_used_bytes", "power_percent": "power_watts"}
@@ -44,12 +47,16 @@ _PROCESS_ORDER = (
     "container", "job", "lease",
 )  # fmt: skip
 _LIMITS = tuple(f.name for f in fields(Limits))
+_THROTTLE = SAMPLE_VALUES.index("throttle")
 _TEXT_VALUES = frozenset({"throttle", "name", "user", "command", "container", "job", "lease"})
+
+
+_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
 
 def dumps(value: Json) -> str:
     """One line of JSON; NaN and infinity are refused, because JSON has neither."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return _encode(value)
 
 
 def loads(text: str | bytes) -> Json:
@@ -160,25 +167,29 @@ def card_to_json(card: Card) -> Json:
     return _plain(card, ("key", "index", "pci", "name"))
 
 
-def reading_to_json(reading: Reading, processes: tuple[Process, ...]) -> Json:
-    """Only what is known, with its processes as attributed: sent for every device and tick."""
-    sample = reading.sample
-    out: Json = {"uuid": reading.uuid, "state": reading.state, "missing": dict(reading.missing)}
-    if sample is not None:
-        known = {n: v for n in SAMPLE_VALUES if (v := getattr(sample, n)) is not None}
-        out["sample"] = {"at": sample.at, **known, "read_at": dict(sample.read_at)}
-    out["processes"] = [_known(process) for process in processes]
+def reading_to_json(reading: Reading, before: Reading | None = None) -> Json:
+    """For every device and tick, so only what differs from the reading sent `before`."""
+    out: Json = {"uuid": reading.uuid, "state": reading.state}
     if reading.reason:
         out["reason"], out["hint"] = reading.reason, reading.hint
+    if before is None or reading.missing != before.missing:
+        out["missing"] = dict(reading.missing)
+    if before is None or reading.processes != before.processes:
+        out["processes"] = [process_to_json(process) for process in reading.processes]
+    if reading.sample is not None:
+        out |= _sample_difference(reading.sample, before.sample if before else None)
+    return out
+
+
+def _sample_difference(sample: Sample, before: Sample | None) -> Json:
+    out: Json = {"at": sample.at, "values": sample_values(sample)}
+    if before is None or sample.read_at != before.read_at:
+        out["read_at"] = dict(sample.read_at)
     return out
 
 
 def fault_to_json(fault: Fault) -> Json:
     return {"source": fault.source, "reason": fault.reason, "hint": fault.hint}
-
-
-def _known(process: Process) -> Json:
-    return {n: v for n in _PROCESS_ORDER if (v := getattr(process, n)) is not None}
 
 
 def _host_to_json(host: Host) -> Json:
@@ -288,17 +299,36 @@ def card_from_json(value: Json) -> Card:
     return Card(_text(value, "key"), int(value["index"]), value.get("pci"), value.get("name"))
 
 
-def reading_from_json(value: Json) -> Reading:
-    sample = value.get("sample")
+def reading_from_json(value: Json, before: Reading | None = None) -> Reading:
+    """What `reading_to_json` wrote, given the same reading `before`. A reader is trusted."""
+    processes, missing = value.get("processes"), value.get("missing")
+    if before is None and (processes is None or missing is None):
+        raise Invalid("a difference came before the whole")
     return Reading(
-        uuid=_text(value, "uuid"),
-        sample=None if sample is None else sample_from_json(sample),
-        missing=_texts(value.get("missing")),
-        processes=tuple(_each(value, "processes", process_from_json)),
+        uuid=value["uuid"],
+        sample=_sample_after(value, before.sample if before else None),
+        missing=before.missing if before and missing is None else _texts(missing),
+        processes=(
+            before.processes
+            if before and processes is None
+            else tuple(process_from_json(process) for process in processes or ())
+        ),
         state=State(value["state"]),
         reason=value.get("reason"),
         hint=value.get("hint"),
     )
+
+
+def _sample_after(value: Json, before: Sample | None) -> Sample | None:
+    values = value.get("values")
+    if values is None:
+        return None
+    read_at = value.get("read_at")
+    if read_at is None:
+        read_at = before.read_at if before else {}
+    if values[_THROTTLE] is not None:
+        values[_THROTTLE] = tuple(values[_THROTTLE])
+    return Sample(value["at"], *(*values, read_at))
 
 
 def fault_from_json(value: Json) -> Fault:

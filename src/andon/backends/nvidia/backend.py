@@ -70,10 +70,16 @@ class Nvidia:
     def read(self, card: Card, at: float, watched: bool) -> Sequence[Reading]:
         if self._is_left_alone(card):
             return [self._sleeping(card)]
-        with self._in_session():
-            board = _translated(lambda: self._board(card))
-            readings = _translated(lambda: board.read(at, self._clock(), watched))
-        self._rest_if_idle(card, board)
+        self._enter()  # not `with`: a generator costs as much as several calls, on every tick
+        try:
+            board = self._board(card)
+            readings = board.read(at, self._clock(), watched)
+        except nvml.Error as error:
+            raise as_error(error.value, trouble(error.value)) from error
+        finally:
+            self._leave()
+        if self._rests:
+            self._rest_if_idle(card, board)
         return readings
 
     def close(self) -> None:
@@ -84,15 +90,21 @@ class Nvidia:
 
     @contextlib.contextmanager
     def _in_session(self) -> Iterator[None]:
+        self._enter()
+        try:
+            yield
+        finally:
+            self._leave()
+
+    def _enter(self) -> None:
         with self._lock:
             if not self._started:
                 self._start()
             self._calls += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._calls -= 1
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._calls -= 1
 
     def _start(self) -> None:
         try:

@@ -1,21 +1,21 @@
 """One NVIDIA card while it is open: its facts, its readings by tier, its partitions."""
 
-import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from andon.backends.nvidia import nvml
+from andon.backends.nvidia.activity import Activity
+from andon.backends.nvidia.lists import Found, ProcessLists
 from andon.backends.nvidia.nvml import Handle
 from andon.backends.nvidia.probes import (
     SHARES_SECONDS,
     SHARES_WATCHED_SECONDS,
     Due,
-    Probe,
-    due_probes,
+    Gauges,
 )
-from andon.backends.nvidia.trouble import NOT_SUPPORTED, Reach, Trouble, as_error, trouble
+from andon.backends.nvidia.trouble import Reach, survivable
 from andon.model.device import (
     SAMPLE_VALUES,
     Device,
@@ -29,18 +29,8 @@ from andon.model.device import (
 
 T = TypeVar("T")
 
-UNWATCHED = "read only while someone watches"
-FIRST_LOOK = "needs two looks: shown from the next tick on"
 INSTANCE = "not reported for a MIG instance"
 _BLANK: dict[str, Any] = dict.fromkeys(SAMPLE_VALUES)
-
-
-def survivable(error: nvml.Error) -> Trouble:
-    """The words for a value that failed; what takes away the card or all of NVML is raised."""
-    found = trouble(error.value)
-    if found.reach in (Reach.CARD, Reach.VENDOR):
-        raise as_error(error.value, found) from error
-    return found
 
 
 def fact(read: Callable[[Handle], T], handle: Handle) -> T | None:
@@ -58,51 +48,7 @@ class Instance:
 
     device: Device
     handle: Handle
-    number: int
-    lists: tuple[tuple[str, nvml.ProcessList], ...]
-
-
-class Activity:
-    """SM and tensor activity between two looks; only while someone watches."""
-
-    def __init__(self) -> None:
-        self.values: tuple[float, float] | None = None
-        self.reason = UNWATCHED
-        self._supported: bool | None = None
-        self._earlier: Any = None
-
-    def look(self, handle: Handle, watched: bool) -> None:
-        self.values = None
-        if not watched or self._supported is False:
-            self.close()
-            self.reason = UNWATCHED if self._supported is not False else self.reason
-            return
-        try:
-            self._look(handle)
-        except nvml.Error as error:
-            self._supported, self.reason = False, survivable(error).reason
-
-    def close(self) -> None:
-        if self._earlier is not None:
-            with contextlib.suppress(nvml.Error):
-                nvml.activity_free(self._earlier)
-            self._earlier = None
-
-    def _look(self, handle: Handle) -> None:
-        if self._supported is None:
-            self._supported = nvml.activity_supported(handle)
-            if not self._supported:
-                self.reason = trouble(NOT_SUPPORTED).reason
-                return
-        later = nvml.activity_sample(handle)
-        earlier, self._earlier = self._earlier, later
-        if earlier is None:
-            self.reason = FIRST_LOOK
-            return
-        try:
-            self.values = nvml.activity_between(earlier, later)
-        finally:
-            nvml.activity_free(earlier)
+    processes: ProcessLists
 
 
 class Board:
@@ -110,16 +56,16 @@ class Board:
 
     def __init__(self, handle: Handle, index: int, root: Path) -> None:
         self._handle, self._root = handle, root
-        self._values: dict[str, Any] = dict(_BLANK)
-        self._read_at: dict[str, float] = {}
-        self._missing: dict[str, str] = {}
-        self._unsupported: set[str] = set()
+        self._gauges = Gauges()
         self._due = Due()
         self._activity = Activity()
-        self._lists = nvml.process_lists()
+        self._lists = ProcessLists()
         self._shares: dict[int, int] | None = None
+        self._shares_supported = True
         self._shares_stamp = 0
         self._had_processes = False
+        self._shown_for: tuple[Found, dict[int, int] | None] = ((), None)
+        self._shown: tuple[Process, ...] = ()
         self.device = self._describe(index)
         self._instances: list[Instance] = []
 
@@ -167,58 +113,36 @@ class Board:
             parent=self.device.uuid,
             memory_total_bytes=fact(lambda h: nvml.memory(h).total, handle),
         )
-        return Instance(device, handle, nvml.mig_instance(handle), nvml.process_lists())
+        return Instance(device, handle, ProcessLists())
 
     # Readings.
 
     def read(self, at: float, now: float, watched: bool) -> list[Reading]:
-        for probe in due_probes(self._due, self._unsupported, now):
-            self._make(probe, at)
+        self._gauges.refresh(self._handle, at, now)
         self._activity.look(self._handle, watched)
-        processes, trouble_with_list = self._processes(now, watched)
-        missing = dict(self._missing)
-        if trouble_with_list:
-            missing["processes"] = trouble_with_list
+        processes = self._processes(now, watched)
+        missing = dict(self._gauges.missing)
+        if self._lists.reason:
+            missing["processes"] = self._lists.reason
         readings = [Reading(self.device.uuid, self._sample(at, missing), missing, processes)]
-        return readings + [self._read_instance(instance, at) for instance in self._instances]
+        return readings + [self._read_instance(instance, at, now) for instance in self._instances]
 
     def is_busy(self) -> bool:
         """Whether work or a process is on the card, as last read."""
-        return bool(self._values["utilization_percent"]) or self._had_processes
+        return bool(self._gauges.values["utilization_percent"]) or self._had_processes
 
     def close(self) -> None:
         self._activity.close()
 
-    def _make(self, probe: Probe, at: float) -> None:
-        try:
-            values = probe.read(self._handle)
-        except nvml.Error as error:
-            self._failed(probe, survivable(error))
-            return
-        for name, value in zip(probe.fields, values, strict=True):
-            self._values[name], self._read_at[name] = value, at
-            if value is None:
-                self._missing[name] = "this driver does not say"
-            else:
-                self._missing.pop(name, None)
-
-    def _failed(self, probe: Probe, found: Trouble) -> None:
-        if found.reach is Reach.FOR_GOOD:
-            self._unsupported.add(probe.fields[0])
-        for name in probe.fields:
-            self._values[name] = None
-            self._missing[name] = found.reason
-
     def _sample(self, at: float, missing: dict[str, str]) -> Sample:
-        values = dict(self._values)
+        values = dict(self._gauges.values)
         if self.device.memory_kind is MemoryKind.UNIFIED:
             self._use_system_memory(values, missing)
         if self._activity.values is not None:
             values["sm_active_percent"], values["tensor_active_percent"] = self._activity.values
         else:
             missing["sm_active_percent"] = missing["tensor_active_percent"] = self._activity.reason
-        older = {n: t for n, t in self._read_at.items() if t < at and values[n] is not None}
-        return Sample(at=at, read_at=older, **values)
+        return Sample(at=at, read_at=self._gauges.older, **values)
 
     def _use_system_memory(self, values: dict[str, Any], missing: dict[str, str]) -> None:
         """The chip shares the system's memory, so that is what it can run out of."""
@@ -229,30 +153,29 @@ class Board:
             missing.pop("memory_used_bytes", None)
             missing.pop("memory_free_bytes", None)
 
-    def _processes(self, now: float, watched: bool) -> tuple[tuple[Process, ...], str | None]:
-        found, reason = list_processes(self._lists, self._handle)
+    def _processes(self, now: float, watched: bool) -> tuple[Process, ...]:
+        found = self._lists.read(self._handle, now)
         self._had_processes = bool(found)
         if found:
             self._update_shares(now, watched)
-        shares = self._shares
-        return (
-            tuple(
-                Process(
-                    pid=use.pid,
-                    kind=kind,
-                    memory_bytes=use.memory_bytes,
-                    utilization_percent=None if shares is None else shares.get(use.pid, 0),
-                )
-                for use, kind in found
-            ),
-            reason,
+        if (found, self._shares) != self._shown_for:
+            self._shown_for = found, self._shares
+            self._shown = tuple(self._process(use, kind) for use, kind in found)
+        return self._shown
+
+    def _process(self, use: nvml.Use, kind: ProcessKind) -> Process:
+        return Process(
+            pid=use.pid,
+            kind=kind,
+            memory_bytes=use.memory_bytes,
+            utilization_percent=None if self._shares is None else self._shares.get(use.pid, 0),
         )
 
     def _update_shares(self, now: float, watched: bool) -> None:
         if watched:
             self._due.hasten("shares", SHARES_WATCHED_SECONDS, now)
         period = SHARES_WATCHED_SECONDS if watched else SHARES_SECONDS
-        if "shares" in self._unsupported or not self._due.take("shares", period, now):
+        if not self._shares_supported or not self._due.take("shares", period, now):
             return
         try:
             self._shares, self._shares_stamp = nvml.process_utilization(
@@ -261,9 +184,9 @@ class Board:
         except nvml.Error as error:
             self._shares = None
             if survivable(error).reach is Reach.FOR_GOOD:
-                self._unsupported.add("shares")
+                self._shares_supported = False
 
-    def _read_instance(self, instance: Instance, at: float) -> Reading:
+    def _read_instance(self, instance: Instance, at: float, now: float) -> Reading:
         missing = dict.fromkeys(SAMPLE_VALUES, INSTANCE)
         values = dict(_BLANK)
         try:
@@ -272,31 +195,14 @@ class Board:
             values["memory_reserved_bytes"] = memory.reserved
         except nvml.Error as error:
             missing["memory_used_bytes"] = missing["memory_free_bytes"] = survivable(error).reason
-        found, reason = list_processes(instance.lists, instance.handle)
+        found = instance.processes.read(instance.handle, now)
         missing = {name: why for name, why in missing.items() if values[name] is None}
-        if reason:
-            missing["processes"] = reason
+        if instance.processes.reason:
+            missing["processes"] = instance.processes.reason
         processes = tuple(
             Process(use.pid, kind, memory_bytes=use.memory_bytes) for use, kind in found
         )
         return Reading(instance.device.uuid, Sample(at=at, **values), missing, processes)
-
-
-def list_processes(
-    lists: tuple[tuple[str, nvml.ProcessList], ...], handle: Handle
-) -> tuple[list[tuple[nvml.Use, ProcessKind]], str | None]:
-    """Every process once: one that computes and draws stands in two lists with one memory."""
-    found: dict[int, tuple[nvml.Use, ProcessKind]] = {}
-    reason = None
-    for kind, processes in lists:
-        try:
-            for use in processes.read(handle):
-                found.setdefault(use.pid, (use, ProcessKind(kind)))
-        except nvml.Error as error:
-            trouble_with_list = survivable(error)
-            if trouble_with_list.reach is not Reach.FOR_GOOD or kind == "compute":
-                reason = trouble_with_list.reason
-    return list(found.values()), reason
 
 
 def system_memory(root: Path) -> tuple[int | None, int | None]:

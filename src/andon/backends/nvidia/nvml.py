@@ -1,6 +1,7 @@
 """The one importer of NVIDIA's library: each call as a plain function of plain values."""
 
 import ctypes
+import struct
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -16,7 +17,7 @@ NO_INSTANCE: Final = 0xFFFFFFFF
 _NO_ATTACH: Final = 2
 _SM, _MEMORY = pynvml.NVML_CLOCK_SM, pynvml.NVML_CLOCK_MEM
 _GPM_SM, _GPM_TENSOR = 2, 5
-_PROCESS = pynvml.c_nvmlProcessInfo_v2_t  # the driver's v2 and v3 lists share this layout
+_PROCESS = struct.Struct("=I4xQII")  # pid, memory, instances: the driver's v2 and v3 lists alike
 
 THROTTLE: Final = (
     (0x001, "gpu_idle"),
@@ -218,40 +219,45 @@ class ProcessList:
     """Reads one of a device's process lists into a buffer that is kept.
 
     The library's own function asks twice, for the length and for the list, and each asking costs
-    the driver the same: with a buffer at hand one is enough.
+    the driver the same: with a buffer at hand one is enough. A list that says what it said last
+    time is the same object, so that nobody has to look at it again.
     """
 
     def __init__(self, function: str) -> None:
-        self._names = (f"{function}_v3", f"{function}_v2")
+        self.name = function
+        self.uses: tuple[Use, ...] = ()
+        """What it said last."""
         self._call: Any = None
-        self._buffer = (_PROCESS * 64)()
+        self._raw = b""
+        self._grow(64)
 
-    def read(self, handle: Handle) -> list[Use]:
-        length = ctypes.c_uint(len(self._buffer))
+    def read(self, handle: Handle) -> tuple[Use, ...]:
+        length = ctypes.c_uint(self._room)
         code = self._function()(handle, ctypes.byref(length), self._buffer)
         if code == trouble.INSUFFICIENT_SIZE:
-            self._buffer = (_PROCESS * (2 * max(length.value, len(self._buffer))))()
+            self._grow(2 * max(length.value, self._room))
             return self.read(handle)
         if code:
             raise Error(code)
-        return [_use(self._buffer[i]) for i in range(length.value)]
+        raw = bytes(self._view[: length.value * _PROCESS.size])
+        if raw != self._raw:
+            self._raw = raw
+            self.uses = tuple(_use(*entry) for entry in _PROCESS.iter_unpack(raw))
+        return self.uses
+
+    def _grow(self, room: int) -> None:
+        self._room = room
+        self._buffer = ctypes.create_string_buffer(room * _PROCESS.size)
+        self._view = memoryview(self._buffer)
 
     def _function(self) -> Any:
         if self._call is None:
-            found = (getattr(pynvml.nvmlLib, name, None) for name in self._names)
+            names = f"{self.name}_v3", f"{self.name}_v2"
+            found = (getattr(pynvml.nvmlLib, name, None) for name in names)
             self._call = next((call for call in found if call is not None), None)
             if self._call is None:
                 raise Error(trouble.FUNCTION_NOT_FOUND)
         return self._call
-
-
-def process_lists() -> tuple[tuple[str, ProcessList], ...]:
-    """The lists of one card, each with the kind of the processes in it."""
-    return (
-        ("compute", ProcessList("nvmlDeviceGetComputeRunningProcesses")),
-        ("compute", ProcessList("nvmlDeviceGetMPSComputeRunningProcesses")),
-        ("graphics", ProcessList("nvmlDeviceGetGraphicsRunningProcesses")),
-    )
 
 
 def process_utilization(handle: Handle, since: int) -> tuple[dict[int, int], int]:
@@ -283,10 +289,6 @@ def mig_handles(handle: Handle) -> list[Handle]:
             if error.value != trouble.NOT_FOUND:  # an empty place in the layout
                 raise
     return found
-
-
-def mig_instance(handle: Handle) -> int:
-    return int(pynvml.nvmlDeviceGetGpuInstanceId(handle))
 
 
 # Activity counters (GPM).
@@ -323,12 +325,11 @@ def activity_free(sample: Any) -> None:
     pynvml.nvmlGpmSampleFree(sample)
 
 
-def _use(entry: Any) -> Use:
-    memory_bytes, instance = entry.usedGpuMemory, entry.gpuInstanceId
+def _use(pid: int, memory_bytes: int, instance: int, _: int) -> Use:
     return Use(
-        pid=entry.pid,
-        memory_bytes=None if memory_bytes in (None, NOT_A_NUMBER) else memory_bytes,
-        instance=None if instance in (None, NO_INSTANCE) else instance,
+        pid=pid,
+        memory_bytes=None if memory_bytes == NOT_A_NUMBER else memory_bytes,
+        instance=None if instance == NO_INSTANCE else instance,
     )
 
 

@@ -4,12 +4,15 @@ The periods follow from measured costs: nine cheap calls and the process lists t
 H200's second together, the energy counter alone takes 3 ms and the per-process shares 2 ms.
 """
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from andon.backends.nvidia import nvml
 from andon.backends.nvidia.nvml import Handle
+from andon.backends.nvidia.trouble import Reach, Trouble, survivable
+from andon.model.device import SAMPLE_VALUES
 
 EVERY_TICK: Final = 0.0
 OFTEN: Final = 5.0
@@ -42,11 +45,11 @@ PROBES: Final = (
     Probe(("memory_used_bytes", "memory_free_bytes", "memory_reserved_bytes"), EVERY_TICK, _memory),
     _one("temperature_celsius", EVERY_TICK, nvml.temperature_celsius),
     _one("power_watts", EVERY_TICK, nvml.power_watts),
-    _one("power_limit_watts", EVERY_TICK, nvml.power_limit_watts),
+    _one("power_limit_watts", OFTEN, nvml.power_limit_watts),
     _one("sm_clock_mhz", EVERY_TICK, nvml.sm_clock_mhz),
     _one("memory_clock_mhz", EVERY_TICK, nvml.memory_clock_mhz),
     _one("throttle", EVERY_TICK, nvml.throttle),
-    _one("performance_state", EVERY_TICK, nvml.performance_state),
+    _one("performance_state", OFTEN, nvml.performance_state),
     _one("memory_temperature_celsius", OFTEN, nvml.memory_temperature_celsius),
     _one("fan_percent", OFTEN, nvml.fan_percent),
     _one("encoder_percent", OFTEN, nvml.encoder_percent),
@@ -77,11 +80,61 @@ class Due:
             self._next[name] = min(self._next[name], now + at_most_seconds)
 
 
-def due_probes(due: Due, unsupported: set[str], now: float) -> Iterator[Probe]:
-    """The probes to make in this tick."""
-    for probe in PROBES:
-        name = probe.fields[0]
-        if name in unsupported:
-            continue
-        if probe.every_seconds == EVERY_TICK or due.take(name, probe.every_seconds, now):
-            yield probe
+class Gauges:
+    """The values of one device, each as fresh as its tier, and why the others are missing."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = dict.fromkeys(SAMPLE_VALUES)
+        self.missing: dict[str, str] = {}
+        self.older: Mapping[str, float] = {}
+        """When each value that is not of this tick was read."""
+        self._read_at: dict[str, float] = {}
+        self._fast = tuple(p for p in PROBES if p.every_seconds == EVERY_TICK)
+        self._slow = {p: -math.inf for p in PROBES if p.every_seconds > EVERY_TICK}
+        self._slow_due = -math.inf
+        self._aging = False
+
+    def refresh(self, handle: Handle, at: float, now: float) -> None:
+        """Make the calls that are due."""
+        for probe in self._fast:
+            self._make(probe, handle)
+        if now + EARLY_SECONDS >= self._slow_due:
+            self._refresh_slow(handle, at, now)
+        elif self._aging:
+            self._aging = False
+            self._age(at)
+
+    def _refresh_slow(self, handle: Handle, at: float, now: float) -> None:
+        for probe, due in list(self._slow.items()):
+            if now + EARLY_SECONDS >= due:
+                self._slow[probe] = now + probe.every_seconds
+                self._make(probe, handle)
+                self._read_at.update(dict.fromkeys(probe.fields, at))
+        self._slow_due = min(self._slow.values(), default=math.inf)
+        self._aging = True
+        self._age(at)
+
+    def _age(self, at: float) -> None:
+        times = self._read_at.items()
+        self.older = {n: t for n, t in times if t < at and self.values[n] is not None}
+
+    def _make(self, probe: Probe, handle: Handle) -> None:
+        try:
+            values = probe.read(handle)
+        except nvml.Error as error:
+            self._failed(probe, survivable(error))
+            return
+        for name, value in zip(probe.fields, values, strict=True):
+            self.values[name] = value
+            if value is None:
+                self.missing[name] = "this driver does not say"
+            elif name in self.missing:
+                del self.missing[name]
+
+    def _failed(self, probe: Probe, found: Trouble) -> None:
+        for name in probe.fields:
+            self.values[name] = None
+            self.missing[name] = found.reason
+        if found.reach is Reach.FOR_GOOD:  # it is not asked again
+            self._fast = tuple(p for p in self._fast if p is not probe)
+            self._slow.pop(probe, None)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Final, Protocol
 
 from andon.errors import AndonError, Denied, Gone, Unavailable
 
@@ -114,3 +114,17 @@ def as_error(code: int, found: Trouble) -> AndonError:
         return Denied(found.reason, found.hint)
     kind = Gone if found.reach is Reach.CARD else Unavailable
     return kind(found.reason, found.hint)
+
+
+class CodedError(Protocol):
+    """What NVML's library raises."""
+
+    value: int
+
+
+def survivable(error: CodedError) -> Trouble:
+    """The words for a value that failed; what takes away the card or all of NVML is raised."""
+    found = trouble(error.value)
+    if found.reach in (Reach.CARD, Reach.VENDOR):
+        raise as_error(error.value, found)
+    return found

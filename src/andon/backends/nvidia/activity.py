@@ -1,0 +1,54 @@
+"""How much of the chip works (GPM): dear, and so read only while someone watches."""
+
+import contextlib
+from typing import Any
+
+from andon.backends.nvidia import nvml
+from andon.backends.nvidia.nvml import Handle
+from andon.backends.nvidia.trouble import NOT_SUPPORTED, survivable, trouble
+
+UNWATCHED = "read only while someone watches"
+FIRST_LOOK = "needs two looks: shown from the next tick on"
+
+
+class Activity:
+    """SM and tensor activity between two looks; only while someone watches."""
+
+    def __init__(self) -> None:
+        self.values: tuple[float, float] | None = None
+        self.reason = UNWATCHED
+        self._supported: bool | None = None
+        self._earlier: Any = None
+
+    def look(self, handle: Handle, watched: bool) -> None:
+        self.values = None
+        if not watched or self._supported is False:
+            self.close()
+            self.reason = UNWATCHED if self._supported is not False else self.reason
+            return
+        try:
+            self._look(handle)
+        except nvml.Error as error:
+            self._supported, self.reason = False, survivable(error).reason
+
+    def close(self) -> None:
+        if self._earlier is not None:
+            with contextlib.suppress(nvml.Error):
+                nvml.activity_free(self._earlier)
+            self._earlier = None
+
+    def _look(self, handle: Handle) -> None:
+        if self._supported is None:
+            self._supported = nvml.activity_supported(handle)
+            if not self._supported:
+                self.reason = trouble(NOT_SUPPORTED).reason
+                return
+        later = nvml.activity_sample(handle)
+        earlier, self._earlier = self._earlier, later
+        if earlier is None:
+            self.reason = FIRST_LOOK
+            return
+        try:
+            self.values = nvml.activity_between(earlier, later)
+        finally:
+            nvml.activity_free(earlier)
