@@ -92,7 +92,7 @@ class ProcessTable:
             return self._answer
         # Watched before they are looked at: one that ends in between is noticed next time.
         watched = self._liveness and self._liveness.watch({process.pid for process in asked})
-        self._asked, self._answer = asked, self._look(asked)
+        self._asked, self._answer = asked, self._look_at_all(asked)
         settled = all(known.facts.settled and not known.unnamed for known in self._known.values())
         self._again = self._clock() + LOOK_AGAIN_SECONDS if watched and settled else -math.inf
         return self._answer
@@ -103,7 +103,7 @@ class ProcessTable:
             return False
         return self._liveness.all_live()
 
-    def _look(self, processes: tuple[Process, ...]) -> tuple[Process, ...]:
+    def _look_at_all(self, processes: tuple[Process, ...]) -> tuple[Process, ...]:
         latest: dict[int, _Known] = {}
         self._patience_seconds, self._missed = _NAME_WAIT_SECONDS, False
         answer = tuple([self._attributed(process, latest) for process in processes])
