@@ -8,14 +8,15 @@ from pathlib import Path
 
 from andon.core.masks import VARIABLES, Visibility, visibility
 from andon.core.settings import Resolved, Settings, resolve
+from andon.engine.readers import Choice
 from andon.engine.sampler import Node, Sampler
 from andon.errors import Invalid
+from andon.host.presence import has_nvidia_smi, vendors
 from andon.host.system import System, boot_id, node_name
 from andon.model.device import Device
 from andon.registry import BACKENDS
 
-AUTOMATIC = ("nvidia",)
-"""The backends that are asked when the settings do not name any."""
+SMI_DEADLINES = 5.0  # the command takes up to a second for eight devices
 
 
 def config_path(explicit: str | None = None) -> Path | None:
@@ -37,10 +38,12 @@ def load_settings(flags: Mapping[str, object], config: str | None = None) -> Res
 
 
 def open_sampler(settings: Settings) -> Sampler:
-    """A sampler over the backends that the settings ask for."""
+    """A sampler over what the settings ask for: this node, a simulation or a recording."""
+    if settings.replay:
+        return _replay(settings)
     root = Path(settings.root)
     return Sampler(
-        readers=_readers(settings),
+        vendors=_vendors(settings, root),
         host=System(root),
         node=Node(settings.node or node_name(), boot_id(root)),
         visibility=_visible_to_this_process,
@@ -48,15 +51,50 @@ def open_sampler(settings: Settings) -> Sampler:
     )
 
 
-def _readers(settings: Settings) -> dict[str, dict[str, object]]:
+def _vendors(settings: Settings, root: Path) -> dict[str, tuple[Choice, ...]]:
     if settings.simulate:
-        return {"sim": _simulation(settings)}
-    names = AUTOMATIC if "auto" in settings.backends else settings.backends
+        return {"sim": (Choice("sim", _simulation(settings)),)}
+    names = vendors(root) if "auto" in settings.backends else settings.backends
     unknown = [name for name in names if name not in BACKENDS]
     if unknown:
         known = ", ".join(sorted(BACKENDS))
         raise Invalid(f"unknown backends: {', '.join(unknown)}", hint=f"one of: auto, {known}")
-    return {name: {} if name == "sim" else {"root": settings.root} for name in names}
+    return {name: _choices(name, settings) for name in names}
+
+
+def _choices(name: str, settings: Settings) -> tuple[Choice, ...]:
+    """NVIDIA's command stands in where its library cannot be loaded: slower, and often there."""
+    options = {} if name == "sim" else {"root": settings.root}
+    first = Choice(name, options, SMI_DEADLINES if name == "nvidia_smi" else 1.0)
+    if name == "nvidia" and has_nvidia_smi():
+        return first, Choice("nvidia_smi", options, SMI_DEADLINES)
+    return (first,)
+
+
+def _replay(settings: Settings) -> Sampler:
+    """The recorded node in place of this one: its values, its name, no mask of ours."""
+    from andon.backends.replay import RecordedHost
+
+    played: dict[str, object] = {
+        "path": str(Path(settings.replay).expanduser().absolute()),
+        "speed": settings.replay_speed,
+        "loop": settings.replay_loop,
+        "origin": time.time(),
+    }
+    host = RecordedHost(**played)  # type: ignore[arg-type]
+    # Recorded pids must not be looked up among this system's processes: no such root exists.
+    nowhere = {**played, "root": "/nonexistent"}
+    return Sampler(
+        vendors={"replay": (Choice("replay", nowhere),)},
+        host=host,
+        node=Node(host.first.node, host.first.boot),
+        visibility=_all_visible,
+        deadline_seconds=settings.deadline_seconds,
+    )
+
+
+def _all_visible(devices: Sequence[Device]) -> Visibility:
+    return visibility(devices, {})
 
 
 def _simulation(settings: Settings) -> dict[str, object]:

@@ -40,6 +40,10 @@ class ProcessSource(Protocol):
     def attribute(self, processes: Iterable[Process]) -> tuple[Process, ...]:
         """Fill in what the vendor's library did not say."""
 
+    @property
+    def note(self) -> str | None:
+        """Why processes of the latest call have no name, unless they have just ended."""
+
 
 class HostSource(Protocol):
     """Knows the node's own values."""

@@ -19,6 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, NoReturn
 
+from andon.core.attribution import NAMES_MISSING
 from andon.errors import AndonError, Gone, Unavailable
 from andon.host.processes import ProcessTable
 from andon.model import wire
@@ -130,6 +131,9 @@ class Desk:
 
     def _difference(self, reading: Reading, named: tuple[Process, ...]) -> wire.Json:
         whole = replace(reading, processes=named) if named else reading
+        note = self._names.note
+        if note is not None and any(process.name is None for process in named):
+            whole = replace(whole, missing={**whole.missing, NAMES_MISSING: note})
         before, self._before[whole.uuid] = self._before.get(whole.uuid), whole
         return wire.reading_to_json(whole, before)
 

@@ -74,7 +74,7 @@ def test_what_it_says_survives_the_wire(name: str, tmp_path: Path) -> None:
     for device in devices:
         assert wire.device_from_json(json.loads(json.dumps(wire.device_to_json(device)))) == device
     for reading in readings:
-        said = wire.reading_to_json(reading, reading.processes)
+        said = wire.reading_to_json(reading)
         assert wire.reading_from_json(json.loads(json.dumps(said))) == reading
 
 

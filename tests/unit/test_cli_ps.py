@@ -53,7 +53,7 @@ def test_simulated_processes_say_so() -> None:
         devices=(replace(golden.simulated().devices[0], processes=(golden.work(7, "a", "b", 1),)),),
     )
     found = uses(snapshot, {})
-    assert "SIMULATED" in render_uses(found, 80, color=False, simulated=True).splitlines()[0]
+    assert "SIMULATED" in render_uses(found, 80, color=False, mark="SIMULATED").splitlines()[0]
     assert next(csv.DictReader(io.StringIO(uses_to_csv(snapshot, found))))["vendor"] == "sim"
 
 

@@ -326,6 +326,14 @@ def test_a_limit_that_costs_a_good_part_of_the_clock_as_designed_is_told_first()
     assert codes(why(card(bound, sm_clock_mhz=1755))) == [Code.NOTHING, Code.POWER_BOUND]
 
 
+def test_dense_work_on_an_h200_at_its_own_limit_is_healthy_as_measured() -> None:
+    dense = {**TRAINING, "power_watts": 690.9, "throttle": ("sw_power_cap",)}
+    assert codes(why(card(dense, sm_clock_mhz=1440))) == [Code.POWER_BOUND, Code.NOTHING]
+    assert codes(why(card(dense, sm_clock_mhz=1200))) == [Code.POWER_CAP]
+    starved = card(dense, sm_clock_mhz=1440, power_watts=420.0)
+    assert codes(why(starved)) == [Code.POWER_CAP]
+
+
 def test_a_lowered_limit_that_costs_nothing_is_a_fact() -> None:
     assert codes(why(card(IDLE, power_limit_watts=500.0))) == [
         Code.NOTHING,

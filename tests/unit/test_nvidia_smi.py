@@ -74,7 +74,7 @@ def test_the_recording_says_what_it_is() -> None:
 
 def test_a_real_h200_is_one_device_with_its_facts() -> None:
     [device], _ = seen(H200)
-    assert device.uuid == "GPU-eb2227de-8190-9e43-cc0a-12f881be5619"
+    assert device.uuid == "GPU-0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
     assert device.pci == "0000:00:06.0"
     assert (device.vendor, device.name, device.index) == ("nvidia", "NVIDIA H200", 0)
     assert device.memory_kind is MemoryKind.DEVICE

@@ -10,6 +10,7 @@ import pytest
 from andon.backends.nvidia_smi import NvidiaSmi
 from andon.backends.nvidia_smi.backend import CARD
 from andon.core.masks import Visibility
+from andon.engine.readers import Choice
 from andon.engine.sampler import Node, Sampler
 from andon.errors import AndonError, Denied, Unavailable
 from andon.host.system import System
@@ -167,7 +168,7 @@ def test_xml_that_never_comes_is_not_asked_for_again(fake: Fake, backend: Nvidia
 
 def test_xml_that_was_torn_once_is_asked_for_again(fake: Fake, backend: NvidiaSmi) -> None:
     fake.says("help", '"uuid"\n')
-    fake.says("gpu", "GPU-eb2227de-8190-9e43-cc0a-12f881be5619, A\n")
+    fake.says("gpu", "GPU-0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9, A\n")
     backend.open()
     fake.says("xml", H200[:4000])
     assert look(backend)[1][0].missing["power_watts"] == "nvidia-smi does not report it"
@@ -359,7 +360,7 @@ def test_a_glance_lists_what_the_kernel_drives_and_calls_nothing(
 def test_a_snapshot_through_a_reader_process_has_the_device(fake: Fake, tmp_path: Path) -> None:
     options = {"root": str(tmp_path), "command": str(fake.path)}
     with Sampler(
-        readers={"nvidia_smi": options},
+        vendors={"nvidia": [Choice("nvidia_smi", options)]},
         host=System(tmp_path),
         node=Node("here", None),
         visibility=lambda devices: Visibility({device.uuid: None for device in devices}),

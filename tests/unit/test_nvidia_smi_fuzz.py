@@ -62,7 +62,7 @@ def judge(report: Report, listed: str = "") -> None:
 
 
 def judge_reading(reading: Reading, total: int | None) -> None:
-    line = wire.dumps(wire.reading_to_json(reading, reading.processes))
+    line = wire.dumps(wire.reading_to_json(reading))
     assert wire.reading_from_json(wire.loads(line)) == reading
     assert len({process.pid for process in reading.processes}) == len(reading.processes)
     sample = reading.sample

@@ -8,7 +8,8 @@ import pytest
 from andon.model import wire
 from andon.model.device import SAMPLE_VALUES
 
-RECORDED = sorted((Path(__file__).parents[1] / "recorded" / "nvidia").glob("*.json"))
+FOLDER = Path(__file__).parents[1] / "recorded" / "nvidia"
+RECORDED = sorted(p for p in FOLDER.glob("*.json") if not p.stem.endswith("-smi"))
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda p: p.stem)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from andon.backends.replay import RecordedHost, Replay
 from andon.backends.replay.backend import CARD, HINT, MARK, NOT_RECORDED
 from andon.core.masks import Visibility
+from andon.engine.readers import Choice
 from andon.engine.sampler import Node, Sampler
 from andon.errors import AndonError, Denied, Invalid, Unavailable
 from andon.host.system import System
@@ -420,7 +421,7 @@ def test_through_a_reader_process_no_pid_is_looked_up_here(player: Player, tmp_p
     player.path.write_text(line(shot))
     empty = tmp_path / "empty"
     with Sampler(
-        readers={"replay": {"path": str(player.path), "root": str(empty)}},
+        vendors={"replay": [Choice("replay", {"path": str(player.path), "root": str(empty)})]},
         host=System(tmp_path),
         node=Node("here", None),
         visibility=lambda devices: Visibility({device.uuid: None for device in devices}),

@@ -1,5 +1,6 @@
 """The load of `andon selftest --load`: bounded, polite, and judged by what it must raise."""
 
+import json
 import os
 import subprocess
 import sys
@@ -16,11 +17,14 @@ from andon.cli import selftest, selftest_load
 from andon.cli.selftest_load import AT_ONCE, SIDE, environment, installed, loaded, work
 from andon.cli.terminal import Choices
 from andon.core.findings import Finding, Grade
+from andon.core.plausibility import judge
 from andon.core.plausibility_load import Load, choose, judge_load
-from andon.core.trials import Trial
+from andon.core.trials import Sampling, Trial
 from andon.errors import Unavailable
 from andon.model.device import Process, ProcessKind, Snapshot, State
+from andon.model.wire import snapshot_from_json
 from andon.units import GIB
+from tests.conftest import REPOSITORY
 from tests.unit.test_cli_golden_snapshots import AT, h200, mig_board, uuid
 
 BUSY = Load(uuid(0), 4711, "torch")
@@ -227,3 +231,27 @@ def test_without_a_framework_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None
     during, found = selftest.under_load(Player(), looks(None)[0], 5.0, 1.0)  # type: ignore[arg-type]
     assert during == []
     assert "none of torch, cupy and jax" in found.reason
+
+
+# What an H200 said, idle and under load.
+
+
+def recorded(scene: str) -> Snapshot:
+    path = REPOSITORY / "tests/recorded/nvidia/h200-580.159.04.json"
+    return snapshot_from_json(json.loads(path.read_text())["snapshot"][scene])
+
+
+def test_a_real_h200_is_plausible_and_follows_its_load() -> None:
+    idle, busy = recorded("idle"), recorded("loaded")
+    assert [f for f in judge([idle, busy], Sampling()) if f.grade is Grade.FAILURE] == []
+    (device,) = busy.devices
+    load = Load(device.device.uuid, device.processes[0].pid, "torch")
+    found = {str(f.check): f.grade for f in judge_load([idle], [busy], load)}
+    assert found["load_utilization"] is found["load_power"] is Grade.OK
+    assert found["load_process"] is Grade.OK
+    assert found["load_sm_active"] in (Grade.OK, Grade.UNKNOWN)
+
+
+def test_a_busy_h200_would_be_left_alone_and_an_idle_one_taken() -> None:
+    assert choose(recorded("idle"))[0] is not None
+    assert choose(recorded("loaded"))[0] is None

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import given
@@ -56,6 +56,9 @@ EXPECTED = Settings(
     simulate_seed=9,
     simulate_scenario="idle",
     simulate_faults=("lost:1@5",),
+    replay="bug.jsonl",
+    replay_speed=2.0,
+    replay_loop=True,
     deadline_seconds=2.0,
     cache_seconds=0.0,
     score_memory_weight=1.0,
@@ -75,6 +78,10 @@ def test_every_setting_can_be_given_in_the_file() -> None:
     seed = 9
     scenario = "idle"
     faults = ["lost:1@5"]
+    [replay]
+    file = "bug.jsonl"
+    speed = 2
+    loop = true
     [sampling]
     interval = "500ms"
     deadline = 2
@@ -85,21 +92,7 @@ def test_every_setting_can_be_given_in_the_file() -> None:
     [display]
     color = "never"
     """
-    expected = Settings(
-        "n1",
-        "/host",
-        ("nvidia", "amd"),
-        4,
-        9,
-        "idle",
-        ("lost:1@5",),
-        0.5,
-        2.0,
-        0.0,
-        1.0,
-        0.0,
-        "never",
-    )
+    expected = replace(EXPECTED, interval_seconds=0.5, color="never")
     assert from_file(text).settings == expected
 
 
@@ -108,26 +101,13 @@ def test_every_setting_can_be_given_by_a_variable() -> None:
         "ANDON_NODE": "n1", "ANDON_ROOT": "/host", "ANDON_BACKENDS": "nvidia, amd",
         "ANDON_SIMULATE": "4", "ANDON_SIMULATE_SEED": "9", "ANDON_SIMULATE_SCENARIO": "idle",
         "ANDON_SIMULATE_FAULTS": "lost:1@5",
+        "ANDON_REPLAY": "bug.jsonl", "ANDON_REPLAY_SPEED": "2", "ANDON_REPLAY_LOOP": "yes",
         "ANDON_INTERVAL": "1m", "ANDON_DEADLINE": "2s", "ANDON_CACHE": "0",
         "ANDON_SCORE_MEMORY_WEIGHT": "1", "ANDON_SCORE_UTILIZATION_WEIGHT": "0",
         "ANDON_COLOR": "always",
     }  # fmt: skip
     assert set(env) == {f.variable for f in FIELDS}
-    expected = Settings(
-        "n1",
-        "/host",
-        ("nvidia", "amd"),
-        4,
-        9,
-        "idle",
-        ("lost:1@5",),
-        60.0,
-        2.0,
-        0.0,
-        1.0,
-        0.0,
-        "always",
-    )
+    expected = replace(EXPECTED, interval_seconds=60.0, color="always")
     assert resolve(None, env, {}).settings == expected
 
 

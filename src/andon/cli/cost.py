@@ -10,7 +10,7 @@ from itertools import islice
 import click
 
 from andon.cli import looking
-from andon.cli.entries import is_simulated
+from andon.cli.entries import unreal
 from andon.cli.options import chosen, duration, shared, whole
 from andon.cli.status import as_json_text
 from andon.cli.table import Column, Row, draw
@@ -117,7 +117,7 @@ def measure(choices: Choices, ticks: int, interval: float) -> Report:
         for name, part in (("andon itself", "own"), ("its reader", "reader"))
     ]
     peer, why = _peer(ticks)
-    return Report(count, len(first.devices), is_simulated(first), interval, tuple(parts), peer, why)
+    return Report(count, len(first.devices), bool(unreal(first)), interval, tuple(parts), peer, why)
 
 
 def _peer(ticks: int) -> tuple[Cost | None, str | None]:

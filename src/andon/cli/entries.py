@@ -7,7 +7,8 @@ from andon.model.device import DeviceStatus, Snapshot
 
 _NOISE = re.compile(
     r"\b(NVIDIA|GeForce|Tesla|Quadro|AMD|Radeon(?= (RX|PRO|Pro))|Instinct|ATI|Intel(\(R\))?"
-    r"|Data Center GPU|Generation|Graphics|Corporation|\(R\)|\(TM\))(?=\s|$)|\(simulated\)$"
+    r"|Data Center GPU|Generation|Graphics|Corporation|\(R\)|\(TM\))(?=\s|$)"
+    r"|(\s*\((simulated|replayed)\))+$"
 )
 _SIZE = re.compile(r"[- ]\d+ ?GB\b|[- ]HBM\d\w?|[- ]PCIe\b")
 _PROFILE = re.compile(r"\bMIG\s+(?P<profile>\d+c?\.?\d*g\.\S+)")
@@ -66,8 +67,12 @@ def only_visible(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, devices=kept)
 
 
-def is_simulated(snapshot: Snapshot) -> bool:
-    return snapshot.simulated or any(s.device.vendor == "sim" for s in snapshot.devices)
+def unreal(snapshot: Snapshot) -> str:
+    """What every surface must say of devices that are not here and now; else empty."""
+    if "replay" in snapshot.versions:
+        return "REPLAYED"
+    simulated = snapshot.simulated or any(s.device.vendor == "sim" for s in snapshot.devices)
+    return "SIMULATED" if simulated else ""
 
 
 def model_name(entry: Entry, brief: bool) -> str:

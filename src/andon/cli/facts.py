@@ -2,7 +2,7 @@
 
 from andon.cli import cells
 from andon.cli.columns import label
-from andon.cli.entries import Entry, entries, is_masked, is_simulated
+from andon.cli.entries import Entry, entries, is_masked, unreal
 from andon.cli.render import flow, paragraph
 from andon.cli.text import Text, say
 from andon.model import wire
@@ -31,8 +31,8 @@ def render_devices(snapshot: Snapshot, width: int, color: bool) -> str:
 def _heading(snapshot: Snapshot, width: int) -> Text:
     parts = [say(snapshot.node, "bold")]
     parts += [say(f"{name} {version}") for name, version in snapshot.versions.items()]
-    if is_simulated(snapshot):
-        parts.append(say("SIMULATED", "bold reverse"))
+    if mark := unreal(snapshot):
+        parts.append(say(mark, "bold reverse"))
     return flow(parts, 10_000)[0].fit(width)
 
 

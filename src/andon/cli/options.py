@@ -27,6 +27,7 @@ _SHARED: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
             "help": "Use N simulated devices instead of real ones.",
         },
     ),
+    (("--replay",), {"metavar": "FILE", "help": "Play a recorded file instead of this node."}),
     (("--config",), {"metavar": "FILE", "help": "Read the settings from FILE."}),
     (
         ("--color",),
@@ -54,7 +55,7 @@ def _remember(context: click.Context, parameter: click.Parameter, value: object)
 
 
 def shared(command: F) -> F:
-    """--simulate, --config, --color and --quiet: accepted before and after a command's name."""
+    """--simulate, --replay, --config, --color, --quiet: before and after a command's name."""
     for names, settings in reversed(_SHARED):
         add = click.option(*names, expose_value=False, callback=_remember, **settings)
         command = add(command)

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from andon.cli import looking
-from andon.cli.entries import is_simulated
+from andon.cli.entries import unreal
 from andon.cli.looking import chosen_uuids, only, split_devices
 from andon.cli.options import chosen, shared
 from andon.cli.render import paragraph, render_status
@@ -85,12 +85,12 @@ def ps(
     elif not snapshot.devices:
         terminal.show(render_status(snapshot, terminal.width, terminal.color, time.time()))
     else:
-        width, color, simulated = terminal.width, terminal.color, is_simulated(shown)
+        width, color, mark = terminal.width, terminal.color, unreal(shown)
         if tree:
             branches, ancestors = _family(found, _pids(shown), root)
-            text = render_tree(found, branches, ancestors, width, color, simulated)
+            text = render_tree(found, branches, ancestors, width, color, mark)
         else:
-            text = render_uses(found, width, color, simulated)
+            text = render_uses(found, width, color, mark)
         terminal.show(text)
         _say_what_is_missing(shown, terminal)
     return exit_code(shown)

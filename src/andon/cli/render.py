@@ -14,7 +14,7 @@ from andon.cli.columns import (
     explained_fields,
     reading_name,
 )
-from andon.cli.entries import Entry, entries, is_masked, is_simulated, range_of
+from andon.cli.entries import Entry, entries, is_masked, range_of, unreal
 from andon.cli.table import draw
 from andon.cli.text import Text, join, say
 from andon.core.bands import mean_utilization
@@ -66,8 +66,8 @@ def header(snapshot: Snapshot, width: int) -> Text:
     driver = snapshot.versions.get("driver")
     left = join([say(snapshot.node, "bold")] + ([say(f"driver {driver}")] if driver else []), " · ")
     right = say(local_time(snapshot.at), "dim")
-    if is_simulated(snapshot):
-        right = say(" SIMULATED ", "bold reverse") + say("  ") + right
+    if mark := unreal(snapshot):
+        right = say(f" {mark} ", "bold reverse") + say("  ") + right
     left = left.fit(max(8, width - right.width - 2))
     return (left + say(" " * (width - left.width - right.width)) + right).fit(width)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from andon.cli import cells
 from andon.cli.columns import MEDIUM, WIDE, label
-from andon.cli.entries import Entry, entries, is_masked, is_simulated
+from andon.cli.entries import Entry, entries, is_masked, unreal
 from andon.cli.render import state_message
 from andon.cli.table import Column, Row, choose, heading, line, sizes_of
 from andon.cli.text import Text, say
@@ -72,7 +72,8 @@ class Stream:
         return since is None or since + count > max(10, self.height - 1)
 
     def _headings(self, snapshot: Snapshot) -> list[Text]:
-        mark = [say(" SIMULATED ", "bold reverse")] if is_simulated(snapshot) else []
+        word = unreal(snapshot)
+        mark = [say(f" {word} ", "bold reverse")] if word else []
         return [*mark, heading(self._columns, self._sizes, self.width)]
 
 

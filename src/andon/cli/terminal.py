@@ -16,6 +16,7 @@ class Choices:
     """What was chosen on the command line, before or after the command's name."""
 
     simulate: int | None = None
+    replay: str | None = None
     config: str | None = None
     color: str | None = None
     quiet: bool = False
@@ -23,7 +24,8 @@ class Choices:
 
     def flags(self) -> dict[str, object]:
         """The settings that these choices override."""
-        given = {"simulate": self.simulate, "interval_seconds": self.interval_seconds}
+        names = ("simulate", "replay", "interval_seconds")
+        given = {name: getattr(self, name) for name in names}
         return {name: value for name, value in given.items() if value is not None}
 
 

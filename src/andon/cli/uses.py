@@ -149,9 +149,9 @@ class Line:
     depth: int = 0
 
 
-def render_uses(found: list[Use], width: int, color: bool, simulated: bool = False) -> str:
+def render_uses(found: list[Use], width: int, color: bool, mark: str = "") -> str:
     """The table of `andon ps`."""
-    return _render([Line(use, use.process) for use in found], width, color, simulated)
+    return _render([Line(use, use.process) for use in found], width, color, mark)
 
 
 def render_tree(
@@ -160,7 +160,7 @@ def render_tree(
     ancestors: Mapping[int, Process],
     width: int,
     color: bool,
-    simulated: bool = False,
+    mark: str = "",
 ) -> str:
     """The same, with every process under the one that started it."""
     lines: list[Line] = []
@@ -171,16 +171,16 @@ def render_tree(
             process = ancestors.get(branch.pid, Process(branch.pid))
             lines.append(Line(None, process, branch.depth))
     lines += [Line(use, None) for use in found if use.process is None]
-    return _render(lines, width, color, simulated)
+    return _render(lines, width, color, mark)
 
 
-def _render(rows: list[Line], width: int, color: bool, simulated: bool) -> str:
+def _render(rows: list[Line], width: int, color: bool, mark: str) -> str:
     lines = [say("no process uses a device", "dim")]
     if rows:
         styled = [Row(row, style=None if row.use else "dim") for row in rows]
         lines = draw(_columns(rows), styled, width)
-    if simulated:
-        lines.insert(0, say(" SIMULATED ", "bold reverse"))
+    if mark:
+        lines.insert(0, say(f" {mark} ", "bold reverse"))
     return "".join(line.paint(color) + "\n" for line in lines)
 
 

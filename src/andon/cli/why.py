@@ -39,9 +39,8 @@ def why(device: str | None, as_json: bool, seconds: float) -> int:
     explained, and the others get a line each. Each reason comes with the readings that show
     it; what cannot be read is never held against anyone.
     """
-    snapshots = sampled(chosen(), seconds)
-    whole = not snapshots[-1].devices
-    found = answer(snapshots, None if device is None or whole else _one(snapshots[-1], device))
+    snapshots = sampled(chosen(), seconds, device)
+    found = answer(snapshots, _one(snapshots[-1], device))
     terminal = Terminal.of(chosen())
     if as_json:
         terminal.show(as_json_text(answer_to_json(found), terminal.live))
@@ -50,18 +49,21 @@ def why(device: str | None, as_json: bool, seconds: float) -> int:
     return exit_code(snapshots[-1])
 
 
-def sampled(choices: Choices, seconds: float) -> list[Snapshot]:
+def sampled(choices: Choices, seconds: float, device: str | None = None) -> list[Snapshot]:
     """Looks over so many seconds, watched; where there is no device one is enough."""
     with (
         looking.sampling(choices) as sampler,
         sampler.subscribe(INTERVAL_SECONDS, watching=True) as snapshots,
     ):
-        return list(_until(iter(snapshots), seconds, choices))
+        looks = iter(snapshots)
+        first = next(looks)
+        _one(first, device)  # a wrong name is told before anyone waits
+        return [first, *_until(looks, first, seconds, choices)]
 
 
-def _until(snapshots: Iterator[Snapshot], seconds: float, choices: Choices) -> Iterator[Snapshot]:
-    first = next(snapshots)
-    yield first
+def _until(
+    snapshots: Iterator[Snapshot], first: Snapshot, seconds: float, choices: Choices
+) -> Iterator[Snapshot]:
     if not first.devices or seconds <= 0:
         return
     _tell(f"looking for {human_seconds(seconds)}, because nothing here keeps the past", choices)
@@ -77,8 +79,10 @@ def _tell(words: str, choices: Choices) -> None:
         write(sys.stderr, say(f"andon: {words}", "dim").paint(color) + "\n")
 
 
-def _one(snapshot: Snapshot, name: str) -> str:
-    """The uuid that is meant: the board where its instances share the name."""
+def _one(snapshot: Snapshot, name: str | None) -> str | None:
+    """The uuid that is meant, if any: the board where its instances share the name."""
+    if name is None or not snapshot.devices:
+        return None
     uuids = looking.chosen_uuids(snapshot, [name])
     meant = [entry for entry in entries(snapshot) if entry.status.device.uuid in uuids]
     boards = [entry for entry in meant if not _below(entry, uuids)]

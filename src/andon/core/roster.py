@@ -1,11 +1,11 @@
 """Which devices a vendor has, and what state each is in, from what its reader said and when."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from andon.model.device import Card, Device, DeviceStatus, Process, Reading, Sample, State
 
-HUNG_HINT = "the driver hangs on this device: see `sudo dmesg | grep -i -e xid -e nvrm`"
+HUNG_HINT = "the driver hangs on this device: the kernel's log may say why (sudo dmesg)"
 
 
 @dataclass(slots=True)
@@ -70,7 +70,7 @@ class Roster:
                 device.uuid, Entry(device, card, State.STALE, at, described=True)
             )
             entry.device, entry.card = device, card
-            entry.described = not device.uuid.startswith(f"{self.vendor}@")
+            entry.described = not device.uuid.startswith(f"{device.vendor}@")
 
     def asked(self, now: float) -> list[str]:
         """Mark every card that is not busy as asked; returns those."""
@@ -175,9 +175,9 @@ class Roster:
                 self._change(entry, state, reason, hint, at)
 
     def _take(self, entry: Entry, reading: Reading, at: float) -> None:
-        entry.missing, entry.processes = reading.missing, reading.processes
-        if reading.sample is not None:
-            entry.sample = reading.sample
+        entry.processes = reading.processes
+        if reading.sample is not None or entry.sample is None:
+            entry.sample, entry.missing = reading.sample, reading.missing
         self._change(entry, reading.state, reading.reason, reading.hint, at)
 
     def _change(
@@ -201,6 +201,20 @@ class Roster:
 
     def _gone(self, now: float) -> bool:
         return self._opened is not None and now - self._opened >= self.deadline_seconds
+
+
+def numbered(vendors: Sequence[Sequence[DeviceStatus]]) -> list[DeviceStatus]:
+    """All devices of a node under one numbering: each vendor goes on where the one before ended."""
+    found: list[DeviceStatus] = []
+    first = 0
+    for statuses in vendors:
+        found += [_moved(status, first) for status in statuses] if first else statuses
+        first = 1 + max((status.device.index for status in found), default=first - 1)
+    return found
+
+
+def _moved(status: DeviceStatus, by: int) -> DeviceStatus:
+    return replace(status, device=replace(status.device, index=status.device.index + by))
 
 
 def order(status: DeviceStatus) -> tuple[int, bool]:

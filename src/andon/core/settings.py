@@ -36,6 +36,9 @@ class Settings:
     simulate_seed: int = 1
     simulate_scenario: str = "mixed"
     simulate_faults: tuple[str, ...] = ()
+    replay: str = ""
+    replay_speed: float = 1.0
+    replay_loop: bool = False
     interval_seconds: float = 1.0
     deadline_seconds: float = 1.0
     cache_seconds: float = 2.0
@@ -89,6 +92,16 @@ def _whole(value: object) -> int:
     return int(value)
 
 
+def _yes_or_no(value: object) -> bool:
+    if isinstance(value, str):
+        value = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}.get(
+            value.lower()
+        )
+    if not isinstance(value, bool):
+        raise ValueError
+    return value
+
+
 def _number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError
@@ -106,6 +119,7 @@ TEXT = Kind("text", _text)
 FOLDER = Kind("a folder that begins with /", _folder)
 NAMES = Kind('a list of names such as ["nvidia"]', _names)
 WHOLE = Kind("a whole number", _whole)
+YES_OR_NO = Kind("true or false", _yes_or_no)
 NUMBER = Kind("a number", _number)
 SECONDS = Kind("a number of seconds such as 1 or 500ms", _seconds)
 
@@ -156,6 +170,18 @@ FIELDS = (
     Field(
         "simulate_faults", "simulation.faults", "ANDON_SIMULATE_FAULTS", NAMES,
         'what goes wrong with them, such as ["lost:2@10", "hung:3@5..30"]',
+    ),
+    Field(
+        "replay", "replay.file", "ANDON_REPLAY", TEXT,
+        "a recorded file that is played instead of reading this node",
+    ),
+    Field(
+        "replay_speed", "replay.speed", "ANDON_REPLAY_SPEED", NUMBER,
+        "how many times as fast as it was recorded", 0.01, 1000,
+    ),
+    Field(
+        "replay_loop", "replay.loop", "ANDON_REPLAY_LOOP", YES_OR_NO,
+        "whether it begins again when it has ended",
     ),
     Field(
         "interval_seconds", "sampling.interval", "ANDON_INTERVAL", SECONDS,

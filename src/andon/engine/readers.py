@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from andon.core import patience
@@ -105,6 +105,15 @@ class ReaderProcess:
             return b""
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One way to read a vendor: a backend, its options, and how slow it is beside others."""
+
+    backend: str
+    options: Mapping[str, object]
+    deadlines: float = 1.0
+
+
 @dataclass(slots=True)
 class ReaderCosts:
     """What the readers of a vendor have used; earlier ones included."""
@@ -116,12 +125,15 @@ class ReaderCosts:
 
 
 class Vendor:
-    """One vendor's devices: asks through a reader, and replaces it when it fails."""
+    """One vendor's devices: asks through a reader, and replaces it when it fails.
+
+    Where the first backend cannot be opened, the next choice is tried at once.
+    """
 
     def __init__(
         self,
         name: str,
-        options: Mapping[str, object],
+        choices: Sequence[Choice],
         deadline_seconds: float,
         deliver: Callable[["Vendor", ReaderProcess, Messages], None],
     ) -> None:
@@ -130,7 +142,9 @@ class Vendor:
         self.versions: Mapping[str, str] = {}
         self.costs = ReaderCosts()
         self.fault: Fault | None = None
-        self._options, self._deadline_seconds = options, deadline_seconds
+        self._choices, self._deadline_seconds = choices, deadline_seconds
+        self._chosen = 0
+        self._first_fault: Fault | None = None
         self._deliver = deliver
         self._reader: ReaderProcess | None = None
         self._life = Life(Phase.STARTING, 0.0, 0.0)
@@ -159,7 +173,7 @@ class Vendor:
             return None
         if self._life.phase is Phase.OPEN:
             return self.roster.awaited_until(now)
-        end = patience.waits_until(self._life, self._deadline_seconds)
+        end = patience.waits_until(self._life, self.roster.deadline_seconds)
         return end if end > now else None
 
     def nudge(self) -> None:
@@ -189,7 +203,7 @@ class Vendor:
         """End a round: judge the silent."""
         opening = self._reader is not None and self._life.phase is not Phase.OPEN
         self.roster.settle(at, now, self._life.since if opening else None)
-        if opening and now - self._life.since >= self._deadline_seconds:
+        if opening and now - self._life.since >= self.roster.deadline_seconds:
             silent = now - self._life.since
             self.fault = Fault(
                 self.name, f"the driver has not answered for {silent:.0f} s", STUCK_HINT
@@ -215,8 +229,10 @@ class Vendor:
     def _start(self, now: float) -> None:
         if not patience.may_start(self._attempts, now):
             return
+        choice = self._choices[self._chosen]
+        self.roster.deadline_seconds = self._deadline_seconds * choice.deadlines
         try:
-            self._reader = ReaderProcess(self.name, self._options, self._hand_over)
+            self._reader = ReaderProcess(choice.backend, choice.options, self._hand_over)
         except AndonError as error:
             self._attempts = patience.failed(self._attempts, 0.0, now)
             self.fault = Fault(self.name, error.reason, error.hint)
@@ -239,7 +255,7 @@ class Vendor:
             self.roster.glanced([wire.card_from_json(c) for c in message["glanced"]], at)
         elif "opened" in message:
             self._life = Life(Phase.OPEN, now, now)
-            self.versions, self.fault = message["versions"], None
+            self.versions, self.fault = message["versions"], self._detour()
             self.roster.opened([wire.card_from_json(c) for c in message["opened"]], at, now)
             self.roster.asked(now)
         elif "down" in message:
@@ -286,11 +302,31 @@ class Vendor:
         self.costs.earlier_cpu_seconds = self.costs.cpu_seconds
         self._attempts = patience.failed(self._attempts, now - self._born, now)
         if self._said_why:
+            self._try_next_choice(now)
             return
         reason = f"the reader ended: {_ending(code)}"
         self.fault = Fault(self.name, reason, CRASH_HINT)
         self.roster.reader_ended(reason, CRASH_HINT)
         self._start(now)
+
+    def _try_next_choice(self, now: float) -> None:
+        """The next way at once; after the last one, the first again in its own time."""
+        if self._chosen == 0:
+            self._first_fault = self.fault
+        self._chosen = (self._chosen + 1) % len(self._choices)
+        if self._chosen:
+            self._attempts = Attempts(stuck=self._attempts.stuck)
+            self._start(now)
+        elif self._first_fault is not None:
+            self.fault = self._first_fault  # why the proper way failed is what helps
+
+    def _detour(self) -> Fault | None:
+        """What to tell while a second choice is in use."""
+        if not self._chosen or self._first_fault is None:
+            return None
+        way = self._choices[self._chosen].backend.replace("_", "-")
+        first = self._first_fault
+        return Fault(self.name, f"{first.reason}; read through {way} instead", first.hint)
 
     def _reap(self, now: float) -> None:
         self._stuck = [reader for reader in self._stuck if reader.ended() is None]

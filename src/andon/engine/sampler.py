@@ -11,9 +11,9 @@ from types import TracebackType
 from typing import Self
 
 from andon.core.masks import Visibility
-from andon.core.roster import order
+from andon.core.roster import numbered, order
 from andon.engine.bus import Bus, Subscription
-from andon.engine.readers import Messages, ReaderProcess, Vendor
+from andon.engine.readers import Choice, Messages, ReaderProcess, Vendor
 from andon.model.device import Device, Host, Snapshot
 from andon.ports import HostSource
 
@@ -52,7 +52,7 @@ class Sampler:
 
     def __init__(
         self,
-        readers: Mapping[str, Mapping[str, object]],
+        vendors: Mapping[str, Sequence[Choice]],
         host: HostSource,
         node: Node,
         visibility: Callable[[Sequence[Device]], Visibility],
@@ -60,7 +60,7 @@ class Sampler:
     ) -> None:
         self._heard: SimpleQueue[Heard] = SimpleQueue()
         self._vendors = [
-            Vendor(name, options, deadline_seconds, self._hear) for name, options in readers.items()
+            Vendor(name, choices, deadline_seconds, self._hear) for name, choices in vendors.items()
         ]
         self._host, self._node, self._visibility = host, node, visibility
         self._bus = Bus()
@@ -204,7 +204,7 @@ class Sampler:
             vendor.settle(time.time(), now)
         devices = [device for vendor in self._vendors for device in vendor.roster.devices()]
         visible = self._visibility(devices).visible
-        statuses = [s for vendor in self._vendors for s in vendor.roster.statuses(visible)]
+        statuses = numbered([vendor.roster.statuses(visible) for vendor in self._vendors])
         return Snapshot(
             node=self._node.name,
             at=at,

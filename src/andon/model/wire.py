@@ -229,7 +229,7 @@ def snapshot_from_json(value: Json) -> Snapshot:
             devices=tuple(_each(value, "devices", status_from_json)),
             faults=tuple(_each(value, "faults", fault_from_json)),
         )
-    except (TypeError, ValueError, KeyError, AttributeError) as exc:
+    except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as exc:
         raise Invalid(f"not a valid {SNAPSHOT}: {_words(exc)}") from exc
 
 

@@ -9,8 +9,9 @@ from typing import TypeVar
 
 from andon.backends.nvidia import nvml
 from andon.backends.nvidia.board import Board
-from andon.backends.nvidia.sleep import Rest, bound_cards, is_suspended, may_suspend
+from andon.backends.nvidia.sleep import bound_cards, is_suspended, may_suspend
 from andon.backends.nvidia.trouble import VERSION_MISMATCH, as_error, trouble
+from andon.core.rest import Rest
 from andon.errors import AndonError, Unavailable
 from andon.model.device import Card, Device, Reading, State
 

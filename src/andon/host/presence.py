@@ -1,0 +1,42 @@
+"""Which vendors' cards this node has, from what the kernel lists; wakes nothing, asks no driver."""
+
+import os
+import shutil
+from pathlib import Path
+
+KERNEL_DRIVERS = {"amd": ("amdgpu",), "intel": ("i915", "xe")}
+_NVIDIA_SIGNS = (
+    "proc/driver/nvidia",
+    "sys/bus/pci/drivers/nvidia",
+    "dev/nvidiactl",
+    "dev/nvgpu",  # Jetson
+    "dev/nvhost-ctrl-gpu",
+    "dev/dxg",  # WSL
+)
+_SMI_FOLDERS = ("/usr/lib/wsl/lib", "/usr/local/nvidia/bin")
+
+
+def vendors(root: Path) -> tuple[str, ...]:
+    """The vendors worth asking. Where nothing points to any, NVIDIA's library may know more."""
+    others = tuple(name for name, drivers in KERNEL_DRIVERS.items() if _bound(root, drivers))
+    if not others or any((root / sign).exists() for sign in _NVIDIA_SIGNS):
+        return ("nvidia", *others)
+    return others
+
+
+def has_nvidia_smi() -> bool:
+    """Whether NVIDIA's command can be found, where it usually lies."""
+    path = os.pathsep.join((os.environ.get("PATH", os.defpath), *_SMI_FOLDERS))
+    return shutil.which("nvidia-smi", path=path) is not None
+
+
+def _bound(root: Path, drivers: tuple[str, ...]) -> bool:
+    folders = (root / "sys/bus/pci/drivers" / driver for driver in drivers)
+    return any(":" in entry.name for folder in folders for entry in _entries(folder))
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
