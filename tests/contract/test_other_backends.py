@@ -22,7 +22,7 @@ from tests.contract.test_backends import (
     test_versions_are_texts,
 )
 from tests.unit.test_nvidia_smi import gpu, log
-from tests.unit.test_nvidia_smi_command import Fake
+from tests.integration.test_nvidia_smi_command import Fake
 
 __all__ = [
     "test_every_reading_belongs_to_a_described_device",
