@@ -11,7 +11,7 @@ from andon.core.settings import Resolved, Settings, resolve
 from andon.engine.readers import Choice
 from andon.engine.sampler import Node, Sampler
 from andon.errors import Invalid
-from andon.host.presence import has_nvidia_smi, vendors
+from andon.host.presence import has_nvidia_smi, unreadable, vendors
 from andon.host.system import System, boot_id, node_name
 from andon.model.device import Device
 from andon.registry import BACKENDS
@@ -48,6 +48,7 @@ def open_sampler(settings: Settings) -> Sampler:
         node=Node(settings.node or node_name(), boot_id(root)),
         visibility=_visible_to_this_process,
         deadline_seconds=settings.deadline_seconds,
+        standing_faults=() if settings.simulate else unreadable(),
     )
 
 

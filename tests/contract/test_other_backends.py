@@ -21,8 +21,8 @@ from tests.contract.test_backends import (
     test_values_lie_in_their_ranges,
     test_versions_are_texts,
 )
-from tests.unit.test_nvidia_smi import gpu, log
 from tests.integration.test_nvidia_smi_command import Fake
+from tests.unit.test_nvidia_smi import gpu, log
 
 __all__ = [
     "test_every_reading_belongs_to_a_described_device",

@@ -520,6 +520,14 @@ def test_a_device_that_is_held_and_idle_names_its_holder() -> None:
     assert (reason.code, reason.confidence_word) == (Code.IDLE_HELD, "certain")
 
 
+def test_a_holder_that_has_just_started_is_named_and_not_blamed() -> None:
+    held = {**IDLE, "memory_used_bytes": 40 * GIB}
+    young = replace(BOB, memory_bytes=40 * GIB, started=AT - 10.0)
+    (reason, *_) = explain(film(5, 0.5, lambda _: held, young), UUID)
+    assert (reason.code, reason.process) == (Code.NOTHING, young)
+    assert "bob's jupyter holds 40.0 GiB" in reason.sentence
+
+
 def test_much_memory_on_a_device_that_is_idle_for_long_is_hoarded_unless_a_server_waits() -> None:
     held = {**IDLE, "memory_used_bytes": 30 * GIB}
     assert codes(explain(film(20, 30.0, lambda _: held, BOB), UUID)) == [Code.HOARDED]

@@ -1,6 +1,6 @@
 """`andon cost`: what watching costs, measured here and now, beside nvidia-smi."""
 
-import resource
+import os
 import shutil
 import subprocess
 import time
@@ -123,14 +123,14 @@ def measure(choices: Choices, ticks: int, interval: float) -> Report:
 def _peer(ticks: int) -> tuple[Cost | None, str | None]:
     if shutil.which(QUERY[0]) is None:
         return None, "nvidia-smi is not installed, so there is nothing to set it against"
-    used, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    used, began = os.times(), time.perf_counter()
     try:
         for _ in range(ticks):
             subprocess.run(QUERY, capture_output=True, check=True, timeout=DEADLINE_SECONDS)
     except (OSError, subprocess.SubprocessError) as exc:
         return None, f"nvidia-smi does not work here: {_first_line(exc)}"
-    spent, now = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    cpu = spent.ru_utime + spent.ru_stime - used.ru_utime - used.ru_stime
+    spent, now = os.times(), time.perf_counter()
+    cpu = sum(spent[2:4]) - sum(used[2:4])
     return Cost("nvidia-smi", cpu / ticks, (now - began) / ticks), None
 
 

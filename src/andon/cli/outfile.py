@@ -1,12 +1,16 @@
 """Appends lines to a file that stays readable through a crash, a full disk or a rename."""
 
-import fcntl
 import os
 import stat
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 from andon.errors import AndonError, Conflict, Denied, Unavailable
 
@@ -75,13 +79,12 @@ class LineFile:
         _lock_for_a_moment(fd)
         size = os.fstat(fd).st_size
         if size and self._header:
-            self._compare(os.pread(fd, HEADER_BYTES, 0))
-        if size and os.pread(fd, 1, size - 1) != b"\n":
+            self._compare(_read_at(fd, 0, HEADER_BYTES))
+        if size and _read_at(fd, size - 1, 1) != b"\n":
             os.write(fd, b"\n")  # an earlier writer died in its last line
         if not size and self._header:
             os.write(fd, self._header.encode())
-        with suppress(OSError):
-            fcntl.flock(fd, fcntl.LOCK_UN)
+        _unlock(fd)
 
     def _compare(self, start: bytes) -> None:
         first = start.split(b"\n", 1)[0].rstrip(b"\r").decode(errors="replace")
@@ -128,13 +131,27 @@ class LineFile:
             self._unreported = 0
 
 
+def _read_at(fd: int, place: int, count: int) -> bytes:
+    """The file is open for appending: where it is read does not move where it is written."""
+    os.lseek(fd, place, os.SEEK_SET)
+    return os.read(fd, count)
+
+
 def _lock_for_a_moment(fd: int) -> None:
-    """Best effort: some file systems have no locks, and a stranger may hold one for long."""
+    """Best effort: some systems have no such locks, and a stranger may hold one for long."""
     for _ in range(20):
         try:
-            return fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if fcntl is not None:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             time.sleep(0.05)
         except OSError:
-            return None
-    return None
+            return
+        else:
+            return
+
+
+def _unlock(fd: int) -> None:
+    with suppress(OSError):
+        if fcntl is not None:
+            fcntl.flock(fd, fcntl.LOCK_UN)

@@ -14,7 +14,7 @@ from andon.core.masks import Visibility
 from andon.core.roster import numbered, order
 from andon.engine.bus import Bus, Subscription
 from andon.engine.readers import Choice, Messages, ReaderProcess, Vendor
-from andon.model.device import Device, Host, Snapshot
+from andon.model.device import Device, Fault, Host, Snapshot
 from andon.ports import HostSource
 
 log = logging.getLogger("andon.sampler")
@@ -57,12 +57,14 @@ class Sampler:
         node: Node,
         visibility: Callable[[Sequence[Device]], Visibility],
         deadline_seconds: float = 1.0,
+        standing_faults: Sequence[Fault] = (),
     ) -> None:
         self._heard: SimpleQueue[Heard] = SimpleQueue()
         self._vendors = [
             Vendor(name, choices, deadline_seconds, self._hear) for name, choices in vendors.items()
         ]
         self._host, self._node, self._visibility = host, node, visibility
+        self._standing_faults = tuple(standing_faults)
         self._bus = Bus()
         self._ticking = threading.Lock()
         self._woken = threading.Condition()
@@ -213,7 +215,10 @@ class Sampler:
             versions={n: t for vendor in self._vendors for n, t in vendor.versions.items()},
             host=self._read_host(),
             devices=tuple(sorted(statuses, key=order)),
-            faults=tuple(v.fault for v in self._vendors if v.fault is not None),
+            faults=(
+                *self._standing_faults,
+                *(v.fault for v in self._vendors if v.fault is not None),
+            ),
         )
 
     def _read_host(self) -> Host:

@@ -2,7 +2,10 @@
 
 import os
 import shutil
+import sys
 from pathlib import Path
+
+from andon.model.device import Fault
 
 KERNEL_DRIVERS = {"amd": ("amdgpu",), "intel": ("i915", "xe")}
 _NVIDIA_SIGNS = (
@@ -13,15 +16,41 @@ _NVIDIA_SIGNS = (
     "dev/nvhost-ctrl-gpu",
     "dev/dxg",  # WSL
 )
+_UNREADABLE = {
+    "darwin": (
+        Fault(
+            "macOS",
+            "macOS has no interface to its GPUs that andon could use: only the node's own values "
+            "are shown",
+            "andon reads GPUs on Linux, and NVIDIA's on Windows",
+        ),
+    ),
+    "win32": (
+        Fault(
+            "Windows",
+            "AMD and Intel GPUs, containers and Slurm jobs can be read on Linux only",
+            "NVIDIA GPUs, processes and the node's own values are shown",
+        ),
+    ),
+}
 _SMI_FOLDERS = ("/usr/lib/wsl/lib", "/usr/local/nvidia/bin")
 
 
-def vendors(root: Path) -> tuple[str, ...]:
+def vendors(root: Path, platform: str = sys.platform) -> tuple[str, ...]:
     """The vendors worth asking. Where nothing points to any, NVIDIA's library may know more."""
+    if platform == "darwin":
+        return ()
+    if platform == "win32":
+        return ("nvidia",)
     others = tuple(name for name, drivers in KERNEL_DRIVERS.items() if _bound(root, drivers))
     if not others or any((root / sign).exists() for sign in _NVIDIA_SIGNS):
         return ("nvidia", *others)
     return others
+
+
+def unreadable(platform: str = sys.platform) -> tuple[Fault, ...]:
+    """What cannot be read on this kind of system, whatever is built into it."""
+    return _UNREADABLE.get(platform, ())
 
 
 def has_nvidia_smi() -> bool:

@@ -4,7 +4,7 @@ from andon.core.explain.measures import measured, memory_percent, state_seconds
 from andon.core.explain.telling import CERTAIN, LIKELY, Clause, conclude, listed, say
 from andon.core.explain.view import View, filled, together
 from andon.core.reasons import Code, Evidence, Reason
-from andon.model.device import Fault, MemoryKind, ProcessKind, Snapshot, State
+from andon.model.device import Fault, MemoryKind, Process, ProcessKind, Snapshot, State
 from andon.units import GIB
 
 VALUES = {
@@ -109,15 +109,22 @@ def nothing(view: View) -> Reason | None:
     power = filled(view, "power_watts", view.read("power_limit_watts"))
     memory = say("memory {m} full", m=measured(view, memory_percent))
     nobody = say("nobody holds it", n=view.derived("processes", 0)) if _is_free(view) else Clause()
-    told = together(working, idle, warm, power, memory, nobody)
+    holder = view.worker() if view.works else view.holder(view.processes)
+    held = _held(view, holder) if view.idle and holder else Clause()
+    told = together(working, idle, warm, power, memory, nobody, held)
     known = [name for name in HEALTH if view.read(name) is not None]
     if not known:
         return None
     confidence = (
         CERTAIN if len(known) == len(HEALTH) and view.sample.throttle is not None else LIKELY
     )
-    more = [view.read("throttle"), view.read("sm_clock_mhz")]
-    return conclude(Code.NOTHING, confidence, say("Nothing is wrong") + told, more)
+    more = [view.read("throttle"), view.read("sm_clock_mhz"), *view.who(holder)]
+    return conclude(Code.NOTHING, confidence, say("Nothing is wrong") + told, more, holder)
+
+
+def _held(view: View, holder: Process) -> Clause:
+    size = view.of_process(holder, "memory_bytes")
+    return view.naming(holder) + say(" holds {size}", size=size) if size else Clause()
 
 
 def absence(snapshot: Snapshot | None) -> tuple[Reason, ...]:

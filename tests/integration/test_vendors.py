@@ -1,0 +1,170 @@
+"""Several vendors on one host, a second way to NVIDIA's devices, and recordings."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from andon.app import load_settings, open_sampler
+from andon.engine.sampler import Sampler
+from andon.model.device import State
+from tests.constructed import Machine, amd, intel
+from tests.integration.conftest import PCI, andon, until
+from tests.integration.test_nvidia_smi_command import Fake
+from tests.standin import StandIn, init_fails
+from tests.unit.test_nvidia_smi import H200
+
+
+def mixed() -> Machine:
+    """A Radeon, an Arc, and what the kernel shows of eight NVIDIA cards."""
+    machine = amd.radeon()
+    other = intel.arc()
+    machine.files |= other.files
+    machine.links |= other.links
+    for address in PCI:
+        place = machine.pci(address, "nvidia")
+        machine.add(f"{place}/power", {"control": "on\n", "runtime_status": "active\n"})
+    return machine
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    root = mixed().build(tmp_path / "mixed")
+    monkeypatch.setenv("ANDON_ROOT", str(root))
+    return root
+
+
+def test_every_vendor_is_shown_under_one_numbering(
+    node: StandIn, host: Path, sampler: Sampler
+) -> None:
+    snapshot = sampler.once()
+    found = [(status.device.index, status.device.vendor) for status in snapshot.devices]
+    assert found == [(i, "nvidia") for i in range(8)] + [(8, "amd"), (9, "intel")]
+    assert {status.state for status in snapshot.devices} == {State.OK}
+    assert snapshot.faults == ()
+
+
+def test_one_vendor_that_fails_does_not_hide_the_others(node: StandIn, host: Path) -> None:
+    with node.broken(init_fails(9)):
+        done = andon("status", "--json")
+    assert done.code == 0
+    shown = done.json()
+    assert {d["vendor"] for d in shown["devices"] if d["state"] == "ok"} == {"amd", "intel"}
+    assert {d["vendor"] for d in shown["devices"] if d["state"] != "ok"} <= {"nvidia"}
+    assert "not loaded" in shown["faults"][0]["reason"]
+
+
+def test_a_host_without_nvidia_is_not_told_about_its_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANDON_ROOT", str(amd.radeon().build(tmp_path / "radeon")))
+    done = andon("status", "--json")
+    assert done.code == 0
+    assert [d["vendor"] for d in done.json()["devices"]] == ["amd"]
+    assert done.json()["faults"] == []
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
+    """A host without NVIDIA's library, and with its command."""
+    fake = Fake(tmp_path / "bin")
+    fake.says("xml", H200)
+    monkeypatch.setenv("PATH", f"{fake.folder}:{os.environ['PATH']}")
+    monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
+    return fake
+
+
+def test_where_the_library_is_missing_the_command_is_asked(command: Fake) -> None:
+    done = andon("status", "--json")
+    assert done.code == 0
+    shown = done.json()
+    assert [(d["vendor"], d["name"], d["state"]) for d in shown["devices"]] == [
+        ("nvidia", "NVIDIA H200", "ok")
+    ]
+    assert "was not found; read through nvidia-smi instead" in shown["faults"][0]["reason"]
+
+
+def test_where_both_ways_fail_the_first_reason_is_told(command: Fake) -> None:
+    command.says("xml", "NVIDIA-SMI has failed because it couldn't communicate", code=9)
+    command.says("gpu", "NVIDIA-SMI has failed because it couldn't communicate", code=9)
+    done = andon("status", "--json")
+    assert done.code == 3
+    assert "libnvidia-ml.so.1 was not found" in done.json()["faults"][0]["reason"]
+
+
+def test_a_driver_that_comes_back_is_read_by_its_library_again(
+    node: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = Fake(tmp_path / "bin")
+    fake.says("xml", "failed", code=9)
+    fake.says("gpu", "failed", code=9)
+    monkeypatch.setenv("PATH", f"{fake.folder}:{os.environ['PATH']}")
+    with open_sampler(load_settings({}).settings) as sampler:
+        node.set_faults(init_fails(9))
+        assert sampler.once().devices == ()
+        node.set_faults()
+        until(sampler, lambda s: len(s.devices) == 8 and not s.faults)
+
+
+def test_a_recording_is_played_and_says_so(tmp_path: Path) -> None:
+    record = tmp_path / "look.jsonl"
+    assert (
+        andon("watch", "--simulate", "3", "-n", "2", "-i", "0.1", "-q", "--out", str(record)).code
+        == 0
+    )
+    done = andon("--replay", str(record))
+    assert done.code == 0
+    assert "REPLAYED" in done.out
+    assert "SIMULATED" not in done.out
+    shown = andon("status", "--replay", str(record), "--json").json()
+    assert all("replayed" in device["name"] for device in shown["devices"])
+    assert shown["versions"]["replay"]
+
+
+@pytest.mark.parametrize("text", ["", "nonsense\n", '{"schema": "andon.snapshot/9"}\n'])
+def test_a_file_that_is_no_recording_is_refused_with_a_reason(tmp_path: Path, text: str) -> None:
+    record = tmp_path / "bad.jsonl"
+    record.write_text(text)
+    done = andon("--replay", str(record))
+    assert done.code in (2, 3)
+    assert "bad.jsonl" in done.err
+    assert "Traceback" not in done.err
+
+
+ELSEWHERE = """
+import sys, click, psutil, subprocess
+sys.platform = {platform!r}
+
+class OnlyHere:
+    def find_spec(self, name, path=None, target=None):
+        if name in ("fcntl", "grp", "pwd", "resource", "termios", "tty"):
+            raise ImportError(f"{{name}} does not exist there")
+
+sys.meta_path.insert(0, OnlyHere())
+for name in ("fcntl", "grp", "pwd", "resource", "termios", "tty"):
+    sys.modules.pop(name, None)
+from andon.cli.main import run
+assert run(["watch", "-n", "1", "-q", "--out", {out!r}]) in (0, 3)
+assert run(["cost", "--ticks", "1", "-q"]) in (0, 3)
+print("JSON")
+sys.exit(run(["status", "--json"]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("platform", "told"), [("darwin", "macOS has no interface"), ("win32", "on Linux only")]
+)
+def test_elsewhere_it_starts_and_says_what_it_cannot_read(
+    platform: str, told: str, tmp_path: Path
+) -> None:
+    code = ELSEWHERE.format(platform=platform, out=str(tmp_path / "x.jsonl"))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 3, done.stderr
+    shown = json.loads(done.stdout.partition("JSON\n")[2])
+    assert shown["devices"] == []
+    assert shown["host"]["memory_total_bytes"] > 0
+    assert shown["host"]["cpu_percent"] is not None
+    assert told in shown["faults"][0]["reason"]
