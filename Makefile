@@ -4,9 +4,9 @@ DEVICES ?= 4
 
 .PHONY: run test check golden bench setup clean
 
-# Watches this machine's GPUs, or simulated ones (which say so) where there is none.
+# Serves this machine's GPUs, or simulated ones (which say so) where there is none.
 run: setup
-	@$(BIN)/andon watch $(shell $(BIN)/andon status --quiet >/dev/null 2>&1 || echo --simulate $(DEVICES))
+	@$(BIN)/andon serve $(shell $(BIN)/andon status --quiet >/dev/null 2>&1 || echo --simulate $(DEVICES))
 
 test: setup
 	@dev/parts

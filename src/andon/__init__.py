@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from andon.version import __version__
 
 if TYPE_CHECKING:
+    from andon.compat.exporter import PrometheusExporter
     from andon.compat.metrics import GpuMetrics
     from andon.compat.monitor import GPUInfo, GPUMonitor, GPUSnapshot, get_gpu_monitor
     from andon.core.sparkline import sparkline
@@ -22,6 +23,7 @@ _WHERE = {
     "GpuMetrics": "andon.compat.metrics",
     "MockGpuBackend": "andon.testing.mock",
     "Process": "andon.model.device",
+    "PrometheusExporter": "andon.compat.exporter",
     "Sample": "andon.model.device",
     "Snapshot": "andon.model.device",
     "get_gpu_monitor": "andon.compat.monitor",
@@ -39,6 +41,7 @@ __all__ = [
     "GpuMetrics",
     "MockGpuBackend",
     "Process",
+    "PrometheusExporter",
     "Sample",
     "Snapshot",
     "__version__",

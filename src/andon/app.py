@@ -14,6 +14,7 @@ from andon.errors import Invalid
 from andon.host.presence import has_nvidia_smi, unreadable, vendors
 from andon.host.system import System, boot_id, node_name
 from andon.model.device import Device
+from andon.ports import Store
 from andon.registry import BACKENDS
 
 SMI_DEADLINES = 5.0  # the command takes up to a second for eight devices
@@ -130,3 +131,29 @@ def _read(path: Path) -> str:
         raise Invalid(
             f"{path} cannot be read: {exc}", hint="check the file, or unset ANDON_CONFIG"
         ) from exc
+
+
+def open_store(settings: Settings, readonly: bool = False) -> Store:
+    """The history that the settings name; reading only, it is never made, mended or changed."""
+    from andon.core.series_tiers import DAY_SECONDS, Retention
+    from andon.registry import STORES, load
+
+    retention = Retention(
+        raw_seconds=settings.history_raw_days * DAY_SECONDS,
+        minute_seconds=settings.history_minute_days * DAY_SECONDS,
+        hour_seconds=settings.history_hour_days * DAY_SECONDS,
+        most_bytes=settings.history_megabytes * 1_000_000,
+    )
+    if settings.history_path == ":memory:":
+        memory: Store = load(STORES, "memory")(retention)
+        return memory
+    store: Store = load(STORES, "sqlite")(history_path(settings), retention, readonly)
+    return store
+
+
+def history_path(settings: Settings) -> Path:
+    """The file of the history: named, or in the person's state folder."""
+    if settings.history_path:
+        return Path(settings.history_path).expanduser()
+    home = Path(os.environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser())
+    return home / "andon" / "history.db"

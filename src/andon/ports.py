@@ -3,6 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
+from andon.core.series import Bucket, Tick
+from andon.core.series_tiers import Maintenance, Tier
+from andon.core.series_uses import Use
 from andon.model.device import Card, Device, Host, Process, Reading
 
 
@@ -50,3 +53,52 @@ class HostSource(Protocol):
 
     def read(self, spared_seconds: float = 0.0) -> Host:
         """What can be read now; of the CPU's time since the last read, some may be left out."""
+
+
+class Store(Protocol):
+    """Remembers readings and who used what. A call that returns has been committed.
+
+    Raises `Unavailable`, `Denied` or `Conflict` when it cannot; then nothing of the call was
+    kept, and the same call may be made again.
+    """
+
+    def write(
+        self, ticks: Sequence[Tick], uses: Sequence[Use] = (), devices: Sequence[Device] = ()
+    ) -> None:
+        """Keep ticks and intervals; what is written twice is kept once."""
+
+    def history(
+        self, device: str, metric: str, since: float, until: float, points: int
+    ) -> Sequence[Bucket]:
+        """The span in so many buckets of equal length; one without a reading has count 0."""
+
+    def uses(self, device: str | None, since: float, until: float) -> Sequence[Use]:
+        """Who was on a device, or on any, within the span; earliest first."""
+
+    def maintain(self, at: float) -> Maintenance:
+        """Some of what is due: pack, roll up, delete. Call again until it did nothing."""
+
+    def size_bytes(self) -> int:
+        """What it takes on disk, or in memory."""
+
+    def close(self) -> None:
+        """Give back files and connections. May be called twice."""
+
+
+class Directory(Protocol):
+    """A store that can say what it holds."""
+
+    def devices(self) -> Sequence[Device]:
+        """Every device that was ever recorded, by its index."""
+
+    def metrics(self, device: str) -> Sequence[str]:
+        """The readings that are kept of a device."""
+
+
+class Loading(Protocol):
+    """A store that takes blocks that were packed elsewhere, for a simulated past."""
+
+    def load(
+        self, devices: Sequence[Device], blocks: Iterable[tuple[str, str, Tier, int, bytes]]
+    ) -> None:
+        """Device, metric, tier, when its window begins (in milliseconds), and the block."""

@@ -13,6 +13,11 @@ BACKENDS = {
     "sim": "andon.backends.sim:Simulation",
 }
 
+STORES = {
+    "memory": "andon.stores.memory:MemoryStore",
+    "sqlite": "andon.stores.sqlite:SqliteStore",
+}
+
 
 def load(table: dict[str, str], name: str) -> type:
     """The class behind a name."""

@@ -63,6 +63,12 @@ EXPECTED = Settings(
     cache_seconds=0.0,
     score_memory_weight=1.0,
     score_utilization_weight=0.0,
+    history_path="h.db",
+    history_flush_seconds=1.0,
+    history_raw_days=1.0,
+    history_minute_days=12.0,
+    history_hour_days=40.0,
+    history_megabytes=20,
 )
 
 
@@ -89,6 +95,13 @@ def test_every_setting_can_be_given_in_the_file() -> None:
     [score]
     memory_weight = 1
     utilization_weight = 0.0
+    [history]
+    path = "h.db"
+    flush = 1
+    raw_days = 1
+    minute_days = 12
+    hour_days = 40
+    megabytes = 20
     [display]
     color = "never"
     """
@@ -105,6 +118,9 @@ def test_every_setting_can_be_given_by_a_variable() -> None:
         "ANDON_INTERVAL": "1m", "ANDON_DEADLINE": "2s", "ANDON_CACHE": "0",
         "ANDON_SCORE_MEMORY_WEIGHT": "1", "ANDON_SCORE_UTILIZATION_WEIGHT": "0",
         "ANDON_COLOR": "always",
+        "ANDON_HISTORY": "h.db", "ANDON_HISTORY_FLUSH": "1s", "ANDON_HISTORY_RAW_DAYS": "1",
+        "ANDON_HISTORY_MINUTE_DAYS": "12", "ANDON_HISTORY_HOUR_DAYS": "40",
+        "ANDON_HISTORY_MEGABYTES": "20",
     }  # fmt: skip
     assert set(env) == {f.variable for f in FIELDS}
     expected = replace(EXPECTED, interval_seconds=60.0, color="always")

@@ -25,11 +25,17 @@ COMMANDS = {
     "watch": Place("watch", "andon.cli.watch:watch", "A line per device and tick, for ever."),
     "ps": Place("watch", "andon.cli.ps:ps", "The processes on the devices, and whose they are."),
     "devices": Place("watch", "andon.cli.devices:devices", "The facts that do not change."),
+    "exporter": Place("watch", "andon.cli.exporter:exporter", "The values for Prometheus."),
+    "serve": Place("watch", "andon.cli.serve:serve", "A page, REST, live events and /metrics."),
+    "open": Place("watch", "andon.cli.open:open_", "Sign a browser in to the server."),
+    "history": Place("watch", "andon.cli.history:history", "What they did, and who was on them."),
     "why": Place("explain", "andon.cli.why:why", "Why it is hot, slow, full, loud or idle."),
     "config": Place("setup", "andon.cli.config:config", "Check and show the settings."),
     "cost": Place("setup", "andon.cli.cost:cost", "What watching costs, beside nvidia-smi."),
     "doctor": Place("setup", "andon.cli.doctor:doctor", "What is wrong here, and how to mend it."),
     "selftest": Place("setup", "andon.cli.selftest:selftest", "Are the readings plausible?"),
+    "gc": Place("setup", "andon.cli.gc:gc", "Pack the history and drop what is too old."),
+    "seed": Place("setup", "andon.cli.seed:seed", "Fill a history with a simulated past."),
     "completion": Place("setup", "andon.cli.completion:completion", "The shell's completion."),
 }
 

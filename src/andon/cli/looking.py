@@ -11,10 +11,11 @@ from andon.cli.entries import Entry, entries
 from andon.cli.render import Mask
 from andon.cli.terminal import Choices
 from andon.cli.uses import HostLook, between
-from andon.errors import Gone
+from andon.errors import Gone, Invalid
 from andon.model.device import Snapshot
 
 if TYPE_CHECKING:
+    from andon.cli.remote import Remote
     from andon.core.settings import Settings
     from andon.engine.sampler import Sampler
 
@@ -35,9 +36,25 @@ def sampling(choices: Choices) -> "Sampler":
     return app.open_sampler(settings_of(choices))
 
 
+def following(choices: Choices) -> "Sampler | Remote":
+    """This node's sampler, or the server that stands in its place."""
+    return sampling(choices) if choices.url is None else server_of(choices, choices.url)
+
+
+def server_of(choices: Choices, url: str) -> "Remote":
+    """The server that was named."""
+    from andon.cli.remote import remote
+
+    settings_of(choices)
+
+    if choices.simulate or choices.replay:
+        raise Invalid("--url excludes --simulate and --replay", hint="a server has its own")
+    return remote(url, choices.token_file)
+
+
 def look(choices: Choices, watched: bool = False) -> Snapshot:
     """One fresh snapshot."""
-    with sampling(choices) as sampler:
+    with following(choices) as sampler:
         return sampler.once(watched)
 
 
@@ -52,8 +69,10 @@ def host_use(pids: set[int], seconds: float, root: str) -> dict[int, HostLook]:
     return between(first, table.usage(pids), time.monotonic() - began)
 
 
-def mask_of(snapshot: Snapshot, left_out: int = 0) -> Mask:
-    """Which mask decided what this process sees."""
+def mask_of(snapshot: Snapshot, left_out: int = 0, url: str | None = None) -> Mask:
+    """Which mask decided what this process sees; ours says nothing about a server's devices."""
+    if url is not None:
+        return Mask(left_out=left_out)
     from andon.core.masks import visibility
 
     found = visibility([status.device for status in snapshot.devices], os.environ)

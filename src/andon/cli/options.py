@@ -62,6 +62,18 @@ def shared(command: F) -> F:
     return command
 
 
+def elsewhere(command: F) -> F:
+    """--url and --token-file: a server's devices instead of this node's."""
+    told = (
+        (("--url",), {"metavar": "URL", "help": "Ask an andon server instead of this node."}),
+        (("--token-file",), {"metavar": "FILE", "help": "The server's token; or ANDON_TOKEN."}),
+    )
+    for names, settings in reversed(told):
+        add = click.option(*names, expose_value=False, callback=_remember, **settings)  # type: ignore[arg-type]
+        command = add(command)
+    return command
+
+
 def duration(text: str) -> float:
     """`2`, `500ms`, `1m`, as the type of an option."""
     try:

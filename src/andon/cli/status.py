@@ -8,7 +8,7 @@ import click
 from andon.cli import csvrows, looking
 from andon.cli.entries import only_visible as keep_visible
 from andon.cli.looking import mask_of
-from andon.cli.options import chosen, shared
+from andon.cli.options import chosen, elsewhere, shared
 from andon.cli.render import render_status
 from andon.cli.terminal import Choices, Terminal
 from andon.cli.text import say
@@ -24,6 +24,7 @@ HINT = "andon watch follows · andon ps shows who · andon --help lists the rest
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV, one row per device.")
 @click.option("--only-visible", is_flag=True, help="Leave out devices hidden by a mask.")
 @click.option("--verbose", "-v", is_flag=True, help="Say why each missing value is missing.")
+@elsewhere
 @shared
 def status(as_json: bool, as_csv: bool, only_visible: bool, verbose: bool) -> int:
     """Print one line per device: what it does, how full, how warm it is, and who uses it.
@@ -67,7 +68,7 @@ def _show(shown: Snapshot, whole: Snapshot, form: str, terminal: Terminal, verbo
     elif form == "csv":
         terminal.show(csvrows.header() + "".join(csvrows.device_rows(shown)))
     else:
-        mask = mask_of(whole, len(whole.devices) - len(shown.devices))
+        mask = mask_of(whole, len(whole.devices) - len(shown.devices), chosen().url)
         terminal.show(
             render_status(shown, terminal.width, terminal.color, time.time(), verbose, mask)
         )

@@ -21,6 +21,8 @@ class Choices:
     color: str | None = None
     quiet: bool = False
     interval_seconds: float | None = None
+    url: str | None = None
+    token_file: str | None = None
 
     def flags(self) -> dict[str, object]:
         """The settings that these choices override."""

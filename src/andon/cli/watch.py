@@ -10,7 +10,7 @@ import click
 from andon.cli import csvrows, looking
 from andon.cli.entries import only_visible as keep_visible
 from andon.cli.looking import chosen_uuids, only, split_devices
-from andon.cli.options import chosen, duration, shared, whole
+from andon.cli.options import chosen, duration, elsewhere, shared, whole
 from andon.cli.outfile import LineFile
 from andon.cli.stream import Stream
 from andon.cli.terminal import Choices, Terminal, notice
@@ -55,6 +55,7 @@ Lines = Callable[[Snapshot], list[str]]
     help="Only these: index, 3:0, UUID or its beginning.",
 )
 @click.option("--only-visible", is_flag=True, help="Leave out devices hidden by a mask.")
+@elsewhere
 @shared
 def watch(
     interval: float | None,
@@ -104,7 +105,7 @@ def _follow(
     sinks: list[Callable[[Snapshot], None]],
 ) -> None:
     """Ctrl-C is how this ends: not a failure."""
-    with suppress(KeyboardInterrupt), looking.sampling(choices) as sampler:
+    with suppress(KeyboardInterrupt), looking.following(choices) as sampler:
         subscription = sampler.subscribe(interval, watching=True)
         with subscription as snapshots, suppress(KeyboardInterrupt):
             _pour(map(wanted.of, islice(snapshots, count)), sinks)

@@ -7,7 +7,7 @@ import click
 
 from andon.cli import looking
 from andon.cli.entries import Entry, entries
-from andon.cli.options import chosen, duration, shared
+from andon.cli.options import chosen, duration, elsewhere, shared
 from andon.cli.status import as_json_text, exit_code
 from andon.cli.terminal import Choices, Terminal, in_color, write
 from andon.cli.text import say
@@ -17,6 +17,7 @@ from andon.model.device import Snapshot
 from andon.units import human_seconds
 
 SAMPLED_SECONDS = "2"
+REMEMBERED_SECONDS = 120.0  # a server has these at hand
 INTERVAL_SECONDS = 0.5  # five looks in two seconds: enough to tell bursts from idleness
 
 
@@ -31,6 +32,7 @@ INTERVAL_SECONDS = 0.5  # five looks in two seconds: enough to tell bursts from 
     metavar="S",
     help="How long to look: 10, 2m. Leaks take more than a minute.",
 )
+@elsewhere
 @shared
 def why(device: str | None, as_json: bool, seconds: float) -> int:
     """Say why a device is hot, slow, full, loud, idle or silent, and what to do.
@@ -51,8 +53,10 @@ def why(device: str | None, as_json: bool, seconds: float) -> int:
 
 def sampled(choices: Choices, seconds: float, device: str | None = None) -> list[Snapshot]:
     """Looks over so many seconds, watched; where there is no device one is enough."""
+    if choices.url is not None and seconds <= REMEMBERED_SECONDS:
+        return looking.server_of(choices, choices.url).past()
     with (
-        looking.sampling(choices) as sampler,
+        looking.following(choices) as sampler,
         sampler.subscribe(INTERVAL_SECONDS, watching=True) as snapshots,
     ):
         looks = iter(snapshots)

@@ -19,6 +19,7 @@ OTHERS = frozenset(
         "ANDON_CONFIG",
         "ANDON_LEASE_DIR",
         "ANDON_STANDIN",
+        "ANDON_TOKEN",
         "ANDON_UPDATE_GOLDEN",
     }
 )
@@ -45,6 +46,12 @@ class Settings:
     score_memory_weight: float = 0.6
     score_utilization_weight: float = 0.4
     color: str = "auto"
+    history_path: str = ""
+    history_flush_seconds: float = 5.0
+    history_raw_days: float = 7.0
+    history_minute_days: float = 90.0
+    history_hour_days: float = 730.0
+    history_megabytes: int = 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +214,32 @@ FIELDS = (
     Field(
         "color", "display.color", "ANDON_COLOR", TEXT,
         "whether the output is coloured", choices=("auto", "always", "never"),
+    ),
+    Field(
+        "history_path", "history.path", "ANDON_HISTORY", TEXT,
+        'the file of the history; empty means andon/history.db in the state folder, '
+        '":memory:" keeps it in memory alone',
+    ),
+    Field(
+        "history_flush_seconds", "history.flush", "ANDON_HISTORY_FLUSH", SECONDS,
+        "how often what was read is committed: at most this much is lost to a crash", 0.1, 60,
+    ),
+    Field(
+        "history_raw_days", "history.raw_days", "ANDON_HISTORY_RAW_DAYS", NUMBER,
+        "how many days every single reading is kept", 0.25, 3650,
+    ),
+    Field(
+        "history_minute_days", "history.minute_days", "ANDON_HISTORY_MINUTE_DAYS", NUMBER,
+        "how many days least, mean and most of each minute are kept", 11, 3650,
+    ),
+    Field(
+        "history_hour_days", "history.hour_days", "ANDON_HISTORY_HOUR_DAYS", NUMBER,
+        "how many days least, mean and most of each hour are kept, and who used a device",
+        11, 36500,
+    ),
+    Field(
+        "history_megabytes", "history.megabytes", "ANDON_HISTORY_MEGABYTES", WHOLE,
+        "how large the history may grow; above that the finest readings go first", 16, 1_000_000,
     ),
 )  # fmt: skip
 """The table; docs, `andon config` and the checks are made from it."""

@@ -1,0 +1,166 @@
+"""What remembering costs: `python -m bench.history` writes a simulated day and asks for it.
+
+A few hours of eight devices are simulated at 1 Hz and played again until the day is full; each
+tick comes some milliseconds late, as on a busy machine.
+"""
+
+import argparse
+import json
+import platform
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from andon.core import simulation
+from andon.core.series import Tick, tick_of
+from andon.core.series_seeding import specimens
+from andon.core.series_uses import Use, Uses
+from andon.model.device import DeviceStatus, Host, Snapshot, State
+from andon.stores.sqlite import SqliteStore
+
+DEVICES, DAY_SECONDS, FLUSH_TICKS, UPKEEP_TICKS = 8, 86_400, 5, 60
+POINTS, QUERIES = 1000, 20
+METRIC = "utilization_percent"
+BEGIN = 1_790_000_000 - 1_790_000_000 % 864_000
+
+
+@dataclass(frozen=True)
+class Target:
+    """A promise, and what was found."""
+
+    promise: str
+    measured: float
+    most: float
+
+    def __str__(self) -> str:
+        verdict = "kept" if self.measured <= self.most else "MISSED"
+        return f"{self.promise:<58} {self.measured:8.3f}  of {self.most:g}  {verdict}"
+
+
+def main() -> None:
+    options = _options()
+    devices = specimens(DEVICES)
+    played = _played(devices, options.simulated_minutes * 60)
+    with tempfile.TemporaryDirectory() as folder:
+        store = SqliteStore(Path(folder) / "history.db")
+        own, work, longest, values = _day(store, played, options.hours * 3600)
+        queries = _queries(store, [s.uuid for s in devices], options.hours * 3600)
+        store.maintain(BEGIN + options.hours * 3600 + 600.0)
+        raw = _raw_bytes(Path(folder) / "history.db")
+        size = store.size_bytes()
+        store.close()
+    ticks = options.hours * 3600
+    print(f"{options.hours} h of {DEVICES} devices at 1 Hz: {values:,} values, {size / 1e6:.1f} MB")
+    print(f"the recorder's own work a tick: {1000 * own / ticks:.3f} ms of CPU")
+    print(f"longest single piece of work: {1000 * longest:.0f} ms")
+    print(f"queries of {DEVICES} devices, ms: " + " ".join(f"{1000 * q:.0f}" for q in queries))
+    targets = [
+        Target("the store's work a tick, ms of CPU", 1000 * work / ticks, 0.3),
+        Target("bytes a value, every single reading packed", raw / values, 1.5),
+        Target(f"24 h of {DEVICES} devices in {POINTS} points, ms, median",
+               1000 * sorted(queries)[len(queries) // 2], 100),
+    ]  # fmt: skip
+    print("\n".join(map(str, targets)))
+    if options.json:
+        _write(options.json, targets)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.history", description=__doc__)
+    parser.add_argument("--hours", type=int, default=24)
+    parser.add_argument("--simulated-minutes", type=int, default=120)
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    return parser.parse_args()
+
+
+def _played(devices: tuple[simulation.Specimen, ...], seconds: int) -> list[Snapshot]:
+    return [
+        Snapshot(
+            "bench",
+            float(BEGIN + at),
+            True,
+            host=Host(12.5 + at % 7, 8_000_000_000 + 4096 * (at % 50), 64_000_000_000, 1.25),
+            devices=tuple(
+                DeviceStatus(
+                    simulation.describe(s), State.OK, 0.0,
+                    sample=simulation.sample(s, BEGIN + at),
+                    processes=simulation.processes(s, BEGIN + at),
+                )
+                for s in devices
+            ),
+        )
+        for at in range(seconds)
+    ]  # fmt: skip
+
+
+def _day(
+    store: SqliteStore, played: list[Snapshot], seconds: int
+) -> tuple[float, float, float, int]:
+    """As the recorder does: its CPU, the store's, the longest piece, how many values."""
+    uses, waiting = Uses(), list[Tick]()
+    changed: dict[tuple[object, ...], Use] = {}
+    own = spent = longest = 0.0
+    values = 0
+    for second in range(seconds):
+        seen = played[second % len(played)]
+        late = 0.003 + 0.006 * simulation.draw(9, second) ** 3
+        seen = Snapshot(seen.node, BEGIN + second + late, True, host=seen.host,
+                        devices=seen.devices)  # fmt: skip
+        began = time.process_time()
+        uses, lengthened = uses.step(seen)
+        waiting.append(tick_of(seen))
+        changed |= {(*use.identity, use.first): use for use in lengthened}
+        values += waiting[-1].count
+        own += time.process_time() - began
+        began = time.process_time()
+        if len(waiting) == FLUSH_TICKS:
+            store.write(waiting, tuple(changed.values()), [s.device for s in seen.devices])
+            waiting, changed = [], {}
+        if second % UPKEEP_TICKS == 0:
+            store.maintain(seen.at)
+        piece = time.process_time() - began
+        spent, longest = spent + piece, max(longest, piece)
+    store.write(waiting, tuple(changed.values()))
+    return own, spent, longest, values
+
+
+def _queries(store: SqliteStore, uuids: list[str], seconds: int) -> list[float]:
+    found = []
+    for _ in range(QUERIES):
+        began = time.perf_counter()
+        for uuid in uuids:
+            buckets = store.history(uuid, METRIC, BEGIN, BEGIN + seconds, POINTS)
+            assert sum(bucket.count for bucket in buckets) == seconds
+        found.append(time.perf_counter() - began)
+    return found
+
+
+def _raw_bytes(path: Path) -> int:
+    import sqlite3
+
+    connection = sqlite3.connect(path)
+    found: int = connection.execute(
+        "SELECT sum(length(body)) FROM block WHERE tier = 0"
+    ).fetchone()[0]
+    connection.close()
+    return found
+
+
+def _write(path: Path, targets: list[Target]) -> None:
+    found = {
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": " ".join(["python", "-m", "bench.history", *sys.argv[1:]]),
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "targets": [
+            {"promise": t.promise, "measured": t.measured, "most": t.most} for t in targets
+        ],
+    }
+    path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,26 @@
+"""`python -m dev.metrics [PREFIX]`: writes the page, the dashboard and the rules."""
+
+import sys
+from pathlib import Path
+
+from dev.metrics.dashboard import dashboard
+from dev.metrics.page import page
+from dev.metrics.rules import rules
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def made(prefix: str = "andon") -> dict[str, str]:
+    """Every file that follows from the catalogue, by its path in the repository."""
+    return {
+        "docs/metrics.md": page(),
+        "deploy/grafana/andon.json": dashboard(prefix),
+        "deploy/prometheus/andon-rules.yml": rules(prefix),
+    }
+
+
+if __name__ == "__main__":
+    for name, text in made(*sys.argv[1:2]).items():
+        path = REPOSITORY / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")

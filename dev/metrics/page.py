@@ -1,0 +1,69 @@
+"""docs/metrics.md, made from the catalogue."""
+
+from collections.abc import Iterable
+
+from andon.exporter.catalogue import COSTS, DEVICE, ITSELF, NODE, SERVICE, Metric, When
+
+INTRO = """# Metrics
+
+    andon exporter                                  # http://127.0.0.1:26367/metrics
+    andon exporter --port 9700 --prefix lab --interval 2s
+    andon exporter --simulate 4                     # a look without a GPU
+
+or in code, for a program that has its own server (`render()`) or wants one:
+
+```python
+from andon import PrometheusExporter, get_gpu_monitor
+
+exporter = PrometheusExporter().with_prefix("andon").with_port(26367)
+exporter.register_gpu_metrics(get_gpu_monitor())
+exporter.start()
+```
+
+- A value that a device cannot give is not there: an absent series is never 0.
+- A device that is lost, stale or asleep has `gpu_info` and `gpu_state` and no readings. A device
+  that is gone has no series from the next scrape on.
+- The devices are read at the interval, not per scrape; `snapshot_age_seconds` says how old the
+  values are.
+- `device` is the node's index (`3:0` is the first partition of board 3), `uuid` is the identity.
+  A partition's `parent` stands in `gpu_info`: do not add up a board and its partitions.
+- No pid, process name or command line is ever in a label. Users are: the 16 largest of a device
+  by name, the rest as `(others)`.
+- Simulated devices say so: `simulated` is 1, and `gpu_info` has `simulated="true"`.
+- Every name begins with the prefix and `_`; the tables leave them out. The first four names are
+  kept from the systems that andon succeeds; all others use base units.
+
+It listens on this machine's own address and then answers only to this machine's own names.
+`--host` opens it to others, without a password: use a firewall.
+
+[scrape.yml](../deploy/prometheus/scrape.yml) is a scrape configuration,
+[andon-rules.yml](../deploy/prometheus/andon-rules.yml) has recording and alerting rules, and
+[andon.json](../deploy/grafana/andon.json) is a dashboard for Grafana. A test runs every one of
+their queries on a real Prometheus.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    return "\n".join(
+        [
+            INTRO,
+            *_section("A device", "Labels `device` and `uuid`, and those in the table.", DEVICE),
+            *_section("The node", "", NODE),
+            *_section("andon itself", "", (*ITSELF, *COSTS, *SERVICE)),
+        ]
+    )
+
+
+def _section(title: str, words: str, rows: Iterable[Metric]) -> list[str]:
+    head = [f"## {title}", "", *([words, ""] if words else [])]
+    table = ["| name | kind | unit | labels | what it says | where it comes from |",
+             "|---|---|---|---|---|---|"]  # fmt: skip
+    return [*head, *table, *map(_line, rows), ""]
+
+
+def _line(row: Metric) -> str:
+    labels = ", ".join(f"`{name}`" for name in row.labels)
+    always = " Also of a device that does not answer." if row.when is When.ALWAYS else ""
+    cells = (f"`{row.name}`", row.kind, row.unit, labels, row.help + always, f"`{row.source}`")
+    return "| " + " | ".join(cells) + " |"

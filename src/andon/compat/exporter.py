@@ -1,0 +1,137 @@
+"""The kept PrometheusExporter: the process's own sampler, served to Prometheus."""
+
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import Protocol, Self
+
+from andon import library
+from andon.compat.monitor import GPUMonitor
+from andon.engine.sampler import Costs
+from andon.errors import Conflict, Invalid
+from andon.exporter.exposition import Exposition
+from andon.exporter.latest import Latest
+from andon.exporter.server import MetricsServer
+from andon.exporter.spreads import Service
+from andon.model.device import Snapshot
+
+PORT = 26367
+
+
+class HasSnapshots(Protocol):
+    """Anything that can show a node: the builder for tests, or a program's own."""
+
+    def snapshot(self, at: float) -> Snapshot: ...
+
+
+class PrometheusExporter:
+    """`PrometheusExporter().with_port(9000).register_gpu_metrics(monitor).start()`.
+
+    Listens on this machine's own address only. `render()` gives the text to programs that have a
+    server of their own.
+    """
+
+    def __init__(self, prefix: str = "andon", port: int = PORT) -> None:
+        self._exposition, self._port = Exposition(prefix), port
+        self._source: Callable[[], Snapshot] | None = None
+        self._shared = False
+        self._latest: Latest | None = None
+        self._server: MetricsServer | None = None
+        self._lock = threading.Lock()
+        _exporters.add(self)
+
+    def with_prefix(self, prefix: str) -> Self:
+        self._exposition = Exposition(prefix)
+        return self
+
+    def with_port(self, port: int) -> Self:
+        """0 takes any free one; `port` says which."""
+        self._port = port
+        return self
+
+    @property
+    def port(self) -> int:
+        """The port in use, or the one that will be asked for."""
+        return self._server.port if self._server else self._port
+
+    def register_gpu_metrics(self, monitor: GPUMonitor | HasSnapshots) -> Self:
+        """Whose devices are shown."""
+        if isinstance(monitor, GPUMonitor):
+            self._source, self._shared = lambda: monitor._snapshot(use_cache=True), True
+        elif hasattr(monitor, "snapshot"):
+            self._source, self._shared = lambda: monitor.snapshot(time.time()), False
+        else:
+            raise Invalid("this is no monitor", hint="register_gpu_metrics(get_gpu_monitor())")
+        return self
+
+    def render(self) -> str:
+        """The text now: the running session's last snapshot, else a look of its own."""
+        return self._text(None)
+
+    def start(self) -> Self:
+        """Serve until `stop`; Conflict where the port is taken or this one already runs."""
+        with self._lock:
+            if self._server is not None:
+                raise Conflict("this exporter already runs", hint="stop() it first")
+            self._registered()
+            server = MetricsServer("127.0.0.1", self._port, self._text, self._dropped)
+            if self._shared:
+                self._latest = self._session()
+            self._server = server
+            server.start()
+        return self
+
+    def stop(self) -> None:
+        """End it and free the port. May be called twice."""
+        with self._lock:
+            server, self._server = self._server, None
+            latest, self._latest = self._latest, None
+        if server is not None:
+            server.stop()
+        if latest is not None:
+            latest.close()
+
+    def _session(self) -> Latest:
+        shared = library.shared()
+        return Latest(shared.subscribe(shared.settings.interval_seconds, False), _costs)
+
+    def _registered(self) -> Callable[[], Snapshot]:
+        if self._source is None:
+            hint = "call register_gpu_metrics(get_gpu_monitor()) first"
+            raise Invalid("there is nothing to export", hint=hint)
+        return self._source
+
+    def _text(self, service: Service | None) -> str:
+        latest = self._latest
+        if latest is not None:
+            return latest.text(self._exposition, service)
+        snapshot = self._registered()()
+        costs = _costs() if self._shared else None
+        return self._exposition.render(snapshot, costs, time.time(), service)
+
+    def _dropped(self) -> int:
+        return self._latest.dropped if self._latest else 0
+
+    def _begin_anew(self) -> None:
+        """In a forked child: the threads are the parent's, and so is the port."""
+        server, self._server, self._latest = self._server, None, None
+        self._lock = threading.Lock()
+        if server is not None:
+            server.server_close()
+
+
+def _costs() -> Costs | None:
+    sampler = library.shared()._sampler
+    return sampler.costs() if sampler else None
+
+
+_exporters: weakref.WeakSet[PrometheusExporter] = weakref.WeakSet()
+
+
+def _in_child() -> None:
+    for exporter in list(_exporters):
+        exporter._begin_anew()
+
+
+library.after_fork(_in_child)

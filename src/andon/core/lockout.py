@@ -1,0 +1,54 @@
+"""How often an address may show a wrong key before it has to wait."""
+
+import ipaddress
+from collections import OrderedDict
+from dataclasses import dataclass
+
+ALLOWED = 10
+WITHIN_SECONDS = 60.0
+KEPT = 4096  # addresses; the oldest are forgotten first
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """The failures of one address since a time."""
+
+    failures: int
+    since: float
+
+
+class Lockout:
+    """Counts failures by address; a whole IPv6 network of one customer is one address."""
+
+    def __init__(self, allowed: int = ALLOWED, within_seconds: float = WITHIN_SECONDS) -> None:
+        self._allowed, self._within = allowed, within_seconds
+        self._counts: OrderedDict[str, Count] = OrderedDict()
+
+    def wait_seconds(self, address: str | None, now: float) -> float:
+        """How long the address has to wait; 0 lets it try."""
+        count = self._counts.get(_network(address))
+        if count is None or count.failures < self._allowed:
+            return 0.0
+        return max(0.0, count.since + self._within - now)
+
+    def failed(self, address: str | None, now: float) -> None:
+        network = _network(address)
+        before = self._counts.pop(network, None)
+        if before is None or now - before.since >= self._within:
+            before = Count(0, now)
+        self._counts[network] = Count(before.failures + 1, before.since)
+        while len(self._counts) > KEPT:
+            self._counts.popitem(last=False)
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+
+def _network(address: str | None) -> str:
+    try:
+        found = ipaddress.ip_address(address or "")
+    except ValueError:
+        return address or ""
+    if found.version == 4 or found.is_loopback:
+        return str(found)
+    return str(ipaddress.ip_network((found, 64), strict=False))

@@ -1,0 +1,90 @@
+"""Who was on a device, from when until when: snapshots in, intervals out."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from andon.model.device import Process, Snapshot
+
+JOIN_SECONDS = 60.0  # a process unseen for less than this has not been away
+
+Identity = tuple[str, int, float]
+"""Device, pid and when the process started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One process on one device for a while."""
+
+    device: str
+    pid: int
+    started: float | None
+    user: str | None
+    name: str | None
+    first: float
+    last: float
+    peak_memory_bytes: int | None = None
+
+    @property
+    def identity(self) -> Identity:
+        return self.device, self.pid, self.started or 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """The intervals that are not over yet, by who they belong to."""
+
+    open: Mapping[Identity, Use] = field(default_factory=dict)
+
+    def step(self, snapshot: Snapshot) -> tuple["Uses", tuple[Use, ...]]:
+        """The state after a snapshot, and the intervals that it has begun or lengthened."""
+        seen: dict[Identity, Use] = {}
+        for status in snapshot.devices:
+            if status.answered:
+                for process in status.processes:
+                    who = (status.device.uuid, process.pid, process.started or 0.0)
+                    seen[who] = _lengthened(
+                        seen.get(who) or self.open.get(who), who, process, snapshot.at
+                    )
+        recent = {
+            who: use
+            for who, use in self.open.items()
+            if who not in seen and snapshot.at - use.last <= JOIN_SECONDS
+        }
+        return Uses({**recent, **seen}), tuple(seen.values())
+
+
+def joined(uses: Iterable[Use]) -> list[Use]:
+    """Intervals of one process with no real pause between them become one; earliest first."""
+    out: dict[Identity, list[Use]] = {}
+    for use in sorted(uses, key=lambda use: (use.first, use.device, use.pid)):
+        row = out.setdefault(use.identity, [])
+        if row and use.first - row[-1].last <= JOIN_SECONDS:
+            row[-1] = _united(row[-1], use)
+        else:
+            row.append(use)
+    found = [use for row in out.values() for use in row]
+    return sorted(found, key=lambda use: (use.first, use.device, use.pid))
+
+
+def _lengthened(known: Use | None, who: Identity, process: Process, at: float) -> Use:
+    device, pid, _ = who
+    size = process.memory_bytes
+    if known is None or not known.first <= at <= known.last + JOIN_SECONDS:
+        return Use(device, pid, process.started, process.user, process.name, at, at, size)
+    peak = known.peak_memory_bytes
+    if peak is None or (size is not None and size > peak):
+        peak = size
+    user, name = process.user or known.user, process.name or known.name
+    return Use(device, pid, process.started, user, name, known.first, at, peak)
+
+
+def _united(one: Use, other: Use) -> Use:
+    sizes = [u.peak_memory_bytes for u in (one, other) if u.peak_memory_bytes is not None]
+    return replace(
+        one,
+        user=other.user or one.user,
+        name=other.name or one.name,
+        first=min(one.first, other.first),
+        last=max(one.last, other.last),
+        peak_memory_bytes=max(sizes, default=None),
+    )

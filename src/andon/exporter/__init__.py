@@ -1,0 +1,6 @@
+"""Snapshots as Prometheus text: the catalogue, the rendering, and a small server for it."""
+
+from andon.exporter.exposition import CONTENT_TYPE, Exposition
+from andon.exporter.spreads import Service
+
+__all__ = ["CONTENT_TYPE", "Exposition", "Service"]

@@ -1,0 +1,153 @@
+"""A snapshot as Prometheus text; what is not in the snapshot is not in the text."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from andon.engine.sampler import Costs
+from andon.exporter.catalogue import COSTS, DEVICE, ITSELF, NODE, SERVICE, Metric, When
+from andon.exporter.spreads import Own, Seen, Service
+from andon.exporter.texts import checked_prefix, labels, number
+from andon.model.device import DeviceStatus, Snapshot
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+Starts = tuple[str, ...]
+"""For each device metric, how its line begins: made once per device, used at every scrape."""
+Headed = tuple[Metric, str, str]
+"""A metric with its whole name and the two lines above its series."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A device of this scrape, with its prepared beginnings."""
+
+    seen: Seen
+    answered: bool
+    starts: Starts
+
+
+class Exposition:
+    """Renders any number of snapshots; may be used from several threads."""
+
+    def __init__(self, prefix: str = "andon") -> None:
+        self.prefix = checked_prefix(prefix)
+        self._device, self._node = self._headed(DEVICE), self._headed(NODE)
+        self._itself = self._headed(ITSELF)
+        self._costs, self._service = self._headed(COSTS), self._headed(SERVICE)
+        self._prepared: dict[tuple[str, str], Starts] = {}
+
+    def render(
+        self, snapshot: Snapshot, costs: Costs | None, now: float, service: Service | None = None
+    ) -> str:
+        """The whole text. `costs` and `service` are left out where nobody knows them."""
+        out: list[str] = []
+        places = self._places(snapshot)
+        answered = [place for place in places if place.answered]
+        for at, (row, _, head) in enumerate(self._device):
+            shown = places if row.when is When.ALWAYS else answered
+            _under(head, _device_lines(row, at, shown), out)
+        own = Own(snapshot, now, costs, service)
+        _plain(self._node, snapshot, out)
+        _plain(self._itself, own, out)
+        _plain(self._costs if costs else (), own, out)
+        _plain(self._service if service else (), own, out)
+        return "".join(out)
+
+    def _headed(self, rows: Iterable[Metric]) -> tuple[Headed, ...]:
+        names = [(row, f"{self.prefix}_{row.name}") for row in rows]
+        return tuple(
+            (row, name, f"# HELP {name} {row.help}\n# TYPE {name} {row.kind}\n")
+            for row, name in names
+        )
+
+    def _places(self, snapshot: Snapshot) -> list[_Place]:
+        """Every device once, by its label and uuid; what is no longer there is forgotten."""
+        kept: dict[tuple[str, str], Starts] = {}
+        places: dict[str, _Place] = {}
+        for status, name, seen in _named(snapshot):
+            key = (name, status.device.uuid)
+            starts = kept[key] = self._prepared.get(key) or self._prepare(*key)
+            places.setdefault(starts[0], _Place(seen, status.answered, starts))
+        self._prepared = kept
+        return list(places.values())
+
+    def _prepare(self, name: str, uuid: str) -> Starts:
+        text = labels(device=name, uuid=uuid)
+        return tuple(
+            f"{metric}{{{text}{',' if row.spread else '} '}" for row, metric, _ in self._device
+        )
+
+
+def _under(head: str, lines: list[str], out: list[str]) -> None:
+    if lines:
+        out.append(head)
+        out += lines
+
+
+def _plain(rows: Iterable[Headed], subject: object, out: list[str]) -> None:
+    for row, name, head in rows:
+        _under(head, _lines(row, subject, name), out)
+
+
+def _device_lines(row: Metric, at: int, places: Sequence[_Place]) -> list[str]:
+    read, scale = row.read, row.scale
+    if read is None:
+        return [line for place in places for line in _several(row, place.seen, place.starts[at])]
+    lines: list[str] = []
+    for place in places:
+        value = read(place.seen)
+        if value is None:
+            continue
+        if scale is not None:
+            value = scale(value)
+        shown = value if type(value) is int else number(value)  # most are: no call for them
+        if shown is not None:
+            lines.append(f"{place.starts[at]}{shown}\n")
+    return lines
+
+
+def _lines(row: Metric, subject: object, name: str) -> list[str]:
+    """The series of one row about a subject that has no labels of its own."""
+    if row.read is None:
+        return _several(row, subject, f"{name}{{")
+    value = row.read(subject)
+    shown = None if value is None else number(row.scale(value) if row.scale else value)
+    return [] if shown is None else [f"{name} {shown}\n"]
+
+
+def _several(row: Metric, subject: object, start: str) -> list[str]:
+    points = row.spread(subject) if row.spread is not None else ()
+    if type(points) is tuple:  # states and reasons: the same ones again and again
+        return [_text(start, points)] if points else []
+    return [f"{start}{text}}} {value}\n" for text, value in points]
+
+
+@lru_cache(maxsize=1024)
+def _text(start: str, points: tuple[tuple[str, int], ...]) -> str:
+    return "".join([f"{start}{text}}} {value}\n" for text, value in points])
+
+
+def _named(snapshot: Snapshot) -> list[tuple[DeviceStatus, str, Seen]]:
+    """Each device under its number; a partition as `3:0`, as on the screen."""
+    boards = {s.device.uuid: s for s in snapshot.devices if s.device.parent is None}
+    counted = dict.fromkeys(boards, 0)
+    below: dict[str, set[int]] = {}
+    for status in snapshot.devices:
+        if status.device.parent in boards:
+            below.setdefault(status.device.parent, set()).update(p.pid for p in status.processes)
+    out = []
+    for status in snapshot.devices:
+        parent, name = status.device.parent, str(status.device.index)
+        if parent in counted:
+            name = f"{boards[parent].device.index}:{counted[parent]}"
+            counted[parent] += 1
+        out.append((status, name, _seen(status, below.get(status.device.uuid), snapshot)))
+    return out
+
+
+def _seen(status: DeviceStatus, below: set[int] | None, snapshot: Snapshot) -> Seen:
+    processes = status.processes
+    if below:  # shown by its partitions: nobody is counted twice
+        processes = tuple(process for process in processes if process.pid not in below)
+    return Seen(status, status.device, status.sample, processes, snapshot.versions)

@@ -1,0 +1,191 @@
+"""Metrics with labels of their own: how one part of a snapshot becomes several series."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from andon.engine.sampler import Costs
+from andon.exporter.texts import label, labels
+from andon.model.device import Device, DeviceStatus, Process, ProcessKind, Sample, Snapshot, State
+from andon.version import __version__
+
+MOST_USERS = 16
+MOST_PARTS = 64  # disks, interfaces, throttle reasons: more would be a mistake somewhere
+OTHERS = "(others)"
+NOBODY_KNOWN = "(unknown)"
+REASONS = (
+    "gpu_idle", "applications_clocks_setting", "sw_power_cap", "hw_slowdown", "sync_boost",
+    "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown",
+    "display_clock_setting",
+)  # fmt: skip
+"""What NVIDIA's driver can say; of other vendors only the reasons that hold are known."""
+_TELLS_ALL = frozenset({"nvidia", "sim"})
+_DRIVERS = {"nvidia": ("driver",), "amd": ("amdgpu",), "intel": ("xe", "i915")}
+
+Points = Iterable[tuple[str, int]]
+"""Labels and a whole number each; a tuple where the same points come again and again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What serving has cost so far."""
+
+    dropped: int = 0
+    scrapes: int = 0
+    failures: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """What andon says of itself; costs and service where they are known."""
+
+    snapshot: Snapshot
+    now: float
+    costs: Costs | None = None
+    service: Service | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A device as the exporter reads it; a board without the processes of its partitions."""
+
+    status: DeviceStatus
+    device: Device
+    sample: Sample | None
+    processes: tuple[Process, ...]
+    versions: Mapping[str, str]
+
+    @property
+    def memory_unattributed_bytes(self) -> int | None:
+        return self.status.memory_unattributed_bytes
+
+
+def info(seen: Seen) -> Points:
+    return _info(seen.device, _driver(seen.device.vendor, seen.versions))
+
+
+def states(seen: Seen) -> Points:
+    return _one_of(seen.status.state)
+
+
+def throttles(seen: Seen) -> Points:
+    given = seen.sample.throttle if seen.sample else None
+    if given is None:
+        return ()
+    return _throttled(given, seen.device.vendor in _TELLS_ALL)
+
+
+def processes(seen: Seen) -> Points:
+    if "processes" in seen.status.missing:
+        return ()
+    compute = sum(process.kind is ProcessKind.COMPUTE for process in seen.processes)
+    return zip(_KINDS, (compute, len(seen.processes) - compute), strict=True)
+
+
+def user_processes(seen: Seen) -> Points:
+    if not seen.processes:
+        return ()
+    return _largest(_by_user(seen.processes, lambda process: 1))
+
+
+def user_memory(seen: Seen) -> Points:
+    """A user of whose processes one has an unknown size would look smaller than they are."""
+    if not seen.processes:
+        return ()
+    unknown = {_user(p) for p in seen.processes if p.memory_bytes is None}
+    held = _by_user(seen.processes, lambda process: process.memory_bytes or 0)
+    return _largest({user: size for user, size in held.items() if user not in unknown})
+
+
+def node(snapshot: Snapshot) -> Points:
+    return ((labels(node=snapshot.node, version=__version__), 1),)
+
+
+def versions(snapshot: Snapshot) -> Points:
+    items = snapshot.versions.items()
+    return _once((labels(component=name, version=text), 1) for name, text in items)
+
+
+def faults(snapshot: Snapshot) -> Points:
+    failed = {label("source", fault.source) for fault in snapshot.faults}
+    known = {label("source", status.device.vendor) for status in snapshot.devices}
+    return [(text, int(text in failed)) for text in sorted(failed | known)][:MOST_PARTS]
+
+
+def disk_used(snapshot: Snapshot) -> Points:
+    return _once((label("mount", d.mount), d.used_bytes) for d in snapshot.host.disk)
+
+
+def disk_total(snapshot: Snapshot) -> Points:
+    return _once((label("mount", d.mount), d.total_bytes) for d in snapshot.host.disk)
+
+
+def received(snapshot: Snapshot) -> Points:
+    return _once((label("interface", n.name), n.received_bytes) for n in snapshot.host.network)
+
+
+def sent(snapshot: Snapshot) -> Points:
+    return _once((label("interface", n.name), n.sent_bytes) for n in snapshot.host.network)
+
+
+_KINDS = tuple(label("kind", kind.value) for kind in ProcessKind)
+
+
+@lru_cache(maxsize=256)
+def _info(device: Device, driver: str | None) -> tuple[tuple[str, int], ...]:
+    text = labels(
+        name=device.name,
+        vendor=device.vendor,
+        pci=device.pci,
+        driver=driver,
+        parent=device.parent,
+        memory_kind=device.memory_kind.value,
+        simulated="true" if device.vendor == "sim" else "false",
+    )
+    return ((text, 1),)
+
+
+@lru_cache(maxsize=8)
+def _one_of(state: State) -> tuple[tuple[str, int], ...]:
+    return tuple((label("state", other.value), int(other is state)) for other in State)
+
+
+@lru_cache(maxsize=256)
+def _throttled(given: tuple[str, ...], tells_all: bool) -> tuple[tuple[str, int], ...]:
+    named = dict.fromkeys(REASONS if tells_all else (), 0) | dict.fromkeys(given, 1)
+    return tuple(_once((label("reason", reason), on) for reason, on in named.items()))
+
+
+def _driver(vendor: str, known: Mapping[str, str]) -> str | None:
+    """None where two drivers of one vendor are loaded: it could be either."""
+    found = [known[name] for name in _DRIVERS.get(vendor, ()) if name in known]
+    return found[0] if len(found) == 1 else None
+
+
+def _user(process: Process) -> str:
+    return label("user", process.user or NOBODY_KNOWN)
+
+
+def _by_user(found: Iterable[Process], size: Callable[[Process], int]) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for process in found:
+        user = _user(process)
+        sums[user] = sums.get(user, 0) + size(process)
+    return sums
+
+
+def _largest(sums: dict[str, int]) -> Points:
+    """A few users by name and the rest in one: any number of accounts makes few series."""
+    if len(sums) <= MOST_USERS:
+        return sums.items()
+    ranked = sorted(sums.items(), key=lambda item: (-item[1], item[0]))
+    rest = sum(size for _, size in ranked[MOST_USERS:])
+    named = dict(ranked[:MOST_USERS])
+    others = label("user", OTHERS)
+    return (named | {others: named.get(others, 0) + rest}).items()
+
+
+def _once(points: Points) -> Points:
+    """Each series once: names that differ only in what is hidden become the same label."""
+    return list(dict(points).items())[:MOST_PARTS]

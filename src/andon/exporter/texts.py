@@ -1,0 +1,45 @@
+"""Labels and numbers as the exposition format wants them."""
+
+import re
+from functools import lru_cache
+
+from andon.errors import Invalid
+
+_PREFIX = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+# Surrogates cannot be encoded, and a NUL ends the text for some readers: nothing may hide there.
+_HARMFUL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
+LONGEST_VALUE = 200
+
+
+@lru_cache(maxsize=4096)
+def label(name: str, value: str) -> str:
+    """`name="value"`, whatever the value holds."""
+    shown = _HARMFUL.sub("\N{REPLACEMENT CHARACTER}", value[:LONGEST_VALUE])
+    return f'{name}="{shown.translate(_ESCAPES)}"'
+
+
+def labels(**values: str | None) -> str:
+    """Several labels; one that is unknown is left out, which means the same as empty."""
+    return ",".join(label(name, value) for name, value in values.items() if value)
+
+
+def number(value: float) -> str | None:
+    """A value as text; None for what is no number."""
+    if type(value) is int:  # most of them
+        return str(value)
+    if isinstance(value, bool):
+        return str(int(value))
+    if value - value != 0:  # infinite, or not a number
+        return None
+    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(float(value))
+
+
+def checked_prefix(prefix: str) -> str:
+    """The beginning of every metric's name; Invalid where the format does not allow it."""
+    if not _PREFIX.fullmatch(prefix):
+        raise Invalid(
+            f"{prefix!r} cannot begin a metric's name",
+            hint="letters, digits and _; the first is no digit",
+        )
+    return prefix

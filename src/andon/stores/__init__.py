@@ -1,0 +1,1 @@
+"""Where history is kept; each store keeps the contract of `ports.Store`."""

@@ -1,0 +1,71 @@
+-- name: add_device
+INSERT INTO device (uuid) VALUES (?) ON CONFLICT (uuid) DO NOTHING;
+
+-- name: describe_device
+INSERT INTO device (uuid, position, vendor, name) VALUES (:uuid, :position, :vendor, :name)
+ON CONFLICT (uuid) DO UPDATE SET position = :position, vendor = :vendor, name = :name;
+
+-- name: list_devices
+SELECT id, uuid, position, vendor, name FROM device;
+
+-- name: add_series
+INSERT INTO series (device, metric) VALUES (?, ?) ON CONFLICT DO NOTHING;
+
+-- name: list_series
+SELECT device.uuid, series.metric, series.id FROM series JOIN device ON device.id = series.device;
+
+-- name: find_series
+SELECT series.device, series.id FROM series JOIN device ON device.id = series.device
+WHERE device.uuid = ? AND series.metric = ?;
+
+-- name: put_head
+INSERT OR REPLACE INTO head (at, device, body) VALUES (?, ?, ?);
+
+-- name: head_of_device
+SELECT at, body FROM head WHERE at >= ? AND at < ? AND device = ? ORDER BY at;
+
+-- name: head_in_window
+SELECT at, device, body FROM head WHERE at >= ? AND at < ? ORDER BY at;
+
+-- name: oldest_head
+SELECT min(at) FROM head WHERE at >= ?;
+
+-- name: clear_head
+DELETE FROM head WHERE at >= ? AND at < ?;
+
+-- name: put_block
+INSERT OR REPLACE INTO block (series, tier, since, body) VALUES (?, ?, ?, ?);
+
+-- name: blocks
+SELECT since, body FROM block WHERE series = ? AND tier = ? AND since >= ? AND since < ?
+ORDER BY since;
+
+-- name: next_block
+SELECT min(since) FROM block WHERE tier = ? AND since >= ?;
+
+-- name: drop_blocks
+DELETE FROM block WHERE series = ? AND tier = ? AND since < ?;
+
+-- name: extents
+SELECT tier, since, until FROM extent;
+
+-- name: put_extent
+INSERT INTO extent (tier, since, until) VALUES (:tier, :since, :until)
+ON CONFLICT (tier) DO UPDATE SET since = min(since, :since), until = max(until, :until);
+
+-- name: shorten_extent
+UPDATE extent SET since = max(since, :since) WHERE tier = :tier;
+
+-- name: put_use
+INSERT INTO use (device, pid, started, first, last, user, name, peak_memory_bytes)
+VALUES (:device, :pid, :started, :first, :last, :user, :name, :peak)
+ON CONFLICT (device, pid, started, first) DO UPDATE SET
+    last = max(last, :last), user = :user, name = :name, peak_memory_bytes = :peak;
+
+-- name: uses
+SELECT device.uuid, pid, started, user, use.name, first, last, peak_memory_bytes
+FROM use JOIN device ON device.id = use.device
+WHERE (:uuid IS NULL OR device.uuid = :uuid) AND last >= :since AND first < :until;
+
+-- name: drop_uses
+DELETE FROM use WHERE last < ?;

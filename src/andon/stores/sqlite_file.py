@@ -1,0 +1,124 @@
+"""The SQLite file itself: opened, brought up to date, moved aside when damaged; its errors."""
+
+import os
+import sqlite3
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
+from andon.stores.statements import migrations
+
+BUSY_SECONDS = 1.0  # longer, and the ticks that wait behind it would be dropped
+CHECKPOINT_PAGES = 1000
+JOURNAL_BYTES = 16_000_000  # a write-ahead log that grew once is cut back to this
+_PRIMARY = 0xFF  # an extended code's low byte is its kind
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def is_damaged(error: sqlite3.Error) -> bool:
+    """Whether it is the file that is broken, and not its surroundings."""
+    return _kind(error) in _DAMAGED
+
+
+def translated(error: sqlite3.Error, path: Path) -> AndonError:
+    """What SQLite complains of, as one of andon's errors."""
+    kind = _kind(error)
+    if kind == sqlite3.SQLITE_FULL:
+        return Unavailable(f"{path}: the disk is full", hint="free some space, or: andon gc")
+    shut = kind == sqlite3.SQLITE_CANTOPEN and not os.access(path.parent, os.W_OK)
+    if shut or kind in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
+        return Denied(f"{path} cannot be written", hint="check its owner and the file system")
+    if kind in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return Conflict(f"{path} is locked by another process", hint=f"fuser {path}")
+    if kind in _DAMAGED:
+        return Unavailable(f"{path} is damaged: {error}")
+    return Unavailable(f"{path}: {error}")
+
+
+def connect(path: Path, readonly: bool = False) -> sqlite3.Connection:
+    """A connection that says BEGIN itself; raises sqlite3.Error."""
+    if readonly:
+        return _opened(f"{path.absolute().as_uri()}?mode=ro")
+    connection = _opened(f"{path.absolute().as_uri()}?mode=rwc")
+    try:
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # before the first page is written
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+        connection.execute(f"PRAGMA journal_size_limit = {JOURNAL_BYTES}")
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
+def _opened(uri: str) -> sqlite3.Connection:
+    return sqlite3.connect(
+        uri, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=True
+    )
+
+
+def migrate(connection: sqlite3.Connection, steps: Sequence[str] | None = None) -> None:
+    """Bring the database up to date; each step is a transaction of its own."""
+    steps = migrations("sqlite") if steps is None else steps
+    version = version_of(connection)
+    if version > len(steps):
+        raise Invalid(
+            f"the history was written by a newer andon (form {version}, known: {len(steps)})",
+            hint="upgrade andon, or set ANDON_HISTORY to another file",
+        )
+    for number, step in enumerate(steps[version:], version + 1):
+        script = f"BEGIN IMMEDIATE;\n{step}\nPRAGMA user_version = {number};\nCOMMIT;"
+        try:
+            connection.executescript(script)
+        except sqlite3.Error:
+            if connection.in_transaction:
+                connection.rollback()
+            raise
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    found: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    return found
+
+
+def move_aside(path: Path, at: float | None = None) -> Path:
+    """Give a damaged database another name, its log with it. Nothing is ever deleted."""
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(time.time() if at is None else at))
+    aside = path.with_name(f"{path.name}.corrupt-{stamp}")
+    number = 1
+    while aside.exists():
+        number += 1
+        aside = path.with_name(f"{path.name}.corrupt-{stamp}-{number}")
+    for ending in ("", "-wal", "-shm"):
+        part = Path(f"{path}{ending}")
+        if part.exists():
+            part.rename(f"{aside}{ending}")
+    return aside
+
+
+def make_folder(path: Path) -> None:
+    """The folder of a file, for its owner alone: command lines and users are nobody's business."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except PermissionError as exc:
+        raise Denied(f"{path.parent} cannot be made", hint="set ANDON_HISTORY to a file") from exc
+    except OSError as exc:
+        raise Unavailable(f"{path.parent}: {exc.strerror}") from exc
+
+
+def identity(path: Path) -> tuple[int, int]:
+    """Which file has this name now."""
+    try:
+        found = path.stat()
+    except FileNotFoundError as exc:
+        raise Gone(f"{path} is gone") from exc
+    except OSError as exc:
+        raise Unavailable(f"{path}: {exc.strerror}") from exc
+    return found.st_dev, found.st_ino
+
+
+def _kind(error: sqlite3.Error) -> int:
+    code: int = getattr(error, "sqlite_errorcode", None) or 0
+    return code & _PRIMARY

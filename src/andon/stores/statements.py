@@ -1,0 +1,23 @@
+"""Finds SQL by its name: statements in one file per dialect, migrations in numbered ones."""
+
+import re
+from functools import lru_cache
+from importlib.resources import files
+
+_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+
+
+@lru_cache
+def statements(dialect: str) -> dict[str, str]:
+    """Every named statement of a dialect."""
+    text = (files("andon.stores") / "sql" / dialect / "statements.sql").read_text("utf-8")
+    parts = _NAME.split(text)[1:]
+    return {name: sql.strip() for name, sql in zip(parts[::2], parts[1::2], strict=True)}
+
+
+@lru_cache
+def migrations(dialect: str) -> tuple[str, ...]:
+    """What brings an empty database to the present form, step by step."""
+    folder = files("andon.stores") / "sql" / dialect / "migrations"
+    found = sorted((f for f in folder.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
+    return tuple(file.read_text("utf-8") for file in found)

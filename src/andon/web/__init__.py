@@ -1,0 +1,1 @@
+"""The server: REST, live events and a page, over one sampler."""

@@ -1,0 +1,242 @@
+"""REST: every route, each a few lines over the payloads."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from andon.core.access import Key
+from andon.errors import Gone
+from andon.model import wire
+from andon.model.device import Snapshot
+from andon.web import payloads
+from andon.web.auth import TRUSTED
+from andon.web.health import Part, health
+from andon.web.keys import CODE_SECONDS, SESSION_SECONDS, Keys
+from andon.web.memory import METRICS, Memory
+from andon.web.problems import problem
+from andon.web.station import Station, all_for_strangers, for_strangers
+
+MAX_POINTS = 10_000
+DAY_SECONDS = 86_400.0
+FURTHEST = 32_503_680_000.0  # the year 3000: times beyond it are milliseconds by mistake
+
+
+@dataclass(frozen=True, slots=True)
+class Shop:
+    """What the routes draw from."""
+
+    station: Station
+    keys: Keys
+    memory: Memory
+    parts: dict[str, Part]
+    expose: Callable[[], str] | None = None
+
+
+class Problem(BaseModel):
+    """What went wrong, and what to do."""
+
+    kind: str
+    reason: str
+    hint: str
+
+
+class Problems(BaseModel):
+    """Every error has this shape."""
+
+    error: Problem
+
+
+class Code(BaseModel):
+    """The one-time code of a link."""
+
+    model_config = ConfigDict(extra="forbid")
+    code: Annotated[str, Field(min_length=1, max_length=200)]
+
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Problems, "description": words}
+    for status, words in {
+        400: "The request cannot be read.",
+        401: "The token is missing or wrong.",
+        403: "The Host or Origin is not this server's.",
+        404: "There is no such thing.",
+        422: "A parameter makes no sense.",
+        429: "Too many wrong tokens; Retry-After says when.",
+        503: "What is needed is not there now.",
+    }.items()
+}
+DeviceName = Annotated[
+    str, Path(max_length=200, description="UUID, the beginning of one, or index")
+]
+Moment = Annotated[float | None, Query(ge=0, le=FURTHEST, description="UTC seconds")]
+
+
+def routes(shop: Shop) -> APIRouter:
+    """All of /api, /healthz and /metrics."""
+    router = APIRouter(responses=ERRORS)
+    _kept(router, shop)
+    _devices(router, shop)
+    _later(router, shop)
+    _sessions(router, shop)
+    _machines(router, shop)
+    return router
+
+
+def _kept(router: APIRouter, shop: Shop) -> None:
+    @router.get("/api/gpu/summary", tags=["kept"])
+    def gpu_summary(request: Request) -> Response:
+        """The node in one table: counts, means, one entry per board."""
+        return _json(payloads.gpu_summary(_seen(request, shop), shop.station.settings))
+
+    @router.get("/api/gpu/metrics", tags=["kept"])
+    def gpu_metrics(request: Request) -> Response:
+        """Every device's readings."""
+        return _json(payloads.gpu_metrics(_seen(request, shop)))
+
+    @router.get("/api/gpu/processes", tags=["kept"])
+    def gpu_processes(request: Request) -> Response:
+        """Every process on a device."""
+        return _json(payloads.gpu_processes(_seen(request, shop)))
+
+    @router.get("/api/health", tags=["kept"])
+    def api_health() -> Response:
+        """What each part of the server does; 200 whenever it can say so."""
+        return _json(health(shop.station, shop.parts))
+
+
+def _devices(router: APIRouter, shop: Shop) -> None:
+    @router.get("/api/snapshot", tags=["watch"])
+    def snapshot(request: Request) -> Response:
+        """andon.snapshot/1: the whole node at one instant."""
+        return _json(wire.snapshot_to_json(_seen(request, shop)))
+
+    @router.get("/api/snapshots", tags=["watch"])
+    def snapshots(request: Request) -> Response:
+        """The snapshots of the last two minutes, the oldest first."""
+        past = shop.station.past()
+        shown = past if _trusted(request) else all_for_strangers(past)
+        return _json({"items": [wire.snapshot_to_json(one) for one in shown]})
+
+    @router.get("/api/system", tags=["watch"])
+    def system(request: Request) -> Response:
+        """The machine itself: processor, memory, load, disks, network, versions."""
+        return _json(payloads.system(_seen(request, shop)))
+
+    @router.get("/api/devices", tags=["watch"])
+    def devices(request: Request) -> Response:
+        """Every device with its state and readings."""
+        return _json(payloads.devices(_seen(request, shop)))
+
+    @router.get("/api/devices/{device}", tags=["watch"])
+    def device(request: Request, device: DeviceName) -> Response:
+        """One device."""
+        return _json(payloads.device(_seen(request, shop), device))
+
+    @router.get("/api/devices/{device}/why", tags=["explain"])
+    def why(request: Request, device: DeviceName) -> Response:
+        """andon.why/1: why it is hot, slow, full or idle, from the last two minutes."""
+        past = shop.station.past()
+        return _json(payloads.why(past if _trusted(request) else all_for_strangers(past), device))
+
+    @router.get("/api/devices/{device}/history", tags=["watch"])
+    def history(
+        device: DeviceName,
+        metric: Annotated[str, Query(max_length=60, description=f"one of: {', '.join(METRICS)}")],
+        start: Annotated[Moment, Query(alias="from")] = None,
+        end: Annotated[Moment, Query(alias="to")] = None,
+        points: Annotated[int, Query(ge=1, le=MAX_POINTS)] = 300,
+    ) -> Response:
+        """Least, mean and most per bucket; the last day if not told otherwise."""
+        uuid = _uuid(shop, device)
+        until = time.time() if end is None else end
+        since = max(0.0, until - DAY_SECONDS) if start is None else start
+        return _json(shop.memory.history(uuid, metric, since, until, points))
+
+    @router.get("/api/processes", tags=["watch"])
+    def processes(request: Request) -> Response:
+        """Every process on a device, and whose it is."""
+        return _json(payloads.processes(_seen(request, shop)))
+
+
+def _later(router: APIRouter, shop: Shop) -> None:
+    @router.get("/api/nodes", tags=["fleet"])
+    def nodes(request: Request) -> Response:
+        """The nodes that this server knows."""
+        return _json(payloads.nodes(_seen(request, shop)))
+
+    for name, tag in (
+        ("alerts", "explain"), ("leases", "share"), ("jobs", "share"), ("runs", "record"),
+    ):  # fmt: skip
+        _to_come(router, name, tag)
+
+
+def _to_come(router: APIRouter, name: str, tag: str) -> None:
+    @router.get(f"/api/{name}", tags=[tag], name=name, summary=name.capitalize())
+    def to_come() -> Response:
+        return _json(payloads.to_come(name))
+
+
+def _sessions(router: APIRouter, shop: Shop) -> None:
+    @router.post("/api/links", tags=["access"])
+    def new_link() -> Response:
+        """A one-time code for a browser; needs the token."""
+        return _json({"code": shop.keys.new_code(), "expires_in_seconds": CODE_SECONDS})
+
+    @router.post("/api/session", tags=["access"])
+    def new_session(given: Code) -> Response:
+        """A session's secret for a one-time code."""
+        secret = shop.keys.exchange(given.code)
+        if secret is None:
+            words = problem(401, "the link was used before, or is too old", "andon open")
+            return Response(words, 401, media_type="application/json")
+        return _json({"secret": secret, "expires_in_seconds": SESSION_SECONDS})
+
+    @router.delete("/api/session", tags=["access"])
+    def end_session(request: Request) -> Response:
+        """End the session whose secret is shown."""
+        secret = request.headers.get("authorization", "").partition(" ")[2].strip()
+        if shop.keys.grade(secret) is not Key.SESSION or not shop.keys.end_session(secret):
+            raise Gone("there is no such session", hint="a token is no session")
+        return _json({"ended": True})
+
+
+def _machines(router: APIRouter, shop: Shop) -> None:
+    @router.head("/healthz", include_in_schema=False)
+    @router.get("/healthz", tags=["machines"])
+    def healthz() -> Response:
+        """Open to all, and says only this."""
+        return Response("ok\n", media_type="text/plain")
+
+    @router.get("/metrics", tags=["machines"])
+    def metrics() -> Response:
+        """Prometheus text."""
+        if shop.expose is None:
+            raise Gone("this version has no exporter", hint="/api/gpu/metrics says the same")
+        return Response(shop.expose(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _seen(request: Request, shop: Shop) -> Snapshot:
+    latest = shop.station.latest()
+    return latest if _trusted(request) else for_strangers(latest)
+
+
+def _trusted(request: Request) -> bool:
+    return bool(request.scope.get(TRUSTED))
+
+
+def _uuid(shop: Shop, name: str) -> str:
+    """A device that is gone can still have a past."""
+    try:
+        return payloads.named(shop.station.latest(), name).device.uuid
+    except Gone:
+        if name.isdecimal() or not shop.memory.knows(name):
+            raise
+        return name
+
+
+def _json(value: wire.Json) -> Response:
+    return Response(wire.dumps(value), media_type="application/json")

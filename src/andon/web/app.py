@@ -1,0 +1,100 @@
+"""Puts the server together: routes, live events and pages behind the one gate."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from importlib.resources import files
+from pathlib import Path
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, Response
+from fastapi.staticfiles import StaticFiles
+from starlette.exceptions import HTTPException
+
+from andon.core.access import Rules
+from andon.core.lockout import Lockout
+from andon.errors import AndonError
+from andon.version import __version__
+from andon.web.api import Shop, routes
+from andon.web.audit import Audit
+from andon.web.auth import App, Doors, Gate
+from andon.web.problems import problem, problem_of
+
+STATIC = Path(str(files("andon.web") / "static"))
+_JSON = "application/json"
+
+
+def build(shop: Shop, rules: Rules, audit: Audit) -> App:
+    """The whole server as one ASGI application."""
+    from andon.web.live import Live
+
+    lockout = Lockout()
+    live = Live(shop.station, shop.keys, lockout)
+    shop.parts["live"] = live
+    api = _api(shop, live.run)
+    return Gate(live.over(api), Doors(rules, shop.keys, audit, lockout, live.is_admitted))
+
+
+def _api(shop: Shop, run: Callable[[], AbstractAsyncContextManager[None]]) -> FastAPI:
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        async with run():
+            yield
+
+    api = FastAPI(
+        title="andon",
+        version=__version__,
+        description="Watches, explains, shares and records GPUs.",
+        docs_url=None,  # the built-in pages load scripts from other hosts
+        redoc_url=None,
+        lifespan=lifespan,
+        redirect_slashes=False,
+    )
+    api.include_router(routes(shop))
+    api.get("/", include_in_schema=False)(_page)
+    api.get("/favicon.ico", include_in_schema=False)(_icon)
+    api.mount("/static", StaticFiles(directory=STATIC), name="static")
+    _speak_one_shape(api)
+    return api
+
+
+def _page() -> Response:
+    return FileResponse(STATIC / "index.html", media_type="text/html")
+
+
+def _icon() -> Response:
+    return FileResponse(STATIC / "icon.svg", media_type="image/svg+xml")
+
+
+def _speak_one_shape(api: FastAPI) -> None:
+    @api.exception_handler(AndonError)
+    def ours(_request: Request, error: AndonError) -> Response:
+        return Response(problem_of(error), error.http_status, media_type=_JSON)
+
+    @api.exception_handler(HTTPException)
+    def theirs(request: Request, error: HTTPException) -> Response:
+        hint = "GET /openapi.json lists what there is"
+        path = request.url.path[:200]
+        reason = {
+            404: f"there is nothing at {path}",
+            405: f"{request.method[:20]} is not possible at {path}",
+        }.get(error.status_code, str(error.detail))
+        body = problem(error.status_code, reason, hint)
+        return Response(body, error.status_code, error.headers, media_type=_JSON)
+
+    @api.exception_handler(RequestValidationError)
+    def invalid(_request: Request, error: RequestValidationError) -> Response:
+        wrong = [_mistake(one) for one in error.errors()]
+        body = problem(422, "; ".join(wrong[:8]), "GET /openapi.json says what is allowed")
+        return Response(body, 422, media_type=_JSON)
+
+    @api.exception_handler(Exception)
+    def unexpected(_request: Request, _error: Exception) -> Response:
+        body = problem(500, "something unexpected went wrong here", "the server's log has it")
+        return Response(body, 500, media_type=_JSON)
+
+
+def _mistake(error: dict[str, object]) -> str:
+    place = error.get("loc", ())
+    names = [str(part) for part in place] if isinstance(place, list | tuple) else []
+    return f"{'.'.join(names[1:]) or 'the body'}: {error.get('msg')}"

@@ -1,0 +1,236 @@
+"""The gate: one ASGI layer in front of everything, REST, pages, polling and WebSocket alike."""
+
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qs
+
+from andon.core.access import (
+    EXCHANGE,
+    LIVE,
+    Call,
+    Key,
+    Refusal,
+    Rules,
+    changes,
+    is_loopback,
+    is_open,
+    judge,
+)
+from andon.core.lockout import Lockout
+from andon.errors import AndonError
+from andon.web.audit import Audit
+from andon.web.keys import Keys
+from andon.web.problems import problem, problem_of
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+TRUSTED = "andon.trusted"
+"""The place in an ASGI scope that says whether the caller showed a right key."""
+_PROXY_HEADERS = frozenset({b"forwarded", b"x-forwarded-for", b"x-real-ip", b"via"})
+_POLICY = (
+    "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "object-src 'none'"
+)
+SECURITY_HEADERS = (
+    (b"content-security-policy", _POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+)
+MAX_BODY_BYTES = 64_000
+_KEPT_BY_NOBODY = (b"cache-control", b"no-store")
+
+
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """What the gate decides with."""
+
+    rules: Rules
+    keys: Keys
+    audit: Audit
+    lockout: Lockout
+    is_admitted: Callable[[str], bool] = lambda _connection: False
+    clock: Callable[[], float] = time.monotonic
+
+
+class Gate:
+    """Lets through what may pass, marks who is trusted, writes down what changes something."""
+
+    def __init__(self, app: App, doors: Doors) -> None:
+        self._app, self._doors = app, doors
+        self._lockout = doors.lockout
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        call = self._call(scope)
+        guarded = _guarded(send)
+        waiting = self._waiting(call)
+        if waiting:
+            await refuse(scope, receive, guarded, _TOO_OFTEN, waiting)
+            return
+        refusal = judge(call, self._doors.rules) or _too_large(scope["headers"])
+        if refusal is not None:
+            if call.key is Key.WRONG:
+                self._lockout.failed(call.peer, self._doors.clock())
+            await refuse(scope, receive, guarded, refusal)
+            return
+        scope[TRUSTED] = call.key.is_right
+        await self._pass(call, scope, receive, guarded)
+
+    def _call(self, scope: Scope) -> Call:
+        headers: list[tuple[bytes, bytes]] = scope["headers"]
+        websocket = scope["type"] == "websocket"
+        site, mode = (_texts(headers, name) for name in (b"sec-fetch-site", b"sec-fetch-mode"))
+        return Call(
+            method="GET" if websocket else scope["method"],
+            path=scope["path"],
+            hosts=_texts(headers, b"host"),
+            peer=(scope.get("client") or (None,))[0],
+            origins=_texts(headers, b"origin"),
+            fetch_site=site[0] if site else None,
+            fetch_mode=mode[0] if mode else None,
+            forwarded=any(name in _PROXY_HEADERS for name, _ in headers),
+            admitted=self._is_admitted(scope),
+            key=self._doors.keys.grade(_shown(_texts(headers, b"authorization"))),
+        )
+
+    def _is_admitted(self, scope: Scope) -> bool:
+        """Clients show their key when they connect, and no browser can with a WebSocket: whoever
+        knows the connection's secret name had it from an answer to a right key."""
+        if not scope["path"].startswith(LIVE):
+            return False
+        given = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("sid", [])
+        return len(given) == 1 and self._doors.is_admitted(given[0])
+
+    def _waiting(self, call: Call) -> float:
+        """On one's own machine a right key always passes: else any user could lock out its owner.
+
+        Guessing is hopeless at any rate (the token has 256 bits); the wait keeps the noise down.
+        """
+        waiting = self._lockout.wait_seconds(call.peer, self._doors.clock())
+        if call.path == "/healthz" or (is_loopback(call.peer) and not self._guesses(call)):
+            return 0.0
+        return waiting
+
+    def _guesses(self, call: Call) -> bool:
+        return call.key is Key.WRONG or (call.method, call.path) == EXCHANGE
+
+    async def _pass(self, call: Call, scope: Scope, receive: Receive, send: Send) -> None:
+        if not is_open(call) or call.path == "/":
+            send = _with_headers(send, (_KEPT_BY_NOBODY,))
+        if not changes(call):
+            await self._app(scope, receive, send)
+            return
+        number = secrets.token_hex(4)
+        facts = {"id": number, "method": call.method, "path": call.path[:200]}
+        try:
+            self._doors.audit.write("asked", **facts, peer=call.peer, key=str(call.key))
+        except AndonError as error:
+            await _answer(send, error.http_status, problem_of(error))
+            return
+        await self._app(scope, receive, self._noting(call, number, send))
+
+    def _noting(self, call: Call, number: str, send: Send) -> Send:
+        """What came of a change; a code that was wrong counts as a wrong key."""
+
+        async def noting(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                if (call.method, call.path) == EXCHANGE and status != 200:
+                    self._lockout.failed(call.peer, self._doors.clock())
+                with suppress(AndonError):  # it was written that it was asked for
+                    self._doors.audit.write("done", id=number, status=status)
+            await send(message)
+
+        return noting
+
+
+_TOO_OFTEN = Refusal(429, "too many wrong tokens from this address", "wait, then use the right one")
+
+
+def _too_large(headers: list[tuple[bytes, bytes]]) -> Refusal | None:
+    """Told before a byte of it is read: what a caller sends is held in memory."""
+    if _texts(headers, b"transfer-encoding"):
+        return Refusal(411, "the length of what is sent must be told", "send Content-Length")
+    sizes = _texts(headers, b"content-length")
+    if any(len(size) > 9 or not size.isdecimal() or int(size) > MAX_BODY_BYTES for size in sizes):
+        return Refusal(413, "more was sent than any request here needs", f"{MAX_BODY_BYTES} bytes")
+    return None
+
+
+async def refuse(
+    scope: Scope, receive: Receive, send: Send, refusal: Refusal, wait_seconds: float = 0.0
+) -> None:
+    """The same answer to a request and to a WebSocket handshake."""
+    more: list[tuple[bytes, bytes]] = []
+    if refusal.status == 401:
+        more.append((b"www-authenticate", b'Bearer realm="andon"'))
+    if wait_seconds:
+        more.append((b"retry-after", str(int(wait_seconds) + 1).encode()))
+    body = problem(refusal.status, refusal.reason, refusal.hint)
+    if scope["type"] == "http":
+        await _answer(send, refusal.status, body, more)
+        return
+    await receive()  # websocket.connect
+    if "websocket.http.response" in (scope.get("extensions") or {}):
+        await _answer(send, refusal.status, body, more, "websocket.http.response")
+    else:
+        await send({"type": "websocket.close", "code": 1008, "reason": refusal.reason})
+
+
+async def _answer(
+    send: Send,
+    status: int,
+    body: bytes,
+    more: Iterable[tuple[bytes, bytes]] = (),
+    kind: str = "http.response",
+) -> None:
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        _KEPT_BY_NOBODY,
+        *more,
+    ]
+    await send({"type": f"{kind}.start", "status": status, "headers": headers})
+    await send({"type": f"{kind}.body", "body": body})
+
+
+def _guarded(send: Send) -> Send:
+    return _with_headers(send, SECURITY_HEADERS)
+
+
+def _with_headers(send: Send, more: Iterable[tuple[bytes, bytes]]) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] in ("http.response.start", "websocket.http.response.start"):
+            names = {name.lower() for name, _ in message.get("headers", ())}
+            added = [pair for pair in more if pair[0] not in names]
+            message = {**message, "headers": [*message.get("headers", ()), *added]}
+        await send(message)
+
+    return sending
+
+
+def _texts(headers: list[tuple[bytes, bytes]], name: bytes) -> tuple[str, ...]:
+    return tuple(value.decode("latin-1").strip() for key, value in headers if key == name)
+
+
+def _shown(authorization: tuple[str, ...]) -> str | None:
+    """The bearer's secret; another scheme or two headers are a wrong key and not none."""
+    if not authorization:
+        return None
+    scheme, _, secret = authorization[0].partition(" ")
+    if len(authorization) > 1 or scheme.lower() != "bearer":
+        return ""
+    return secret.strip()

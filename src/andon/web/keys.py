@@ -1,0 +1,146 @@
+"""The server's secrets: the token in its file, one-time codes, and sessions of browsers."""
+
+import hashlib
+import hmac
+import os
+import secrets
+import stat
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+
+from andon.core.access import Key
+from andon.errors import Denied, Unavailable
+
+CODE_SECONDS = 120.0
+SESSION_SECONDS = 12 * 3600.0
+KEPT = 256  # sessions, and codes; the oldest are forgotten first
+_TOKEN_BYTES = 32
+_SHORTEST = 32
+
+
+def state_folder() -> Path:
+    """Where this user's server keeps its token and its log."""
+    home = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(home).expanduser() / "andon"
+
+
+def open_state_folder() -> Path:
+    """The folder, made if need be, for this user alone."""
+    folder = state_folder()
+    try:
+        folder.mkdir(parents=True, mode=0o700, exist_ok=True)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(13, "Permission denied")
+    except OSError as exc:
+        raise Denied(
+            f"the state folder {folder} cannot be written: {exc.strerror}",
+            hint="make it writable, or set XDG_STATE_HOME to a folder of yours",
+        ) from exc
+    return folder
+
+
+def make_token(folder: Path) -> str:
+    """The token of this folder; made whole or not at all, also when two servers start at once."""
+    path, fresh = folder / "token", folder / f".token.{secrets.token_hex(4)}"
+    if not path.exists():
+        try:
+            _write(fresh, secrets.token_urlsafe(_TOKEN_BYTES) + "\n")
+            try:
+                os.link(fresh, path)
+            except FileExistsError:
+                pass
+            finally:
+                fresh.unlink()
+        except OSError as exc:
+            raise Denied(
+                f"the token cannot be written to {folder}: {exc.strerror}",
+                hint="free some space, or set XDG_STATE_HOME to a folder of yours",
+            ) from exc
+    return read_token(path)
+
+
+def read_token(path: Path) -> str:
+    """The token in a file that nobody else may read."""
+    try:
+        with path.open(encoding="ascii") as file:
+            status = os.fstat(file.fileno())
+            text = file.read(4096).strip()
+    except FileNotFoundError as exc:
+        raise Unavailable(f"there is no token in {path}", hint="andon serve makes one") from exc
+    except (OSError, UnicodeDecodeError) as exc:
+        raise Denied(
+            f"the token in {path} cannot be read: {exc}", hint="whose file is it?"
+        ) from exc
+    if not stat.S_ISREG(status.st_mode) or status.st_mode & 0o077:
+        raise Denied(f"others may read the token in {path}", hint="a file of mode 600 is needed")
+    if len(text) < _SHORTEST:
+        raise Denied(f"what is in {path} is too short for a token", hint="andon serve makes one")
+    return text
+
+
+def _write(path: Path, text: str) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    with os.fdopen(os.open(path, flags, 0o600), "w", encoding="ascii") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+class Keys:
+    """Grades what callers show. Secrets are kept as hashes, and compared in constant time."""
+
+    def __init__(self, token: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._token = _digest(token)
+        self._clock = clock
+        self._codes: OrderedDict[bytes, float] = OrderedDict()
+        self._sessions: OrderedDict[bytes, float] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def grade(self, shown: str | None) -> Key:
+        if shown is None:
+            return Key.NONE
+        digest = _digest(shown)
+        if hmac.compare_digest(digest, self._token):
+            return Key.TOKEN
+        with self._lock:
+            return Key.SESSION if _lives(self._sessions, digest, self._clock()) else Key.WRONG
+
+    def new_code(self) -> str:
+        """For a link: good once, and not for long."""
+        return self._new(self._codes, CODE_SECONDS)
+
+    def exchange(self, code: str) -> str | None:
+        """A session's secret for a code; the code is spent."""
+        digest = _digest(code)
+        with self._lock:
+            good = _lives(self._codes, digest, self._clock())
+            self._codes.pop(digest, None)
+        return self._new(self._sessions, SESSION_SECONDS) if good else None
+
+    def end_session(self, secret: str) -> bool:
+        with self._lock:
+            return self._sessions.pop(_digest(secret), None) is not None
+
+    def _new(self, table: OrderedDict[bytes, float], seconds: float) -> str:
+        secret = secrets.token_urlsafe(_TOKEN_BYTES)
+        with self._lock:
+            table[_digest(secret)] = self._clock() + seconds
+            while len(table) > KEPT:
+                table.popitem(last=False)
+        return secret
+
+
+def _lives(table: OrderedDict[bytes, float], digest: bytes, now: float) -> bool:
+    """A lookup by hash tells nothing of the secret by the time it takes."""
+    until = table.get(digest)
+    if until is not None and until <= now:
+        del table[digest]
+        return False
+    return until is not None
+
+
+def _digest(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()

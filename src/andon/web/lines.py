@@ -1,0 +1,55 @@
+"""What keeps one slow client from costing the others anything."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any
+
+OUTBOX_PACKETS = 32
+"""About half a minute at one snapshot a second."""
+AGAIN_SECONDS = (0.2, 1.0)
+
+
+class Outbox(asyncio.Queue[Any]):
+    """A client's queue with an end, in place of the library's that has none.
+
+    Putting never waits: what does not fit is dropped and marks the client, which is then cut off.
+    """
+
+    def __init__(self, *_: object) -> None:
+        super().__init__()
+        self.overrun = False
+
+    async def put(self, item: Any) -> None:
+        if item is not None and self.qsize() >= OUTBOX_PACKETS:
+            self.overrun = True
+            return
+        await super().put(item)
+
+
+class Line:
+    """One WebSocket, which can be cut although its client takes nothing any more."""
+
+    def __init__(self, held: Awaitable[None]) -> None:
+        self._task = asyncio.ensure_future(held)
+        self._is_cut = False
+
+    async def held(self) -> None:
+        """Until the connection ends, or is cut."""
+        try:
+            await self._task
+        except asyncio.CancelledError:
+            if not self._is_cut:
+                raise
+
+    def cut(self) -> None:
+        """The library takes the first cancellation as the client's end, and then waits for a writer
+        that is stuck: the later ones end that."""
+        self._is_cut = True
+        self._task.cancel()
+        loop = asyncio.get_running_loop()
+        for seconds in AGAIN_SECONDS:
+            loop.call_later(seconds, self._cancel_again)
+
+    def _cancel_again(self) -> None:
+        if not self._task.done():
+            self._task.cancel()

@@ -1,0 +1,102 @@
+"""The server's past: the recorder and its store, or the reason why there is none."""
+
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Protocol
+
+from andon.core.settings import Settings
+from andon.engine.sampler import Sampler
+from andon.errors import Invalid, Unavailable
+from andon.model import wire
+from andon.model.device import SAMPLE_VALUES
+
+if TYPE_CHECKING:
+    from andon.engine.recorder import Recorder
+
+METRICS = tuple(name for name in SAMPLE_VALUES if name != "throttle")
+"""The readings that have a least, a mean and a most."""
+IN_MEMORY = ":memory:"
+
+
+class Memory(Protocol):
+    """What the server remembers beyond the last minutes."""
+
+    def health(self) -> wire.Json: ...
+
+    def knows(self, uuid: str) -> bool: ...
+
+    def history(
+        self, uuid: str, metric: str, since: float, until: float, points: int
+    ) -> wire.Json: ...
+
+    def close(self) -> None: ...
+
+
+class NoMemory:
+    """A server that remembers only its last minutes, and says so."""
+
+    def __init__(self, reason: str, hint: str) -> None:
+        self._reason, self._hint = reason, hint
+
+    def health(self) -> wire.Json:
+        return {"state": "off", "reason": self._reason, "hint": self._hint}
+
+    def knows(self, uuid: str) -> bool:
+        raise Unavailable(self._reason, hint=self._hint)
+
+    def history(self, uuid: str, metric: str, since: float, until: float, points: int) -> wire.Json:
+        raise Unavailable(self._reason, hint=self._hint)
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+class Recorded:
+    """The recorder's store, asked."""
+
+    def __init__(self, recorder: "Recorder") -> None:
+        self._recorder = recorder
+
+    def health(self) -> wire.Json:
+        found = asdict(self._recorder.health())
+        return {"state": "ok" if found.pop("ok") else "failing", **found}
+
+    def knows(self, uuid: str) -> bool:
+        """Whether the store has something of a device that is not here now."""
+        devices = getattr(self._recorder.store, "devices", None)
+        return devices is None or any(device.uuid == uuid for device in devices())
+
+    def history(self, uuid: str, metric: str, since: float, until: float, points: int) -> wire.Json:
+        if metric not in METRICS:
+            raise Invalid(f"{metric[:60]!r} is not kept", hint=f"one of: {', '.join(METRICS)}")
+        if since >= until:
+            raise Invalid("the time ends before it begins", hint="from must be less than to")
+        found = self._recorder.store.history(uuid, metric, since, until, points)
+        return {
+            "device": uuid,
+            "metric": metric,
+            "from": since,
+            "to": until,
+            "buckets": [asdict(bucket) for bucket in found],
+        }
+
+    def close(self) -> None:
+        self._recorder.close()
+
+
+def open_memory(sampler: Sampler, settings: Settings, wanted: bool) -> Memory:
+    """What can be had."""
+    if not wanted:
+        return NoMemory("history was switched off", "start without --no-history")
+    from andon.app import open_store
+    from andon.engine.recorder import Recorder
+
+    session = sampler.subscribe(settings.interval_seconds)
+    return Recorded(Recorder(lambda: open_store(_kept_apart(settings)), session))
+
+
+def _kept_apart(settings: Settings) -> Settings:
+    """What never happened on this node does not belong in its history."""
+    unreal = settings.simulate or settings.replay
+    if unreal and not settings.history_path:
+        return replace(settings, history_path=IN_MEMORY)
+    return settings

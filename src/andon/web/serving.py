@@ -1,0 +1,189 @@
+"""Starts the server: its port, its certificate, its parts in the right order, and its end."""
+
+import errno
+import signal
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from andon import app
+from andon.core.access import Rules, is_loopback
+from andon.core.settings import Settings
+from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
+from andon.model.device import Snapshot
+from andon.web.audit import Audit
+from andon.web.auth import App
+from andon.web.keys import Keys, make_token, open_state_folder
+from andon.web.memory import Memory, open_memory
+from andon.web.station import Station
+
+FIRST_LOOK_SECONDS = 5.0
+GRACE_SECONDS = 2
+MAX_CONNECTIONS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where to serve, and how."""
+
+    host: str
+    port: int
+    certificate: Path | None = None
+    key: Path | None = None
+    allowed_hosts: tuple[str, ...] = ()
+    history: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """What the person is told when the server answers."""
+
+    url: str
+    port: int
+    loopback: bool
+    token_file: Path
+    snapshot: Snapshot | None
+
+
+def serve(settings: Settings, place: Place, tell: Callable[[Started], None]) -> None:
+    """Serve until a signal; every mistake of the caller is found before anything starts."""
+    folder = open_state_folder()
+    keys, audit = Keys(make_token(folder)), Audit(folder)
+    check_certificate(place)
+    with ExitStack() as stack:
+        listening = stack.enter_context(bound(place.host, place.port))
+        address, port = listening.getsockname()[:2]
+        loopback = is_loopback(address)
+        audit.write("started", address=address, port=port)
+        sampler = stack.enter_context(app.open_sampler(settings))
+        station = Station(sampler, settings)
+        stack.callback(station.close)
+        station.wait_for_first(settings.deadline_seconds + FIRST_LOOK_SECONDS)
+        rules = Rules(loopback, names(place, loopback))
+        memory = open_memory(sampler, settings, place.history)
+        stack.callback(memory.close)
+        built = _build(station, memory, keys, audit, rules)
+
+        def ready() -> None:
+            url = _url(place, address, port)
+            tell(Started(url, port, loopback, folder / "token", station.last))
+
+        _run(built, place, listening, ready)
+
+
+def _build(station: Station, memory: Memory, keys: Keys, audit: Audit, rules: Rules) -> App:
+    from andon.web.api import Shop
+    from andon.web.app import build
+
+    return build(Shop(station, keys, memory, {"store": memory}, _exposition(station)), rules, audit)
+
+
+def _exposition(station: Station) -> Callable[[], str]:
+    from andon.exporter import Exposition
+
+    exposition = Exposition()
+
+    def text() -> str:
+        snapshot = station.last
+        if snapshot is None:
+            raise Unavailable("nothing has been read yet", hint="try again in a few seconds")
+        return exposition.render(snapshot, station.costs(), time.time())
+
+    return text
+
+
+def _run(
+    application: App, place: Place, listening: socket.socket, ready: Callable[[], None]
+) -> None:
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            ready()
+
+    config = uvicorn.Config(
+        application,
+        log_level="warning",
+        access_log=False,
+        proxy_headers=False,  # an address that a header claims is nobody's
+        server_header=False,
+        ws="wsproto",
+        ws_max_size=64_000,
+        ws_per_message_deflate=False,
+        ws_ping_interval=None,  # Socket.IO has its own
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        limit_concurrency=MAX_CONNECTIONS,
+        ssl_certfile=place.certificate,
+        ssl_keyfile=place.key,
+    )
+    # uvicorn raises the signal that ended it once more: by then it has done its work.
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    with suppress(KeyboardInterrupt):
+        Server(config).run([listening])
+
+
+def names(place: Place, loopback: bool) -> frozenset[str]:
+    """The names that a Host header may have; addresses are judged by themselves."""
+    own = {"localhost", *(name.lower().rstrip(".") for name in place.allowed_hosts)}
+    if not loopback:
+        own |= {place.host.lower(), socket.gethostname().lower(), socket.getfqdn().lower()}
+    return frozenset(own)
+
+
+@contextmanager
+def bound(host: str, port: int) -> Iterator[socket.socket]:
+    """A listening socket, or a sentence that says why there is none."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError) as exc:
+        raise Invalid(f"{host!r} is no address of this machine", hint="--host 127.0.0.1") from exc
+    family, kind, protocol, _, address = found[0]
+    with socket.socket(family, kind, protocol) as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind(address)
+            listening.listen(512)
+        except OSError as exc:
+            raise _unbound(exc, host, port) from exc
+        yield listening
+
+
+def _unbound(exc: OSError, host: str, port: int) -> AndonError:
+    if exc.errno == errno.EADDRINUSE:
+        hint = f"another andon? open http://{host}:{port}, or use: --port {port + 1}"
+        return Conflict(f"port {port} on {host} is in use", hint=hint)
+    if exc.errno in (errno.EACCES, errno.EPERM):
+        return Denied(f"port {port} is not for this user", hint="use a port from 1024 on")
+    reason = f"{host} port {port} cannot be served: {exc.strerror}"
+    return Unavailable(reason, hint="--host takes an address of this machine")
+
+
+def check_certificate(place: Place) -> None:
+    """Loaded once before the start, so that a mistake is a sentence and not a traceback."""
+    if place.certificate is None:
+        if place.key is not None:
+            raise Invalid("--tls-key needs --tls-cert", hint="give both")
+        return
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        # Without a password here OpenSSL would ask the terminal for one.
+        context.load_cert_chain(place.certificate, place.key, password=lambda: "")
+    except (OSError, ValueError) as exc:
+        files = f"{place.certificate}" + (f" with {place.key}" if place.key else "")
+        reason = getattr(exc, "reason", None) or exc.strerror if isinstance(exc, OSError) else exc
+        raise Invalid(
+            f"the certificate {files} cannot be used: {reason or exc}",
+            hint="PEM files that belong together, the key without a password",
+        ) from exc
+
+
+def _url(place: Place, address: str, port: int) -> str:
+    scheme = "http" if place.certificate is None else "https"
+    everywhere = address in ("0.0.0.0", "::")  # noqa: S104 (told, not bound)
+    name = socket.gethostname() if everywhere else address
+    return f"{scheme}://{f'[{name}]' if ':' in name else name}:{port}"

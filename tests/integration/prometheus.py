@@ -1,0 +1,106 @@
+"""A real Prometheus over a folder of its own, and a real `andon exporter` for it to scrape."""
+
+import http.client
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from tests.conftest import REPOSITORY
+from tests.integration.parts import daemon, free_port, wait_until
+
+RULES = REPOSITORY / "deploy/prometheus/andon-rules.yml"
+CHOSEN = {"$__rate_interval": "1m", "$instance": ".*", "$device": ".*"}
+"""What Grafana puts in for its variables when everything is chosen."""
+
+
+def fetch(port: int, path: str) -> tuple[int, str]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        connection.close()
+
+
+@dataclass(frozen=True)
+class Prometheus:
+    """A running one; queries are answered as of now."""
+
+    port: int
+
+    def get(self, path: str, **options: str) -> Any:
+        status, body = fetch(self.port, f"/api/v1/{path}?{urlencode(options)}")
+        assert status == 200, body
+        return json.loads(body)["data"]
+
+    def query(self, text: str) -> list[dict[str, Any]]:
+        for variable, value in CHOSEN.items():
+            text = text.replace(variable, value)
+        found: list[dict[str, Any]] = self.get("query", query=text)["result"]
+        return found
+
+    def devices(self, text: str) -> list[str]:
+        return sorted(series["metric"]["device"] for series in self.query(text))
+
+    def firing(self) -> set[str]:
+        alerts = self.get("alerts")["alerts"]
+        return {a["labels"]["alertname"] for a in alerts if a["state"] == "firing"}
+
+
+@contextmanager
+def prometheus(folder: Path, target: int) -> Iterator[Prometheus]:
+    """Scrapes one port twice a second, and evaluates the committed rules as often."""
+    port = free_port()
+    config = {
+        "global": {"scrape_interval": "500ms", "scrape_timeout": "500ms",
+                   "evaluation_interval": "500ms"},
+        "rule_files": [str(RULES)],
+        "scrape_configs": [
+            {"job_name": "andon", "static_configs": [{"targets": [f"127.0.0.1:{target}"]}]}
+        ],
+    }  # fmt: skip
+    (folder / "prometheus.yml").write_text(json.dumps(config))  # YAML holds all of JSON
+    command = (
+        "prometheus", f"--config.file={folder / 'prometheus.yml'}",
+        f"--storage.tsdb.path={folder / 'data'}", f"--web.listen-address=127.0.0.1:{port}",
+        "--log.level=warn",
+    )  # fmt: skip
+    with daemon(*command, log=folder / "prometheus.log"):
+        wait_until(lambda: _is_ready(port), "Prometheus")
+        yield Prometheus(port)
+
+
+@contextmanager
+def exporter(folder: Path, *options: str, **environment: str) -> Iterator[int]:
+    """`andon exporter` on a free port, as a person starts it."""
+    log = folder / "exporter.log"
+    command = (sys.executable, "-m", "andon.cli", "exporter", "--port", "0", *options)
+    with daemon(*command, log=log, **environment) as process:
+        wait_until(lambda: "serving http" in log.read_text() or process.poll() is not None,
+                   "the exporter")  # fmt: skip
+        found = re.search(r"http://127.0.0.1:(\d+)/metrics", log.read_text())
+        assert found, log.read_text()
+        yield int(found[1])
+
+
+def queries(dashboard: Mapping[str, Any]) -> dict[str, str]:
+    """Every query of a dashboard, by the panel that asks it."""
+    return {
+        f"{panel['title']} {target['refId']} {panel['id']}": target["expr"]
+        for panel in dashboard["panels"]
+        for target in panel.get("targets", ())
+    }
+
+
+def _is_ready(port: int) -> bool:
+    try:
+        return fetch(port, "/-/ready")[0] == 200
+    except OSError:
+        return False

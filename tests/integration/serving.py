@@ -1,0 +1,89 @@
+"""A real server on loopback, as a process of its own, and ended in any case."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+READY_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: str
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass(frozen=True)
+class Served:
+    """Where it is, and its secrets."""
+
+    url: str
+    port: int
+    state: Path
+    process: subprocess.Popen[str]
+    told: str
+
+    @property
+    def token(self) -> str:
+        return (self.state / "andon" / "token").read_text().strip()
+
+    @property
+    def bearer(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}"}
+
+    def ask(
+        self, path: str, method: str = "GET", body: str | None = None, **headers: str
+    ) -> Answer:
+        """A request by hand: any Host, any header, and no help from a library."""
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=READY_SECONDS)
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        host = named.pop("Host", f"localhost:{self.port}")
+        connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+        for name, value in {"Host": host, **named}.items():
+            connection.putheader(name, value)
+        sent = (body or "").encode()
+        if body is not None:
+            connection.putheader("Content-Length", str(len(sent)))
+        connection.endheaders(sent or None)
+        answer = connection.getresponse()
+        found = Answer(answer.status, dict(answer.getheaders()), answer.read().decode())
+        connection.close()
+        return found
+
+
+@contextmanager
+def serving(state: Path, *options: str, simulate: int = 2, **env: str) -> Iterator[Served]:
+    """`andon serve`, ready to answer."""
+    command = [sys.executable, "-m", "andon.cli", "serve", "--simulate", str(simulate),
+               "--port", "0", "--quiet", *options]  # fmt: skip
+    surroundings = {**os.environ, "XDG_STATE_HOME": str(state), **env}
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=surroundings
+    )
+    try:
+        assert process.stdout is not None
+        told = process.stdout.readline()
+        found = re.search(r"(https?://\S+):(\d+)", told)
+        assert found, told + (process.communicate(timeout=READY_SECONDS)[1] or "")
+        yield Served(f"{found[1]}:{found[2]}", int(found[2]), state, process, told)
+    finally:
+        process.terminate()
+        try:
+            process.communicate(timeout=READY_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()

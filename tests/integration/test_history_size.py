@@ -1,0 +1,34 @@
+"""A year of eight devices: how much room it takes, and that all of it can be asked for."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from andon.stores.sqlite import SqliteStore
+from tests.integration.conftest import andon
+
+BUDGET_BYTES = 250_000_000
+TREMBLE = 2.0  # simulated ticks come on the second; late ones double what the raw tier takes
+DAY_SECONDS = 86_400.0
+
+
+@pytest.mark.timeout(240)
+def test_a_year_of_eight_devices_stays_within_its_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "year.db"
+    monkeypatch.setenv("ANDON_HISTORY", str(path))
+    done = andon("seed", "--days", "365", "--devices", "8", timeout_seconds=200)
+    assert done.code == 0, done.err
+    assert TREMBLE * path.stat().st_size < BUDGET_BYTES
+    done = andon("gc", timeout_seconds=100)
+    assert done.code == 0, done.err
+    store, now = SqliteStore(path, readonly=True), time.time()
+    for device in store.devices():
+        for days, points in ((1, 1000), (30, 500), (360, 360)):
+            span = (now - days * DAY_SECONDS, now - 60.0, points)
+            found = store.history(device.uuid, "utilization_percent", *span)
+            assert all(bucket.count for bucket in found), (device.index, days)
+    assert store.uses(None, now - 80 * DAY_SECONDS, now - 79 * DAY_SECONDS)
+    store.close()

@@ -1,0 +1,235 @@
+"""`andon serve` and `andon open` as a person uses them, and the commands that read a server."""
+
+import json
+import os
+import signal
+import ssl
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+
+from andon.cli.serve import ssh_line
+from tests.conftest import need
+from tests.integration.conftest import Outcome, is_alive
+from tests.integration.parts import free_port, wait_until
+from tests.integration.serving import Served, serving
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("home"), simulate=3) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("outside"), "--host", "0.0.0.0", "--no-history") as served:
+        yield served
+
+
+def andon(state: Path, *arguments: str, **env: str) -> Outcome:
+    done = subprocess.run(
+        [sys.executable, "-m", "andon.cli", *arguments],
+        capture_output=True, text=True, timeout=40,
+        env={**os.environ, "XDG_STATE_HOME": str(state), **env},
+    )  # fmt: skip
+    return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+def test_the_address_is_told_when_it_answers(home: Served) -> None:
+    assert f"http://127.0.0.1:{home.port}" in home.told
+    assert "3 SIMULATED devices" in home.told
+    assert home.ask("/healthz").body == "ok\n"
+    assert home.ask("/healthz", "HEAD").status == 200
+
+
+def test_the_page_and_its_parts_come_from_here_alone(home: Served) -> None:
+    page = home.ask("/")
+    assert page.status == 200
+    assert "http://" not in page.body
+    assert "https://" not in page.body
+    assert "<script>" not in page.body
+    assert "style=" not in page.body
+    for path in ("/static/board.js", "/static/board.css", "/favicon.ico"):
+        found = home.ask(path)
+        assert found.status == 200
+        assert "https://" not in found.body
+
+
+def test_history_is_kept_while_it_runs(home: Served) -> None:
+    path = "/api/devices/0/history?metric=power_watts&points=4"
+
+    def counted() -> bool:
+        buckets = home.ask(path).json()["buckets"]
+        return len(buckets) == 4 and sum(bucket["count"] for bucket in buckets) > 0
+
+    wait_until(counted, "the first flush")
+    assert home.ask("/api/health").json()["store"]["state"] == "ok"
+    assert home.ask("/api/devices/0/history?metric=nonsense").status == 422
+    assert home.ask("/api/devices/GPU-nobody/history?metric=power_watts").status == 404
+    assert home.ask(f"{path}&from=2&to=1").status == 422
+    assert not (home.state / "andon" / "history.db").exists(), "a simulation is no history"
+
+
+def test_metrics_are_the_exporters(home: Served) -> None:
+    found = home.ask("/metrics")
+    assert found.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert 'andon_gpu_temperature_celsius{device="0"' in found.body
+
+
+def test_a_port_in_use_is_a_conflict(home: Served, tmp_path: Path) -> None:
+    done = andon(tmp_path, "serve", "--simulate", "1", "--port", str(home.port))
+    assert done.code == 6
+    assert "is in use" in done.err
+    assert "hint:" in done.err
+
+
+def test_a_state_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = andon(tmp_path / "file", "serve", "--simulate", "1", "--port", "0")
+    assert done.code == 4
+    assert "state folder" in done.err
+    assert "XDG_STATE_HOME" in done.err
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--tls-cert", "/nowhere"), ("--tls-cert", "/etc/passwd"), ("--tls-key", "/etc/passwd"),
+     ("--host", "no such host"), ("--port", "70000")],
+)  # fmt: skip
+def test_what_makes_no_sense_is_told_before_anything_starts(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    done = andon(tmp_path, "serve", "--simulate", "1", *options)
+    assert done.code == 2
+    assert "hint:" in done.err
+    assert "Traceback" not in done.err
+
+
+def test_an_address_of_another_machine_is_unavailable(tmp_path: Path) -> None:
+    assert andon(tmp_path, "serve", "--host", "192.0.2.1", "--port", "0").code == 3
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_in_order_and_its_readers_with_it(
+    tmp_path: Path, end: signal.Signals
+) -> None:
+    with serving(tmp_path, "--no-history") as served:
+        readers = [row["pid"] for row in served.ask("/api/health").json()["readers"]]
+        served.process.send_signal(end)
+        assert served.process.wait(20) == 0
+        assert readers
+        wait_until(lambda: not any(map(is_alive, readers)), "the end of its readers")
+
+
+def test_tls_is_spoken_with_a_certificate(tmp_path: Path) -> None:
+    need("openssl")
+    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+         "-nodes", "-days", "1", "-subj", "/CN=localhost", "-addext",
+         "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", key, "-out", certificate],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    options = ("--tls-cert", str(certificate), "--tls-key", str(key), "--no-history")
+    with serving(tmp_path, *options) as served:
+        trusted = ssl.create_default_context(cafile=str(certificate))
+        with urlopen(f"{served.url}/healthz", context=trusted, timeout=20) as answer:
+            assert answer.read() == b"ok\n"
+        done = andon(tmp_path, "status", "--url", served.url, SSL_CERT_FILE=str(certificate))
+        assert done.code == 0, done.err
+        assert andon(tmp_path, "status", "--url", served.url).code == 3
+
+
+def test_under_ssh_the_tunnels_line_is_told() -> None:
+    came = {"SSH_CONNECTION": "10.1.1.1 5000 10.2.2.2 22", "USER": "alice"}
+    assert ssh_line(came, 26366) == "ssh -N -L 26366:127.0.0.1:26366 alice@10.2.2.2"
+    assert ssh_line({"SSH_CONNECTION": "a 1 b 2222"}, 1) == "ssh -N -L 1:127.0.0.1:1 -p 2222 b"
+    assert ssh_line({}, 26366) is None
+
+
+# Those who read a server.
+
+
+def test_status_watch_and_why_read_a_server(home: Served) -> None:
+    status = andon(home.state, "status", "--json", "--url", home.url)
+    assert status.code == 0, status.err
+    devices = status.json()["devices"]
+    assert len(devices) == 3
+    assert any(p["command"] for device in devices for p in device["processes"])
+    watched = andon(home.state, "watch", "-n", "2", "--format", "jsonl", "--url", home.url)
+    assert len(watched.out.splitlines()) == 2
+    why = andon(home.state, "why", "0", "--json", "--url", home.url)
+    assert json.loads(why.out)["devices"][0]["index"] == 0
+    assert json.loads(why.out)["sampled_seconds"] > 0
+    assert why.err == ""
+    assert andon(home.state, "why", "99", "--url", home.url).code == 5
+    assert "SIMULATED" in andon(home.state, "status", "--url", f"localhost:{home.port}").out
+
+
+def test_a_server_that_is_not_there_is_unavailable(tmp_path: Path) -> None:
+    done = andon(tmp_path, "status", "--url", f"http://127.0.0.1:{free_port()}")
+    assert done.code == 3
+    assert "cannot be reached" in done.err
+
+
+def test_a_server_that_wants_the_token_denies(outside: Served, tmp_path: Path) -> None:
+    url = f"http://127.0.0.1:{outside.port}"
+    assert andon(tmp_path, "status", "--url", url).code == 4
+    wrong = andon(tmp_path, "status", "--url", url, ANDON_TOKEN="wrong")
+    assert wrong.code == 4
+    assert "token" in wrong.err
+    assert andon(tmp_path, "status", "--url", url, ANDON_TOKEN=outside.token).code == 0
+    file = str(outside.state / "andon" / "token")
+    assert andon(tmp_path, "status", "--url", url, "--token-file", file).code == 0
+
+
+class _Stranger(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(404 if "404" in str(self.headers.get("Host")) else 200)
+        self.end_headers()
+        self.wfile.write(b"<html>")
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (the parent's name)
+        pass
+
+
+def test_what_is_not_an_andon_server_is_told(tmp_path: Path) -> None:
+    with HTTPServer(("127.0.0.1", 0), _Stranger) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        done = andon(tmp_path, "status", "--url", f"http://127.0.0.1:{server.server_port}")
+        server.shutdown()
+    assert done.code == 3
+    assert "is not an andon server" in done.err
+
+
+@pytest.mark.parametrize("url", ["ftp://x", "http://", "http://a b", "http://u:p@h", "h:99999"])
+def test_what_is_no_url_is_told(tmp_path: Path, url: str) -> None:
+    assert andon(tmp_path, "status", "--url", url).code in (2, 3)
+
+
+def test_open_prints_a_link_that_signs_in_once(home: Served) -> None:
+    done = andon(home.state, "open", "--url", home.url, "--print")
+    assert done.code == 0, done.err
+    code = done.out.strip().partition("/#code=")[2]
+    sent = {"body": json.dumps({"code": code}), "Content_Type": "application/json"}
+    secret = home.ask("/api/session", "POST", **sent).json()["secret"]
+    signed = {"Authorization": f"Bearer {secret}"}
+    assert home.ask("/api/links", "POST", **signed).status == 200
+    assert home.ask("/api/session", "POST", **sent).status == 401
+    log = (home.state / "andon" / "audit.jsonl").read_text()
+    assert "/api/session" in log
+    assert code not in log
+    assert secret not in log
+
+
+def test_open_without_a_token_says_where_it_is(tmp_path: Path) -> None:
+    done = andon(tmp_path, "open", "--url", "http://192.0.2.1:26366")
+    assert done.code == 4
+    assert "--token-file" in done.err

@@ -1,0 +1,60 @@
+"""The OpenAPI description, tried out: what it allows and what it forbids."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from hypothesis.errors import Unsatisfiable
+from schemathesis import GenerationMode
+
+from andon.app import open_store
+from andon.core.settings import Settings
+from andon.engine.recorder import Recorder
+from andon.web.memory import Recorded
+from tests.unit import test_cli_golden_snapshots as drawn
+from tests.unit.web_parts import BEARER, Hand, Parts, at_home
+
+BOUNDED = settings(
+    max_examples=12,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.mark.parametrize("mode", list(GenerationMode))
+def test_no_request_that_the_schema_allows_or_forbids_breaks_the_server(
+    tmp_path: Path, mode: GenerationMode
+) -> None:
+    sampler = Hand(drawn.farm())
+    recorder = Recorder(lambda: open_store(Settings(history_path=":memory:")), sampler.subscribe(1))
+    parts = Parts(tmp_path, [drawn.farm()], memory=Recorded(recorder))
+    schema = schemathesis.openapi.from_asgi("/openapi.json", at_home(parts.app))
+    asked = {operation.label for operation in _operations(schema) if _answers(operation, mode)}
+    parts.station.close()
+    recorder.close()
+    assert {"GET /api/devices/{device}/history", "POST /api/session"} <= asked
+    assert len(asked) >= (20 if mode is GenerationMode.POSITIVE else 4)
+
+
+def _operations(schema: Any) -> list[Any]:
+    return [found.ok() for found in schema.get_all_operations()]
+
+
+def _answers(operation: Any, mode: GenerationMode) -> bool:
+    """Whether there was anything to ask; a route without parameters has no wrong ones."""
+
+    @BOUNDED
+    @given(operation.as_strategy(generation_mode=mode))
+    def ask(case: Any) -> None:
+        answer = case.call(headers=BEARER)
+        assert answer.status_code < 500, answer.text
+
+    try:
+        ask()
+    except Unsatisfiable:
+        return False
+    return True

@@ -1,0 +1,235 @@
+"""Who may do what: every kind of caller at every kind of door."""
+
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from andon.core.access import Call, Key, Rules, changes, is_loopback, is_open, judge, parse_host
+from andon.core.lockout import KEPT, Lockout
+
+HOME = Rules(loopback=True)
+OUTSIDE = Rules(loopback=False, names=frozenset({"localhost", "node17", "gpu.example.org"}))
+LOCAL = Call("GET", "/api/snapshot", ("localhost:26366",))
+
+READS = ["/api/snapshot", "/api/health", "/metrics", "/openapi.json", "/socket.io/", "/nowhere"]
+CHANGES = [("POST", "/api/links"), ("DELETE", "/api/session"), ("PUT", "/api/leases"),
+           ("PATCH", "/api/alerts"), ("TRACE", "/"), ("BREW", "/api/snapshot"),
+           ("POST", "/"), ("POST", "/static/board.js"), ("POST", "/socket.io"),
+           ("POST", "/socket.iox/"), ("DELETE", "/healthz")]  # fmt: skip
+OPEN = ["/", "/healthz", "/static/board.js", "/favicon.ico"]
+OUR_HOSTS = ["localhost", "localhost:26366", "LOCALHOST:26366", "127.0.0.1", "127.0.0.1:9",
+             "127.8.8.8:26366", "[::1]", "[::1]:26366", "localhost.",
+             "[::ffff:127.0.0.1]:1"]  # fmt: skip
+NOT_HOSTS = ["", " ", "localhost:", "localhost:x", "localhost:999999", "evil.com@localhost",
+             "localhost evil.com", "localhost/evil", "[::1", "::1", "a\r\nb", "localhost,evil.com",
+             "2130706433", "0x7f.1", "127.1", "0177.0.0.1", "[]", "ｌocalhost"]  # fmt: skip
+EVIL_HOSTS = ["evil.com", "evil.com:26366", "localhost.evil.com", "127.0.0.1.nip.io", "10.0.0.7",
+              "0.0.0.0:26366", "[2001:db8::1]:26366", "notlocalhost",
+              "xlocalhost:26366"]  # fmt: skip
+EVIL_ORIGINS = ["http://evil.com", "https://evil.com:26366", "null", "", "http://localhost:8888",
+                "http://localhost", "http://localhost:26366.evil.com", "file://", "http://",
+                "http://evil.com@localhost:26366", "http://localhost:26366/", "localhost:26366",
+                "chrome-extension://abcdefgh", "http://127.0.0.1:26366"]  # fmt: skip
+
+
+def status(call: Call, rules: Rules = HOME) -> int:
+    refusal = judge(call, rules)
+    assert refusal is None or (refusal.reason and refusal.hint)
+    return 200 if refusal is None else refusal.status
+
+
+@pytest.mark.parametrize("host", OUR_HOSTS)
+@pytest.mark.parametrize("path", READS)
+def test_reading_on_loopback_is_free(host: str, path: str) -> None:
+    assert status(replace(LOCAL, path=path, hosts=(host,))) == 200
+
+
+@pytest.mark.parametrize("host", [*NOT_HOSTS, *EVIL_HOSTS])
+@pytest.mark.parametrize("key", [Key.NONE, Key.TOKEN])
+@pytest.mark.parametrize("path", ["/api/snapshot", "/socket.io/", "/healthz", "/", "/metrics"])
+def test_a_rebound_name_gets_nothing_not_even_with_the_token(
+    host: str, key: Key, path: str
+) -> None:
+    assert status(replace(LOCAL, path=path, hosts=(host,), key=key)) == 403
+
+
+@pytest.mark.parametrize("hosts", [(), ("localhost", "localhost"), ("localhost", "evil.com")])
+def test_a_request_has_one_host(hosts: tuple[str, ...]) -> None:
+    assert status(replace(LOCAL, hosts=hosts)) == 403
+
+
+@pytest.mark.parametrize("origin", EVIL_ORIGINS)
+@pytest.mark.parametrize("admitted", [False, True])
+@pytest.mark.parametrize("path", ["/api/snapshot", "/socket.io/", "/metrics", "/api/session"])
+@pytest.mark.parametrize("key", [Key.NONE, Key.TOKEN])
+def test_another_sites_page_gets_nothing(origin: str, admitted: bool, path: str, key: Key) -> None:
+    call = replace(LOCAL, path=path, origins=(origin,), admitted=admitted, key=key)
+    assert status(call) == 403
+
+
+@pytest.mark.parametrize(
+    ("host", "origin"),
+    [
+        ("localhost:26366", "http://localhost:26366"),
+        ("localhost:26366", "https://localhost:26366"),
+        ("127.0.0.1:26366", "HTTP://127.0.0.1:26366"),
+        ("[::1]:26366", "http://[::1]:26366"),
+        ("localhost", "http://localhost"),
+        ("localhost", "http://localhost:80"),
+        ("localhost:443", "https://localhost"),
+        ("localhost", "https://localhost"),
+    ],
+)
+def test_our_own_page_may_read(host: str, origin: str) -> None:
+    assert status(replace(LOCAL, hosts=(host,), origins=(origin,))) == 200
+
+
+def test_two_origins_are_one_too_many() -> None:
+    assert status(replace(LOCAL, origins=("http://localhost:26366",) * 2)) == 403
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+@pytest.mark.parametrize("mode", [None, "no-cors", "cors", "websocket", "same-origin"])
+@pytest.mark.parametrize("path", READS)
+def test_what_a_browser_calls_foreign_is_refused_without_an_origin(
+    site: str, mode: str | None, path: str
+) -> None:
+    assert status(replace(LOCAL, path=path, fetch_site=site, fetch_mode=mode)) == 403
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site", "none", "same-origin"])
+def test_a_link_from_anywhere_may_lead_here(site: str) -> None:
+    assert status(replace(LOCAL, path="/", fetch_site=site, fetch_mode="navigate")) == 200
+    sent = replace(LOCAL, method="POST", fetch_site=site, fetch_mode="navigate", key=Key.TOKEN)
+    assert status(sent) == (403 if site in ("cross-site", "same-site") else 200)
+
+
+@pytest.mark.parametrize(("method", "path"), CHANGES)
+@pytest.mark.parametrize("rules", [HOME, OUTSIDE])
+def test_a_change_needs_the_token_everywhere(method: str, path: str, rules: Rules) -> None:
+    call = replace(LOCAL, method=method, path=path)
+    assert changes(call)
+    assert status(call, rules) == 401
+    assert status(replace(call, key=Key.TOKEN), rules) == 200
+    assert status(replace(call, key=Key.SESSION), rules) == 200
+
+
+@pytest.mark.parametrize("path", [*READS, *OPEN])
+@pytest.mark.parametrize("rules", [HOME, OUTSIDE])
+def test_a_wrong_token_is_worse_than_none(path: str, rules: Rules) -> None:
+    assert status(replace(LOCAL, path=path, key=Key.WRONG), rules) == 401
+
+
+@pytest.mark.parametrize("path", READS)
+@pytest.mark.parametrize("peer", ["127.0.0.1", "::1", "10.0.0.9", "2001:db8::7", None])
+@pytest.mark.parametrize("host", ["node17:26366", "10.0.0.1:26366", "gpu.example.org", "localhost"])
+def test_other_addresses_need_it_for_reading_too(path: str, peer: str | None, host: str) -> None:
+    call = replace(LOCAL, path=path, peer=peer, hosts=(host,))
+    assert status(call, OUTSIDE) == 401
+    assert status(replace(call, key=Key.TOKEN), OUTSIDE) == 200
+    assert status(replace(call, key=Key.SESSION), OUTSIDE) == 200
+
+
+@pytest.mark.parametrize("host", ["evil.com", "node18", "node17.evil.com"])
+@pytest.mark.parametrize("key", list(Key))
+def test_other_addresses_check_the_name_too(host: str, key: Key) -> None:
+    assert status(replace(LOCAL, hosts=(host,), key=key), OUTSIDE) == 403
+
+
+@pytest.mark.parametrize("path", OPEN)
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize("rules", [HOME, OUTSIDE])
+def test_the_shell_is_open_and_holds_no_reading(path: str, method: str, rules: Rules) -> None:
+    call = replace(LOCAL, method=method, path=path)
+    assert is_open(call)
+    assert status(call, rules) == 200
+
+
+@pytest.mark.parametrize("path", ["/static", "/statics/x", "/healthz/", "//", "/api", "/Healthz"])
+def test_what_only_looks_like_the_shell_is_not(path: str) -> None:
+    assert status(replace(LOCAL, path=path), OUTSIDE) == 401
+
+
+@pytest.mark.parametrize("rules", [HOME, OUTSIDE])
+def test_a_code_is_exchanged_without_a_token(rules: Rules) -> None:
+    assert status(replace(LOCAL, method="POST", path="/api/session"), rules) == 200
+    assert status(replace(LOCAL, method="POST", path="/api/session/"), rules) == 401
+
+
+@pytest.mark.parametrize("path", READS)
+@pytest.mark.parametrize(("peer", "forwarded"), [("10.0.0.9", False), ("127.0.0.1", True),
+                                                 (None, False), ("nonsense", False)])  # fmt: skip
+def test_a_proxy_on_this_machine_does_not_make_the_world_local(
+    path: str, peer: str | None, forwarded: bool
+) -> None:
+    call = replace(LOCAL, path=path, peer=peer, forwarded=forwarded)
+    assert status(call) == 401
+    assert status(replace(call, key=Key.TOKEN)) == 200
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_live_connection_that_was_let_in_goes_on(method: str) -> None:
+    call = replace(LOCAL, method=method, path="/socket.io/")
+    assert status(call, OUTSIDE) == 401
+    assert status(replace(call, admitted=True), OUTSIDE) == 200
+    assert status(replace(call, admitted=True, path="/api/snapshot"), OUTSIDE) == 401
+    assert status(replace(call, admitted=True, key=Key.WRONG), OUTSIDE) == 401
+    assert status(replace(call, admitted=True, hosts=("evil.com",)), OUTSIDE) == 403
+
+
+@pytest.mark.parametrize("rules", [HOME, OUTSIDE])
+def test_polling_posts_are_reading(rules: Rules) -> None:
+    call = replace(LOCAL, method="POST", path="/socket.io/")
+    assert not changes(call)
+    assert status(call, rules) == (200 if rules.loopback else 401)
+
+
+def test_nothing_passes_by_any_mixture_without_a_right_key_from_outside() -> None:
+    for method, path, forwarded, site in product(
+        ("GET", "HEAD", "POST", "OPTIONS", "DELETE"), READS, (False, True),
+        (None, "same-origin", "cross-site"),
+    ):  # fmt: skip
+        call = Call(method, path, ("node17",), "10.0.0.9", (), site, "cors", forwarded)
+        assert status(call, OUTSIDE) in (401, 403), call
+
+
+@pytest.mark.parametrize("text", NOT_HOSTS[:6])
+def test_what_is_no_host_is_none(text: str) -> None:
+    assert parse_host(text) is None
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [("127.0.0.1", True), ("127.9.9.9", True), ("::1", True), ("::ffff:127.0.0.1", True),
+     ("0.0.0.0", False), ("::", False), ("10.0.0.1", False), ("localhost", False), (None, False)],
+)  # fmt: skip
+def test_loopback_is_an_address(address: str | None, expected: bool) -> None:
+    assert is_loopback(address) is expected
+
+
+def test_ten_failures_in_a_minute_are_enough_and_the_minute_ends() -> None:
+    lockout = Lockout()
+    for at in range(10):
+        assert lockout.wait_seconds("10.0.0.9", at) == 0
+        lockout.failed("10.0.0.9", at)
+    assert lockout.wait_seconds("10.0.0.9", 10) == 50
+    assert lockout.wait_seconds("10.0.0.8", 10) == 0
+    assert lockout.wait_seconds("10.0.0.9", 60) == 0
+    lockout.failed("10.0.0.9", 61)
+    assert lockout.wait_seconds("10.0.0.9", 61) == 0
+
+
+def test_a_network_of_addresses_is_one_guesser() -> None:
+    lockout = Lockout()
+    for number in range(10):
+        lockout.failed(f"2001:db8::{number:x}", 0)
+    assert lockout.wait_seconds("2001:db8::ffff", 1) == 59
+    assert lockout.wait_seconds("2001:db8:0:1::1", 1) == 0
+
+
+def test_what_is_remembered_of_guessers_is_bounded() -> None:
+    lockout = Lockout()
+    for number in range(KEPT + 100):
+        lockout.failed(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", 0)
+    assert len(lockout) == KEPT

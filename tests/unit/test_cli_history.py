@@ -1,0 +1,181 @@
+"""`andon history`, `gc` and `seed`: what was, as people, scripts and spreadsheets see it."""
+
+import csv
+import io
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from andon.cli.gc import describe
+from andon.cli.history_text import (
+    Line,
+    history_to_csv,
+    history_to_json,
+    render_history,
+    render_uses,
+    sparks_at,
+    uses_to_json,
+)
+from andon.cli.main import run
+from andon.cli.status import as_json_text
+from andon.cli.text import display_width
+from andon.core.series_tiers import Maintenance
+from andon.core.series_uses import Use
+from andon.model.device import Device
+from andon.stores.memory import MemoryStore
+from andon.stores.sqlite import SqliteStore
+from andon.units import GIB
+from tests.contract.test_stores import AT, tick
+
+Golden = Callable[[str, str], None]
+DEVICES = (Device("GPU-1", 0, "nvidia", "H200"), Device("GPU-2", 1, "sim", "L40S (simulated)"))
+USES = (
+    Use("GPU-1", 41, 1.0, "ada", "python", AT, AT + 3600, 40 * GIB),
+    Use("GPU-2", 7, None, None, None, AT + 600, AT + 660),
+    Use("GPU-1", 42, 1.0, "bob", "train\x1b[2J", AT + 4000, AT + 7190, 20 * GIB),
+)
+
+
+@pytest.fixture(autouse=True)
+def _in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "UTC")
+    monkeypatch.setenv("ANDON_CONFIG", "/dev/null")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def lines(points: int) -> list[Line]:
+    """Two hours of one device that works, rests and is silent, and of one never heard of."""
+    store = MemoryStore()
+    busy = [tick(AT + 10 * n, 50 + n % 40, 300.0 + n) for n in range(300)]
+    store.write([*busy, *(tick(AT + 4000 + 10 * n, 0, 71.5) for n in range(200))])
+    asked = [(d, m) for d in DEVICES for m in ("utilization_percent", "power_watts")]
+    return [Line(d, d.uuid, m, store.history(d.uuid, m, AT, AT + 7200, points)) for d, m in asked]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_history_looks_as_drawn(golden: Golden, width: int) -> None:
+    text = render_history(lines(sparks_at(width)), AT, AT + 7200, width, color=False)
+    golden(f"history-{width}.txt", text)
+
+
+def test_nothing_recorded_is_said(golden: Golden) -> None:
+    empty = [line for line in lines(8) if line.uuid == "GPU-2"]
+    golden("history-empty.txt", render_history(empty, AT, AT + 7200, 80, color=False))
+
+
+def test_who_was_there_looks_as_drawn(golden: Golden) -> None:
+    text = render_uses(USES, DEVICES, AT + 7200, 100, color=False)
+    assert "\x1b" not in text
+    golden("history-who.txt", text)
+    assert render_uses((), DEVICES, AT, 80, color=False) == "nobody was seen in this time\n"
+
+
+def test_no_line_wraps_at_any_width() -> None:
+    for width in range(60, 200, 7):
+        shown = render_history(lines(sparks_at(width)), AT, AT + 7200, width, color=False)
+        shown += render_uses(USES, DEVICES, AT + 7200, width, color=False)
+        assert all(display_width(line) <= width for line in shown.splitlines())
+
+
+def test_json_and_csv_hold_the_same(golden: Golden) -> None:
+    found = history_to_json(lines(4), AT, AT + 7200)
+    golden("history.json", as_json_text(found, live=True))
+    rows = list(csv.DictReader(io.StringIO(history_to_csv(lines(4)))))
+    whole = [b for series in found["series"] for b in series["buckets"] if b["count"]]
+    assert [float(row["max"]) for row in rows] == [bucket["max"] for bucket in whole]
+    assert uses_to_json(USES)["uses"][1]["started"] is None
+
+
+@pytest.fixture
+def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "history.db"
+    monkeypatch.setenv("ANDON_HISTORY", str(path))
+    store, now = SqliteStore(path), time.time()
+    ticks = [tick(now - 3000 + n, 40) for n in range(0, 3000, 5)]
+    store.write(ticks, [Use("GPU-1", 9, None, "ada", "python", now - 600, now)], DEVICES[:1])
+    store.close()
+    return path
+
+
+def test_a_device_is_found_by_index_and_by_the_beginning_of_its_uuid(
+    recorded: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("0", "gpu-1"):
+        assert run(["history", name, "--since", "1h", "-m", "utilization_percent", "--json"]) == 0
+        (series,) = json.loads(capsys.readouterr().out)["series"]
+        assert sum(bucket["count"] for bucket in series["buckets"]) == 600
+    assert run(["history", "7"]) == 5
+    assert "recorded: 0" in capsys.readouterr().err
+
+
+def test_jsonl_has_one_line_per_part(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["history", "-m", "power_watts", "--since", "2h", "-n", "4", "--jsonl"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {row["metric"] for row in rows} == {"power_watts"}
+    assert all(row["count"] for row in rows)
+
+
+def test_who_answers_for_a_device(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["history", "--who", "0", "--since", "12h"]) == 0
+    assert "ada" in capsys.readouterr().out
+    assert run(["history", "--who", "--since", "12h", "--csv"]) == 0
+    assert "GPU-1,9,,ada,python" in capsys.readouterr().out
+
+
+def test_without_a_recording_it_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    for command in ("history", "gc"):
+        assert run([command]) == 3
+        assert "andon serve records" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--since", "soon"],
+        ["--since", "1h", "--until", "2h"],
+        ["-m", "utilisation"],
+        ["-n", "1000000"],
+    ],
+)
+def test_a_mistake_is_named(
+    recorded: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["history", *arguments]) == 2
+    assert capsys.readouterr().err
+
+
+def test_gc_says_what_it_did(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["gc"]) == 0
+    assert "ticks packed" in capsys.readouterr().out
+    assert run(["history", "0", "--since", "1h", "-m", "utilization_percent", "--json"]) == 0
+    (series,) = json.loads(capsys.readouterr().out)["series"]
+    assert sum(bucket["count"] for bucket in series["buckets"]) == 600
+    assert describe(Maintenance(), 2048, 1024) == "nothing was due, 2.0 KiB before, 1.0 KiB now"
+
+
+def test_a_seeded_past_is_there_and_says_that_it_is_simulated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ANDON_HISTORY", str(tmp_path / "seeded.db"))
+    assert run(["seed", "--days", "12", "--devices", "1"]) == 0
+    assert "1 simulated devices, 12 days" in capsys.readouterr().out
+    assert run(["seed", "--days", "12", "--devices", "1"]) == 6
+    capsys.readouterr()
+    assert run(["history", "--since", "12d", "--points", "12", "-m", "energy_joules"]) == 0
+    assert "SIMULATED" in capsys.readouterr().out
+    asked = ["--since", "11d", "-n", "100", "-m", "energy_joules,utilization_percent", "--json"]
+    assert run(["history", *asked]) == 0
+    energy, load = json.loads(capsys.readouterr().out)["series"]
+    assert all(bucket["count"] for bucket in load["buckets"])
+    means = [bucket["mean"] for bucket in energy["buckets"]]
+    assert means[0] < means[50] < means[-1]

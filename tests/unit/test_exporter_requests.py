@@ -1,0 +1,75 @@
+"""Requests are read strictly: what could be read in two ways is not read at all."""
+
+import socket
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from andon.errors import Conflict
+from andon.exporter.requests import MOST_BYTES, Answer, Malformed, Request, parse, receive
+
+PLAIN = b"GET /metrics HTTP/1.1\r\nHost: localhost:26367\r\nAccept: */*"
+
+
+def test_a_request_is_its_method_its_path_and_its_host() -> None:
+    assert parse(PLAIN) == Request("GET", "/metrics", "localhost")
+    assert parse(b"HEAD /metrics?x=1 HTTP/1.0") == Request("HEAD", "/metrics", "")
+    assert parse(b"GET / HTTP/1.1\r\nhost: [::1]:80").host == "::1"
+
+
+@pytest.mark.parametrize("head", [
+    b"", b"GET", b"GET /metrics", b"GET  /metrics HTTP/1.1", b"GET metrics HTTP/1.1",
+    b"GET /metrics HTTP/2", b"GET http://127.0.0.1/metrics HTTP/1.1", b"\x16\x03\x01\x02",
+    PLAIN + b"\r\nHost: evil.example", PLAIN + b"\r\n folded: 1", PLAIN + b"\r\nHost : evil",
+    PLAIN + b"\r\nnothing", PLAIN + b"\r\n: empty",
+])  # fmt: skip
+def test_what_is_no_request_is_not_answered(head: bytes) -> None:
+    with pytest.raises(Malformed):
+        parse(head)
+
+
+@given(st.binary(max_size=80))
+def test_any_bytes_are_a_request_or_none(head: bytes) -> None:
+    try:
+        assert parse(head).path.startswith("/")
+    except Malformed:
+        assert head != PLAIN
+
+
+def test_a_request_may_come_in_pieces() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        for byte in PLAIN + b"\r\n\r\n":
+            theirs.send(bytes([byte]))
+        assert receive(ours) == PLAIN
+
+
+def test_a_request_without_end_is_given_up() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.sendall(b"x" * (MOST_BYTES + 1))
+        with pytest.raises(Malformed):
+            receive(ours)
+
+
+def test_a_request_that_breaks_off_is_given_up() -> None:
+    ours, theirs = socket.socketpair()
+    with ours:
+        theirs.send(b"GET /met")
+        theirs.close()
+        with pytest.raises(Malformed):
+            receive(ours)
+
+
+def test_an_answer_says_how_long_it_is_in_bytes() -> None:
+    whole = Answer(200, "text/plain", "é\n").to_bytes()
+    assert b"Content-Length: 3\r\n" in whole
+    assert whole.endswith("\r\n\r\né\n".encode())
+    assert Answer(200, "text/plain", "é\n").to_bytes(with_body=False).endswith(b"\r\n\r\n")
+
+
+def test_an_error_becomes_its_status_and_its_hint() -> None:
+    answer = Answer.of(Conflict("taken", hint="another"))
+    assert (answer.status, answer.text) == (409, "taken\nhint: another\n")
+    assert b"Allow: GET, HEAD\r\n" in Answer(405, "text/plain", "").to_bytes()

@@ -1,0 +1,244 @@
+"""What is remembered, how finely, for how long, and who was there."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from andon.core.series import (
+    HOST,
+    Tick,
+    buckets,
+    kept,
+    summary,
+    throttle_mask,
+    throttle_reasons,
+    tick_of,
+)
+from andon.core.series_backlog import MOST_TICKS, Backlog, validate
+from andon.core.series_codec import Row, point
+from andon.core.series_tiers import (
+    DAY_SECONDS,
+    WINDOW_MS,
+    Extent,
+    Retention,
+    Segment,
+    Tier,
+    plan,
+    rolled,
+    segments,
+    squeezed,
+    window,
+)
+from andon.core.series_uses import JOIN_SECONDS, Use, Uses, joined
+from andon.model.device import (
+    Device,
+    DeviceStatus,
+    Disk,
+    Host,
+    Network,
+    Process,
+    Sample,
+    Snapshot,
+    State,
+)
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+
+
+def snapshot(at: float, *processes: Process, state: State = State.OK, **values: object) -> Snapshot:
+    sample = Sample(at, **values)  # type: ignore[arg-type]
+    device = Device("GPU-1", 0, "nvidia", "H200")
+    return Snapshot(
+        "n", at, devices=(DeviceStatus(device, state, 0.0, sample=sample, processes=processes),)
+    )
+
+
+# Ticks.
+
+
+def test_a_tick_holds_what_was_read_and_nothing_else() -> None:
+    seen = snapshot(5.0, utilization_percent=0, power_watts=71.234, throttle=("sw_power_cap",))
+    assert tick_of(seen).readings == (
+        ("GPU-1", ("utilization_percent", "power_watts", "throttle"), (0, 71_234, 8)),
+    )
+
+
+def test_a_device_that_did_not_answer_leaves_a_gap() -> None:
+    assert tick_of(snapshot(5.0, state=State.STALE, utilization_percent=5)).readings == ()
+
+
+def test_the_node_has_values_of_its_own() -> None:
+    host = Host(12.5, 3, 4, 0.75, (Disk("/", 5, 9), Disk("/x", 6, 9)), (Network("e", 7, 8),))
+    tick = tick_of(Snapshot("n", 1.0, host=host))
+    assert tick.readings[0][0] == HOST
+    assert tick.readings[0][2] == (125, 3, 75, 11, 7, 8)
+    assert tick.count == 6
+
+
+def test_what_is_no_number_is_not_kept() -> None:
+    assert kept("power_watts", float("nan")) is None
+    assert kept("memory_used_bytes", 1 << 60) is None
+    assert kept("utilization_percent", None) is None
+
+
+def test_throttle_reasons_come_back_and_new_ones_are_not_lost() -> None:
+    known = ("sw_power_cap", "hw_slowdown")
+    assert throttle_reasons(throttle_mask(known)) == known
+    assert throttle_reasons(throttle_mask(("brand_new",))) == ("other",)
+
+
+# Buckets.
+
+
+def test_buckets_tell_least_mean_and_most_and_leave_gaps() -> None:
+    rows = [point(0, 10), point(999, 30), point(2500, 7), point(4000, 99)]
+    found = buckets(rows, 0.0, 4.0, 4, scale=10)
+    assert [(b.count, b.min, b.mean, b.max) for b in found] == [
+        (2, 1.0, 2.0, 3.0), (0, None, None, None), (1, 0.7, 0.7, 0.7), (0, None, None, None),
+    ]  # fmt: skip
+
+
+@given(st.lists(st.tuples(st.integers(0, 9999), st.integers(-500, 500)), max_size=60))
+def test_no_reading_is_lost_or_counted_twice(points: list[tuple[int, int]]) -> None:
+    found = buckets([point(*p) for p in points], 0.0, 10.0, 7)
+    assert sum(b.count for b in found) == len(points)
+    whole = summary(found)
+    if points:
+        assert whole is not None
+        assert (whole.min, whole.max) == (min(v for _, v in points), max(v for _, v in points))
+    else:
+        assert whole is None
+
+
+def test_rolled_up_rows_begin_on_the_minute() -> None:
+    rows = [point(61_000, 4), point(119_000, 8), point(180_000, 1)]
+    assert rolled(rows, Tier.MINUTE) == [Row(60_000, 2, 4, 8, 12), Row(180_000, 1, 1, 1, 1)]
+
+
+# Tiers.
+
+
+def test_only_windows_that_have_ended_are_packed() -> None:
+    due = plan(1200.0, [0, 600_000, 1_200_000], {}, Retention())
+    assert due.pack == (0, 600_000)
+
+
+def test_minutes_are_made_of_raw_windows_and_hours_of_minutes() -> None:
+    extents = {Tier.RAW: Extent(0, DAY_MS), Tier.MINUTE: Extent(0, 22 * HOUR_MS)}
+    assert plan(86_400.0, [], extents, Retention()).roll == ((Tier.MINUTE, 22 * HOUR_MS),)
+    long = {Tier.RAW: Extent(0, 11 * DAY_MS), Tier.MINUTE: Extent(0, 11 * DAY_MS)}
+    assert (Tier.HOUR, 0) in plan(11 * 86_400.0, [], long, Retention()).roll
+
+
+def test_nothing_goes_before_it_is_rolled_up() -> None:
+    now = 100 * DAY_SECONDS
+    raw = {Tier.RAW: Extent(0, 100 * DAY_MS)}
+    assert plan(now, [], raw, Retention()).delete == ()
+    both = raw | {Tier.MINUTE: Extent(0, 50 * DAY_MS)}
+    assert plan(now, [], both, Retention()).delete == ((Tier.RAW, 50 * DAY_MS),)
+
+
+def test_a_size_budget_shortens_the_finest_memory_first() -> None:
+    extents = {Tier.RAW: Extent(0, 2 * DAY_MS), Tier.MINUTE: Extent(0, 2 * DAY_MS)}
+    retention = Retention(most_bytes=100)
+    assert squeezed(2 * DAY_SECONDS, retention, 100, extents) == retention
+    tight = squeezed(2 * DAY_SECONDS, retention, 200, extents)
+    assert tight == replace(retention, raw_seconds=tight.raw_seconds)
+    assert tight.raw_seconds == pytest.approx(0.9 * DAY_SECONDS)
+    assert squeezed(2 * DAY_SECONDS, retention, 100_000, extents).minute_seconds < DAY_SECONDS
+
+
+def test_a_coarse_question_is_answered_by_a_coarse_tier_as_far_as_it_reaches() -> None:
+    extents = {Tier.RAW: Extent(0, 1000), Tier.MINUTE: Extent(0, 800), Tier.HOUR: Extent(0, 500)}
+    assert segments(100, 1000, 4e6, extents) == [
+        Segment(Tier.HOUR, 100, 500), Segment(Tier.MINUTE, 500, 800), Segment(Tier.RAW, 800, 1000),
+    ]  # fmt: skip
+    assert segments(100, 1000, 1.0, extents) == [Segment(Tier.RAW, 100, 1000)]
+
+
+def test_a_fine_question_about_the_far_past_is_answered_by_what_is_left() -> None:
+    extents = {Tier.RAW: Extent(900, 1000), Tier.MINUTE: Extent(0, 950)}
+    assert segments(0, 2000, 1.0, extents) == [
+        Segment(Tier.MINUTE, 0, 900), Segment(Tier.RAW, 900, 1000),
+    ]  # fmt: skip
+
+
+EXTENT = st.tuples(st.integers(0, 50), st.integers(1, 50)).map(lambda e: Extent(e[0], e[0] + e[1]))
+
+
+@given(st.dictionaries(st.sampled_from(Tier), EXTENT), st.integers(0, 60), st.integers(1, 60))
+def test_every_instant_that_some_tier_holds_is_answered_once(
+    extents: dict[Tier, Extent], since: int, length: int
+) -> None:
+    found = segments(since, since + length, 60_000.0, extents)
+    for at in range(since, since + length):
+        there = any(e.since_ms <= at < e.until_ms for e in extents.values())
+        assert sum(s.since_ms <= at < s.until_ms for s in found) == there
+
+
+def test_a_longer_window_holds_whole_shorter_ones() -> None:
+    assert WINDOW_MS[Tier.MINUTE] % WINDOW_MS[Tier.RAW] == 0
+    assert WINDOW_MS[Tier.HOUR] % WINDOW_MS[Tier.MINUTE] == 0
+    assert window(Tier.RAW, 1_234_567) == 1_200_000
+
+
+# Who.
+
+
+def who(at: float, memory: int | None = None) -> Snapshot:
+    return snapshot(at, Process(7, started=1.0, user="ada", name="python", memory_bytes=memory))
+
+
+def test_an_interval_grows_while_the_process_is_seen() -> None:
+    uses, first = Uses().step(who(10.0, 5))
+    uses, _ = uses.step(who(11.0, 9))
+    uses, third = uses.step(who(12.0, 2))
+    assert first == (Use("GPU-1", 7, 1.0, "ada", "python", 10.0, 10.0, 5),)
+    assert third == (Use("GPU-1", 7, 1.0, "ada", "python", 10.0, 12.0, 9),)
+
+
+def test_a_short_absence_does_not_end_an_interval_and_a_long_one_does() -> None:
+    uses, _ = Uses().step(who(10.0))
+    uses, none = uses.step(snapshot(11.0))
+    assert none == ()
+    uses, again = uses.step(who(10.0 + JOIN_SECONDS))
+    assert again[0].first == 10.0
+    uses, _ = uses.step(snapshot(500.0))
+    assert uses.open == {}
+    _, anew = uses.step(who(501.0))
+    assert anew[0].first == 501.0
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 500), st.integers(0, 90)), max_size=12))
+def test_joining_twice_changes_nothing(found: list[tuple[int, int, int]]) -> None:
+    uses = [Use("g", pid, None, None, None, at, at + length) for pid, at, length in found]
+    once = joined(uses)
+    assert joined(once) == once
+
+
+# The backlog.
+
+
+def test_a_backlog_is_bounded_and_counts_what_it_dropped() -> None:
+    backlog = Backlog()
+    for at in range(MOST_TICKS + 5):
+        backlog = backlog.add(Tick(at, ()), (), ())
+        validate(backlog)
+    assert (len(backlog.ticks), backlog.dropped) == (MOST_TICKS, 5)
+    assert backlog.ticks[0].at == 5
+    done = backlog.flushed(1.0)
+    assert (done.ticks, done.written, done.dropped) == ((), MOST_TICKS, 5)
+
+
+def test_a_store_that_keeps_failing_is_tried_less_and_less_often() -> None:
+    backlog, waits = Backlog(), []
+    for _ in range(12):
+        backlog = backlog.failed(100.0)
+        waits.append(backlog.due(5.0) - 100.0)
+    assert waits == sorted(waits)
+    assert waits[0] == 5.0
+    assert waits[-1] == 60.0
+    assert backlog.flushed(100.0).due(5.0) == 105.0

@@ -1,0 +1,279 @@
+"""The gate, the keys and the log: what a caller meets before any route."""
+
+import asyncio
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from andon.core.access import Key
+from andon.core.lockout import ALLOWED
+from andon.errors import Denied, Unavailable
+from andon.web.audit import Audit
+from andon.web.auth import Message, Scope
+from andon.web.keys import CODE_SECONDS, KEPT, SESSION_SECONDS, Keys, make_token, read_token
+from tests.unit import test_cli_golden_snapshots as drawn
+from tests.unit.web_parts import BEARER, HOME, OUTSIDE, TOKEN, Caller, Parts, served
+
+WRONG = {"Authorization": "Bearer " + "w" * 43}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Any:
+    with served(Parts(tmp_path, [drawn.farm()], HOME)) as caller:
+        yield caller
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Any:
+    with served(Parts(tmp_path, [drawn.farm()], OUTSIDE), "10.0.0.9", "node17") as caller:
+        yield caller
+
+
+def test_every_answer_carries_the_security_headers_also_a_refusal(home: Caller) -> None:
+    for answer in (home.get("/"), home.get("/api/snapshot"), home.get("/nowhere"),
+                   home.get("/", headers={"Host": "evil.com"}), home.post("/api/links"),
+                   home.get("/static/board.js"), home.get("/healthz")):  # fmt: skip
+        policy = answer.headers["content-security-policy"]
+        assert policy.startswith("default-src 'self'")
+        assert "frame-ancestors 'none'" in policy
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["x-frame-options"] == "DENY"
+        assert "access-control-allow-origin" not in answer.headers
+        assert "set-cookie" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    "authorization",
+    ["Basic " + TOKEN, TOKEN, "Bearer", "Bearer ", "Bearer  x", f"Bearer {TOKEN}x",
+     f"Bearer {TOKEN[:-1]}", f"Token {TOKEN}", "Bearer \xe9"],
+)  # fmt: skip
+def test_a_key_that_is_not_quite_one_is_wrong(home: Caller, authorization: str) -> None:
+    given = {"Authorization": authorization.encode("latin-1")}
+    answer = home.get("/api/snapshot", headers=given)
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"].startswith("Bearer")
+
+
+@pytest.mark.parametrize("form", [f"Bearer {TOKEN}", f"bearer {TOKEN}", f"BEARER  {TOKEN} "])
+def test_the_schemes_name_is_in_any_case(home: Caller, form: str) -> None:
+    assert home.post("/api/links", headers={"Authorization": form}).status_code == 200
+
+
+def test_two_authorizations_are_one_too_many(home: Caller) -> None:
+    twice = [("Authorization", f"Bearer {TOKEN}")] * 2
+    assert home.get("/api/snapshot", headers=twice).status_code == 401
+
+
+def test_guessers_have_to_wait_and_are_told_how_long(outside: Caller) -> None:
+    for _ in range(ALLOWED):
+        assert outside.get("/api/snapshot", headers=WRONG).status_code == 401
+    answer = outside.get("/api/snapshot", headers=WRONG)
+    assert answer.status_code == 429
+    assert 1 <= int(answer.headers["retry-after"]) <= 61
+    assert outside.get("/api/snapshot", headers=BEARER).status_code == 429
+    assert outside.get("/healthz").status_code == 200
+
+
+def test_nobody_can_lock_the_owner_out_on_the_same_machine(home: Caller) -> None:
+    for _ in range(ALLOWED):
+        home.get("/api/snapshot", headers=WRONG)
+    assert home.get("/api/snapshot", headers=WRONG).status_code == 429
+    assert home.get("/api/snapshot", headers=BEARER).status_code == 200
+    assert home.get("/api/snapshot").status_code == 200
+
+
+def test_wrong_codes_count_as_wrong_keys(outside: Caller) -> None:
+    for number in range(ALLOWED):
+        said = {"code": f"guess {number}"} if number % 2 else {"nonsense": number}
+        assert outside.post("/api/session", json=said).status_code in (401, 422)
+    assert outside.post("/api/session", json={"code": "another"}).status_code == 429
+
+
+def test_asking_without_a_key_is_not_guessing(outside: Caller) -> None:
+    for _ in range(3 * ALLOWED):
+        assert outside.get("/metrics").status_code == 401
+    assert outside.get("/metrics", headers=BEARER).status_code == 200
+
+
+def test_outside_the_shell_loads_and_nothing_else(outside: Caller) -> None:
+    for path in ("/", "/static/board.js", "/static/board.css", "/favicon.ico", "/healthz"):
+        assert outside.get(path).status_code == 200, path
+    for path in ("/api/health", "/api/snapshot", "/metrics", "/openapi.json", "/nowhere",
+                 "/socket.io/?EIO=4&transport=polling", "/docs", "/static"):  # fmt: skip
+        assert outside.get(path).status_code == 401, path
+
+
+@pytest.mark.parametrize("path", ["/api/session", "/socket.io/?EIO=4&transport=polling", "/api/x"])
+def test_nobody_can_fill_the_memory_with_what_they_send(home: Caller, path: str) -> None:
+    assert home.post(path, content=b"x" * 64_001, headers=BEARER).status_code == 413
+    assert home.post(path, headers={"Transfer-Encoding": "chunked", **BEARER}).status_code == 411
+    for size in ("9" * 40, "0" * 20, "0000064001", "-1", "1e3", "64001"):
+        assert home.post(path, headers={"Content-Length": size, **BEARER}).status_code == 413
+
+
+@pytest.mark.parametrize("name", ["Forwarded", "X-Forwarded-For", "X-Real-IP", "Via"])
+def test_who_comes_through_a_proxy_needs_the_token(home: Caller, name: str) -> None:
+    assert home.get("/api/snapshot", headers={name: "for=10.0.0.9"}).status_code == 401
+    assert home.get("/api/snapshot", headers={name: "x", **BEARER}).status_code == 200
+
+
+def test_every_change_is_written_down_with_what_came_of_it(home: Caller, tmp_path: Path) -> None:
+    home.get("/api/snapshot")
+    home.post("/api/links")  # refused, so nothing changes
+    home.post("/api/links", headers=BEARER)
+    home.post("/api/session", json={"code": "wrong"})
+    lines = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
+    told = [
+        (line["event"], line.get("path"), line.get("status"), line.get("key")) for line in lines
+    ]
+    assert told == [
+        ("asked", "/api/links", None, "token"),
+        ("done", None, 200, None),
+        ("asked", "/api/session", None, "none"),
+        ("done", None, 401, None),
+    ]
+    assert lines[0]["id"] == lines[1]["id"] != lines[2]["id"]
+    assert TOKEN not in (tmp_path / "audit.jsonl").read_text()
+    assert (tmp_path / "audit.jsonl").stat().st_mode & 0o777 == 0o600
+
+
+def test_what_cannot_be_written_down_is_not_done(tmp_path: Path) -> None:
+    (tmp_path / "audit.jsonl").mkdir()
+    parts = Parts(tmp_path, [drawn.farm()])
+    with served(parts) as caller:
+        answer = caller.post("/api/links", headers=BEARER)
+        assert answer.status_code == 503
+        assert "audit" in answer.json()["error"]["reason"]
+        assert caller.get("/api/snapshot").status_code == 200
+
+
+def test_the_log_is_only_ever_added_to(tmp_path: Path) -> None:
+    (tmp_path / "audit.jsonl").write_text('{"event": "before"}\n')
+    Audit(tmp_path).write("after")
+    assert [
+        json.loads(line)["event"] for line in Audit(tmp_path).path.read_text().splitlines()
+    ] == [
+        "before",
+        "after",
+    ]
+
+
+def test_a_link_in_the_place_of_the_log_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "audit.jsonl").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(Unavailable):
+        Audit(tmp_path).write("after")
+
+
+# A handshake that is refused: in HTTP where the server can, else by a code.
+
+
+def _handshake(parts: Parts, headers: list[tuple[bytes, bytes]], extensions: Any) -> list[Message]:
+    scope: Scope = {
+        "type": "websocket", "path": "/socket.io/", "query_string": b"EIO=4&transport=websocket",
+        "headers": headers, "client": ("127.0.0.1", 1), "extensions": extensions,
+        "subprotocols": [], "scheme": "ws",
+    }  # fmt: skip
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "websocket.connect"}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    asyncio.run(parts.app(scope, receive, send))  # type: ignore[arg-type]
+    return sent
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [[(b"host", b"evil.com")], [], [(b"host", b"localhost"), (b"origin", b"http://evil.com")],
+     [(b"host", b"localhost"), (b"authorization", b"Bearer wrong")]],
+)  # fmt: skip
+def test_a_foreign_handshake_is_refused_in_either_way(
+    tmp_path: Path, headers: list[tuple[bytes, bytes]]
+) -> None:
+    parts = Parts(tmp_path, [drawn.farm()])
+    in_http = _handshake(parts, headers, {"websocket.http.response": {}})
+    assert in_http[0]["type"] == "websocket.http.response.start"
+    assert in_http[0]["status"] in (401, 403)
+    assert _handshake(parts, headers, {})[0]["type"] == "websocket.close"
+    parts.station.close()
+
+
+# Keys.
+
+
+def test_a_token_is_made_once_and_for_its_owner_alone(tmp_path: Path) -> None:
+    old = os.umask(0)
+    try:
+        token = make_token(tmp_path)
+    finally:
+        os.umask(old)
+    assert len(token) >= 43
+    assert (tmp_path / "token").stat().st_mode & 0o777 == 0o600
+    assert make_token(tmp_path) == token
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["token"]
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o660])
+def test_a_token_that_others_may_read_is_refused(tmp_path: Path, mode: int) -> None:
+    make_token(tmp_path)
+    (tmp_path / "token").chmod(mode)
+    with pytest.raises(Denied, match="others may read"):
+        read_token(tmp_path / "token")
+
+
+def test_a_short_or_missing_token_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable):
+        read_token(tmp_path / "token")
+    (tmp_path / "token").touch(0o600)
+    with pytest.raises(Denied, match="too short"):
+        make_token(tmp_path)
+
+
+def test_a_code_and_a_session_end_with_their_time() -> None:
+    now = [0.0]
+    keys = Keys(TOKEN, clock=lambda: now[0])
+    late, code = keys.new_code(), keys.new_code()
+    secret = keys.exchange(code)
+    assert secret is not None
+    assert keys.grade(secret) is Key.SESSION
+    now[0] = CODE_SECONDS
+    assert keys.exchange(late) is None
+    now[0] = SESSION_SECONDS - 1
+    assert keys.grade(secret) is Key.SESSION
+    now[0] = SESSION_SECONDS
+    assert keys.grade(secret) is Key.WRONG
+    assert keys.grade(TOKEN) is Key.TOKEN
+
+
+def test_a_code_is_no_key_and_a_session_is_no_code() -> None:
+    keys = Keys(TOKEN)
+    code = keys.new_code()
+    assert keys.grade(code) is Key.WRONG
+    secret = keys.exchange(code)
+    assert secret is not None
+    assert keys.exchange(secret) is None
+    assert keys.exchange(TOKEN) is None
+    assert keys.end_session(secret)
+    assert not keys.end_session(secret)
+    assert keys.grade(secret) is Key.WRONG
+
+
+def test_what_is_kept_of_codes_is_bounded() -> None:
+    keys = Keys(TOKEN)
+    first = keys.new_code()
+    for _ in range(KEPT):
+        keys.new_code()
+    assert keys.exchange(first) is None
+
+
+def test_no_answer_is_ever_a_redirect(home: Caller) -> None:
+    for path in ("/api/snapshot/", "/static", "/api", "/socket.io"):
+        answer: httpx.Response = home.get(path)
+        assert answer.status_code in (400, 404, 405), path

@@ -1,0 +1,122 @@
+"""A server in this process, over snapshots built by hand; its clock and its callers are ours."""
+
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from andon.core.access import Rules
+from andon.core.settings import Settings
+from andon.engine.bus import Bus, Subscription
+from andon.engine.sampler import Costs, Sampler
+from andon.model.device import Snapshot
+from andon.web.api import Shop
+from andon.web.app import build
+from andon.web.audit import Audit
+from andon.web.auth import App, Receive, Scope, Send
+from andon.web.keys import Keys
+from andon.web.memory import Memory, NoMemory
+from andon.web.station import Station
+
+TOKEN = "t" * 43
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
+HOME = Rules(loopback=True)
+OUTSIDE = Rules(loopback=False, names=frozenset({"localhost", "node17"}))
+
+
+class Hand(Sampler):
+    """A sampler whose snapshots are handed to it; the bus and its sessions are the real ones."""
+
+    def __init__(self, *snapshots: Snapshot) -> None:
+        self.bus = Bus()
+        self._given = snapshots
+
+    def subscribe(
+        self, interval_seconds: float, watching: bool = False, size: int = 64
+    ) -> Subscription:
+        subscription = self.bus.subscribe(interval_seconds, watching, max(size, len(self._given)))
+        for number, snapshot in enumerate(self._given):
+            subscription.put(snapshot, number * interval_seconds)
+        return subscription
+
+    def give(self, snapshot: Snapshot) -> None:
+        self.bus.publish(snapshot, time.monotonic())
+
+    def costs(self) -> Costs:
+        return Costs(ticks=len(self._given))
+
+    def reader_pids(self) -> list[int]:
+        return []
+
+    def close(self) -> None:
+        self.bus.close()
+
+
+class Parts:
+    """The application and what it is made of."""
+
+    def __init__(
+        self,
+        folder: Path,
+        snapshots: Sequence[Snapshot],
+        rules: Rules = HOME,
+        memory: Memory | None = None,
+    ) -> None:
+        self.sampler = Hand(*snapshots)
+        self.station = Station(self.sampler, Settings())
+        if snapshots:
+            assert self.station.wait_for_first(10)
+        self.keys, self.audit = Keys(TOKEN), Audit(folder)
+        kept = memory or NoMemory("history was switched off", "start without --no-history")
+        self.shop = Shop(self.station, self.keys, kept, {"store": kept}, lambda: "andon_up 1\n")
+        self.app: App = build(self.shop, rules, self.audit)
+
+
+class Caller:
+    """Someone at an address, who uses a name of the server; no network is between."""
+
+    def __init__(self, app: App, peer: str, host: str) -> None:
+        self._app, self._peer, self._host = app, peer, host
+
+    def request(self, method: str, path: str, **more: Any) -> httpx.Response:
+        return asyncio.run(self._request(method, path, **more))
+
+    def get(self, path: str, **more: Any) -> httpx.Response:
+        return self.request("GET", path, **more)
+
+    def post(self, path: str, **more: Any) -> httpx.Response:
+        return self.request("POST", path, **more)
+
+    def delete(self, path: str, **more: Any) -> httpx.Response:
+        return self.request("DELETE", path, **more)
+
+    async def _request(self, method: str, path: str, **more: Any) -> httpx.Response:
+        transport = httpx.ASGITransport(
+            self._app,
+            raise_app_exceptions=False,
+            client=(self._peer, 50_000),
+        )
+        url = f"http://{self._host}"
+        async with httpx.AsyncClient(transport=transport, base_url=url) as client:
+            return await client.request(method, path, **more)
+
+
+@contextmanager
+def served(parts: Parts, peer: str = "127.0.0.1", host: str = "localhost") -> Iterator[Caller]:
+    yield Caller(parts.app, peer, host)
+    parts.station.close()
+
+
+def at_home(app: App) -> App:
+    """The application as it looks to a caller on its own machine, whatever that one says."""
+
+    async def called(scope: Scope, receive: Receive, send: Send) -> None:
+        others = [pair for pair in scope.get("headers", ()) if pair[0] != b"host"]
+        home = {"client": ("127.0.0.1", 1), "headers": [(b"host", b"localhost"), *others]}
+        await app({**scope, **home}, receive, send)
+
+    return called
