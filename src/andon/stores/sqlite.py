@@ -168,9 +168,12 @@ class SqliteStore:
         yield from grouped(*values_in(found, ids.series), begin, step)
 
     def _roll(self, tier: Tier, begin: int) -> Maintenance:
-        """Read without a lock: a window that has ended does not change any more."""
-        with self._looking() as connection:
-            made, damaged = sqlite_upkeep.rolled_blocks(connection, tier, begin)
+        """Outside of the transaction, which is short so: an ended window does not change.
+
+        By the writing connection, because whoever asks for history must not wait for this.
+        """
+        with self._guarded():
+            made, damaged = sqlite_upkeep.rolled_blocks(self._present(), tier, begin)
         with self._transaction() as connection:
             return sqlite_upkeep.keep(connection, tier, begin, made, damaged)
 
