@@ -7,8 +7,15 @@ from andon.version import __version__
 
 if TYPE_CHECKING:
     from andon.compat.metrics import GpuMetrics
-    from andon.compat.monitor import GPUInfo, GPUMonitor, GPUSnapshot, get_gpu_monitor
+    from andon.compat.monitor import (
+        GPUInfo,
+        GPUMonitor,
+        GPUSnapshot,
+        MonitoringSession,
+        get_gpu_monitor,
+    )
     from andon.core.sparkline import sparkline
+    from andon.engine.bus import Subscription
     from andon.library import snapshot, watch
     from andon.model.device import Device, DeviceStatus, Process, Sample, Snapshot
     from andon.testing.mock import MockGpuBackend
@@ -21,9 +28,11 @@ _WHERE = {
     "GPUSnapshot": "andon.compat.monitor",
     "GpuMetrics": "andon.compat.metrics",
     "MockGpuBackend": "andon.testing.mock",
+    "MonitoringSession": "andon.compat.monitor",
     "Process": "andon.model.device",
     "Sample": "andon.model.device",
     "Snapshot": "andon.model.device",
+    "Subscription": "andon.engine.bus",
     "get_gpu_monitor": "andon.compat.monitor",
     "snapshot": "andon.library",
     "sparkline": "andon.core.sparkline",
@@ -38,9 +47,11 @@ __all__ = [
     "GPUSnapshot",
     "GpuMetrics",
     "MockGpuBackend",
+    "MonitoringSession",
     "Process",
     "Sample",
     "Snapshot",
+    "Subscription",
     "__version__",
     "get_gpu_monitor",
     "snapshot",

@@ -16,6 +16,7 @@ from andon.host.system import System, boot_id, node_name
 from andon.model.device import Device
 from andon.registry import BACKENDS
 
+LONGEST_CONFIG_BYTES = 1 << 20
 SMI_DEADLINES = 5.0  # the command takes up to a second for eight devices
 
 
@@ -31,10 +32,13 @@ def config_path(explicit: str | None = None) -> Path | None:
     return None
 
 
-def load_settings(flags: Mapping[str, object], config: str | None = None) -> Resolved:
+def load_settings(
+    flags: Mapping[str, object], config: str | None = None, strict: bool = False
+) -> Resolved:
     """Flags, then ANDON_* variables, then the file, then the defaults."""
     path = config_path(config)
-    return resolve(None if path is None else (str(path), _read(path)), os.environ, flags)
+    file = None if path is None else (str(path), _read(path))
+    return resolve(file, os.environ, flags, strict)
 
 
 def open_sampler(settings: Settings) -> Sampler:
@@ -125,7 +129,10 @@ def _visible(devices: tuple[Device, ...], masks: tuple[tuple[str, str], ...]) ->
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        if path.exists() and not path.is_file():
+            raise OSError("it is not a file")
+        with path.open("rb") as file:
+            return file.read(LONGEST_CONFIG_BYTES).decode()
     except (OSError, UnicodeDecodeError) as exc:
         raise Invalid(
             f"{path} cannot be read: {exc}", hint="check the file, or unset ANDON_CONFIG"

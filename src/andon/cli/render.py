@@ -156,6 +156,12 @@ def _advice(snapshot: Snapshot, seen: list[Entry], width: int) -> list[Text]:
     for hint, labels in _grouped((e.status.hint, e.label) for e in seen).items():
         if hint:
             lines += paragraph(f"GPU {range_of(labels)}: {hint}", width, "yellow")
+    return lines + fault_lines(snapshot, width)
+
+
+def fault_lines(snapshot: Snapshot, width: int) -> list[Text]:
+    """What each backend says that cannot read its devices, with what to do."""
+    lines: list[Text] = []
     for fault in snapshot.faults:
         hint = f" · {fault.hint}" if fault.hint else ""
         lines += paragraph(f"{fault.source}: {fault.reason}{hint}", width, "yellow")
