@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from andon.backends import pci
 from andon.backends.amd.board import AmdBoard
 from andon.backends.amd.smi import Smi
-from andon.backends.kernel import Board, KernelBackend, Place
+from andon.backends.kernel import SLEEPING, Board, KernelBackend, Place
 from andon.backends.sysfs import Tree
 from andon.model.device import Card, Reading, State
 
@@ -48,11 +48,17 @@ class Amd(KernelBackend):
         self._smi.close()
 
     def _may_use_library(self) -> bool:
-        """Only where the system suspends none of the cards, for the library would wake them all.
+        """Only where the system suspends none of the cards, for the library could wake them all.
 
         A screen does not count here: it can be turned off while the library is open.
         """
         return self._with_library and not any(
-            self._tree.text(f"{pci.folder(address)}/power/control").value == "auto"
+            self._could_sleep(self._tree.below(f"{pci.folder(address)}/power"))
             for address, _ in pci.bound(self._tree, self.drivers)
+        )
+
+    @staticmethod
+    def _could_sleep(power: Tree) -> bool:
+        return power.text("control").value == "auto" or (
+            power.text("runtime_status").value in SLEEPING
         )

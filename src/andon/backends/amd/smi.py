@@ -17,7 +17,7 @@ T = TypeVar("T")
 WAIT_SECONDS: Final = 0.5  # for a call about another card
 _MICRO: Final = 1e-6
 _UNFILLED: Final = 0xFFFF_FFFF_FFFF_FFFF  # the driver presets every byte of its table
-_ENERGY_KEYS: Final = ("energy_accumulator", "power")  # since 6.2, and before
+_ENERGY_KEYS: Final = ("energy_accumulator", "power")  # since 6.3, and before
 _LIBRARY_ERRORS: Final = (Exception, SystemExit)
 """Its own errors derive from Exception alone; without its .so, an import ends in a KeyError."""
 
@@ -25,7 +25,7 @@ _LIBRARY_ERRORS: Final = (Exception, SystemExit)
 class Smi:
     """Opened at the first question, and only while `may_open` says that no card could sleep.
 
-    An open library holds the cards' device nodes, which may keep a card awake; opening it wakes
+    An open library may hold the cards' device nodes and keep them awake; opening it can wake
     every card. So it is let go of as soon as `may_open` says no.
     """
 
@@ -54,10 +54,9 @@ class Smi:
         return self._ask(pci, _market_name)
 
     def close(self) -> None:
-        """Let go of the cards; the next question may open it again. May be called twice."""
+        """Let go of the cards. May be called twice; a later question may open it again."""
         with self._turn() as mine:
             if mine:
-                self._failed = False
                 self._shut()
 
     def _ask(self, pci: str, question: Callable[[Any, Any], T | None]) -> T | None:
@@ -90,7 +89,7 @@ class Smi:
         return self._library is not None
 
     def _open(self) -> None:
-        """Once: what failed is not tried again until this is closed."""
+        """What failed once is not tried again: an import that failed leaves parts behind."""
         self._failed = True
         try:
             library = load()
