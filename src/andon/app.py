@@ -129,8 +129,6 @@ def _visible(devices: tuple[Device, ...], masks: tuple[tuple[str, str], ...]) ->
 
 def _read(path: Path) -> str:
     try:
-        if path.exists() and not path.is_file():
-            raise OSError("it is not a file")
         with path.open("rb") as file:
             return file.read(LONGEST_CONFIG_BYTES).decode()
     except (OSError, UnicodeDecodeError) as exc:

@@ -2,10 +2,8 @@
 
 import re
 
-KIB = 1024
 MIB = 1024**2
 GIB = 1024**3
-TIB = 1024**4
 
 _SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")

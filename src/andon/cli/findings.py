@@ -5,8 +5,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Sequence
 
-from andon.cli.render import flow
-from andon.cli.text import Text, say
+from andon.cli.text import Text, join, say
 from andon.core.findings import Finding, Grade, worst
 from andon.model import wire
 
@@ -36,18 +35,23 @@ def render_findings(
     lines = [title.fit(width)]
     for finding in shown:
         lines += _finding(finding, width)
-    lines += summary(findings, width)
+    total = summary(findings)
+    lines += [total] if total.width <= width else _counts(findings)
     return "".join(line.paint(color) + "\n" for line in lines)
 
 
-def summary(findings: Sequence[Finding], width: int) -> list[Text]:
+def summary(findings: Sequence[Finding]) -> Text:
+    return join(_counts(findings), " · ")
+
+
+def _counts(findings: Sequence[Finding]) -> list[Text]:
     counts = Counter(finding.grade for finding in findings)
     parts = [
         say(f"{counts[grade]} {one if counts[grade] == 1 else many}", LAMPS[grade][1])
         for grade, (one, many) in _COUNTED.items()
         if counts[grade]
     ]
-    return flow(parts or [say("nothing was checked", "dim")], width)
+    return parts or [say("nothing was checked", "dim")]
 
 
 def _finding(finding: Finding, width: int) -> list[Text]:

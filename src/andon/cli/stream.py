@@ -80,11 +80,12 @@ class Stream:
         """Columns are chosen once and only grow, so that the eye finds them again."""
         if not rows:
             return False
-        if not self._columns:
+        fresh = not self._columns
+        if fresh:
             self._columns = choose(_columns(self.width), rows, self.width)
         sizes = sizes_of(self._columns, rows, self.width)
         grown = [max(pair) for pair in zip(self._sizes or sizes, sizes, strict=True)]
-        moved, self._sizes = bool(self._sizes) and grown != self._sizes, grown
+        moved, self._sizes = fresh or grown != self._sizes, grown
         return moved
 
     def _heading_is_due(self, count: int) -> bool:
@@ -94,6 +95,8 @@ class Stream:
     def _headings(self, snapshot: Snapshot) -> list[Text]:
         word = unreal(snapshot)
         mark = [say(f" {word} ", "bold reverse")] if word else []
+        if not self._columns:  # no device has been seen at this width
+            return mark
         return [*mark, heading(self._columns, self._sizes, self.width)]
 
 

@@ -116,7 +116,7 @@ def _nothing_there(found: Answer, width: int) -> list[Text]:
     for reason in found.absence:
         lines += [Text(), *paragraph(reason.sentence, width, indent=0)]
         lines += _labelled("do", [reason.advice], width)
-    return [*lines, Text(), say(TRY, "dim")]
+    return [*lines, Text(), *paragraph(TRY, width, "dim")]
 
 
 def _in_full(entry: Entry, found: Answer, width: int) -> list[Text]:
@@ -145,7 +145,8 @@ def _labelled(name: str, parts: Sequence[str], width: int, style: str = "dim") -
     if not any(parts):
         return []
     if width < NARROW:
-        return paragraph(f"{name}: {' · '.join(parts)}", width, style, indent=0)
+        told = _BEFORE_UNIT.sub(UNBROKEN, f"{name}: {' · '.join(parts)}")
+        return paragraph(told, width, style, indent=0)
     words = (
         " · ".join(part.replace(" ", UNBROKEN) for part in parts) if len(parts) > 1 else parts[0]
     )
