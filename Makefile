@@ -6,7 +6,7 @@ DEVICES ?= 4
 
 # Serves this machine's GPUs, or simulated ones (which say so) where there is none.
 run: setup
-	@$(BIN)/andon serve $(shell $(BIN)/andon status --quiet >/dev/null 2>&1 || echo --simulate $(DEVICES))
+	@$(BIN)/andon serve $(shell $(BIN)/python -m andon.host.presence || echo --simulate $(DEVICES))
 
 test: setup
 	@dev/parts

@@ -10,12 +10,18 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from hypothesis import settings
 
 from tests.standin import StandIn
 from tests.standin import build as build_it
 from tests.standin.build import LIBRARY
 
 REPOSITORY = Path(__file__).parent.parent
+
+# While one writes code a few examples of each property are enough; CI looks closer.
+settings.register_profile("quick", max_examples=20, deadline=None)
+settings.register_profile("thorough", max_examples=100, deadline=None)
+settings.load_profile("thorough" if os.environ.get("CI") == "true" else "quick")
 
 
 def need(*tools: str) -> None:
@@ -30,7 +36,7 @@ def need(*tools: str) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test sees this machine's configuration, masks or terminal."""
     ours = [n for n in os.environ if n.startswith(("ANDON_", "SLURM_", "CUDA_"))]
     for name in ours:
@@ -39,7 +45,7 @@ def _of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.delenv(name)
     for name in ("NVIDIA_VISIBLE_DEVICES", "NO_COLOR", "FORCE_COLOR", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "no-config"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/nonexistent")  # tmp_path would cost every test a folder
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,15 @@ from andon.version import __version__
 if TYPE_CHECKING:
     from andon.compat.exporter import PrometheusExporter
     from andon.compat.metrics import GpuMetrics
-    from andon.compat.monitor import GPUInfo, GPUMonitor, GPUSnapshot, get_gpu_monitor
+    from andon.compat.monitor import (
+        GPUInfo,
+        GPUMonitor,
+        GPUSnapshot,
+        MonitoringSession,
+        get_gpu_monitor,
+    )
     from andon.core.sparkline import sparkline
+    from andon.engine.bus import Subscription
     from andon.library import snapshot, watch
     from andon.model.device import Device, DeviceStatus, Process, Sample, Snapshot
     from andon.testing.mock import MockGpuBackend
@@ -22,10 +29,12 @@ _WHERE = {
     "GPUSnapshot": "andon.compat.monitor",
     "GpuMetrics": "andon.compat.metrics",
     "MockGpuBackend": "andon.testing.mock",
+    "MonitoringSession": "andon.compat.monitor",
     "Process": "andon.model.device",
     "PrometheusExporter": "andon.compat.exporter",
     "Sample": "andon.model.device",
     "Snapshot": "andon.model.device",
+    "Subscription": "andon.engine.bus",
     "get_gpu_monitor": "andon.compat.monitor",
     "snapshot": "andon.library",
     "sparkline": "andon.core.sparkline",
@@ -40,10 +49,12 @@ __all__ = [
     "GPUSnapshot",
     "GpuMetrics",
     "MockGpuBackend",
+    "MonitoringSession",
     "Process",
     "PrometheusExporter",
     "Sample",
     "Snapshot",
+    "Subscription",
     "__version__",
     "get_gpu_monitor",
     "snapshot",

@@ -17,6 +17,7 @@ from andon.model.device import Device
 from andon.ports import Store
 from andon.registry import BACKENDS
 
+LONGEST_CONFIG_BYTES = 1 << 20
 SMI_DEADLINES = 5.0  # the command takes up to a second for eight devices
 
 
@@ -32,10 +33,13 @@ def config_path(explicit: str | None = None) -> Path | None:
     return None
 
 
-def load_settings(flags: Mapping[str, object], config: str | None = None) -> Resolved:
+def load_settings(
+    flags: Mapping[str, object], config: str | None = None, strict: bool = False
+) -> Resolved:
     """Flags, then ANDON_* variables, then the file, then the defaults."""
     path = config_path(config)
-    return resolve(None if path is None else (str(path), _read(path)), os.environ, flags)
+    file = None if path is None else (str(path), _read(path))
+    return resolve(file, os.environ, flags, strict)
 
 
 def open_sampler(settings: Settings) -> Sampler:
@@ -126,7 +130,8 @@ def _visible(devices: tuple[Device, ...], masks: tuple[tuple[str, str], ...]) ->
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            return file.read(LONGEST_CONFIG_BYTES).decode()
     except (OSError, UnicodeDecodeError) as exc:
         raise Invalid(
             f"{path} cannot be read: {exc}", hint="check the file, or unset ANDON_CONFIG"

@@ -64,15 +64,19 @@ class Shared:
             self._used = time.monotonic()
 
     def _linger(self) -> None:
-        while self._in_use():
+        while True:
             time.sleep(LINGER_SECONDS / 4)
-        self.close()
+            with self._lock:
+                sampler = self._sampler
+                if sampler is not None and self._in_use():
+                    continue
+                self._sampler = None  # under the same lock: whoever comes now opens a new one
+            if sampler is not None:
+                sampler.close()
+            return
 
     def _in_use(self) -> bool:
-        with self._lock:
-            if self._sampler is None:
-                return False
-            return self._sessions > 0 or time.monotonic() - self._used < LINGER_SECONDS
+        return self._sessions > 0 or time.monotonic() - self._used < LINGER_SECONDS
 
 
 _shared: Shared | None = None

@@ -2,38 +2,20 @@
 
 import re
 
-KIB = 1024
 MIB = 1024**2
 GIB = 1024**3
-TIB = 1024**4
 
-_SIZES = {
-    "": 1, "b": 1,
-    "k": KIB, "kib": KIB, "kb": 1000,
-    "m": MIB, "mib": MIB, "mb": 1000**2,
-    "g": GIB, "gib": GIB, "gb": 1000**3,
-    "t": TIB, "tib": TIB, "tb": 1000**4,
-}  # fmt: skip
 _SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 
 
-def _quantity(text: str, scale: dict[str, float] | dict[str, int], example: str) -> float:
-    match = _QUANTITY.fullmatch(text)
-    factor = scale.get(match[2].lower()) if match else None
-    if match is None or factor is None:
-        raise ValueError(f"{text!r} is not a quantity such as {example}")
-    return float(match[1]) * factor
-
-
-def parse_bytes(text: str) -> int:
-    """`20GiB`, `20g` and `20480 MiB` are binary; `20GB` is decimal, as disks are sold."""
-    return round(_quantity(text, _SIZES, "20GiB"))
-
-
 def parse_seconds(text: str) -> float:
     """`90`, `1.5h`, `250ms`."""
-    return _quantity(text, _SECONDS, "90, 10m or 2h")
+    match = _QUANTITY.fullmatch(text)
+    factor = _SECONDS.get(match[2].lower()) if match else None
+    if match is None or factor is None:
+        raise ValueError(f"{text!r} is not a quantity such as 90, 10m or 2h")
+    return float(match[1]) * factor
 
 
 def human_bytes(count: float) -> str:

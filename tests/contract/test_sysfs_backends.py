@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from andon.backends.amd import Amd
+from andon.backends.drm import FIRST_LOOK
 from andon.backends.intel import Intel
 from andon.model import wire
 from andon.model.device import State
@@ -32,7 +33,7 @@ AWAKE = sorted(set(MACHINES) - ASLEEP)
 
 def made(name: str, root: Path) -> Backend:
     build, backend, _ = MACHINES[name]
-    return backend(root=str(build().build(root)))
+    return backend(root=str(build().build(root)), sleep=lambda _: None)
 
 
 @pytest.fixture(params=AWAKE)
@@ -54,6 +55,11 @@ test_values_lie_in_their_ranges = contract.test_values_lie_in_their_ranges
 test_older_values_tell_when_they_were_read = contract.test_older_values_tell_when_they_were_read
 test_versions_are_texts = contract.test_versions_are_texts
 test_readings_start_out_ok = contract.test_readings_start_out_ok
+
+
+def test_no_value_of_the_first_reading_waits_for_a_second_look(backend: Backend) -> None:
+    _, _, readings = contract.read_all(backend, 1000.0)
+    assert FIRST_LOOK not in {reason for r in readings for reason in r.missing.values()}
 
 
 @pytest.mark.parametrize("name", sorted(MACHINES))

@@ -1,16 +1,21 @@
 """What andon says when a driver fails: the rest goes on, and the person is told what and why."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
+from andon.core.runs import Summary
 from andon.engine.sampler import Sampler
+from andon.errors import Invalid
 from andon.model.device import Snapshot, State
+from tests.conftest import REPOSITORY
 from tests.integration.conftest import andon, is_alive, states, until, wait_for
 from tests.standin import (
     HANDLE_FUNCTIONS,
@@ -234,3 +239,108 @@ def test_no_gpu_still_prints_what_parses(form: str, monkeypatch: pytest.MonkeyPa
         assert done.json()["host"]["memory_total_bytes"] > 0
     else:
         assert done.out.startswith("at,")
+
+
+def test_a_hang_is_counted_from_when_it_began_and_not_from_the_readers_birth(
+    node: StandIn, sampler: Sampler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("andon.core.patience.ABANDON_SECONDS", 1.5)
+    until(sampler, all_ok)
+    wait_for(lambda: sampler.once().at and _age_of_reader(sampler) > 3.0)
+    node.set_faults(hung())
+    stale = until(sampler, lambda s: set(states(s)) == {State.STALE})
+    began = stale.devices[0].since
+    first = sampler.reader_pids()
+    late = until(sampler, lambda s: sampler.reader_pids() not in ([], first))
+    for _ in range(3):
+        late = sampler.once()
+    told = re.search(r"for (\d+) s", late.devices[0].reason or "")
+    assert told is not None
+    assert int(told[1]) <= late.at - began + 3.0, "not the age of the reader"
+    node.set_faults()
+    cured = until(sampler, all_ok)
+    assert cured.faults == ()
+
+
+def _age_of_reader(sampler: Sampler) -> float:
+    (pid,) = sampler.reader_pids()
+    ticks = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+    uptime = float(Path("/proc/uptime").read_text().split()[0])
+    return uptime - ticks / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_late_answer_is_taken_even_when_the_next_tick_comes_much_later(
+    node: StandIn, sampler: Sampler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("andon.core.patience.ABANDON_SECONDS", 1.2)
+    until(sampler, all_ok)
+    node.set_faults(delay(1_300_000, "nvmlDeviceGetUtilizationRates", device=0))
+    reader = sampler.reader_pids()
+    before = sampler.once().devices[0].sample
+    wait_for(lambda: not sampler._heard.empty())
+    wait_for(lambda: time.monotonic() > _LONG_AFTER.setdefault("end", time.monotonic() + 1.5))
+    after = sampler.once().devices[0].sample
+    assert before is not None
+    assert after is not None
+    assert after.at > before.at
+    assert sampler.reader_pids() == reader, "it had answered, and was not given up"
+
+
+_LONG_AFTER: dict[str, float] = {}
+
+
+def test_a_stuck_card_costs_one_thread_and_not_one_per_tick(
+    node: StandIn, sampler: Sampler
+) -> None:
+    until(sampler, all_ok)
+    node.set_faults(hung(device=3))
+    until(sampler, lambda s: State.STALE in states(s))
+    (pid,) = sampler.reader_pids()
+    before = sum(1 for _ in Path(f"/proc/{pid}/task").iterdir())
+    for _ in range(20):
+        sampler.once()
+    assert sum(1 for _ in Path(f"/proc/{pid}/task").iterdir()) == before
+    node.set_faults()
+
+
+def test_a_card_that_is_lost_for_long_is_looked_for_by_a_new_reader(
+    node: StandIn, sampler: Sampler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("andon.core.patience.RENEW_SECONDS", 0.5)
+    until(sampler, all_ok)
+    reader = sampler.reader_pids()
+    node.set_faults(lost(6))
+    until(sampler, lambda s: sampler.reader_pids() not in ([], reader))
+    node.set_faults()
+    until(sampler, all_ok)
+
+
+@pytest.mark.parametrize("interval", [0, -1.0, float("nan"), 1e-9, 1e9])
+def test_an_interval_that_makes_no_sense_is_refused_and_disturbs_nobody(
+    node: StandIn, sampler: Sampler, interval: float
+) -> None:
+    with sampler.subscribe(0.1) as session:
+        assert session.get(10) is not None
+        with pytest.raises(Invalid):
+            sampler.subscribe(interval)
+        assert session.get(10) is not None
+
+
+def test_a_reader_finds_andon_where_its_parent_found_it(tmp_path: Path) -> None:
+    code = (
+        f"import sys; sys.path.insert(0, {str(REPOSITORY / 'src')!r}); import andon;"
+        "print(len(andon.snapshot().devices))"
+    )
+    env = {**os.environ, "ANDON_SIMULATE": "2", "PYTHONPATH": ""}
+    command = [sys.executable, "-S", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=30)
+    assert done.stdout == "2\n", done.stderr
+
+
+def test_a_mig_board_keeps_its_place_in_a_summary(node: StandIn, sampler: Sampler) -> None:
+    node.change(0, used=40 << 30, mig_mode=1, migs=(StandInMig("MIG-1", used=2 << 30),))
+    summary = Summary()
+    summary.add(until(sampler, lambda s: len(s.devices) == 9))
+    stats = summary.result(1.0)["gpu_stats"]
+    assert stats["0"]["name"] == "NVIDIA H200"
+    assert stats["0"]["memory_used_mb"]["max"] == 40 * 1024

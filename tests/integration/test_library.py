@@ -149,6 +149,17 @@ def test_a_session_that_was_stopped_is_nobodys_latest() -> None:
     assert monitor.stop_monitoring() is None
 
 
+def test_sessions_that_ended_are_not_kept() -> None:
+    monitor = andon.get_gpu_monitor()
+    monitor.start_monitoring(0.1).stop()
+    assert monitor._sessions() == []
+
+
+def test_a_strangers_variable_does_not_end_the_monitoring(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANDON_BOGUS", "1")
+    assert andon.get_gpu_monitor().is_available()
+
+
 def test_many_threads_share_one_reader() -> None:
     monitor = andon.get_gpu_monitor()
     found: list[object] = []
@@ -172,8 +183,15 @@ monitor = andon.get_gpu_monitor()
 monitor.start_monitoring(0.1)
 before = monitor.query_gpus(use_cache=False)
 parent_reader = library.shared()._sampler.reader_pids()
+watching = andon.watch(0.2)
+sampler = library.shared()._sampler
+pipes = [sampler._vendors[0]._reader._requests, sampler._vendors[0]._reader._answers]
 child = os.fork()
 if child == 0:
+    for pipe in pipes:
+        assert not os.path.exists(f"/proc/self/fd/{pipe}"), "the parent's pipe is still open"
+    for _ in watching:  # what was queued may be read; then it ends, and does not wait for ever
+        pass
     assert monitor.stop_monitoring() is None, "the parent's session is not the child's"
     assert library._shared is None
     found = monitor.query_gpus()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from andon.backends.amd import Amd, kfd, metrics
 from andon.backends.amd.board import parse_errors, parse_fastest
 from andon.backends.amd.names import parse_list
-from andon.backends.kernel import ASLEEP, RESTING
+from andon.backends.kernel import ASLEEP, MOMENT_SECONDS, RESTING
 from andon.backends.sysfs import Answer, Tree
 from andon.errors import Gone, Unavailable
 from andon.model.device import (
@@ -31,13 +31,20 @@ from tests.constructed.opened import DENIED, Openings
 
 
 class Clock:
-    """Time that moves when a test says so."""
+    """Time that moves when a test says so, and a sleep during which something can happen."""
 
     def __init__(self) -> None:
         self.now = 1000.0
+        self.slept: list[float] = []
+        self.meanwhile: Callable[[], None] = lambda: None
 
     def __call__(self) -> float:
         return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+        self.meanwhile()
 
 
 class Station:
@@ -49,7 +56,7 @@ class Station:
         self.root, self.clock = machine.build(root), Clock()
         self.openings = Openings(refusals)
         tree = Tree(self.root, self.openings, self.openings.listing)
-        self.backend = Amd(tree=tree, clock=self.clock)
+        self.backend = Amd(tree=tree, clock=self.clock, sleep=self.clock.sleep)
         self.cards: Sequence[Card] = self.backend.open()
 
     def device(self, index: int = 0) -> Device:
@@ -65,6 +72,10 @@ class Station:
 
     def write(self, address: str, name: str, text: str) -> None:
         (self.root / f"sys/bus/pci/devices/{address}" / name).write_text(text)
+
+
+def void(_: object) -> None:
+    """For a lambda that only does something."""
 
 
 # A Radeon.
@@ -108,6 +119,23 @@ def test_a_radeon_s_processes_come_from_the_kernel_s_list_of_clients(tmp_path: P
         (2100, ProcessKind.COMPUTE, 4 * GIB),
     ]
     assert "processes" not in reading.missing
+
+
+def test_the_first_reading_tells_each_process_s_share(tmp_path: Path) -> None:
+    station = Station(tmp_path, machines.radeon())
+    text = machines.fdinfo(machines.RADEON, 77, 4 << 20, 4096, compute=50_009_000, dma=50)
+    station.clock.meanwhile = lambda: void((station.root / "proc/2100/fdinfo/5").write_text(text))
+    shares = {p.pid: p.utilization_percent for p in station.read().processes}
+    assert shares == {900: 0, 2100: 50}
+    assert station.clock.slept == [MOMENT_SECONDS]
+    station.read()
+    assert station.clock.slept == [MOMENT_SECONDS]
+
+
+def test_a_card_without_differences_is_looked_at_once(tmp_path: Path) -> None:
+    station = Station(tmp_path, machines.old_kernel())
+    station.read()
+    assert station.clock.slept == []
 
 
 def test_a_name_comes_from_the_card_then_from_the_system_s_list(tmp_path: Path) -> None:

@@ -97,3 +97,15 @@ def test_the_colour_of_the_settings_is_used(
     assert "\x1b[" in capsys.readouterr().out
     assert run(["config", "show", "--color", "never"]) == 0
     assert "\x1b[" not in capsys.readouterr().out
+
+
+def test_a_strange_variable_is_a_mistake_to_check_and_a_notice_to_show(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ANDON_SIMULTE", "4")
+    assert run(["config", "check"]) == 2
+    assert "did you mean ANDON_SIMULATE?" in capsys.readouterr().err
+    assert run(["config", "show"]) == 0
+    out, err = capsys.readouterr()
+    assert "sampling.interval" in out
+    assert err == "andon: ANDON_SIMULTE: there is no such setting: did you mean ANDON_SIMULATE?\n"

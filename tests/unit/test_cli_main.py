@@ -11,11 +11,14 @@ from pathlib import Path
 import click
 import pytest
 
+from andon import app
 from andon.cli import looking, main
 from andon.cli.catalogue import COMMANDS, JOBS
 from andon.cli.cost import Cost, render_cost, report_to_json
 from andon.cli.main import cli, run
+from andon.cli.options import MOST_SIMULATED
 from andon.cli.terminal import Choices, in_color, report, size, write
+from andon.core.settings import FIELDS
 from andon.errors import Conflict, Denied, Gone, Invalid, Unavailable
 from andon.version import __version__
 from tests.unit import test_cli_golden_snapshots as golden
@@ -165,12 +168,101 @@ def test_shared_options_are_taken_before_and_after_the_command(
 
     monkeypatch.setattr(looking, "sampling", remember)
     assert run(args) == 0
-    assert seen == [{"simulate": 3}]
+    assert seen == [{"simulate": 3, "replay": ""}]
 
 
-@pytest.mark.parametrize("given", ["0", "-1", "many", "1.5"])
+@pytest.mark.parametrize("given", ["0", "-1", "many", "1.5", "9" * 5000])
 def test_a_senseless_count_is_a_usage_error(given: str) -> None:
     assert run(["status", "--simulate", given]) == 2
+
+
+def test_a_count_out_of_bounds_is_told_the_bounds(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["watch", "-n", "99999999999999"]) == 2
+    assert "is not a whole number from 1 to 1000000\n" in capsys.readouterr().err
+    assert run(["status", "--simulate", "513"]) == 2
+    assert "is not a whole number from 1 to 512\n" in capsys.readouterr().err
+
+
+def test_the_most_simulated_devices_are_those_of_the_settings() -> None:
+    assert next(f.high for f in FIELDS if f.name == "simulate") == MOST_SIMULATED
+
+
+@pytest.mark.parametrize(
+    "args",
+    [["--simulate", "2", "status", "--replay", "x"], ["ps", "--replay", "x", "--simulate", "2"]],
+)
+def test_a_simulation_and_a_recording_exclude_each_other(
+    args: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(args) == 2
+    assert "--simulate and --replay exclude each other" in capsys.readouterr().err
+
+
+def test_a_flag_beats_the_variable_of_the_other_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANDON_REPLAY", "/nowhere.jsonl")
+    settings = looking.settings_of(Choices(simulate=2))
+    assert (settings.simulate, settings.replay) == (2, "")
+    monkeypatch.setenv("ANDON_SIMULATE", "8")
+    settings = looking.settings_of(Choices(replay="look.jsonl"))
+    assert (settings.simulate, settings.replay) == (0, "look.jsonl")
+
+
+def test_a_strange_variable_is_told_once_and_does_not_end_the_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ANDON_SIMULTE", "4")
+    monkeypatch.setattr(app, "open_sampler", lambda settings: FakeSampler(golden.farm()))
+    assert run(["watch", "-n", "1"]) == 0
+    assert capsys.readouterr().err == (
+        "andon: ANDON_SIMULTE: there is no such setting: did you mean ANDON_SIMULATE?\n"
+    )
+    assert run(["watch", "-n", "1", "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+# Output that nobody can write.
+
+EVERY_SURFACE = (
+    "status", "status --json", "watch -n 2", "why --quiet --seconds 0", "ps --csv", "doctor",
+    "config show", "--help", "status --help", "--version", "completion bash",
+)  # fmt: skip
+
+
+def _in_shell(words: str) -> subprocess.CompletedProcess[str]:
+    program = f'{sys.executable} -c "from andon.cli.main import main; main()"'
+    return subprocess.run(
+        ["bash", "-c", words.replace("andon", program)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("args", EVERY_SURFACE)
+def test_a_full_disk_is_told_in_one_line(args: str) -> None:
+    done = _in_shell(f"andon {args} > /dev/full")
+    assert done.stderr == "andon: standard output: No space left on device\n"
+    assert done.returncode == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_full_disk_that_cannot_be_told_is_still_a_failure() -> None:
+    assert _in_shell("andon --help > /dev/full 2>&1").returncode == 1
+    assert _in_shell("andon sttus 2> /dev/full").returncode == 2
+
+
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_as_if_nobody_looked(closed: str) -> None:
+    done = _in_shell(f"andon status --simulate 2 {closed}")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_help_is_ascii_where_the_stream_knows_nothing_better() -> None:
+    done = _andon("--help", PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "watch - what the GPUs are doing" in done.stdout
 
 
 class _Screen(io.StringIO):
@@ -197,6 +289,18 @@ def test_columns_and_lines_can_be_given(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("COLUMNS", "97")
     monkeypatch.setenv("LINES", "31")
     assert size() == (97, 31)
+
+
+@pytest.mark.parametrize(("given", "width"), [("100000000", 1000), ("3", 20), ("9" * 5000, 120)])
+def test_a_senseless_width_is_bounded(
+    given: str, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_terminal(fd: int) -> os.terminal_size:
+        raise OSError
+
+    monkeypatch.setattr(os, "get_terminal_size", no_terminal)
+    monkeypatch.setenv("COLUMNS", given)
+    assert size()[0] == width
 
 
 def test_a_stream_that_knows_only_ascii_gets_ascii() -> None:
@@ -284,3 +388,18 @@ def test_cost_survives_an_nvidia_smi_that_fails(
     monkeypatch.setattr(looking, "sampling", lambda choices: FakeSampler(*[golden.farm()] * 3))
     assert run(["cost", "--ticks", "1"]) == 0
     assert "nvidia-smi does not work here" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_cost_without_a_gpu_ends_after_the_first_look_with_the_reason(
+    form: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(looking, "sampling", lambda choices: FakeSampler(golden.no_gpu()))
+    assert run(["cost", *form]) == 3
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == (
+        "andon: no GPU can be read on this node: "
+        "nvidia: the driver library libnvidia-ml.so.1 is not installed\n"
+        "hint: install the NVIDIA driver, or start the container with --gpus all\n"
+    )

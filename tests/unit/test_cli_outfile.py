@@ -155,3 +155,17 @@ def test_two_that_begin_together_write_one_header(tmp_path: Path) -> None:
     one.append("1\n")
     other.append("2\n")
     assert path.read_text() == "a\n1\n2\n"
+
+
+def test_a_pipe_gets_the_header_first(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    file, told = _file(path, "a,b\n")
+    file.open()
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    file.append("1,2\n")
+    file.append("3,4\n")
+    assert os.read(reader, 100) == b"a,b\n1,2\n3,4\n"
+    os.close(reader)
+    file.close()
+    assert not told

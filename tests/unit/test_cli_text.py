@@ -4,8 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from andon.cli.findings import render_findings
 from andon.cli.table import Column, Row, draw
 from andon.cli.text import Text, display_width, harmless, say, without_unicode
+from andon.core.findings import Check, failure, ok, unknown
 
 
 @pytest.mark.parametrize(
@@ -90,3 +92,18 @@ def test_no_line_of_a_table_is_wider_than_the_screen() -> None:
 
 def test_empty_text_is_nothing() -> None:
     assert say("") == Text()
+
+
+@pytest.mark.parametrize("width", [20, 26, 32, 33, 60])
+def test_findings_break_between_words_on_a_narrow_screen(width: int) -> None:
+    words = "the driver library is not installed for this Python"
+    findings = [
+        failure(Check.NO_DEVICE, words, "sudo apt install driver && sudo reboot now"),
+        *(ok(Check.KERNEL, "fine") for _ in range(12)),
+        unknown(Check.CLOCK, "nobody knows"),
+    ]
+    lines = render_findings(findings, say("node"), width, color=False).splitlines()
+    assert all(display_width(line) <= width for line in lines)
+    told = " ".join(" ".join(lines).split())
+    assert words in told
+    assert "fix: sudo apt install driver && sudo reboot now" in told

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,9 @@ from andon.cli.text import display_width
 from andon.model import wire
 from andon.model.device import Snapshot
 from tests.unit import test_cli_golden_snapshots as golden
-from tests.unit.test_cli_golden_snapshots import FakeSampler, ticks
+from tests.unit.test_cli_golden_snapshots import FakeSampler, assert_golden, ticks
+
+watch_module = import_module("andon.cli.watch")  # its name in the package is the command's, too
 
 
 @pytest.fixture(autouse=True)
@@ -73,6 +76,73 @@ def test_simulated_streams_say_so() -> None:
 
 def test_a_node_without_devices_says_so_in_each_tick() -> None:
     assert "no device can be read" in Stream(80, 24, color=False).tick(golden.no_gpu())
+
+
+def test_what_is_wrong_is_told_with_the_first_empty_tick_and_when_it_changes() -> None:
+    stream, empty = Stream(80, 24, color=False), golden.no_gpu()
+    (fault,) = empty.faults
+    first = stream.tick(empty)
+    assert_golden("watch-no-gpu.txt", first)
+    assert stream.tick(empty).count("\n") == 1
+    other = replace(empty, faults=(replace(fault, reason="silent for 3 s", hint="wait"),))
+    assert stream.tick(other).splitlines()[1:] == ["nvidia: silent for 3 s · wait"]
+    later = replace(empty, faults=(replace(fault, reason="silent for 4 s", hint="wait"),))
+    assert stream.tick(later).count("\n") == 1, "only the clock went on"
+
+
+def test_what_is_wrong_beside_devices_is_told_once_and_again_when_they_are_gone() -> None:
+    stream = Stream(80, 24, color=False)
+    seen = golden.faults()
+    assert "amd: no permission to read /dev/kfd" in stream.tick(seen)
+    assert "amd:" not in stream.tick(seen)
+    assert "amd:" in stream.tick(replace(seen, devices=()))
+
+
+def test_devices_that_come_later_get_their_heading() -> None:
+    stream = Stream(80, 24, color=False)
+    assert "UTIL" not in stream.tick(golden.no_gpu())
+    assert "UTIL" in stream.tick(golden.farm())
+
+
+def test_another_width_gets_other_columns_under_a_new_heading() -> None:
+    stream = Stream(133, 50, color=False)
+    stream.tick(golden.farm())
+    stream.resize(60, 50)
+    lines = stream.tick(golden.farm()).splitlines()
+    assert "UTIL" in lines[0]
+    assert all(display_width(line) <= 60 for line in lines)
+    stream.resize(60, 40)
+    assert "UTIL" not in stream.tick(golden.farm()), "the same width keeps its columns"
+
+
+def test_the_size_is_asked_at_every_tick(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _play(monkeypatch, *ticks(2))
+    widths = iter([120, 60])
+    monkeypatch.setattr(watch_module, "size", lambda: (next(widths), 50))
+    assert run(["watch"]) == 0
+    headings = [line for line in capsys.readouterr().out.splitlines() if "UTIL" in line]
+    assert len(headings) == 2
+    assert display_width(headings[0]) > 60 >= display_width(headings[1])
+
+
+def test_so_many_looks_without_a_device_exit_with_3(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _play(monkeypatch, golden.no_gpu(), golden.no_gpu())
+    assert run(["watch", "-n", "2"]) == 3
+    assert capsys.readouterr().out.count("start the container with --gpus all") == 1
+
+
+def test_one_answer_in_so_many_looks_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    _play(monkeypatch, golden.no_gpu(), golden.farm(), golden.no_gpu())
+    assert run(["watch", "-n", "3"]) == 0
+
+
+def test_ctrl_c_is_no_failure_without_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    _play(monkeypatch, golden.no_gpu(), interrupted=True)
+    assert run(["watch", "-n", "5"]) == 0
 
 
 def test_jsonl_lines_are_snapshots(

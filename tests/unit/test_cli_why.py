@@ -110,6 +110,21 @@ def test_no_line_is_wider_than_the_screen(width: int) -> None:
             assert all(display_width(line) <= width for line in text.splitlines())
 
 
+@pytest.mark.parametrize("width", [20, 24, 30])
+def test_a_narrow_screen_gets_every_word_of_the_advice(width: int) -> None:
+    found = answer(_looks(golden.farm()), golden.uuid(2))
+    text = render_why(found, width, color=False)
+    assert all(display_width(line) <= width for line in text.splitlines())
+    told = " ".join(text.split())
+    first = found.reasons[golden.uuid(2)][0]
+    assert f"do: {first.advice}" in told
+    assert "shown by: temperature 84 °C" in told
+    assert "…" not in text.partition("\n")[2], "only the heading may be cut"
+    alone = render_why(answer([golden.no_gpu()]), width, color=False)
+    assert all(display_width(line) <= width for line in alone.splitlines())
+    assert "do: Install the NVIDIA driver, or start the container" in " ".join(alone.split())
+
+
 def test_a_masked_device_is_called_by_both_its_numbers() -> None:
     text = render_why(answer([golden.masked()], golden.uuid(2)), 80, color=False)
     assert "GPU 2 (cuda:0 here)" in text

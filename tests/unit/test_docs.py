@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import andon
 from andon.cli.catalogue import COMMANDS
 from andon.core.scenarios import SCENARIOS, Trouble, parse_faults
 from andon.core.settings import describe
@@ -80,3 +81,8 @@ def test_every_command_in_the_docs_exists(page: Path) -> None:
 def test_every_link_leads_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
         assert (page.parent / target).exists(), target
+
+
+def test_the_python_page_names_every_public_name() -> None:
+    page = read("docs/python.md")
+    assert [name for name in andon.__all__ if name not in page] == []

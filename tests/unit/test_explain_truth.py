@@ -141,7 +141,7 @@ def nodes(draw: st.DrawFn) -> list[Snapshot]:
     return out
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, suppress_health_check=list(HealthCheck))
 @given(nodes())
 @example([golden.farm()])
 @example([golden.office()])
@@ -159,7 +159,7 @@ def test_every_claim_rests_on_evidence_and_all_evidence_on_readings(past: list[S
         assert_ranked(reasons)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, suppress_health_check=list(HealthCheck))
 @given(nodes(), st.randoms())
 def test_the_same_readings_give_the_same_reasons_in_any_order(
     past: list[Snapshot], chance: Random
@@ -175,7 +175,7 @@ def test_the_same_readings_give_the_same_reasons_in_any_order(
     assert worst is None or all(found[worst][0].weight >= r[0].weight for r in found.values())
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, suppress_health_check=list(HealthCheck))
 @given(nodes(), st.integers(40, 160))
 def test_any_answer_can_be_shown_within_its_width_and_as_json(
     past: list[Snapshot], width: int

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from andon.backends.drm import FIRST_LOOK
 from andon.backends.intel import Intel, layout
 from andon.backends.intel.board import STARTED_ANEW, Counter, parse_manager
-from andon.backends.kernel import ASLEEP
+from andon.backends.kernel import ASLEEP, MOMENT_SECONDS
 from andon.backends.sysfs import Answer, Tree
 from andon.errors import Unavailable
 from andon.model.device import Card, Device, MemoryKind, ProcessKind, Reading, Sample, State
@@ -31,7 +31,7 @@ class Station:
         self.root, self.clock = machine.build(root), Clock()
         self.openings = Openings(refusals)
         tree = Tree(self.root, self.openings, self.openings.listing)
-        self.backend = Intel(tree=tree, clock=self.clock)
+        self.backend = Intel(tree=tree, clock=self.clock, sleep=self.clock.sleep)
         self.cards: Sequence[Card] = self.backend.open()
 
     def device(self) -> Device:
@@ -76,10 +76,27 @@ def test_an_arc_is_read_in_the_units_of_the_names(tmp_path: Path) -> None:
     assert (sample.pcie_generation, sample.pcie_width) == (4, 8)
 
 
-def test_power_and_use_need_two_looks(tmp_path: Path) -> None:
+def worked(station: Station) -> None:
+    """A tenth of a second at 150 W, of which compute was busy for three quarters."""
+    station.write(f"{ARC}/hwmon/hwmon5/energy1_input", "5015000000\n")
+    text = machines.xe_fdinfo(9, "2048 MiB", 1_100_000, ccs=76_000, rcs=0, vcs=0)
+    station.write("proc/500/fdinfo/5", text)
+
+
+def test_the_first_reading_tells_power_and_use_from_two_looks(tmp_path: Path) -> None:
     station = Station(tmp_path, machines.arc())
-    first = station.read()
-    assert first.missing["power_watts"] == first.missing["utilization_percent"] == FIRST_LOOK
+    station.clock.meanwhile = lambda: worked(station)
+    reading = station.read()
+    assert of(reading).power_watts == 150.0
+    assert of(reading).utilization_percent == 75
+    assert [process.utilization_percent for process in reading.processes] == [75]
+    assert of(reading).at == 1000.0
+    assert station.clock.slept == [MOMENT_SECONDS]
+
+
+def test_later_readings_are_differences_to_the_one_before(tmp_path: Path) -> None:
+    station = Station(tmp_path, machines.arc())
+    station.read()
     station.write(f"{ARC}/hwmon/hwmon5/energy1_input", "5300000000\n")
     text = machines.xe_fdinfo(9, "2048 MiB", 3_000_000, ccs=1_501_000, rcs=0, vcs=0)
     station.write("proc/500/fdinfo/5", text)
@@ -93,17 +110,34 @@ def test_power_and_use_need_two_looks(tmp_path: Path) -> None:
         75,
     )
     assert process.memory_bytes == 2 * machines.GIB
+    assert len(station.clock.slept) == 1
+
+
+def test_a_card_that_falls_asleep_between_the_two_looks_is_left_alone(tmp_path: Path) -> None:
+    station = Station(tmp_path, machines.arc())
+
+    def suspended() -> None:
+        station.write(f"{ARC}/power/runtime_status", "suspending\n")
+        station.openings.paths.clear()
+
+    station.clock.meanwhile = suspended
+    first = station.read()
+    assert first.missing["power_watts"] == first.missing["utilization_percent"] == FIRST_LOOK
+    assert set(station.openings.under(f"0000:02:01.0/{machines.ARC}")) == {"power/runtime_status"}
+    assert not [path for path in station.openings.paths if "/fdinfo/" in path]
 
 
 def test_where_processes_are_hidden_the_idle_time_tells_the_use(tmp_path: Path) -> None:
     machine = machines.arc()
     machine.process(600, "somebody-else", {3: ("/dev/dri/renderD128", "")})
     station = Station(tmp_path, machine, {"proc/600/fd": DENIED})
+    idle = f"{ARC}/tile0/gt0/gtidle/idle_residency_ms"
+    station.clock.meanwhile = lambda: station.write(idle, "100025\n")
     first = station.read()
     assert "cannot be seen" in first.missing["processes"]
-    assert first.missing["utilization_percent"] == FIRST_LOOK
-    station.write(f"{ARC}/tile0/gt0/gtidle/idle_residency_ms", "100500\n")
-    assert of(station.read(2.0)).utilization_percent == 75
+    assert of(first).utilization_percent == 75
+    station.write(idle, "101025\n")
+    assert of(station.read(2.0)).utilization_percent == 50
 
 
 def test_a_card_s_memory_is_root_s_to_see_and_says_so(tmp_path: Path) -> None:
@@ -146,6 +180,7 @@ def test_of_a_suspended_arc_nothing_but_its_status_is_opened(tmp_path: Path) -> 
         station.device()
         reading = station.read(30.0)
     assert reading == Reading("intel@0000:03:00.0", state=State.ASLEEP, reason=ASLEEP)
+    assert station.clock.slept == []
     assert set(station.openings.under(f"0000:02:01.0/{machines.ARC}")) == {"power/runtime_status"}
     assert not [path for path in station.openings.paths if "/fdinfo/" in path]
     assert not [path for path in station.openings.paths if "/debug/" in path]

@@ -75,7 +75,7 @@ def judge_reading(reading: Reading, total: int | None) -> None:
     assert sample.memory_used_bytes is None or total is None or sample.memory_used_bytes <= total
 
 
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @given(st.data(), st.sampled_from(SEEDS))
 def test_a_mutated_document_is_read_or_refused(data: st.DataObject, seed: str) -> None:
     text = data.draw(mutated(seed))
@@ -83,7 +83,7 @@ def test_a_mutated_document_is_read_or_refused(data: st.DataObject, seed: str) -
     judge(Report(unreachable=parse_unreachable(document.around(text))))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @given(st.data(), st.sampled_from(SEEDS))
 def test_a_document_with_other_values_is_read(data: st.DataObject, seed: str) -> None:
     report = document.parse(data.draw(revalued(seed)))
@@ -91,13 +91,13 @@ def test_a_document_with_other_values_is_read(data: st.DataObject, seed: str) ->
     judge(report, data.draw(mutated(MIG_LIST)))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @given(mutated(ROW * 2), st.one_of(st.text(), mutated("GPU-1, 12, 5\n" * 3)))
 def test_mutated_rows_are_read_or_skipped(text: str, apps: str) -> None:
     judge(rows.parse(text, COLUMNS, apps))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @given(st.text())
 def test_any_text_is_read_or_refused(text: str) -> None:
     assert document.parse(text) is None
@@ -112,7 +112,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     texts.throttle_mask(text)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(st.integers(-255, 255), st.text())
 def test_any_failure_is_one_of_andon_s_errors(code: int, text: str) -> None:
     assert isinstance(trouble.failure(code, text), AndonError | None)

@@ -40,13 +40,13 @@ def test_at_most_two_readers_are_ever_stuck() -> None:
 
 def test_one_that_the_kernel_let_go_makes_room() -> None:
     two = Attempts(failures=2, last_failure=30.0, stuck=2, last_abandoned=30.0)
-    assert patience.may_start(patience.returned(two, stuck=1, now=40.0), now=40.0)
+    assert patience.may_start(patience.returned(two, stuck=1), now=40.0)
 
 
 def test_after_ten_minutes_another_is_tried() -> None:
     two = Attempts(failures=2, last_failure=30.0, stuck=2, last_abandoned=30.0)
-    assert not patience.may_start(patience.returned(two, 2, now=629.0), now=629.0)
-    assert patience.may_start(patience.returned(two, 2, now=630.0), now=630.0)
+    assert not patience.may_start(patience.returned(two, 2), now=629.0)
+    assert patience.may_start(patience.returned(two, 2), now=630.0)
 
 
 def test_a_reader_that_does_not_open_is_stuck_after_ten_seconds() -> None:
@@ -70,16 +70,15 @@ def test_a_lost_card_is_looked_for_again_ever_more_seldom() -> None:
     assert [patience.renew_after_seconds(n) for n in range(6)] == [60, 120, 240, 480, 600, 600]
 
 
-@given(st.lists(st.sampled_from(["fail", "abandon"]), max_size=40))
-def test_no_history_makes_more_than_two_stuck_readers_startable(history: list[str]) -> None:
-    attempts, now = Attempts(), 0.0
-    for event in history:
-        now += 700.0 if attempts.stuck >= 2 else 61.0
-        attempts = patience.returned(attempts, attempts.stuck, now)
-        assert patience.may_start(attempts, now)
-        attempts = (
-            patience.failed(attempts, 0.0, now)
-            if event == "fail"
-            else patience.abandoned(attempts, now)
-        )
-        assert attempts.stuck <= 2
+@given(st.lists(st.sampled_from([1.0, 61.0, 700.0, 3600.0, 86_400.0]), max_size=60))
+def test_a_driver_that_hangs_for_ever_never_has_more_than_four_stuck_readers(
+    waits: list[float],
+) -> None:
+    attempts, now, processes = Attempts(), 0.0, 0
+    for wait in waits:
+        now += wait
+        attempts = patience.returned(attempts, processes)
+        if patience.may_start(attempts, now):
+            attempts = patience.abandoned(attempts, now + patience.ABANDON_SECONDS)
+            processes += 1
+    assert processes <= 4

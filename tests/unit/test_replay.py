@@ -378,9 +378,7 @@ def test_reading_before_opening_is_refused() -> None:
         Replay("x").read(CARD, NOW, False)
 
 
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_any_file_is_played_or_refused(player: Player, data: st.DataObject) -> None:
     content = "".join(film(3)).encode()

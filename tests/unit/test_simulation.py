@@ -208,7 +208,7 @@ class TestConsistency:
         assert heat[1] == pytest.approx(heat[0], abs=0.3)
 
     @given(specimens, st.floats(NOON, NOON + 1e6))
-    @settings(max_examples=40)
+    @settings(deadline=None)
     def test_energy_is_the_integral_of_power(self, specimen: Specimen, at: float) -> None:
         steps = 4000
         width = 200.0 / steps

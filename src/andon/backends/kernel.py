@@ -2,7 +2,8 @@
 
 A card that the system has suspended is left alone: of its files only `power/runtime_status` is
 read, which wakes nothing. One that could be suspended, and is idle, is let go of for a while,
-because most other files wake a card or put its sleep off.
+because most other files wake a card or put its sleep off. The first reading of a card takes two
+looks, a moment apart, because some values are differences and `andon status` reads only once.
 """
 
 import time
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from andon.backends import pci
-from andon.backends.drm import Descriptors
+from andon.backends.drm import FIRST_LOOK, Descriptors
 from andon.backends.sysfs import Answer, Tree
 from andon.core.rest import Rest
 from andon.errors import Gone, Unavailable
@@ -20,6 +21,7 @@ from andon.model.device import SAMPLE_VALUES, Card, Device, Process, Reading, Sa
 ASLEEP: Final = "suspended by the system; andon leaves it asleep"
 RESTING: Final = "idle: andon let go of it so that the system can suspend it"
 SLEEPING: Final = frozenset({"suspended", "suspending"})
+MOMENT_SECONDS: Final = 0.1  # between the two looks: enough for counters in milliseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +117,15 @@ class KernelBackend:
         root: str = "/",
         tree: Tree | None = None,
         clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._tree, self._clock = tree or Tree(root), clock
+        self._tree, self._clock, self._sleep = tree or Tree(root), clock, sleep
         self._descriptors = Descriptors(self._tree)
         self._boards: dict[str, Board] = {}
         self._known: dict[str, Device] = {}
         self._rests: dict[str, Rest] = {}
         self._bound: dict[str, str] = {}
+        self._read_before: set[str] = set()
 
     def board(self, place: Place) -> Board:
         """The vendor's part."""
@@ -163,12 +167,24 @@ class KernelBackend:
             return [Reading(self._sleeper(card).uuid, state=State.ASLEEP, reason=reason)]
         board, now = self._board(card), self._clock()
         reading = board.read(at, now)
+        if card.key not in self._read_before:
+            self._read_before.add(card.key)
+            reading = self._looked_again(card, board, reading, at)
         self._rest_if_idle(card, board, now)
         return [reading]
 
     def close(self) -> None:
         """Nothing stays open."""
-        self._boards = {}
+        self._boards, self._read_before = {}, set()
+
+    def _looked_again(self, card: Card, board: Board, first: Reading, at: float) -> Reading:
+        """With the differences, where the card has any and has not begun to sleep meanwhile."""
+        if not _needs_two_looks(first):
+            return first
+        self._sleep(MOMENT_SECONDS)
+        if self._runtime_status(card) in SLEEPING:
+            return first
+        return board.read(at, self._clock())
 
     def _board(self, card: Card) -> Board:
         if card.key not in self._boards:
@@ -186,6 +202,7 @@ class KernelBackend:
         status = self._tree.text(f"{folder}/power/runtime_status")
         if status.absent and not self._tree.exists(folder):
             self._boards.pop(card.key, None)
+            self._read_before.discard(card.key)
             raise Gone(
                 "the kernel no longer lists this device",
                 hint="look for the cause: sudo dmesg | grep -i -e pcie -e drm",
@@ -224,3 +241,8 @@ class KernelBackend:
         return known or Device(
             f"{self.name}@{card.key}", card.index, self.name, card.name or self.title, card.pci
         )
+
+
+def _needs_two_looks(reading: Reading) -> bool:
+    shares = [process.utilization_percent for process in reading.processes]
+    return FIRST_LOOK in reading.missing.values() or None in shares

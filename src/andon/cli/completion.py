@@ -5,6 +5,7 @@ import sys
 import click
 
 from andon.cli.options import shared
+from andon.cli.terminal import write
 
 INSTALL = {
     "bash": 'add to ~/.bashrc:  eval "$(andon completion bash)"',
@@ -24,5 +25,5 @@ def completion(shell: str) -> int:
 
     kind = get_completion_class(shell)
     assert kind is not None
-    sys.stdout.write(kind(cli, {}, "andon", COMPLETE).source() + "\n")
+    write(sys.stdout, kind(cli, {}, "andon", COMPLETE).source() + "\n")
     return 0

@@ -4,6 +4,7 @@ import dataclasses
 
 import click
 
+from andon.cli import looking
 from andon.cli.options import chosen, shared
 from andon.cli.render import paragraph
 from andon.cli.status import as_json_text
@@ -41,7 +42,9 @@ def check(file: str | None) -> int:
     from andon import app
 
     choices = _with(file)
-    changed = [n for n, o in _resolved(choices).origin.items() if o != "default"]
+    resolved = app.load_settings(choices.flags(), choices.config, strict=True)
+    choices.color = choices.color or resolved.settings.color
+    changed = [n for n, o in resolved.origin.items() if o != "default"]
     path = app.config_path(choices.config)
     where = f"no file; {len(changed)}" if path is None else f"{path}: fine; {len(changed)}"
     if not choices.quiet:
@@ -55,7 +58,7 @@ def check(file: str | None) -> int:
 def show(as_json: bool) -> int:
     """Print each setting, its value and where the value comes from."""
     choices = chosen()
-    resolved, terminal = _resolved(choices), Terminal.of(choices)
+    resolved, terminal = looking.resolved_of(choices), Terminal.of(choices)
     if as_json:
         terminal.show(as_json_text(settings_to_json(resolved), terminal.live))
     else:
@@ -83,14 +86,6 @@ def _with(file: str | None) -> Choices:
     choices = chosen()
     choices.config = file or choices.config
     return choices
-
-
-def _resolved(choices: Choices) -> Resolved:
-    from andon import app
-
-    resolved = app.load_settings(choices.flags(), choices.config)
-    choices.color = choices.color or resolved.settings.color
-    return resolved
 
 
 def _reference(terminal: Terminal) -> None:

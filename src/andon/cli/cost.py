@@ -16,7 +16,9 @@ from andon.cli.status import as_json_text
 from andon.cli.table import Column, Row, draw
 from andon.cli.terminal import Choices, Terminal
 from andon.cli.text import Text, say
+from andon.errors import Unavailable
 from andon.model import wire
+from andon.model.device import Snapshot
 
 SCHEMA = "andon.cost/1"
 QUERY = (
@@ -25,6 +27,7 @@ QUERY = (
     "--format=csv,noheader",
 )
 DEADLINE_SECONDS = 10.0
+TRY = "try: andon cost --simulate 4"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,7 @@ def cost(ticks: int, interval: float | None, as_json: bool) -> int:
 
     nvidia-smi is run as often, where it is installed. Takes TICKS times the interval: looks
     in a tight loop would be answered from the driver's caches and seem cheaper than they are.
+    The exit code is 3 if there is no device to look at.
     """
     choices = chosen()
     choices.interval_seconds = interval
@@ -101,6 +105,8 @@ def measure(choices: Choices, ticks: int, interval: float) -> Report:
     with looking.sampling(choices) as sampler, sampler.subscribe(interval) as snapshots:
         looks = iter(snapshots)
         first = next(looks)  # starting the reader is not the cost of watching
+        if not first.devices:
+            raise _nothing_there(first)
         before = sampler.costs()
         for _ in islice(looks, ticks):
             pass
@@ -118,6 +124,14 @@ def measure(choices: Choices, ticks: int, interval: float) -> Report:
     ]
     peer, why = _peer(ticks)
     return Report(count, len(first.devices), bool(unreal(first)), interval, tuple(parts), peer, why)
+
+
+def _nothing_there(snapshot: Snapshot) -> Unavailable:
+    """Why there is nothing to measure, in a line, and what to do first."""
+    reasons = "; ".join(f"{fault.source}: {fault.reason}" for fault in snapshot.faults)
+    hints = [fault.hint for fault in snapshot.faults if fault.hint]
+    words = f"no GPU can be read on this node: {reasons}" if reasons else "no GPU was found here"
+    return Unavailable(words, hint=hints[0] if hints else TRY)
 
 
 def _peer(ticks: int) -> tuple[Cost | None, str | None]:

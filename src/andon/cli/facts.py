@@ -3,7 +3,7 @@
 from andon.cli import cells
 from andon.cli.columns import label
 from andon.cli.entries import Entry, entries, is_masked, unreal
-from andon.cli.render import flow, paragraph
+from andon.cli.render import fault_lines, flow
 from andon.cli.text import Text, say
 from andon.model import wire
 from andon.model.device import DeviceStatus, MemoryKind, Snapshot, State
@@ -21,10 +21,7 @@ def render_devices(snapshot: Snapshot, width: int, color: bool) -> str:
     if not snapshot.devices:
         lines += [Text(), say("no device was found")]
     if snapshot.faults:
-        lines.append(Text())
-    for fault in snapshot.faults:
-        hint = f" · {fault.hint}" if fault.hint else ""
-        lines += paragraph(f"{fault.source}: {fault.reason}{hint}", width, "yellow")
+        lines += [Text(), *fault_lines(snapshot, width)]
     return "".join(line.paint(color) + "\n" for line in lines)
 
 

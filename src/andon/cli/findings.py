@@ -18,6 +18,7 @@ LAMPS = {
 _AREA = 9
 _INDENT = 2 + _AREA + 2
 _FIX = "fix: "
+_NARROW = _INDENT + 20  # below it words would be broken: they begin at the edge instead
 _COUNTED = {
     Grade.FAILURE: ("failure", "failures"),
     Grade.WARNING: ("warning", "warnings"),
@@ -34,37 +35,45 @@ def render_findings(
     lines = [title.fit(width)]
     for finding in shown:
         lines += _finding(finding, width)
-    lines.append(summary(findings))
+    total = summary(findings)
+    lines += [total] if total.width <= width else _counts(findings)
     return "".join(line.paint(color) + "\n" for line in lines)
 
 
 def summary(findings: Sequence[Finding]) -> Text:
+    return join(_counts(findings), " · ")
+
+
+def _counts(findings: Sequence[Finding]) -> list[Text]:
     counts = Counter(finding.grade for finding in findings)
     parts = [
         say(f"{counts[grade]} {one if counts[grade] == 1 else many}", LAMPS[grade][1])
         for grade, (one, many) in _COUNTED.items()
         if counts[grade]
     ]
-    return join(parts or [say("nothing was checked", "dim")], " · ")
+    return parts or [say("nothing was checked", "dim")]
 
 
 def _finding(finding: Finding, width: int) -> list[Text]:
     lamp, style = LAMPS[finding.grade]
-    room = max(20, width - _INDENT)
-    first, *rest = _wrapped(finding.words, room)
+    indent = 0 if width < _NARROW else _INDENT
     words_style = "dim" if finding.grade is Grade.UNKNOWN else ""
+    words = [say(line, words_style) for line in _wrapped(finding.words, width - indent)]
     head = say(f"{lamp} ", style) + say(finding.check.area.ljust(_AREA + 2), "dim")
-    lines = [head + say(first, words_style)]
-    lines += [say(" " * _INDENT + line, words_style) for line in rest]
+    if indent:
+        lines = [head + words[0], *(say(" " * indent) + line for line in words[1:])]
+    else:
+        lines = [head, *words]
     if finding.fix and finding.grade is not Grade.OK:
-        lines += _fix(finding.fix, room)
+        lines += _fix(finding.fix, width, indent)
     return lines
 
 
-def _fix(fix: str, room: int) -> list[Text]:
-    first, *rest = broken_command(fix, room - len(_FIX))
-    lines = [say(" " * _INDENT + _FIX, "dim") + say(first, "cyan")]
-    return lines + [say(" " * (_INDENT + len(_FIX)) + line, "cyan") for line in rest]
+def _fix(fix: str, width: int, indent: int) -> list[Text]:
+    inset = " " * (indent + len(_FIX)) if indent else ""
+    first, *rest = broken_command(fix, width - indent - len(_FIX))
+    lines = [say(" " * indent + _FIX, "dim") + say(first, "cyan")]
+    return lines + [say(inset + line, "cyan") for line in rest]
 
 
 def broken_command(command: str, room: int) -> list[str]:

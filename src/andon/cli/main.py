@@ -9,7 +9,7 @@ import click
 
 from andon.cli.catalogue import COMMANDS, EXAMPLES, EXIT_CODES, JOBS
 from andon.cli.options import chosen, shared
-from andon.cli.terminal import report
+from andon.cli.terminal import reopen_closed, report, write
 from andon.errors import AndonError, Invalid
 
 INTERRUPTED = 130
@@ -69,7 +69,7 @@ def _version(context: click.Context, parameter: click.Parameter, wanted: bool) -
     if wanted and not context.resilient_parsing:
         from andon.version import __version__
 
-        sys.stdout.write(f"andon {__version__}\n")
+        write(sys.stdout, f"andon {__version__}\n")
         context.exit()
 
 
@@ -108,6 +108,7 @@ def main(args: Sequence[str] | None = None) -> None:
 
 def run(args: Sequence[str]) -> int:
     """Run the command line; returns the exit code."""
+    reopen_closed()
     try:
         return _called(args)
     except click.exceptions.Exit as leave:
@@ -120,8 +121,7 @@ def run(args: Sequence[str]) -> int:
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
-    except BrokenPipeError:
-        _let_go_of_the_pipe()
+    except BrokenPipeError:  # the reader of our output has seen enough
         return 0
 
 
@@ -139,8 +139,3 @@ def _usage(mistake: click.ClickException) -> AndonError:
     context = getattr(mistake, "ctx", None)
     where = context.command_path if context else "andon"
     return Invalid(mistake.format_message().rstrip("."), hint=f"{where} --help")
-
-
-def _let_go_of_the_pipe() -> None:
-    """The reader of our output has gone: what is still buffered must not complain at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,28 +1,42 @@
 """The options that several commands share, written once."""
 
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
-from andon.cli.terminal import Choices
+from andon.cli.terminal import Choices, write
 from andon.units import parse_seconds
 
 F = TypeVar("F", bound=Callable[..., Any])
+MOST = 1_000_000
+MOST_SIMULATED = 512  # the settings' own limit, which help must not import
 
 
-def whole(text: str) -> int:
+def whole(text: str, most: int = MOST) -> int:
     """A number of things, as the type of an option."""
-    if not text.isdecimal() or not 1 <= int(text) <= 1_000_000:
-        raise click.BadParameter(f"{text!r} is not a whole number from 1 on")
-    return int(text)
+    if text.isdecimal() and len(text) <= len(str(most)) and 1 <= int(text) <= most:
+        return int(text)
+    raise click.BadParameter(f"{text[:40]!r} is not a whole number from 1 to {most}")
+
+
+def simulated(text: str) -> int:
+    return whole(text, MOST_SIMULATED)
+
+
+def _help(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
+    """Through our own `write`, which knows full disks and screens without Unicode."""
+    if wanted and not context.resilient_parsing:
+        write(sys.stdout, context.get_help() + "\n")
+        context.exit()
 
 
 _SHARED: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (
         ("--simulate",),
         {
-            "type": whole,
+            "type": simulated,
             "metavar": "N",
             "help": "Use N simulated devices instead of real ones.",
         },
@@ -41,6 +55,17 @@ _SHARED: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
 )
 
 
+_HELP = click.option(
+    "--help",
+    "-h",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_help,
+    help="Show this message and exit.",
+)
+
+
 def chosen(context: click.Context | None = None) -> Choices:
     """What was chosen so far; one object for the whole command line."""
     root = (context or click.get_current_context()).find_root()
@@ -50,12 +75,19 @@ def chosen(context: click.Context | None = None) -> Choices:
 
 
 def _remember(context: click.Context, parameter: click.Parameter, value: object) -> None:
+    choices = chosen(context)
     if value is not None and parameter.name is not None:
-        setattr(chosen(context), parameter.name, value)
+        setattr(choices, parameter.name, value)
+    if choices.simulate is not None and choices.replay is not None:
+        raise click.UsageError("--simulate and --replay exclude each other", context)
 
 
 def shared(command: F) -> F:
-    """--simulate, --replay, --config, --color, --quiet: before and after a command's name."""
+    """--simulate, --replay, --config, --color, --quiet: before and after a command's name.
+
+    And --help, which every command has.
+    """
+    command = _HELP(command)
     for names, settings in reversed(_SHARED):
         add = click.option(*names, expose_value=False, callback=_remember, **settings)
         command = add(command)

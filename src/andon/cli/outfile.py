@@ -69,6 +69,8 @@ class LineFile:
         try:
             if stat.S_ISREG(os.fstat(fd).st_mode):
                 self._prepare(fd)
+            elif self._header:  # a pipe or a terminal holds nothing yet that could be compared
+                os.write(fd, self._header.encode())
         except BaseException:
             os.close(fd)
             raise

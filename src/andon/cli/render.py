@@ -23,6 +23,7 @@ from andon.units import human_seconds
 
 K = TypeVar("K")
 TRY = "try: andon status --simulate 4"
+NAME_WIDTH = 8  # so much of the node's name is always shown
 _STATE_STYLES = {State.LOST: "red", State.STALE: "yellow", State.ASLEEP: "dim", State.OK: "dim"}
 
 
@@ -66,9 +67,12 @@ def header(snapshot: Snapshot, width: int) -> Text:
     driver = snapshot.versions.get("driver")
     left = join([say(snapshot.node, "bold")] + ([say(f"driver {driver}")] if driver else []), " · ")
     right = say(local_time(snapshot.at), "dim")
-    if mark := unreal(snapshot):
+    mark = unreal(snapshot)
+    if mark:
         right = say(f" {mark} ", "bold reverse") + say("  ") + right
-    left = left.fit(max(8, width - right.width - 2))
+    if right.width + NAME_WIDTH + 2 > width:  # a cut time says nothing
+        right = say(f" {mark} ", "bold reverse") if mark else Text()
+    left = left.fit(max(NAME_WIDTH, width - right.width - 2))
     return (left + say(" " * (width - left.width - right.width)) + right).fit(width)
 
 
@@ -156,6 +160,12 @@ def _advice(snapshot: Snapshot, seen: list[Entry], width: int) -> list[Text]:
     for hint, labels in _grouped((e.status.hint, e.label) for e in seen).items():
         if hint:
             lines += paragraph(f"GPU {range_of(labels)}: {hint}", width, "yellow")
+    return lines + fault_lines(snapshot, width)
+
+
+def fault_lines(snapshot: Snapshot, width: int) -> list[Text]:
+    """What each backend says that cannot read its devices, with what to do."""
+    lines: list[Text] = []
     for fault in snapshot.faults:
         hint = f" · {fault.hint}" if fault.hint else ""
         lines += paragraph(f"{fault.source}: {fault.reason}{hint}", width, "yellow")

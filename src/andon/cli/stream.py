@@ -1,5 +1,6 @@
 """The table of `andon watch`: lines that stay in their columns from the first tick to the last."""
 
+import re
 import time
 from collections import deque
 from dataclasses import dataclass
@@ -7,13 +8,15 @@ from dataclasses import dataclass
 from andon.cli import cells
 from andon.cli.columns import MEDIUM, WIDE, label
 from andon.cli.entries import Entry, entries, is_masked, unreal
-from andon.cli.render import state_message
+from andon.cli.render import fault_lines, state_message
 from andon.cli.table import Column, Row, choose, heading, line, sizes_of
 from andon.cli.text import Text, say
 from andon.core.sparkline import sparkline
 from andon.model.device import Snapshot
 
 TREND = 12
+TRY = "try: andon watch --simulate 4"
+_NUMBERS = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,14 @@ class Stream:
         self._columns: list[Column[Tick]] = []
         self._sizes: list[int] = []
         self._since_heading: int | None = None
+        self._told: object = ()  # the faults that were printed last
+        self._was_empty = False
+
+    def resize(self, width: int, height: int) -> None:
+        """Another width has room for other columns, which need their heading."""
+        if width != self.width:
+            self._columns, self._sizes, self._since_heading = [], [], None
+        self.width, self.height = width, height
 
     def tick(self, snapshot: Snapshot) -> str:
         """The lines for one snapshot, under a new heading where one is due."""
@@ -43,12 +54,21 @@ class Stream:
         moved = self._settle(rows)
         lines = [line(self._columns, self._sizes, row, self.width) for row in rows]
         if not rows:
-            lines = [say(f"{_clock(snapshot.at)}  no device can be read", "dim")]
+            lines = [say(f"{_clock(snapshot.at)}  no device can be read", "dim").fit(self.width)]
+        lines += self._reasons(snapshot, empty=not rows)
         if moved or self._heading_is_due(len(lines)):
             lines = self._headings(snapshot) + lines
             self._since_heading = 0
         self._since_heading = (self._since_heading or 0) + len(lines)
         return "".join(text.paint(self.color) + "\n" for text in lines)
+
+    def _reasons(self, snapshot: Snapshot, empty: bool) -> list[Text]:
+        """Why devices are missing: when they begin to be, and when it is told differently."""
+        first, self._was_empty = empty and not self._was_empty, empty
+        found = [(f.source, _NUMBERS.sub("", f.reason), f.hint) for f in snapshot.faults]
+        changed, self._told = tuple(found) != self._told, tuple(found)
+        lines = fault_lines(snapshot, self.width) if first or changed else []
+        return [*lines, say(TRY, "dim").fit(self.width)] if first else lines
 
     def _seen(self, entry: Entry, snapshot: Snapshot) -> Tick:
         trend = self._trends.setdefault(entry.status.device.uuid, deque(maxlen=TREND))
@@ -60,11 +80,12 @@ class Stream:
         """Columns are chosen once and only grow, so that the eye finds them again."""
         if not rows:
             return False
-        if not self._columns:
+        fresh = not self._columns
+        if fresh:
             self._columns = choose(_columns(self.width), rows, self.width)
         sizes = sizes_of(self._columns, rows, self.width)
         grown = [max(pair) for pair in zip(self._sizes or sizes, sizes, strict=True)]
-        moved, self._sizes = bool(self._sizes) and grown != self._sizes, grown
+        moved, self._sizes = fresh or grown != self._sizes, grown
         return moved
 
     def _heading_is_due(self, count: int) -> bool:
@@ -74,6 +95,8 @@ class Stream:
     def _headings(self, snapshot: Snapshot) -> list[Text]:
         word = unreal(snapshot)
         mark = [say(f" {word} ", "bold reverse")] if word else []
+        if not self._columns:  # no device has been seen at this width
+            return mark
         return [*mark, heading(self._columns, self._sizes, self.width)]
 
 

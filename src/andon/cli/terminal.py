@@ -2,6 +2,7 @@
 
 import os
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TextIO
 
@@ -9,6 +10,7 @@ from andon.cli.text import Text, harmless, say, without_unicode
 from andon.errors import AndonError
 
 PIPE_WIDTH = 120  # for a file or a pipe with no terminal anywhere near
+LEAST_WIDTH, MOST_WIDTH = 20, 1000  # a header is as wide as the screen: COLUMNS may not fill a disk
 
 
 @dataclass(slots=True)
@@ -23,12 +25,17 @@ class Choices:
     interval_seconds: float | None = None
     url: str | None = None
     token_file: str | None = None
+    warned: bool = False  # the settings may be read twice; their warnings are told once
 
     def flags(self) -> dict[str, object]:
         """The settings that these choices override."""
         names = ("simulate", "replay", "interval_seconds")
         given = {name: getattr(self, name) for name in names}
-        return {name: value for name, value in given.items() if value is not None}
+        found = {name: value for name, value in given.items() if value is not None}
+        # One of the two is in force: as a flag it also beats the other's variable.
+        if "simulate" in found:
+            return {"replay": "", **found}
+        return {"simulate": 0, **found} if "replay" in found else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +72,8 @@ def size() -> tuple[int, int]:
             continue
         found = (seen.columns or PIPE_WIDTH, seen.lines or 50)
         break
-    return _number("COLUMNS") or found[0], _number("LINES") or found[1]
+    width = _number("COLUMNS") or found[0]
+    return min(max(width, LEAST_WIDTH), MOST_WIDTH), _number("LINES") or found[1]
 
 
 def in_color(choice: str, stream: TextIO) -> bool:
@@ -77,13 +85,44 @@ def in_color(choice: str, stream: TextIO) -> bool:
 
 
 def write(stream: TextIO, words: str) -> None:
-    """Write and flush, in ASCII where the stream knows nothing better."""
+    """Write and flush, in ASCII where the stream knows nothing better.
+
+    Output that cannot be written is an error; words beside it that cannot are let go.
+    """
     try:
         words.encode(stream.encoding or "utf-8")
     except (LookupError, UnicodeEncodeError):
         words = without_unicode(words)
-    stream.write(words)
-    stream.flush()
+    try:
+        stream.write(words)
+        stream.flush()
+    except OSError as exc:
+        _let_go(stream)
+        if stream is sys.stderr:
+            return
+        if isinstance(exc, BrokenPipeError):
+            raise
+        raise AndonError(f"standard output: {exc.strerror or exc}") from exc
+
+
+def _let_go(stream: TextIO) -> None:
+    """What is still buffered must not complain again when the interpreter ends."""
+    with suppress(OSError, ValueError):  # no file below it: nothing that could complain
+        place = stream.fileno()
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, place)
+        os.close(nowhere)
+
+
+def reopen_closed() -> None:
+    """A standard stream that is closed (`>&-`) is /dev/null.
+
+    In this order each takes its own number again, which another file would get otherwise.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None or stream.closed:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123
 
 
 def notice(words: str, choices: Choices | None = None) -> None:
@@ -109,4 +148,4 @@ def _is_terminal(stream: TextIO) -> bool:
 
 def _number(name: str) -> int | None:
     text = os.environ.get(name, "")
-    return int(text) if text.isdigit() and int(text) > 0 else None
+    return int(text) if text.isdecimal() and len(text) < 10 and int(text) > 0 else None

@@ -12,8 +12,9 @@ from andon.cli.entries import only_visible as keep_visible
 from andon.cli.looking import chosen_uuids, only, split_devices
 from andon.cli.options import chosen, duration, elsewhere, shared, whole
 from andon.cli.outfile import LineFile
+from andon.cli.status import NO_DEVICE, exit_code
 from andon.cli.stream import Stream
-from andon.cli.terminal import Choices, Terminal, notice
+from andon.cli.terminal import Choices, Terminal, notice, size
 from andon.errors import Invalid
 from andon.model import wire
 from andon.model.device import Snapshot
@@ -69,7 +70,7 @@ def watch(
 
     With --out the same looks are appended to a file, whole lines only: a torn last line of an
     earlier crash is ended first, and a full disk is told once while watching goes on. JSONL
-    lines are andon.snapshot/1.
+    lines are andon.snapshot/1. The exit code is 3 if in COUNT looks no device answered or slept.
     """
     choices, wanted = chosen(), Wanted(split_devices(names), only_visible)
     choices.interval_seconds = interval
@@ -79,8 +80,7 @@ def watch(
         if out is None or not choices.quiet:
             taken = out is not None and _by_name(out) is None  # the format is the file's
             sinks.append(_screen("table" if taken else form, choices))
-        _follow(choices, settings.interval_seconds, count, wanted, sinks)
-    return 0
+        return _follow(choices, settings.interval_seconds, count, wanted, sinks)
 
 
 class Wanted:
@@ -103,30 +103,43 @@ def _follow(
     count: int | None,
     wanted: "Wanted",
     sinks: list[Callable[[Snapshot], None]],
-) -> None:
-    """Ctrl-C is how this ends: not a failure."""
+) -> int:
+    """Ctrl-C is how this ends: not a failure. The exit code is that of the looks asked for."""
+    code = 0
     with suppress(KeyboardInterrupt), looking.following(choices) as sampler:
         subscription = sampler.subscribe(interval, watching=True)
         with subscription as snapshots, suppress(KeyboardInterrupt):
-            _pour(map(wanted.of, islice(snapshots, count)), sinks)
+            answered = _pour(map(wanted.of, islice(snapshots, count)), sinks)
+            code = 0 if answered or count is None else NO_DEVICE
         if snapshots.dropped:
             notice(f"{snapshots.dropped} looks were dropped: the output was too slow", choices)
+    return code
 
 
-def _pour(snapshots: Iterable[Snapshot], sinks: list[Callable[[Snapshot], None]]) -> None:
+def _pour(snapshots: Iterable[Snapshot], sinks: list[Callable[[Snapshot], None]]) -> bool:
+    """Whether in any of them a device answered or slept."""
+    answered = False
     for snapshot in snapshots:
+        answered = answered or exit_code(snapshot) == 0
         for sink in sinks:
             sink(snapshot)
+    return answered
 
 
 def _screen(form: str, choices: Choices) -> Callable[[Snapshot], None]:
     terminal = Terminal.of(choices)
     if form == "table":
         stream = Stream(terminal.width, terminal.height, terminal.color)
-        return lambda snapshot: terminal.show(stream.tick(snapshot))
+        return lambda snapshot: _show_tick(snapshot, stream, terminal)
     header, lines = _machine(form)
     heads = chain([header], repeat(""))
     return lambda snapshot: terminal.show(next(heads) + "".join(lines(snapshot)))
+
+
+def _show_tick(snapshot: Snapshot, stream: Stream, terminal: Terminal) -> None:
+    """The size is asked every time: people drag their windows."""
+    stream.resize(*size())
+    terminal.show(stream.tick(snapshot))
 
 
 def _file(path: Path, form: str, stack: ExitStack) -> Callable[[Snapshot], None]:

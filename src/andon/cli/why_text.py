@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from andon.cli import cells
 from andon.cli.columns import label, reading_name
 from andon.cli.entries import Entry, entries, is_masked, model_name
-from andon.cli.render import header, paragraph
+from andon.cli.render import fault_lines, header, paragraph
 from andon.cli.text import Text, display_width, join, say
 from andon.core.explain import explain_absence, explain_node, most_troubled
 from andon.core.explain.telling import WEIGHTS, in_words
@@ -21,6 +21,7 @@ SCHEMA = "andon.why/1"
 TRY = "try: andon why --simulate 4"
 UNBROKEN = "\u00a0"  # keeps a number beside its unit; the screen gets a plain space
 MARGIN = 12  # of the lines below a sentence, and the words before them
+NARROW = MARGIN + 20  # below it the margin would take the words' room: there is none
 NAMES = {
     "limits.slowdown_celsius": "slows down at",
     "limits.sm_clock_mhz": "highest clock",
@@ -105,7 +106,8 @@ def render_why(found: Answer, width: int, color: bool) -> str:
         others = [e for e in seen if e is not entry]
         if others and not found.alone:
             lines += [Text(), *(_in_brief(e, found, width, _widest(seen, found)) for e in others)]
-        lines += _faults(found, width)
+        if found.snapshot.faults:
+            lines += [Text(), *fault_lines(found.snapshot, width)]
     return "".join(line.paint(color) + "\n" for line in lines)
 
 
@@ -114,7 +116,7 @@ def _nothing_there(found: Answer, width: int) -> list[Text]:
     for reason in found.absence:
         lines += [Text(), *paragraph(reason.sentence, width, indent=0)]
         lines += _labelled("do", [reason.advice], width)
-    return [*lines, Text(), say(TRY, "dim")]
+    return [*lines, Text(), *paragraph(TRY, width, "dim")]
 
 
 def _in_full(entry: Entry, found: Answer, width: int) -> list[Text]:
@@ -142,10 +144,13 @@ def _labelled(name: str, parts: Sequence[str], width: int, style: str = "dim") -
     """A block with its name in the margin; parts are wrapped between each other if they can be."""
     if not any(parts):
         return []
+    if width < NARROW:
+        told = _BEFORE_UNIT.sub(UNBROKEN, f"{name}: {' · '.join(parts)}")
+        return paragraph(told, width, style, indent=0)
     words = (
         " · ".join(part.replace(" ", UNBROKEN) for part in parts) if len(parts) > 1 else parts[0]
     )
-    room = max(20, width - MARGIN)
+    room = width - MARGIN
     rows = textwrap.wrap(words, room, break_long_words=False, break_on_hyphens=False)
     heads = [f"  {name}", *([""] * (len(rows) - 1))]
     return [
@@ -225,14 +230,6 @@ def _lamp(entry: Entry, found: Answer) -> Text:
     if first.weight < SERIOUS_FROM:
         return say("●", "yellow")
     return say("▲", "bold red" if first.weight >= GRAVE_FROM else "yellow")
-
-
-def _faults(found: Answer, width: int) -> list[Text]:
-    lines: list[Text] = [Text()] if found.snapshot.faults else []
-    for fault in found.snapshot.faults:
-        hint = f" · {fault.hint}" if fault.hint else ""
-        lines += paragraph(f"{fault.source}: {fault.reason}{hint}", width, "yellow")
-    return lines
 
 
 # JSON.

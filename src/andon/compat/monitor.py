@@ -3,6 +3,7 @@
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -43,7 +44,10 @@ class GPUSnapshot:
 class MonitoringSession:
     """One start of monitoring; any number run side by side, each with its own interval."""
 
-    def __init__(self, interval_seconds: float) -> None:
+    def __init__(
+        self, interval_seconds: float, ended: Callable[["MonitoringSession"], None]
+    ) -> None:
+        self._ended = ended
         self._summary = Summary()
         self._began = time.monotonic()
         self._subscription: Subscription = library.shared().subscribe(interval_seconds, False)
@@ -51,10 +55,6 @@ class MonitoringSession:
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._collect, name="andon session", daemon=True)
         self._thread.start()
-
-    @property
-    def stopped(self) -> bool:
-        return self._result is not None
 
     def stop(self) -> RunSummary:
         """End this session and sum it up; a second time gives the same."""
@@ -66,6 +66,7 @@ class MonitoringSession:
                 if not self._summary.sample_count:  # shorter than the first reading: take one now
                     self._summary.add(library.snapshot())
                 self._result = self._summary.result(duration)
+                self._ended(self)
             return self._result
 
     def _collect(self) -> None:
@@ -133,19 +134,22 @@ class GPUMonitor:
     def start_monitoring(self, interval_seconds: float = 1.0) -> MonitoringSession:
         """Begin a session; it ends by its own `stop` or by this thread's `stop_monitoring`."""
         self._cached = None
-        session = MonitoringSession(interval_seconds)
-        self._sessions().append(session)
+        mine = self._sessions()
+
+        def ended(session: MonitoringSession) -> None:
+            self._cached = None
+            if session in mine:
+                mine.remove(session)
+
+        session = MonitoringSession(interval_seconds, ended)
+        mine.append(session)
         return session
 
     def stop_monitoring(self) -> RunSummary | None:
         """End the calling thread's latest session; None if it has none."""
         self._cached = None
         sessions = self._sessions()
-        while sessions:
-            session = sessions.pop()
-            if not session.stopped:
-                return session.stop()
-        return None
+        return sessions[-1].stop() if sessions else None
 
     def _snapshot(self, use_cache: bool) -> Snapshot:
         cached = self._cached

@@ -8,6 +8,7 @@ OPENING_DEADLINES = 2.0  # initialising a driver is slower than reading from it
 ABANDON_SECONDS = 10.0
 MOST_READERS = 2
 HOPELESS_SECONDS = 600.0
+MOST_HOPES = 2
 STEADY_SECONDS = 30.0  # a reader that lived this long has proved itself
 BACK_OFF_LIMIT_SECONDS = 60.0
 RENEW_SECONDS = 60.0  # a lost card may be back, which only a fresh driver session can see
@@ -69,7 +70,7 @@ def back_off_seconds(failures: int) -> float:
 
 def may_start(attempts: Attempts, now: float) -> bool:
     """Whether another reader may be tried now."""
-    if attempts.stuck >= MOST_READERS:
+    if attempts.stuck >= MOST_READERS and not _may_hope(attempts, now):
         return False
     return now - attempts.last_failure >= back_off_seconds(attempts.failures)
 
@@ -85,10 +86,15 @@ def abandoned(attempts: Attempts, now: float) -> Attempts:
     return Attempts(attempts.failures + 1, now, attempts.stuck + 1, now)
 
 
-def returned(attempts: Attempts, stuck: int, now: float) -> Attempts:
-    """After the kernel let go of abandoned readers, or ten minutes without hope of that."""
-    if stuck and now - attempts.last_abandoned >= HOPELESS_SECONDS:
-        stuck = min(stuck, MOST_READERS - 1)
+def _may_hope(attempts: Attempts, now: float) -> bool:
+    """Ten minutes after two got stuck a third is tried, twenty later a fourth, and no more."""
+    more = attempts.stuck - MOST_READERS
+    waited = now - attempts.last_abandoned
+    return more < MOST_HOPES and waited >= HOPELESS_SECONDS * 2.0**more
+
+
+def returned(attempts: Attempts, stuck: int) -> Attempts:
+    """After a look at how many abandoned readers the kernel still holds."""
     return Attempts(attempts.failures, attempts.last_failure, stuck, attempts.last_abandoned)
 
 

@@ -60,7 +60,7 @@ class Roster:
     def described(self, card: str, devices: Sequence[Device], at: float) -> None:
         """A card's device and partitions; partitions that are gone were taken away on purpose."""
         uuids = {device.uuid for device in devices}
-        boards = {device.pci for device in devices if device.parent is None}
+        boards = {device.pci for device in devices if device.parent is None and device.pci}
         for uuid, entry in list(self.entries.items()):
             was_here = entry.card == card or entry.device.pci in boards
             if uuid not in uuids and was_here and (entry.device.parent or not entry.described):
@@ -153,10 +153,9 @@ class Roster:
     def devices(self) -> list[Device]:
         return [entry.device for entry in self.entries.values()]
 
-    def lost_since(self) -> float | None:
-        """Since when (UTC) the longest lost device of an open reader has been lost."""
-        lost = [e.since for e in self.entries.values() if e.state is State.LOST]
-        return min(lost, default=None)
+    def has_lost(self) -> bool:
+        """Whether any device is lost now."""
+        return any(entry.state is State.LOST for entry in self.entries.values())
 
     def _show_card(self, card: Card, at: float) -> None:
         uuid = f"{self.vendor}@{card.pci or card.key}"

@@ -111,7 +111,8 @@ class Summary:
         """Count a snapshot; a device that did not answer adds nothing to its tallies."""
         self.sample_count += 1
         for status in snapshot.devices:
-            if status.sample is None or not status.answered:
+            # A partition shares its board's index, and would stand in its place.
+            if status.sample is None or not status.answered or status.device.parent is not None:
                 continue
             device = status.device
             fresh = _DeviceTallies(device.index, device.name)

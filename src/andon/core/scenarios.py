@@ -190,6 +190,8 @@ def _doubts(script: Script, match: re.Match[str], count: int) -> Iterable[str]:
         yield "it ends before it begins"
     if trouble is Trouble.CRASH and match["until"] is not None:
         yield "a crash is a moment and has no end"
+    if trouble is Trouble.CRASH and script.since < 1:
+        yield "a crash needs a later second, as in crash@5: a reader opened after it is spared"
     yield from _value_doubts(script)
 
 

@@ -61,6 +61,7 @@ class Resolved:
     settings: Settings
     origin: Mapping[str, str]
     """name -> "default", "file andon.toml", "ANDON_INTERVAL" or "flag"."""
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +126,7 @@ def _seconds(value: object) -> float:
 TEXT = Kind("text", _text)
 FOLDER = Kind("a folder that begins with /", _folder)
 NAMES = Kind('a list of names such as ["nvidia"]', _names)
+SCRIPTS = Kind('a list such as ["lost:2@10"]', _names)
 WHOLE = Kind("a whole number", _whole)
 YES_OR_NO = Kind("true or false", _yes_or_no)
 NUMBER = Kind("a number", _number)
@@ -175,7 +177,7 @@ FIELDS = (
         "what the simulated devices do",
     ),
     Field(
-        "simulate_faults", "simulation.faults", "ANDON_SIMULATE_FAULTS", NAMES,
+        "simulate_faults", "simulation.faults", "ANDON_SIMULATE_FAULTS", SCRIPTS,
         'what goes wrong with them, such as ["lost:2@10", "hung:3@5..30"]',
     ),
     Field(
@@ -265,15 +267,23 @@ def describe() -> list[Row]:
 
 
 def resolve(
-    file: tuple[str, str] | None, env: Mapping[str, str], flags: Mapping[str, object]
+    file: tuple[str, str] | None,
+    env: Mapping[str, str],
+    flags: Mapping[str, object],
+    strict: bool = True,
 ) -> Resolved:
-    """The settings in force. `file` is its path and its text; raises Invalid with every mistake."""
+    """The settings in force. `file` is its path and its text; raises Invalid with every mistake.
+
+    A variable that is not ours to know is only a warning where `strict` is off: somebody else's
+    typo must not end the monitoring.
+    """
     mistakes: list[str] = []
+    strange: list[str] = []
     values: dict[str, Any] = {}
     origin = {f.name: "default" for f in FIELDS}
     for given in (
         _from_file(file, mistakes),
-        _from_env(env, mistakes),
+        _from_env(env, mistakes if strict else strange),
         _from_flags(flags, mistakes),
     ):
         for field, place, source, raw in given:
@@ -286,7 +296,7 @@ def resolve(
         mistakes.append("score: one of memory_weight and utilization_weight must be above 0")
     if mistakes:
         raise _invalid(mistakes)
-    return Resolved(settings, origin)
+    return Resolved(settings, origin, tuple(strange))
 
 
 def _weightless(settings: Settings) -> bool:
@@ -330,7 +340,7 @@ def _from_flags(flags: Mapping[str, object], mistakes: list[str]) -> Given:
             yield by_name[name], by_name[name].flag, "flag", raw
 
 
-def _from_env(env: Mapping[str, str], mistakes: list[str]) -> Given:
+def _from_env(env: Mapping[str, str], strange: list[str]) -> Given:
     by_variable = {f.variable: f for f in FIELDS}
     for variable in sorted(name for name in env if name.startswith("ANDON_")):
         field = by_variable.get(variable)
@@ -338,7 +348,7 @@ def _from_env(env: Mapping[str, str], mistakes: list[str]) -> Given:
             yield field, variable, variable, env[variable]
         elif field is None and variable not in OTHERS:
             meant = _meant(variable, [*by_variable, *OTHERS])
-            mistakes.append(f"{_plain(variable)}: there is no such setting{meant}")
+            strange.append(f"{_plain(variable)}: there is no such setting{meant}")
 
 
 def _from_file(file: tuple[str, str] | None, mistakes: list[str]) -> Given:

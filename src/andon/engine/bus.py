@@ -65,6 +65,10 @@ class Subscription:
         for call in calls:
             call()
 
+    def forget(self) -> None:
+        """In a forked child: nobody will publish here, and the lock may be held for ever."""
+        self._changed, self._closed, self._on_close = threading.Condition(), True, []
+
     def __iter__(self) -> Iterator[Snapshot]:
         while (snapshot := self.get()) is not None:
             yield snapshot
@@ -119,6 +123,12 @@ class Bus:
     def close(self) -> None:
         for subscription in self._subscriptions:
             subscription.close()
+
+    def forget(self) -> None:
+        """In a forked child: end every session that was the parent's."""
+        self._lock = threading.Lock()
+        for subscription in self._subscriptions:
+            subscription.forget()
 
     def _remove(self, subscription: Subscription) -> None:
         with self._lock:

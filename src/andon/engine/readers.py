@@ -5,9 +5,11 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from andon.core import patience
 from andon.core.patience import Attempts, Life, Phase
@@ -22,6 +24,7 @@ Deliver = Callable[["ReaderProcess", Messages], None]
 
 PASSES_DESCRIPTORS = os.name == "posix"
 STUCK_HINT = "a driver call hangs in the kernel: see `sudo dmesg`; only a reboot may end it"
+BROKEN_HINT = "the reader is a Python process of its own: python -m andon.reader must work here"
 CRASH_HINT = "the vendor's library crashed in its own process; andon goes on with a new one"
 
 
@@ -35,13 +38,15 @@ class ReaderProcess:
         command = [sys.executable, "-P", "-m", "andon.reader", backend, wire.dumps(dict(options))]
         if PASSES_DESCRIPTORS:
             command.append(str(nudges))
+        self._words = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the reader
         try:
             # A session of its own: Ctrl-C at a terminal is for the person's command, not for us.
             self._process = subprocess.Popen(
                 command,
                 stdin=requests,
                 stdout=answers,
-                stderr=subprocess.DEVNULL,
+                stderr=self._words,
+                env=_environment(),
                 start_new_session=True,
                 pass_fds=(nudges,) if PASSES_DESCRIPTORS else (),
             )
@@ -70,6 +75,14 @@ class ReaderProcess:
         """Its exit code, once the kernel has let go of it."""
         return self._process.poll()
 
+    def last_words(self) -> str:
+        """The last line that it wrote to its standard error."""
+        with contextlib.suppress(OSError, ValueError):
+            self._words.seek(max(0, self._words.seek(0, os.SEEK_END) - 1000))
+            lines = self._words.read().decode(errors="replace").strip().splitlines()
+            return lines[-1] if lines else ""
+        return ""
+
     def close(self, timeout_seconds: float = 0.0) -> None:
         """End it; one that is stuck in the kernel is left behind, because nothing can end it."""
         self._process.kill()
@@ -85,6 +98,7 @@ class ReaderProcess:
             if descriptor >= 0:
                 setattr(self, name, -1)
                 os.close(descriptor)
+        self._words.close()
 
     def _write(self, descriptor: int, data: bytes) -> None:
         with contextlib.suppress(OSError):
@@ -150,17 +164,21 @@ class Vendor:
         self._life = Life(Phase.STARTING, 0.0, 0.0)
         self._born = 0.0
         self._stuck: list[ReaderProcess] = []
+        self._leaving: list[ReaderProcess] = []
         self._attempts = Attempts()
         self._renewals = 0
+        self._lost_since: float | None = None
+        self._silent_since: float | None = None
+        """Since when readers that were given up have not answered; later ones go on counting."""
         self._said_why = False
         self._before: dict[str, Reading] = {}
         self._request: wire.Json = {}
 
-    def ask(self, tick: int, watched: bool, at: float, now: float) -> None:
+    def ask(self, tick: int, watched: bool, now: float) -> None:
         """Begin a round."""
-        self._reap(now)
+        self._reap()
         self._give_up_if_stuck(now)
-        self._renew_if_lost(at, now)
+        self._renew_if_lost(now)
         self._request = {"tick": tick, "watched": watched}
         if self._reader is None:
             self._start(now)
@@ -201,13 +219,13 @@ class Vendor:
 
     def settle(self, at: float, now: float) -> None:
         """End a round: judge the silent."""
-        opening = self._reader is not None and self._life.phase is not Phase.OPEN
-        self.roster.settle(at, now, self._life.since if opening else None)
-        if opening and now - self._life.since >= self.roster.deadline_seconds:
-            silent = now - self._life.since
-            self.fault = Fault(
-                self.name, f"the driver has not answered for {silent:.0f} s", STUCK_HINT
-            )
+        silent_since = self._silent_since
+        if silent_since is None and self._reader and self._life.phase is not Phase.OPEN:
+            silent_since = self._life.since
+        self.roster.settle(at, now, silent_since)
+        if silent_since is not None and now - silent_since >= self.roster.deadline_seconds:
+            reason = f"the driver has not answered for {now - silent_since:.0f} s"
+            self.fault = Fault(self.name, reason, STUCK_HINT)
 
     def close(self, timeout_seconds: float = 0.5) -> None:
         if self._reader is not None:
@@ -263,6 +281,8 @@ class Vendor:
 
     def _card_answered(self, message: wire.Json, at: float) -> None:
         card = message["card"]
+        if self._silent_since is not None:
+            self._silent_since, self.fault = None, self._detour()
         if "devices" in message:
             devices: list[Device] = [wire.device_from_json(d) for d in message["devices"]]
             self.roster.described(card, devices, at)
@@ -297,16 +317,19 @@ class Vendor:
         if reader is None:
             return
         reader.close(0.5)
+        code, words = reader.ended(), reader.last_words()
         reader.forget()
-        code = reader.ended()
         self.costs.earlier_cpu_seconds = self.costs.cpu_seconds
         self._attempts = patience.failed(self._attempts, now - self._born, now)
         if self._said_why:
             self._try_next_choice(now)
             return
         reason = f"the reader ended: {_ending(code)}"
-        self.fault = Fault(self.name, reason, CRASH_HINT)
-        self.roster.reader_ended(reason, CRASH_HINT)
+        if words:
+            reason = f"{reason} ({words})"
+        hint = CRASH_HINT if code is not None and code < 0 else BROKEN_HINT
+        self.fault = Fault(self.name, reason, hint)
+        self.roster.reader_ended(reason, hint)
         self._start(now)
 
     def _try_next_choice(self, now: float) -> None:
@@ -328,33 +351,49 @@ class Vendor:
         first = self._first_fault
         return Fault(self.name, f"{first.reason}; read through {way} instead", first.hint)
 
-    def _reap(self, now: float) -> None:
+    def _reap(self) -> None:
         self._stuck = [reader for reader in self._stuck if reader.ended() is None]
-        self._attempts = patience.returned(self._attempts, len(self._stuck), now)
+        self._leaving = [reader for reader in self._leaving if reader.ended() is None]
+        self._attempts = patience.returned(self._attempts, len(self._stuck))
 
     def _give_up_if_stuck(self, now: float) -> None:
         reader, waiting_since = self._reader, self.roster.outstanding_since()
         if reader is None or not patience.is_stuck(self._life, waiting_since, now):
             return
+        if self._silent_since is None:
+            self._silent_since = self._life.since if waiting_since is None else waiting_since
         reader.close()
         reader.forget()
         self._stuck.append(reader)
         self._reader = None
         self._attempts = patience.abandoned(self._attempts, now)
-        self.roster.reader_ended(
-            f"driver has not answered for {now - self._born:.0f} s", STUCK_HINT
-        )
 
-    def _renew_if_lost(self, at: float, now: float) -> None:
+    def _renew_if_lost(self, now: float) -> None:
         """A lost card that came back is only seen by a driver session that began afterwards."""
-        lost = self.roster.lost_since()
-        if lost is None:
-            self._renewals = 0
-        elif self._reader is not None and self._life.phase is Phase.OPEN:
+        if not self.roster.has_lost():
+            self._renewals, self._lost_since = 0, None
+            return
+        if self._lost_since is None:
+            self._lost_since = now
+        if self._reader is not None and self._life.phase is Phase.OPEN:
             wait = patience.renew_after_seconds(self._renewals)
-            if now - self._born >= wait and at - lost >= wait:
+            if now - max(self._born, self._lost_since) >= wait:
                 self._renewals += 1
-                self.close(0.0)
+                self._dismiss(self._reader)
+                self._reader = None
+
+    def _dismiss(self, reader: ReaderProcess) -> None:
+        """End it without waiting for the kernel: it is looked after until it is gone."""
+        reader.close()
+        reader.forget()
+        self._leaving.append(reader)
+
+
+def _environment() -> dict[str, str]:
+    """Ours, with the place that andon was imported from, last: it may be on no path of its own."""
+    here = str(Path(__file__).parents[2])
+    known = os.environ.get("PYTHONPATH")
+    return {**os.environ, "PYTHONPATH": f"{known}{os.pathsep}{here}" if known else here}
 
 
 def _ending(code: int | None) -> str:

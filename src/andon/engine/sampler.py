@@ -14,12 +14,14 @@ from andon.core.masks import Visibility
 from andon.core.roster import numbered, order
 from andon.engine.bus import Bus, Subscription
 from andon.engine.readers import Choice, Messages, ReaderProcess, Vendor
+from andon.errors import Invalid
 from andon.model.device import Device, Fault, Host, Snapshot
 from andon.ports import HostSource
 
 log = logging.getLogger("andon.sampler")
 
 FIRST_LOOK_SECONDS = 0.1  # CPU use is a difference: two looks closer than this say nothing
+SHORTEST_SECONDS, LONGEST_SECONDS = 0.05, 86_400.0
 NUDGE_SECONDS = 0.02  # an answer takes a few milliseconds; after this a card may be stuck
 LEFTOVER_SECONDS = 0.5
 
@@ -86,6 +88,11 @@ class Sampler:
         self, interval_seconds: float, watching: bool = False, size: int = 64
     ) -> Subscription:
         """A session: a snapshot at once, then one per interval."""
+        if not SHORTEST_SECONDS <= interval_seconds <= LONGEST_SECONDS:  # NaN is not, either
+            raise Invalid(
+                f"{interval_seconds!r} is not an interval",
+                hint=f"from {SHORTEST_SECONDS} to {LONGEST_SECONDS:.0f} seconds",
+            )
         with self._woken:
             subscription = self._bus.subscribe(interval_seconds, watching, size)
             if self._thread is None or not self._thread.is_alive():
@@ -125,6 +132,7 @@ class Sampler:
         """In a forked child: give up everything that belongs to the parent, locks included."""
         for vendor in self._vendors:
             vendor.forget()
+        self._bus.forget()
 
     def __enter__(self) -> Self:
         return self
@@ -144,11 +152,10 @@ class Sampler:
             try:
                 with self._ticking:
                     snapshot = self._tick(self._bus.watched)
+                self._bus.publish(snapshot, time.monotonic())
             except Exception:
                 log.exception("a tick failed; the next one is tried")
                 time.sleep(LEFTOVER_SECONDS)
-                continue
-            self._bus.publish(snapshot, time.monotonic())
 
     def _wait_for_due(self) -> bool:
         """Sleep until a session is due; False when there is none left."""
@@ -170,14 +177,24 @@ class Sampler:
             self._began, self._own_start = time.monotonic(), sum(os.times()[:4])
             self._host.read()
         self._ticks += 1
+        self._catch_up()
         at = time.time()
         for vendor in self._vendors:
-            vendor.ask(self._ticks, watched, at, time.monotonic())
+            vendor.ask(self._ticks, watched, time.monotonic())
         waited = self._collect()
         snapshot = self._snapshot(at)
         self._own_cpu += time.thread_time() - cpu
         self._own_wall += time.perf_counter() - wall - waited
         return snapshot
+
+    def _catch_up(self) -> None:
+        """Hear what came between two ticks: a late answer is an answer, and not silence."""
+        while True:
+            try:
+                vendor, reader, messages = self._heard.get_nowait()
+            except Empty:
+                return
+            vendor.hear(reader, messages, time.time(), time.monotonic())
 
     def _collect(self) -> float:
         """Take answers until all have come or are overdue; returns the time spent waiting."""

@@ -91,7 +91,8 @@ def open_memory(sampler: Sampler, settings: Settings, wanted: bool) -> Memory:
     from andon.engine.recorder import Recorder
 
     session = sampler.subscribe(settings.interval_seconds)
-    return Recorded(Recorder(lambda: open_store(_kept_apart(settings)), session))
+    kept = _kept_apart(settings)
+    return Recorded(Recorder(lambda: open_store(kept), session, settings.history_flush_seconds))
 
 
 def _kept_apart(settings: Settings) -> Settings:

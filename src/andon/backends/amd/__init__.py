@@ -1,7 +1,14 @@
 """AMD devices through the files of the amdgpu kernel driver."""
 
+import time
+from collections.abc import Callable, Sequence
+
+from andon.backends import pci
 from andon.backends.amd.board import AmdBoard
-from andon.backends.kernel import Board, KernelBackend, Place
+from andon.backends.amd.smi import Smi
+from andon.backends.kernel import SLEEPING, Board, KernelBackend, Place
+from andon.backends.sysfs import Tree
+from andon.model.device import Card, Reading, State
 
 __all__ = ["Amd"]
 
@@ -14,5 +21,44 @@ class Amd(KernelBackend):
     drivers = ("amdgpu",)
     hint = "if one is installed, load its driver: sudo modprobe amdgpu"
 
+    def __init__(
+        self,
+        root: str = "/",
+        tree: Tree | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+        library: bool | None = None,
+    ) -> None:
+        super().__init__(root, tree, clock, sleep)
+        # AMD's library knows this machine alone, and not a tree of files that stands for another.
+        self._with_library = self._tree.root == "" if library is None else library
+        self._smi = Smi(self._may_use_library)
+
     def board(self, place: Place) -> Board:
-        return AmdBoard(place)
+        return AmdBoard(place, self._smi)
+
+    def read(self, card: Card, at: float, watched: bool) -> Sequence[Reading]:
+        readings = super().read(card, at, watched)
+        if any(reading.state is State.ASLEEP for reading in readings):
+            self._smi.close()  # it could keep the card from falling asleep
+        return readings
+
+    def close(self) -> None:
+        super().close()
+        self._smi.close()
+
+    def _may_use_library(self) -> bool:
+        """Only where the system suspends none of the cards, for the library could wake them all.
+
+        A screen does not count here: it can be turned off while the library is open.
+        """
+        return self._with_library and not any(
+            self._could_sleep(self._tree.below(f"{pci.folder(address)}/power"))
+            for address, _ in pci.bound(self._tree, self.drivers)
+        )
+
+    @staticmethod
+    def _could_sleep(power: Tree) -> bool:
+        return power.text("control").value == "auto" or (
+            power.text("runtime_status").value in SLEEPING
+        )

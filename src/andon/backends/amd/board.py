@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from andon.backends import pci
 from andon.backends.amd import kfd, metrics
-from andon.backends.amd.names import name
+from andon.backends.amd.names import NAMELESS, branded, is_nameless, name
+from andon.backends.amd.smi import Smi
 from andon.backends.drm import Usage
 from andon.backends.kernel import Gathered, Kept, Place
 from andon.backends.sysfs import Answer, hwmon, labels
@@ -32,8 +33,8 @@ OTHERWISE: Final = {
 class AmdBoard:
     """Implements kernel.Board."""
 
-    def __init__(self, place: Place) -> None:
-        self._place, self._files = place, place.device
+    def __init__(self, place: Place, smi: Smi) -> None:
+        self._place, self._files, self._smi = place, place.device, smi
         self._hwmon: str | None = None
         self._temperatures: dict[str, str] = {}
         self._unified = False
@@ -41,7 +42,7 @@ class AmdBoard:
         self._uuid = f"amd@{place.pci}"
         self._kfd_ids: tuple[int, ...] = ()
         self._usage = Usage(place.tree, place.pci, place.descriptors, self._is_ours)
-        self._link, self._errors = Kept(OFTEN_SECONDS), Kept(SELDOM_SECONDS)
+        self._link, self._counts = Kept(OFTEN_SECONDS), Kept(SELDOM_SECONDS)
         self._busy = True
         self._find()
 
@@ -49,11 +50,12 @@ class AmdBoard:
 
     def describe(self) -> Device:
         self._find()
+        self._ask_for_name()
         return Device(
             uuid=self._uuid,
             index=self._place.card.index,
             vendor="amd",
-            name=self._name or "AMD GPU",
+            name=self._name or NAMELESS,
             pci=self._place.pci,
             memory_kind=MemoryKind.UNIFIED if self._unified else MemoryKind.DEVICE,
             memory_total_bytes=self._memory("total").value,
@@ -70,6 +72,11 @@ class AmdBoard:
         unique = files.text("unique_id").value
         self._uuid = f"AMD-{unique.removeprefix('0x')}" if unique else f"amd@{self._place.pci}"
         self._kfd_ids = kfd.ids(self._place.tree, self._place.pci)
+
+    def _ask_for_name(self) -> None:
+        if self._name is not None and is_nameless(self._name):
+            sold_as = self._smi.market_name(self._place.pci)
+            self._name = branded(sold_as) if sold_as else self._name
 
     def _sensors(self) -> dict[str, str]:
         """edge, junction, mem -> temp1…; the one sensor of an old kernel has no label."""
@@ -112,7 +119,7 @@ class AmdBoard:
         self._read_sensors(gathered)
         gathered.put("throttle", metrics.throttle(self._files.raw("gpu_metrics")))
         self._link.fill(gathered, at, now, self._read_link)
-        self._errors.fill(gathered, at, now, self._read_errors)
+        self._counts.fill(gathered, at, now, self._read_counts)
         return self._with_processes(gathered, utilization.value, now)
 
     def is_busy(self) -> bool:
@@ -121,8 +128,10 @@ class AmdBoard:
     def _with_processes(self, gathered: Gathered, busy: int | None, now: float) -> Reading:
         use = self._usage.look(self._place.nodes(), now)
         computing = kfd.processes(self._place.tree, self._kfd_ids)
+        computing.pop(self._smi.own_pid or 0, None)
         self._busy = bool(computing) or (busy or 0) >= BUSY_PERCENT or use.moved
-        processes = tuple(kfd.merged(use.processes, computing))
+        every = kfd.merged(use.processes, computing)
+        processes = tuple(process for process in every if process.pid != self._smi.own_pid)
         return gathered.reading(self._uuid, processes, use.blind_spot)
 
     def _read_memory(self, gathered: Gathered) -> None:
@@ -180,8 +189,14 @@ class AmdBoard:
         link = pci.link(self._place.tree, self._place.pci)
         return {"pcie_generation": link.generation, "pcie_width": link.width}
 
-    def _read_errors(self) -> Mapping[str, Answer[Any]]:
-        return {"ecc_uncorrected": parse_errors(self._files.text("ras/umc_err_count"))}
+    def _read_counts(self) -> Mapping[str, Answer[Any]]:
+        """What the library does not know either keeps the reason that the files gave."""
+        errors = parse_errors(self._files.text("ras/umc_err_count"))
+        if errors.absent:
+            count = self._smi.uncorrected(self._place.pci)
+            errors = errors if count is None else Answer(count)
+        joules = self._smi.energy_joules(self._place.pci)
+        return {"ecc_uncorrected": errors, "energy_joules": Answer(joules)}
 
 
 def parse_errors(answer: Answer[str]) -> Answer[int]:

@@ -6,6 +6,7 @@ from andon.backends import pci
 from andon.backends.sysfs import Tree
 
 _LIST: Final = "usr/share/libdrm/amdgpu.ids"  # comes with every Mesa
+NAMELESS: Final = "AMD GPU"
 WELL_KNOWN: Final = {
     0x66A1: "AMD Instinct MI50",
     0x738C: "AMD Instinct MI100",
@@ -36,13 +37,22 @@ def name(tree: Tree, device: Tree) -> str:
     """The name that the card itself or the lists of this system give it."""
     own = device.text("product_name").value
     if own:
-        return own if "AMD" in own else f"AMD {own}"
+        return branded(own)
     number, revision = device.integer("device").value, device.integer("revision").value
     if number is not None and revision is not None:
         listed = parse_list(tree.text(_LIST).value or "", number, revision)
         if listed is not None:
             return listed
-    return pci.name(tree, "1002", number, WELL_KNOWN, "AMD GPU")
+    return pci.name(tree, "1002", number, WELL_KNOWN, NAMELESS)
+
+
+def is_nameless(found: str) -> bool:
+    """Whether nobody knew it, and its number stands for a name."""
+    return found == NAMELESS or found.startswith(f"{NAMELESS} 0x")
+
+
+def branded(model: str) -> str:
+    return model if "AMD" in model else f"AMD {model}"
 
 
 def parse_list(text: str, device: int, revision: int) -> str | None:

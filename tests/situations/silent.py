@@ -1,0 +1,190 @@
+"""The device or the driver does not answer."""
+
+from andon.core.reasons import Code
+from andon.model.device import Fault
+from tests.situations.shared import job, part, training
+from tests.situations.story import (
+    A100,
+    H200,
+    LAPTOP,
+    MINUTE,
+    RTX_4090,
+    Situation,
+    asleep,
+    card,
+    lost,
+    stale,
+    still,
+    work,
+)
+
+OUT = (
+    Situation(
+        name="One of eight cards has fallen off the bus",
+        source="github issues NVIDIA/open-gpu-kernel-modules#507, #1151; leptonai/gpud#604",
+        snapshots=still(
+            *[training(H200, n) for n in range(5)],
+            lost(card(H200, 5), work(H200, utilization_percent=100)),
+            *[training(H200, n) for n in (6, 7)],
+        ),
+        device="",
+        expect=Code.LOST,
+        never=frozenset({Code.HUNG, Code.SHALLOW, Code.NOTHING}),
+    ),
+    Situation(
+        name="A lost card was hot and full in its last sample",
+        source=(
+            "github issue NVIDIA/open-gpu-kernel-modules#507 (heat or a lack of power come before)"
+        ),
+        snapshots=still(
+            lost(
+                card(RTX_4090),
+                work(
+                    RTX_4090,
+                    temperature_celsius=91,
+                    memory_used_bytes=part(RTX_4090, 0.96),
+                    throttle=("sw_thermal_slowdown",),
+                ),
+            )
+        ),
+        device=card(RTX_4090).uuid,
+        # The last sample may serve as evidence; it is not what is wrong now.
+        expect=Code.LOST,
+        never=frozenset({Code.NOTHING, Code.GHOST}),
+    ),
+    Situation(
+        name="The firmware hangs and every question to the card blocks",
+        source="github issues NVIDIA/open-gpu-kernel-modules#446, NVIDIA/dcgm-exporter#84",
+        snapshots=still(
+            stale(card(A100), work(A100, utilization_percent=100, power_watts=88.0), job(A100))
+        ),
+        device=card(A100).uuid,
+        expect=Code.HUNG,
+        never=frozenset({Code.SHALLOW, Code.LOST, Code.NOTHING, Code.GHOST}),
+    ),
+    Situation(
+        name="A card has never answered since the machine started",
+        source=(
+            "github issue NVIDIA/nvidia-docker#377 (monitors in uninterruptible sleep since boot)"
+        ),
+        snapshots=still(training(A100, 0), stale(card(A100, 1), None, ago=20 * MINUTE)),
+        device="",
+        expect=Code.HUNG,
+        never=frozenset({Code.NOTHING, Code.ASLEEP}),
+    ),
+    Situation(
+        name="A laptop's second card is suspended, and a monitor must not wake it",
+        source=(
+            "github issues corecoding/Vitals#442, PolpOnline/gpu-usage-waybar#111, "
+            "D-Brox/cosmic-ext-applet-system-monitor#38"
+        ),
+        snapshots=still(asleep(card(LAPTOP))),
+        device=card(LAPTOP).uuid,
+        expect=Code.ASLEEP,
+        never=frozenset({Code.HUNG, Code.LOST, Code.BLIND, Code.NO_DRIVER}),
+    ),
+    Situation(
+        name="A container was started without its GPUs",
+        source="github issues NVIDIA/nvidia-docker#464, #1548; the words are andon's own",
+        snapshots=still(
+            faults=(
+                Fault(
+                    "nvidia",
+                    "the NVIDIA library libnvidia-ml.so.1 was not found",
+                    (
+                        "no NVIDIA driver is installed here; inside a container, start it with "
+                        "--gpus all"
+                    ),
+                ),
+            )
+        ),
+        device="",
+        expect=Code.NO_DRIVER,
+        never=frozenset({Code.NOTHING, Code.MISMATCH, Code.NO_PERMISSION}),
+        mentions=("--gpus",),
+    ),
+    Situation(
+        name="The kernel was upgraded and the driver's module is not loaded",
+        source="github issues mattshma/bigdata#133, flydiscohuebr/nvidia-304#11",
+        snapshots=still(
+            faults=(
+                Fault(
+                    "nvidia",
+                    "the NVIDIA driver is not loaded (NVML error 9)",
+                    "load it with modprobe nvidia, or reinstall it for this kernel",
+                ),
+            )
+        ),
+        device="",
+        expect=Code.NO_DRIVER,
+        never=frozenset({Code.NOTHING, Code.NO_DEVICE}),
+        mentions=("driver",),
+    ),
+    Situation(
+        name="An unattended upgrade replaced the library under a running driver",
+        source=(
+            "HPC style runbook ai-infrastructure.net/runbook-driver-module-load-failure; "
+            "wanpihou.xyz case"
+        ),
+        snapshots=still(
+            faults=(
+                Fault(
+                    "nvidia",
+                    (
+                        "driver and library versions differ: Driver/library version mismatch (NVML "
+                        "error 18)"
+                    ),
+                    "reload the driver's modules, or reboot",
+                ),
+            )
+        ),
+        device="",
+        expect=Code.MISMATCH,
+        never=frozenset({Code.NOTHING, Code.NO_DEVICE, Code.NO_PERMISSION}),
+        mentions=("reboot",),
+    ),
+    Situation(
+        name="A user outside the video group may not open the device",
+        source="github issues NVIDIA/nvidia-docker#284, NVIDIA/nvidia-container-toolkit#210, #33",
+        snapshots=still(
+            faults=(
+                Fault(
+                    "nvidia",
+                    "no permission to read the devices: Insufficient Permissions (NVML error 4)",
+                    "add your user to the group of /dev/nvidiactl",
+                ),
+            )
+        ),
+        device="",
+        expect=Code.NO_PERMISSION,
+        never=frozenset({Code.NOTHING, Code.MISMATCH, Code.NO_DEVICE}),
+        mentions=("permission",),
+    ),
+    Situation(
+        name="A container loses its devices while it runs, and the driver says unknown error",
+        source="github issue mattshma/bigdata#150 (EPERM on /dev/nvidiactl behind the words)",
+        snapshots=still(
+            faults=(
+                Fault(
+                    "nvidia",
+                    "the NVIDIA library could not be started: Unknown Error (NVML error 999)",
+                    "inside a container, restart it",
+                ),
+            )
+        ),
+        device="",
+        # Behind it stands a lack of permission, which the words do not show: NO_DRIVER is "cannot
+        # be read". NO_PERMISSION would need a look at the device files.
+        expect=Code.NO_DRIVER,
+        never=frozenset({Code.NOTHING, Code.MISMATCH, Code.NO_DEVICE}),
+        mentions=("container",),
+    ),
+    Situation(
+        name="The driver answers and says that there is no card",
+        source="github issue NVIDIA/nvidia-docker#933 (No devices were found after a reboot)",
+        snapshots=still(),
+        device="",
+        expect=Code.NO_DEVICE,
+        never=frozenset({Code.NOTHING, Code.LOST}),
+    ),
+)
