@@ -1,12 +1,16 @@
 """Every Protocol on one page: what andon asks of the world, and nothing more."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from __future__ import annotations
 
-from andon.core.series import Bucket, Tick
-from andon.core.series_tiers import Maintenance, Tier
-from andon.core.series_uses import Use
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
 from andon.model.device import Card, Device, Host, Process, Reading
+
+if TYPE_CHECKING:  # every start imports this page, and history is not for every start
+    from andon.core.series import Bucket, Tick
+    from andon.core.series_tiers import Maintenance, Tier
+    from andon.core.series_uses import Use
 
 
 class Backend(Protocol):
