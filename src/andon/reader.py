@@ -24,6 +24,7 @@ from andon.errors import AndonError, Gone, Unavailable
 from andon.host.processes import ProcessTable
 from andon.model import wire
 from andon.model.device import Card, Device, Fault, Process, Reading
+from andon.model.request import Request
 from andon.ports import Backend, ProcessSource
 from andon.registry import BACKENDS, load
 
@@ -48,9 +49,12 @@ class Outbox:
 
     def post(self, message: wire.Json) -> None:
         """Send now, or with the rest of this round."""
-        line = wire.dumps(message) + "\n"
+        self.post_text(wire.dumps(message))
+
+    def post_text(self, message: str) -> None:
+        """The same for what is JSON already."""
         with self._lock:
-            self._lines.append(line)
+            self._lines.append(message + "\n")
             if not self._holding:
                 self._send()
 
@@ -79,13 +83,14 @@ class Desk:
         self.busy = False
         self._backend, self._card, self._names, self._outbox = backend, card, names, outbox
         self._sent: list[Device] = []
+        self._told: set[str] = set()
         self._before: dict[str, Reading] = {}
         self._describe_due = 0.0
 
-    def serve(self, request: wire.Json) -> None:
+    def serve(self, request: Request) -> None:
         """Ask the card, and post what it says."""
-        message: wire.Json = {"tick": request["tick"], "card": self._card.key}
-        message |= self._answer(bool(request["watched"]))
+        message: wire.Json = {"tick": request.tick, "card": self._card.key}
+        message |= self._answer(request.watched)
         self.busy = False
         self._outbox.post(message)
 
@@ -101,7 +106,7 @@ class Desk:
         except Exception as exc:  # noqa: BLE001 - one card's surprise must not end the others
             out = {"failed": f"reading it failed: {exc!r}", "hint": "please report this"}
         # What was half said is void: the next word is whole again.
-        self._describe_due, self._sent, self._before = 0.0, [], {}
+        self._describe_due, self._sent, self._told, self._before = 0.0, [], set(), {}
         return out
 
     def _read(self, watched: bool) -> wire.Json:
@@ -109,7 +114,7 @@ class Desk:
         if time.monotonic() >= self._describe_due:
             out |= self._describe()
         readings = self._backend.read(self._card, time.time(), watched)
-        if {reading.uuid for reading in readings} - {device.uuid for device in self._sent}:
+        if any(reading.uuid not in self._told for reading in readings):
             out |= self._describe()  # it woke up, or was partitioned anew
         return out | {"readings": self._attributed(readings)}
 
@@ -118,7 +123,7 @@ class Desk:
         self._describe_due = time.monotonic() + DESCRIBE_SECONDS
         if devices == self._sent:
             return {}
-        self._sent = devices
+        self._sent, self._told = devices, {device.uuid for device in devices}
         return {"devices": [wire.device_to_json(device) for device in devices]}
 
     def _attributed(self, readings: Sequence[Reading]) -> list[wire.Json]:
@@ -159,7 +164,7 @@ class Reader:
         self._desks: list[Desk] = []
         self._lock = threading.Lock()
         self._leader: object = None
-        self._request: wire.Json = {}
+        self._request = Request(0, False)
         self._todo: deque[Desk] = deque()
         self._in_round = False
         self._started = 0.0
@@ -206,10 +211,10 @@ class Reader:
             if not line:
                 # Not sys.exit: a thread stuck in a driver would keep the interpreter from ending.
                 os._exit(0)
-            self._begin_round(wire.loads(line))
+            self._begin_round(Request.decoded(line))
             self._finish_round(me)
 
-    def _begin_round(self, request: wire.Json) -> None:
+    def _begin_round(self, request: Request) -> None:
         self._outbox.hold()
         self._started = time.perf_counter()
         free = [desk for desk in self._desks if not desk.busy]
@@ -225,8 +230,9 @@ class Reader:
             desk.serve(self._request)
         if self._leader is me:
             self._in_round = False
-            cost = {"cpu": time.process_time(), "wall": time.perf_counter() - self._started}
-            self._outbox.post({"tick": self._request["tick"], "cost": cost})
+            cpu, wall = time.process_time(), time.perf_counter() - self._started
+            tick = self._request.tick
+            self._outbox.post_text(f'{{"tick":{tick},"cost":{{"cpu":{cpu},"wall":{wall}}}}}')
             self._outbox.release()
 
     def _next(self, me: object) -> Desk | None:

@@ -17,6 +17,7 @@ from andon.core.roster import Roster
 from andon.errors import AndonError, Unavailable
 from andon.model import wire
 from andon.model.device import Device, Fault, Reading
+from andon.model.request import Request
 
 Messages = list[wire.Json]
 """What came in one piece; an empty list is the end of a reader."""
@@ -63,9 +64,9 @@ class ReaderProcess:
     def pid(self) -> int:
         return self._process.pid
 
-    def ask(self, request: wire.Json) -> None:
+    def ask(self, request: Request) -> None:
         """Send a request; a reader that has gone is noticed by its listener."""
-        self._write(self._requests, wire.dumps(request).encode() + b"\n")
+        self._write(self._requests, request.encoded())
 
     def nudge(self) -> None:
         """Say that an answer is missed: a thread that is stuck must not hold up the others."""
@@ -172,14 +173,14 @@ class Vendor:
         """Since when readers that were given up have not answered; later ones go on counting."""
         self._said_why = False
         self._before: dict[str, Reading] = {}
-        self._request: wire.Json = {}
+        self._request = Request(0, False)
 
     def ask(self, tick: int, watched: bool, now: float) -> None:
         """Begin a round."""
         self._reap()
         self._give_up_if_stuck(now)
         self._renew_if_lost(now)
-        self._request = {"tick": tick, "watched": watched}
+        self._request = Request(tick, watched)
         if self._reader is None:
             self._start(now)
         elif self._life.phase is Phase.OPEN:

@@ -1,12 +1,75 @@
 """Who is on a device, from NVML's three process lists."""
 
+import ctypes
+import struct
+from dataclasses import dataclass
+from typing import Any, Final
+
 from andon.backends.nvidia import nvml
 from andon.backends.nvidia.nvml import Handle
 from andon.backends.nvidia.probes import OFTEN, Due
-from andon.backends.nvidia.trouble import Reach, survivable
+from andon.backends.nvidia.trouble import INSUFFICIENT_SIZE, Reach, survivable
 from andon.model.device import ProcessKind
 
-Found = tuple[tuple[nvml.Use, ProcessKind], ...]
+NOT_A_NUMBER: Final = 0xFFFFFFFFFFFFFFFF  # how the driver says "this process's memory is unknown"
+NO_INSTANCE: Final = 0xFFFFFFFF
+_PROCESS = struct.Struct("=I4xQII")  # pid, memory, instances: the driver's v2 and v3 lists alike
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One line of a driver's process list."""
+
+    pid: int
+    memory_bytes: int | None
+    instance: int | None
+
+
+class ProcessList:
+    """Reads one of a device's process lists into a buffer that is kept.
+
+    The library's own function asks twice, for the length and for the list, and each asking costs
+    the driver the same: with a buffer at hand one is enough. A list that says what it said last
+    time is the same object, so that nobody has to look at it again.
+    """
+
+    def __init__(self, function: str) -> None:
+        self.name = function
+        self.uses: tuple[Use, ...] = ()
+        """What it said last."""
+        self._call: Any = None
+        self._raw = b""
+        self._grow(64)
+
+    def read(self, handle: Handle) -> tuple[Use, ...]:
+        length = ctypes.c_uint(self._room)
+        code = self._function()(handle, ctypes.byref(length), self._buffer)
+        if code == INSUFFICIENT_SIZE:
+            self._grow(2 * max(length.value, self._room))
+            return self.read(handle)
+        if code:
+            raise nvml.Error(code)
+        raw = bytes(self._view[: length.value * _PROCESS.size])
+        if raw != self._raw:
+            self._raw = raw
+            self.uses = tuple(_use(*entry) for entry in _PROCESS.iter_unpack(raw))
+        return self.uses
+
+    def _grow(self, room: int) -> None:
+        self._room = room
+        self._buffer = ctypes.create_string_buffer(room * _PROCESS.size)
+        self._view = memoryview(self._buffer)
+
+    def _function(self) -> Any:
+        if self._call is None:
+            try:
+                self._call = nvml.function(f"{self.name}_v3")
+            except nvml.Error:
+                self._call = nvml.function(f"{self.name}_v2")
+        return self._call
+
+
+Found = tuple[tuple[Use, ProcessKind], ...]
 
 
 class ProcessLists:
@@ -17,10 +80,10 @@ class ProcessLists:
     """
 
     def __init__(self) -> None:
-        self._compute = nvml.ProcessList("nvmlDeviceGetComputeRunningProcesses")
+        self._compute = ProcessList("nvmlDeviceGetComputeRunningProcesses")
         self._others = (
-            (ProcessKind.COMPUTE, nvml.ProcessList("nvmlDeviceGetMPSComputeRunningProcesses")),
-            (ProcessKind.GRAPHICS, nvml.ProcessList("nvmlDeviceGetGraphicsRunningProcesses")),
+            (ProcessKind.COMPUTE, ProcessList("nvmlDeviceGetMPSComputeRunningProcesses")),
+            (ProcessKind.GRAPHICS, ProcessList("nvmlDeviceGetGraphicsRunningProcesses")),
         )
         self._due = Due()
         self.reason: str | None = None
@@ -35,7 +98,7 @@ class ProcessLists:
                     found.setdefault(use.pid, (use, kind))
         return tuple(found.values())
 
-    def _uses(self, processes: nvml.ProcessList, handle: Handle) -> tuple[nvml.Use, ...]:
+    def _uses(self, processes: ProcessList, handle: Handle) -> tuple[Use, ...]:
         try:
             return processes.read(handle)
         except nvml.Error as error:
@@ -43,3 +106,11 @@ class ProcessLists:
             if found.reach is not Reach.FOR_GOOD or processes is self._compute:
                 self.reason = found.reason
             return ()
+
+
+def _use(pid: int, memory_bytes: int, instance: int, _: int) -> Use:
+    return Use(
+        pid=pid,
+        memory_bytes=None if memory_bytes == NOT_A_NUMBER else memory_bytes,
+        instance=None if instance == NO_INSTANCE else instance,
+    )

@@ -1,23 +1,21 @@
 """The one importer of NVIDIA's library: each call as a plain function of plain values."""
 
 import ctypes
-import struct
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 import pynvml
 
 from andon.backends.nvidia import trouble
+from andon.backends.nvidia.calls import Call, LongNumber, Number
 
 Handle = Any
 Error: TypeAlias = pynvml.NVMLError
 
-NOT_A_NUMBER: Final = 0xFFFFFFFFFFFFFFFF  # how the driver says "this process's memory is unknown"
-NO_INSTANCE: Final = 0xFFFFFFFF
 _NO_ATTACH: Final = 2
 _SM, _MEMORY = pynvml.NVML_CLOCK_SM, pynvml.NVML_CLOCK_MEM
 _GPM_SM, _GPM_TENSOR = 2, 5
-_PROCESS = struct.Struct("=I4xQII")  # pid, memory, instances: the driver's v2 and v3 lists alike
 
 THROTTLE: Final = (
     (0x001, "gpu_idle"),
@@ -108,9 +106,27 @@ def sm_clock_limit_mhz(handle: Handle) -> int:
 # What changes.
 
 
+def function(name: str) -> Any:
+    """A function of the library by its own name; an older driver may not have it."""
+    try:
+        return getattr(pynvml.nvmlLib, name)
+    except AttributeError:
+        raise Error(trouble.FUNCTION_NOT_FOUND) from None
+
+
+_UTILIZATION: Final = Call(function, Error, "nvmlDeviceGetUtilizationRates")
+_MEMORY_INFO: Final = Call(function, Error, "nvmlDeviceGetMemoryInfo_v2")
+_TEMPERATURE: Final = Number(function, Error, "nvmlDeviceGetTemperature")
+_POWER: Final = Number(function, Error, "nvmlDeviceGetPowerUsage")
+_CLOCK: Final = Number(function, Error, "nvmlDeviceGetClockInfo")
+_REASONS: Final = LongNumber(function, Error, "nvmlDeviceGetCurrentClocksThrottleReasons")
+_Rates = ctypes.c_uint * 2
+
+
 def utilization(handle: Handle) -> tuple[int, int]:
-    rates = pynvml.nvmlDeviceGetUtilizationRates(handle)
-    return rates.gpu, rates.memory
+    rates = _Rates()
+    _UTILIZATION.into(rates, handle)
+    return rates[0], rates[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +139,9 @@ class Memory:
 
 def memory(handle: Handle) -> Memory:
     """With the driver's own reserve told apart; older drivers count it as used."""
+    info = pynvml.c_nvmlMemory_v2_t(pynvml.nvmlMemory_v2)
     try:
-        info = pynvml.nvmlDeviceGetMemoryInfo(handle, pynvml.nvmlMemory_v2)
+        _MEMORY_INFO.into(info, handle)
     except Error as error:
         if error.value not in (trouble.FUNCTION_NOT_FOUND, 25):
             raise
@@ -134,11 +151,11 @@ def memory(handle: Handle) -> Memory:
 
 
 def temperature_celsius(handle: Handle) -> int:
-    return int(pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU))
+    return _TEMPERATURE.of(handle, pynvml.NVML_TEMPERATURE_GPU)
 
 
 def power_watts(handle: Handle) -> float:
-    return float(pynvml.nvmlDeviceGetPowerUsage(handle)) / 1000
+    return _POWER.of(handle) / 1000
 
 
 def power_limit_watts(handle: Handle) -> float:
@@ -146,15 +163,19 @@ def power_limit_watts(handle: Handle) -> float:
 
 
 def sm_clock_mhz(handle: Handle) -> int:
-    return int(pynvml.nvmlDeviceGetClockInfo(handle, _SM))
+    return _CLOCK.of(handle, _SM)
 
 
 def memory_clock_mhz(handle: Handle) -> int:
-    return int(pynvml.nvmlDeviceGetClockInfo(handle, _MEMORY))
+    return _CLOCK.of(handle, _MEMORY)
 
 
 def throttle(handle: Handle) -> tuple[str, ...]:
-    mask = pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)
+    return _throttle_words(_REASONS.of(handle))
+
+
+@lru_cache(maxsize=64)
+def _throttle_words(mask: int) -> tuple[str, ...]:
     return tuple(word for bit, word in THROTTLE if mask & bit)
 
 
@@ -204,60 +225,6 @@ def ecc_uncorrected(handle: Handle) -> int:
 
 
 # Processes.
-
-
-@dataclass(frozen=True, slots=True)
-class Use:
-    """One line of a driver's process list."""
-
-    pid: int
-    memory_bytes: int | None
-    instance: int | None
-
-
-class ProcessList:
-    """Reads one of a device's process lists into a buffer that is kept.
-
-    The library's own function asks twice, for the length and for the list, and each asking costs
-    the driver the same: with a buffer at hand one is enough. A list that says what it said last
-    time is the same object, so that nobody has to look at it again.
-    """
-
-    def __init__(self, function: str) -> None:
-        self.name = function
-        self.uses: tuple[Use, ...] = ()
-        """What it said last."""
-        self._call: Any = None
-        self._raw = b""
-        self._grow(64)
-
-    def read(self, handle: Handle) -> tuple[Use, ...]:
-        length = ctypes.c_uint(self._room)
-        code = self._function()(handle, ctypes.byref(length), self._buffer)
-        if code == trouble.INSUFFICIENT_SIZE:
-            self._grow(2 * max(length.value, self._room))
-            return self.read(handle)
-        if code:
-            raise Error(code)
-        raw = bytes(self._view[: length.value * _PROCESS.size])
-        if raw != self._raw:
-            self._raw = raw
-            self.uses = tuple(_use(*entry) for entry in _PROCESS.iter_unpack(raw))
-        return self.uses
-
-    def _grow(self, room: int) -> None:
-        self._room = room
-        self._buffer = ctypes.create_string_buffer(room * _PROCESS.size)
-        self._view = memoryview(self._buffer)
-
-    def _function(self) -> Any:
-        if self._call is None:
-            names = f"{self.name}_v3", f"{self.name}_v2"
-            found = (getattr(pynvml.nvmlLib, name, None) for name in names)
-            self._call = next((call for call in found if call is not None), None)
-            if self._call is None:
-                raise Error(trouble.FUNCTION_NOT_FOUND)
-        return self._call
 
 
 def process_utilization(handle: Handle, since: int) -> tuple[dict[int, int], int]:
@@ -323,14 +290,6 @@ def activity_between(earlier: Any, later: Any) -> tuple[float, float]:
 
 def activity_free(sample: Any) -> None:
     pynvml.nvmlGpmSampleFree(sample)
-
-
-def _use(pid: int, memory_bytes: int, instance: int, _: int) -> Use:
-    return Use(
-        pid=pid,
-        memory_bytes=None if memory_bytes == NOT_A_NUMBER else memory_bytes,
-        instance=None if instance == NO_INSTANCE else instance,
-    )
 
 
 def _text(value: str | bytes) -> str:

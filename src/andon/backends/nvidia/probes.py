@@ -86,6 +86,8 @@ class Gauges:
     def __init__(self) -> None:
         self.values: dict[str, Any] = dict.fromkeys(SAMPLE_VALUES)
         self.missing: dict[str, str] = {}
+        self.failures = 0
+        """Grows whenever `missing` changes."""
         self.older: Mapping[str, float] = {}
         """When each value that is not of this tick was read."""
         self._read_at: dict[str, float] = {}
@@ -127,14 +129,20 @@ class Gauges:
         for name, value in zip(probe.fields, values, strict=True):
             self.values[name] = value
             if value is None:
-                self.missing[name] = "this driver does not say"
+                self._is_missing(name, "this driver does not say")
             elif name in self.missing:
                 del self.missing[name]
+                self.failures += 1
+
+    def _is_missing(self, name: str, why: str) -> None:
+        self.values[name] = None
+        if self.missing.get(name) != why:
+            self.missing[name] = why
+            self.failures += 1
 
     def _failed(self, probe: Probe, found: Trouble) -> None:
         for name in probe.fields:
-            self.values[name] = None
-            self.missing[name] = found.reason
+            self._is_missing(name, found.reason)
         if found.reach is Reach.FOR_GOOD:  # it is not asked again
             self._fast = tuple(p for p in self._fast if p is not probe)
             self._slow.pop(probe, None)
