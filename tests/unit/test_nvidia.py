@@ -134,7 +134,7 @@ TIERS = {
     "nvmlDeviceGetEnforcedPowerLimit": 12,
     "nvmlDeviceGetCurrentClocksThrottleReasons": 60,
     "nvmlDeviceGetPerformanceState": 12,
-    "nvmlDeviceGetComputeRunningProcesses_v3": 60,
+    "nvmlDeviceGetComputeRunningProcesses_v3": 12,  # the memory in use did not change
     "nvmlDeviceGetGraphicsRunningProcesses_v3": 12,
     "nvmlDeviceGetMPSComputeRunningProcesses_v3": 12,
     "nvmlDeviceGetClockInfo": 120,
@@ -179,6 +179,32 @@ def test_each_call_is_made_as_often_as_its_tier_says(
     calls = minute(nvidia, standin, clock, watched=False)
     assert calls == TIERS
     assert not set(NEVER) & set(calls)
+
+
+def test_processes_are_asked_for_at_once_when_the_memory_in_use_changes(
+    nvidia: Nvidia, standin: StandIn, clock: Clock
+) -> None:
+    card = nvidia.open()[0]
+    standin.change(0, used=1 << 30, processes=(StandInProcess(4711),))
+    nvidia.read(card, clock.now, False)
+    clock.now += 1
+    standin.change(0, used=3 << 30, processes=(StandInProcess(4711), StandInProcess(4712)))
+    reading = nvidia.read(card, clock.now, False)[0]
+    assert [process.pid for process in reading.processes] == [4711, 4712]
+
+
+def test_a_process_list_that_failed_is_asked_for_again_at_the_next_tick(
+    nvidia: Nvidia, standin: StandIn, clock: Clock
+) -> None:
+    card = nvidia.open()[0]
+    standin.change(0, processes=(StandInProcess(4711),))
+    with standin.broken(error(999, "nvmlDeviceGetComputeRunningProcesses_v3")):
+        broken = nvidia.read(card, clock.now, False)[0]
+    clock.now += 1
+    cured = nvidia.read(card, clock.now, False)[0]
+    assert broken.missing["processes"] == "the driver failed without saying why"
+    assert [process.pid for process in cured.processes] == [4711]
+    assert "processes" not in cured.missing
 
 
 def test_while_someone_watches_activity_and_shares_are_read_too(

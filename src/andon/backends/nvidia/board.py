@@ -146,7 +146,7 @@ class Board:
         sm, tensor = self._activity.values or (None, None)
         values["sm_active_percent"], values["tensor_active_percent"] = sm, tensor
         # By position, in the order of the fields: by name takes twice as long.
-        return Sample(at, *values.values(), read_at=self._gauges.older)
+        return Sample(at, *values.values(), self._gauges.older)  # type: ignore[call-arg]
 
     def _missing(self) -> Mapping[str, str]:
         """Why values are None: the same object as last time while nothing of it has changed."""
@@ -164,7 +164,7 @@ class Board:
         return self._why_missing
 
     def _processes(self, now: float, watched: bool) -> tuple[Process, ...]:
-        found = self._lists.read(self._handle, now)
+        found = self._lists.read(self._handle, self._gauges.values["memory_used_bytes"], now)
         self._had_processes = bool(found)
         if found:
             self._update_shares(now, watched)
@@ -205,7 +205,7 @@ class Board:
             values["memory_reserved_bytes"] = memory.reserved
         except nvml.Error as error:
             missing["memory_used_bytes"] = missing["memory_free_bytes"] = survivable(error).reason
-        found = instance.processes.read(instance.handle, now)
+        found = instance.processes.read(instance.handle, values["memory_used_bytes"], now)
         missing = {name: why for name, why in missing.items() if values[name] is None}
         if instance.processes.reason:
             missing["processes"] = instance.processes.reason

@@ -75,8 +75,10 @@ Found = tuple[tuple[Use, ProcessKind], ...]
 class ProcessLists:
     """Every process of one device once, with its kind.
 
-    Compute processes are asked for on every tick. Those that draw, and the clients of MPS (which
-    compute), are asked for seldom where there were none: most devices never have one.
+    The list of those that compute is the dearest of the cheap calls, a third of a tick. No process
+    comes or goes without the device's memory in use changing, so it is asked for when that changed,
+    and every few seconds. Those that draw, and the clients of MPS (which compute), are asked for
+    seldom where there were none: most devices never have one.
     """
 
     def __init__(self) -> None:
@@ -86,9 +88,22 @@ class ProcessLists:
             (ProcessKind.GRAPHICS, ProcessList("nvmlDeviceGetGraphicsRunningProcesses")),
         )
         self._due = Due()
+        self._memory_used: int | None = None
+        self._found: Found = ()
         self.reason: str | None = None
 
-    def read(self, handle: Handle, now: float) -> Found:
+    def read(self, handle: Handle, memory_used: int | None, now: float) -> Found:
+        """The processes, while the device has so much memory in use (None: it does not say)."""
+        if (
+            self._due.take(self._compute.name, OFTEN, now)
+            or memory_used is None
+            or memory_used != self._memory_used
+        ):
+            self._found = self._ask(handle, now)
+            self._memory_used = None if self.reason else memory_used  # what failed is asked again
+        return self._found
+
+    def _ask(self, handle: Handle, now: float) -> Found:
         self.reason = None
         found = {use.pid: (use, ProcessKind.COMPUTE) for use in self._uses(self._compute, handle)}
         for kind, processes in self._others:
