@@ -19,11 +19,9 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, NoReturn
 
-from andon.core.attribution import NAMES_MISSING
 from andon.errors import AndonError, Gone, Unavailable
-from andon.host.processes import ProcessTable
 from andon.model import wire
-from andon.model.device import Card, Device, Fault, Process, Reading
+from andon.model.device import NAMES_MISSING, Card, Device, Fault, Process, Reading
 from andon.model.request import Request
 from andon.ports import Backend, ProcessSource
 from andon.registry import BACKENDS, load
@@ -279,6 +277,13 @@ def _heed_nudges(reader: Reader, descriptor: int | None) -> None:
         reader.nudge()
 
 
+def _process_table(root: Path) -> ProcessSource:
+    """Imported once there are cards: where there is no GPU, a person should not wait for it."""
+    from andon.host.processes import ProcessTable
+
+    return ProcessTable(root)
+
+
 def main(arguments: list[str]) -> None:
     name, options = arguments[0], json.loads(arguments[1])
     nudges = int(arguments[2]) if len(arguments) > 2 else None
@@ -288,7 +293,7 @@ def main(arguments: list[str]) -> None:
         backend: Backend = load(BACKENDS, name)(**options)
     except AndonError as error:
         leave(outbox, name, error)
-    reader = Reader(backend, lambda: ProcessTable(root), outbox, sys.stdin.buffer)
+    reader = Reader(backend, lambda: _process_table(root), outbox, sys.stdin.buffer)
     threading.Thread(target=_watch_parent, name="parent", daemon=True).start()
     threading.Thread(target=_heed_nudges, args=(reader, nudges), daemon=True).start()
     reader.run()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from andon.cli import looking
+from andon.cli import hostlook, looking
 from andon.cli.main import run
 from andon.cli.text import display_width
 from andon.cli.tree import Branch, forest
@@ -26,9 +26,8 @@ from andon.cli.uses import (
     uses,
     uses_to_csv,
 )
-from andon.core.attribution import NAMES_MISSING
 from andon.host.procfs import Link
-from andon.model.device import Process, State
+from andon.model.device import NAMES_MISSING, Process, State
 from andon.units import GIB
 from tests.unit import test_cli_golden_snapshots as golden
 from tests.unit.test_cli_golden_snapshots import (
@@ -105,7 +104,7 @@ def test_ps_filters_by_device_and_user(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(looking, "sampling", lambda choices: FakeSampler(office()))
-    monkeypatch.setattr(looking, "host_use", lambda *_: HOSTS)
+    monkeypatch.setattr(hostlook, "host_use", lambda *_: HOSTS)
     assert run(["ps", "--json", "-d", "0", "--user", "alice"]) == 0
     value = json.loads(capsys.readouterr().out)
     assert value["schema"] == "andon.processes/1"
@@ -116,7 +115,7 @@ def test_ps_without_a_gpu_says_why(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(looking, "sampling", lambda choices: FakeSampler(golden.no_gpu()))
-    monkeypatch.setattr(looking, "host_use", lambda *_: {})
+    monkeypatch.setattr(hostlook, "host_use", lambda *_: {})
     assert run(["ps"]) == 3
     assert "libnvidia-ml.so.1 is not installed" in " ".join(capsys.readouterr().out.split())
 
@@ -127,7 +126,7 @@ def test_processes_that_cannot_be_listed_are_explained(
     odd = replace(golden.h200(0, 9.0), missing={"processes": "no permission"})
     snapshot = replace(golden.farm(), devices=(odd,))
     monkeypatch.setattr(looking, "sampling", lambda choices: FakeSampler(snapshot))
-    monkeypatch.setattr(looking, "host_use", lambda *_: {})
+    monkeypatch.setattr(hostlook, "host_use", lambda *_: {})
     assert run(["ps"]) == 0
     assert capsys.readouterr().out == "no process uses a device\n– processes: no permission\n"
 
@@ -266,7 +265,7 @@ def test_ps_filters_by_container_and_job(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(looking, "sampling", lambda choices: FakeSampler(office()))
-    monkeypatch.setattr(looking, "host_use", lambda *_: HOSTS)
+    monkeypatch.setattr(hostlook, "host_use", lambda *_: HOSTS)
     for arguments, pid in ((["-j", "4711"], 4101), (["--container", "jupyter"], 4207)):
         assert run(["ps", "--json", *arguments]) == 0
         value = json.loads(capsys.readouterr().out)

@@ -1,16 +1,13 @@
 """How a command gets its snapshots: the settings, the sampler, and which devices were meant."""
 
 import os
-import time
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from andon.cli.entries import Entry, entries
 from andon.cli.render import Mask
 from andon.cli.terminal import Choices, notice
-from andon.cli.uses import HostLook, between
 from andon.errors import Gone, Invalid
 from andon.model.device import Snapshot
 
@@ -65,17 +62,6 @@ def look(choices: Choices, watched: bool = False) -> Snapshot:
     """One fresh snapshot."""
     with following(choices) as sampler:
         return sampler.once(watched)
-
-
-def host_use(pids: set[int], seconds: float, root: str) -> dict[int, HostLook]:
-    """The host's side of some processes, from two looks so far apart."""
-    from andon.host.processes import ProcessTable
-
-    table = ProcessTable(Path(root))
-    first, began = table.usage(pids), time.monotonic()
-    if pids:
-        time.sleep(seconds)
-    return between(first, table.usage(pids), time.monotonic() - began)
 
 
 def mask_of(snapshot: Snapshot, left_out: int = 0, url: str | None = None) -> Mask:

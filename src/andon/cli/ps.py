@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from andon.cli import looking
+from andon.cli import hostlook, looking
 from andon.cli.entries import unreal
 from andon.cli.looking import chosen_uuids, only, split_devices
 from andon.cli.options import chosen, shared
@@ -23,8 +23,7 @@ from andon.cli.uses import (
     uses_to_csv,
     uses_to_json,
 )
-from andon.core.attribution import NAMES_MISSING
-from andon.model.device import Process, Snapshot
+from andon.model.device import NAMES_MISSING, Process, Snapshot
 
 LOOK_SECONDS = 0.2  # two looks closer than this measure the clock's grain
 
@@ -72,7 +71,7 @@ def ps(
         raise click.UsageError("--json, --csv and --tree exclude each other")
     snapshot = looking.look(chosen(), watched=True)
     root = looking.settings_of(chosen()).root
-    hosts = looking.host_use(_pids(snapshot), LOOK_SECONDS, root)
+    hosts = hostlook.host_use(_pids(snapshot), LOOK_SECONDS, root)
     devices = split_devices(names)
     shown = only(snapshot, chosen_uuids(snapshot, devices)) if devices else snapshot
     ids = _container_ids(_pids(shown), root) if container else {}

@@ -11,9 +11,6 @@ from dataclasses import dataclass
 
 from andon.core.redaction import printable
 
-NAMES_MISSING = "processes.names"
-"""Under this key of `missing` stands why listed processes have no name."""
-
 UNKNOWN = "container"  # the runtime of a container whose path does not say
 SHORT_ID = 12  # how docker, podman and crictl print an id
 

@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
+NAMES_MISSING = "processes.names"
+"""Under this key of `missing` stands why listed processes have no name."""
+
 
 class State(StrEnum):
     """How a device answered when it was last asked."""

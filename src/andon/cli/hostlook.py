@@ -1,0 +1,17 @@
+"""The host's side of some processes, from two looks."""
+
+import time
+from pathlib import Path
+
+from andon.cli.uses import HostLook, between
+
+
+def host_use(pids: set[int], seconds: float, root: str) -> dict[int, HostLook]:
+    """The host's side of some processes, from two looks so far apart."""
+    from andon.host.processes import ProcessTable
+
+    table = ProcessTable(Path(root))
+    first, began = table.usage(pids), time.monotonic()
+    if pids:
+        time.sleep(seconds)
+    return between(first, table.usage(pids), time.monotonic() - began)
