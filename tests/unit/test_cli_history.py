@@ -161,21 +161,3 @@ def test_gc_says_what_it_did(recorded: Path, capsys: pytest.CaptureFixture[str])
     (series,) = json.loads(capsys.readouterr().out)["series"]
     assert sum(bucket["count"] for bucket in series["buckets"]) == 600
     assert describe(Maintenance(), 2048, 1024) == "nothing was due, 2.0 KiB before, 1.0 KiB now"
-
-
-def test_a_seeded_past_is_there_and_says_that_it_is_simulated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("ANDON_HISTORY", str(tmp_path / "seeded.db"))
-    assert run(["seed", "--days", "12", "--devices", "1"]) == 0
-    assert "1 simulated devices, 12 days" in capsys.readouterr().out
-    assert run(["seed", "--days", "12", "--devices", "1"]) == 6
-    capsys.readouterr()
-    assert run(["history", "--since", "12d", "--points", "12", "-m", "energy_joules"]) == 0
-    assert "SIMULATED" in capsys.readouterr().out
-    asked = ["--since", "11d", "-n", "100", "-m", "energy_joules,utilization_percent", "--json"]
-    assert run(["history", *asked]) == 0
-    energy, load = json.loads(capsys.readouterr().out)["series"]
-    assert all(bucket["count"] for bucket in load["buckets"])
-    means = [bucket["mean"] for bucket in energy["buckets"]]
-    assert means[0] < means[50] < means[-1]
