@@ -83,6 +83,11 @@ def test_metrics_are_the_exporters(home: Served) -> None:
     assert 'andon_gpu_temperature_celsius{device="0"' in found.body
 
 
+def test_metrics_begin_with_the_prefix_of_the_settings(tmp_path: Path) -> None:
+    with serving(tmp_path, "--no-history", simulate=1, ANDON_EXPORTER_PREFIX="lab") as served:
+        assert 'lab_gpu_temperature_celsius{device="0"' in served.ask("/metrics").body
+
+
 def test_a_port_in_use_is_a_conflict(home: Served, tmp_path: Path) -> None:
     done = andon(tmp_path, "serve", "--simulate", "1", "--port", str(home.port))
     assert done.code == 6

@@ -1,5 +1,6 @@
 """What is SQLite's own: its form changes step by step, and its file stays small."""
 
+import os
 import sqlite3
 import threading
 from contextlib import closing
@@ -32,6 +33,30 @@ def test_a_file_of_every_earlier_form_is_brought_up_to_date(tmp_path: Path, vers
     assert store.history(GPU, "utilization_percent", AT, AT + 1, 1)[0].count == 1
     assert [d.index for d in store.devices()] == ([5] if version else [])
     store.close()
+
+
+def test_the_files_and_their_new_folders_are_for_their_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "andon" / "history.db"
+    old = os.umask(0)
+    try:
+        store = SqliteStore(path)
+        store.write([tick(AT, 1)])
+        modes = {found.name: found.stat().st_mode & 0o777 for found in (tmp_path).rglob("*")}
+        store.close()
+    finally:
+        os.umask(old)
+    assert modes == {
+        "state": 0o700, "andon": 0o700,
+        "history.db": 0o600, "history.db-wal": 0o600, "history.db-shm": 0o600,
+    }  # fmt: skip
+
+
+def test_a_file_that_its_owner_shares_stays_shared(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    SqliteStore(path).close()
+    path.chmod(0o640)
+    SqliteStore(path).close()
+    assert path.stat().st_mode & 0o777 == 0o640
 
 
 def test_a_migration_that_fails_leaves_the_form_as_it_was(tmp_path: Path) -> None:

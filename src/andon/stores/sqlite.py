@@ -247,7 +247,6 @@ class SqliteStore:
         if self._readonly:
             self._identity = sqlite_file.identity(self.path)
             return
-        sqlite_file.make_folder(self.path)
         try:
             self._begin()
         except sqlite3.Error as exc:
@@ -260,6 +259,7 @@ class SqliteStore:
             raise
 
     def _begin(self) -> None:
+        sqlite_file.make_file(self.path)
         self._writer = sqlite_file.connect(self.path)
         sqlite_file.migrate(self._writer)
         self._names.forget()
