@@ -9,6 +9,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from andon.core.access import Key
+from andon.core.series import HOST, HOST_METRICS
 from andon.errors import Gone
 from andon.model import wire
 from andon.model.device import Snapshot
@@ -72,7 +73,11 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 DeviceName = Annotated[
     str, Path(max_length=200, description="UUID, the beginning of one, or index")
 ]
+Past = Annotated[
+    str, Path(max_length=200, description='UUID, the beginning of one, index, or "host"')
+]
 Moment = Annotated[float | None, Query(ge=0, le=FURTHEST, description="UTC seconds")]
+_KEPT = ", ".join(dict.fromkeys((*METRICS, *HOST_METRICS)))
 
 
 def routes(shop: Shop) -> APIRouter:
@@ -80,6 +85,7 @@ def routes(shop: Shop) -> APIRouter:
     router = APIRouter(responses=ERRORS)
     _kept(router, shop)
     _devices(router, shop)
+    _past(router, shop)
     _later(router, shop)
     _sessions(router, shop)
     _machines(router, shop)
@@ -142,24 +148,39 @@ def _devices(router: APIRouter, shop: Shop) -> None:
         past = shop.station.past()
         return _json(payloads.why(past if _trusted(request) else all_for_strangers(past), device))
 
+    @router.get("/api/processes", tags=["watch"])
+    def processes(request: Request) -> Response:
+        """Every process on a device, and whose it is."""
+        return _json(payloads.processes(_seen(request, shop)))
+
+
+def _past(router: APIRouter, shop: Shop) -> None:
     @router.get("/api/devices/{device}/history", tags=["watch"])
     def history(
-        device: DeviceName,
-        metric: Annotated[str, Query(max_length=60, description=f"one of: {', '.join(METRICS)}")],
+        device: Past,
+        metric: Annotated[str, Query(max_length=60, description=f"one of: {_KEPT}")],
         start: Annotated[Moment, Query(alias="from")] = None,
         end: Annotated[Moment, Query(alias="to")] = None,
         points: Annotated[int, Query(ge=1, le=MAX_POINTS)] = 300,
     ) -> Response:
         """Least, mean and most per bucket; the last day if not told otherwise."""
         uuid = _uuid(shop, device)
-        until = time.time() if end is None else end
-        since = max(0.0, until - DAY_SECONDS) if start is None else start
-        return _json(shop.memory.history(uuid, metric, since, until, points))
+        return _json(shop.memory.history(uuid, metric, *_span(start, end), points))
 
-    @router.get("/api/processes", tags=["watch"])
-    def processes(request: Request) -> Response:
-        """Every process on a device, and whose it is."""
-        return _json(payloads.processes(_seen(request, shop)))
+    @router.get("/api/history/devices", tags=["watch"])
+    def recorded() -> Response:
+        """Every device with a past, those that are gone among them."""
+        return _json(shop.memory.devices())
+
+    @router.get("/api/uses", tags=["watch"])
+    def uses(
+        device: Annotated[str | None, Query(max_length=200)] = None,
+        start: Annotated[Moment, Query(alias="from")] = None,
+        end: Annotated[Moment, Query(alias="to")] = None,
+    ) -> Response:
+        """Who was on a device, or on any, from when until when; the last day if not told."""
+        uuid = None if device is None else _uuid(shop, device)
+        return _json(shop.memory.uses(uuid, *_span(start, end)))
 
 
 def _later(router: APIRouter, shop: Shop) -> None:
@@ -228,8 +249,15 @@ def _trusted(request: Request) -> bool:
     return bool(request.scope.get(TRUSTED))
 
 
+def _span(start: float | None, end: float | None) -> tuple[float, float]:
+    until = time.time() if end is None else end
+    return max(0.0, until - DAY_SECONDS) if start is None else start, until
+
+
 def _uuid(shop: Shop, name: str) -> str:
-    """A device that is gone can still have a past."""
+    """A device that is gone can still have a past, and so has the node itself."""
+    if name == HOST:
+        return HOST
     try:
         return payloads.named(shop.station.latest(), name).device.uuid
     except Gone:
