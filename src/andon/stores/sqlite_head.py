@@ -54,21 +54,22 @@ def columns_in(
     found: Iterable[tuple[int, int, bytes]], begin: int
 ) -> dict[int, tuple[Sequence[int], Sequence[int]]]:
     """Times since `begin` and values of each series in the rows of all devices."""
-    groups: dict[tuple[int, bytes], tuple[list[int], list[tuple[int, ...]]]] = {}
-    latest: dict[int, tuple[bytes, struct.Struct]] = {}
+    groups: dict[tuple[int, bytes], tuple[list[int], list[bytes]]] = {}
+    latest: dict[int, tuple[bytes, list[int], list[bytes]]] = {}
     for at, device, body in found:
-        prefix, form = latest.get(device, (b"", _VALUE))
+        prefix, times, bodies = latest.get(device, (b"", [], []))
         if not prefix or not body.startswith(prefix):
             prefix = prefix_of(body)
-            form = struct.Struct(f"<{len(prefix) // 4}q")
-            latest[device] = prefix, form
-        times, rows = groups.setdefault((device, prefix), ([], []))
+            times, bodies = groups.setdefault((device, prefix), ([], []))
+            latest[device] = prefix, times, bodies
         times.append(at - begin)
-        rows.append(form.unpack_from(body, len(prefix)))
+        bodies.append(body[len(prefix) :])
     columns: dict[int, tuple[Sequence[int], Sequence[int]]] = {}
-    for (_, prefix), (times, rows) in groups.items():
-        for series, values in zip(series_in(prefix), zip(*rows, strict=True), strict=True):
-            earlier = columns.get(series)
+    for (_, prefix), (times, bodies) in groups.items():
+        listed = series_in(prefix)
+        every = struct.unpack(f"<{len(listed) * len(times)}q", b"".join(bodies))
+        for place, series in enumerate(listed):
+            values, earlier = every[place :: len(listed)], columns.get(series)
             columns[series] = _sorted(earlier, times, values) if earlier else (times, values)
     return columns
 
