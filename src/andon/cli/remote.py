@@ -74,9 +74,8 @@ class Server:
             with exc:
                 raise self._refused(exc) from exc
         except (OSError, HTTPException, ValueError) as exc:
-            reason = getattr(exc, "reason", None) or exc
             raise Unavailable(
-                f"{self.url} cannot be reached: {reason}",
+                f"{self.url} cannot be reached: {_words(exc)}",
                 hint="is it running there? andon serve",
             ) from exc
 
@@ -100,6 +99,15 @@ class Server:
 
     def _stranger(self) -> AndonError:
         return Unavailable(f"{self.url} is not an andon server", hint="the URL of: andon serve")
+
+
+def _words(exc: BaseException) -> str:
+    """`Connection refused` and not `<urlopen error [Errno 111] Connection refused>`."""
+    inner = getattr(exc, "reason", None)
+    if isinstance(inner, BaseException):
+        return _words(inner)
+    plain = isinstance(exc, OSError) and type(exc).__module__ == "builtins" and exc.strerror
+    return str(plain or inner or exc)
 
 
 class _NoRedirects(request.HTTPRedirectHandler):

@@ -226,7 +226,6 @@ def _sessions(router: APIRouter, shop: Shop) -> None:
 
 
 def _machines(router: APIRouter, shop: Shop) -> None:
-    @router.head("/healthz", include_in_schema=False)
     @router.get("/healthz", tags=["machines"])
     def healthz() -> Response:
         """Open to all, and says only this."""

@@ -139,6 +139,8 @@ class Gate:
     async def _pass(self, call: Call, scope: Scope, receive: Receive, send: Send) -> None:
         if not is_open(call) or call.path == "/":
             send = _with_headers(send, (_KEPT_BY_NOBODY,))
+        if call.method == "HEAD" and not call.path.startswith(LIVE):
+            scope = {**scope, "method": "GET"}  # the server itself leaves the body out
         if not changes(call):
             await self._app(scope, receive, send)
             return
