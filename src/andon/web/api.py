@@ -1,4 +1,8 @@
-"""REST: every route, each a few lines over the payloads."""
+"""REST: every route, each a few lines over the payloads.
+
+What only reads the last snapshot is answered at once, and does not queue behind those who ask for
+much: these run in threads.
+"""
 
 import time
 from collections.abc import Callable
@@ -18,6 +22,7 @@ from andon.web.auth import TRUSTED
 from andon.web.health import Part, health
 from andon.web.keys import CODE_SECONDS, SESSION_SECONDS, Keys
 from andon.web.memory import METRICS, Memory
+from andon.web.once import Once
 from andon.web.problems import problem
 from andon.web.station import Station, all_for_strangers, for_strangers
 
@@ -94,51 +99,57 @@ def routes(shop: Shop) -> APIRouter:
 
 def _kept(router: APIRouter, shop: Shop) -> None:
     @router.get("/api/gpu/summary", tags=["kept"])
-    def gpu_summary(request: Request) -> Response:
+    async def gpu_summary(request: Request) -> Response:
         """The node in one table: counts, means, one entry per board."""
         return _json(payloads.gpu_summary(_seen(request, shop), shop.station.settings))
 
     @router.get("/api/gpu/metrics", tags=["kept"])
-    def gpu_metrics(request: Request) -> Response:
+    async def gpu_metrics(request: Request) -> Response:
         """Every device's readings."""
         return _json(payloads.gpu_metrics(_seen(request, shop)))
 
     @router.get("/api/gpu/processes", tags=["kept"])
-    def gpu_processes(request: Request) -> Response:
+    async def gpu_processes(request: Request) -> Response:
         """Every process on a device."""
         return _json(payloads.gpu_processes(_seen(request, shop)))
 
     @router.get("/api/health", tags=["kept"])
-    def api_health() -> Response:
+    async def api_health() -> Response:
         """What each part of the server does; 200 whenever it can say so."""
         return _json(health(shop.station, shop.parts))
 
 
 def _devices(router: APIRouter, shop: Shop) -> None:
+    dear = Once()
+
     @router.get("/api/snapshot", tags=["watch"])
-    def snapshot(request: Request) -> Response:
+    async def snapshot(request: Request) -> Response:
         """andon.snapshot/1: the whole node at one instant."""
         return _json(wire.snapshot_to_json(_seen(request, shop)))
 
     @router.get("/api/snapshots", tags=["watch"])
     def snapshots(request: Request) -> Response:
         """The snapshots of the last two minutes, the oldest first."""
-        past = shop.station.past()
-        shown = past if _trusted(request) else all_for_strangers(past)
-        return _json({"items": [wire.snapshot_to_json(one) for one in shown]})
+        past, trusted = shop.station.past(), _trusted(request)
+
+        def made() -> bytes:
+            shown = past if trusted else all_for_strangers(past)
+            return wire.dumps({"items": [wire.snapshot_to_json(one) for one in shown]}).encode()
+
+        return Response(dear.answer(past[-1], trusted, made), media_type="application/json")
 
     @router.get("/api/system", tags=["watch"])
-    def system(request: Request) -> Response:
+    async def system(request: Request) -> Response:
         """The machine itself: processor, memory, load, disks, network, versions."""
         return _json(payloads.system(_seen(request, shop)))
 
     @router.get("/api/devices", tags=["watch"])
-    def devices(request: Request) -> Response:
+    async def devices(request: Request) -> Response:
         """Every device with its state and readings."""
         return _json(payloads.devices(_seen(request, shop)))
 
     @router.get("/api/devices/{device}", tags=["watch"])
-    def device(request: Request, device: DeviceName) -> Response:
+    async def device(request: Request, device: DeviceName) -> Response:
         """One device."""
         return _json(payloads.device(_seen(request, shop), device))
 
@@ -149,7 +160,7 @@ def _devices(router: APIRouter, shop: Shop) -> None:
         return _json(payloads.why(past if _trusted(request) else all_for_strangers(past), device))
 
     @router.get("/api/processes", tags=["watch"])
-    def processes(request: Request) -> Response:
+    async def processes(request: Request) -> Response:
         """Every process on a device, and whose it is."""
         return _json(payloads.processes(_seen(request, shop)))
 
@@ -185,7 +196,7 @@ def _past(router: APIRouter, shop: Shop) -> None:
 
 def _later(router: APIRouter, shop: Shop) -> None:
     @router.get("/api/nodes", tags=["fleet"])
-    def nodes(request: Request) -> Response:
+    async def nodes(request: Request) -> Response:
         """The nodes that this server knows."""
         return _json(payloads.nodes(_seen(request, shop)))
 
@@ -197,7 +208,7 @@ def _later(router: APIRouter, shop: Shop) -> None:
 
 def _to_come(router: APIRouter, name: str, tag: str) -> None:
     @router.get(f"/api/{name}", tags=[tag], name=name, summary=name.capitalize())
-    def to_come() -> Response:
+    async def to_come() -> Response:
         return _json(payloads.to_come(name))
 
 
@@ -227,12 +238,12 @@ def _sessions(router: APIRouter, shop: Shop) -> None:
 
 def _machines(router: APIRouter, shop: Shop) -> None:
     @router.get("/healthz", tags=["machines"])
-    def healthz() -> Response:
+    async def healthz() -> Response:
         """Open to all, and says only this."""
         return Response("ok\n", media_type="text/plain")
 
     @router.get("/metrics", tags=["machines"])
-    def metrics() -> Response:
+    async def metrics() -> Response:
         """Prometheus text."""
         if shop.expose is None:
             raise Gone("this version has no exporter", hint="/api/gpu/metrics says the same")

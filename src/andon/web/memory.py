@@ -3,7 +3,7 @@
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Protocol, cast
 
-from andon.core.series import HOST, HOST_METRICS
+from andon.core.series import HOST, HOST_METRICS, Bucket
 from andon.core.settings import Settings
 from andon.engine.sampler import Sampler
 from andon.errors import Invalid, Unavailable
@@ -97,7 +97,7 @@ class Recorded:
             "metric": metric,
             "from": since,
             "to": until,
-            "buckets": [asdict(bucket) for bucket in found],
+            "buckets": [_bucket(one) for one in found],
         }
 
     def uses(self, uuid: str | None, since: float, until: float) -> wire.Json:
@@ -111,6 +111,18 @@ class Recorded:
     def _directory(self) -> Directory:
         """Every store that a server writes can say what it holds."""
         return cast("Directory", self._recorder.store)
+
+
+def _bucket(one: Bucket) -> wire.Json:
+    """By hand: `asdict` takes a hundred times as long, and a question may want thousands."""
+    return {
+        "since": one.since,
+        "until": one.until,
+        "count": one.count,
+        "min": one.min,
+        "mean": one.mean,
+        "max": one.max,
+    }
 
 
 def _check_span(since: float, until: float) -> None:
