@@ -1,4 +1,8 @@
-"""What one scrape costs, from connecting to the last byte: `python -m bench.exporter`."""
+"""What one scrape costs, from connecting to the last byte: `python -m bench.exporter`.
+
+An empty answer (/healthz) is measured between the scrapes: what it takes is the machine's and the
+connection's share, and on a busy machine nearly all of the p99.
+"""
 
 import argparse
 import json
@@ -15,11 +19,13 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+import psutil
+
 from bench import nodes
 from bench.figures import Spread
 
 TARGET_SECONDS = 0.002
-REQUEST = b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/plain\r\n\r\n"
+REQUEST = b"GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/plain\r\n\r\n"
 WARM_UP = 20
 
 
@@ -32,10 +38,13 @@ class Scrapes:
     series: int
     body_bytes: int
     inside_seconds: float
+    cpu_seconds: float
+    empty: Spread
 
     def __str__(self) -> str:
         one = self.spread
-        times = (one.median_seconds, one.p99_seconds, one.mean_seconds, self.inside_seconds)
+        times = (one.median_seconds, one.p99_seconds, one.mean_seconds, self.inside_seconds,
+                 self.cpu_seconds, self.empty.median_seconds, self.empty.p99_seconds)  # fmt: skip
         return f"{self.mode:<22}" + "".join(f"{1000 * seconds:>9.2f}" for seconds in times)
 
 
@@ -43,13 +52,15 @@ def main() -> None:
     options = _options()
     simulated = ["--simulate", str(options.devices)] if options.simulate else []
     node = nullcontext(dict(os.environ)) if simulated else nodes.standin(options.devices, 40)
-    with node as environment, _exporter(simulated, dict(environment)) as port:
+    with node as environment, _exporter(simulated, dict(environment)) as (port, pid):
         every = [
-            measure(port, "in a tight loop", options.scrapes, 0.0),
-            measure(port, f"every {options.pause * 1000:g} ms", options.scrapes, options.pause),
-        ]
+            measure(port, pid, "in a tight loop", options.scrapes, 0.0),
+            measure(port, pid, f"every {options.pause * 1000:g} ms", options.scrapes,
+                    options.pause),
+        ]  # fmt: skip
     print(f"{options.devices} devices, {every[0].series} series, {every[0].body_bytes} bytes")
-    print(f"{'milliseconds':<22}{'median':>9}{'p99':>9}{'mean':>9}{'inside':>9}")
+    heads = ("median", "p99", "mean", "inside", "CPU", "empty", "its p99")
+    print(f"{'milliseconds':<22}" + "".join(f"{head:>9}" for head in heads))
     print("\n".join(map(str, every)))
     worst = max(scrapes.spread.p99_seconds for scrapes in every)
     word = "reached" if worst < TARGET_SECONDS else "NOT reached"
@@ -58,24 +69,44 @@ def main() -> None:
         options.json.write_text(_record(every), encoding="utf-8")
 
 
-def measure(port: int, mode: str, count: int, pause_seconds: float) -> Scrapes:
+def measure(port: int, pid: int, mode: str, count: int, pause_seconds: float) -> Scrapes:
     """Scrape again and again; the pause lets the processor's caches go cold, as in use."""
     scrape(port)  # the very first waits for the first look at the devices
     seconds, first, body = [], scrape(port), b""
+    before = _cpu_seconds(pid)
     for _ in range(count + WARM_UP):
         time.sleep(pause_seconds)
         began = time.perf_counter()
         body = scrape(port)
         seconds.append(time.perf_counter() - began)
-    series = sum(not line.startswith(b"#") for line in body.splitlines())
-    return Scrapes(mode, Spread.of(seconds[WARM_UP:]), series, len(body), _inside(first, body))
+    cpu = _cpu_seconds(pid) - before - _grown(first, body, b"own_cpu_seconds_total")
+    empty = []
+    for _ in range(count):
+        time.sleep(pause_seconds)
+        began = time.perf_counter()
+        scrape(port, b"/healthz")
+        empty.append(time.perf_counter() - began)
+    scrapes = _grown(first, body, b"scrapes_total")
+    return Scrapes(
+        mode,
+        Spread.of(seconds[WARM_UP:]),
+        series=sum(not line.startswith(b"#") for line in body.splitlines()),
+        body_bytes=len(body),
+        # The mean time that the exporter itself counted, without connecting and waking up.
+        inside_seconds=_grown(first, body, b"scrape_seconds_total") / scrapes,
+        cpu_seconds=cpu / (count + WARM_UP),
+        empty=Spread.of(empty),
+    )
 
 
-def _inside(first: bytes, last: bytes) -> float:
-    """The mean time that the exporter itself counted, without connecting and waking up."""
-    spent, scrapes = (_counter(last, name) - _counter(first, name)
-                      for name in (b"scrape_seconds_total", b"scrapes_total"))  # fmt: skip
-    return spent / scrapes
+def _cpu_seconds(pid: int) -> float:
+    """Of the exporter's process; its reader is another one."""
+    spent = psutil.Process(pid).cpu_times()
+    return float(spent.user + spent.system)
+
+
+def _grown(first: bytes, last: bytes, name: bytes) -> float:
+    return _counter(last, name) - _counter(first, name)
 
 
 def _counter(body: bytes, name: bytes) -> float:
@@ -84,10 +115,10 @@ def _counter(body: bytes, name: bytes) -> float:
     return float(found[1])
 
 
-def scrape(port: int) -> bytes:
+def scrape(port: int, path: bytes = b"/metrics") -> bytes:
     """A scraper that itself costs next to nothing; it has all when it has what was announced."""
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
-        connection.sendall(REQUEST)
+        connection.sendall(REQUEST % path)
         got = b""
         while b"\r\n\r\n" not in got:
             got += connection.recv(1 << 20)
@@ -100,14 +131,15 @@ def scrape(port: int) -> bytes:
 
 
 @contextmanager
-def _exporter(options: list[str], environment: dict[str, str]) -> Iterator[int]:
+def _exporter(options: list[str], environment: dict[str, str]) -> Iterator[tuple[int, int]]:
+    """Its port and pid."""
     command = [sys.executable, "-m", "andon.cli", "exporter", "--port", "0", *options]
     process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stderr is not None
         found = re.search(r"127\.0\.0\.1:(\d+)/metrics", process.stderr.readline())
         assert found, "the exporter did not start"
-        yield int(found[1])
+        yield int(found[1]), process.pid
     finally:
         process.terminate()
         process.wait(30)

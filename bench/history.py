@@ -20,6 +20,8 @@ from andon.core.series_seeding import specimens
 from andon.core.series_uses import Use, Uses
 from andon.model.device import DeviceStatus, Host, Snapshot, State
 from andon.stores.sqlite import SqliteStore
+from bench import prometheus
+from bench.prometheus import Series
 
 DEVICES, DAY_SECONDS, FLUSH_TICKS, UPKEEP_TICKS = 8, 86_400, 5, 60
 POINTS, QUERIES = 1000, 20
@@ -46,21 +48,25 @@ def main() -> None:
     played = _played(devices, options.simulated_minutes * 60)
     with tempfile.TemporaryDirectory() as folder:
         store = SqliteStore(Path(folder) / "history.db")
-        own, work, longest, values = _day(store, played, options.hours * 3600)
+        beside = Series()
+        own, work, longest, values = _day(store, played, options.hours * 3600, beside)
         queries = _queries(store, [s.uuid for s in devices], options.hours * 3600)
         store.maintain(BEGIN + options.hours * 3600 + 600.0)
         raw = _raw_bytes(Path(folder) / "history.db")
+        first = _raw_bytes(Path(folder) / "history.db", BEGIN + prometheus.BLOCK_SECONDS)
         size = store.size_bytes()
         store.close()
+        peer = _prometheus(beside, Path(folder))
     ticks = options.hours * 3600
     print(f"{options.hours} h of {DEVICES} devices at 1 Hz: {values:,} values, {size / 1e6:.1f} MB")
     print(f"the recorder's own work a tick: {1000 * own / ticks:.3f} ms of CPU")
     print(f"longest single piece of work: {1000 * longest:.0f} ms")
     print(f"queries of {DEVICES} devices, ms: " + " ".join(f"{1000 * q:.0f}" for q in queries))
+    print(f"the first 2 h: {first / beside.count:.3f} bytes a value; Prometheus: {peer}")
     targets = [
         Target("the store's work a tick, ms of CPU", 1000 * work / ticks, 0.3),
         Target("bytes a value, every single reading packed", raw / values, 1.5),
-        Target(f"24 h of {DEVICES} devices in {POINTS} points, ms, median",
+        Target(f"{options.hours} h of {DEVICES} devices in {POINTS} points, ms, median",
                1000 * sorted(queries)[len(queries) // 2], 100),
     ]  # fmt: skip
     print("\n".join(map(str, targets)))
@@ -97,7 +103,7 @@ def _played(devices: tuple[simulation.Specimen, ...], seconds: int) -> list[Snap
 
 
 def _day(
-    store: SqliteStore, played: list[Snapshot], seconds: int
+    store: SqliteStore, played: list[Snapshot], seconds: int, beside: Series
 ) -> tuple[float, float, float, int]:
     """As the recorder does: its CPU, the store's, the longest piece, how many values."""
     uses, waiting = Uses(), list[Tick]()
@@ -115,6 +121,8 @@ def _day(
         changed |= {(*use.identity, use.first): use for use in lengthened}
         values += waiting[-1].count
         own += time.process_time() - began
+        if second < prometheus.BLOCK_SECONDS:
+            beside.add(waiting[-1])
         began = time.process_time()
         if len(waiting) == FLUSH_TICKS:
             store.write(waiting, tuple(changed.values()), [s.device for s in seen.devices])
@@ -138,13 +146,18 @@ def _queries(store: SqliteStore, uuids: list[str], seconds: int) -> list[float]:
     return found
 
 
-def _raw_bytes(path: Path) -> int:
+def _prometheus(series: Series, folder: Path) -> str:
+    if not prometheus.is_here():
+        return "– its promtool is not here"
+    return str(prometheus.block(series, folder))
+
+
+def _raw_bytes(path: Path, until: float = float("inf")) -> int:
     import sqlite3
 
     connection = sqlite3.connect(path)
-    found: int = connection.execute(
-        "SELECT sum(length(body)) FROM block WHERE tier = 0"
-    ).fetchone()[0]
+    asked = "SELECT sum(length(body)) FROM block WHERE tier = 0 AND since < ?"
+    found: int = connection.execute(asked, (until * 1000,)).fetchone()[0]
     connection.close()
     return found
 

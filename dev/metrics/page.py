@@ -32,6 +32,8 @@ exporter.start()
 - Simulated devices say so: `simulated` is 1, and `gpu_info` has `simulated="true"`.
 - Every name begins with the prefix and `_`; the tables leave them out. The first four names are
   kept from the systems that andon succeeds; all others use base units.
+- Prefix, address and port are settings, too: `exporter.prefix` (which is also that of the server's
+  `/metrics`), `exporter.host` and `exporter.port`.
 
 It listens on this machine's own address and then answers only to this machine's own names.
 `--host` opens it to others, without a password: use a firewall.

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from andon.app import load_settings, open_sampler
 from andon.core.settings import Settings
 from andon.engine.bus import Subscription
-from andon.engine.sampler import Sampler
+from andon.engine.sampler import Costs, Sampler
 from andon.model.device import Snapshot
 
 LINGER_SECONDS = 30.0  # an open driver session keeps a laptop's card awake: it is not kept for ever
@@ -39,6 +39,12 @@ class Shared:
             subscription = self._open().subscribe(interval_seconds, watching)
         subscription.on_close(self._left)
         return subscription
+
+    def costs(self) -> Costs | None:
+        """What sampling has cost so far; None while nothing is open."""
+        with self._lock:
+            sampler = self._sampler
+        return sampler.costs() if sampler else None
 
     def close(self) -> None:
         with self._lock:

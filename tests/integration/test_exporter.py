@@ -233,6 +233,17 @@ def test_a_port_in_use_is_a_conflict_and_nothing_is_read(tmp_path: Path) -> None
     assert "hint:" in told.err
 
 
+def test_prefix_and_address_are_settings_that_a_flag_beats(tmp_path: Path) -> None:
+    file = tmp_path / "andon.toml"
+    file.write_text('[exporter]\nprefix = "lab"\nhost = "203.0.113.9"\n')
+    env = {"ANDON_EXPORTER_HOST": "127.0.0.1"}
+    options = ("--simulate", "1", "--config", str(file))
+    with exporter(tmp_path, *options, **env) as port:
+        assert "\nlab_gpu_info{" in fetch(port, "/metrics")[1]
+    with exporter(tmp_path, *options, "--prefix", "room", **env) as port:
+        assert "\nroom_gpu_info{" in fetch(port, "/metrics")[1]
+
+
 def test_another_address_is_opened_with_a_warning(tmp_path: Path) -> None:
     port = free_port()
     command = [sys.executable, "-m", "andon.cli", "exporter", "--host", "0.0.0.0", "--quiet",

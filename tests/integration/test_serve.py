@@ -46,7 +46,14 @@ def test_the_address_is_told_when_it_answers(home: Served) -> None:
     assert f"http://127.0.0.1:{home.port}" in home.told
     assert "3 SIMULATED devices" in home.told
     assert home.ask("/healthz").body == "ok\n"
-    assert home.ask("/healthz", "HEAD").status == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/healthz", "/api/snapshot", "/metrics", "/static/board.js"])
+def test_head_has_the_head_of_get_and_no_body(home: Served, path: str) -> None:
+    head, get = home.ask(path, "HEAD"), home.ask(path)
+    assert (head.status, head.body) == (200, "")
+    assert head.headers["content-type"] == get.headers["content-type"]
+    assert int(head.headers["content-length"]) > 0
 
 
 def test_the_page_and_its_parts_come_from_here_alone(home: Served) -> None:
@@ -81,6 +88,11 @@ def test_metrics_are_the_exporters(home: Served) -> None:
     found = home.ask("/metrics")
     assert found.headers["content-type"].startswith("text/plain; version=0.0.4")
     assert 'andon_gpu_temperature_celsius{device="0"' in found.body
+
+
+def test_metrics_begin_with_the_prefix_of_the_settings(tmp_path: Path) -> None:
+    with serving(tmp_path, "--no-history", simulate=1, ANDON_EXPORTER_PREFIX="lab") as served:
+        assert 'lab_gpu_temperature_celsius{device="0"' in served.ask("/metrics").body
 
 
 def test_a_port_in_use_is_a_conflict(home: Served, tmp_path: Path) -> None:
@@ -176,7 +188,7 @@ def test_status_watch_and_why_read_a_server(home: Served) -> None:
 def test_a_server_that_is_not_there_is_unavailable(tmp_path: Path) -> None:
     done = andon(tmp_path, "status", "--url", f"http://127.0.0.1:{free_port()}")
     assert done.code == 3
-    assert "cannot be reached" in done.err
+    assert "cannot be reached: Connection refused" in done.err
 
 
 def test_a_server_that_wants_the_token_denies(outside: Served, tmp_path: Path) -> None:

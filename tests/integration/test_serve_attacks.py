@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.parts import wait_until
 from tests.integration.serving import READY_SECONDS, Answer, Served, serving
 
 POLLING = "/socket.io/?EIO=4&transport=polling"
@@ -170,6 +171,16 @@ def test_the_state_folder_is_for_its_owner_alone(home: Served) -> None:
     assert folder.stat().st_mode & 0o777 == 0o700
     for path in Path(folder).iterdir():
         assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_no_umask_opens_the_state_or_the_history_to_others(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    file = home / "state" / "andon" / "history.db"
+    with serving(home / "state", umask=0, ANDON_HISTORY=str(file)) as served:
+        wait_until(lambda: served.ask("/api/health").json()["store"]["written_ticks"], "a write")
+        modes = {path: path.stat().st_mode & 0o077 for path in home.rglob("*")}
+    assert {"history.db", "history.db-wal", "token", "audit.jsonl"} <= {p.name for p in modes}
+    assert set(modes.values()) == {0}, modes
 
 
 def test_guessing_in_socket_ios_own_greeting_counts_as_well(tmp_path: Path) -> None:

@@ -5,9 +5,11 @@ import io
 import json
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from pyarrow import parquet
 
 from andon.cli.gc import describe
 from andon.cli.history_text import (
@@ -119,6 +121,53 @@ def test_jsonl_has_one_line_per_part(recorded: Path, capsys: pytest.CaptureFixtu
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert {row["metric"] for row in rows} == {"power_watts"}
     assert all(row["count"] for row in rows)
+
+
+def test_parquet_has_the_same_rows_typed(
+    recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "day.parquet"
+    until = f"{datetime.now(UTC):%FT%T+00:00}"
+    asked = ["history", "-m", "power_watts", "--since", "2020-01-01", "--until", until, "-n", "9"]
+    assert run([*asked, "--parquet", str(file)]) == 0
+    assert f"{file}: 1 row\n" in capsys.readouterr().err
+    assert run([*asked, "--jsonl"]) == 0
+    (said,) = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    table = parquet.read_table(file)
+    assert table.schema.metadata[b"schema"] == b"andon.history/1"
+    (row,) = table.to_pylist()
+    assert row.pop("since").timestamp() == pytest.approx(said.pop("since"), abs=0.001)
+    assert row.pop("until").timestamp() == pytest.approx(said.pop("until"), abs=0.001)
+    assert row == said
+    assert [path.name for path in tmp_path.iterdir() if "parquet" in path.name] == [file.name]
+
+
+def test_parquet_holds_who_was_there_and_an_empty_time(
+    recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "who.parquet"
+    assert run(["history", "--who", "--since", "12h", "--parquet", str(file)]) == 0
+    (row,) = parquet.read_table(file).to_pylist()
+    assert (row["device"], row["pid"], row["started"], row["user"]) == ("GPU-1", 9, None, "ada")
+    assert (row["last"] - row["first"]).total_seconds() == pytest.approx(600, abs=0.002)
+    long_ago = ["--since", "2020-01-01", "--until", "2020-01-02"]
+    assert run(["history", *long_ago, "--parquet", str(file)]) == 0
+    assert parquet.read_table(file).num_rows == 0
+
+
+def test_parquet_that_cannot_be_written_is_told(
+    recorded: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert run(["history", "--parquet", str(tmp_path / "no" / "folder.parquet")]) == 3
+    assert "cannot be written" in capsys.readouterr().err
+    assert run(["history", "--csv", "--parquet", "x"]) == 2
+    assert "exclude each other" in capsys.readouterr().err
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert run(["history", "--parquet", str(tmp_path / "x")]) == 3
+    assert "pip install 'andon[parquet]'" in capsys.readouterr().err
 
 
 def test_who_answers_for_a_device(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ from dev.metrics.__main__ import made
 from dev.metrics.dashboard import WIDTH, dashboard
 from dev.metrics.rules import metric, rules
 
+from andon.core.settings import Settings
 from andon.exporter.catalogue import ALL
 from tests.conftest import REPOSITORY
 
@@ -69,8 +70,6 @@ def test_every_panel_has_its_own_number_and_a_query() -> None:
 
 
 def test_the_example_scrapes_the_port_that_the_exporter_serves() -> None:
-    from andon.cli.exporter import PORT
-
     text = (REPOSITORY / "deploy/prometheus/scrape.yml").read_text(encoding="utf-8")
-    assert f"127.0.0.1:{PORT}" in text
+    assert f"127.0.0.1:{Settings().exporter_port}" in text
     assert "andon-rules.yml" in text

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import andon
+from andon import library
 from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
 from andon.exporter import server as serving
 from andon.exporter.server import MetricsServer, is_loopback
@@ -226,6 +227,18 @@ def test_the_kept_exporter_serves_what_is_registered() -> None:
     finally:
         exporter.stop()
         exporter.stop()
+
+
+def test_the_kept_exporter_takes_prefix_and_port_from_the_settings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(library, "_shared", None)
+    monkeypatch.setenv("ANDON_EXPORTER_PREFIX", "lab")
+    monkeypatch.setenv("ANDON_EXPORTER_PORT", "9700")
+    backend = MockGpuBackend().with_device(0, "x").with_temperature(75)
+    exporter = andon.PrometheusExporter().register_gpu_metrics(backend)
+    assert exporter.port == 9700
+    assert "\nlab_gpu_temperature_celsius{" in exporter.render()
 
 
 def test_the_kept_exporter_wants_something_to_export() -> None:

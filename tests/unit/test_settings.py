@@ -69,6 +69,9 @@ EXPECTED = Settings(
     history_minute_days=12.0,
     history_hour_days=40.0,
     history_megabytes=20,
+    exporter_prefix="lab",
+    exporter_host="::1",
+    exporter_port=9700,
 )
 
 
@@ -102,6 +105,10 @@ def test_every_setting_can_be_given_in_the_file() -> None:
     minute_days = 12
     hour_days = 40
     megabytes = 20
+    [exporter]
+    prefix = "lab"
+    host = "::1"
+    port = 9700
     [display]
     color = "never"
     """
@@ -121,6 +128,8 @@ def test_every_setting_can_be_given_by_a_variable() -> None:
         "ANDON_HISTORY": "h.db", "ANDON_HISTORY_FLUSH": "1s", "ANDON_HISTORY_RAW_DAYS": "1",
         "ANDON_HISTORY_MINUTE_DAYS": "12", "ANDON_HISTORY_HOUR_DAYS": "40",
         "ANDON_HISTORY_MEGABYTES": "20",
+        "ANDON_EXPORTER_PREFIX": "lab", "ANDON_EXPORTER_HOST": "::1",
+        "ANDON_EXPORTER_PORT": "9700",
     }  # fmt: skip
     assert set(env) == {f.variable for f in FIELDS}
     expected = replace(EXPECTED, interval_seconds=60.0, color="always")
@@ -243,6 +252,13 @@ def test_a_file_that_is_not_toml_says_where(text: str, start: str) -> None:
 def test_weights_that_are_both_zero_choose_nothing() -> None:
     (found,) = mistakes("[score]\nmemory_weight = 0\nutilization_weight = 0")
     assert "must be above 0" in found
+
+
+@pytest.mark.parametrize("prefix", ["9x", "a-b", "", "a b", "é"])
+def test_a_prefix_that_no_metric_can_have_is_a_mistake_with_its_flag(prefix: str) -> None:
+    (found,) = mistakes(exporter_prefix=prefix)
+    assert found.startswith("--prefix: ")
+    assert "letters, digits and _" in found
 
 
 def test_the_table_and_the_settings_have_the_same_fields() -> None:

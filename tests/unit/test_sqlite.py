@@ -1,5 +1,6 @@
 """What is SQLite's own: its form changes step by step, and its file stays small."""
 
+import os
 import sqlite3
 import threading
 from contextlib import closing
@@ -7,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from andon.core.series import HOST, Tick
 from andon.core.series_codec import pack_points
 from andon.core.series_tiers import DAY_SECONDS, Retention, Tier
 from andon.core.series_uses import Use
 from andon.errors import Invalid
 from andon.stores import sqlite_file
 from andon.stores.sqlite import SqliteStore
+from andon.stores.sqlite_head import Layout, pack_body
 from andon.stores.statements import migrations, statements
 from tests.contract.test_stores import AT, GPU, tick, upkeep
 
@@ -31,6 +34,67 @@ def test_a_file_of_every_earlier_form_is_brought_up_to_date(tmp_path: Path, vers
     store.write([tick(AT, 1)], [Use(GPU, 1, None, "ada", None, AT, AT)])
     assert store.history(GPU, "utilization_percent", AT, AT + 1, 1)[0].count == 1
     assert [d.index for d in store.devices()] == ([5] if version else [])
+    store.close()
+
+
+def test_the_files_and_their_new_folders_are_for_their_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "andon" / "history.db"
+    old = os.umask(0)
+    try:
+        store = SqliteStore(path)
+        store.write([tick(AT, 1)])
+        modes = {found.name: found.stat().st_mode & 0o777 for found in (tmp_path).rglob("*")}
+        store.close()
+    finally:
+        os.umask(old)
+    assert modes == {
+        "state": 0o700, "andon": 0o700,
+        "history.db": 0o600, "history.db-wal": 0o600, "history.db-shm": 0o600,
+    }  # fmt: skip
+
+
+def test_a_file_that_its_owner_shares_stays_shared(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    SqliteStore(path).close()
+    path.chmod(0o640)
+    SqliteStore(path).close()
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_rows_of_one_device_each_are_read_and_packed_as_well(tmp_path: Path) -> None:
+    """The form of head rows before one row held a whole tick."""
+    path = tmp_path / "history.db"
+    store = SqliteStore(path)
+    store.write([tick(AT, 1)])
+    with closing(sqlite3.connect(path)) as connection:
+        known = connection.execute(statements("sqlite")["list_series"]).fetchall()
+        for device in {uuid for uuid, _, _ in known}:
+            series = [number for uuid, _, number in known if uuid == device]
+            body = pack_body(Layout.of(0, series), [7] * len(series))
+            connection.execute(
+                "INSERT INTO head SELECT ?, id, ? FROM device WHERE uuid = ?",
+                (round(AT * 1000) + 1000, body, device),
+            )
+        connection.commit()
+    store.write([tick(AT + 2, 3)])
+    for _ in range(2):
+        found = store.history(GPU, "utilization_percent", AT, AT + 3, 3)
+        assert [bucket.mean for bucket in found] == [1, 7, 3]
+        assert store.history(HOST, "cpu_percent", AT, AT + 3, 3)[1].mean == 0.7
+        upkeep(store, AT + 3600)
+    store.close()
+
+
+def test_devices_that_come_and_go_leave_their_own_points(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "history.db")
+    both = tick(AT, 1).readings
+    for second in range(900):
+        store.write([Tick(AT + second, both if second % 3 else both[:1])])
+    store.write([Tick(AT, both[1:]), Tick(AT + 3, both)])  # late, and once more
+    for _ in range(2):
+        assert store.history(GPU, "power_watts", AT, AT + 900, 1)[0].count == 900
+        assert store.history(HOST, "cpu_percent", AT, AT + 900, 1)[0].count == 602
+        upkeep(store, AT + 3600)
     store.close()
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from andon.core.settings import Settings
-from andon.errors import Unavailable
 from andon.model import wire
 from andon.model.device import Snapshot, State
 from andon.web import payloads
 from andon.web.health import health
+from andon.web.memory import NoMemory
 from andon.web.station import for_strangers
 from tests.conftest import REPOSITORY
 from tests.unit import test_cli_golden_snapshots as drawn
@@ -184,17 +184,12 @@ def test_health_tells_of_lost_devices_and_of_a_store_that_fails(tmp_path: Path) 
     assert answer.json()["error"]["reason"] == "the disk is full"
 
 
-class _Full:
+class _Full(NoMemory):
+    def __init__(self) -> None:
+        super().__init__("the disk is full", "make room")
+
     def health(self) -> wire.Json:
         return {"state": "failing", "reason": "the disk is full"}
-
-    def knows(self, uuid: str) -> bool:
-        return False
-
-    def history(self, uuid: str, metric: str, since: float, until: float, points: int) -> wire.Json:
-        raise Unavailable("the disk is full", hint="make room")
-
-    def close(self) -> None: ...
 
 
 def test_health_says_when_sampling_has_stopped(tmp_path: Path) -> None:

@@ -12,9 +12,17 @@ import pytest
 from andon.core.access import Key
 from andon.core.lockout import ALLOWED
 from andon.errors import Denied, Unavailable
+from andon.web.asgi import Message, Scope
 from andon.web.audit import Audit
-from andon.web.auth import Message, Scope
-from andon.web.keys import CODE_SECONDS, KEPT, SESSION_SECONDS, Keys, make_token, read_token
+from andon.web.keys import (
+    CODE_SECONDS,
+    KEPT,
+    SESSION_SECONDS,
+    Keys,
+    make_token,
+    open_state_folder,
+    read_token,
+)
 from tests.unit import test_cli_golden_snapshots as drawn
 from tests.unit.web_parts import BEARER, HOME, OUTSIDE, TOKEN, Caller, Parts, served
 
@@ -218,6 +226,18 @@ def test_a_token_is_made_once_and_for_its_owner_alone(tmp_path: Path) -> None:
     assert (tmp_path / "token").stat().st_mode & 0o777 == 0o600
     assert make_token(tmp_path) == token
     assert sorted(path.name for path in tmp_path.iterdir()) == ["token"]
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o707, 0o777])
+def test_a_state_folder_that_others_may_write_is_refused(
+    tmp_path: Path, mode: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    folder = open_state_folder()
+    folder.chmod(mode)
+    with pytest.raises(Denied, match="others may write") as caught:
+        open_state_folder()
+    assert "chmod 700" in caught.value.hint
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o660])

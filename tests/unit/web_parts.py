@@ -16,8 +16,8 @@ from andon.engine.sampler import Costs, Sampler
 from andon.model.device import Snapshot
 from andon.web.api import Shop
 from andon.web.app import build
+from andon.web.asgi import App, Receive, Scope, Send
 from andon.web.audit import Audit
-from andon.web.auth import App, Receive, Scope, Send
 from andon.web.keys import Keys
 from andon.web.memory import Memory, NoMemory
 from andon.web.station import Station

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from andon.exporter.exposition import Exposition
     from andon.exporter.server import MetricsServer
 
-PORT = 26367
 SWITCH_SECONDS = 0.0005  # a scrape that meets a look at the devices must not wait for all of it
 
 
@@ -27,24 +26,18 @@ SWITCH_SECONDS = 0.0005  # a scrape that meets a look at the devices must not wa
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
-    default=PORT,
-    show_default=True,
     metavar="PORT",
-    help="The port; 0 takes any free one.",
+    help="The port; 0 takes any free one; exporter.port if not given.",
 )
 @click.option(
     "--host",
-    default="127.0.0.1",
-    show_default=True,
     metavar="ADDRESS",
-    help="The address to listen on.",
+    help="The address to listen on; exporter.host if not given.",
 )
 @click.option(
     "--prefix",
-    default="andon",
-    show_default=True,
     metavar="WORD",
-    help="How every metric's name begins.",
+    help="How every metric's name begins; exporter.prefix if not given.",
 )
 @click.option(
     "--interval",
@@ -54,9 +47,10 @@ SWITCH_SECONDS = 0.0005  # a scrape that meets a look at the devices must not wa
     help="Time between two looks: 2, 500ms, 1m; sampling.interval if not given.",
 )
 @shared
-def exporter(port: int, host: str, prefix: str, interval: float | None) -> int:
+def exporter(port: int | None, host: str | None, prefix: str | None, interval: float | None) -> int:
     """Serve /metrics for Prometheus until Ctrl-C, and /healthz.
 
+    On this machine's own address, port 26367, unless a flag or a setting says otherwise.
     The devices are read at the interval, however often somebody scrapes; the age of the values
     is among them. A device that does not answer has a state and no readings. Every name is in
     docs/metrics.md.
@@ -65,9 +59,14 @@ def exporter(port: int, host: str, prefix: str, interval: float | None) -> int:
 
     choices = chosen()
     choices.interval_seconds = interval
-    exposition, settings = Exposition(prefix), looking.settings_of(choices)
+    choices.overrides = {
+        "exporter_port": port, "exporter_host": host, "exporter_prefix": prefix,
+    }  # fmt: skip
+    settings = looking.settings_of(choices)
+    exposition = Exposition(settings.exporter_prefix)
+    address = (settings.exporter_host, settings.exporter_port)
     with asked_to_end() as ended, looking.sampling(choices) as sampler:
-        _serve(sampler, settings.interval_seconds, exposition, (host, port), choices, ended)
+        _serve(sampler, settings.interval_seconds, exposition, address, choices, ended)
     return 0
 
 

@@ -1,31 +1,66 @@
 """`andon history`: what the devices did, and who was on them."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, cast
 
 import click
 
-from andon.cli import history_text, looking
+from andon.cli import history_parquet, history_text, looking
 from andon.cli.history_text import Line
-from andon.cli.options import chosen, shared, whole
+from andon.cli.options import chosen, elsewhere, shared, whole
 from andon.cli.status import as_json_text
-from andon.cli.terminal import Terminal
-from andon.core.series import HOST, HOST_METRICS, METRICS
+from andon.cli.terminal import Choices, Terminal, notice
+from andon.core.series import HOST, HOST_METRICS, METRICS, Bucket
+from andon.core.series_uses import Use
 from andon.errors import Gone, Unavailable
 from andon.model import wire
 from andon.model.device import Device
-from andon.ports import Directory, Store
 from andon.units import parse_seconds
 
 if TYPE_CHECKING:
     from andon.core.settings import Settings
 
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What is shown, and how."""
+
+    since: float
+    until: float
+    form: str | None
+    file: Path | None
+    terminal: Terminal
+
+    @property
+    def points(self) -> int:
+        """In how many parts, where nobody said."""
+        to_file = self.form is not None or self.file is not None
+        return FILE_POINTS if to_file else history_text.sparks_at(self.terminal.width)
+
+
+class Past(Protocol):
+    """A store that is only read, or a server's."""
+
+    def devices(self) -> Sequence[Device]: ...
+
+    def history(
+        self, device: str, metric: str, since: float, until: float, points: int
+    ) -> Sequence[Bucket]: ...
+
+    def uses(self, device: str | None, since: float, until: float) -> Sequence[Use]: ...
+
+    def close(self) -> None: ...
+
+
 SHOWN = ("utilization_percent", "memory_used_bytes", "temperature_celsius", "power_watts")
 SHOWN_HOST = ("cpu_percent", "memory_used_bytes", "load_1m")
 FILE_POINTS = 300
 MOST_POINTS = 100_000
+_FILE = click.Path(dir_okay=False, path_type=Path)
 NOTHING = "andon serve records; andon seed makes up a past to try this with"
 
 
@@ -67,6 +102,8 @@ def metric_names(text: str) -> tuple[str, ...]:
 @click.option("--json", "form", flag_value="json", help="Print andon.history/1: UTC, bytes.")
 @click.option("--csv", "form", flag_value="csv", help="Print CSV, one row per part.")
 @click.option("--jsonl", "form", flag_value="jsonl", help="Print one JSON object per part.")
+@click.option("--parquet", type=_FILE, metavar="FILE", help="Write a Parquet file (pyarrow).")
+@elsewhere
 @shared
 def history(
     device: str | None,
@@ -76,46 +113,53 @@ def history(
     points: int | None,
     who: bool,
     form: str | None,
+    parquet: Path | None,
 ) -> int:
     """Print what the devices did, or with --who, who was on them.
 
     DEVICE is an index, a UUID or its beginning, or "host" for the node itself; else all
     devices are shown. The lines run from the earliest to the latest; a gap is time in which
-    nothing was recorded. `andon serve` records.
+    nothing was recorded. `andon serve` records; with --url it is a server's history.
     """
     if since >= until:
         raise click.UsageError("--since must be earlier than --until")
     if points is not None and points > MOST_POINTS:
         raise click.UsageError(f"{MOST_POINTS} points are the most")
+    if parquet is not None and form is not None:
+        raise click.UsageError(f"--parquet and --{form} exclude each other")
+    if parquet is not None:
+        history_parquet.check_packages()
     settings, terminal = looking.settings_of(chosen()), Terminal.of(chosen())
-    store, directory = _opened(settings)
+    shown = Shown(since, until, form, parquet, terminal)
+    past = _opened(settings, chosen())
     try:
-        found = _devices(directory, device)
+        known = list(past.devices())
+        found = _devices(known, device)
         if who:
-            text = _who(store, directory.devices(), found, since, until, form, terminal)
+            text = _who(_uses(past, found, shown), known, shown)
         else:
-            count = points or (FILE_POINTS if form else history_text.sparks_at(terminal.width))
-            lines = _lines(store, found, metrics, since, until, count)
-            text = _history(lines, since, until, form, terminal)
+            text = _history(_lines(past, found, metrics, points, shown), shown)
     finally:
-        store.close()
+        past.close()
     terminal.show(text)
     return 0
 
 
-def _opened(settings: "Settings") -> tuple[Store, Directory]:
+def _opened(settings: "Settings", choices: Choices) -> Past:
+    if choices.url is not None:
+        from andon.cli.remote_history import RemoteHistory
+
+        return RemoteHistory(looking.connected(choices, choices.url))
     from andon import app
 
     path = app.history_path(settings)
     if not path.exists():
         raise Unavailable(f"nothing has been recorded yet: there is no {path}", hint=NOTHING)
-    store = app.open_store(settings, readonly=True)
-    return store, cast("Directory", store)
+    return cast("Past", app.open_store(settings, readonly=True))
 
 
-def _devices(directory: Directory, name: str | None) -> list[Device | None]:
+def _devices(known: Sequence[Device], name: str | None) -> list[Device | None]:
     """Those that were meant; None is the node itself."""
-    known = list(directory.devices())
     if name == HOST:
         return [None]
     if name is None:
@@ -130,49 +174,54 @@ def _devices(directory: Directory, name: str | None) -> list[Device | None]:
 
 
 def _lines(
-    store: Store,
+    past: Past,
     devices: Sequence[Device | None],
     metrics: tuple[str, ...] | None,
-    since: float,
-    until: float,
-    points: int,
+    points: int | None,
+    shown: Shown,
 ) -> list[Line]:
     out = []
     for device in devices:
         uuid = HOST if device is None else device.uuid
         for metric in metrics or (SHOWN_HOST if device is None else SHOWN):
-            found = store.history(uuid, metric, since, until, points)
+            found = past.history(uuid, metric, shown.since, shown.until, points or shown.points)
             out.append(Line(device, uuid, metric, found))
     return out
 
 
-def _history(
-    lines: list[Line], since: float, until: float, form: str | None, terminal: Terminal
-) -> str:
-    if form == "json":
-        return as_json_text(history_text.history_to_json(lines, since, until), terminal.live)
-    if form == "csv":
-        return history_text.history_to_csv(lines)
-    if form == "jsonl":
-        return "".join(wire.dumps(row) + "\n" for row in history_text.history_to_rows(lines))
-    return history_text.render_history(lines, since, until, terminal.width, terminal.color)
-
-
-def _who(
-    store: Store,
-    known: Sequence[Device],
-    devices: Sequence[Device | None],
-    since: float,
-    until: float,
-    form: str | None,
-    terminal: Terminal,
-) -> str:
+def _uses(past: Past, devices: Sequence[Device | None], shown: Shown) -> list[Use]:
     meant = {device.uuid for device in devices if device is not None}
-    uses = [use for use in store.uses(None, since, until) if use.device in meant]
-    if form == "json":
+    return [use for use in past.uses(None, shown.since, shown.until) if use.device in meant]
+
+
+def _history(lines: list[Line], shown: Shown) -> str:
+    terminal, span = shown.terminal, (shown.since, shown.until)
+    if shown.file is not None:
+        rows = history_text.history_to_rows(lines)
+        return _written(shown.file, rows, history_parquet.HISTORY, history_text.HISTORY)
+    if shown.form == "json":
+        return as_json_text(history_text.history_to_json(lines, *span), terminal.live)
+    if shown.form == "csv":
+        return history_text.history_to_csv(lines)
+    if shown.form == "jsonl":
+        return "".join(wire.dumps(row) + "\n" for row in history_text.history_to_rows(lines))
+    return history_text.render_history(lines, *span, terminal.width, terminal.color)
+
+
+def _who(uses: list[Use], known: Sequence[Device], shown: Shown) -> str:
+    terminal, rows = shown.terminal, history_text.uses_to_rows(uses)
+    if shown.file is not None:
+        return _written(shown.file, rows, history_parquet.USES, history_text.USES)
+    if shown.form == "json":
         return as_json_text(history_text.uses_to_json(uses), terminal.live)
-    if form == "csv":
+    if shown.form == "csv":
         return history_text.uses_to_csv(uses)
-    if form == "jsonl":
-        return "".join(wire.dumps(row) + "\n" for row in history_text.uses_to_rows(uses))
+    if shown.form == "jsonl":
+        return "".join(wire.dumps(row) + "\n" for row in rows)
     return history_text.render_uses(uses, known, time.time(), terminal.width, terminal.color)
+
+
+def _written(path: Path, rows: Iterable[wire.Json], columns: Mapping[str, str], schema: str) -> str:
+    count = history_parquet.write(path, rows, columns, schema)
+    notice(f"{path}: {count} {'row' if count == 1 else 'rows'}", chosen())
+    return ""

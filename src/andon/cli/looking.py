@@ -12,7 +12,7 @@ from andon.errors import Gone, Invalid
 from andon.model.device import Snapshot
 
 if TYPE_CHECKING:
-    from andon.cli.remote import Remote
+    from andon.cli.remote import Remote, Server
     from andon.core.settings import Resolved, Settings
     from andon.engine.sampler import Sampler
 
@@ -48,14 +48,20 @@ def following(choices: Choices) -> "Sampler | Remote":
 
 
 def server_of(choices: Choices, url: str) -> "Remote":
+    """The devices of the server that was named."""
+    from andon.cli.remote import Remote
+
+    return Remote(connected(choices, url), lambda words: notice(words, choices))
+
+
+def connected(choices: Choices, url: str) -> "Server":
     """The server that was named."""
-    from andon.cli.remote import remote
+    from andon.cli.remote import connect
 
     settings_of(choices)
-
     if choices.simulate or choices.replay:
         raise Invalid("--url excludes --simulate and --replay", hint="a server has its own")
-    return remote(url, choices.token_file)
+    return connect(url, choices.token_file)
 
 
 def look(choices: Choices, watched: bool = False) -> Snapshot:

@@ -2,18 +2,21 @@
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.client import HTTPException
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from urllib import error, request
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from andon.core.access import is_loopback
+from andon.core.cadence import retry_seconds
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
 from andon.model import wire
 from andon.model.device import Snapshot
+from andon.units import human_seconds
+from andon.version import __version__
 
 if TYPE_CHECKING:
     from http.client import HTTPResponse
@@ -34,8 +37,27 @@ class Server:
         handlers = (_NoRedirects(), request.ProxyHandler({}) if token else request.ProxyHandler())
         self._opener = request.build_opener(*handlers)
 
-    def get(self, path: str) -> wire.Json:
-        return self._ask("GET", path)
+    def get(self, path: str, **asked: object) -> wire.Json:
+        """What is at a path, which every server of this version has."""
+        given = {name.rstrip("_"): value for name, value in asked.items() if value is not None}
+        try:
+            return self._ask("GET", f"{path}?{urlencode(given)}" if given else path)
+        except Gone as exc:
+            if f"there is nothing at {path}" not in exc.reason:
+                raise
+            raise self.of_another_version(f"it has no {path}") from exc
+
+    def of_another_version(self, difference: str) -> AndonError:
+        """What to do about a server that is older or newer than this command."""
+        try:
+            version = self._ask("GET", "/api/health").get("version")
+        except AndonError:
+            version = None
+        named = f"andon {version}" if isinstance(version, str) else "another version of andon"
+        return Unavailable(
+            f"{self.url} is {named}, and this is andon {__version__}: {difference}",
+            hint="upgrade the older of the two",
+        )
 
     def post(self, path: str) -> wire.Json:
         return self._ask("POST", path)
@@ -52,9 +74,8 @@ class Server:
             with exc:
                 raise self._refused(exc) from exc
         except (OSError, HTTPException, ValueError) as exc:
-            reason = getattr(exc, "reason", None) or exc
             raise Unavailable(
-                f"{self.url} cannot be reached: {reason}",
+                f"{self.url} cannot be reached: {_words(exc)}",
                 hint="is it running there? andon serve",
             ) from exc
 
@@ -80,6 +101,15 @@ class Server:
         return Unavailable(f"{self.url} is not an andon server", hint="the URL of: andon serve")
 
 
+def _words(exc: BaseException) -> str:
+    """`Connection refused` and not `<urlopen error [Errno 111] Connection refused>`."""
+    inner = getattr(exc, "reason", None)
+    if isinstance(inner, BaseException):
+        return _words(inner)
+    plain = isinstance(exc, OSError) and type(exc).__module__ == "builtins" and exc.strerror
+    return str(plain or inner or exc)
+
+
 class _NoRedirects(request.HTTPRedirectHandler):
     """A server of ours never sends anyone elsewhere."""
 
@@ -90,8 +120,8 @@ class _NoRedirects(request.HTTPRedirectHandler):
 class Remote:
     """Stands where a sampler stands: one snapshot, or a session of them."""
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
+    def __init__(self, server: Server, tell: Callable[[str], None] = lambda _words: None) -> None:
+        self._server, self._tell = server, tell
 
     def once(self, watched: bool = False) -> Snapshot:
         return self._snapshot(self._server.get("/api/snapshot"))
@@ -106,13 +136,27 @@ class Remote:
         try:
             return wire.snapshot_from_json(said)
         except Invalid as exc:
-            raise Unavailable(
-                f"{self._server.url} is not an andon server of this version: {exc.reason}",
-                hint=exc.hint or "the URL of: andon serve",
-            ) from exc
+            raise self._server.of_another_version(exc.reason) from exc
 
     def subscribe(self, interval_seconds: float, watching: bool = False) -> "Session":
         return Session(self, interval_seconds)
+
+    def patiently(self) -> Snapshot:
+        """One snapshot, however long the server is away; it is told when it goes and comes."""
+        failures, began = 0, time.monotonic()
+        while True:
+            try:
+                found = self.once()
+            except Unavailable as exc:
+                if not failures:
+                    self._tell(f"{exc.reason}; trying again")
+                failures += 1
+                time.sleep(retry_seconds(failures))
+                continue
+            if failures:
+                away = human_seconds(time.monotonic() - began)
+                self._tell(f"{self._server.url} answers again, after {away}")
+            return found
 
     def __enter__(self) -> Self:
         return self
@@ -127,7 +171,10 @@ class Remote:
 
 
 class Session:
-    """New snapshots of a server, asked for at an interval; the same one is given once."""
+    """New snapshots of a server, asked for at an interval; the same one is given once.
+
+    The first must come; after it the server may restart.
+    """
 
     dropped = 0
 
@@ -138,7 +185,7 @@ class Session:
         last: float | None = None
         while True:
             asked = time.monotonic()
-            snapshot = self._remote.once(watched=True)
+            snapshot = self._remote.once() if last is None else self._remote.patiently()
             if snapshot.at != last:
                 last = snapshot.at
                 yield snapshot
@@ -154,10 +201,6 @@ class Session:
         at: TracebackType | None,
     ) -> None:
         """Nothing is kept open."""
-
-
-def remote(url: str, token_file: str | None) -> Remote:
-    return Remote(connect(url, token_file))
 
 
 def connect(url: str, token_file: str | None) -> Server:

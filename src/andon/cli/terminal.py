@@ -3,7 +3,7 @@
 import os
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TextIO
 
 from andon.cli.text import Text, harmless, say, without_unicode
@@ -23,6 +23,8 @@ class Choices:
     color: str | None = None
     quiet: bool = False
     interval_seconds: float | None = None
+    overrides: dict[str, object] = field(default_factory=dict)
+    """Settings that a command has options of its own for."""
     url: str | None = None
     token_file: str | None = None
     warned: bool = False  # the settings may be read twice; their warnings are told once
@@ -31,6 +33,7 @@ class Choices:
         """The settings that these choices override."""
         names = ("simulate", "replay", "interval_seconds")
         given = {name: getattr(self, name) for name in names}
+        given |= self.overrides
         found = {name: value for name, value in given.items() if value is not None}
         # One of the two is in force: as a flag it also beats the other's variable.
         if "simulate" in found:

@@ -8,15 +8,12 @@ from typing import Protocol, Self
 
 from andon import library
 from andon.compat.monitor import GPUMonitor
-from andon.engine.sampler import Costs
 from andon.errors import Conflict, Invalid
 from andon.exporter.exposition import Exposition
 from andon.exporter.latest import Latest
 from andon.exporter.server import MetricsServer
 from andon.exporter.spreads import Service
 from andon.model.device import Snapshot
-
-PORT = 26367
 
 
 class HasSnapshots(Protocol):
@@ -29,11 +26,13 @@ class PrometheusExporter:
     """`PrometheusExporter().with_port(9000).register_gpu_metrics(monitor).start()`.
 
     Listens on this machine's own address only. `render()` gives the text to programs that have a
-    server of their own.
+    server of their own. Prefix and port are those of the settings where they are not given.
     """
 
-    def __init__(self, prefix: str = "andon", port: int = PORT) -> None:
-        self._exposition, self._port = Exposition(prefix), port
+    def __init__(self, prefix: str | None = None, port: int | None = None) -> None:
+        settings = library.shared().settings
+        self._exposition = Exposition(settings.exporter_prefix if prefix is None else prefix)
+        self._port = settings.exporter_port if port is None else port
         self._source: Callable[[], Snapshot] | None = None
         self._shared = False
         self._latest: Latest | None = None
@@ -94,7 +93,7 @@ class PrometheusExporter:
 
     def _session(self) -> Latest:
         shared = library.shared()
-        return Latest(shared.subscribe(shared.settings.interval_seconds, False), _costs)
+        return Latest(shared.subscribe(shared.settings.interval_seconds, False), shared.costs)
 
     def _registered(self) -> Callable[[], Snapshot]:
         if self._source is None:
@@ -107,7 +106,7 @@ class PrometheusExporter:
         if latest is not None:
             return latest.text(self._exposition, service)
         snapshot = self._registered()()
-        costs = _costs() if self._shared else None
+        costs = library.shared().costs() if self._shared else None
         return self._exposition.render(snapshot, costs, time.time(), service)
 
     def _dropped(self) -> int:
@@ -119,11 +118,6 @@ class PrometheusExporter:
         self._lock = threading.Lock()
         if server is not None:
             server.server_close()
-
-
-def _costs() -> Costs | None:
-    sampler = library.shared()._sampler
-    return sampler.costs() if sampler else None
 
 
 _exporters: weakref.WeakSet[PrometheusExporter] = weakref.WeakSet()

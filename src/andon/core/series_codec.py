@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import accumulate, pairwise
+from operator import sub
 from typing import NamedTuple
 
 from andon.errors import Invalid
@@ -23,8 +24,11 @@ ZEROS = b"\0"  # a column in which nothing changes
 _CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
 _FRAME = struct.Struct("<IB")
 _HEADER_NUMBERS = 10
-# Folded bytes as signed ones: the commonest column is read without a loop of ours.
+# Signed bytes as folded ones, and back: the commonest column is made and read without a loop.
+_FOLDED = bytes((byte << 1 ^ -(byte >> 7)) & 0xFF for byte in range(256))
 _UNFOLDED = bytes((byte >> 1 ^ -(byte & 1)) & 0xFF for byte in range(256))
+# A block is small: with the usual tables most of the time would go into clearing them.
+_SQUEEZE = (6, zlib.DEFLATED, -12, 5)
 
 
 class Row(NamedTuple):
@@ -144,8 +148,8 @@ def unpack(block: bytes, base_ms: int = 0) -> list[Row]:
     ]
 
 
-def unpack_points(block: bytes, base_ms: int = 0) -> tuple[list[int], list[int]]:
-    """Times, so much later, and values of a block of points, in two lists."""
+def unpack_points(block: bytes, base_ms: int = 0) -> tuple[Sequence[int], Sequence[int]]:
+    """Times, so much later, and values of a block of points."""
     kind, header, length, first, body = _opened(block)
     if kind != POINTS:
         raise Invalid("this block holds rows and not points")
@@ -154,11 +158,24 @@ def unpack_points(block: bytes, base_ms: int = 0) -> tuple[list[int], list[int]]
 
 def _points(
     header: Header, length: int, first: int, body: bytes, base_ms: int
-) -> tuple[list[int], list[int]]:
-    gaps, changes = _columns(body, (length - 1, length - 1))
-    return _risen(header.first_ms + base_ms, header.step_ms, gaps), list(
-        accumulate(changes, initial=first)
-    )
+) -> tuple[Sequence[int], Sequence[int]]:
+    data = _inflated(body, 2 * (1 + 8 * (length - 1)))
+    width = data[0] if data else -1
+    times = _times(header.first_ms + base_ms, header.step_ms, data[: 1 + width * (length - 1)],
+                   length)  # fmt: skip
+    changes, end = _read_column(data, 1 + width * (length - 1), length - 1)
+    if end != len(data):
+        raise Invalid("a block of history is too long")
+    if header.low == header.high:
+        return times, (first,) * length
+    return times, list(accumulate(changes, initial=first))
+
+
+@lru_cache(maxsize=16)
+def _times(first_ms: int, step_ms: int, column: bytes, length: int) -> Sequence[int]:
+    """The same for all series of a device, so it is read once."""
+    gaps, _ = _read_column(column, 0, length - 1)
+    return tuple(_risen(first_ms, step_ms, gaps))
 
 
 @lru_cache(maxsize=32)
@@ -179,7 +196,7 @@ def _check_values(low: int, high: int) -> None:
 
 
 def _differences(values: Sequence[int]) -> list[int]:
-    return [later - earlier for earlier, later in pairwise(values)]
+    return list(map(sub, values[1:], values))
 
 
 def _seconds_differences(times: Sequence[int]) -> list[int]:
@@ -198,17 +215,20 @@ def _risen(first: int, step: int, gaps: Sequence[int]) -> list[int]:
 
 
 def _framed(kind: int, header: Iterable[int], columns: bytes) -> bytes:
-    squeeze = zlib.compressobj(6, zlib.DEFLATED, -15)
+    squeeze = zlib.compressobj(*_SQUEEZE)
     body = squeeze.compress(columns) + squeeze.flush()
     rest = bytes((kind,)) + b"".join(map(_varint, header)) + body
     return zlib.crc32(rest).to_bytes(4, "little") + rest
 
 
 def _column(numbers: Sequence[int]) -> bytes:
-    folded = [number << 1 ^ number >> 63 for number in numbers]
-    top = max(folded, default=0)
-    if not top:
+    low, high = min(numbers, default=0), max(numbers, default=0)
+    if low == high == 0:
         return ZEROS
+    if low >= -128 and high <= 127:
+        return b"\1" + struct.pack(f"{len(numbers)}b", *numbers).translate(_FOLDED)
+    folded = [number << 1 ^ number >> 63 for number in numbers]
+    top = max(folded)
     width = next(width for width in _CODES if top < 1 << 8 * width)
     raw = struct.pack(f"<{len(folded)}{_CODES[width]}", *folded)
     return bytes((width,)) + b"".join(raw[place::width] for place in range(width))

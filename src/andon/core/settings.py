@@ -52,6 +52,9 @@ class Settings:
     history_minute_days: float = 90.0
     history_hour_days: float = 730.0
     history_megabytes: int = 250
+    exporter_prefix: str = "andon"
+    exporter_host: str = "127.0.0.1"
+    exporter_port: int = 26367
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,12 @@ def _text(value: object) -> str:
 
 def _folder(value: object) -> str:
     if not _text(value).startswith("/"):
+        raise ValueError
+    return _text(value)
+
+
+def _word(value: object) -> str:
+    if not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", _text(value), re.ASCII):
         raise ValueError
     return _text(value)
 
@@ -125,6 +134,7 @@ def _seconds(value: object) -> float:
 
 TEXT = Kind("text", _text)
 FOLDER = Kind("a folder that begins with /", _folder)
+WORD = Kind("letters, digits and _, of which the first is no digit", _word)
 NAMES = Kind('a list of names such as ["nvidia"]', _names)
 SCRIPTS = Kind('a list such as ["lost:2@10"]', _names)
 WHOLE = Kind("a whole number", _whole)
@@ -145,10 +155,11 @@ class Field:
     low: float | None = None
     high: float | None = None
     choices: tuple[str, ...] = ()
+    option: str = ""  # the flag, where it is not the variable's name
 
     @property
     def flag(self) -> str:
-        return "--" + self.variable.removeprefix("ANDON_").lower().replace("_", "-")
+        return self.option or "--" + self.variable.removeprefix("ANDON_").lower().replace("_", "-")
 
     @property
     def default(self) -> object:
@@ -242,6 +253,18 @@ FIELDS = (
     Field(
         "history_megabytes", "history.megabytes", "ANDON_HISTORY_MEGABYTES", WHOLE,
         "how large the history may grow; above that the finest readings go first", 16, 1_000_000,
+    ),
+    Field(
+        "exporter_prefix", "exporter.prefix", "ANDON_EXPORTER_PREFIX", WORD,
+        "how the name of every metric begins, the server's and the exporter's", option="--prefix",
+    ),
+    Field(
+        "exporter_host", "exporter.host", "ANDON_EXPORTER_HOST", TEXT,
+        "the address that andon exporter listens on", option="--host",
+    ),
+    Field(
+        "exporter_port", "exporter.port", "ANDON_EXPORTER_PORT", WHOLE,
+        "the port of andon exporter; 0 takes any free one", 0, 65535, option="--port",
     ),
 )  # fmt: skip
 """The table; docs, `andon config` and the checks are made from it."""

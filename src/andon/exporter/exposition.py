@@ -36,23 +36,33 @@ class Exposition:
         self._itself = self._headed(ITSELF)
         self._costs, self._service = self._headed(COSTS), self._headed(SERVICE)
         self._prepared: dict[tuple[str, str], Starts] = {}
+        self._latest: tuple[Snapshot | None, str] = (None, "")
 
     def render(
         self, snapshot: Snapshot, costs: Costs | None, now: float, service: Service | None = None
     ) -> str:
         """The whole text. `costs` and `service` are left out where nobody knows them."""
-        out: list[str] = []
-        places = self._places(snapshot)
-        answered = [place for place in places if place.answered]
-        for at, (row, _, head) in enumerate(self._device):
-            shown = places if row.when is When.ALWAYS else answered
-            _under(head, _device_lines(row, at, shown), out)
+        out = [self._about(snapshot)]
         own = Own(snapshot, now, costs, service)
-        _plain(self._node, snapshot, out)
         _plain(self._itself, own, out)
         _plain(self._costs if costs else (), own, out)
         _plain(self._service if service else (), own, out)
         return "".join(out)
+
+    def _about(self, snapshot: Snapshot) -> str:
+        """Devices and node; whoever asks again before the next look gets the same text."""
+        known, text = self._latest
+        if known is not snapshot:
+            out: list[str] = []
+            places = self._places(snapshot)
+            answered = [place for place in places if place.answered]
+            for at, (row, _, head) in enumerate(self._device):
+                shown = places if row.when is When.ALWAYS else answered
+                _under(head, _device_lines(row, at, shown), out)
+            _plain(self._node, snapshot, out)
+            text = "".join(out)
+            self._latest = snapshot, text
+        return text
 
     def _headed(self, rows: Iterable[Metric]) -> tuple[Headed, ...]:
         names = [(row, f"{self.prefix}_{row.name}") for row in rows]

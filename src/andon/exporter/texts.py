@@ -3,9 +3,9 @@
 import re
 from functools import lru_cache
 
+from andon.core.settings import WORD
 from andon.errors import Invalid
 
-_PREFIX = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 # Surrogates cannot be encoded, and a NUL ends the text for some readers: nothing may hide there.
 _HARMFUL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
@@ -37,9 +37,8 @@ def number(value: float) -> str | None:
 
 def checked_prefix(prefix: str) -> str:
     """The beginning of every metric's name; Invalid where the format does not allow it."""
-    if not _PREFIX.fullmatch(prefix):
-        raise Invalid(
-            f"{prefix!r} cannot begin a metric's name",
-            hint="letters, digits and _; the first is no digit",
-        )
+    try:
+        WORD.read(prefix)
+    except ValueError as exc:
+        raise Invalid(f"{prefix!r} cannot begin a metric's name", hint=WORD.words) from exc
     return prefix

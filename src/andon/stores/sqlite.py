@@ -1,4 +1,4 @@
-"""History in one SQLite file: a row per tick and device, packed after ten minutes into blocks."""
+"""History in one SQLite file: a row per tick, packed after ten minutes into blocks."""
 
 import logging
 import sqlite3
@@ -138,10 +138,11 @@ class SqliteStore:
         self, connection: sqlite3.Connection, ticks: Sequence[Tick]
     ) -> Iterator[tuple[int, int, bytes]]:
         for tick in ticks:
-            at_ms = tick.at_ms
-            for device, metrics, values in tick.readings:
-                known = self._names.layout(connection, device, metrics)
-                yield at_ms, known.device, pack_body(known, values)
+            if tick.readings:
+                given = tuple([(device, metrics) for device, metrics, _ in tick.readings])
+                known = self._names.layout(connection, given)
+                values = [value for _, _, some in tick.readings for value in some]
+                yield tick.at_ms, known.device, pack_body(known, values)
 
     def _rows(
         self,
@@ -164,7 +165,7 @@ class SqliteStore:
                 if base < part.since_ms or base + WINDOW_MS[part.tier] > part.until_ms:
                     rows = [row for row in rows if part.since_ms <= row[0] < part.until_ms]
                 yield from rows
-        found = connection.execute(SQL["head_of_device"], (begin, end, ids.device))
+        found = connection.execute(SQL["heads"], (begin, end))
         yield from grouped(*values_in(found, ids.series), begin, step)
 
     def _roll(self, tier: Tier, begin: int) -> Maintenance:
@@ -247,7 +248,6 @@ class SqliteStore:
         if self._readonly:
             self._identity = sqlite_file.identity(self.path)
             return
-        sqlite_file.make_folder(self.path)
         try:
             self._begin()
         except sqlite3.Error as exc:
@@ -260,6 +260,7 @@ class SqliteStore:
             raise
 
     def _begin(self) -> None:
+        sqlite_file.make_file(self.path)
         self._writer = sqlite_file.connect(self.path)
         sqlite_file.migrate(self._writer)
         self._names.forget()

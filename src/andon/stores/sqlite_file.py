@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
+from andon.host.folders import make_private, make_private_file
 from andon.stores.statements import migrations
 
 BUSY_SECONDS = 1.0  # longer, and the ticks that wait behind it would be dropped
@@ -98,14 +99,18 @@ def move_aside(path: Path, at: float | None = None) -> Path:
     return aside
 
 
-def make_folder(path: Path) -> None:
-    """The folder of a file, for its owner alone: command lines and users are nobody's business."""
+def make_file(path: Path) -> None:
+    """An empty file in its folder, both for their owner alone: who used what is private.
+
+    SQLite gives the files that it puts beside it the same mode.
+    """
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(path.parent)
+        make_private_file(path)
     except PermissionError as exc:
-        raise Denied(f"{path.parent} cannot be made", hint="set ANDON_HISTORY to a file") from exc
+        raise Denied(f"{path} cannot be made", hint="set ANDON_HISTORY to a file") from exc
     except OSError as exc:
-        raise Unavailable(f"{path.parent}: {exc.strerror}") from exc
+        raise Unavailable(f"{path}: {exc.strerror}") from exc
 
 
 def identity(path: Path) -> tuple[int, int]:

@@ -1,7 +1,8 @@
-"""How one device's tick looks in its row: series numbers, then as many values."""
+"""How a tick looks in its row: the numbers of its series, then as many values."""
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple, Self
 
 _COUNT = struct.Struct("<H")
@@ -9,9 +10,10 @@ _VALUE = struct.Struct("<q")
 
 
 class Layout(NamedTuple):
-    """The series of a device's tick, as the bytes with which its rows begin."""
+    """The series of a tick, as the bytes with which its row begins."""
 
     device: int
+    """The first of its devices: two ticks of other devices may have one time."""
     prefix: bytes
     values: struct.Struct
 
@@ -35,7 +37,7 @@ def series_in(prefix: bytes) -> tuple[int, ...]:
 
 
 def values_in(found: Iterable[tuple[int, bytes]], series: int) -> tuple[list[int], list[int]]:
-    """Times and values of one series in the rows of its device."""
+    """Times and values of one series in rows that may hold it."""
     times: list[int] = []
     values: list[int] = []
     prefix, place = b"", -1
@@ -51,32 +53,49 @@ def values_in(found: Iterable[tuple[int, bytes]], series: int) -> tuple[list[int
 
 
 def columns_in(
-    found: Iterable[tuple[int, int, bytes]], begin: int
+    found: Iterable[tuple[int, bytes]], begin: int
 ) -> dict[int, tuple[Sequence[int], Sequence[int]]]:
-    """Times since `begin` and values of each series in the rows of all devices."""
-    groups: dict[tuple[int, bytes], tuple[list[int], list[tuple[int, ...]]]] = {}
-    latest: dict[int, tuple[bytes, struct.Struct]] = {}
-    for at, device, body in found:
-        prefix, form = latest.get(device, (b"", _VALUE))
-        if not prefix or not body.startswith(prefix):
-            prefix = prefix_of(body)
-            form = struct.Struct(f"<{len(prefix) // 4}q")
-            latest[device] = prefix, form
-        times, rows = groups.setdefault((device, prefix), ([], []))
-        times.append(at - begin)
-        rows.append(form.unpack_from(body, len(prefix)))
+    """Times since `begin` and values of each series in rows that are in order of time."""
     columns: dict[int, tuple[Sequence[int], Sequence[int]]] = {}
-    for (_, prefix), (times, rows) in groups.items():
-        for series, values in zip(series_in(prefix), zip(*rows, strict=True), strict=True):
-            earlier = columns.get(series)
-            columns[series] = _sorted(earlier, times, values) if earlier else (times, values)
+    longer: dict[int, tuple[list[int], list[int]]] = {}
+    for prefix, times, bodies in _runs(found, begin):
+        listed = series_in(prefix)
+        every = struct.unpack(f"<{len(listed) * len(times)}q", b"".join(bodies))
+        for place, series in enumerate(listed):
+            values = every[place :: len(listed)]
+            if series not in columns:
+                columns[series] = times, values
+                continue
+            if series not in longer:
+                before = columns[series]
+                columns[series] = longer[series] = list(before[0]), list(before[1])
+            longer[series][0].extend(times)
+            longer[series][1].extend(values)
+    for series, points in longer.items():
+        columns[series] = _rising(*points)
     return columns
 
 
-def _sorted(
-    earlier: tuple[Sequence[int], Sequence[int]], times: Sequence[int], values: Sequence[int]
-) -> tuple[Sequence[int], Sequence[int]]:
-    """A device that gives now more, now fewer readings has rows of several forms."""
-    points = dict(zip(*earlier, strict=True)) | dict(zip(times, values, strict=True))
+def _runs(
+    found: Iterable[tuple[int, bytes]], begin: int
+) -> Iterator[tuple[bytes, list[int], list[bytes]]]:
+    """Rows of one form that follow each other: nearly always that is all of them."""
+    prefix, times, bodies = b"", list[int](), list[bytes]()
+    for at, body in found:
+        if not prefix or not body.startswith(prefix):
+            if times:
+                yield prefix, times, bodies
+            prefix, times, bodies = prefix_of(body), [], []
+        times.append(at - begin)
+        bodies.append(body[len(prefix) :])
+    if times:
+        yield prefix, times, bodies
+
+
+def _rising(times: list[int], values: list[int]) -> tuple[Sequence[int], Sequence[int]]:
+    """Of two values of one time the later written counts."""
+    if all(earlier < later for earlier, later in pairwise(times)):
+        return times, values
+    points = dict(zip(times, values, strict=True))
     ordered = sorted(points)
     return ordered, [points[at] for at in ordered]

@@ -9,6 +9,7 @@ from andon.stores.sqlite_head import Layout
 from andon.stores.statements import statements
 
 SQL = statements("sqlite")
+MOST_LAYOUTS = 256  # devices that give now more, now fewer readings make one for each combination
 
 
 class Ids(NamedTuple):
@@ -25,7 +26,7 @@ class Names:
         self.known = False
         self._devices: dict[str, int] = {}
         self._series: dict[tuple[str, str], int] = {}
-        self._layouts: dict[tuple[str, tuple[str, ...]], Layout] = {}
+        self._layouts: dict[tuple[tuple[str, tuple[str, ...]], ...], Layout] = {}
         self._described: dict[str, Device] = {}
 
     def load(self, connection: sqlite3.Connection) -> None:
@@ -68,13 +69,17 @@ class Names:
             self._series[key] = Ids(*found).series
         return self._series[key]
 
-    def layout(self, connection: sqlite3.Connection, uuid: str, metrics: tuple[str, ...]) -> Layout:
-        """Which series the values of a tick belong to."""
-        found = self._layouts.get((uuid, metrics))
+    def layout(
+        self, connection: sqlite3.Connection, given: tuple[tuple[str, tuple[str, ...]], ...]
+    ) -> Layout:
+        """Which series the values of a tick belong to, by its devices and their metrics."""
+        found = self._layouts.get(given)
         if found is None:
-            series = [self.series(connection, uuid, metric) for metric in metrics]
-            found = Layout.of(self.device(connection, uuid), series)
-            self._layouts[uuid, metrics] = found
+            series = [self.series(connection, uuid, m) for uuid, metrics in given for m in metrics]
+            found = Layout.of(self.device(connection, given[0][0]), series)
+            if len(self._layouts) >= MOST_LAYOUTS:
+                self._layouts.clear()
+            self._layouts[given] = found
         return found
 
 

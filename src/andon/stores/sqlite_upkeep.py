@@ -43,7 +43,7 @@ def rows_of(tier: Tier, base: int, body: bytes, begin: int, step: float) -> list
 def pack(connection: sqlite3.Connection, begin: int) -> Maintenance:
     """Turn one window's ticks into blocks; late ticks join the block that is there."""
     span = (begin, begin + RAW_WINDOW_MS)
-    columns = columns_in(connection.execute(SQL["head_in_window"], span), begin)
+    columns = columns_in(connection.execute(SQL["heads"], span), begin)
     for series, (times, values) in columns.items():
         body = _with_earlier(connection, series, begin, times, values)
         connection.execute(SQL["put_block"], (series, Tier.RAW, begin, body))

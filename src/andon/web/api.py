@@ -1,4 +1,8 @@
-"""REST: every route, each a few lines over the payloads."""
+"""REST: every route, each a few lines over the payloads.
+
+What only reads the last snapshot is answered at once, and does not queue behind those who ask for
+much: these run in threads.
+"""
 
 import time
 from collections.abc import Callable
@@ -9,6 +13,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from andon.core.access import Key
+from andon.core.series import HOST, HOST_METRICS
 from andon.errors import Gone
 from andon.model import wire
 from andon.model.device import Snapshot
@@ -17,6 +22,7 @@ from andon.web.auth import TRUSTED
 from andon.web.health import Part, health
 from andon.web.keys import CODE_SECONDS, SESSION_SECONDS, Keys
 from andon.web.memory import METRICS, Memory
+from andon.web.once import Once
 from andon.web.problems import problem
 from andon.web.station import Station, all_for_strangers, for_strangers
 
@@ -72,7 +78,11 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 DeviceName = Annotated[
     str, Path(max_length=200, description="UUID, the beginning of one, or index")
 ]
+Past = Annotated[
+    str, Path(max_length=200, description='UUID, the beginning of one, index, or "host"')
+]
 Moment = Annotated[float | None, Query(ge=0, le=FURTHEST, description="UTC seconds")]
+_KEPT = ", ".join(dict.fromkeys((*METRICS, *HOST_METRICS)))
 
 
 def routes(shop: Shop) -> APIRouter:
@@ -80,6 +90,7 @@ def routes(shop: Shop) -> APIRouter:
     router = APIRouter(responses=ERRORS)
     _kept(router, shop)
     _devices(router, shop)
+    _past(router, shop)
     _later(router, shop)
     _sessions(router, shop)
     _machines(router, shop)
@@ -88,51 +99,57 @@ def routes(shop: Shop) -> APIRouter:
 
 def _kept(router: APIRouter, shop: Shop) -> None:
     @router.get("/api/gpu/summary", tags=["kept"])
-    def gpu_summary(request: Request) -> Response:
+    async def gpu_summary(request: Request) -> Response:
         """The node in one table: counts, means, one entry per board."""
         return _json(payloads.gpu_summary(_seen(request, shop), shop.station.settings))
 
     @router.get("/api/gpu/metrics", tags=["kept"])
-    def gpu_metrics(request: Request) -> Response:
+    async def gpu_metrics(request: Request) -> Response:
         """Every device's readings."""
         return _json(payloads.gpu_metrics(_seen(request, shop)))
 
     @router.get("/api/gpu/processes", tags=["kept"])
-    def gpu_processes(request: Request) -> Response:
+    async def gpu_processes(request: Request) -> Response:
         """Every process on a device."""
         return _json(payloads.gpu_processes(_seen(request, shop)))
 
     @router.get("/api/health", tags=["kept"])
-    def api_health() -> Response:
+    async def api_health() -> Response:
         """What each part of the server does; 200 whenever it can say so."""
         return _json(health(shop.station, shop.parts))
 
 
 def _devices(router: APIRouter, shop: Shop) -> None:
+    dear = Once()
+
     @router.get("/api/snapshot", tags=["watch"])
-    def snapshot(request: Request) -> Response:
+    async def snapshot(request: Request) -> Response:
         """andon.snapshot/1: the whole node at one instant."""
         return _json(wire.snapshot_to_json(_seen(request, shop)))
 
     @router.get("/api/snapshots", tags=["watch"])
     def snapshots(request: Request) -> Response:
         """The snapshots of the last two minutes, the oldest first."""
-        past = shop.station.past()
-        shown = past if _trusted(request) else all_for_strangers(past)
-        return _json({"items": [wire.snapshot_to_json(one) for one in shown]})
+        past, trusted = shop.station.past(), _trusted(request)
+
+        def made() -> bytes:
+            shown = past if trusted else all_for_strangers(past)
+            return wire.dumps({"items": [wire.snapshot_to_json(one) for one in shown]}).encode()
+
+        return Response(dear.answer(past[-1], trusted, made), media_type="application/json")
 
     @router.get("/api/system", tags=["watch"])
-    def system(request: Request) -> Response:
+    async def system(request: Request) -> Response:
         """The machine itself: processor, memory, load, disks, network, versions."""
         return _json(payloads.system(_seen(request, shop)))
 
     @router.get("/api/devices", tags=["watch"])
-    def devices(request: Request) -> Response:
+    async def devices(request: Request) -> Response:
         """Every device with its state and readings."""
         return _json(payloads.devices(_seen(request, shop)))
 
     @router.get("/api/devices/{device}", tags=["watch"])
-    def device(request: Request, device: DeviceName) -> Response:
+    async def device(request: Request, device: DeviceName) -> Response:
         """One device."""
         return _json(payloads.device(_seen(request, shop), device))
 
@@ -142,29 +159,44 @@ def _devices(router: APIRouter, shop: Shop) -> None:
         past = shop.station.past()
         return _json(payloads.why(past if _trusted(request) else all_for_strangers(past), device))
 
+    @router.get("/api/processes", tags=["watch"])
+    async def processes(request: Request) -> Response:
+        """Every process on a device, and whose it is."""
+        return _json(payloads.processes(_seen(request, shop)))
+
+
+def _past(router: APIRouter, shop: Shop) -> None:
     @router.get("/api/devices/{device}/history", tags=["watch"])
     def history(
-        device: DeviceName,
-        metric: Annotated[str, Query(max_length=60, description=f"one of: {', '.join(METRICS)}")],
+        device: Past,
+        metric: Annotated[str, Query(max_length=60, description=f"one of: {_KEPT}")],
         start: Annotated[Moment, Query(alias="from")] = None,
         end: Annotated[Moment, Query(alias="to")] = None,
         points: Annotated[int, Query(ge=1, le=MAX_POINTS)] = 300,
     ) -> Response:
         """Least, mean and most per bucket; the last day if not told otherwise."""
         uuid = _uuid(shop, device)
-        until = time.time() if end is None else end
-        since = max(0.0, until - DAY_SECONDS) if start is None else start
-        return _json(shop.memory.history(uuid, metric, since, until, points))
+        return _json(shop.memory.history(uuid, metric, *_span(start, end), points))
 
-    @router.get("/api/processes", tags=["watch"])
-    def processes(request: Request) -> Response:
-        """Every process on a device, and whose it is."""
-        return _json(payloads.processes(_seen(request, shop)))
+    @router.get("/api/history/devices", tags=["watch"])
+    def recorded() -> Response:
+        """Every device with a past, those that are gone among them."""
+        return _json(shop.memory.devices())
+
+    @router.get("/api/uses", tags=["watch"])
+    def uses(
+        device: Annotated[str | None, Query(max_length=200)] = None,
+        start: Annotated[Moment, Query(alias="from")] = None,
+        end: Annotated[Moment, Query(alias="to")] = None,
+    ) -> Response:
+        """Who was on a device, or on any, from when until when; the last day if not told."""
+        uuid = None if device is None else _uuid(shop, device)
+        return _json(shop.memory.uses(uuid, *_span(start, end)))
 
 
 def _later(router: APIRouter, shop: Shop) -> None:
     @router.get("/api/nodes", tags=["fleet"])
-    def nodes(request: Request) -> Response:
+    async def nodes(request: Request) -> Response:
         """The nodes that this server knows."""
         return _json(payloads.nodes(_seen(request, shop)))
 
@@ -176,7 +208,7 @@ def _later(router: APIRouter, shop: Shop) -> None:
 
 def _to_come(router: APIRouter, name: str, tag: str) -> None:
     @router.get(f"/api/{name}", tags=[tag], name=name, summary=name.capitalize())
-    def to_come() -> Response:
+    async def to_come() -> Response:
         return _json(payloads.to_come(name))
 
 
@@ -205,14 +237,13 @@ def _sessions(router: APIRouter, shop: Shop) -> None:
 
 
 def _machines(router: APIRouter, shop: Shop) -> None:
-    @router.head("/healthz", include_in_schema=False)
     @router.get("/healthz", tags=["machines"])
-    def healthz() -> Response:
+    async def healthz() -> Response:
         """Open to all, and says only this."""
         return Response("ok\n", media_type="text/plain")
 
     @router.get("/metrics", tags=["machines"])
-    def metrics() -> Response:
+    async def metrics() -> Response:
         """Prometheus text."""
         if shop.expose is None:
             raise Gone("this version has no exporter", hint="/api/gpu/metrics says the same")
@@ -228,8 +259,15 @@ def _trusted(request: Request) -> bool:
     return bool(request.scope.get(TRUSTED))
 
 
+def _span(start: float | None, end: float | None) -> tuple[float, float]:
+    until = time.time() if end is None else end
+    return max(0.0, until - DAY_SECONDS) if start is None else start, until
+
+
 def _uuid(shop: Shop, name: str) -> str:
-    """A device that is gone can still have a past."""
+    """A device that is gone can still have a past, and so has the node itself."""
+    if name == HOST:
+        return HOST
     try:
         return payloads.named(shop.station.latest(), name).device.uuid
     except Gone:

@@ -16,9 +16,10 @@ from andon.core.lockout import Lockout
 from andon.errors import AndonError
 from andon.version import __version__
 from andon.web.api import Shop, routes
+from andon.web.asgi import App
 from andon.web.audit import Audit
-from andon.web.auth import App, Doors, Gate
-from andon.web.problems import problem, problem_of
+from andon.web.auth import Doors, Gate
+from andon.web.problems import UNEXPECTED, problem, problem_of
 
 STATIC = Path(str(files("andon.web") / "static"))
 _JSON = "application/json"
@@ -90,7 +91,7 @@ def _speak_one_shape(api: FastAPI) -> None:
 
     @api.exception_handler(Exception)
     def unexpected(_request: Request, _error: Exception) -> Response:
-        body = problem(500, "something unexpected went wrong here", "the server's log has it")
+        body = problem(500, *UNEXPECTED)
         return Response(body, 500, media_type=_JSON)
 
 

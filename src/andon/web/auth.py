@@ -2,10 +2,9 @@
 
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import parse_qs
 
 from andon.core.access import (
@@ -22,15 +21,10 @@ from andon.core.access import (
 )
 from andon.core.lockout import Lockout
 from andon.errors import AndonError
+from andon.web.asgi import App, Message, Receive, Scope, Send
 from andon.web.audit import Audit
 from andon.web.keys import Keys
-from andon.web.problems import problem, problem_of
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
+from andon.web.problems import UNEXPECTED, Shaped, problem, problem_of
 
 TRUSTED = "andon.trusted"
 """The place in an ASGI scope that says whether the caller showed a right key."""
@@ -71,9 +65,24 @@ class Gate:
         self._lockout = doors.lockout
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] not in ("http", "websocket"):
+        if scope["type"] == "http":
+            await self._answered(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await self._judged(scope, receive, send)
+        else:
             await self._app(scope, receive, send)
-            return
+
+    async def _answered(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """What goes wrong behind the gate has the shape of every other error."""
+        shaped = Shaped(send)
+        try:
+            await self._judged(scope, receive, shaped)
+        except Exception:
+            if not shaped.begun:
+                await _answer(_guarded(send), 500, problem(500, *UNEXPECTED))
+            raise
+
+    async def _judged(self, scope: Scope, receive: Receive, send: Send) -> None:
         call = self._call(scope)
         guarded = _guarded(send)
         waiting = self._waiting(call)
@@ -130,6 +139,8 @@ class Gate:
     async def _pass(self, call: Call, scope: Scope, receive: Receive, send: Send) -> None:
         if not is_open(call) or call.path == "/":
             send = _with_headers(send, (_KEPT_BY_NOBODY,))
+        if call.method == "HEAD" and not call.path.startswith(LIVE):
+            scope = {**scope, "method": "GET"}  # the server itself leaves the body out
         if not changes(call):
             await self._app(scope, receive, send)
             return

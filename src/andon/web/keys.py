@@ -13,6 +13,7 @@ from pathlib import Path
 
 from andon.core.access import Key
 from andon.errors import Denied, Unavailable
+from andon.host.folders import make_private, others_may_write
 
 CODE_SECONDS = 120.0
 SESSION_SECONDS = 12 * 3600.0
@@ -31,7 +32,7 @@ def open_state_folder() -> Path:
     """The folder, made if need be, for this user alone."""
     folder = state_folder()
     try:
-        folder.mkdir(parents=True, mode=0o700, exist_ok=True)
+        make_private(folder)
         if not os.access(folder, os.W_OK | os.X_OK):
             raise PermissionError(13, "Permission denied")
     except OSError as exc:
@@ -39,6 +40,8 @@ def open_state_folder() -> Path:
             f"the state folder {folder} cannot be written: {exc.strerror}",
             hint="make it writable, or set XDG_STATE_HOME to a folder of yours",
         ) from exc
+    if others_may_write(folder):
+        raise Denied(f"others may write to the state folder {folder}", hint=f"chmod 700 {folder}")
     return folder
 
 

@@ -19,7 +19,8 @@ from andon.errors import AndonError
 from andon.model import wire
 from andon.model.device import Snapshot
 from andon.web import payloads
-from andon.web.auth import TRUSTED, App, Receive, Scope, Send
+from andon.web.asgi import App, Receive, Scope, Send
+from andon.web.auth import TRUSTED
 from andon.web.keys import Keys
 from andon.web.lines import Line, Outbox
 from andon.web.problems import problem

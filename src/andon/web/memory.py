@@ -1,13 +1,15 @@
 """The server's past: the recorder and its store, or the reason why there is none."""
 
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
+from andon.core.series import HOST, HOST_METRICS, Bucket
 from andon.core.settings import Settings
 from andon.engine.sampler import Sampler
 from andon.errors import Invalid, Unavailable
 from andon.model import wire
 from andon.model.device import SAMPLE_VALUES
+from andon.ports import Directory
 
 if TYPE_CHECKING:
     from andon.engine.recorder import Recorder
@@ -24,9 +26,13 @@ class Memory(Protocol):
 
     def knows(self, uuid: str) -> bool: ...
 
+    def devices(self) -> wire.Json: ...
+
     def history(
         self, uuid: str, metric: str, since: float, until: float, points: int
     ) -> wire.Json: ...
+
+    def uses(self, uuid: str | None, since: float, until: float) -> wire.Json: ...
 
     def close(self) -> None: ...
 
@@ -43,7 +49,13 @@ class NoMemory:
     def knows(self, uuid: str) -> bool:
         raise Unavailable(self._reason, hint=self._hint)
 
+    def devices(self) -> wire.Json:
+        raise Unavailable(self._reason, hint=self._hint)
+
     def history(self, uuid: str, metric: str, since: float, until: float, points: int) -> wire.Json:
+        raise Unavailable(self._reason, hint=self._hint)
+
+    def uses(self, uuid: str | None, since: float, until: float) -> wire.Json:
         raise Unavailable(self._reason, hint=self._hint)
 
     def close(self) -> None:
@@ -62,25 +74,60 @@ class Recorded:
 
     def knows(self, uuid: str) -> bool:
         """Whether the store has something of a device that is not here now."""
-        devices = getattr(self._recorder.store, "devices", None)
-        return devices is None or any(device.uuid == uuid for device in devices())
+        return any(device.uuid == uuid for device in self._directory().devices())
+
+    def devices(self) -> wire.Json:
+        """Every device with a past, those that are gone among them."""
+        found = self._directory().devices()
+        return {
+            "items": [
+                {"uuid": d.uuid, "index": d.index, "vendor": d.vendor, "name": d.name}
+                for d in found
+            ]
+        }
 
     def history(self, uuid: str, metric: str, since: float, until: float, points: int) -> wire.Json:
-        if metric not in METRICS:
-            raise Invalid(f"{metric[:60]!r} is not kept", hint=f"one of: {', '.join(METRICS)}")
-        if since >= until:
-            raise Invalid("the time ends before it begins", hint="from must be less than to")
+        known = HOST_METRICS if uuid == HOST else METRICS
+        if metric not in known:
+            raise Invalid(f"{metric[:60]!r} is not kept", hint=f"one of: {', '.join(known)}")
+        _check_span(since, until)
         found = self._recorder.store.history(uuid, metric, since, until, points)
         return {
             "device": uuid,
             "metric": metric,
             "from": since,
             "to": until,
-            "buckets": [asdict(bucket) for bucket in found],
+            "buckets": [_bucket(one) for one in found],
         }
+
+    def uses(self, uuid: str | None, since: float, until: float) -> wire.Json:
+        _check_span(since, until)
+        found = self._recorder.store.uses(uuid, since, until)
+        return {"from": since, "to": until, "items": [asdict(use) for use in found]}
 
     def close(self) -> None:
         self._recorder.close()
+
+    def _directory(self) -> Directory:
+        """Every store that a server writes can say what it holds."""
+        return cast("Directory", self._recorder.store)
+
+
+def _bucket(one: Bucket) -> wire.Json:
+    """By hand: `asdict` takes a hundred times as long, and a question may want thousands."""
+    return {
+        "since": one.since,
+        "until": one.until,
+        "count": one.count,
+        "min": one.min,
+        "mean": one.mean,
+        "max": one.max,
+    }
+
+
+def _check_span(since: float, until: float) -> None:
+    if since >= until:
+        raise Invalid("the time ends before it begins", hint="from must be less than to")
 
 
 def open_memory(sampler: Sampler, settings: Settings, wanted: bool) -> Memory:

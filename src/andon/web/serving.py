@@ -15,15 +15,14 @@ from andon.core.access import Rules, is_loopback
 from andon.core.settings import Settings
 from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
 from andon.model.device import Snapshot
+from andon.web.asgi import App
 from andon.web.audit import Audit
-from andon.web.auth import App
 from andon.web.keys import Keys, make_token, open_state_folder
 from andon.web.memory import Memory, open_memory
 from andon.web.station import Station
 
 FIRST_LOOK_SECONDS = 5.0
 GRACE_SECONDS = 2
-MAX_CONNECTIONS = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,7 @@ def _build(station: Station, memory: Memory, keys: Keys, audit: Audit, rules: Ru
 def _exposition(station: Station) -> Callable[[], str]:
     from andon.exporter import Exposition
 
-    exposition = Exposition()
+    exposition = Exposition(station.settings.exporter_prefix)
 
     def text() -> str:
         snapshot = station.last
@@ -101,6 +100,8 @@ def _run(
 ) -> None:
     import uvicorn
 
+    from andon.web.connections import Places, most_connections
+
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
@@ -108,7 +109,8 @@ def _run(
 
     config = uvicorn.Config(
         application,
-        log_level="warning",
+        http=Places(most_connections()).connection,  # type: ignore[arg-type]
+        log_level="error",  # strangers who send nonsense must not fill a log
         access_log=False,
         proxy_headers=False,  # an address that a header claims is nobody's
         server_header=False,
@@ -117,7 +119,6 @@ def _run(
         ws_per_message_deflate=False,
         ws_ping_interval=None,  # Socket.IO has its own
         timeout_graceful_shutdown=GRACE_SECONDS,
-        limit_concurrency=MAX_CONNECTIONS,
         ssl_certfile=place.certificate,
         ssl_keyfile=place.key,
     )

@@ -21,11 +21,8 @@ WHERE device.uuid = ? AND series.metric = ?;
 -- name: put_head
 INSERT OR REPLACE INTO head (at, device, body) VALUES (?, ?, ?);
 
--- name: head_of_device
-SELECT at, body FROM head WHERE at >= ? AND at < ? AND device = ? ORDER BY at;
-
--- name: head_in_window
-SELECT at, device, body FROM head WHERE at >= ? AND at < ? ORDER BY at;
+-- name: heads
+SELECT at, body FROM head WHERE at >= ? AND at < ? ORDER BY at;
 
 -- name: oldest_head
 SELECT min(at) FROM head WHERE at >= ?;

@@ -1,0 +1,79 @@
+"""History as a Parquet file, typed, for the tools that read those."""
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from andon.errors import Denied, Unavailable
+from andon.model.wire import Json
+
+if TYPE_CHECKING:
+    import pyarrow
+
+HISTORY: Mapping[str, str] = {
+    "device": "string", "index": "int32", "metric": "string", "since": "time", "until": "time",
+    "count": "int64", "min": "float64", "mean": "float64", "max": "float64",
+}  # fmt: skip
+USES: Mapping[str, str] = {
+    "device": "string", "pid": "int64", "started": "time", "user": "string", "name": "string",
+    "first": "time", "last": "time", "peak_memory_bytes": "int64",
+}  # fmt: skip
+MILLISECONDS = 1000
+
+
+def check_packages() -> None:
+    """Told before anything is read."""
+    from importlib.util import find_spec
+
+    if find_spec("pyarrow") is None:
+        raise Unavailable("Parquet needs pyarrow, which is not here", hint=_INSTALL)
+
+
+def write(path: Path, rows: Iterable[Json], columns: Mapping[str, str], schema: str) -> int:
+    """Write the rows, whole or not at all; how many they were."""
+    from pyarrow import parquet
+
+    table = _table(list(rows), columns, schema)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        try:
+            parquet.write_table(table, unfinished, compression="zstd")
+            unfinished.replace(path)
+        finally:
+            unfinished.unlink(missing_ok=True)
+    except PermissionError as exc:
+        raise Denied(f"{path} cannot be written: {exc.strerror}", hint="another folder?") from exc
+    except OSError as exc:
+        raise Unavailable(f"{path} cannot be written: {exc.strerror or exc}") from exc
+    return int(table.num_rows)
+
+
+def _table(rows: list[Json], columns: Mapping[str, str], schema: str) -> "pyarrow.Table":
+    import pyarrow
+
+    form = pyarrow.schema(
+        [(name, _type(kind)) for name, kind in columns.items()], metadata={"schema": schema}
+    )
+    arrays = [
+        pyarrow.array([_value(row[name], kind) for row in rows], _type(kind))
+        for name, kind in columns.items()
+    ]
+    return pyarrow.Table.from_arrays(arrays, schema=form)
+
+
+def _type(kind: str) -> "pyarrow.DataType":
+    import pyarrow
+
+    if kind == "time":
+        return pyarrow.timestamp("ms", tz="UTC")
+    return getattr(pyarrow, kind)()
+
+
+def _value(value: object, kind: str) -> object:
+    if kind == "time" and isinstance(value, int | float):
+        return round(value * MILLISECONDS)
+    return value
+
+
+_INSTALL = "pip install 'andon[parquet]'"

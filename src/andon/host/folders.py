@@ -1,0 +1,32 @@
+"""Folders and files for their owner alone, whatever the umask says."""
+
+import os
+import stat
+from pathlib import Path
+
+PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder and what is missing above it; OSError where that cannot be.
+
+    A folder above it that anyone may write would let anyone put another in its place.
+    """
+    if folder.is_dir():
+        return
+    if folder.parent != folder:
+        make_private(folder.parent)
+    folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+
+
+def make_private_file(path: Path) -> None:
+    """An empty file where there is none; one that is there is left as it is."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        os.close(os.open(path, flags, PRIVATE_FILE))
+    except FileExistsError:
+        return
+
+
+def others_may_write(folder: Path) -> bool:
+    return bool(folder.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH))

@@ -1,0 +1,41 @@
+"""A dear answer is made once for all who ask before the next snapshot."""
+
+import threading
+from dataclasses import fields, replace
+
+from andon.core.series import Bucket
+from andon.web.memory import _bucket
+from andon.web.once import Once
+from tests.unit import test_cli_golden_snapshots as drawn
+
+
+def test_one_answer_serves_all_until_the_next_snapshot() -> None:
+    once, made, began, go_on = Once(), [], threading.Event(), threading.Event()
+    first = drawn.farm()
+
+    def slowly() -> bytes:
+        made.append("slowly")
+        began.set()
+        assert go_on.wait(20)
+        return b"1"
+
+    answers: list[bytes] = []
+    ask = [threading.Thread(target=lambda: answers.append(once.answer(first, True, slowly)))
+           for _ in range(3)]  # fmt: skip
+    for thread in ask:
+        thread.start()
+    assert began.wait(20)
+    go_on.set()
+    for thread in ask:
+        thread.join(20)
+    assert answers == [b"1"] * 3
+    assert made == ["slowly"]
+    assert once.answer(first, False, lambda: b"for strangers") == b"for strangers"
+    assert once.answer(replace(first), True, lambda: b"2") == b"2"
+
+
+def test_a_bucket_is_told_whole() -> None:
+    assert _bucket(Bucket(1.0, 2.0, 3, 4.0, 5.0, 6.0)) == {
+        "since": 1.0, "until": 2.0, "count": 3, "min": 4.0, "mean": 5.0, "max": 6.0,
+    }  # fmt: skip
+    assert list(_bucket(Bucket(1.0, 2.0))) == [field.name for field in fields(Bucket)]
