@@ -75,6 +75,15 @@ def loads(text: str | bytes) -> Json:
 
 def snapshot_to_json(snapshot: Snapshot) -> Json:
     return {
+        **node_to_json(snapshot),
+        "devices": [status_to_json(status) for status in snapshot.devices],
+        "faults": [fault_to_json(fault) for fault in snapshot.faults],
+    }
+
+
+def node_to_json(snapshot: Snapshot) -> Json:
+    """What a snapshot says of the node itself."""
+    return {
         "schema": SNAPSHOT,
         "node": snapshot.node,
         "at": snapshot.at,
@@ -82,12 +91,16 @@ def snapshot_to_json(snapshot: Snapshot) -> Json:
         "boot": snapshot.boot,
         "versions": dict(snapshot.versions),
         "host": _host_to_json(snapshot.host),
-        "devices": [status_to_json(status) for status in snapshot.devices],
-        "faults": [fault_to_json(fault) for fault in snapshot.faults],
     }
 
 
 def status_to_json(status: DeviceStatus) -> Json:
+    processes = [process_to_json(process) for process in status.processes]
+    return {**device_status_to_json(status), "processes": processes}
+
+
+def device_status_to_json(status: DeviceStatus) -> Json:
+    """A status without its processes, which are the greater part of it and change less often."""
     device = status.device
     return {
         "uuid": device.uuid,
@@ -108,7 +121,6 @@ def status_to_json(status: DeviceStatus) -> Json:
         "limits": _plain(device.limits, _LIMITS),
         "sample": _status_sample(status),
         "missing": missing_with_shares(status),
-        "processes": [process_to_json(process) for process in status.processes],
     }
 
 
