@@ -35,7 +35,10 @@ class Used:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What the server and its reader hold of memory, in bytes."""
+    """What the server and its reader hold of memory, in bytes.
+
+    RSS counts a page of both twice, and is judged: PSS falls when any other Python starts.
+    """
 
     server_pss: int
     reader_pss: int
@@ -48,7 +51,6 @@ class Held:
 
     @property
     def rss(self) -> int:
-        """Pages that both have are counted twice."""
         return self.server_rss + self.reader_rss
 
 

@@ -56,7 +56,7 @@ class Stay:
         begin, fifth = self.looks[0].seconds, self.seconds / 5
 
         def mean(since: float) -> float:
-            inside = [k.held.pss for k in self.looks if since <= k.seconds - begin <= since + fifth]
+            inside = [k.held.rss for k in self.looks if since <= k.seconds - begin <= since + fifth]
             return statistics.fmean(inside)
 
         return mean(4 * fifth) - mean(2.5 * fifth)
@@ -86,7 +86,7 @@ class Stay:
             f"{'':<26}{'% of a core':>12}{'ms a second':>13}",
             *(f"{name:<26}{share:>12.3f}{10 * share:>13.2f}" for name, share in self.rows()),
             "",
-            f"{'memory, MB':<26}{'PSS':>12}{'RSS':>13}{'server':>10}{'reader':>10}  (PSS)",
+            f"{'memory, MB':<26}{'RSS':>12}{'PSS':>13}{'server':>10}{'reader':>10}  (RSS)",
             _memory("at the middle", middle),
             _memory("at the end", end),
             f"{'growth, second half':<26}{self.growth_bytes / 1e6:>12.2f}",
@@ -121,12 +121,12 @@ class Crowd:
     @property
     def growth_bytes(self) -> int:
         """The most that was held at any time, the connections themselves included."""
-        return max(look.held.pss for look in self.looks) - self.before.held.pss
+        return max(look.held.rss for look in self.looks) - self.before.held.rss
 
     @property
     def growth_later_bytes(self) -> int:
         """From when all were connected to the end."""
-        return self.looks[-1].held.pss - self.looks[0].held.pss
+        return self.looks[-1].held.rss - self.looks[0].held.rss
 
     @property
     def percent(self) -> float:
@@ -150,9 +150,9 @@ class Crowd:
             f"times; {said['closed']} healthy ones closed)",
             f"server and reader         {self.percent:.1f} % of a core; the clients "
             f"{said['cpu_seconds']:.0f} s in all",
-            f"memory, MB (PSS)          {self.before.held.pss / 1e6:.1f} before the clients, "
-            f"{self.looks[0].held.pss / 1e6:.1f} with them, {self.looks[-1].held.pss / 1e6:.1f} "
-            f"at the end, {max(k.held.pss for k in self.looks) / 1e6:.1f} at most",
+            f"memory, MB (RSS)          {self.before.held.rss / 1e6:.1f} before the clients, "
+            f"{self.looks[0].held.rss / 1e6:.1f} with them, {self.looks[-1].held.rss / 1e6:.1f} "
+            f"at the end, {max(k.held.rss for k in self.looks) / 1e6:.1f} at most",
         ]  # fmt: skip
         return "\n".join(lines)
 
@@ -172,7 +172,7 @@ class Crowd:
 
 
 def stay_verdicts(stay: Stay) -> Iterator[Verdict]:
-    most = max(look.held.pss for look in stay.looks)
+    most = max(look.held.rss for look in stay.looks)
     own = stay.own_percent
     yield Verdict(f"our own code under {OWN_PERCENT} % of a core", f"{own:.3f} %",
                   own < OWN_PERCENT)  # fmt: skip
@@ -207,7 +207,7 @@ def crowd_verdicts(crowd: Crowd) -> Iterator[Verdict]:
 
 
 def _memory(name: str, held: Held) -> str:
-    sizes = (held.pss, held.rss, held.server_pss, held.reader_pss)
+    sizes = (held.rss, held.pss, held.server_rss, held.reader_rss)
     first, second, *rest = (size / 1e6 for size in sizes)
     return f"{name:<26}{first:>12.1f}{second:>13.1f}" + "".join(f"{one:>10.1f}" for one in rest)
 
