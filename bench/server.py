@@ -25,7 +25,8 @@ from bench.server_figures import Crowd, Look, Stay, crowd_verdicts, stay_verdict
 
 SCRAPE_SECONDS = 15.0
 WARM_UP_SECONDS = 20.0
-LOOK_SECONDS = 5.0
+LOOKS = 120  # over the whole run
+ALONE_SECONDS = 3.0  # at least
 SPARE_SECONDS = 60.0
 MOST_DRIVER_SECONDS = 120.0
 CLIENTS = ("browser", "socketio", "none")
@@ -80,10 +81,11 @@ def crowd(options: argparse.Namespace) -> Crowd:
     seconds = 60.0 * options.minutes
     with _node(options) as environment, _started(environment) as server:
         time.sleep(options.warm_up)
-        first = _clients(environment, server.port, 1, 0, seconds / 5)
-        alone = json.loads(_answer(first, seconds / 5))
+        quiet_seconds = max(ALONE_SECONDS, seconds / 5)
+        first = _clients(environment, server.port, 1, 0, quiet_seconds)
+        alone = json.loads(_answer(first, quiet_seconds))
         before = server.health()
-        quiet = _look(server)
+        start = _look(server)
         many = _clients(environment, server.port, options.clients - options.stalled,
                         options.stalled, seconds)  # fmt: skip
         assert many.stdout is not None
@@ -92,15 +94,15 @@ def crowd(options: argparse.Namespace) -> Crowd:
         together = json.loads(_answer(many, 0.0))
         after = server.health()
     missed = after["sampler"]["missed"] - before["sampler"]["missed"]
-    return Crowd(alone, together, options.stalled, quiet, tuple(looks), missed,
+    return Crowd(alone, together, options.stalled, start, tuple(looks), missed,
                  after["live"]["dropped"])  # fmt: skip
 
 
 def _looks(server: Served, seconds: float) -> Iterator[Look]:
-    end = time.monotonic() + seconds
+    begin = time.monotonic()
     yield _look(server)
-    while (left := end - time.monotonic()) > 0:
-        time.sleep(min(LOOK_SECONDS, left))
+    for number in range(1, LOOKS + 1):
+        time.sleep(max(0.0, begin + seconds * number / LOOKS - time.monotonic()))
         yield _look(server)
 
 
