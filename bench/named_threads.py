@@ -5,6 +5,7 @@ apart by them. Nothing else differs from the command.
 """
 
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ def name_threads() -> None:
 
     def run(self: threading.Thread, *arguments: Any) -> None:
         place = Path(f"/proc/self/task/{threading.get_native_id()}/comm")
-        place.write_bytes(self.name.encode()[:LONGEST])
+        with suppress(OSError):
+            place.write_bytes(self.name.encode()[:LONGEST])
         bare(self, *arguments)
 
     threading.Thread.run = run  # type: ignore[method-assign]

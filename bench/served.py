@@ -1,22 +1,21 @@
 """A server under measurement: `andon serve` as a process of its own, and what it has used."""
 
 import json
-import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
-from bench.tools import process_cpu_seconds
+from bench.tools import process_cpu_seconds, resident_bytes
 
 READY_SECONDS = 60.0
 ANSWER_SECONDS = 30.0
-MAIN_THREAD = "event loop"
+MAIN_THREAD, OTHER_THREADS = "event loop", "others"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +65,10 @@ class Served:
         return health(self.port)
 
     def used(self) -> Used:
-        threads: dict[str, float] = {}
-        for folder in Path(f"/proc/{self.process.pid}/task").iterdir():
-            name = (folder / "comm").read_text().strip()
-            name = MAIN_THREAD if folder.name == str(self.process.pid) else name
-            run_ns = int((folder / "schedstat").read_text().split()[0])
-            threads[name] = threads.get(name, 0.0) + run_ns / 1e9
         return Used(
             process_cpu_seconds(self.process.pid),
             sum(map(process_cpu_seconds, self.readers)),
-            threads,
+            threads_cpu_seconds(self.process.pid),
         )
 
     def held(self) -> Held:
@@ -115,12 +108,26 @@ def health(port: int) -> Any:
         connection.close()
 
 
+def threads_cpu_seconds(pid: int) -> dict[str, float]:
+    """Each thread by its name; nothing where the kernel keeps no such account."""
+    spent: dict[str, float] = {}
+    tasks = Path(f"/proc/{pid}/task")
+    unnamed = (tasks / str(pid) / "comm").read_text().strip()
+    with suppress(FileNotFoundError):  # of a thread that has just ended, too
+        for folder in tasks.iterdir():
+            name = (folder / "comm").read_text().strip()
+            name = OTHER_THREADS if name == unnamed else name
+            name = MAIN_THREAD if folder.name == str(pid) else name
+            run_ns = int((folder / "schedstat").read_text().split()[0])
+            spent[name] = spent.get(name, 0.0) + run_ns / 1e9
+    return spent
+
+
 def rollup(pid: int) -> tuple[int, int]:
     """PSS and RSS in bytes: a page that several processes share is divided among them in PSS."""
-    text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    try:
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except FileNotFoundError:  # a kernel that does not divide
+        return resident_bytes(pid), resident_bytes(pid)
     found = dict(re.findall(r"^(\w+):\s+(\d+) kB$", text, re.MULTILINE))
     return int(found["Pss"]) * 1024, int(found["Rss"]) * 1024
-
-
-def load_average() -> float:
-    return os.getloadavg()[0]
