@@ -1,8 +1,10 @@
 """The server sleeps until something happens, and a signal is something."""
 
 import asyncio
+import gc
 import signal
 import socket
+from collections.abc import Iterator
 
 import pytest
 import uvicorn
@@ -11,6 +13,13 @@ from andon.web import quiet
 from andon.web.auth import Receive, Scope, Send
 
 PATIENCE_SECONDS = 30.0
+
+
+@pytest.fixture(autouse=True)
+def thawed() -> Iterator[None]:
+    """The tests after these want their garbage collected."""
+    yield
+    gc.unfreeze()
 
 
 async def nothing(scope: Scope, receive: Receive, send: Send) -> None:

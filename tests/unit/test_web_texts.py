@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from socketio import packet
 
 from andon.model import wire
-from andon.model.device import DeviceStatus, Sample, Snapshot, State
+from andon.model.device import DeviceStatus, Disk, Sample, Snapshot, State
 from andon.web.packets import Packet, Prepared
 from andon.web.station import HIDDEN, for_strangers
 from andon.web.texts import SnapshotTexts
@@ -84,6 +84,13 @@ def test_a_number_that_json_does_not_have_is_refused() -> None:
     first = replace(farm.devices[0], sample=Sample(1.0, power_watts=float("nan")))
     with pytest.raises(ValueError, match="JSON"):
         SnapshotTexts().of(replace(farm, devices=(first,)), True)
+
+
+def test_a_name_that_is_no_text_can_be_sent() -> None:
+    farm = drawn.farm()
+    odd = replace(farm, host=replace(farm.host, disk=(Disk("/mnt/\udcff é", 1, 2),)))
+    text = SnapshotTexts().of(odd, True)
+    assert json.loads(text.encode())["host"]["disk"][0]["mount"] == "/mnt/? é"
 
 
 @pytest.mark.parametrize("value", [{"a": ["é", None, 1.5]}, [], "text", 3])

@@ -94,4 +94,9 @@ class SnapshotTexts:
         node = wire.dumps(wire.node_to_json(snapshot))[:-1]
         devices = ",".join([present[s.device.uuid].of(s) for s in snapshot.devices])
         faults = ",".join([wire.dumps(wire.fault_to_json(fault)) for fault in snapshot.faults])
-        return f'{node},"devices":[{devices}],"faults":[{faults}]}}'
+        return _sendable(f'{node},"devices":[{devices}],"faults":[{faults}]}}')
+
+
+def _sendable(text: str) -> str:
+    """A name that is no text (a folder's may be any bytes) must not end a connection."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
