@@ -5,9 +5,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.standin import StandIn
 
 Environment = Mapping[str, str]
 
@@ -17,8 +23,11 @@ GIB = 1 << 30
 
 
 @contextmanager
-def standin(devices: int, processes: int) -> Iterator[Environment]:
-    """A node of busy devices, with `sleep` processes spread over them so that names resolve."""
+def standin(devices: int, processes: int, lively: bool = False) -> Iterator[Environment]:
+    """A node of busy devices, with `sleep` processes spread over them so that names resolve.
+
+    On a lively one the readings of every device change once a second.
+    """
     from tests.standin import StandIn, StandInProcess, build
 
     library = build(BUILD)
@@ -32,7 +41,41 @@ def standin(devices: int, processes: int) -> Iterator[Environment]:
         for index in range(devices):
             mine = tuple(StandInProcess(pid, GIB, sm=10) for pid in pids[index::devices])
             control.change(index, processes=mine, used=GIB * len(mine))
+        if lively:
+            stack.enter_context(_changing(control))
         yield control.environment(library)
+
+
+@contextmanager
+def _changing(control: "StandIn") -> Iterator[None]:
+    """Whoever keeps what was said last must not look cheaper here than on a working node."""
+    ended = threading.Event()
+
+    def change() -> None:
+        second = 0
+        while not ended.wait(1.0):
+            second += 1
+            control.write(
+                [
+                    replace(
+                        device,
+                        gpu_utilisation=30 + (7 * second + 11 * index) % 70,
+                        memory_utilisation=10 + (5 * second + 3 * index) % 50,
+                        power_mw=300_000 + (7919 * second + 104_729 * index) % 390_000,
+                        temperature=55 + (second // 3 + index) % 20,
+                        sm_clock=1_500 + 15 * ((second + 5 * index) % 32),
+                    )
+                    for index, device in enumerate(control.node)
+                ]
+            )
+
+    changing = threading.Thread(target=change)
+    changing.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        changing.join()
 
 
 @contextmanager

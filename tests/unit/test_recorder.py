@@ -3,13 +3,14 @@
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from andon.core.series import Tick
 from andon.core.series_uses import Use
 from andon.engine.bus import Bus
 from andon.engine.recorder import Recorder
 from andon.errors import Unavailable
-from andon.model.device import Device
+from andon.model.device import Device, Process
 from andon.ports import Store
 from andon.stores.memory import MemoryStore
 from tests.contract.test_stores import AT, GPU
@@ -79,6 +80,17 @@ def test_closing_writes_what_is_left() -> None:
     playing.tick(1)
     playing.recorder.close()
     assert count(store) == 1
+
+
+def test_who_was_there_is_written_up_to_the_last_tick() -> None:
+    store, bus = Moody(), Bus()
+    recorder = Recorder(lambda: store, bus.subscribe(1.0, watching=False, size=64), 1000.0)
+    seen = snapshot(AT, Process(7, started=1.0, user="ada", name="python"))
+    for second in range(5):
+        bus.publish(replace(seen, at=AT + second), float(second))
+    recorder.close()
+    (use,) = store.uses(GPU, AT, AT + 100)
+    assert (use.pid, use.first, use.last) == (7, AT, AT + 4)
 
 
 def test_while_the_store_fails_the_ticks_wait_and_health_says_so() -> None:

@@ -219,6 +219,51 @@ def test_joining_twice_changes_nothing(found: list[tuple[int, int, int]]) -> Non
     assert joined(once) == once
 
 
+CROWDS = (
+    (),
+    (Process(7, started=1.0, memory_bytes=5),),
+    (Process(7, started=1.0, memory_bytes=9), Process(8, started=2.0)),
+    (Process(8, started=2.0, user="ada"),),
+)
+SEEN = st.tuples(st.sampled_from(CROWDS), st.booleans(), st.sampled_from((-3.0, 0.5, 1.0, 15, 99)))
+
+
+@given(st.lists(st.tuples(SEEN, st.booleans()), max_size=30))
+def test_intervals_that_are_lengthened_later_end_up_the_same(
+    seen: list[tuple[tuple[tuple[Process, ...], bool, float], bool]],
+) -> None:
+    """Followed, with a settling now and then, against a step at every snapshot."""
+    at, followed, stepped = 1000.0, Uses(), Uses()
+    ours: dict[object, Use] = {}
+    theirs: dict[object, Use] = {}
+    for (crowd, answers, later), written in seen:
+        at += later
+        look = snapshot(at, *crowd, state=State.OK if answers else State.STALE)
+        look = replace(look, devices=(replace(look.devices[0], processes=crowd),))
+        stepped, changed = stepped.step(look)
+        theirs |= {(*use.identity, use.first): use for use in changed}
+        followed, some = followed.follow(look)
+        ours |= {(*use.identity, use.first): use for use in some}
+        if written:
+            followed, some = followed.settle()
+            ours |= {(*use.identity, use.first): use for use in some}
+            assert ours == theirs
+    followed, some = followed.settle()
+    ours |= {(*use.identity, use.first): use for use in some}
+    assert ours == theirs
+    assert followed.settle() == (followed, ())
+
+
+def test_where_nobody_comes_or_goes_nothing_is_made_anew() -> None:
+    first = who(10.0, 5)
+    uses, _ = Uses().follow(first)
+    for second in range(1, 5):
+        uses, changed = uses.follow(replace(first, at=10.0 + second))
+        assert changed == ()
+    _, changed = uses.settle()
+    assert [(use.first, use.last) for use in changed] == [(10.0, 14.0)]
+
+
 # The backlog.
 
 

@@ -44,17 +44,22 @@ class Backlog:
     def add(self, tick: Tick, uses: Sequence[Use], devices: tuple[Device, ...]) -> "Backlog":
         """One more tick; where there is no more room, the oldest goes."""
         ticks = (*self.ticks, tick)
+        return replace(
+            self.lengthened(uses),
+            ticks=ticks[-MOST_TICKS:],
+            devices=devices,
+            dropped=self.dropped + max(0, len(ticks) - MOST_TICKS),
+        )
+
+    def lengthened(self, uses: Sequence[Use]) -> "Backlog":
+        """With these intervals, each in the place of what was known of it before."""
+        if not uses:
+            return self
         waiting: dict[tuple[object, ...], Use] = dict(self.uses)
         waiting |= {(*use.identity, use.first): use for use in uses}
         if len(waiting) > MOST_USES:
             waiting = dict(list(waiting.items())[-MOST_USES:])
-        return replace(
-            self,
-            ticks=ticks[-MOST_TICKS:],
-            uses=waiting,
-            devices=devices,
-            dropped=self.dropped + max(0, len(ticks) - MOST_TICKS),
-        )
+        return replace(self, uses=waiting)
 
     def due(self, flush_seconds: float) -> float:
         """When writing is next tried: at the next flush, or later after failures."""

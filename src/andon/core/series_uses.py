@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from andon.model.device import Process, Snapshot
 
 JOIN_SECONDS = 60.0  # a process unseen for less than this has not been away
+FOLLOWED_SECONDS = 10.0  # a longer way between two snapshots may be a pause
 
 Identity = tuple[str, int, float]
 """Device, pid and when the process started."""
@@ -34,6 +35,21 @@ class Uses:
     """The intervals that are not over yet, by who they belong to."""
 
     open: Mapping[Identity, Use] = field(default_factory=dict)
+    latest: Snapshot | None = None
+    owed: bool = False
+    """Whether the intervals do not reach to the latest snapshot yet."""
+
+    def follow(self, snapshot: Snapshot) -> tuple["Uses", tuple[Use, ...]]:
+        """As `step`, but where nobody came or went the intervals are lengthened later."""
+        if self.latest is not None and _unchanged(self.latest, snapshot):
+            return Uses(self.open, snapshot, True), ()
+        settled, before = self.settle()
+        stepped, changed = settled.step(snapshot)
+        return stepped, (*before, *changed)
+
+    def settle(self) -> tuple["Uses", tuple[Use, ...]]:
+        """Lengthen what is owed, before it is written down."""
+        return self.step(self.latest) if self.owed and self.latest is not None else (self, ())
 
     def step(self, snapshot: Snapshot) -> tuple["Uses", tuple[Use, ...]]:
         """The state after a snapshot, and the intervals that it has begun or lengthened."""
@@ -50,7 +66,21 @@ class Uses:
             for who, use in self.open.items()
             if who not in seen and snapshot.at - use.last <= JOIN_SECONDS
         }
-        return Uses({**recent, **seen}), tuple(seen.values())
+        return Uses({**recent, **seen}, snapshot), tuple(seen.values())
+
+
+def _unchanged(before: Snapshot, after: Snapshot) -> bool:
+    """Told without a look at each process: a list that did not change is the same object."""
+    return (
+        0.0 <= after.at - before.at <= FOLLOWED_SECONDS
+        and len(before.devices) == len(after.devices)
+        and all(
+            new.processes is old.processes
+            and new.answered == old.answered
+            and new.device.uuid == old.device.uuid
+            for old, new in zip(before.devices, after.devices, strict=True)
+        )
+    )
 
 
 def joined(uses: Iterable[Use]) -> list[Use]:

@@ -87,7 +87,7 @@ class Recorder:
     def _turn(self) -> None:
         self._open_if_due()
         due = self._backlog.due(self._flush_seconds)
-        snapshot = self._subscription.get(max(0.0, min(due - time.monotonic(), 1.0)))
+        snapshot = self._subscription.get(max(0.0, due - time.monotonic()))
         if snapshot is not None:
             self._take(snapshot)
         if time.monotonic() >= due:
@@ -99,7 +99,7 @@ class Recorder:
         self._flush()
 
     def _take(self, snapshot: Snapshot) -> None:
-        self._uses, changed = self._uses.step(snapshot)
+        self._uses, changed = self._uses.follow(snapshot)
         with self._lock:
             self._backlog = self._backlog.add(tick_of(snapshot), changed, facts_of(snapshot))
 
@@ -118,7 +118,10 @@ class Recorder:
         return self._store
 
     def _write(self) -> None:
-        backlog, store = self._backlog, self._opened()
+        store = self._opened()
+        self._uses, changed = self._uses.settle()
+        with self._lock:
+            backlog = self._backlog = self._backlog.lengthened(changed)
         if not backlog.ticks:
             self._backlog = backlog.flushed(time.monotonic())
             return  # which says nothing about the store

@@ -42,6 +42,9 @@ _SAMPLE_ORDER = (
     "memory_free_bytes", "memory_reserved_bytes", "memory_percent", "temperature_celsius",
     "memory_temperature_celsius", "power_watts", "power_limit_watts", "power_percent",
 )  # fmt: skip
+_SAMPLE_BLANK = dict.fromkeys((*_SAMPLE_ORDER, *SAMPLE_VALUES))
+_SAMPLE_READ = tuple(name for name in _SAMPLE_BLANK if name not in DERIVED)
+_sample_read = attrgetter(*_SAMPLE_READ)
 _PROCESS_ORDER = (
     "pid", "started", "kind", "name", "user", "command", "memory_bytes", "utilization_percent",
     "container", "job", "lease",
@@ -75,6 +78,15 @@ def loads(text: str | bytes) -> Json:
 
 def snapshot_to_json(snapshot: Snapshot) -> Json:
     return {
+        **node_to_json(snapshot),
+        "devices": [status_to_json(status) for status in snapshot.devices],
+        "faults": [fault_to_json(fault) for fault in snapshot.faults],
+    }
+
+
+def node_to_json(snapshot: Snapshot) -> Json:
+    """What a snapshot says of the node itself."""
+    return {
         "schema": SNAPSHOT,
         "node": snapshot.node,
         "at": snapshot.at,
@@ -82,12 +94,20 @@ def snapshot_to_json(snapshot: Snapshot) -> Json:
         "boot": snapshot.boot,
         "versions": dict(snapshot.versions),
         "host": _host_to_json(snapshot.host),
-        "devices": [status_to_json(status) for status in snapshot.devices],
-        "faults": [fault_to_json(fault) for fault in snapshot.faults],
     }
 
 
 def status_to_json(status: DeviceStatus) -> Json:
+    return {
+        **state_to_json(status),
+        "sample": status_sample_to_json(status),
+        "missing": missing_with_shares(status),
+        "processes": [process_to_json(process) for process in status.processes],
+    }
+
+
+def state_to_json(status: DeviceStatus) -> Json:
+    """What a status says of the device before any reading."""
     device = status.device
     return {
         "uuid": device.uuid,
@@ -106,9 +126,6 @@ def status_to_json(status: DeviceStatus) -> Json:
         "visible": status.visible,
         "cuda_index": status.cuda_index,
         "limits": _plain(device.limits, _LIMITS),
-        "sample": _status_sample(status),
-        "missing": missing_with_shares(status),
-        "processes": [process_to_json(process) for process in status.processes],
     }
 
 
@@ -128,15 +145,17 @@ def _no_whole(share: str, missing: Mapping[str, str]) -> str:
     return "the device's memory size is unknown"
 
 
-def _status_sample(status: DeviceStatus) -> Json | None:
+def status_sample_to_json(status: DeviceStatus) -> Json | None:
+    """The sample with its computed shares; the times of older readings come last."""
     sample = status.sample
     if sample is None:
         return None
-    values = sample_to_json(sample)
+    values: Json = dict(_SAMPLE_BLANK)
+    values.update(zip(_SAMPLE_READ, _sample_read(sample), strict=True))
     values["memory_percent"] = status.memory_percent
     values["power_percent"] = status.power_percent
-    ordered = {name: values.pop(name) for name in _SAMPLE_ORDER}
-    return {**ordered, **values}
+    values["read_at"] = dict(sample.read_at)
+    return values
 
 
 def sample_to_json(sample: Sample) -> Json:

@@ -23,8 +23,10 @@ from andon.web.asgi import App, Receive, Scope, Send
 from andon.web.auth import TRUSTED
 from andon.web.keys import Keys
 from andon.web.lines import Line, Outbox
+from andon.web.packets import Packet, Prepared
 from andon.web.problems import problem
-from andon.web.station import Station, for_strangers
+from andon.web.station import Station
+from andon.web.texts import SnapshotTexts
 
 log = logging.getLogger("andon.web")
 
@@ -53,9 +55,11 @@ class Live:
         station: Station,
         keys: Keys,
         lockout: Lockout,
+        texts: SnapshotTexts,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._station, self._keys, self._lockout, self._clock = station, keys, lockout, clock
+        self._texts = texts
         self._clients: dict[str, Client] = {}
         self._lines: dict[str, Line] = {}
         self._dropped = 0
@@ -65,6 +69,7 @@ class Live:
         self._came: asyncio.Event | None = None
         self._server = socketio.AsyncServer(
             async_mode="asgi",
+            serializer=Packet,
             cors_allowed_origins=[],  # the gate checks origins; no CORS header is ever sent
             max_http_buffer_size=MAX_MESSAGE_BYTES,
             async_handlers=False,  # a client's requests wait for each other, not in memory
@@ -153,8 +158,7 @@ class Live:
             await self._emit("high_gpu_usage_alert", payloads.high_usage(snapshot, risen), EVERYONE)
         for trusted, room in ROOMS.items():
             if any("snapshot" in c.wants and c.trusted == trusted for c in self._clients.values()):
-                shown = snapshot if trusted else for_strangers(snapshot)
-                await self._emit("snapshot", wire.snapshot_to_json(shown), room)
+                await self._emit("snapshot", Prepared(self._texts.of(snapshot, trusted)), room)
 
     async def _drop_the_slow(self) -> None:
         sockets = self._server.eio.sockets
@@ -167,7 +171,7 @@ class Live:
                 await socket.close(wait=False, abort=True)
                 sockets.pop(connection, None)
 
-    async def _emit(self, event: str, value: wire.Json, to: str) -> None:
+    async def _emit(self, event: str, value: wire.Json | Prepared, to: str) -> None:
         await self._server.emit(event, value, to=to)
 
     def _summary(self, snapshot: Snapshot) -> wire.Json:

@@ -101,11 +101,7 @@ def _run(
     import uvicorn
 
     from andon.web.connections import Places, most_connections
-
-    class Server(uvicorn.Server):
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            await super().startup(sockets)
-            ready()
+    from andon.web.quiet import QuietServer
 
     config = uvicorn.Config(
         application,
@@ -125,7 +121,7 @@ def _run(
     # uvicorn raises the signal that ended it once more: by then it has done its work.
     signal.signal(signal.SIGTERM, lambda *_: None)
     with suppress(KeyboardInterrupt):
-        Server(config).run([listening])
+        QuietServer(config, ready).run([listening])
 
 
 def names(place: Place, loopback: bool) -> frozenset[str]:

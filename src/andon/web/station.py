@@ -10,7 +10,7 @@ from dataclasses import replace
 from andon.core.settings import Settings
 from andon.engine.sampler import Costs, Sampler
 from andon.errors import Unavailable
-from andon.model.device import DeviceStatus, Snapshot
+from andon.model.device import DeviceStatus, Process, Snapshot
 
 log = logging.getLogger("andon.web")
 
@@ -111,18 +111,22 @@ class Station:
 
 def for_strangers(snapshot: Snapshot) -> Snapshot:
     """Without command lines: names of programs are enough for those who show no token."""
-    return replace(snapshot, devices=tuple(map(_without_commands, snapshot.devices)))
+    return replace(snapshot, devices=tuple(map(_discreet, snapshot.devices)))
 
 
 def all_for_strangers(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
     return [for_strangers(snapshot) for snapshot in snapshots]
 
 
-def _without_commands(status: DeviceStatus) -> DeviceStatus:
+def _discreet(status: DeviceStatus) -> DeviceStatus:
     if all(process.command is None for process in status.processes):
         return status
     return replace(
         status,
-        processes=tuple(replace(process, command=None) for process in status.processes),
+        processes=without_commands(status.processes),
         missing={**status.missing, "command": HIDDEN},
     )
+
+
+def without_commands(processes: Sequence[Process]) -> tuple[Process, ...]:
+    return tuple(replace(process, command=None) for process in processes)

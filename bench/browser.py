@@ -1,0 +1,55 @@
+"""A real Chromium on the server's page, without a window; it shows that it has drawn the node."""
+
+import json
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from urllib.request import urlopen
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+SHOWN_SECONDS = 60.0
+QUIET = (
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--no-first-run", "--remote-debugging-port=0",
+)  # fmt: skip
+
+
+def found() -> str | None:
+    """A browser of this machine."""
+    return next((path for name in NAMES if (path := shutil.which(name))), None)
+
+
+@contextmanager
+def looking_at(url: str) -> Iterator[str]:
+    """A browser that shows this page; gives the title that the page has made from a snapshot."""
+    command = found()
+    assert command is not None
+    with tempfile.TemporaryDirectory(prefix="andon-browser-", ignore_cleanup_errors=True) as home:
+        process = subprocess.Popen(
+            [command, *QUIET, f"--user-data-dir={home}", url],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+        try:
+            yield _shown(Path(home), url)
+        finally:
+            process.terminate()
+            process.wait(SHOWN_SECONDS)
+
+
+def _shown(home: Path, url: str) -> str:
+    """The page's title begins as "andon", and names the node once that is drawn."""
+    end = time.monotonic() + SHOWN_SECONDS
+    while time.monotonic() < end:
+        with suppress(OSError, ValueError, IndexError):
+            port = int((home / "DevToolsActivePort").read_text().splitlines()[0])
+            with urlopen(f"http://127.0.0.1:{port}/json", timeout=5) as answer:
+                pages = json.loads(answer.read())
+            titles = [p["title"] for p in pages if p["url"].startswith(url)]
+            if titles and titles[0].endswith("– andon"):
+                return str(titles[0])
+        time.sleep(0.2)
+    raise RuntimeError(f"the browser has not drawn {url} after {SHOWN_SECONDS:.0f} s")

@@ -1,0 +1,80 @@
+"""The server sleeps until something happens, and a signal is something."""
+
+import asyncio
+import gc
+import signal
+import socket
+from collections.abc import Iterator
+
+import pytest
+import uvicorn
+
+from andon.web import quiet
+from andon.web.auth import Receive, Scope, Send
+
+PATIENCE_SECONDS = 30.0
+
+
+@pytest.fixture(autouse=True)
+def thawed() -> Iterator[None]:
+    """The tests after these want their garbage collected."""
+    yield
+    gc.unfreeze()
+
+
+async def nothing(scope: Scope, receive: Receive, send: Send) -> None:
+    """An application that is never called."""
+
+
+def started(ready: list[str]) -> quiet.QuietServer:
+    config = uvicorn.Config(nothing, lifespan="off", log_level="warning")
+    return quiet.QuietServer(config, lambda: ready.append("ready"))
+
+
+def test_a_signal_ends_it_at_once_although_it_never_looks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(quiet, "DATE_SECONDS", 3600.0)
+    ready: list[str] = []
+
+    async def run() -> None:
+        server = started(ready)
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            serving = asyncio.create_task(server._serve([listening]))
+            while not ready:
+                await asyncio.sleep(0)
+            server.handle_exit(signal.SIGTERM, None)
+            await asyncio.wait_for(serving, PATIENCE_SECONDS)
+
+    asyncio.run(run())
+    assert ready == ["ready"]
+
+
+def test_a_signal_before_it_serves_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quiet, "DATE_SECONDS", 3600.0)
+
+    async def run() -> None:
+        server = started([])
+        server.handle_exit(signal.SIGTERM, None)
+        await asyncio.wait_for(server.main_loop(), PATIENCE_SECONDS)
+
+    asyncio.run(run())
+
+
+def test_answers_carry_the_date_of_their_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quiet, "DATE_SECONDS", 0.01)
+
+    async def run() -> tuple[object, object]:
+        server = started([])
+        looping = asyncio.create_task(server.main_loop())
+        while not server.server_state.default_headers:
+            await asyncio.sleep(0)
+        first = server.server_state.default_headers
+        while server.server_state.default_headers is first:  # made anew
+            await asyncio.sleep(0.01)
+        second = server.server_state.default_headers
+        server.handle_exit(signal.SIGINT, None)
+        await asyncio.wait_for(looping, PATIENCE_SECONDS)
+        return first[0][0], second[0][0]
+
+    assert asyncio.run(run()) == (b"date", b"date")

@@ -1,0 +1,117 @@
+"""A snapshot's text is what the wire says, however much of it was kept from the one before."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from socketio import packet
+
+from andon.model import wire
+from andon.model.device import DeviceStatus, Disk, Sample, Snapshot, State
+from andon.web.packets import Packet, Prepared
+from andon.web.station import HIDDEN, for_strangers
+from andon.web.texts import SnapshotTexts
+from tests.unit import test_cli_golden_snapshots as drawn
+
+NODES = (drawn.farm(), drawn.masked(), drawn.simulated(), drawn.no_gpu(), drawn.faults(),
+         drawn.office(), drawn.launched())  # fmt: skip
+
+
+def expected(snapshot: Snapshot, trusted: bool) -> object:
+    shown = snapshot if trusted else for_strangers(snapshot)
+    return json.loads(wire.dumps(wire.snapshot_to_json(shown)))
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+@pytest.mark.parametrize("node", range(len(NODES)))
+def test_the_text_says_what_the_wire_says(node: int, trusted: bool) -> None:
+    text = SnapshotTexts().of(NODES[node], trusted)
+    assert json.loads(text) == expected(NODES[node], trusted)
+    if trusted:
+        assert text == wire.dumps(wire.snapshot_to_json(NODES[node]))
+
+
+Change = Callable[[DeviceStatus], DeviceStatus]
+CHANGES: st.SearchStrategy[Change] = st.sampled_from(
+    [
+        lambda s: s,
+        lambda s: replace(s, visible=not s.visible, cuda_index=None),
+        lambda s: replace(s, state=State.LOST, reason="fallen off the bus", processes=()),
+        lambda s: replace(s, state=State.OK, reason=None),
+        lambda s: replace(s, sample=None),
+        lambda s: replace(s, sample=Sample(5.0, power_watts=1.5, read_at={"fan_percent": 1.0})),
+        lambda s: replace(s, sample=s.sample and replace(s.sample, memory_used_bytes=10**9)),
+        lambda s: replace(s, missing={"processes": "no permission"}),
+        lambda s: replace(s, processes=s.processes[1:]),
+        lambda s: replace(s, processes=tuple(replace(p, command="x --y") for p in s.processes)),
+        lambda s: replace(s, processes=tuple(replace(p, command=None) for p in s.processes)),
+        lambda s: replace(s, device=replace(s.device, name="another \N{SNOWMAN} name")),
+    ]
+)
+
+
+@given(
+    steps=st.lists(
+        st.tuples(st.integers(0, len(NODES) - 1), st.booleans(), st.booleans(),
+                  st.lists(CHANGES, max_size=3)), max_size=8)
+)  # fmt: skip
+def test_what_is_kept_never_outlives_what_it_says(
+    steps: list[tuple[int, bool, bool, list[Change]]],
+) -> None:
+    """The same texts, asked for one snapshot after another, of changing devices."""
+    texts, current = SnapshotTexts(), NODES[0]
+    for number, (node, other, trusted, changes) in enumerate(steps):
+        current = replace(NODES[node] if other else current, at=float(number))
+        for change in changes:
+            first, rest = current.devices[:1], current.devices[1:]
+            current = replace(current, devices=(*map(change, first), *rest))
+        assert json.loads(texts.of(current, trusted)) == expected(current, trusted)
+
+
+def test_a_snapshot_is_written_once_for_all_who_ask() -> None:
+    texts, farm = SnapshotTexts(), drawn.farm()
+    assert texts.of(farm, False) is texts.of(farm, False)
+    assert texts.of(farm, True) is texts.of(farm, True)
+    assert HIDDEN in texts.of(farm, False)
+    assert HIDDEN not in texts.of(farm, True)
+
+
+def test_a_number_that_json_does_not_have_is_refused() -> None:
+    farm = drawn.farm()
+    first = replace(farm.devices[0], sample=Sample(1.0, power_watts=float("nan")))
+    with pytest.raises(ValueError, match="JSON"):
+        SnapshotTexts().of(replace(farm, devices=(first,)), True)
+
+
+def test_a_name_that_is_no_text_can_be_sent() -> None:
+    farm = drawn.farm()
+    odd = replace(farm, host=replace(farm.host, disk=(Disk("/mnt/\udcff é", 1, 2),)))
+    text = SnapshotTexts().of(odd, True)
+    assert json.loads(text.encode())["host"]["disk"][0]["mount"] == "/mnt/? é"
+
+
+@pytest.mark.parametrize("value", [{"a": ["é", None, 1.5]}, [], "text", 3])
+def test_a_prepared_packet_reads_as_the_library_writes_it(value: object) -> None:
+    ready = Prepared(json.dumps(value))
+    ours = Packet(packet.EVENT, namespace="/", data=["snapshot", ready]).encode()
+    theirs = packet.Packet(packet.EVENT, namespace="/", data=["snapshot", value]).encode()
+    read, meant = (packet.Packet(encoded_packet=text) for text in (ours, theirs))
+    assert (read.packet_type, read.data) == (meant.packet_type, meant.data)
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "number"),
+    [
+        (packet.EVENT, ["gpu_status", {"gpus": []}], None),
+        (packet.EVENT, ["bare"], None),
+        (packet.ACK, [{"subscribed": ["snapshot"]}], 7),
+        (packet.CONNECT, {"sid": "x"}, None),
+        (packet.DISCONNECT, None, None),
+    ],
+)
+def test_other_packets_are_the_librarys_own(kind: int, data: object, number: int | None) -> None:
+    ours = Packet(kind, namespace="/", data=data, id=number).encode()
+    assert ours == packet.Packet(kind, namespace="/", data=data, id=number).encode()
