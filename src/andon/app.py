@@ -11,6 +11,7 @@ from andon.core.settings import Resolved, Settings, resolve
 from andon.engine.readers import Choice
 from andon.engine.sampler import Node, Sampler
 from andon.errors import Invalid
+from andon.host.kernel_log import KernelLog
 from andon.host.presence import has_nvidia_smi, unreadable, vendors
 from andon.host.system import System, boot_id, node_name
 from andon.model.device import Device
@@ -54,6 +55,7 @@ def open_sampler(settings: Settings) -> Sampler:
         visibility=_visible_to_this_process,
         deadline_seconds=settings.deadline_seconds,
         standing_faults=() if settings.simulate else unreadable(),
+        kernel_log=None if settings.simulate else KernelLog(root),
     )
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from andon.model.alert import Event
 from andon.model.device import Card, Device, Host, Process, Reading
 
 if TYPE_CHECKING:  # every start imports this page, and history is not for every start
@@ -39,6 +40,24 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """Give back what `open` took. May be called twice."""
+
+
+@runtime_checkable
+class Announcing(Protocol):
+    """A backend whose devices also report by themselves, between two readings."""
+
+    def announce(self, tell: Callable[[Sequence[Event]], None]) -> None:
+        """Called once, before `open`: tell of each event when it happens, from any thread."""
+
+
+class EventSource(Protocol):
+    """Another place where a device's troubles are told, such as the kernel's log."""
+
+    def read(self) -> Sequence[Event]:
+        """What came since the last call; never waits."""
+
+    def close(self) -> None:
+        """Give it back. May be called twice."""
 
 
 class ProcessSource(Protocol):

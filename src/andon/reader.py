@@ -23,8 +23,10 @@ from andon.core.attribution import NAMES_MISSING
 from andon.errors import AndonError, Gone, Unavailable
 from andon.host.processes import ProcessTable
 from andon.model import wire
+from andon.model.alert import Event
 from andon.model.device import Card, Device, Fault, Process, Reading
-from andon.ports import Backend, ProcessSource
+from andon.model.event_wire import event_to_json
+from andon.ports import Announcing, Backend, ProcessSource
 from andon.registry import BACKENDS, load
 
 READER = "andon.reader/1"
@@ -273,6 +275,10 @@ def _heed_nudges(reader: Reader, descriptor: int | None) -> None:
         reader.nudge()
 
 
+def _announce(outbox: Outbox, events: Sequence[Event]) -> None:
+    outbox.post({"events": [event_to_json(event) for event in events]})
+
+
 def main(arguments: list[str]) -> None:
     name, options = arguments[0], json.loads(arguments[1])
     nudges = int(arguments[2]) if len(arguments) > 2 else None
@@ -282,6 +288,8 @@ def main(arguments: list[str]) -> None:
         backend: Backend = load(BACKENDS, name)(**options)
     except AndonError as error:
         leave(outbox, name, error)
+    if isinstance(backend, Announcing):
+        backend.announce(lambda events: _announce(outbox, events))
     reader = Reader(backend, lambda: ProcessTable(root), outbox, sys.stdin.buffer)
     threading.Thread(target=_watch_parent, name="parent", daemon=True).start()
     threading.Thread(target=_heed_nudges, args=(reader, nudges), daemon=True).start()

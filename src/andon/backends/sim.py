@@ -8,7 +8,7 @@ true, and nothing may be looked up by it.
 import signal
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from andon.core import simulation
 from andon.core.scenarios import Script, Trouble, plan
 from andon.core.simulation import UNSUPPORTED, Specimen
 from andon.errors import Gone, Unavailable
+from andon.model.alert import Event, EventKind
 from andon.model.device import Card, Device, Reading, Sample
 from andon.version import __version__
 
@@ -46,6 +47,11 @@ class Simulation:
         )
         self._origin = origin
         self._opened_seconds = 0.0
+        self._tell: Callable[[Sequence[Event]], None] | None = None
+        self._told: set[Script] = set()
+
+    def announce(self, tell: Callable[[Sequence[Event]], None]) -> None:
+        self._tell = tell
 
     def glance(self) -> Sequence[Card]:
         return [_card(specimen) for specimen in self._specimens]
@@ -68,6 +74,7 @@ class Simulation:
         specimen, elapsed = self._find(card), self._elapsed_seconds(at)
         self._crash_when_due(elapsed)
         self._refuse_when_unavailable(elapsed)
+        self._tell_when_due(specimen, at, elapsed)
         self._refuse_when_lost(specimen.index, elapsed)
         self._dawdle(specimen.index, elapsed)
         return [self._reading(specimen, at, elapsed, watched)]
@@ -100,6 +107,15 @@ class Simulation:
     def _refuse_when_unavailable(self, elapsed: float) -> None:
         for script in self._active(Trouble.UNAVAILABLE, elapsed):
             raise Unavailable("the simulated driver cannot be reached", hint=_scripted(script))
+
+    def _tell_when_due(self, specimen: Specimen, at: float, elapsed: float) -> None:
+        """Once, as a driver does: a reader opened later did not hear it."""
+        due = self._active(Trouble.XID, elapsed, specimen.index)
+        for script in due:
+            if self._tell and script not in self._told and script.since >= self._opened_seconds:
+                self._told.add(script)
+                xid = Event(EventKind.XID, specimen.uuid, at, int(script.value), source=self.name)
+                self._tell([xid])
 
     def _refuse_when_lost(self, device: int, elapsed: float) -> None:
         for script in self._active(Trouble.LOST, elapsed, device):

@@ -11,12 +11,14 @@ from types import TracebackType
 from typing import Self
 
 from andon.core.masks import Visibility
+from andon.core.reports import Reports, on_device, with_parties
 from andon.core.roster import numbered, order
 from andon.engine.bus import Bus, Subscription
 from andon.engine.readers import Choice, Messages, ReaderProcess, Vendor
 from andon.errors import Invalid
+from andon.model.alert import Event
 from andon.model.device import Device, Fault, Host, Snapshot
-from andon.ports import HostSource
+from andon.ports import EventSource, HostSource
 
 log = logging.getLogger("andon.sampler")
 
@@ -60,6 +62,7 @@ class Sampler:
         visibility: Callable[[Sequence[Device]], Visibility],
         deadline_seconds: float = 1.0,
         standing_faults: Sequence[Fault] = (),
+        kernel_log: EventSource | None = None,
     ) -> None:
         self._heard: SimpleQueue[Heard] = SimpleQueue()
         self._vendors = [
@@ -67,6 +70,7 @@ class Sampler:
         ]
         self._host, self._node, self._visibility = host, node, visibility
         self._standing_faults = tuple(standing_faults)
+        self._kernel_log, self._reports = kernel_log, Reports()
         self._bus = Bus()
         self._ticking = threading.Lock()
         self._woken = threading.Condition()
@@ -125,6 +129,8 @@ class Sampler:
             try:
                 for vendor in self._vendors:
                     vendor.close(LEFTOVER_SECONDS)
+                if self._kernel_log is not None:
+                    self._kernel_log.close()
             finally:
                 self._ticking.release()
 
@@ -132,6 +138,8 @@ class Sampler:
         """In a forked child: give up everything that belongs to the parent, locks included."""
         for vendor in self._vendors:
             vendor.forget()
+        if self._kernel_log is not None:
+            self._kernel_log.close()
         self._bus.forget()
 
     def __enter__(self) -> Self:
@@ -182,7 +190,7 @@ class Sampler:
         for vendor in self._vendors:
             vendor.ask(self._ticks, watched, time.monotonic())
         waited = self._collect()
-        snapshot = self._snapshot(at)
+        snapshot = self._snapshot(at, self._new_events())
         self._own_cpu += time.thread_time() - cpu
         self._own_wall += time.perf_counter() - wall - waited
         return snapshot
@@ -217,7 +225,28 @@ class Sampler:
                 waited += time.perf_counter() - started
             vendor.hear(reader, messages, time.time(), time.monotonic())
 
-    def _snapshot(self, at: float) -> Snapshot:
+    def _new_events(self) -> tuple[Event, ...]:
+        """Told to every session at once: the snapshot at hand may be for one caller alone."""
+        reports = list(self._kernel_log.read()) if self._kernel_log is not None else []
+        for vendor in self._vendors:
+            if vendor.events:
+                reports += vendor.events
+                vendor.events = []
+        if not reports:
+            return ()
+        events = self._reports.new((self._named(report) for report in reports), time.monotonic())
+        self._bus.tell(events)
+        return events
+
+    def _named(self, report: Event) -> Event:
+        """With its device and what ran there."""
+        for vendor in self._vendors:
+            named = on_device(report, vendor.roster.devices())
+            if named.uuid is not None and named.uuid in vendor.roster.entries:
+                return with_parties(named, vendor.roster.ran_on(named.uuid, named.at))
+        return report
+
+    def _snapshot(self, at: float, events: tuple[Event, ...]) -> Snapshot:
         now = time.monotonic()
         for vendor in self._vendors:
             vendor.settle(time.time(), now)
@@ -236,6 +265,7 @@ class Sampler:
                 *self._standing_faults,
                 *(v.fault for v in self._vendors if v.fault is not None),
             ),
+            events=events,
         )
 
     def _read_host(self) -> Host:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
+from andon.model.alert import Event
+
 
 class State(StrEnum):
     """How a device answered when it was last asked."""
@@ -220,6 +222,7 @@ class Snapshot:
     host: Host = Host()
     devices: tuple[DeviceStatus, ...] = ()
     faults: tuple[Fault, ...] = ()
+    events: tuple[Event, ...] = ()  # since this session's last snapshot; not part of the JSON
 
 
 def _share(part: float | None, whole: float | None) -> float | None:
