@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from andon.model.alert import Event
 from andon.model.device import Card, Device, Host, Process, Reading
 
 if TYPE_CHECKING:  # every start imports this page, and history is not for every start
     from andon.core.series import Bucket, Tick
     from andon.core.series_tiers import Maintenance, Tier
     from andon.core.series_uses import Use
+    from andon.model.alert import Event
 
 
 class Backend(Protocol):

@@ -17,17 +17,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import IO, TYPE_CHECKING, NoReturn
 
 from andon.core.attribution import NAMES_MISSING
 from andon.errors import AndonError, Gone, Unavailable
 from andon.host.processes import ProcessTable
 from andon.model import wire
-from andon.model.alert import Event
 from andon.model.device import Card, Device, Fault, Process, Reading
-from andon.model.event_wire import event_to_json
 from andon.ports import Announcing, Backend, ProcessSource
 from andon.registry import BACKENDS, load
+
+if TYPE_CHECKING:
+    from andon.model.alert import Event
 
 READER = "andon.reader/1"
 UNPROMPTED_SECONDS = 0.25
@@ -275,7 +276,9 @@ def _heed_nudges(reader: Reader, descriptor: int | None) -> None:
         reader.nudge()
 
 
-def _announce(outbox: Outbox, events: Sequence[Event]) -> None:
+def _announce(outbox: Outbox, events: "Sequence[Event]") -> None:
+    from andon.model.event_wire import event_to_json
+
     outbox.post({"events": [event_to_json(event) for event in events]})
 
 

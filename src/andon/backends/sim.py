@@ -10,15 +10,17 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from andon.core import simulation
 from andon.core.scenarios import Script, Trouble, plan
 from andon.core.simulation import UNSUPPORTED, Specimen
 from andon.errors import Gone, Unavailable
-from andon.model.alert import Event, EventKind
 from andon.model.device import Card, Device, Reading, Sample
 from andon.version import __version__
+
+if TYPE_CHECKING:
+    from andon.model.alert import Event
 
 
 class Simulation:
@@ -50,7 +52,7 @@ class Simulation:
         self._tell: Callable[[Sequence[Event]], None] | None = None
         self._told: set[Script] = set()
 
-    def announce(self, tell: Callable[[Sequence[Event]], None]) -> None:
+    def announce(self, tell: "Callable[[Sequence[Event]], None]") -> None:
         self._tell = tell
 
     def glance(self) -> Sequence[Card]:
@@ -110,9 +112,10 @@ class Simulation:
 
     def _tell_when_due(self, specimen: Specimen, at: float, elapsed: float) -> None:
         """Once, as a driver does: a reader opened later did not hear it."""
-        due = self._active(Trouble.XID, elapsed, specimen.index)
-        for script in due:
+        for script in self._active(Trouble.XID, elapsed, specimen.index):
             if self._tell and script not in self._told and script.since >= self._opened_seconds:
+                from andon.model.alert import Event, EventKind
+
                 self._told.add(script)
                 xid = Event(EventKind.XID, specimen.uuid, at, int(script.value), source=self.name)
                 self._tell([xid])

@@ -6,11 +6,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from andon.core import cadence
-from andon.model.alert import Event
 from andon.model.device import Snapshot
+
+if TYPE_CHECKING:
+    from andon.model.alert import Event
 
 MOST_EVENTS = 256  # that wait for one session; devices report a handful in a bad week
 
@@ -36,7 +38,7 @@ class Subscription:
         """Whether this session has not had a snapshot in the present interval."""
         return self._slot is None or cadence.slot(now, self.interval_seconds) > self._slot
 
-    def tell(self, events: Sequence[Event]) -> None:
+    def tell(self, events: "Sequence[Event]") -> None:
         """Keep events until this session's next snapshot, which may be many ticks away."""
         with self._changed:
             self._untold = (*self._untold, *events)[-MOST_EVENTS:]
@@ -116,7 +118,7 @@ class Bus:
             self._subscriptions = (*self._subscriptions, subscription)
         return subscription
 
-    def tell(self, events: Sequence[Event]) -> None:
+    def tell(self, events: "Sequence[Event]") -> None:
         """Every session hears of each event exactly once, with its own next snapshot."""
         for subscription in self._subscriptions:
             subscription.tell(events)

@@ -10,15 +10,17 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from andon.core import patience
 from andon.core.patience import Attempts, Life, Phase
 from andon.core.roster import Roster
 from andon.errors import AndonError, Unavailable
 from andon.model import wire
-from andon.model.alert import Event
 from andon.model.device import Device, Fault, Reading
-from andon.model.event_wire import event_from_json
+
+if TYPE_CHECKING:
+    from andon.model.alert import Event
 
 Messages = list[wire.Json]
 """What came in one piece; an empty list is the end of a reader."""
@@ -207,7 +209,7 @@ class Vendor:
         """Take what came; nothing is the end of the reader. Late words of an old one are void."""
         reports = [message["events"] for message in messages if "events" in message]
         for report in reports:  # what happened has happened, whoever tells it
-            self.events += [event_from_json(event) for event in report]
+            self._report(report)
         # A thread that hears of events says nothing about one that is stuck with a card.
         if reader is not self._reader or (reports and len(reports) == len(messages)):
             return
@@ -216,6 +218,11 @@ class Vendor:
             self._take(message, at, now)
         if not messages:
             self._ended(at, now)
+
+    def _report(self, events: list[wire.Json]) -> None:
+        from andon.model.event_wire import event_from_json
+
+        self.events += [event_from_json(event) for event in events]
 
     def _take(self, message: wire.Json, at: float, now: float) -> None:
         if "card" in message:

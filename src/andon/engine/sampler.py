@@ -8,17 +8,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from andon.core.masks import Visibility
-from andon.core.reports import Reports, on_device, with_parties
 from andon.core.roster import numbered, order
 from andon.engine.bus import Bus, Subscription
 from andon.engine.readers import Choice, Messages, ReaderProcess, Vendor
 from andon.errors import Invalid
-from andon.model.alert import Event
 from andon.model.device import Device, Fault, Host, Snapshot
 from andon.ports import EventSource, HostSource
+
+if TYPE_CHECKING:
+    from andon.core.reports import Reports
+    from andon.model.alert import Event
 
 log = logging.getLogger("andon.sampler")
 
@@ -70,7 +72,8 @@ class Sampler:
         ]
         self._host, self._node, self._visibility = host, node, visibility
         self._standing_faults = tuple(standing_faults)
-        self._kernel_log, self._reports = kernel_log, Reports()
+        self._kernel_log = kernel_log
+        self._reports: Reports | None = None
         self._bus = Bus()
         self._ticking = threading.Lock()
         self._woken = threading.Condition()
@@ -225,7 +228,7 @@ class Sampler:
                 waited += time.perf_counter() - started
             vendor.hear(reader, messages, time.time(), time.monotonic())
 
-    def _new_events(self) -> tuple[Event, ...]:
+    def _new_events(self) -> "tuple[Event, ...]":
         """Told to every session at once: the snapshot at hand may be for one caller alone."""
         reports = list(self._kernel_log.read()) if self._kernel_log is not None else []
         for vendor in self._vendors:
@@ -234,19 +237,25 @@ class Sampler:
                 vendor.events = []
         if not reports:
             return ()
+        if self._reports is None:
+            from andon.core.reports import Reports
+
+            self._reports = Reports()
         events = self._reports.new((self._named(report) for report in reports), time.monotonic())
         self._bus.tell(events)
         return events
 
-    def _named(self, report: Event) -> Event:
+    def _named(self, report: "Event") -> "Event":
         """With its device and what ran there."""
+        from andon.core.reports import on_device, with_parties
+
         for vendor in self._vendors:
             named = on_device(report, vendor.roster.devices())
             if named.uuid is not None and named.uuid in vendor.roster.entries:
                 return with_parties(named, vendor.roster.ran_on(named.uuid, named.at))
         return report
 
-    def _snapshot(self, at: float, events: tuple[Event, ...]) -> Snapshot:
+    def _snapshot(self, at: float, events: "tuple[Event, ...]") -> Snapshot:
         now = time.monotonic()
         for vendor in self._vendors:
             vendor.settle(time.time(), now)

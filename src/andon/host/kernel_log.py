@@ -4,9 +4,10 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from andon.core.kernel_log import parse_record
-from andon.model.alert import Event
+if TYPE_CHECKING:
+    from andon.model.alert import Event
 
 RECORD_BYTES = 8192  # the kernel hands out one record at a time, and none is longer
 MOST_RECORDS = 512  # in one look; a flood goes on in the next
@@ -27,13 +28,15 @@ class KernelLog:
             self.reason = exc.strerror or str(exc)
             self.close()
 
-    def read(self) -> Sequence[Event]:
+    def read(self) -> "Sequence[Event]":
         """What came since the last look."""
         if self._file < 0:
             return ()
         records = self._records()
         if not records:
             return ()
+        from andon.core.kernel_log import parse_record
+
         at = self._clock()
         found = (parse_record(record, at) for record in records)
         return [event for event in found if event is not None]

@@ -4,11 +4,13 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from andon.backends.nvidia import nvml
 from andon.backends.nvidia.trouble import UNINITIALIZED
-from andon.model.alert import Event, EventKind
+
+if TYPE_CHECKING:
+    from andon.model.alert import Event
 
 SOURCE: Final = "nvml"
 SETTLING_SECONDS: Final = 1.0  # a single look at the devices is over before this begins
@@ -20,7 +22,7 @@ PAUSE_SECONDS: Final = 0.2  # after each wait, so that neither a storm nor a dri
 # wait can take the processor; what happens meanwhile is in the driver's queue
 _UNNAMED: Final = (0, 999)  # how the driver says that it does not know which Xid it was
 
-Tell = Callable[[Sequence[Event]], None]
+Tell = Callable[[Sequence["Event"]], None]
 
 
 class Listener:
@@ -104,7 +106,9 @@ class Listener:
             word = nvml.wait_event(events, 0.0)
         self._tell(tuple(batch.values()))
 
-    def _event(self, word: nvml.Word) -> Event:
+    def _event(self, word: nvml.Word) -> "Event":
+        from andon.model.alert import Event, EventKind
+
         xid = word.kind == nvml.XID_EVENT
         detail = "" if xid else nvml.ECC_EVENTS.get(word.kind, "a memory error")
         if word.instance is not None:
