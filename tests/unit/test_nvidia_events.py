@@ -1,7 +1,7 @@
 """NVIDIA's event queue over the stand-in: heard by a thread that holds up nobody."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from queue import Queue
 from types import ModuleType
@@ -57,6 +57,8 @@ def ears(
     monkeypatch.setattr(events, "SETTLING_SECONDS", 0.0)
     monkeypatch.setattr(events, "PAUSE_SECONDS", 0.0)
     monkeypatch.setattr(events, "BACK_OFF_SECONDS", 0.01)
+    monkeypatch.setattr(events, "WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(events, "WAIT_RESTING_SECONDS", 0.1)
     backend = Nvidia(str(tmp_path), clock)
     yield Ears(backend)
     standin.set_faults()
@@ -74,10 +76,16 @@ def ended() -> None:
             assert not thread.is_alive()
 
 
-def listening(standin: StandIn, times: int = 1) -> None:
-    """Until it waits in the driver, for the so-manieth time."""
+def listening(standin: StandIn, more: int = 1) -> None:
+    """Until it has asked every card, and waits in the driver so many times after that."""
+    _until(lambda: standin.calls().get("nvmlDeviceGetSupportedEventTypes", 0) >= 4)
+    times = standin.calls().get(WAIT, 0) + more
+    _until(lambda: standin.calls().get(WAIT, 0) >= times)
+
+
+def _until(holds: Callable[[], bool]) -> None:
     tick = threading.Event()
-    while standin.calls().get(WAIT, 0) < times:
+    while not holds():
         tick.wait(0.005)
 
 
@@ -124,7 +132,7 @@ def test_it_hears_the_others_after_one_card_is_lost(ears: Ears, standin: StandIn
     standin.set_faults(lost(1), error(15, WAIT))  # as the driver does: every wait fails at once
     listening(standin, 5)
     standin.set_faults(lost(1))
-    listening(standin, standin.calls()[WAIT] + 1)
+    listening(standin)
     standin.xid(2, 48)
     assert ears.next().uuid == standin.node[2].uuid
 
@@ -144,6 +152,7 @@ def test_a_storm_is_told_as_one_event_of_each_kind(ears: Ears, standin: StandIn)
 def test_it_waits_and_does_not_poll(
     ears: Ears, standin: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(events, "WAIT_SECONDS", 30.0)
     settled = threading.Event()
     wait = nvml.wait_event
 
@@ -155,7 +164,6 @@ def test_it_waits_and_does_not_poll(
     monkeypatch.setattr(nvml, "wait_event", noted)
     ears.read()
     assert settled.wait(10), "a short wait while cards are being added, then a long one"
-    listening(standin)
     before = standin.calls()
     for _ in range(50):
         ears.read()
