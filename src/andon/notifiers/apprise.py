@@ -1,4 +1,4 @@
-"""Tells through Apprise: Slack, PagerDuty, e-mail, Discord, a webhook and a hundred more, by URL."""
+"""Tells through Apprise: Slack, PagerDuty, e-mail, a webhook and a hundred more, by URL."""
 
 import logging
 import threading
@@ -66,6 +66,7 @@ def _opened(settings: NotifierSettings) -> Any:
             + (f" ({said})" if said else ""),
             hint="docs/notifiers.md has examples; Apprise's own documentation lists every kind",
         )
+    plugin.socket_connect_timeout = plugin.socket_read_timeout = settings.timeout_seconds
     opened = apprise.Apprise()
     opened.add(plugin)
     return opened

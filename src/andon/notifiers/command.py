@@ -40,7 +40,7 @@ class Command:
     def send(self, notices: Sequence[Notice], firing: Sequence[Alert]) -> None:
         if not notices:
             return
-        # Files and not pipes: a command that does not read, or leaves a child behind, holds up nothing.
+        # Files, not pipes: a command that does not read, or leaves a child behind, holds up nothing.
         with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as complaint:
             told.write(json.dumps(self._document(notices), ensure_ascii=False).encode() + b"\n")
             told.seek(0)
