@@ -70,6 +70,11 @@ class Subscription:
                 self._changed.wait(left)
             return self._snapshots.popleft() if self._snapshots else None
 
+    @property
+    def closed(self) -> bool:
+        """Whether it has ended and everything in it was read."""
+        return self._closed and not self._snapshots
+
     def on_close(self, call: Callable[[], None]) -> None:
         """Call this once, when the session ends."""
         self._on_close.append(call)
