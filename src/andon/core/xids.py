@@ -62,7 +62,7 @@ XIDS: Final[dict[int, Xid]] = {
     # The device's keeper has to act now.
     46: _critical("the GPU stopped processing", _RESET + _REPLACE),
     48: _critical(
-        "an uncorrectable (double-bit) memory error: data was lost",
+        "an uncorrectable (double-bit) memory error, data was lost",
         "Results since then may be wrong. " + _RESET + _REPLACE,
     ),
     54: _critical(
@@ -71,7 +71,7 @@ XIDS: Final[dict[int, Xid]] = {
     ),
     62: _critical("the GPU's internal controller halted", _RESET + _REPLACE),
     64: _critical(
-        "faulty memory could not be taken out of use: the spare rows may be used up",
+        "faulty memory could not be taken out of use, the spare rows may be used up",
         _RESET + " If it comes back, the card has to be replaced.",
     ),
     74: _critical(
@@ -81,12 +81,12 @@ XIDS: Final[dict[int, Xid]] = {
         + _REPLACE,
     ),
     79: _critical(
-        "the GPU has fallen off the bus: the system cannot reach it any more",
+        "the GPU has fallen off the bus, the system cannot reach it any more",
         "Move the work away and reboot the node. If it comes back, check the card's seat, its "
         "power and its cooling, then have it replaced.",
     ),
     95: _critical(
-        "an uncontained memory error: every program on the GPU may have wrong data",
+        "an uncontained memory error, every program on the GPU may have wrong data",
         "Results since then may be wrong. " + _RESET + _REPLACE,
     ),
     109: _critical("the GPU did not switch from one program to the next in time", _RESET),
@@ -126,7 +126,7 @@ XIDS: Final[dict[int, Xid]] = {
         "Nothing is lost yet. Watch it, and have the card tested at the next occasion.",
     ),
     94: _warning(
-        "a contained memory error: only the program that met it is affected",
+        "a contained memory error that affects only the program that met it",
         "That program has to start again. Reset the device when its work has ended: "
         "sudo nvidia-smi --gpu-reset -i {gpu}." + _REPLACE,
     ),
@@ -156,7 +156,7 @@ _RECOVERY: Final = (
         ),
     ),
     ("reset", _critical("the driver asks for a reset of the GPU", _RESET)),
-    ("none", _own("the driver no longer asks for anything: it has recovered", "Nothing to do.")),
+    ("none", _own("the driver no longer asks for anything, it has recovered", "Nothing to do.")),
 )
 _RECOVERY_UNREAD: Final = _warning(
     "the driver changed what it asks to be done with the GPU",

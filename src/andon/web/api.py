@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -13,12 +13,16 @@ from andon.errors import Gone
 from andon.model import wire
 from andon.model.device import Snapshot
 from andon.web import payloads
+from andon.web.alerts import alert_routes
 from andon.web.auth import TRUSTED
 from andon.web.health import Part, health
 from andon.web.keys import CODE_SECONDS, SESSION_SECONDS, Keys
 from andon.web.memory import METRICS, Memory
 from andon.web.problems import problem
 from andon.web.station import Station, all_for_strangers, for_strangers
+
+if TYPE_CHECKING:
+    from andon.engine.watcher import Watcher
 
 MAX_POINTS = 10_000
 DAY_SECONDS = 86_400.0
@@ -34,6 +38,7 @@ class Shop:
     memory: Memory
     parts: dict[str, Part]
     expose: Callable[[], str] | None = None
+    watcher: "Watcher | None" = None
 
 
 class Problem(BaseModel):
@@ -64,6 +69,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         401: "The token is missing or wrong.",
         403: "The Host or Origin is not this server's.",
         404: "There is no such thing.",
+        409: "It is not in a state for that.",
         422: "A parameter makes no sense.",
         429: "Too many wrong tokens; Retry-After says when.",
         503: "What is needed is not there now.",
@@ -80,6 +86,7 @@ def routes(shop: Shop) -> APIRouter:
     router = APIRouter(responses=ERRORS)
     _kept(router, shop)
     _devices(router, shop)
+    alert_routes(router, shop.station, shop.watcher)
     _later(router, shop)
     _sessions(router, shop)
     _machines(router, shop)
@@ -168,9 +175,7 @@ def _later(router: APIRouter, shop: Shop) -> None:
         """The nodes that this server knows."""
         return _json(payloads.nodes(_seen(request, shop)))
 
-    for name, tag in (
-        ("alerts", "explain"), ("leases", "share"), ("jobs", "share"), ("runs", "record"),
-    ):  # fmt: skip
+    for name, tag in (("leases", "share"), ("jobs", "share"), ("runs", "record")):
         _to_come(router, name, tag)
 
 

@@ -3,10 +3,11 @@
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 import socketio
@@ -17,20 +18,27 @@ from andon.core.access import LIVE, Key
 from andon.core.lockout import Lockout
 from andon.errors import AndonError
 from andon.model import wire
+from andon.model.alert import Alert
+from andon.model.alert_wire import alert_to_json
 from andon.model.device import Snapshot
-from andon.web import payloads
+from andon.web import alert_payloads, payloads
 from andon.web.auth import TRUSTED, App, Receive, Scope, Send
 from andon.web.keys import Keys
 from andon.web.lines import Line, Outbox
 from andon.web.problems import problem
 from andon.web.station import Station, for_strangers
 
+if TYPE_CHECKING:
+    from andon.engine.watcher import Watcher
+
 log = logging.getLogger("andon.web")
 
 UPDATE_SECONDS = 5.0
 MAX_CLIENTS = 1000
 MAX_MESSAGE_BYTES = 64_000  # clients have little to say
+MOST_ALERTS = 512  # that wait to be sent; the list has them all
 EVERYONE = "everyone"
+TRUST = {False: "strangers", True: "trusted"}
 ROOMS = {False: "snapshot", True: "snapshot with commands"}
 _LINE = "andon.line"
 
@@ -53,8 +61,11 @@ class Live:
         keys: Keys,
         lockout: Lockout,
         clock: Callable[[], float] = time.monotonic,
+        watcher: "Watcher | None" = None,
     ) -> None:
         self._station, self._keys, self._lockout, self._clock = station, keys, lockout, clock
+        self._watcher = watcher
+        self._alerts: deque[Alert] = deque(maxlen=MOST_ALERTS)
         self._clients: dict[str, Client] = {}
         self._lines: dict[str, Line] = {}
         self._dropped = 0
@@ -111,12 +122,18 @@ class Live:
         def arrived(snapshot: Snapshot) -> None:
             loop.call_soon_threadsafe(self._arrived, snapshot)
 
+        def alerted(changed: tuple[Alert, ...]) -> None:
+            loop.call_soon_threadsafe(self._alerted, changed)
+
         self._station.listen(arrived)
+        leave = self._watcher.subscribe(alerted) if self._watcher else None
         pump = asyncio.create_task(self._pump(self._came))
         try:
             yield
         finally:
             self._station.unlisten(arrived)
+            if leave is not None:
+                leave()
             pump.cancel()
             with suppress(asyncio.CancelledError):
                 await pump
@@ -128,15 +145,29 @@ class Live:
         if self._came is not None:
             self._came.set()
 
+    def _alerted(self, changed: tuple[Alert, ...]) -> None:
+        self._alerts.extend(changed)
+        if self._came is not None:
+            self._came.set()
+
     async def _pump(self, came: asyncio.Event) -> None:
         while True:
             await came.wait()
             came.clear()
+            newest, self._newest = self._newest, None
             try:
-                if self._newest is not None:
-                    await self._publish(self._newest)
+                await self._publish_alerts()
+                if newest is not None:
+                    await self._publish(newest)
             except Exception:
                 log.exception("an update failed; the next one is tried")
+
+    async def _publish_alerts(self) -> None:
+        while self._alerts:
+            alert = self._alerts.popleft()
+            await self._emit("alert", alert_to_json(alert), TRUST[True])
+            shown = alert_payloads.for_strangers(alert)
+            await self._emit("alert", alert_to_json(shown), TRUST[False])
 
     async def _publish(self, snapshot: Snapshot) -> None:
         await self._drop_the_slow()
@@ -201,6 +232,9 @@ class Live:
         except AndonError:
             return  # the first update will tell
         await self._server.enter_room(sid, EVERYONE)
+        client = self._clients.get(sid)
+        if client is not None:
+            await self._server.enter_room(sid, TRUST[client.trusted])
         await self._emit("gpu_status", self._summary(snapshot), sid)
         busy = payloads.busy_uuids(snapshot)
         if busy:
