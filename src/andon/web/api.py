@@ -9,6 +9,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from andon.core.access import Key
+from andon.engine.watcher import Watcher
 from andon.errors import Gone
 from andon.model import wire
 from andon.model.device import Snapshot
@@ -34,6 +35,7 @@ class Shop:
     memory: Memory
     parts: dict[str, Part]
     expose: Callable[[], str] | None = None
+    watcher: Watcher | None = None
 
 
 class Problem(BaseModel):
