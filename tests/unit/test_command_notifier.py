@@ -52,7 +52,8 @@ def test_exit_code_and_complaint_are_told() -> None:
 
 
 def test_a_complaint_is_cut_and_without_secrets() -> None:
-    noisy = shell("head -c 3000000 /dev/zero | tr '\\0' x >&2; echo token=abcdefgh >&2; exit 1")
+    script = "head -c 3000000 /dev/zero | tr '\\0' x >&2; echo ' token=abcdefgh' >&2; exit 1"
+    noisy = shell(script)
     with pytest.raises(Unavailable) as caught:
         noisy.send([notice()], [])
     assert len(caught.value.reason) < 1000

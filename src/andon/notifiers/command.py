@@ -124,5 +124,7 @@ def _said(complaint: IO[bytes]) -> str:
     """The end of what it wrote to standard error, fit to be shown."""
     size = complaint.seek(0, os.SEEK_END)
     complaint.seek(max(0, size - TOLD_BYTES))
-    text = complaint.read().decode("utf-8", "replace").strip()
-    return f": {redact(text.split())}" if text else ""
+    words = complaint.read().decode("utf-8", "replace").split()
+    if size > TOLD_BYTES:
+        del words[:1]  # cut in two, a secret could stand there without its name
+    return f": {redact(words)}" if words else ""
