@@ -1,6 +1,7 @@
 """Debian's real Alertmanager: what fires, is sent again and is resolved arrives there so."""
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -83,7 +84,7 @@ def _is_ready(port: int) -> bool:
 
 
 @pytest.fixture
-def running(tmp_path: Path, listening: Listening) -> Iterator[Running]:  # noqa: F811
+def running(tmp_path: Path, listening: Listening) -> Iterator[Running]:
     need("prometheus-alertmanager")
     with alertmanager(tmp_path, listening) as found:
         yield found
@@ -117,7 +118,7 @@ def test_sent_again_it_is_the_same_alert_with_a_later_end(
     notifier.send([notice()], [])
     (first,) = running.alerts()
     hotter = replace(HOT, value=95.0, message="GPU 3 is too hot: 95 °C, it slows down at 89 °C")
-    later = sending.time.time() + sending.REFRESH_SECONDS
+    later = time.time() + sending.REFRESH_SECONDS
     monkeypatch.setattr("andon.notifiers.alertmanager.time.time", lambda: later)
     notifier.send([], [hotter])
     (again,) = running.alerts()
@@ -129,7 +130,7 @@ def test_sent_again_it_is_the_same_alert_with_a_later_end(
 
 
 def resolved(alert: Alert) -> Alert:
-    return replace(alert, state=Phase.RESOLVED, resolved=sending.time.time())
+    return replace(alert, state=Phase.RESOLVED, resolved=time.time())
 
 
 def test_what_is_resolved_ends_there_and_is_said_again_for_five_minutes(
@@ -143,7 +144,7 @@ def test_what_is_resolved_ends_there_and_is_said_again_for_five_minutes(
     wait_until(lambda: ("resolved", "thermal") in running.passed_on(), "word of the end")
     posted: list[Any] = []
     monkeypatch.setattr(notifier, "_post", posted.append)
-    begin = sending.time.time()
+    begin = time.time()
     for seconds in (60, 240, 301):
         monkeypatch.setattr("andon.notifiers.alertmanager.time.time", lambda s=seconds: begin + s)
         notifier.send([], [])

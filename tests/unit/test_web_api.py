@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from andon.core.settings import Settings
+from andon.core.vitals import StoreVitals
 from andon.errors import Unavailable
 from andon.model import wire
 from andon.model.device import Snapshot, State
@@ -187,6 +188,9 @@ def test_health_tells_of_lost_devices_and_of_a_store_that_fails(tmp_path: Path) 
 class _Full:
     def health(self) -> wire.Json:
         return {"state": "failing", "reason": "the disk is full"}
+
+    def vitals(self) -> StoreVitals:
+        return StoreVitals("the disk is full")
 
     def knows(self, uuid: str) -> bool:
         return False

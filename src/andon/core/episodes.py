@@ -40,7 +40,7 @@ def matches(query: Query, alert: Alert) -> bool:
 
 def is_kept(alert: Alert) -> bool:
     """What never fired was nothing."""
-    return alert.state is not Phase.PENDING
+    return alert.fired is not None
 
 
 def trimmed(alert: Alert) -> Alert:

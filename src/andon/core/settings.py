@@ -12,7 +12,6 @@ from typing import Any
 from andon.core.settings_table import FIELDS, Field, Settings
 from andon.errors import Invalid
 
-
 __all__ = ["FIELDS", "OTHERS", "TABLES", "Resolved", "Row", "Settings", "describe", "resolve"]
 
 OTHERS = frozenset(

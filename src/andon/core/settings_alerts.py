@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from andon.core.settings_kinds import (
+    NUMBER,
     NUMBER_OR_OFF,
     QUIET,
     RULES,
@@ -26,11 +27,11 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)")
 
 @dataclass(frozen=True, slots=True)
 class OverrideSettings:
-    """Other figures for one device or one model; None means off."""
+    """Other figures for one device or one model, and the rules that do not count for it."""
 
     device: str | int | None = None
     model: str | None = None
-    figures: Mapping[str, float | None] = field(default_factory=dict)
+    figures: Mapping[str, float] = field(default_factory=dict)
     off: tuple[str, ...] = ()
 
 
@@ -117,6 +118,7 @@ def _url(value: object) -> str:
     return value
 
 
+OFF = Kind('"off"', _one_of("off"))
 DEVICE = Kind('an index such as 3, or a UUID such as "GPU-…"', _device)
 
 NOTIFIER_COLUMNS = (
@@ -125,7 +127,8 @@ NOTIFIER_COLUMNS = (
     Column("url", Kind("a URL such as slack://…", _url), "for apprise and alertmanager"),
     Column("command", Kind('a command such as ["/usr/bin/logger"]', _command),
            "for command; the alerts come as JSON on its standard input"),
-    Column("level", Kind("warning or critical", _level), "the least level that it is told; else alerts.minimum_level"),
+    Column("level", Kind("warning or critical", _level),
+           "the least level that it is told; else alerts.minimum_level"),
     Column("rules", RULES, "only these rules"),
     Column("devices", Kind('a list such as [0, "GPU-…"]', _devices), "only these devices"),
     Column("owners", Kind('a list of users such as ["ada"]', RULES.read),
@@ -152,7 +155,7 @@ def read_notifiers(raw: object, where: str, mistakes: Mistakes) -> tuple[Notifie
         before = len(mistakes)
         values = _values(place, table, NOTIFIER_COLUMNS, mistakes)
         mistakes += [f"{place}: {words}" for words in _missing(values, table)]
-        mistakes += [f"{place}: {words}" for words in _unknown_rules(values.get("rules", ()))]
+        mistakes += [f"{place}: {words}" for words in unknown_rules(values.get("rules", ()))]
         if any(one.name == values.get("name") for one in found):
             mistakes.append(f"{place}: another notifier has this name already")
         if len(mistakes) == before:
@@ -162,27 +165,34 @@ def read_notifiers(raw: object, where: str, mistakes: Mistakes) -> tuple[Notifie
 
 def read_overrides(raw: object, where: str, mistakes: Mistakes) -> tuple[OverrideSettings, ...]:
     """`[[alerts.override]]`: a device or a model, and its own figures."""
-    from andon.core.rulebook import CAN_BE_OFF, FIGURES
+    from andon.core.rulebook import FIGURES, RULES_OF
+    from andon.core.rules import BY_NAME
 
-    columns = (*OVERRIDE_COLUMNS, *(Column(name, NUMBER_OR_OFF, "") for name in FIGURES))
+    figures = tuple(Column(n, NUMBER_OR_OFF if n in RULES_OF else NUMBER, "") for n in FIGURES)
+    switches = tuple(Column(name, OFF, "") for name in BY_NAME)
     found: list[OverrideSettings] = []
     for place, table in _tables(raw, where, mistakes):
         before = len(mistakes)
-        values = _values(place, table, columns, mistakes)
+        values = _values(place, table, (*OVERRIDE_COLUMNS, *figures, *switches), mistakes)
         if ("device" in table) == ("model" in table):
             mistakes.append(f"{place}: name either a device or a model")
-        mistakes += [f"{place}: {words}" for words in _unknown_rules(values.get("off", ()))]
-        figures = {name: values.pop(name) for name in FIGURES if name in values}
-        never = [n for n, figure in figures.items() if figure is None and n not in CAN_BE_OFF]
-        mistakes += [f"{place}.{name}: this cannot be off" for name in never]
+        mistakes += [f"{place}: {words}" for words in unknown_rules(values.get("off", ()))]
+        off = {*values.pop("off", ()), *(name for name in BY_NAME if name in values)}
+        off |= {RULES_OF[n] for n in FIGURES if n in values and values[n] is None}
         if len(mistakes) == before:
-            found.append(OverrideSettings(**values, figures=figures))
+            numbers = {n: values[n] for n in FIGURES if values.get(n) is not None}
+            who = {key: values[key] for key in ("device", "model") if key in values}
+            found.append(OverrideSettings(**who, figures=numbers, off=tuple(sorted(off))))
     return tuple(found)
 
 
 def unknown_rules(names: tuple[str, ...]) -> Iterator[str]:
     """What is wrong with a list of rules."""
-    return _unknown_rules(names)
+    from andon.core.rules import BY_NAME
+
+    for name in names:
+        if name not in BY_NAME:
+            yield f"there is no rule {name[:40]!r}{_meant(name, BY_NAME)}"
 
 
 def masked(url: str) -> str:
@@ -256,14 +266,6 @@ def _missing(values: Mapping[str, Any], table: Mapping[str, Any]) -> Iterator[st
         yield "url: Alertmanager's begins with http:// or https://"
     if not 1 <= seconds <= LONGEST_TIMEOUT_SECONDS:
         yield f"timeout_seconds: from 1 to {LONGEST_TIMEOUT_SECONDS:g}"
-
-
-def _unknown_rules(names: tuple[str, ...]) -> Iterator[str]:
-    from andon.core.rules import RULE_NAMES
-
-    for name in names:
-        if name not in RULE_NAMES:
-            yield f"there is no rule {name[:40]!r}{_meant(name, RULE_NAMES)}"
 
 
 def _meant(name: str, known: Any) -> str:

@@ -51,23 +51,24 @@ class Settings:
     history_megabytes: int = 250
     alerts_thermal_celsius: float | None = 80.0
     alerts_thermal_margin_celsius: float = 5.0
+    alerts_thermal_told_celsius: float = 90.0
+    alerts_thermal_critical_celsius: float = 95.0
     alerts_memory_percent: float | None = 90.0
     alerts_power_percent: float | None = 95.0
     alerts_idle_seconds: float | None = 300.0
     alerts_high_usage_percent: float | None = 50.0
-    alerts_memory_celsius: float | None = 95.0
     alerts_clock_loss_percent: float | None = 20.0
     alerts_clock_loss_designed_percent: float = 35.0
     alerts_fan_celsius: float | None = 70.0
-    alerts_unattributed_bytes: float | None = float(2**29)
-    alerts_unattributed_percent: float = 2.0
-    alerts_full_in_seconds: float | None = 3600.0
-    alerts_slowdown_in_seconds: float | None = 600.0
-    alerts_node_memory_percent: float | None = 95.0
-    alerts_node_disk_percent: float | None = 95.0
+    alerts_unattributed_percent: float | None = 10.0
+    alerts_unattributed_bytes: float = float(2**30)
+    alerts_leak_seconds: float | None = 3600.0
+    alerts_leak_percent: float = 50.0
     alerts_node_cpu_percent: float | None = 95.0
+    alerts_node_memory_percent: float | None = 95.0
+    alerts_node_disk_percent: float | None = 90.0
     alerts_off: tuple[str, ...] = ()
-    alerts_renotify_seconds: float | None = 14_400.0
+    alerts_renotify_seconds: float = 14_400.0
     alerts_minimum_level: str = "warning"
     alerts_quiet_hours: str = ""
     alerts_time_zone: str = ""
@@ -99,6 +100,19 @@ class Field:
 
 
 _DEFAULTS: dict[str, object] = {f.name: f.default for f in fields(Settings)}
+
+
+def _alert(
+    name: str,
+    kind: Kind,
+    help: str,  # noqa: A002 (as in a Field)
+    low: float | None = None,
+    high: float | None = None,
+    choices: tuple[str, ...] = (),
+) -> Field:
+    place, variable = f"alerts.{name}", f"ANDON_ALERTS_{name.upper()}"
+    return Field(f"alerts_{name}", place, variable, kind, help, low, high, choices)
+
 
 FIELDS = (
     Field("node", "node.name", "ANDON_NODE", TEXT, "the node's name; empty means its host name"),
@@ -186,97 +200,74 @@ FIELDS = (
         "history_megabytes", "history.megabytes", "ANDON_HISTORY_MEGABYTES", WHOLE,
         "how large the history may grow; above that the finest readings go first", 16, 1_000_000,
     ),
-    Field(
-        "alerts_thermal_celsius", "alerts.thermal_celsius", "ANDON_ALERTS_THERMAL_CELSIUS", NUMBER_OR_OFF,
+    _alert(
+        "thermal_celsius", NUMBER_OR_OFF,
         "the temperature from which a device shows as too hot", 0, 150,
     ),
-    Field(
-        "alerts_thermal_margin_celsius", "alerts.thermal_margin_celsius", "ANDON_ALERTS_THERMAL_MARGIN_CELSIUS", NUMBER,
+    _alert(
+        "thermal_margin_celsius", NUMBER,
         "how far below its own slowdown temperature people are told", 0, 50,
     ),
-    Field(
-        "alerts_memory_percent", "alerts.memory_percent", "ANDON_ALERTS_MEMORY_PERCENT", NUMBER_OR_OFF,
+    _alert(
+        "thermal_told_celsius", NUMBER,
+        "the same for a device that states no slowdown temperature", 0, 150,
+    ),
+    _alert(
+        "thermal_critical_celsius", NUMBER,
+        "the temperature that is critical for such a device", 0, 150,
+    ),
+    _alert(
+        "memory_percent", NUMBER_OR_OFF,
         "the share of its memory from which a device shows as full", 1, 100,
     ),
-    Field(
-        "alerts_power_percent", "alerts.power_percent", "ANDON_ALERTS_POWER_PERCENT", NUMBER_OR_OFF,
+    _alert(
+        "power_percent", NUMBER_OR_OFF,
         "the share of its limit from which its power is shown", 1, 100,
     ),
-    Field(
-        "alerts_idle_seconds", "alerts.idle_seconds", "ANDON_ALERTS_IDLE_SECONDS", SECONDS_OR_OFF,
-        "how long a device may be held and idle", 1, 3.1536e+07,
-    ),
-    Field(
-        "alerts_high_usage_percent", "alerts.high_usage_percent", "ANDON_ALERTS_HIGH_USAGE_PERCENT", NUMBER_OR_OFF,
+    _alert("idle_seconds", SECONDS_OR_OFF, "how long a device may be held and idle", 1, 31_536_000),
+    _alert(
+        "high_usage_percent", NUMBER_OR_OFF,
         "the utilization from which a device shows as in use", 0, 100,
     ),
-    Field(
-        "alerts_memory_celsius", "alerts.memory_celsius", "ANDON_ALERTS_MEMORY_CELSIUS", NUMBER_OR_OFF,
-        "the temperature from which its memory is too hot", 0, 150,
-    ),
-    Field(
-        "alerts_clock_loss_percent", "alerts.clock_loss_percent", "ANDON_ALERTS_CLOCK_LOSS_PERCENT", NUMBER_OR_OFF,
+    _alert(
+        "clock_loss_percent", NUMBER_OR_OFF,
         "how much of the clock a power cap may cost", 1, 100,
     ),
-    Field(
-        "alerts_clock_loss_designed_percent", "alerts.clock_loss_designed_percent", "ANDON_ALERTS_CLOCK_LOSS_DESIGNED_PERCENT", NUMBER,
-        "the same at the power that the device was built for", 1, 100,
+    _alert(
+        "clock_loss_designed_percent", NUMBER,
+        "the same at the limit that the device was built for", 1, 100,
     ),
-    Field(
-        "alerts_fan_celsius", "alerts.fan_celsius", "ANDON_ALERTS_FAN_CELSIUS", NUMBER_OR_OFF,
-        "the temperature at which a fan must turn", 0, 150,
+    _alert("fan_celsius", NUMBER_OR_OFF, "the temperature from which a fan must turn", 0, 150),
+    _alert(
+        "unattributed_percent", NUMBER_OR_OFF,
+        "how much of its memory no process may explain", 0, 100,
     ),
-    Field(
-        "alerts_unattributed_bytes", "alerts.unattributed_bytes", "ANDON_ALERTS_UNATTRIBUTED_BYTES", NUMBER_OR_OFF,
-        "how much memory no process may explain", 0, 1e+13,
+    _alert(
+        "unattributed_bytes", NUMBER,
+        "at least so much memory, whatever its share", 0, 10_000_000_000_000,
     ),
-    Field(
-        "alerts_unattributed_percent", "alerts.unattributed_percent", "ANDON_ALERTS_UNATTRIBUTED_PERCENT", NUMBER,
-        "the same as a share of the whole; the larger counts", 0, 100,
+    _alert(
+        "leak_seconds", SECONDS_OR_OFF,
+        "growing memory that is full within this time is told", 1, 31_536_000,
     ),
-    Field(
-        "alerts_full_in_seconds", "alerts.full_in_seconds", "ANDON_ALERTS_FULL_IN_SECONDS", SECONDS_OR_OFF,
-        "memory that will be full within this time is told", 1, 3.1536e+07,
+    _alert("leak_percent", NUMBER, "how full the memory must be for that", 0, 100),
+    _alert("node_cpu_percent", NUMBER_OR_OFF, "how busy the node's CPU may be", 1, 100),
+    _alert("node_memory_percent", NUMBER_OR_OFF, "how full the node's own memory may be", 1, 100),
+    _alert("node_disk_percent", NUMBER_OR_OFF, "how full a disk of the node may be", 1, 100),
+    _alert("off", RULES, "rules that do not count on this node"),
+    _alert(
+        "renotify_seconds", SECONDS,
+        "how long until the first reminder of what still fires; 0 for none", 0, 31_536_000,
     ),
-    Field(
-        "alerts_slowdown_in_seconds", "alerts.slowdown_in_seconds", "ANDON_ALERTS_SLOWDOWN_IN_SECONDS", SECONDS_OR_OFF,
-        "so is a device that will be too hot within this time", 1, 3.1536e+07,
-    ),
-    Field(
-        "alerts_node_memory_percent", "alerts.node_memory_percent", "ANDON_ALERTS_NODE_MEMORY_PERCENT", NUMBER_OR_OFF,
-        "how full the node's own memory may be", 1, 100,
-    ),
-    Field(
-        "alerts_node_disk_percent", "alerts.node_disk_percent", "ANDON_ALERTS_NODE_DISK_PERCENT", NUMBER_OR_OFF,
-        "how full a disk of the node may be", 1, 100,
-    ),
-    Field(
-        "alerts_node_cpu_percent", "alerts.node_cpu_percent", "ANDON_ALERTS_NODE_CPU_PERCENT", NUMBER_OR_OFF,
-        "how busy the node's CPU may be", 1, 100,
-    ),
-    Field(
-        "alerts_off", "alerts.off", "ANDON_ALERTS_OFF", RULES,
-        "rules that do not count on this node",
-    ),
-    Field(
-        "alerts_renotify_seconds", "alerts.renotify_seconds", "ANDON_ALERTS_RENOTIFY_SECONDS",
-        SECONDS_OR_OFF, "how long until the first reminder of what still fires", 60, 31536000,
-    ),
-    Field(
-        "alerts_minimum_level", "alerts.minimum_level", "ANDON_ALERTS_MINIMUM_LEVEL", TEXT,
+    _alert(
+        "minimum_level", TEXT,
         "the least level that people are told", choices=("warning", "critical"),
     ),
-    Field(
-        "alerts_quiet_hours", "alerts.quiet_hours", "ANDON_ALERTS_QUIET_HOURS", QUIET,
+    _alert(
+        "quiet_hours", QUIET,
         "when only what is critical is told; the rest waits until they end",
     ),
-    Field(
-        "alerts_time_zone", "alerts.time_zone", "ANDON_ALERTS_TIME_ZONE", TEXT,
-        "the time zone of messages and quiet hours; empty means this node's",
-    ),
-    Field(
-        "alerts_board_url", "alerts.board_url", "ANDON_ALERTS_BOARD_URL", TEXT,
-        "the address of the board that messages link to",
-    ),
+    _alert("time_zone", TEXT, "the time zone of messages and quiet hours; empty means this node's"),
+    _alert("board_url", TEXT, "the address of the board that messages link to"),
 )  # fmt: skip
 """The table; docs, `andon config` and the checks are made from it."""

@@ -53,7 +53,7 @@ def message(notices: Sequence[Notice], at: float, offset: Offset, board_url: str
 
 
 def last_words(notices: Sequence[Notice]) -> list[Notice]:
-    """The newest about each alert: whoever hears of a recovery need not hear of the trouble anew."""
+    """The newest about each alert: with the end of a trouble its beginning is old news."""
     by_alert: dict[str, Notice] = {}
     for notice in notices:
         by_alert.pop(notice.alert.id, None)
@@ -204,7 +204,7 @@ def _cut(text: str, characters: int) -> str:
     return text if len(text) <= characters else text[: characters - 1].rstrip() + "…"
 
 
-_MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
+_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
 
 def _date(day: int) -> str:

@@ -43,6 +43,7 @@ class Costs:
     reader_cpu_seconds: float = 0.0
     reader_wall_seconds: float = 0.0
     reader_last_wall_seconds: float = 0.0
+    failed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ class Sampler:
         self._woken = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
-        self._ticks = 0
+        self._ticks = self._failed = 0
         self._own_cpu = self._own_wall = 0.0
         self._began: float | None = None
         self._own_start = 0.0
@@ -112,12 +113,18 @@ class Sampler:
         return Costs(
             ticks=self._ticks,
             missed=self._bus.missed(),
+            failed=self._failed,
             own_cpu_seconds=self._own_cpu,
             own_wall_seconds=self._own_wall,
             reader_cpu_seconds=sum(v.costs.cpu_seconds for v in self._vendors),
             reader_wall_seconds=sum(v.costs.wall_seconds for v in self._vendors),
             reader_last_wall_seconds=sum(v.costs.last_wall_seconds for v in self._vendors),
         )
+
+    @property
+    def node(self) -> Node:
+        """Whose devices these are."""
+        return self._node
 
     def reader_pids(self) -> list[int]:
         return [v.reader_pid for v in self._vendors if v.reader_pid is not None]
@@ -165,6 +172,7 @@ class Sampler:
                     snapshot = self._tick(self._bus.watched)
                 self._bus.publish(snapshot, time.monotonic())
             except Exception:
+                self._failed += 1
                 log.exception("a tick failed; the next one is tried")
                 time.sleep(LEFTOVER_SECONDS)
 

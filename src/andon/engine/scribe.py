@@ -18,7 +18,7 @@ log = logging.getLogger("andon.scribe")
 
 MOST_CHANGED = 2000
 PRUNE_SECONDS = 3600.0
-LEAVING_SECONDS = 3.0
+LEAVING_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Scribe:
         self._thread.start()
 
     def opened(self, seconds: float) -> Saved | None:
-        """What was kept, once the ledger is open; None after the time, or where there is nothing."""
+        """What was kept, once the ledger is open; None where there is nothing, or not in time."""
         with self._changed:
             self._changed.wait_for(lambda: self._opened or self._trouble is not None, seconds)
             return self._saved

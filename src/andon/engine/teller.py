@@ -190,7 +190,7 @@ class Teller:
         if self._try(notices, work.firing) is None:
             self._told(work.errands)
             self._health = replace(self._health, told=self._health.told + len(notices))
-            self._settle()  # before the next message: a kill between two costs one repetition at most
+            self._settle()  # before the next: a kill in between repeats one message at most
 
     def _try(self, notices: Sequence[Notice], firing: Sequence[Alert]) -> AndonError | None:
         self._sending_since = self._refreshed = time.monotonic()
@@ -199,7 +199,7 @@ class Teller:
         except AndonError as exc:
             self._failed(exc)
             return exc
-        except Exception as exc:
+        except Exception as exc:  # noqa: BLE001 (a notifier is anybody's code)
             # Its words may hold an address, which is a secret: its kind has to do.
             trouble = Unavailable(f"it failed unexpectedly ({type(exc).__name__})")
             self._failed(trouble)

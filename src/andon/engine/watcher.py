@@ -13,6 +13,7 @@ from andon.core.episodes import Query
 from andon.core.outbox import Errand, Outbox, Saved
 from andon.core.routes import Offset, Route
 from andon.core.rulebook import Rulebook
+from andon.core.rulelist import listing
 from andon.engine.bus import Subscription
 from andon.engine.scribe import Scribe
 from andon.engine.teller import GATHER_SECONDS, Teller, Work
@@ -27,7 +28,7 @@ OPENING_SECONDS = 5.0
 COMMIT_SECONDS = 5.0
 SAVE_SECONDS = 30.0  # what changes without a word, such as a value, is written down this often
 SILENT_SECONDS = 10.0
-LEAVING_SECONDS = 3.0
+LEAVING_SECONDS = 2.0
 TEST_SECONDS = 45.0
 TURN_SECONDS = 1.0
 
@@ -55,12 +56,12 @@ class Watcher:
         """`vitals` says what is wrong with andon itself."""
         self.rulebook = rulebook
         self._subscription, self._offset, self._boot = subscription, offset, boot
-        self._vitals, self._began = vitals, time.time()
+        self._vitals = vitals
         self._routes = tuple(route for _, route in notifiers)
         self._lock = threading.Lock()
         self._state: State = alerting.EMPTY
         self._outbox = Outbox()
-        self._alerts: tuple[Alert, ...] = ()
+        self._drawn: tuple[State, tuple[Alert, ...]] = (self._state, ())
         self._last: Snapshot | None = None
         self._heard = self._written = time.monotonic()
         self._failure: str | None = None
@@ -77,8 +78,11 @@ class Watcher:
     # For those who ask.
 
     def alerts(self) -> tuple[Alert, ...]:
-        """What is pending, firing or has just ended, as the last look left it."""
-        return self._alerts
+        """What is pending or firing, with the numbers of the last look, the worst first."""
+        state, drawn = self._state, self._drawn
+        if drawn[0] is not state:  # drawn when somebody asks, and not at every look
+            drawn = self._drawn = (state, alerting.current(state))
+        return drawn[1]
 
     def past(self, query: Query | None = None) -> Sequence[Alert]:
         """Episodes of the past and the present, the newest first."""
@@ -86,7 +90,7 @@ class Watcher:
 
     def find(self, number: str) -> Alert:
         """One alert by its id, of the present or the past."""
-        for alert in self._alerts:
+        for alert in self.alerts():
             if alert.id == number:
                 return alert
         _, _, rest = number.partition("@")
@@ -95,6 +99,11 @@ class Watcher:
             if alert.id == number:
                 return alert
         raise Gone(f"there is no alert {number[:120]!r}", hint="see them all: andon alerts")
+
+    def rules(self) -> list[dict[str, Any]]:
+        """The catalogue, with the figures in force for each device."""
+        devices = self._last.devices if self._last else ()
+        return listing(self.rulebook, [status.device for status in devices])
 
     def silences(self) -> tuple[Silence, ...]:
         return self._state.silences
@@ -129,7 +138,7 @@ class Watcher:
             "state": "ok" if reason is None else "degraded" if failure is None else "failing",
             "reason": reason,
             "hint": hint or None,
-            "firing": sum(alert.state is Phase.FIRING for alert in self._alerts),
+            "firing": sum(alert.state is Phase.FIRING for alert in self.alerts()),
             "waiting": len(self._outbox.errands),
             "dropped": self._outbox.dropped + self._subscription.dropped + self._scribe.dropped,
             "notifiers": told,
@@ -249,7 +258,6 @@ class Watcher:
             moment = now()
             outcome = decide(self._state, moment)
             self._state = outcome.state
-            self._alerts = alerting.current(outcome.state)
             box = self._outbox.add(outcome.notices, self._routes, moment.wall, self._offset)
             box = box.pruned(moment.wall, self._tellers)
             told = box.errands != self._outbox.errands
@@ -285,7 +293,7 @@ class Watcher:
             log.warning("the alerts begin anew: %s", exc.reason)
             state = alerting.EMPTY
         with self._lock:
-            self._state, self._alerts = state, alerting.current(state)
+            self._state = state
             box = Outbox(tuple(saved.errands), informed)
             self._outbox = box.pruned(time.time(), self._tellers)
         for teller in self._tellers.values():
@@ -318,7 +326,7 @@ class Watcher:
         held = box.holds_back(name, at)
         firing = tuple(
             alert
-            for alert in self._alerts
+            for alert in self.alerts()
             if alert.state is Phase.FIRING
             and name in box.informed.get(alert.id, ())
             and alert.id not in held

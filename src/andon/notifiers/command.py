@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import IO
 
 from andon.core.redaction import redact
@@ -40,7 +41,7 @@ class Command:
     def send(self, notices: Sequence[Notice], firing: Sequence[Alert]) -> None:
         if not notices:
             return
-        # Files, not pipes: a command that does not read, or leaves a child behind, holds up nothing.
+        # Files, not pipes: a command that does not read, or leaves a child, holds up nothing.
         with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as complaint:
             told.write(json.dumps(self._document(notices), ensure_ascii=False).encode() + b"\n")
             told.seek(0)
@@ -83,9 +84,9 @@ class Command:
                     env=environment,
                 )
             except FileNotFoundError as exc:
-                raise Gone(f"{self._command[0]} is not there", hint="check its path") from exc
+                raise Gone(f"{self._shown} is not there", hint="check its path") from exc
             except PermissionError as exc:
-                raise Denied(f"{self._command[0]} may not be run", hint="chmod +x") from exc
+                raise Denied(f"{self._shown} may not be run", hint="chmod +x") from exc
             except (OSError, ValueError) as exc:
                 raise Unavailable(f"{self._shown} cannot be started: {exc}") from exc
             return self._running
@@ -105,7 +106,8 @@ class Command:
 
     @property
     def _shown(self) -> str:
-        return redact(self._command)
+        """Its name alone: an argument may be a secret, and looks like any other."""
+        return Path(self._command[0]).name
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
@@ -122,5 +124,7 @@ def _said(complaint: IO[bytes]) -> str:
     """The end of what it wrote to standard error, fit to be shown."""
     size = complaint.seek(0, os.SEEK_END)
     complaint.seek(max(0, size - TOLD_BYTES))
-    text = complaint.read().decode("utf-8", "replace").strip()
-    return f": {redact(text.split())}" if text else ""
+    words = complaint.read().decode("utf-8", "replace").split()
+    if size > TOLD_BYTES:
+        del words[:1]  # cut in two, a secret could stand there without its name
+    return f": {redact(words)}" if words else ""

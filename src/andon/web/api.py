@@ -3,12 +3,13 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from andon.core.access import Key
+from andon.engine.watcher import Watcher
 from andon.errors import Gone
 from andon.model import wire
 from andon.model.device import Snapshot
@@ -20,9 +21,6 @@ from andon.web.keys import CODE_SECONDS, SESSION_SECONDS, Keys
 from andon.web.memory import METRICS, Memory
 from andon.web.problems import problem
 from andon.web.station import Station, all_for_strangers, for_strangers
-
-if TYPE_CHECKING:
-    from andon.engine.watcher import Watcher
 
 MAX_POINTS = 10_000
 DAY_SECONDS = 86_400.0
@@ -38,7 +36,7 @@ class Shop:
     memory: Memory
     parts: dict[str, Part]
     expose: Callable[[], str] | None = None
-    watcher: "Watcher | None" = None
+    watcher: Watcher | None = None
 
 
 class Problem(BaseModel):
