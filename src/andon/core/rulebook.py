@@ -72,6 +72,7 @@ class Rulebook:
         self.thresholds = thresholds or Thresholds()
         self.overrides = tuple(overrides)
         self.renotify_seconds = renotify_seconds  # 0: nobody is reminded
+        self.turns_off = bool(self.thresholds.off) or any(one.off for one in self.overrides)
         self._kept: dict[str, tuple[Device, Thresholds]] = {}
 
     def for_device(self, device: Device) -> Thresholds:

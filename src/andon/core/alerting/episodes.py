@@ -87,8 +87,7 @@ def _changed(
     alert = episode.alert
     if finding is not None and (finding.holds or finding.value is not None):
         alert = draw(alert, finding)
-    shown = up if up else holds
-    level = _level(rule, shown) or episode.alert.level
+    level = _level(rule, up or _prompt(rule, holds)) or episode.alert.level
     alert = replace(alert, level=level, severity=severity(level, rule), no_data_since=None)
     fires = bool(up) and episode.fired is None
     if fires:
@@ -119,10 +118,12 @@ def _times(episode: Episode, finding: Finding | None, now: float) -> tuple[Times
             held_times.append(was_held)
             calm_times.append(was_calm)
             continue
-        counts = episode.up >> place & 1
-        held_times.append((now if was_held is None else was_held) if holds >> place & 1 else None)
-        is_calm = counts and calm >> place & 1
-        calm_times.append((now if was_calm is None else was_calm) if is_calm else None)
+        holding = bool(holds >> place & 1)
+        held_times.append((now if was_held is None else was_held) if holding else None)
+        # An event is over as it happens: its calm counts from the event itself.
+        counts = holding or episode.up >> place & 1
+        start = now if was_calm is None or holding else was_calm
+        calm_times.append(start if counts and calm >> place & 1 else None)
     return tuple(held_times), tuple(calm_times)
 
 
@@ -159,6 +160,14 @@ def clear_seconds(rung: Rung, episode: Episode) -> float:
 def _level(rule: Rule, rungs: int) -> Level | None:
     found = [rung.level for place, rung in enumerate(rule.rungs) if rungs >> place & 1]
     return max(found, key=lambda level: level.rank) if found else None
+
+
+def _prompt(rule: Rule, holds: int) -> int:
+    """Without the rungs that differ from a lower one by taking longer: they do not hold yet."""
+    for place, rung in enumerate(rule.rungs):
+        if any(lower.for_seconds < rung.for_seconds for lower in rule.rungs[:place]):
+            holds &= ~(1 << place)
+    return holds
 
 
 def _moved(episode: Episode, gone: float) -> Episode:

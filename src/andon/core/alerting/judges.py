@@ -1,7 +1,8 @@
 """How each rule judges one device that answers.
 
 Each is asked for every device at every tick, so a healthy device costs comparisons and nothing
-else: None says that no rung holds and all are calm.
+else: None says that no rung holds and all are calm. Shares are judged as they are shown, to a tenth
+of a per cent.
 """
 
 from collections.abc import Callable
@@ -55,7 +56,7 @@ def memory(seen: Seen) -> Finding | None:
     used, total = seen.sample.memory_used_bytes, seen.device.memory_total_bytes
     if used is None or not total:
         return UNKNOWN
-    share, least = 100.0 * used / total, seen.figures.memory_percent
+    share, least = round(100.0 * used / total, 1), seen.figures.memory_percent
     if share <= least - 3:
         return None
     return Finding(1, 0, share, least, total) if share >= least else NEITHER
@@ -66,7 +67,7 @@ def power(seen: Seen) -> Finding | None:
     watts, limit = seen.sample.power_watts, seen.sample.power_limit_watts
     if watts is None or not limit:
         return UNKNOWN
-    share, least = 100.0 * watts / limit, seen.figures.power_percent
+    share, least = round(100.0 * watts / limit, 1), seen.figures.power_percent
     if share <= least - 5:
         return None
     return Finding(1, 0, share, least, limit) if share >= least else NEITHER
@@ -143,7 +144,7 @@ def unattributed_memory(seen: Seen) -> Finding | None:
     spare = seen.status.memory_unattributed_bytes
     if spare is None or not total:
         return UNKNOWN
-    share = 100.0 * spare / total
+    share = round(100.0 * spare / total, 1)
     if share <= seen.figures.unattributed_percent / 2:
         return None
     busy = seen.sample.utilization_percent
@@ -160,7 +161,7 @@ def memory_leak(seen: Seen) -> Finding | None:
     used, total = seen.sample.memory_used_bytes, seen.device.memory_total_bytes
     if used is None or not total:
         return UNKNOWN
-    share, figures = 100.0 * used / total, seen.figures
+    share, figures = round(100.0 * used / total, 1), seen.figures
     if share < LEAK_CLEAR_SHARE * figures.leak_percent or seen.divided:
         return None
     found = seen.track.memory_trend

@@ -10,7 +10,7 @@ from andon.core.alerting.seen import Seen
 from andon.core.alerting.state import Episode, Held, Moment, Observation, State
 from andon.core.alerting.track import Track, followed
 from andon.core.rulebook import Rulebook
-from andon.model.device import DeviceStatus, Snapshot
+from andon.model.device import DeviceStatus
 from andon.model.device import State as DeviceState
 
 READERS = "reader:"
@@ -70,12 +70,11 @@ class Look:
         reasons = track.reasons(self.moment.steady)
         held = self._held.get(device.uuid) if self._held else None
         seen = Seen(status, figures, track, reasons, device.uuid in self._divided, held)
-        off = figures.off
         for name, judge in DEVICE_JUDGES:
             finding = judge(seen)
             if finding is None:
                 continue
-            if (finding.holds and name not in off) or (on is not None and name in on):
+            if finding.holds or (on is not None and name in on):
                 self.add(device.uuid, name, finding)
         if held is not None or (on is not None and "idle" in on):
             self._idle(seen, on)
@@ -159,7 +158,8 @@ class Look:
                 self.add(subject, rule, finding)
         for subject, on in state.episodes.items():
             self._after_a_boot(subject, on)
-            self._turned_off(subject, on)
+        if self.rulebook.turns_off:
+            self._turn_off()
 
     def _after_a_boot(self, subject: str, on: Mapping[str, Episode]) -> None:
         """Since a new boot an error of before counts down only while the device is well."""
@@ -169,15 +169,17 @@ class Look:
         if subject != "node" and (status is None or status.state is not DeviceState.OK):
             self.add(subject, "xid", NEITHER)
 
-    def _turned_off(self, subject: str, on: Mapping[str, Episode]) -> None:
-        status = self.statuses.get(subject)
-        book = self.rulebook
-        off = (book.for_device(status.device) if status else book.thresholds).off
-        for rule in off.intersection(on) if off else ():
-            self.add(subject, rule, ENDED)
-        for rule in off.intersection(self.found.get(subject, ())) if off else ():
-            if rule not in on:
-                del self.found[subject][rule]
+    def _turn_off(self) -> None:
+        """Rules that are off find nothing, and what they raised before is over."""
+        for subject in {*self.found, *self.state.episodes}:
+            status, on = self.statuses.get(subject), self._on(subject)
+            book = self.rulebook
+            off = (book.for_device(status.device) if status else book.thresholds).off
+            found = self.found.get(subject, {})
+            for rule in off.intersection(on):
+                self.add(subject, rule, ENDED)
+            for rule in off.intersection(found).difference(on):
+                del found[rule]
 
 
 def _holders(leases: tuple[Held, ...] | None) -> dict[str, Held] | None:
@@ -186,11 +188,6 @@ def _holders(leases: tuple[Held, ...] | None) -> dict[str, Held] | None:
         return None
     ordered = sorted(leases, key=lambda held: held.since)
     return {uuid: held for held in ordered for uuid in held.devices}
-
-
-def divided(snapshot: Snapshot) -> set[str | None]:
-    """The boards that are used through their instances."""
-    return {status.device.parent for status in snapshot.devices} - {None}
 
 
 _NOTHING: Mapping[str, Episode] = {}
