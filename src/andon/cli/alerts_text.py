@@ -175,8 +175,8 @@ def about(alert: Alert, now: float) -> list[str]:
         ended = alert.resolved if alert.resolved is not None else now
         lasted = ended - (alert.fired if alert.fired is not None else alert.since)
         return [f"ended {human_seconds(max(0, now - ended))} ago", f"after {human_seconds(lasted)}"]
-    lasted = human_seconds(max(0.0, now - alert.since))
-    parts = [f"pending for {lasted}" if alert.state is Phase.PENDING else f"for {lasted}"]
+    since = human_seconds(max(0.0, now - alert.since))
+    parts = [f"pending for {since}" if alert.state is Phase.PENDING else f"for {since}"]
     if alert.no_data_since is not None:
         parts.append(f"no data for {human_seconds(max(0.0, now - alert.no_data_since))}")
     if alert.acknowledged is not None:

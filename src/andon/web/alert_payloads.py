@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from andon.core.lamps import Board
 from andon.core.rulebook import Rulebook, Thresholds
 from andon.core.rules import RULES, About, Rule, asleep_reason
 from andon.model.alert import Alert
 from andon.model.device import Device
 from andon.model.wire import Json
 
-RULES_SCHEMA = "andon.rules/1"
+BOARD_SCHEMA, RULES_SCHEMA = "andon.board/1", "andon.rules/1"
 
 
 def for_strangers(alert: Alert) -> Alert:
@@ -17,6 +18,30 @@ def for_strangers(alert: Alert) -> Alert:
     if all(party.command is None for party in alert.who):
         return alert
     return replace(alert, who=tuple(replace(party, command=None) for party in alert.who))
+
+
+def board_to_json(board: Board, node: str) -> Json:
+    """The lamps as they hang over the line."""
+    return {
+        "schema": BOARD_SCHEMA,
+        "node": node,
+        "at": board.at,
+        "simulated": board.simulated,
+        "headline": board.headline,
+        "lamp": str(board.lamp),
+        "devices": [
+            {
+                "uuid": one.uuid,
+                "index": one.index,
+                "lamp": str(one.lamp),
+                "word": one.word,
+                "reason": one.reason,
+                "for": one.owner,
+                "alerts": list(one.alerts),
+            }
+            for one in board.devices
+        ],
+    }
 
 
 def rules_to_json(rulebook: Rulebook, devices: Sequence[Device]) -> Json:

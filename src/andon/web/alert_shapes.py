@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from andon.core.lamps import Lamp
 from andon.model.alert import Alert, Level, Silence
 
 LONGEST_SILENCE_SECONDS = 366 * 86_400.0
@@ -96,6 +97,30 @@ class RuleList(BaseModel):
 
     schema_: Annotated[Literal["andon.rules/1"], Field(alias="schema")]
     rules: list[Rule]
+
+
+class LampShape(BaseModel):
+    """One device on the board."""
+
+    uuid: str
+    index: int
+    lamp: Lamp
+    word: str
+    reason: str | None
+    for_: Annotated[str | None, Field(alias="for")]
+    alerts: list[str]
+
+
+class BoardShape(BaseModel):
+    """andon.board/1."""
+
+    schema_: Annotated[Literal["andon.board/1"], Field(alias="schema")]
+    node: str
+    at: float
+    simulated: bool
+    headline: str
+    lamp: Lamp
+    devices: list[LampShape]
 
 
 class SilenceList(BaseModel):

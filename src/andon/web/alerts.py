@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
+from andon.core import lamps
 from andon.core.episodes import Query as Wanted
 from andon.core.episodes import matches
 from andon.errors import AndonError, Invalid, Unavailable
@@ -15,9 +16,10 @@ from andon.model.alert import Alert, Level, Phase, Silence
 from andon.model.alert_wire import alert_to_json, alerts_to_json, silence_to_json
 from andon.model.device import Snapshot
 from andon.web import payloads
-from andon.web.alert_payloads import for_strangers, rules_to_json
+from andon.web.alert_payloads import board_to_json, for_strangers, rules_to_json
 from andon.web.alert_shapes import (
     AlertList,
+    BoardShape,
     Ended,
     Hush,
     Outcomes,
@@ -80,6 +82,12 @@ def _reading(router: APIRouter, station: Station, watching: Asked) -> None:
     def alert(request: Request, alert: Named) -> Response:
         """One alert, of the present or the past."""
         return _json(_shown(request, watching().find(alert)))
+
+    @router.get("/api/board", tags=["explain"], responses=says(BoardShape))
+    def board() -> Response:
+        """andon.board/1: a lamp per device, and one headline for the node."""
+        snapshot = station.latest()
+        return _json(board_to_json(lamps.board(snapshot, watching().alerts()), snapshot.node))
 
 
 def _changing(router: APIRouter, station: Station, watching: Asked) -> None:

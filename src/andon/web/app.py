@@ -31,8 +31,6 @@ def build(shop: Shop, rules: Rules, audit: Audit) -> App:
     lockout = Lockout()
     live = Live(shop.station, shop.keys, lockout, watcher=shop.watcher)
     shop.parts["live"] = live
-    if shop.watcher is not None:
-        shop.parts["alerts"] = shop.watcher
     api = _api(shop, live.run)
     return Gate(live.over(api), Doors(rules, shop.keys, audit, lockout, live.is_admitted))
 

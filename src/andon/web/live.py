@@ -171,7 +171,7 @@ class Live:
 
     async def _publish(self, snapshot: Snapshot) -> None:
         await self._drop_the_slow()
-        risen, self._busy = _risen(self._busy, snapshot)
+        risen, self._busy = _risen(self._busy, self._busy_in(snapshot))
         slot = cadence.slot(self._clock(), UPDATE_SECONDS)
         due, self._slot = slot != self._slot, slot
         if not self._clients:
@@ -180,7 +180,7 @@ class Live:
         if due:
             await self._emit("gpu_status_update", self._summary(snapshot), EVERYONE)
         if risen:
-            await self._emit("high_gpu_usage_alert", payloads.high_usage(snapshot, risen), EVERYONE)
+            await self._emit("high_gpu_usage_alert", self._high_usage(snapshot, risen), EVERYONE)
         for trusted, room in ROOMS.items():
             if any("snapshot" in c.wants and c.trusted == trusted for c in self._clients.values()):
                 shown = snapshot if trusted else for_strangers(snapshot)
@@ -199,6 +199,17 @@ class Live:
 
     async def _emit(self, event: str, value: wire.Json, to: str) -> None:
         await self._server.emit(event, value, to=to)
+
+    def _busy_in(self, snapshot: Snapshot) -> frozenset[str]:
+        """Those above the threshold of the rule: each is told once when it comes there."""
+        return payloads.busy_uuids(snapshot, self._watcher.rulebook if self._watcher else None)
+
+    def _high_usage(self, snapshot: Snapshot, uuids: frozenset[str]) -> wire.Json:
+        if self._watcher is None:
+            return payloads.high_usage(snapshot, uuids)
+        return payloads.high_usage(
+            snapshot, uuids, self._watcher.rulebook.thresholds.high_usage_percent
+        )
 
     def _summary(self, snapshot: Snapshot) -> wire.Json:
         return payloads.gpu_summary(snapshot, self._station.settings)
@@ -236,9 +247,9 @@ class Live:
         if client is not None:
             await self._server.enter_room(sid, TRUST[client.trusted])
         await self._emit("gpu_status", self._summary(snapshot), sid)
-        busy = payloads.busy_uuids(snapshot)
+        busy = self._busy_in(snapshot)
         if busy:
-            await self._emit("high_gpu_usage_alert", payloads.high_usage(snapshot, busy), sid)
+            await self._emit("high_gpu_usage_alert", self._high_usage(snapshot, busy), sid)
 
     async def _disconnect(self, sid: str, _reason: object = None) -> None:
         client = self._clients.pop(sid, None)
@@ -299,7 +310,6 @@ async def _full(send: Send) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-def _risen(before: frozenset[str], snapshot: Snapshot) -> tuple[frozenset[str], frozenset[str]]:
+def _risen(before: frozenset[str], busy: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
     """The devices that have come above the threshold, and all that are: one alert per episode."""
-    busy = payloads.busy_uuids(snapshot)
     return busy - before, busy
