@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from andon.cli.entries import range_of
 from andon.cli.render import flow, header, paragraph
 from andon.cli.table import Column, Row, draw
 from andon.cli.text import ELLIPSIS, Text, say
+from andon.core.rules import BY_NAME
 from andon.model.alert import Alert, Level, Party, Phase, Silence
 from andon.model.device import Snapshot
 from andon.units import human_bytes, human_seconds
@@ -20,6 +22,7 @@ LAMPS = {
 }
 PENDING, ENDED = ("◌", "dim"), ("○", "dim")
 MOST_PARTIES = 3
+GATHERED_FROM = 3
 SHORT_COMMAND, LONG_COMMAND = 60, 400
 UNBROKEN = "\u00a0"  # keeps words on one line; the screen gets a plain space
 UNITS = {"celsius": "°C", "percent": "%", "watts": "W"}
@@ -54,15 +57,16 @@ def render_alerts(page: Page, width: int, color: bool, ended: bool = True) -> st
     names = names_of(page.alerts)
     lines = [header(Snapshot(page.node, page.at, page.simulated), width)]
     lines += flow(summary(page), width)
-    for alert in page.firing:
-        if alert.level is not Level.INFO:
-            lines += [Text(), *_in_full(alert, names[alert.id], page.at, width)]
-    brief = [a for a in page.firing if a.level is Level.INFO]
-    brief += [a for a in page.alerts if a.state is Phase.PENDING]
+    main = [a for a in page.firing if a.level is not Level.INFO and a.inhibited_by is None]
+    for alert in main:
+        lines += [Text(), *_in_full(alert, names[alert.id], page.at, width)]
+    rest = [a for a in page.firing if a not in main]
+    rest += [a for a in page.alerts if a.state is Phase.PENDING]
     gone = [a for a in page.alerts if a.state is Phase.RESOLVED] if ended else []
-    for group in (brief, gone):
+    for group in (rest, gone):
         if group:
-            lines += [Text(), *_in_brief(group, names, page.at, width)]
+            found = _gathered([_brief(alert, names, page.at) for alert in group])
+            lines += [Text(), *_brief_lines(found, width)]
     if page.silences:
         lines += [Text(), *_silences(page, width)]
     if page.note:
@@ -142,17 +146,54 @@ def hung(mark: Text, words: str, style: str, width: int) -> list[Text]:
     return [(mark if n == 0 else inset) + say(row, style) for n, row in enumerate(plain)]
 
 
-def _in_brief(
-    alerts: Sequence[Alert], names: Mapping[str, str], now: float, width: int
-) -> list[Text]:
-    """A line each: information, what is pending, what has ended."""
-    columns: list[Column[Alert]] = [
-        Column("", lamp, gap=0),
-        Column("", lambda alert: say(names[alert.id]), gap=1, elastic=8),
-        Column("", lambda alert: say(about(alert, now)[0], "dim"), rank=1),
-        Column("", lambda alert: say(alert.message), elastic=12),
+@dataclass(frozen=True, slots=True)
+class _Brief:
+    """One line: information, what another alert tells already, what is pending, what has ended."""
+
+    alert: Alert
+    name: str
+    when: str
+    message: str
+
+
+def _brief(alert: Alert, names: Mapping[str, str], now: float) -> _Brief:
+    when = about(alert, now)[0]
+    if alert.inhibited_by is not None and alert.state is Phase.FIRING:
+        when = f"part of {names.get(alert.inhibited_by) or alert.inhibited_by.partition('#')[0]}"
+    return _Brief(alert, names[alert.id], when, alert.message)
+
+
+def _gathered(found: Sequence[_Brief]) -> list[_Brief]:
+    """Information about many devices is one line: eight that work are no eight pieces of news."""
+    by_rule: dict[str, list[_Brief]] = {}
+    for one in found:
+        alert = one.alert
+        alike = (
+            alert.level is Level.INFO and alert.state is Phase.FIRING and alert.device is not None
+        )
+        by_rule.setdefault(alert.rule if alike else alert.id, []).append(one)
+    lines: list[_Brief] = []
+    for rule, many in by_rule.items():
+        if len(many) < GATHERED_FROM:
+            lines += many
+            continue
+        many.sort(key=lambda one: (one.alert.device or 0, one.name))
+        labels = range_of([one.name.partition("@")[2] for one in many])
+        oldest = min(many, key=lambda one: one.alert.since)
+        title = BY_NAME[rule].title if rule in BY_NAME else rule
+        message = f"{title}: {len(many)} devices"
+        lines.append(_Brief(oldest.alert, f"{rule}@{labels}", oldest.when, message))
+    return lines
+
+
+def _brief_lines(found: Sequence[_Brief], width: int) -> list[Text]:
+    columns: list[Column[_Brief]] = [
+        Column("", lambda one: lamp(one.alert), gap=0),
+        Column("", lambda one: say(one.name), gap=1, elastic=8),
+        Column("", lambda one: say(one.when, "dim"), rank=1),
+        Column("", lambda one: say(one.message), elastic=12),
     ]
-    rows = [Row(a, style=None if a.state is Phase.FIRING else "dim") for a in alerts]
+    rows = [Row(one, style=None if one.alert.state is Phase.FIRING else "dim") for one in found]
     return draw(columns, rows, width)[1:]
 
 
@@ -173,10 +214,11 @@ def about(alert: Alert, now: float) -> list[str]:
     """Since when, and what has become of it."""
     if alert.state is Phase.RESOLVED:
         ended = alert.resolved if alert.resolved is not None else now
-        lasted = ended - (alert.fired if alert.fired is not None else alert.since)
-        return [f"ended {human_seconds(max(0, now - ended))} ago", f"after {human_seconds(lasted)}"]
-    since = human_seconds(max(0.0, now - alert.since))
-    parts = [f"pending for {since}" if alert.state is Phase.PENDING else f"for {since}"]
+        length = ended - (alert.fired if alert.fired is not None else alert.since)
+        return [f"ended {human_seconds(max(0, now - ended))} ago", f"after {human_seconds(length)}"]
+    lasted = now - alert.since
+    since = "just now" if lasted < 1 else f"for {human_seconds(lasted)}"
+    parts = [f"pending {since}" if alert.state is Phase.PENDING else since]
     if alert.no_data_since is not None:
         parts.append(f"no data for {human_seconds(max(0.0, now - alert.no_data_since))}")
     if alert.acknowledged is not None:
@@ -184,7 +226,7 @@ def about(alert: Alert, now: float) -> list[str]:
     if alert.silenced_until is not None:
         parts.append(f"silenced for {human_seconds(max(0.0, alert.silenced_until - now))} more")
     if alert.inhibited_by is not None:
-        parts.append(f"told by {alert.inhibited_by.partition('#')[0]}")
+        parts.append(f"part of {alert.inhibited_by}")
     if alert.notified:
         parts.append("told once" if alert.notified == 1 else f"told {alert.notified} times")
     return parts

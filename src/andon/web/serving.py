@@ -16,6 +16,7 @@ from andon.core.access import Rules, is_loopback
 from andon.core.settings import Settings
 from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
 from andon.model.device import Snapshot
+from andon.web import whereabouts
 from andon.web.audit import Audit
 from andon.web.auth import App
 from andon.web.health import Part
@@ -80,6 +81,8 @@ def serve(settings: Settings, place: Place, tell: Callable[[Started], None]) -> 
         built = _build(shop, audit, rules)
 
         def ready() -> None:
+            stack.callback(whereabouts.withdraw, folder)
+            whereabouts.announce(folder, url, address)
             tell(Started(url, port, loopback, folder / "token", station.last))
 
         _run(built, place, listening, ready)
