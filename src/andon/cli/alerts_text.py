@@ -57,11 +57,14 @@ def render_alerts(page: Page, width: int, color: bool, ended: bool = True) -> st
     names = names_of(page.alerts)
     lines = [header(Snapshot(page.node, page.at, page.simulated), width)]
     lines += flow(summary(page), width)
-    main = [a for a in page.firing if a.level is not Level.INFO and a.inhibited_by is None]
+    firing = {alert.id for alert in page.firing}
+    parts = [a for a in page.firing if a.inhibited_by in firing]
+    main = [a for a in page.firing if a.level is not Level.INFO and a not in parts]
     for alert in main:
-        lines += [Text(), *_in_full(alert, names[alert.id], page.at, width)]
-    rest = [a for a in page.firing if a not in main]
-    rest += [a for a in page.alerts if a.state is Phase.PENDING]
+        also = [a for a in parts if a.inhibited_by == alert.id]
+        lines += [Text(), *_in_full(alert, also, names, page.at, width)]
+    rest = [a for a in page.firing if a.level is Level.INFO and a not in parts]
+    rest += [a for a in page.alerts if a.state is Phase.PENDING and a.level is not Level.INFO]
     gone = [a for a in page.alerts if a.state is Phase.RESOLVED] if ended else []
     for group in (rest, gone):
         if group:
@@ -83,7 +86,7 @@ def summary(page: Page) -> list[Text]:
         if counts[level]
     ]
     parts = parts or [say(FINE, "green")]
-    pending = sum(alert.state is Phase.PENDING for alert in page.alerts)
+    pending = sum(a.state is Phase.PENDING and a.level is not Level.INFO for a in page.alerts)
     rest = ((counts[Level.INFO], "worth knowing"), (pending, "pending"))
     return parts + [say(f"{count} {word}", "dim") for count, word in rest if count]
 
@@ -122,10 +125,16 @@ def lamp(alert: Alert) -> Text:
 # One alert.
 
 
-def _in_full(alert: Alert, name: str, now: float, width: int) -> list[Text]:
-    """The sentence, its name and how it stands, whom it concerns, and what to do."""
+def _in_full(
+    alert: Alert, also: Sequence[Alert], names: Mapping[str, str], now: float, width: int
+) -> list[Text]:
+    """The sentence, how it stands, what belongs to it, whom it concerns, and what to do."""
     lines = hung(lamp(alert) + say(" "), alert.message, "bold", width)
-    lines += hung(say("  "), " · ".join(_whole([name, *about(alert, now)])), "dim", width)
+    stands = " · ".join(_whole([names[alert.id], *about(alert, now)]))
+    lines += hung(say("  "), stands, "dim", width)
+    for other in also:
+        words = f"{other.message} ({names[other.id]})"
+        lines += hung(say("  ") + say("also ", "dim"), words, "", width)
     if alert.who:
         lines += hung(say("  ") + say("who  ", "dim"), people(alert.who), "", width)
     if alert.advice:
@@ -148,7 +157,7 @@ def hung(mark: Text, words: str, style: str, width: int) -> list[Text]:
 
 @dataclass(frozen=True, slots=True)
 class _Brief:
-    """One line: information, what another alert tells already, what is pending, what has ended."""
+    """One line: information, what is pending, what has ended."""
 
     alert: Alert
     name: str
@@ -157,10 +166,7 @@ class _Brief:
 
 
 def _brief(alert: Alert, names: Mapping[str, str], now: float) -> _Brief:
-    when = about(alert, now)[0]
-    if alert.inhibited_by is not None and alert.state is Phase.FIRING:
-        when = f"part of {names.get(alert.inhibited_by) or alert.inhibited_by.partition('#')[0]}"
-    return _Brief(alert, names[alert.id], when, alert.message)
+    return _Brief(alert, names[alert.id], about(alert, now)[0], alert.message)
 
 
 def _gathered(found: Sequence[_Brief]) -> list[_Brief]:
@@ -226,7 +232,7 @@ def about(alert: Alert, now: float) -> list[str]:
     if alert.silenced_until is not None:
         parts.append(f"silenced for {human_seconds(max(0.0, alert.silenced_until - now))} more")
     if alert.inhibited_by is not None:
-        parts.append(f"part of {alert.inhibited_by}")
+        parts.append(f"part of {alert.inhibited_by.partition('@')[0]}")
     if alert.notified:
         parts.append("told once" if alert.notified == 1 else f"told {alert.notified} times")
     return parts
