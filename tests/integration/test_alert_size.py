@@ -11,7 +11,7 @@ from andon.stores.sqlite_alerts import SqliteLedger
 from tests.unit.test_telling import AT, HOT
 
 DAYS = 365
-A_DAY = 200
+A_DAY = 60
 MOST_BYTES = 10_000_000
 CROWD = tuple(Party(n, f"user{n}", "python", f"python train.py {'x' * 4000}") for n in range(40))
 
