@@ -72,16 +72,18 @@ class Rulebook:
         self.thresholds = thresholds or Thresholds()
         self.overrides = tuple(overrides)
         self.renotify_seconds = renotify_seconds  # 0: nobody is reminded
+        self.turns_off = bool(self.thresholds.off) or any(one.off for one in self.overrides)
         self._kept: dict[str, tuple[Device, Thresholds]] = {}
 
     def for_device(self, device: Device) -> Thresholds:
         """The figures for one device; asked for every device and tick, so they are kept."""
         kept = self._kept.get(device.uuid)
-        if kept is not None and (kept[0] is device or kept[0] == device):
+        if kept is not None and kept[0] is device:
             return kept[1]
         if len(self._kept) >= MOST_DEVICES:
             self._kept.clear()
-        found = self._resolved(device)
+        same = kept is not None and kept[0] == device
+        found = kept[1] if kept is not None and same else self._resolved(device)
         self._kept[device.uuid] = (device, found)
         return found
 

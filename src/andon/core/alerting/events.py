@@ -18,10 +18,10 @@ _KNOWN_BEFORE, _ROSE = 0b01, 0b10
 def counted(before: int | None, count: int) -> tuple[Finding | None, bool]:
     """What a count of errors says after another, and whether it began anew."""
     if before is None:
-        return (Finding(_KNOWN_BEFORE, _ROSE, count, details=(None,)) if count else None), False
+        return (Finding(_KNOWN_BEFORE, ALL, count, details=(None,)) if count else None), False
     if count > before:
-        return Finding(_ROSE, _KNOWN_BEFORE, count, details=(f"{count - before} new",)), False
-    return (Finding(_ROSE, _KNOWN_BEFORE, count, details=(None,)) if count else None), not count
+        return Finding(_ROSE, ALL, count, details=(f"{count - before} new",)), False
+    return (Finding(_ROSE, ALL, count, details=(None,)) if count else None), not count
 
 
 def reported(
@@ -37,7 +37,7 @@ def reported(
     for event in sorted(events, key=lambda event: event.at):
         subject = event.uuid if event.uuid is not None and event.uuid in known else "node"
         if event.kind is EventKind.ECC:
-            found[subject, "ecc"] = Finding(_ROSE, _KNOWN_BEFORE, None, details=(event.detail,))
+            found[subject, "ecc"] = Finding(_ROSE, ALL, None, details=(event.detail,))
         elif _is_new(event, newest.setdefault(subject, {}), wall):
             key = (subject, "xid")
             found[key] = _worse(found.get(key), event)
@@ -61,5 +61,5 @@ def _worse(found: Finding | None, event: Event) -> Finding:
     rung = _RUNGS[explain(event.code, event.detail).level]
     holds = rung | (found.holds if found else 0)
     if found is None or rung == 1 << holds.bit_length() - 1:
-        return Finding(holds, ALL & ~holds, event.code, details=(event,))
-    return found._replace(holds=holds, calm=ALL & ~holds)
+        return Finding(holds, ALL, event.code, details=(event,))
+    return found._replace(holds=holds)

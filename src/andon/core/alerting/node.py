@@ -43,10 +43,8 @@ def _cpu(host: Host, figures: Thresholds) -> Finding | None:
 def _memory(host: Host, figures: Thresholds) -> Finding | None:
     if host.memory_used_bytes is None or not host.memory_total_bytes:
         return UNKNOWN
-    now, least = (
-        100.0 * host.memory_used_bytes / host.memory_total_bytes,
-        figures.node_memory_percent,
-    )
+    now = round(100.0 * host.memory_used_bytes / host.memory_total_bytes, 1)
+    least = figures.node_memory_percent
     if now <= least - 3:
         return None
     holds = (now >= least) | (now >= least + 3) << 1
@@ -75,4 +73,4 @@ def _is_full(disk: Disk, percent: float, free_gib: float) -> bool:
 
 
 def _percent(disk: Disk) -> float:
-    return 100.0 * disk.used_bytes / disk.total_bytes
+    return round(100.0 * disk.used_bytes / disk.total_bytes, 1)
