@@ -1,6 +1,8 @@
 """The settings for alerts: every mistake at once, and no secret in any of them."""
 
 import json
+import re
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -10,10 +12,11 @@ from andon.cli.main import run
 from andon.core.routes import Quiet
 from andon.core.rulebook import FIGURES, RENOTIFY_SECONDS, Thresholds
 from andon.core.settings import FIELDS, Resolved, Settings, resolve
-from andon.core.settings_alerts import NotifierSettings, OverrideSettings, masked
+from andon.core.settings_alerts import NOTIFIER_COLUMNS, NotifierSettings, OverrideSettings, masked
 from andon.errors import Invalid
 from andon.model.alert import Level
 from andon.model.device import Device
+from tests.conftest import REPOSITORY
 
 SECRET = "TIiajkdnlazkcOXrIdevi7FQ"
 TEXT = f"""
@@ -245,3 +248,22 @@ def test_config_check_asks_the_notifiers_too(
     assert "notifier a: Apprise does not take slakc://***" in err
     assert "notifier b" in err
     assert SECRET not in err
+
+
+PAGE = (REPOSITORY / "docs" / "notifiers.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("example", re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL))
+def test_the_examples_of_the_docs_are_accepted(example: str) -> None:
+    settings = from_file(example).settings
+    assert len(app.open_notifiers(settings, "node7")) == len(settings.alerts_notifiers) > 0
+
+
+def test_the_docs_show_a_message_as_it_is() -> None:
+    golden = (REPOSITORY / "tests" / "golden" / "messages.txt").read_text(encoding="utf-8")
+    shown = golden.partition("=== firing\n")[2].partition("\n=== ")[0]
+    assert textwrap.indent(shown, "    ") in PAGE
+
+
+def test_the_docs_name_every_key_of_a_notifier() -> None:
+    assert [c.name for c in NOTIFIER_COLUMNS if f"`{c.name}`" not in PAGE] == []

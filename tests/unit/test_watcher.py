@@ -118,7 +118,10 @@ class Playing:
             self.now += 1.0
             snapshot = look(time.time(), *states)
             self.bus.publish(snapshot, self.now)
-            wait_for(lambda s=snapshot: self.watcher.snapshot is s)
+            self._judged(snapshot)
+
+    def _judged(self, snapshot: Snapshot) -> None:
+        wait_for(lambda: self.watcher.snapshot is snapshot)
 
     def lose(self, count: int = 1) -> None:
         self.tick(*[State.OK] * count)
