@@ -14,10 +14,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from andon.core.access import Key
 from andon.core.series import HOST, HOST_METRICS
+from andon.engine.watcher import Watcher
 from andon.errors import Gone
 from andon.model import wire
 from andon.model.device import Snapshot
 from andon.web import payloads
+from andon.web.alerts import alert_routes
 from andon.web.auth import TRUSTED
 from andon.web.health import Part, health
 from andon.web.keys import CODE_SECONDS, SESSION_SECONDS, Keys
@@ -42,6 +44,7 @@ class Shop:
     parts: dict[str, Part]
     expose: Callable[[], str] | None = None
     texts: SnapshotTexts = field(default_factory=SnapshotTexts)
+    watcher: Watcher | None = None
 
 
 class Problem(BaseModel):
@@ -72,6 +75,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         401: "The token is missing or wrong.",
         403: "The Host or Origin is not this server's.",
         404: "There is no such thing.",
+        409: "It is not in a state for that.",
         422: "A parameter makes no sense.",
         429: "Too many wrong tokens; Retry-After says when.",
         503: "What is needed is not there now.",
@@ -93,6 +97,7 @@ def routes(shop: Shop) -> APIRouter:
     _kept(router, shop)
     _devices(router, shop)
     _past(router, shop)
+    alert_routes(router, shop.station, shop.watcher)
     _later(router, shop)
     _sessions(router, shop)
     _machines(router, shop)
@@ -204,9 +209,7 @@ def _later(router: APIRouter, shop: Shop) -> None:
         """The nodes that this server knows."""
         return _json(payloads.nodes(_seen(request, shop)))
 
-    for name, tag in (
-        ("alerts", "explain"), ("leases", "share"), ("jobs", "share"), ("runs", "record"),
-    ):  # fmt: skip
+    for name, tag in (("leases", "share"), ("jobs", "share"), ("runs", "record")):
         _to_come(router, name, tag)
 
 
