@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 
 from andon.web import quiet
-from andon.web.auth import Receive, Scope, Send
+from andon.web.asgi import Receive, Scope, Send
 
 PATIENCE_SECONDS = 30.0
 

@@ -80,7 +80,9 @@ class Parts:
         kept = memory or NoMemory("history was switched off", "start without --no-history")
         self.watcher = Watcher(self.sampler.subscribe(1.0), Rulebook(), MemoryLedger)
         known: dict[str, Part] = {"store": kept}
-        self.shop = Shop(self.station, self.keys, kept, known, lambda: "andon_up 1\n", self.watcher)
+        self.shop = Shop(
+            self.station, self.keys, kept, known, lambda: "andon_up 1\n", watcher=self.watcher
+        )
         self.app: App = build(self.shop, rules, self.audit)
 
     def close(self) -> None:

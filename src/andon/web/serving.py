@@ -96,7 +96,7 @@ def _shop(station: Station, memory: Memory, keys: Keys, watcher: "Watcher") -> "
     from andon.web.api import Shop
 
     parts: dict[str, Part] = {"store": memory, "alerts": watcher}
-    return Shop(station, keys, memory, parts, _exposition(station), watcher)
+    return Shop(station, keys, memory, parts, _exposition(station), watcher=watcher)
 
 
 def _build(shop: "Shop", audit: Audit, rules: Rules) -> App:

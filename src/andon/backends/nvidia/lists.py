@@ -12,7 +12,6 @@ from andon.backends.nvidia.trouble import INSUFFICIENT_SIZE, Reach, survivable
 from andon.model.device import ProcessKind
 
 NOT_A_NUMBER: Final = 0xFFFFFFFFFFFFFFFF  # how the driver says "this process's memory is unknown"
-NO_INSTANCE: Final = 0xFFFFFFFF
 _PROCESS = struct.Struct("=I4xQII")  # pid, memory, instances: the driver's v2 and v3 lists alike
 
 
@@ -127,5 +126,5 @@ def _use(pid: int, memory_bytes: int, instance: int, _: int) -> Use:
     return Use(
         pid=pid,
         memory_bytes=None if memory_bytes == NOT_A_NUMBER else memory_bytes,
-        instance=None if instance == NO_INSTANCE else instance,
+        instance=None if instance == nvml.NO_INSTANCE else instance,
     )

@@ -13,6 +13,7 @@ from andon.backends.nvidia.calls import Call, LongNumber, Number
 Handle = Any
 Error: TypeAlias = pynvml.NVMLError
 
+NO_INSTANCE: Final = 0xFFFFFFFF
 _NO_ATTACH: Final = 2
 _SM, _MEMORY = pynvml.NVML_CLOCK_SM, pynvml.NVML_CLOCK_MEM
 _GPM_SM, _GPM_TENSOR = 2, 5
