@@ -12,6 +12,7 @@ from andon.core.settings import Settings
 from andon.errors import Unavailable
 from andon.model import wire
 from andon.model.device import Snapshot, State
+from andon.ports import Store
 from andon.web import payloads
 from andon.web.health import health
 from andon.web.station import for_strangers
@@ -192,6 +193,9 @@ class _Full:
         return False
 
     def history(self, uuid: str, metric: str, since: float, until: float, points: int) -> wire.Json:
+        raise Unavailable("the disk is full", hint="make room")
+
+    def store(self) -> Store:
         raise Unavailable("the disk is full", hint="make room")
 
     def close(self) -> None: ...

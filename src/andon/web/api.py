@@ -22,6 +22,9 @@ from andon.web.station import Station, all_for_strangers, for_strangers
 
 MAX_POINTS = 10_000
 DAY_SECONDS = 86_400.0
+PLACES = ("alerts", "leases", "jobs", "runs", "nodes")
+TO_COME = {"alerts": "explain", "leases": "share", "jobs": "share", "runs": "record"}
+"""What has a place and a tag already, and nothing to say yet."""
 FURTHEST = 32_503_680_000.0  # the year 3000: times beyond it are milliseconds by mistake
 
 
@@ -34,6 +37,11 @@ class Shop:
     memory: Memory
     parts: dict[str, Part]
     expose: Callable[[], str] | None = None
+
+    @property
+    def features(self) -> dict[str, bool]:
+        """Which of the board's places have something to show."""
+        return {name: name not in TO_COME for name in PLACES}
 
 
 class Problem(BaseModel):
@@ -151,7 +159,7 @@ def _devices(router: APIRouter, shop: Shop) -> None:
         points: Annotated[int, Query(ge=1, le=MAX_POINTS)] = 300,
     ) -> Response:
         """Least, mean and most per bucket; the last day if not told otherwise."""
-        uuid = _uuid(shop, device)
+        uuid = device_uuid(shop, device)
         until = time.time() if end is None else end
         since = max(0.0, until - DAY_SECONDS) if start is None else start
         return _json(shop.memory.history(uuid, metric, since, until, points))
@@ -168,9 +176,7 @@ def _later(router: APIRouter, shop: Shop) -> None:
         """The nodes that this server knows."""
         return _json(payloads.nodes(_seen(request, shop)))
 
-    for name, tag in (
-        ("alerts", "explain"), ("leases", "share"), ("jobs", "share"), ("runs", "record"),
-    ):  # fmt: skip
+    for name, tag in TO_COME.items():
         _to_come(router, name, tag)
 
 
@@ -228,7 +234,7 @@ def _trusted(request: Request) -> bool:
     return bool(request.scope.get(TRUSTED))
 
 
-def _uuid(shop: Shop, name: str) -> str:
+def device_uuid(shop: Shop, name: str) -> str:
     """A device that is gone can still have a past."""
     try:
         return payloads.named(shop.station.latest(), name).device.uuid

@@ -15,9 +15,11 @@ from andon.core.access import Rules
 from andon.core.lockout import Lockout
 from andon.errors import AndonError
 from andon.version import __version__
+from andon.web import charts
 from andon.web.api import Shop, routes
 from andon.web.audit import Audit
 from andon.web.auth import App, Doors, Gate
+from andon.web.description import describe
 from andon.web.problems import problem, problem_of
 
 STATIC = Path(str(files("andon.web") / "static"))
@@ -51,6 +53,8 @@ def _api(shop: Shop, run: Callable[[], AbstractAsyncContextManager[None]]) -> Fa
         redirect_slashes=False,
     )
     api.include_router(routes(shop))
+    api.include_router(charts.routes(shop))
+    describe(api)
     api.get("/", include_in_schema=False)(_page)
     api.get("/favicon.ico", include_in_schema=False)(_icon)
     api.mount("/static", StaticFiles(directory=STATIC), name="static")

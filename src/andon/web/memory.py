@@ -8,6 +8,7 @@ from andon.engine.sampler import Sampler
 from andon.errors import Invalid, Unavailable
 from andon.model import wire
 from andon.model.device import SAMPLE_VALUES
+from andon.ports import Store
 
 if TYPE_CHECKING:
     from andon.engine.recorder import Recorder
@@ -28,6 +29,9 @@ class Memory(Protocol):
         self, uuid: str, metric: str, since: float, until: float, points: int
     ) -> wire.Json: ...
 
+    def store(self) -> Store:
+        """To be asked for more; Unavailable with the reason where there is none."""
+
     def close(self) -> None: ...
 
 
@@ -44,6 +48,9 @@ class NoMemory:
         raise Unavailable(self._reason, hint=self._hint)
 
     def history(self, uuid: str, metric: str, since: float, until: float, points: int) -> wire.Json:
+        raise Unavailable(self._reason, hint=self._hint)
+
+    def store(self) -> Store:
         raise Unavailable(self._reason, hint=self._hint)
 
     def close(self) -> None:
@@ -78,6 +85,9 @@ class Recorded:
             "to": until,
             "buckets": [asdict(bucket) for bucket in found],
         }
+
+    def store(self) -> Store:
+        return self._recorder.store
 
     def close(self) -> None:
         self._recorder.close()
