@@ -137,7 +137,7 @@ function Page({ route, search, judged }: { route: Route; search: string; judged:
     default: {
       const place = PLACES.find(([name]) => name === route.page);
       if (place) return <ItemsPage name={place[0]} title={place[1]} search={search} />;
-      return <Notice title="There is no such page"><p><a href="#/">The board</a> is here.</p></Notice>;
+      return <Notice title="There is no such page" whole><p><a href="#/">The board</a> is here.</p></Notice>;
     }
   }
 }

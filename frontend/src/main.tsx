@@ -25,3 +25,5 @@ void signIn().then((trouble) => {
   connect(onAlert, onReturn);
   void firstLook();
 });
+// A link that is pasted into an open page changes its fragment alone.
+window.addEventListener("hashchange", () => void signIn().then((trouble) => trouble && draw(trouble)));

@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
@@ -66,13 +66,26 @@ class Served:
 
 
 @contextmanager
-def serving(state: Path, *options: str, simulate: int = 2, **env: str) -> Iterator[Served]:
+def serving(
+    state: Path,
+    *options: str,
+    simulate: int = 2,
+    umask: int = -1,
+    port: int = 0,
+    wrapped: Sequence[str] = (),
+    **env: str,
+) -> Iterator[Served]:
     """`andon serve`, ready to answer."""
-    command = [sys.executable, "-m", "andon.cli", "serve", "--simulate", str(simulate),
-               "--port", "0", "--quiet", *options]  # fmt: skip
+    command = [*wrapped, sys.executable, "-m", "andon.cli", "serve", "--simulate", str(simulate),
+               "--port", str(port), "--quiet", *options]  # fmt: skip
     surroundings = {**os.environ, "XDG_STATE_HOME": str(state), **env}
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=surroundings
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=surroundings,
+        umask=umask,
     )
     try:
         assert process.stdout is not None

@@ -52,7 +52,7 @@ export function bearer(): Record<string, string> {
 export async function signIn(): Promise<Problem | null> {
   const code = new URLSearchParams(location.hash.slice(1)).get("code");
   if (!code) return null;
-  history.replaceState(null, "", `${location.pathname}#/`);
+  location.replace("#/");
   try {
     const said = await send<{ secret: string }>("POST", "/api/session", { code });
     remember(said.secret);

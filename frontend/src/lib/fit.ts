@@ -21,7 +21,7 @@ export const GAP = 8;
 const SIZES: Size[] = [
   { density: "roomy", width: 270, height: 184, most: 280 },
   { density: "medium", width: 188, height: 122, most: 168 },
-  { density: "compact", width: 108, height: 62, most: 112 },
+  { density: "compact", width: 108, height: 56, most: 112 },
 ];
 const PLEASING = 1.9; // width to height
 

@@ -13,10 +13,10 @@ export interface Judged {
 
 /** What is old is grey: nobody knows whether it is still so. */
 export function useJudged(): Judged {
-  const { snapshot, staleSeconds, link } = useNow();
+  const { snapshot, staleSeconds, link, refusal } = useNow();
   const board = useBoard();
   return useMemo(() => {
-    if (!snapshot) return { colour: "grey", headline: "Looking…", lamps: new Map() };
+    if (!snapshot) return { colour: "grey", headline: refusal ?? "Looking…", lamps: new Map() };
     if (staleSeconds !== null) {
       const silent = link.state === "live" ? "the server samples no more" : "the server does not answer";
       const lamp: Lamp = { ...UNKNOWN, word: "old", reason: `${duration(staleSeconds)} old` };
@@ -31,5 +31,5 @@ export function useJudged(): Judged {
     if (board) return { colour: board.lamp as Colour, headline: board.headline, lamps };
     const plain = headline(snapshot, lamps);
     return { colour: plain.colour, headline: plain.text, lamps };
-  }, [snapshot, staleSeconds, link.state, board]);
+  }, [snapshot, staleSeconds, link.state, refusal, board]);
 }

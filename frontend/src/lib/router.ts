@@ -17,13 +17,15 @@ export function parse(hash: string): Route {
   return { page: page || "board", name, query: new URLSearchParams(query) };
 }
 
+const listeners = new Set<() => void>();
+window.addEventListener("hashchange", () => {
+  current = parse(location.hash);
+  for (const listener of listeners) listener();
+});
+
 function subscribe(changed: () => void): () => void {
-  const listener = () => {
-    current = parse(location.hash);
-    changed();
-  };
-  window.addEventListener("hashchange", listener);
-  return () => window.removeEventListener("hashchange", listener);
+  listeners.add(changed);
+  return () => listeners.delete(changed);
 }
 
 export function useRoute(): Route {

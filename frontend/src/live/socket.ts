@@ -54,19 +54,20 @@ export function connect(onAlert: (alert: Alert) => void, onReturn: () => void): 
   onAccess(() => {
     socket.io.opts.extraHeaders = bearer();
     if (socket.connected) socket.disconnect().connect();
+    if (secret() && !live.get().snapshot) void firstLook();
   });
   setInterval(() => live.tick(), 1000);
 }
 
 /** What can be shown before the first live event: the page must not wait a tick for it. */
-export async function firstLook(): Promise<Problem | null> {
+export async function firstLook(): Promise<void> {
   try {
     const snapshot = await get<Snapshot>("/api/snapshot");
     live.heard(snapshot);
     live.rings.seed(await get<Recent>("/api/recent"));
     live.heard({ ...snapshot }); // drawn again, with its past
-    return null;
   } catch (error) {
-    return error instanceof Problem ? error : new Problem(0, String(error), "");
+    if (error instanceof Problem && error.status === 401) live.refused("Nothing is shown without the token: run andon open");
+    else if (error instanceof Problem) live.refused(error.reason);
   }
 }

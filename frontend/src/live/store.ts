@@ -13,6 +13,8 @@ export interface Now {
   link: Link;
   /** Seconds since the last snapshot came, while it is older than it should be; else null. */
   staleSeconds: number | null;
+  /** Why there is nothing to show at all. */
+  refusal: string | null;
 }
 
 const PATIENCE_SECONDS = 5;
@@ -20,7 +22,7 @@ const PATIENCE_TICKS = 3.5;
 
 export class LiveStore {
   readonly rings = new Rings();
-  private now: Now = { snapshot: null, link: { state: "connecting" }, staleSeconds: null };
+  private now: Now = { snapshot: null, link: { state: "connecting" }, staleSeconds: null, refusal: null };
   private byUuid = new Map<string, Device>();
   private labels = new Map<string, string>();
   private heardAt = 0;
@@ -54,7 +56,11 @@ export class LiveStore {
     this.byUuid = new Map(snapshot.devices.map((device) => [device.uuid, device]));
     this.labels = labelsOf(snapshot.devices);
     this.rings.add(snapshot);
-    this.change({ snapshot, staleSeconds: null });
+    this.change({ snapshot, staleSeconds: null, refusal: null });
+  }
+
+  refused(refusal: string): void {
+    this.change({ refusal });
   }
 
   linked(link: Link): void {

@@ -15,9 +15,9 @@ export function AlertsPage({ name, search }: { name: string | null; search: stri
   const found = useAlerts();
   const old = useLive((now) => now.staleSeconds !== null);
   if (there === false) {
-    return <Notice title="This server keeps no alerts yet"><p>The board's lamps are lit from each device's own state. <Command text="andon why" /> explains what stands out now.</p></Notice>;
+    return <Notice title="This server keeps no alerts yet" whole><p>The board's lamps are lit from each device's own state. <Command text="andon why" /> explains what stands out now.</p></Notice>;
   }
-  if (found.error && !found.data) return <Trouble problem={found.error} what="Alerts cannot be read" />;
+  if (found.error && !found.data) return <Trouble problem={found.error} what="Alerts cannot be read" whole />;
   if (!found.data) return <p className="dim">Looking…</p>;
   const wanted = search.trim().toLowerCase();
   const shown = found.data.alerts.filter((one) =>

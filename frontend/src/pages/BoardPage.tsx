@@ -12,7 +12,7 @@ import { Lamp } from "../parts/Lamp";
 import { Notice } from "../parts/Notice";
 import { Tile } from "../parts/Tile";
 
-const FOOTER = 44;
+const FOOTER = 56;
 
 export function BoardPage({ judged, search }: { judged: Judged; search: string }) {
   const { snapshot, staleSeconds } = useNow();

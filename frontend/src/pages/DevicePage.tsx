@@ -25,7 +25,7 @@ export default function DevicePage({ uuid, query, judged }: Props) {
   if (!device) {
     if (!looked) return <p className="dim">Looking…</p>;
     return (
-      <Notice title="This device is not here">
+      <Notice title="This device is not here" whole>
         <p>It may have been taken out, or the driver does not list it any more. <a href="#/">The board</a> shows those that are here.</p>
         <p><Command label="what is known of it" text="andon doctor" /></p>
       </Notice>

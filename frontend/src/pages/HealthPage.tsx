@@ -22,7 +22,7 @@ interface Part {
 export function HealthPage() {
   const found = useHealth();
   const said = found.data;
-  if (!said) return found.error ? <Trouble problem={found.error} what="The server does not tell how it is" /> : <p className="dim">Looking…</p>;
+  if (!said) return found.error ? <Trouble problem={found.error} what="The server does not tell how it is" whole /> : <p className="dim">Looking…</p>;
   const parts = Object.entries(said).filter(([name]) => !OWN.has(name)) as [string, Part][];
   const readers: [string, Part][] = said.readers.map((one) => [`reader ${one.pid}`, { state: one.state }]);
   const backends: [string, Part][] = said.backends.map((one) => {

@@ -6,20 +6,22 @@ interface Props {
   title: string;
   children?: ReactNode;
   tone?: "plain" | "bad";
+  /** Where it is all that the page has to say. */
+  whole?: boolean;
 }
 
-export function Notice({ title, children, tone = "plain" }: Props) {
+export function Notice({ title, children, tone = "plain", whole = false }: Props) {
   return (
     <section className={`notice ${tone}`}>
-      <h2>{title}</h2>
+      {whole ? <h1>{title}</h1> : <h2>{title}</h2>}
       {children}
     </section>
   );
 }
 
-export function Trouble({ problem, what }: { problem: Problem; what: string }) {
+export function Trouble({ problem, what, whole = false }: { problem: Problem; what: string; whole?: boolean }) {
   return (
-    <Notice title={what} tone="bad">
+    <Notice title={what} tone="bad" whole={whole}>
       <p>{problem.reason}</p>
       {problem.hint && <p className="dim">{problem.hint}</p>}
     </Notice>

@@ -25,21 +25,24 @@ export const Tile = memo(function Tile({ uuid, density, colour, word, reason, fo
   const told = [`GPU ${face.label}`, word, reason, forWhom && `for ${forWhom}`, face.busy !== null && `${face.busy} % busy`];
   return (
     <li className={`tile ${density} ${colour}${faded ? " faded" : ""}`}>
-      <a href={deviceLink(uuid)} data-uuid={uuid} aria-label={told.filter(Boolean).join(", ")}>
-        <span className="head">
-          <Lamp colour={colour} />
-          <b className="number">{face.label}</b>
-          <span className="name">
-            <span className="word">{word}</span>
-            {density !== "compact" && <span className="model">{face.name}</span>}
+      <a href={deviceLink(uuid)} data-uuid={uuid}>
+        <span className="hidden">{told.filter(Boolean).join(", ")}</span>
+        <span className="face" aria-hidden="true">
+          <span className="head">
+            <Lamp colour={colour} />
+            <b className="number">{face.label}</b>
+            <span className="name">
+              <span className="word">{word}</span>
+              {density !== "compact" && <span className="model">{face.name}</span>}
+            </span>
+            <span className="busy">{percent(face.busy)}</span>
           </span>
-          <span className="busy">{percent(face.busy)}</span>
+          {density === "compact" ? (
+            <Small face={face} forWhom={forWhom} />
+          ) : (
+            <Full face={face} reason={colour === "green" ? null : reason} roomy={density === "roomy"} />
+          )}
         </span>
-        {density === "compact" ? (
-          <Small face={face} forWhom={forWhom} />
-        ) : (
-          <Full face={face} reason={colour === "green" ? null : reason} roomy={density === "roomy"} />
-        )}
       </a>
     </li>
   );

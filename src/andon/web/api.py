@@ -159,7 +159,7 @@ def _devices(router: APIRouter, shop: Shop) -> None:
         points: Annotated[int, Query(ge=1, le=MAX_POINTS)] = 300,
     ) -> Response:
         """Least, mean and most per bucket; the last day if not told otherwise."""
-        uuid = device_uuid(shop, device)
+        uuid = _uuid(shop, device)
         until = time.time() if end is None else end
         since = max(0.0, until - DAY_SECONDS) if start is None else start
         return _json(shop.memory.history(uuid, metric, since, until, points))
@@ -234,7 +234,7 @@ def _trusted(request: Request) -> bool:
     return bool(request.scope.get(TRUSTED))
 
 
-def device_uuid(shop: Shop, name: str) -> str:
+def _uuid(shop: Shop, name: str) -> str:
     """A device that is gone can still have a past."""
     try:
         return payloads.named(shop.station.latest(), name).device.uuid
@@ -246,3 +246,6 @@ def device_uuid(shop: Shop, name: str) -> str:
 
 def _json(value: wire.Json) -> Response:
     return Response(wire.dumps(value), media_type="application/json")
+
+
+device_uuid = _uuid
