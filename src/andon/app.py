@@ -2,21 +2,31 @@
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from andon.core.masks import VARIABLES, Visibility, visibility
 from andon.core.settings import Resolved, Settings, resolve
 from andon.engine.readers import Choice
 from andon.engine.sampler import Node, Sampler
 from andon.errors import Invalid
+from andon.host.kernel_log import KernelLog
 from andon.host.presence import has_nvidia_smi, unreadable, vendors
 from andon.host.system import System, boot_id, node_name
 from andon.model.device import Device
 from andon.ports import Store
 from andon.registry import BACKENDS
 
+if TYPE_CHECKING:  # alerts are not for every start
+    from andon.core.rulebook import Rulebook
+    from andon.core.vitals import StoreVitals
+    from andon.engine.watcher import Told, Watcher
+    from andon.ports import Ledger
+
+IN_MEMORY = ":memory:"
 LONGEST_CONFIG_BYTES = 1 << 20
 SMI_DEADLINES = 5.0  # the command takes up to a second for eight devices
 
@@ -54,6 +64,7 @@ def open_sampler(settings: Settings) -> Sampler:
         visibility=_visible_to_this_process,
         deadline_seconds=settings.deadline_seconds,
         standing_faults=() if settings.simulate else unreadable(),
+        kernel_log=None if settings.simulate else KernelLog(root),
     )
 
 
@@ -149,7 +160,7 @@ def open_store(settings: Settings, readonly: bool = False) -> Store:
         hour_seconds=settings.history_hour_days * DAY_SECONDS,
         most_bytes=settings.history_megabytes * 1_000_000,
     )
-    if settings.history_path == ":memory:":
+    if settings.history_path == IN_MEMORY:
         memory: Store = load(STORES, "memory")(retention)
         return memory
     store: Store = load(STORES, "sqlite")(history_path(settings), retention, readonly)
@@ -162,3 +173,99 @@ def history_path(settings: Settings) -> Path:
         return Path(settings.history_path).expanduser()
     home = Path(os.environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser())
     return home / "andon" / "history.db"
+
+
+def kept_apart(settings: Settings) -> Settings:
+    """What never happened on this node does not belong in its history."""
+    unreal = settings.simulate or settings.replay
+    if unreal and not settings.history_path:
+        return replace(settings, history_path=IN_MEMORY)
+    return settings
+
+
+def open_ledger(settings: Settings) -> "Ledger":
+    """Where alerts are remembered: in the history's file, or in memory alone."""
+    from andon.registry import LEDGERS, load
+
+    if settings.history_path == IN_MEMORY:
+        memory: Ledger = load(LEDGERS, "memory")()
+        return memory
+    ledger: Ledger = load(LEDGERS, "sqlite")(history_path(settings))
+    return ledger
+
+
+def rulebook(settings: Settings) -> "Rulebook":
+    """The figures of the settings; a threshold that is off turns its rule off."""
+    from andon.core.rulebook import FIGURES, RULES_OF, Override, Rulebook, Thresholds
+
+    given = {name: getattr(settings, f"alerts_{name}") for name in FIGURES}
+    off = {RULES_OF[name] for name, figure in given.items() if figure is None}
+    figures = {name: figure for name, figure in given.items() if figure is not None}
+    overrides = [
+        Override(one.device, one.model, one.figures, frozenset(one.off))
+        for one in settings.alerts_overrides
+    ]
+    thresholds = Thresholds(**figures, off=frozenset(off | set(settings.alerts_off)))
+    return Rulebook(thresholds, overrides, settings.alerts_renotify_seconds)
+
+
+def open_notifiers(settings: Settings, node: str = "") -> "list[Told]":
+    """Everyone who is told. Invalid names every mistake at once, and no secret."""
+    from andon.core.routes import Route, parse_quiet
+    from andon.core.telling import Voice
+    from andon.errors import AndonError
+    from andon.host.clock import offset
+    from andon.model.alert import Level
+    from andon.registry import NOTIFIERS, load
+
+    found: list[Told] = []
+    mistakes: list[str] = []
+    zone = offset(settings.alerts_time_zone)
+    voice = Voice(
+        node or settings.node or node_name(),
+        zone,
+        settings.alerts_board_url,
+        simulated=bool(settings.simulate),
+    )
+    for one in settings.alerts_notifiers:
+        # Alertmanager has times of its own in which it is mute.
+        quiet = "" if one.kind == "alertmanager" else settings.alerts_quiet_hours
+        route = Route(
+            name=one.name,
+            level=one.level or Level(settings.alerts_minimum_level),
+            rules=one.rules,
+            devices=one.devices,
+            owners=one.owners,
+            quiet=parse_quiet(quiet if one.quiet_hours is None else one.quiet_hours),
+            wakes=None if one.wakes == "never" else Level(one.wakes),
+        )
+        try:
+            found.append((load(NOTIFIERS, one.kind)(one, voice), route))
+        except AndonError as exc:
+            mistakes.append(f"{exc.reason} ({exc.hint})" if exc.hint else exc.reason)
+    if mistakes:
+        count = len(mistakes)
+        reason = mistakes[0] if count == 1 else f"{count} notifiers cannot be used"
+        raise Invalid(reason, hint="see docs/notifiers.md", mistakes=tuple(mistakes))
+    return found
+
+
+def open_watcher(
+    settings: Settings, sampler: Sampler, store: "Callable[[], StoreVitals]", keep: bool = True
+) -> "Watcher":
+    """Alerts over this sampler. Of a recording that is played nobody is told."""
+    from andon.engine.pulse import Pulse
+    from andon.engine.watcher import Watcher
+    from andon.host.clock import offset
+
+    kept = kept_apart(settings) if keep else replace(settings, history_path=IN_MEMORY)
+    told = [] if settings.replay else open_notifiers(settings, sampler.node.name)
+    return Watcher(
+        sampler.subscribe(settings.interval_seconds),
+        rulebook(settings),
+        lambda: open_ledger(kept),
+        told,
+        offset(settings.alerts_time_zone),
+        sampler.node.boot,
+        Pulse(sampler.costs, store),
+    )

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from andon.model.device import Card, Device, Host, Process, Reading
 
-if TYPE_CHECKING:  # every start imports this page, and history is not for every start
+if TYPE_CHECKING:  # every start imports this page; history and alerts are not for every start
+    from andon.core.episodes import Query
+    from andon.core.outbox import Errand, Saved
     from andon.core.series import Bucket, Tick
     from andon.core.series_tiers import Maintenance, Tier
     from andon.core.series_uses import Use
+    from andon.model.alert import Alert, Event, Notice
 
 
 class Backend(Protocol):
@@ -39,6 +42,24 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """Give back what `open` took. May be called twice."""
+
+
+@runtime_checkable
+class Announcing(Protocol):
+    """A backend whose devices also report by themselves, between two readings."""
+
+    def announce(self, tell: Callable[[Sequence[Event]], None]) -> None:
+        """Called once, before `open`: tell of each event when it happens, from any thread."""
+
+
+class EventSource(Protocol):
+    """Another place where a device's troubles are told, such as the kernel's log."""
+
+    def read(self) -> Sequence[Event]:
+        """What came since the last call; never waits."""
+
+    def close(self) -> None:
+        """Give it back. May be called twice."""
 
 
 class ProcessSource(Protocol):
@@ -106,3 +127,49 @@ class Loading(Protocol):
         self, devices: Sequence[Device], blocks: Iterable[tuple[str, str, Tier, int, bytes]]
     ) -> None:
         """Device, metric, tier, when its window begins (in milliseconds), and the block."""
+
+
+class Notifier(Protocol):
+    """Tells people, or another program. It may block: a thread of its own waits for it.
+
+    `send` returns when the other side has acknowledged, and raises an AndonError, without secrets
+    in its words, when it has not; the same call is then made again.
+    """
+
+    name: str
+
+    def send(self, notices: Sequence[Notice], firing: Sequence[Alert]) -> None:
+        """Tell all of these as one; `firing` is everything that this notifier knows to be wrong."""
+
+    def close(self) -> None:
+        """End what is under way. May be called twice, and from another thread."""
+
+
+class Refreshing(Protocol):
+    """A notifier that wants to hear what is firing again and again, with no news."""
+
+    refresh_seconds: float
+
+
+class Ledger(Protocol):
+    """Remembers what is wrong and what has been told. A call that returns has been committed.
+
+    Raises `Unavailable`, `Denied` or `Conflict` when it cannot; then nothing of the call was kept.
+    """
+
+    def load(self) -> Saved | None:
+        """What was last saved; None where there is nothing."""
+
+    def save(
+        self, state: Mapping[str, Any], changed: Sequence[Alert], errands: Sequence[Errand]
+    ) -> None:
+        """The whole state, the alerts that changed and everything still to be told, as one."""
+
+    def episodes(self, query: Query) -> Sequence[Alert]:
+        """What fires, and what fired, the newest first."""
+
+    def prune(self, at: float) -> int:
+        """Let go of the oldest episodes, where there are too many; returns how many went."""
+
+    def close(self) -> None:
+        """Give back files and connections. May be called twice."""

@@ -17,15 +17,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import IO, TYPE_CHECKING, NoReturn
 
 from andon.core.attribution import NAMES_MISSING
 from andon.errors import AndonError, Gone, Unavailable
 from andon.host.processes import ProcessTable
 from andon.model import wire
 from andon.model.device import Card, Device, Fault, Process, Reading
-from andon.ports import Backend, ProcessSource
+from andon.ports import Announcing, Backend, ProcessSource
 from andon.registry import BACKENDS, load
+
+if TYPE_CHECKING:
+    from andon.model.alert import Event
 
 READER = "andon.reader/1"
 UNPROMPTED_SECONDS = 0.25
@@ -273,6 +276,12 @@ def _heed_nudges(reader: Reader, descriptor: int | None) -> None:
         reader.nudge()
 
 
+def _announce(outbox: Outbox, events: "Sequence[Event]") -> None:
+    from andon.model.event_wire import event_to_json
+
+    outbox.post({"events": [event_to_json(event) for event in events]})
+
+
 def main(arguments: list[str]) -> None:
     name, options = arguments[0], json.loads(arguments[1])
     nudges = int(arguments[2]) if len(arguments) > 2 else None
@@ -282,6 +291,8 @@ def main(arguments: list[str]) -> None:
         backend: Backend = load(BACKENDS, name)(**options)
     except AndonError as error:
         leave(outbox, name, error)
+    if isinstance(backend, Announcing):
+        backend.announce(lambda events: _announce(outbox, events))
     reader = Reader(backend, lambda: ProcessTable(root), outbox, sys.stdin.buffer)
     threading.Thread(target=_watch_parent, name="parent", daemon=True).start()
     threading.Thread(target=_heed_nudges, args=(reader, nudges), daemon=True).start()

@@ -18,6 +18,17 @@ STORES = {
     "sqlite": "andon.stores.sqlite:SqliteStore",
 }
 
+LEDGERS = {
+    "memory": "andon.stores.memory_alerts:MemoryLedger",
+    "sqlite": "andon.stores.sqlite_alerts:SqliteLedger",
+}
+
+NOTIFIERS = {
+    "alertmanager": "andon.notifiers.alertmanager:Alertmanager",
+    "apprise": "andon.notifiers.apprise:AppriseNotifier",
+    "command": "andon.notifiers.command:Command",
+}
+
 
 def load(table: dict[str, str], name: str) -> type:
     """The class behind a name."""

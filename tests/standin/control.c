@@ -3,6 +3,7 @@
 #include "standin.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
@@ -69,7 +71,7 @@ int index_of(int slot) {
 /* ---- The description ----
 
    Lines of a key and its value. First the node (driver_version, nvml_version, cuda_version, epoch,
-   rule, xid), then each device: a line `device`, and below it what belongs to that device. A key
+   rule, event), then each device: a line `device`, and below it what belongs to that device. A key
    that is not known stops the process, or a misspelt test would pass. */
 
 static int site_named(const char *name) {
@@ -138,7 +140,7 @@ static void read_rule(struct rule *rule, char *rest) {
 static void read_node(struct node *node, char *text) {
     struct device *device = NULL;
     node->epoch = 0;
-    node->device_count = node->rule_count = node->xid_count = 0;
+    node->device_count = node->rule_count = node->event_count = 0;
     for (char *line, *next = text; (line = strsep(&next, "\n")) != NULL;) {
         char *rest = line;
         const char *key = strsep(&rest, " ");
@@ -156,9 +158,9 @@ static void read_node(struct node *node, char *text) {
         else if (strcmp(key, "cuda_version") == 0) node->cuda_version = atoi(rest);
         else if (strcmp(key, "rule") == 0)
             read_rule(&node->rules[room(node->rule_count++, RULES, key)], rest);
-        else if (strcmp(key, "xid") == 0) {
-            struct xid *x = &node->xids[room(node->xid_count++, XIDS, key)];
-            sscanf(rest, "%u %d %llu", &x->sequence, &x->slot, &x->code);
+        else if (strcmp(key, "event") == 0) {
+            struct event *e = &node->events[room(node->event_count++, EVENTS, key)];
+            sscanf(rest, "%u %d %llu %llu", &e->sequence, &e->slot, &e->type, &e->data);
         } else fail("unknown key in the control file", key);
     }
 }
@@ -208,6 +210,23 @@ static void attach(void) {
         copy(map->names[room((int)(site - __start_sites), FUNCTIONS, "functions")], NAME, *site);
     shared = map;
     load();
+}
+
+/* A descriptor that becomes readable when the description is replaced. */
+int watch_control(void) {
+    int news = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (news >= 0 && attached[0]) inotify_add_watch(news, attached, IN_MOVED_TO);
+    return news;
+}
+
+/* Returns when it was, or after this time. The number in the calls file is raised right after the
+   description was replaced: a moment is left to it. */
+void await_control(int news, long long nanoseconds) {
+    char said[4096];
+    struct pollfd change = {.fd = news, .events = POLLIN};
+    if (poll(&change, 1, (int)((nanoseconds + 999999) / 1000000)) <= 0) return;
+    while (read(news, said, sizeof said) > 0) continue;
+    pause_ns(POLL_NS);
 }
 
 const struct node *look(void) {

@@ -23,7 +23,8 @@ from .node import (
 )
 
 _U64 = struct.Struct("=Q")
-_XIDS_KEPT = 64
+_EVENTS_KEPT = 64
+XID, DOUBLE_BIT = 0x8, 0x2  # NVML's numbers for the kinds of event
 
 
 class StandIn:
@@ -44,8 +45,8 @@ class StandIn:
         self._versions: tuple[str, str, int] = DEFAULT_VERSIONS
         self._faults: tuple[Fault, ...] = ()
         self._counters: dict[str, Counters] = {}
-        self._xids: list[str] = []
-        self._xid_numbers = itertools.count(1)
+        self._events: list[str] = []
+        self._event_numbers = itertools.count(1)
         self._epoch = 0
         with (folder / "calls").open("a+b") as file:
             os.ftruncate(file.fileno(), layout.SIZE)
@@ -140,8 +141,15 @@ class StandIn:
 
     def xid(self, device: int, code: int) -> None:
         """Raise an Xid event, for those who wait for events."""
-        self._xids.append(f"xid {next(self._xid_numbers)} {device} {code}")
-        del self._xids[:-_XIDS_KEPT]
+        self._raise(device, XID, code)
+
+    def ecc(self, device: int) -> None:
+        """Raise the event of an uncorrectable memory error."""
+        self._raise(device, DOUBLE_BIT, 0)
+
+    def _raise(self, device: int, kind: int, data: int) -> None:
+        self._events.append(f"event {next(self._event_numbers)} {device} {kind} {data}")
+        del self._events[:-_EVENTS_KEPT]
         self._publish()
 
     # ---- How it was called ----
@@ -198,7 +206,7 @@ class StandIn:
         lines.append(f"epoch {self._epoch}")
         for fault in self._faults:
             lines += fault.lines()
-        lines += self._xids
+        lines += self._events
         for device in self._nodes:
             lines += device_lines(device, self._counters[device.uuid])
         scratch = self.folder / f"control.{os.getpid()}"

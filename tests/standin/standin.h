@@ -12,7 +12,7 @@
 #error "build with tests/standin/build.py, which passes the layout of the calls file"
 #endif
 
-enum { PROCESSES = 128, MIGS = 8, EXTRAS = 64, RULES = 256, XIDS = 64, PATH = 512 };
+enum { PROCESSES = 128, MIGS = 8, EXTRAS = 64, RULES = 256, EVENTS = 64, PATH = 512 };
 
 /* A device's numbers: the field, and the key in the control file. Below zero: not supported. */
 #define NUMBERS(X)                                                                                 \
@@ -74,18 +74,18 @@ struct rule {
     char path[PATH];
 };
 
-struct xid {
+struct event {
     unsigned int sequence;
     int slot;
-    unsigned long long code;
+    unsigned long long type, data;
 };
 
 struct node {
     unsigned long long generation, epoch;
     char driver_version[80], nvml_version[80];
-    int cuda_version, device_count, rule_count, xid_count;
+    int cuda_version, device_count, rule_count, event_count;
     struct rule rules[RULES];
-    struct xid xids[XIDS];
+    struct event events[EVENTS];
     struct device devices[DEVICES];
 };
 
@@ -115,6 +115,8 @@ nvmlDevice_t handle_of(int slot, int mig);
 int slot_at(int index);
 int index_of(int slot);
 void pause_ns(long long nanoseconds);
+int watch_control(void);
+void await_control(int news, long long nanoseconds);
 long long now_ns(void);
 
 #endif

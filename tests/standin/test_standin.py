@@ -231,6 +231,25 @@ def test_an_xid_reaches_those_who_registered_for_its_device(
     nvml.nvmlEventSetFree(events)
 
 
+def test_a_wait_for_events_ends_with_one_or_with_a_fault(
+    nvml: ModuleType, standin: StandIn
+) -> None:
+    events = nvml.nvmlEventSetCreate()
+    device = nvml.nvmlDeviceGetHandleByIndex(2)
+    kinds = nvml.nvmlDeviceGetSupportedEventTypes(device)
+    assert kinds == nvml.nvmlEventTypeXidCriticalError | nvml.nvmlEventTypeDoubleBitEccError
+    nvml.nvmlDeviceRegisterEvents(device, kinds, events)
+    thread, outcome = in_thread(nvml.nvmlEventSetWait_v2, events, 60_000)
+    standin.ecc(2)
+    thread.join(10)
+    assert outcome.code == 0
+    thread, outcome = in_thread(nvml.nvmlEventSetWait_v2, events, 60_000)
+    with standin.broken(error(15, "nvmlEventSetWait_v2")):
+        thread.join(10)
+    assert outcome.code == 15
+    nvml.nvmlEventSetFree(events)
+
+
 def test_devices_out_of_pci_order_are_refused(standin: StandIn) -> None:
     with pytest.raises(ValueError, match="PCI order"):
         standin.write(StandIn.devices(2)[::-1])

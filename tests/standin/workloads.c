@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 /* ---- Processes ---- */
 
@@ -141,15 +142,17 @@ nvmlReturn_t nvmlGpmMetricsGet(nvmlGpmMetricsGet_t *get) {
     return NVML_SUCCESS;
 }
 
-/* ---- Events: only Xids, as the control file injects them ---- */
+/* ---- Events: Xids and double-bit errors, as the control file injects them ---- */
+
+enum { REPORTED = nvmlEventTypeXidCriticalError | nvmlEventTypeDoubleBitEccError };
 
 struct nvmlEventSet_st {
     unsigned int seen;
-    char registered[DEVICES];
+    unsigned long long registered[DEVICES];
 };
 
 static unsigned int newest(const struct node *node) {
-    return node->xid_count ? node->xids[node->xid_count - 1].sequence : 0;
+    return node->event_count ? node->events[node->event_count - 1].sequence : 0;
 }
 
 SYSTEM_CALL(nvmlEventSetCreate, (nvmlEventSet_t *out), {
@@ -160,35 +163,44 @@ SYSTEM_CALL(nvmlEventSetCreate, (nvmlEventSet_t *out), {
     return NVML_SUCCESS;
 })
 SYSTEM_CALL(nvmlEventSetFree, (nvmlEventSet_t set), free(set); return NVML_SUCCESS;)
-NUMBER(nvmlDeviceGetSupportedEventTypes, GPU_ONLY, unsigned long long, nvmlEventTypeXidCriticalError)
+NUMBER(nvmlDeviceGetSupportedEventTypes, GPU_ONLY, unsigned long long, REPORTED)
 DEVICE_CALL(nvmlDeviceRegisterEvents, GPU_ONLY, WITH(unsigned long long types, nvmlEventSet_t set), {
     if (set == NULL) return NVML_ERROR_INVALID_ARGUMENT;
-    if (types & ~(unsigned long long)nvmlEventTypeXidCriticalError) return NVML_ERROR_NOT_SUPPORTED;
-    set->registered[call.slot] = types != 0;
+    if (types & ~(unsigned long long)REPORTED) return NVML_ERROR_NOT_SUPPORTED;
+    set->registered[call.slot] |= types;
     return NVML_SUCCESS;
 })
 
 static int next_event(nvmlEventSet_t set, nvmlEventData_t *out) {
     const struct node *node = look();
-    for (const struct xid *x = node->xids; x < node->xids + node->xid_count; x++) {
-        if (x->sequence <= set->seen) continue;
-        set->seen = x->sequence;
-        if (!set->registered[x->slot]) continue;
+    for (const struct event *e = node->events; e < node->events + node->event_count; e++) {
+        if (e->sequence <= set->seen) continue;
+        set->seen = e->sequence;
+        if (!(set->registered[e->slot] & e->type)) continue;
         *out = (nvmlEventData_t){
-            .device = handle_of(x->slot, -1), .eventType = nvmlEventTypeXidCriticalError,
-            .eventData = x->code, .gpuInstanceId = 0xFFFFFFFF, .computeInstanceId = 0xFFFFFFFF};
+            .device = handle_of(e->slot, -1), .eventType = e->type, .eventData = e->data,
+            .gpuInstanceId = 0xFFFFFFFF, .computeInstanceId = 0xFFFFFFFF};
         return 1;
     }
     return 0;
 }
 
+/* Sleeps in the kernel until the control file is written anew, as the driver does until an event:
+   a wait that polled would show up in what a reader costs. A fault that comes while it waits counts. */
 SYSTEM_CALL(nvmlEventSetWait_v2,
             (nvmlEventSet_t set, nvmlEventData_t *out, unsigned int timeout_ms), {
     if (set == NULL || out == NULL) return NVML_ERROR_INVALID_ARGUMENT;
     long long left, deadline = now_ns() + timeout_ms * 1000000LL;
-    while (!next_event(set, out)) {
-        if ((left = deadline - now_ns()) <= 0) return NVML_ERROR_TIMEOUT;
-        pause_ns(left < 20000000 ? left : 20000000);
+    int news = watch_control();
+    nvmlReturn_t outcome = NVML_SUCCESS;
+    while (outcome == NVML_SUCCESS && !next_event(set, out)) {
+        left = deadline - now_ns();
+        if (left <= 0) outcome = NVML_ERROR_TIMEOUT;
+        else {
+            await_control(news, left);
+            outcome = enter(&call, ID(nvmlEventSetWait_v2), SYSTEM, NULL);
+        }
     }
-    return NVML_SUCCESS;
+    close(news);
+    return outcome;
 })

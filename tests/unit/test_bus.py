@@ -1,13 +1,15 @@
 """Sessions of their own interval that share ticks, and cannot hold each other up."""
 
 import threading
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.core import cadence
-from andon.engine.bus import Bus
+from andon.engine.bus import MOST_EVENTS, Bus
+from andon.model.alert import Event, EventKind
 from andon.model.device import Snapshot
 
 
@@ -111,3 +113,72 @@ def test_someone_who_watches_is_noticed_and_forgotten() -> None:
 
 def test_a_timeout_gives_nothing() -> None:
     assert Bus().subscribe(1.0, False, 8).get(timeout_seconds=0.0) is None
+
+
+def xid(code: int) -> Event:
+    return Event(EventKind.XID, "GPU-1", 0.0, code)
+
+
+def test_an_event_waits_for_the_session_that_is_not_due() -> None:
+    bus = Bus()
+    fast, slow = bus.subscribe(1.0, False, 8), bus.subscribe(3.0, False, 8)
+    for now in range(7):
+        bus.tell([xid(now)])
+        bus.publish(at(now), now)
+    fast.close()
+    slow.close()
+    assert [[e.code for e in s.events] for s in fast] == [[n] for n in range(7)]
+    assert [[e.code for e in s.events] for s in slow] == [[0], [1, 2, 3], [4, 5, 6]]
+
+
+def test_an_event_outlives_the_snapshot_that_a_slow_reader_never_took() -> None:
+    bus = Bus()
+    lazy = bus.subscribe(1.0, False, 1)
+    for now in range(4):
+        bus.tell([xid(now)])
+        bus.publish(at(now), now)
+    lazy.close()
+    assert [(s.at, [e.code for e in s.events]) for s in lazy] == [(3.0, [0, 1, 2, 3])]
+
+
+def test_a_session_is_not_told_what_happened_before_it() -> None:
+    bus = Bus()
+    bus.tell([xid(79)])
+    late = bus.subscribe(1.0, False, 8)
+    bus.publish(replace(at(0.0), events=(xid(79),)), 0.0)
+    late.close()
+    assert [s.events for s in late] == [()]
+
+
+def test_a_flood_of_events_is_bounded_and_the_newest_stay() -> None:
+    bus = Bus()
+    session = bus.subscribe(1.0, False, 1)
+    bus.tell([xid(code) for code in range(2 * MOST_EVENTS)])
+    bus.publish(at(0.0), 0.0)
+    session.close()
+    (snapshot,) = session
+    assert [e.code for e in snapshot.events] == [*range(MOST_EVENTS, 2 * MOST_EVENTS)]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=40),
+    st.sampled_from([1.0, 2.0, 5.0]),
+    st.integers(1, 4),
+)
+def test_no_event_is_lost_or_told_twice(
+    ticks: list[tuple[int, bool]], interval: float, size: int
+) -> None:
+    bus = Bus()
+    session = bus.subscribe(interval, False, size)
+    heard: list[int | None] = []
+    said = 0
+    for now, (count, reads) in enumerate(ticks):
+        bus.tell([xid(said + n) for n in range(count)])
+        said += count
+        bus.publish(at(now), now)
+        if reads and (snapshot := session.get(0)) is not None:
+            heard += [event.code for event in snapshot.events]
+    bus.publish(at(1000.0), 1000.0)
+    session.close()
+    heard += [event.code for snapshot in session for event in snapshot.events]
+    assert sorted(code for code in heard if code is not None) == list(range(said))

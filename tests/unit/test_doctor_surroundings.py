@@ -103,6 +103,9 @@ def systems() -> Iterator[Case]:
             says="dmesg" if bad else "taint",
         )
     yield case("no taint is known", kernel(server(), taint=None))
+    yield case("the log is open", server(), says="can be followed")
+    closed = kernel(server(), log_closed="Operation not permitted")
+    yield case("the log is closed", closed, says="closed to|Operation not permitted")
     for hidepid, let_off in product(("1", "2", "4", "invisible", "noaccess", "ptraceable"), (0, 1)):
         facts = replace(server(), proc=Proc(hidepid, None, bool(let_off)))
         yield case(

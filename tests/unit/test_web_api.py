@@ -1,6 +1,7 @@
 """What the routes say: true states, one shape of error, golden payloads."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from andon.core.settings import Settings
+from andon.core.vitals import StoreVitals
 from andon.errors import Unavailable
 from andon.model import wire
 from andon.model.device import Snapshot, State
@@ -59,7 +61,7 @@ def test_the_golden_health_is_what_is_said(tmp_path: Path, monkeypatch: pytest.M
     said = health(parts.station, parts.shop.parts)
     said |= {"at": AT, "uptime_seconds": 60.0, "version": "0.1.0"}
     said["sampler"]["age_seconds"] = 0.4
-    parts.station.close()
+    parts.close()
     assert_golden("api/health.json", json.dumps(said, indent=2, ensure_ascii=False) + "\n")
 
 
@@ -189,6 +191,9 @@ class _Full:
     def health(self) -> wire.Json:
         return {"state": "failing", "reason": "the disk is full"}
 
+    def vitals(self) -> StoreVitals:
+        return StoreVitals("the disk is full")
+
     def knows(self, uuid: str) -> bool:
         return False
 
@@ -243,6 +248,8 @@ def test_the_page_about_the_server_names_every_route_and_shows_every_payload(
 ) -> None:
     page = (REPOSITORY / "docs" / "server.md").read_text(encoding="utf-8")
     described = client.get("/openapi.json").json()["paths"]
-    missing = [path for path in described if f"`{path.replace('{device}', '{id}')}" not in page]
+    missing = [path for path in described if f"`{re.sub(r'{[a-z]+}', '{id}', path)}" not in page]
     assert not missing
-    assert not [name for name in (*GOLDEN, "health") if f"golden/api/{name}.json" not in page]
+    payloads = [path.name for path in (REPOSITORY / "tests/golden/api").iterdir()]
+    assert len(payloads) >= len(GOLDEN)
+    assert not [name for name in payloads if f"golden/api/{name}" not in page]

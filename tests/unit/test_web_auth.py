@@ -202,7 +202,7 @@ def test_a_foreign_handshake_is_refused_in_either_way(
     assert in_http[0]["type"] == "websocket.http.response.start"
     assert in_http[0]["status"] in (401, 403)
     assert _handshake(parts, headers, {})[0]["type"] == "websocket.close"
-    parts.station.close()
+    parts.close()
 
 
 # Keys.

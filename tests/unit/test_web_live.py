@@ -2,11 +2,11 @@
 
 import asyncio
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from andon.core.rulebook import Rulebook, Thresholds
 from andon.model.device import Snapshot
 from andon.web.lines import OUTBOX_PACKETS, Line, Outbox
 from andon.web.live import _risen
@@ -72,13 +72,20 @@ def test_a_line_that_nobody_cut_passes_the_servers_end_on() -> None:
 
 
 def test_an_alert_is_told_once_in_an_episode() -> None:
-    farm = drawn.farm()
-    quiet = replace(farm, devices=())
+    farm = busy_uuids(drawn.farm())
     risen, busy = _risen(frozenset(), farm)
-    assert risen == busy == busy_uuids(farm)
+    assert risen == busy == farm
     assert _risen(busy, farm) == (frozenset(), busy)
-    assert _risen(busy, quiet) == (frozenset(), frozenset())
+    assert _risen(busy, frozenset()) == (frozenset(), frozenset())
     assert _risen(frozenset(), farm)[0] == busy
+
+
+def test_high_usage_follows_the_threshold_of_its_rule() -> None:
+    farm = drawn.farm()
+    assert len(busy_uuids(farm, Rulebook())) == len(busy_uuids(farm)) == 2
+    strict = Rulebook(Thresholds(high_usage_percent=90.0))
+    assert len(busy_uuids(farm, strict)) == 1
+    assert not busy_uuids(farm, Rulebook(Thresholds(off=frozenset({"high_usage"}))))
 
 
 def test_strangers_see_names_and_a_reason_and_no_command() -> None:
@@ -103,7 +110,7 @@ def test_a_listener_that_fails_costs_the_others_nothing(tmp_path: Path) -> None:
     while not heard:
         parts.sampler.give(drawn.farm())
     assert parts.station.runs
-    parts.station.close()
+    parts.close()
 
 
 def test_dear_readings_are_taken_only_while_someone_looks(tmp_path: Path) -> None:
@@ -113,4 +120,4 @@ def test_dear_readings_are_taken_only_while_someone_looks(tmp_path: Path) -> Non
     assert not parts.sampler.bus.watched
     parts.station.latest()
     assert parts.sampler.bus.watched
-    parts.station.close()
+    parts.close()

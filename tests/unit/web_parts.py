@@ -10,14 +10,18 @@ from typing import Any
 import httpx
 
 from andon.core.access import Rules
+from andon.core.rulebook import Rulebook
 from andon.core.settings import Settings
 from andon.engine.bus import Bus, Subscription
 from andon.engine.sampler import Costs, Sampler
+from andon.engine.watcher import Watcher
 from andon.model.device import Snapshot
+from andon.stores.memory_alerts import MemoryLedger
 from andon.web.api import Shop
 from andon.web.app import build
 from andon.web.audit import Audit
 from andon.web.auth import App, Receive, Scope, Send
+from andon.web.health import Part
 from andon.web.keys import Keys
 from andon.web.memory import Memory, NoMemory
 from andon.web.station import Station
@@ -40,10 +44,12 @@ class Hand(Sampler):
     ) -> Subscription:
         subscription = self.bus.subscribe(interval_seconds, watching, max(size, len(self._given)))
         for number, snapshot in enumerate(self._given):
+            subscription.tell(snapshot.events)
             subscription.put(snapshot, number * interval_seconds)
         return subscription
 
     def give(self, snapshot: Snapshot) -> None:
+        self.bus.tell(snapshot.events)
         self.bus.publish(snapshot, time.monotonic())
 
     def costs(self) -> Costs:
@@ -72,8 +78,14 @@ class Parts:
             assert self.station.wait_for_first(10)
         self.keys, self.audit = Keys(TOKEN), Audit(folder)
         kept = memory or NoMemory("history was switched off", "start without --no-history")
-        self.shop = Shop(self.station, self.keys, kept, {"store": kept}, lambda: "andon_up 1\n")
+        self.watcher = Watcher(self.sampler.subscribe(1.0), Rulebook(), MemoryLedger)
+        known: dict[str, Part] = {"store": kept}
+        self.shop = Shop(self.station, self.keys, kept, known, lambda: "andon_up 1\n", self.watcher)
         self.app: App = build(self.shop, rules, self.audit)
+
+    def close(self) -> None:
+        self.station.close()
+        self.watcher.close()
 
 
 class Caller:
@@ -108,7 +120,7 @@ class Caller:
 @contextmanager
 def served(parts: Parts, peer: str = "127.0.0.1", host: str = "localhost") -> Iterator[Caller]:
     yield Caller(parts.app, peer, host)
-    parts.station.close()
+    parts.close()
 
 
 def at_home(app: App) -> App:

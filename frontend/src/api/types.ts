@@ -14,10 +14,11 @@ export type Uses = Schemas["Uses"];
 export type Use = Schemas["Use"];
 export type Recent = Schemas["Recent"];
 export type Features = Schemas["Features"];
-export type Alert = Schemas["Alert"];
-export type Alerts = Schemas["Alerts"];
-export type Silence = Schemas["Silence"];
-export type Board = Schemas["Board"];
-export type BoardDevice = Schemas["BoardDevice"];
-export type Rules = Schemas["Rules"];
+/** The server always says every field of these; what has a default may only be left out by others. */
+export type Alert = Required<Schemas["Alert"]>;
+export type Silence = Required<Schemas["Silence"]>;
+export type Alerts = Omit<Schemas["AlertList"], "alerts" | "silences"> & { alerts: Alert[]; silences: Silence[] };
+export type Board = Schemas["BoardShape"];
+export type BoardDevice = Schemas["LampShape"];
+export type Rules = Schemas["RuleList"];
 export type Rule = Schemas["Rule"];

@@ -91,8 +91,8 @@ function RuleTable() {
   if (!rules.data) return <p className="dim">Looking…</p>;
   return (
     <>
-      <p className="dim">{count(rules.data.items.length, "rule")} <Command text="andon alerts rules" /></p>
-      <Table caption="rules" columns={RULES} rows={rules.data.items} rowKey={(r) => r.name} />
+      <p className="dim">{count(rules.data.rules.length, "rule")} <Command text="andon alerts rules" /></p>
+      <Table caption="rules" columns={RULES} rows={rules.data.rules} rowKey={(r) => r.name} />
     </>
   );
 }

@@ -8,9 +8,9 @@ true, and nothing may be looked up by it.
 import signal
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from andon.core import simulation
 from andon.core.scenarios import Script, Trouble, plan
@@ -18,6 +18,9 @@ from andon.core.simulation import UNSUPPORTED, Specimen
 from andon.errors import Gone, Unavailable
 from andon.model.device import Card, Device, Reading, Sample
 from andon.version import __version__
+
+if TYPE_CHECKING:
+    from andon.model.alert import Event
 
 
 class Simulation:
@@ -46,6 +49,11 @@ class Simulation:
         )
         self._origin = origin
         self._opened_seconds = 0.0
+        self._tell: Callable[[Sequence[Event]], None] | None = None
+        self._told: set[Script] = set()
+
+    def announce(self, tell: "Callable[[Sequence[Event]], None]") -> None:
+        self._tell = tell
 
     def glance(self) -> Sequence[Card]:
         return [_card(specimen) for specimen in self._specimens]
@@ -68,6 +76,7 @@ class Simulation:
         specimen, elapsed = self._find(card), self._elapsed_seconds(at)
         self._crash_when_due(elapsed)
         self._refuse_when_unavailable(elapsed)
+        self._tell_when_due(specimen, at, elapsed)
         self._refuse_when_lost(specimen.index, elapsed)
         self._dawdle(specimen.index, elapsed)
         return [self._reading(specimen, at, elapsed, watched)]
@@ -100,6 +109,16 @@ class Simulation:
     def _refuse_when_unavailable(self, elapsed: float) -> None:
         for script in self._active(Trouble.UNAVAILABLE, elapsed):
             raise Unavailable("the simulated driver cannot be reached", hint=_scripted(script))
+
+    def _tell_when_due(self, specimen: Specimen, at: float, elapsed: float) -> None:
+        """Once, as a driver does: a reader opened later did not hear it."""
+        for script in self._active(Trouble.XID, elapsed, specimen.index):
+            if self._tell and script not in self._told and script.since >= self._opened_seconds:
+                from andon.model.alert import Event, EventKind
+
+                self._told.add(script)
+                xid = Event(EventKind.XID, specimen.uuid, at, int(script.value), source=self.name)
+                self._tell([xid])
 
     def _refuse_when_lost(self, device: int, elapsed: float) -> None:
         for script in self._active(Trouble.LOST, elapsed, device):

@@ -30,6 +30,7 @@ COMMANDS = {
     "open": Place("watch", "andon.cli.open:open_", "Sign a browser in to the server."),
     "history": Place("watch", "andon.cli.history:history", "What they did, and who was on them."),
     "why": Place("explain", "andon.cli.why:why", "Why it is hot, slow, full, loud or idle."),
+    "alerts": Place("explain", "andon.cli.alerts:alerts", "What needs help, and what to do."),
     "config": Place("setup", "andon.cli.config:config", "Check and show the settings."),
     "cost": Place("setup", "andon.cli.cost:cost", "What watching costs, beside nvidia-smi."),
     "doctor": Place("setup", "andon.cli.doctor:doctor", "What is wrong here, and how to mend it."),

@@ -1,7 +1,5 @@
 """`andon config`: every setting, what it is now and where that comes from."""
 
-import dataclasses
-
 import click
 
 from andon.cli import looking
@@ -43,6 +41,7 @@ def check(file: str | None) -> int:
 
     choices = _with(file)
     resolved = app.load_settings(choices.flags(), choices.config, strict=True)
+    app.open_notifiers(resolved.settings)
     choices.color = choices.color or resolved.settings.color
     changed = [n for n, o in resolved.origin.items() if o != "default"]
     path = app.config_path(choices.config)
@@ -112,20 +111,53 @@ def render_settings(resolved: Resolved, width: int, color: bool) -> str:
         Line(row, style="dim" if resolved.origin[row.name] == "default" else None)
         for row in describe()
     ]
-    return "".join(line.paint(color) + "\n" for line in draw(columns, rows, width))
+    lines = [*draw(columns, rows, width), *_tables(resolved, width)]
+    return "".join(line.paint(color) + "\n" for line in lines)
+
+
+def _tables(resolved: Resolved, width: int) -> list[Text]:
+    """What only the file can say: one paragraph each, addresses masked."""
+    tables = _tables_to_json(resolved)
+    lines: list[Text] = []
+    for name, rows in tables.items():
+        for row in rows:
+            said = ", ".join(f"{key} = {_word(value)}" for key, value in row.items() if value)
+            place = f"alerts.{name.removesuffix('s')}"
+            lines += paragraph(f"{place}  {said}", width, indent=4)
+    return lines
+
+
+def _word(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _tables_to_json(resolved: Resolved) -> dict[str, list[dict[str, object]]]:
+    settings = resolved.settings
+    if not settings.alerts_overrides and not settings.alerts_notifiers:
+        return {"overrides": [], "notifiers": []}
+    from andon.core.settings_alerts import shown
+
+    overrides: list[dict[str, object]] = [
+        {"device": one.device, "model": one.model, **one.figures, "off": list(one.off)}
+        for one in settings.alerts_overrides
+    ]
+    return {"overrides": overrides, "notifiers": [shown(one) for one in settings.alerts_notifiers]}
 
 
 def _shown(resolved: Resolved, row: Row) -> str:
     value = getattr(resolved.settings, row.name)
+    if value is None:
+        return "off"
     if isinstance(value, tuple):
         return ", ".join(map(str, value))
     return '""' if value == "" else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def settings_to_json(resolved: Resolved) -> dict[str, object]:
-    values = dataclasses.asdict(resolved.settings)
+    values = {row.name: getattr(resolved.settings, row.name) for row in describe()}
     return {
         "schema": SCHEMA,
+        **_tables_to_json(resolved),
         "settings": {
             row.name: {
                 "value": values[row.name],

@@ -16,18 +16,19 @@ PAGE = "open.html"
 
 
 @click.command("open")
-@click.option("--url", default=URL, show_default=True, help="The server.")
+@click.option("--url", help=f"The server; else the one that you started here, or {URL}.")
 @click.option("--token-file", metavar="FILE", help="Its token, where it is not this user's own.")
 @click.option("--print", "only_print", is_flag=True, help="Print the link, open nothing.")
 @shared
-def open_(url: str, token_file: str | None, only_print: bool) -> int:
+def open_(url: str | None, token_file: str | None, only_print: bool) -> int:
     """Open the server's page, signed in; or print the link where there is no browser.
 
     The link works once, within two minutes. What it carries stays in the browser's tab: no
     server on the way sees it, and no cookie is set.
     """
-    from andon.cli.remote import base_url, connect, token_for
+    from andon.cli.remote import base_url, connect, own_server, token_for
 
+    url = url or own_server() or URL
     if token_for(base_url(url), token_file) is None:
         raise Denied(
             f"there is no token for {url} here",

@@ -37,12 +37,18 @@ class Server:
     def get(self, path: str) -> wire.Json:
         return self._ask("GET", path)
 
-    def post(self, path: str) -> wire.Json:
-        return self._ask("POST", path)
+    def post(self, path: str, body: wire.Json | None = None) -> wire.Json:
+        return self._ask("POST", path, body)
 
-    def _ask(self, method: str, path: str) -> wire.Json:
-        asked = request.Request(self.url + path, method=method)  # noqa: S310 (http or https)
+    def delete(self, path: str) -> wire.Json:
+        return self._ask("DELETE", path)
+
+    def _ask(self, method: str, path: str, body: wire.Json | None = None) -> wire.Json:
+        data = None if body is None else wire.dumps(body).encode()
+        asked = request.Request(self.url + path, data, method=method)  # noqa: S310 (http or https)
         asked.add_header("Accept", "application/json")
+        if data is not None:
+            asked.add_header("Content-Type", "application/json")
         if self._token:
             asked.add_unredirected_header("Authorization", f"Bearer {self._token}")
         try:
@@ -163,6 +169,14 @@ def remote(url: str, token_file: str | None) -> Remote:
 def connect(url: str, token_file: str | None) -> Server:
     """The server, with the token that is meant for it."""
     return Server(url, token_for(base_url(url), token_file))
+
+
+def own_server() -> str | None:
+    """The URL of the server that this user started on this machine, if it runs."""
+    from andon.web import whereabouts
+    from andon.web.keys import state_folder
+
+    return whereabouts.find(state_folder())
 
 
 def token_for(url: str, token_file: str | None) -> str | None:

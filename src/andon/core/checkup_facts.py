@@ -33,6 +33,7 @@ class Kernel:
     battery: bool = False
     wsl: bool = False
     distribution: tuple[str, ...] = ()  # ID and ID_LIKE of os-release
+    log_closed: str | None = None  # why its log cannot be followed; None: it can
 
 
 @dataclass(frozen=True, slots=True)

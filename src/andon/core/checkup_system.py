@@ -24,6 +24,8 @@ def judge(facts: Facts) -> Iterator[Finding]:
     if facts.kernel.wsl:
         words = "Windows' subsystem for Linux: some values and other programs' names are missing"
         yield ok(Check.WSL, words, wsl=True)
+    if facts.expects_nvidia:
+        yield _log(facts)
     yield _processes(facts)
     if facts.containers.own_pids:
         yield _namespace(facts)
@@ -42,6 +44,15 @@ def _kernel(facts: Facts) -> Finding:
         return warning(Check.KERNEL_TROUBLED, words, fix, **place)
     noted = ", it has warned once" if taint >> 9 & 1 else ""
     return ok(Check.KERNEL, name + (f", taint {taint}" if taint else "") + noted, **place)
+
+
+def _log(facts: Facts) -> Finding:
+    """Whether Xids are heard with the driver's own words; without them the queue still tells."""
+    why = facts.kernel.log_closed
+    if why is None:
+        return ok(Check.LOG_OPEN, "the kernel's log can be followed: Xids come with their words")
+    words = f"the kernel's log is closed to {facts.user.name} ({why}): Xids come without words"
+    return ok(Check.LOG_CLOSED, words, reason=why)
 
 
 def _processes(facts: Facts) -> Finding:

@@ -91,6 +91,8 @@ class Check(Named):
     KERNEL = "kernel", "system"
     KERNEL_TROUBLED = "kernel_troubled", "system"
     WSL = "wsl", "system"
+    LOG_OPEN = "log_open", "system"
+    LOG_CLOSED = "log_closed", "system"
     PROC_OPEN = "proc_open", "system"
     PROC_HIDDEN = "proc_hidden", "system"
     PIDS_OWN = "pids_own", "system"

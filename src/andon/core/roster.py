@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from andon.model.device import Card, Device, DeviceStatus, Process, Reading, Sample, State
 
+RAN_SECONDS = 60.0  # who was on a device when it went is of interest as long as that is news
 HUNG_HINT = "the driver hangs on this device: the kernel's log may say why (sudo dmesg)"
 
 
@@ -22,6 +23,8 @@ class Entry:
     sample: Sample | None = None
     missing: Mapping[str, str] = field(default_factory=dict)
     processes: tuple[Process, ...] = ()
+    ran: tuple[Process, ...] = ()
+    """What was on it when it last answered, now that it does not."""
 
 
 class Roster:
@@ -153,6 +156,15 @@ class Roster:
     def devices(self) -> list[Device]:
         return [entry.device for entry in self.entries.values()]
 
+    def ran_on(self, uuid: str, at: float) -> tuple[Process, ...]:
+        """What is on a device, or was when it went a moment ago."""
+        entry = self.entries.get(uuid)
+        if entry is None:
+            return ()
+        if entry.state is State.OK:
+            return entry.processes
+        return entry.ran if at - entry.since <= RAN_SECONDS else ()
+
     def has_lost(self) -> bool:
         """Whether any device is lost now."""
         return any(entry.state is State.LOST for entry in self.entries.values())
@@ -183,6 +195,8 @@ class Roster:
         self, entry: Entry, state: State, reason: str | None, hint: str | None, at: float
     ) -> None:
         if entry.state is not state:
+            if entry.state is State.OK:
+                entry.ran = entry.processes
             entry.state, entry.since = state, at
         entry.reason, entry.hint = reason, hint
         if state is not State.OK:

@@ -42,7 +42,7 @@ SCENARIOS = {
             ("H100", Workload.INFERENCE),
             ("H100", Workload.IDLE),
         ),
-        ("ecc:0@0=1", "lost:1@0", "hung:2@0"),
+        ("ecc:0@0=1", "lost:1@0", "hung:2@0", "xid:3@10=31"),
     ),
     "hot": Scenario((
         ("RTX 4090", Workload.OVERHEATING),
@@ -63,6 +63,7 @@ class Trouble(StrEnum):
     SLOW = "slow"
     UNSUPPORTED = "unsupported"
     ECC = "ecc"
+    XID = "xid"
     CRASH = "crash"
     UNAVAILABLE = "unavailable"
 
@@ -96,9 +97,11 @@ _SCRIPT = re.compile(
     rf"(?:@(?P<since>{_NUMBER})(?:\.\.(?P<until>{_NUMBER}))?)?(?:=(?P<value>\S+))?"
 )
 _WHOLE = (Trouble.CRASH, Trouble.UNAVAILABLE)
+_MOMENTS = (Trouble.CRASH, Trouble.XID)
 _VALUES = {
     Trouble.SLOW: (re.compile(_NUMBER), "seconds, as in slow:1=0.3"),
     Trouble.ECC: (re.compile(r"[1-9]\d*"), "a count, as in ecc:4@15=1"),
+    Trouble.XID: (re.compile(r"[1-9]\d{0,2}"), "an Xid's number, as in xid:1@30=79"),
     Trouble.UNSUPPORTED: (
         re.compile("|".join((*SAMPLE_VALUES, "processes"))),
         "a reading, as in unsupported:0=fan_percent",
@@ -118,7 +121,7 @@ def plan(count: int, scenario: str, models: Sequence[str], faults: Sequence[str]
     if mistakes:
         raise Invalid(
             "the simulation makes no sense",
-            hint="faults look like lost:2@10..20, hung:3@5, slow:1=0.3, ecc:0@15=1, crash@10",
+            hint="faults look like lost:2@10..20, hung:3@5, slow:1=0.3, ecc:0@15=1, xid:1@30=79",
             mistakes=tuple(mistakes),
         )
     played = SCENARIOS[scenario]
@@ -188,10 +191,11 @@ def _doubts(script: Script, match: re.Match[str], count: int) -> Iterable[str]:
         yield f"there is no device {script.device} among {count}"
     if script.until <= script.since:
         yield "it ends before it begins"
-    if trouble is Trouble.CRASH and match["until"] is not None:
-        yield "a crash is a moment and has no end"
-    if trouble is Trouble.CRASH and script.since < 1:
-        yield "a crash needs a later second, as in crash@5: a reader opened after it is spared"
+    if trouble in _MOMENTS and match["until"] is not None:
+        yield f"{trouble} is a moment and has no end"
+    if trouble in _MOMENTS and script.since < 1:
+        example = "crash@5" if trouble is Trouble.CRASH else "xid:0@5=79"
+        yield f"{trouble} needs a later second, as in {example}: a reader opened after it is spared"
     yield from _value_doubts(script)
 
 

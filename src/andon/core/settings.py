@@ -1,17 +1,18 @@
-"""Every setting in one table: where it is written, what it may be, and what it does.
+"""Which setting counts: the one that stands in the strongest place.
 
 A flag beats an `ANDON_*` variable, which beats the file, which beats the default. All mistakes of
 all places are reported at once. An empty variable counts as not set.
 """
 
-import math
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from andon.core.settings_table import FIELDS, Field, Settings
 from andon.errors import Invalid
-from andon.units import parse_seconds
+
+__all__ = ["FIELDS", "OTHERS", "TABLES", "Resolved", "Row", "Settings", "describe", "resolve"]
 
 OTHERS = frozenset(
     {
@@ -27,34 +28,6 @@ OTHERS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """What a person may choose; the defaults are here and nowhere else."""
-
-    node: str = ""
-    root: str = "/"
-    backends: tuple[str, ...] = ("auto",)
-    simulate: int = 0
-    simulate_seed: int = 1
-    simulate_scenario: str = "mixed"
-    simulate_faults: tuple[str, ...] = ()
-    replay: str = ""
-    replay_speed: float = 1.0
-    replay_loop: bool = False
-    interval_seconds: float = 1.0
-    deadline_seconds: float = 1.0
-    cache_seconds: float = 2.0
-    score_memory_weight: float = 0.6
-    score_utilization_weight: float = 0.4
-    color: str = "auto"
-    history_path: str = ""
-    history_flush_seconds: float = 5.0
-    history_raw_days: float = 7.0
-    history_minute_days: float = 90.0
-    history_hour_days: float = 730.0
-    history_megabytes: int = 250
-
-
-@dataclass(frozen=True, slots=True)
 class Resolved:
     """The settings in force, and where each comes from."""
 
@@ -62,189 +35,6 @@ class Resolved:
     origin: Mapping[str, str]
     """name -> "default", "file andon.toml", "ANDON_INTERVAL" or "flag"."""
     warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """What a value must be, in words, and how it is read; a reader raises ValueError."""
-
-    words: str
-    read: Callable[[object], object]
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str) or not value.isprintable():
-        raise ValueError
-    return value
-
-
-def _folder(value: object) -> str:
-    if not _text(value).startswith("/"):
-        raise ValueError
-    return _text(value)
-
-
-def _names(value: object) -> tuple[str, ...]:
-    listed = value.split(",") if isinstance(value, str) else value
-    if not isinstance(listed, list | tuple) or not listed:
-        raise ValueError
-    names = tuple(_text(name).strip() for name in listed)
-    if not all(names):
-        raise ValueError
-    return names
-
-
-def _whole(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        raise ValueError
-    return int(value)
-
-
-def _yes_or_no(value: object) -> bool:
-    if isinstance(value, str):
-        value = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}.get(
-            value.lower()
-        )
-    if not isinstance(value, bool):
-        raise ValueError
-    return value
-
-
-def _number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise ValueError
-    number = float(value)
-    if not math.isfinite(number):
-        raise ValueError
-    return number
-
-
-def _seconds(value: object) -> float:
-    return _number(parse_seconds(value) if isinstance(value, str) else value)
-
-
-TEXT = Kind("text", _text)
-FOLDER = Kind("a folder that begins with /", _folder)
-NAMES = Kind('a list of names such as ["nvidia"]', _names)
-SCRIPTS = Kind('a list such as ["lost:2@10"]', _names)
-WHOLE = Kind("a whole number", _whole)
-YES_OR_NO = Kind("true or false", _yes_or_no)
-NUMBER = Kind("a number", _number)
-SECONDS = Kind("a number of seconds such as 1 or 500ms", _seconds)
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """One row of the table."""
-
-    name: str
-    place: str  # section.key in the file
-    variable: str
-    kind: Kind
-    help: str
-    low: float | None = None
-    high: float | None = None
-    choices: tuple[str, ...] = ()
-
-    @property
-    def flag(self) -> str:
-        return "--" + self.variable.removeprefix("ANDON_").lower().replace("_", "-")
-
-    @property
-    def default(self) -> object:
-        return _DEFAULTS[self.name]
-
-
-_DEFAULTS: dict[str, object] = {f.name: f.default for f in fields(Settings)}
-
-FIELDS = (
-    Field("node", "node.name", "ANDON_NODE", TEXT, "the node's name; empty means its host name"),
-    Field("root", "node.root", "ANDON_ROOT", FOLDER, "where the host's /proc and /sys are mounted"),
-    Field(
-        "backends", "devices.backends", "ANDON_BACKENDS", NAMES,
-        'the backends that are asked; "auto" means all that find something',
-    ),
-    Field(
-        "simulate", "simulation.devices", "ANDON_SIMULATE", WHOLE,
-        "how many simulated devices are shown instead of real ones", 0, 512,
-    ),
-    Field(
-        "simulate_seed", "simulation.seed", "ANDON_SIMULATE_SEED", WHOLE,
-        "the same seed gives the same simulation",
-    ),
-    Field(
-        "simulate_scenario", "simulation.scenario", "ANDON_SIMULATE_SCENARIO", TEXT,
-        "what the simulated devices do",
-    ),
-    Field(
-        "simulate_faults", "simulation.faults", "ANDON_SIMULATE_FAULTS", SCRIPTS,
-        'what goes wrong with them, such as ["lost:2@10", "hung:3@5..30"]',
-    ),
-    Field(
-        "replay", "replay.file", "ANDON_REPLAY", TEXT,
-        "a recorded file that is played instead of reading this node",
-    ),
-    Field(
-        "replay_speed", "replay.speed", "ANDON_REPLAY_SPEED", NUMBER,
-        "how many times as fast as it was recorded", 0.01, 1000,
-    ),
-    Field(
-        "replay_loop", "replay.loop", "ANDON_REPLAY_LOOP", YES_OR_NO,
-        "whether it begins again when it has ended",
-    ),
-    Field(
-        "interval_seconds", "sampling.interval", "ANDON_INTERVAL", SECONDS,
-        "the time from one look at the devices to the next", 0.1, 3600,
-    ),
-    Field(
-        "deadline_seconds", "sampling.deadline", "ANDON_DEADLINE", SECONDS,
-        "how long a device may take to answer before it counts as stale", 0.1, 60,
-    ),
-    Field(
-        "cache_seconds", "sampling.cache", "ANDON_CACHE", SECONDS,
-        "how long an answer may be given again instead of a new look", 0, 3600,
-    ),
-    Field(
-        "score_memory_weight", "score.memory_weight", "ANDON_SCORE_MEMORY_WEIGHT", NUMBER,
-        "how much free memory counts when a device is chosen", 0, 1,
-    ),
-    Field(
-        "score_utilization_weight", "score.utilization_weight",
-        "ANDON_SCORE_UTILIZATION_WEIGHT", NUMBER,
-        "how much idleness counts when a device is chosen", 0, 1,
-    ),
-    Field(
-        "color", "display.color", "ANDON_COLOR", TEXT,
-        "whether the output is coloured", choices=("auto", "always", "never"),
-    ),
-    Field(
-        "history_path", "history.path", "ANDON_HISTORY", TEXT,
-        'the file of the history; empty means andon/history.db in the state folder, '
-        '":memory:" keeps it in memory alone',
-    ),
-    Field(
-        "history_flush_seconds", "history.flush", "ANDON_HISTORY_FLUSH", SECONDS,
-        "how often what was read is committed: at most this much is lost to a crash", 0.1, 60,
-    ),
-    Field(
-        "history_raw_days", "history.raw_days", "ANDON_HISTORY_RAW_DAYS", NUMBER,
-        "how many days every single reading is kept", 0.25, 3650,
-    ),
-    Field(
-        "history_minute_days", "history.minute_days", "ANDON_HISTORY_MINUTE_DAYS", NUMBER,
-        "how many days least, mean and most of each minute are kept", 11, 3650,
-    ),
-    Field(
-        "history_hour_days", "history.hour_days", "ANDON_HISTORY_HOUR_DAYS", NUMBER,
-        "how many days least, mean and most of each hour are kept, and who used a device",
-        11, 36500,
-    ),
-    Field(
-        "history_megabytes", "history.megabytes", "ANDON_HISTORY_MEGABYTES", WHOLE,
-        "how large the history may grow; above that the finest readings go first", 16, 1_000_000,
-    ),
-)  # fmt: skip
-"""The table; docs, `andon config` and the checks are made from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +82,9 @@ def resolve(
                 origin[field.name] = source
             except ValueError as exc:
                 mistakes.append(f"{place}: {exc}")
+    values |= _tables(file, mistakes)
+    origin |= dict.fromkeys(values.keys() - origin.keys(), f"file {file[0]}" if file else "")
+    mistakes += _strange_rules(values.get("alerts_off", ()), origin)
     if not mistakes and _weightless(settings := Settings(**values)):
         mistakes.append("score: one of memory_weight and utilization_weight must be above 0")
     if mistakes:
@@ -357,11 +150,44 @@ def _from_file(file: tuple[str, str] | None, mistakes: list[str]) -> Given:
     path, text = file
     by_place = {f.place: f for f in FIELDS}
     for place, raw in _leaves(path, text, mistakes):
+        if place in TABLES:
+            continue
         where = f"{path}{_line_of(place, text)}: {_plain(place)}"
         if place in by_place:
             yield by_place[place], where, f"file {path}", raw
         else:
             mistakes.append(f"{where}: {_unknown_place(place, by_place)}")
+
+
+TABLES = {"alerts.override": "alerts_overrides", "alerts.notifier": "alerts_notifiers"}
+"""Arrays of tables, which only the file can hold."""
+
+
+def _tables(file: tuple[str, str] | None, mistakes: list[str]) -> dict[str, Any]:
+    """What the file says in tables; they have readers of their own."""
+    if file is None:
+        return {}
+    found = {place: raw for place, raw in _leaves(*file, []) if place in TABLES}
+    if not found:
+        return {}
+    from andon.core import settings_alerts
+
+    readers = {
+        "alerts.override": settings_alerts.read_overrides,
+        "alerts.notifier": settings_alerts.read_notifiers,
+    }
+    return {
+        TABLES[place]: readers[place](raw, f"{file[0]}: {place}", mistakes)
+        for place, raw in found.items()
+    }
+
+
+def _strange_rules(names: tuple[str, ...], origin: Mapping[str, str]) -> list[str]:
+    if not names:
+        return []
+    from andon.core.settings_alerts import unknown_rules
+
+    return [f"alerts.off ({origin['alerts_off']}): {words}" for words in unknown_rules(names)]
 
 
 def _leaves(path: str, text: str, mistakes: list[str]) -> Iterator[tuple[str, object]]:

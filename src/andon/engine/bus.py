@@ -3,12 +3,18 @@
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from andon.core import cadence
 from andon.model.device import Snapshot
+
+if TYPE_CHECKING:
+    from andon.model.alert import Event
+
+MOST_EVENTS = 256  # that wait for one session; devices report a handful in a bad week
 
 
 class Subscription:
@@ -23,6 +29,7 @@ class Subscription:
         self.missed = 0
         self._slot: int | None = None
         self._snapshots: deque[Snapshot] = deque(maxlen=size)
+        self._untold: tuple[Event, ...] = ()
         self._changed = threading.Condition()
         self._on_close = [leave]
         self._closed = False
@@ -31,13 +38,24 @@ class Subscription:
         """Whether this session has not had a snapshot in the present interval."""
         return self._slot is None or cadence.slot(now, self.interval_seconds) > self._slot
 
+    def tell(self, events: "Sequence[Event]") -> None:
+        """Keep events until this session's next snapshot, which may be many ticks away."""
+        with self._changed:
+            self._untold = (*self._untold, *events)[-MOST_EVENTS:]
+
     def put(self, snapshot: Snapshot, now: float) -> None:
         slot = cadence.slot(now, self.interval_seconds)
         with self._changed:
             if self._slot is not None:
                 self.missed += cadence.missed(self._slot, slot)
             self._slot = slot
-            self.dropped += len(self._snapshots) == self._snapshots.maxlen
+            if len(self._snapshots) == self._snapshots.maxlen:
+                self.dropped += 1
+                # A reading that nobody took is replaced by the next one, an event by nothing.
+                left = self._snapshots.popleft().events
+                self._untold = (*left, *self._untold)[-MOST_EVENTS:]
+            if self._untold or snapshot.events:
+                snapshot, self._untold = replace(snapshot, events=self._untold), ()
             self._snapshots.append(snapshot)
             self._changed.notify()
 
@@ -51,6 +69,11 @@ class Subscription:
                     return None
                 self._changed.wait(left)
             return self._snapshots.popleft() if self._snapshots else None
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has ended and everything in it was read."""
+        return self._closed and not self._snapshots
 
     def on_close(self, call: Callable[[], None]) -> None:
         """Call this once, when the session ends."""
@@ -99,6 +122,11 @@ class Bus:
         with self._lock:
             self._subscriptions = (*self._subscriptions, subscription)
         return subscription
+
+    def tell(self, events: "Sequence[Event]") -> None:
+        """Every session hears of each event exactly once, with its own next snapshot."""
+        for subscription in self._subscriptions:
+            subscription.tell(events)
 
     def publish(self, snapshot: Snapshot, now: float) -> None:
         for subscription in self._subscriptions:

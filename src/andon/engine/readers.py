@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from andon.core import patience
 from andon.core.patience import Attempts, Life, Phase
@@ -17,6 +18,9 @@ from andon.core.roster import Roster
 from andon.errors import AndonError, Unavailable
 from andon.model import wire
 from andon.model.device import Device, Fault, Reading
+
+if TYPE_CHECKING:
+    from andon.model.alert import Event
 
 Messages = list[wire.Json]
 """What came in one piece; an empty list is the end of a reader."""
@@ -156,6 +160,8 @@ class Vendor:
         self.versions: Mapping[str, str] = {}
         self.costs = ReaderCosts()
         self.fault: Fault | None = None
+        self.events: list[Event] = []
+        """What devices reported by themselves, until it is taken."""
         self._choices, self._deadline_seconds = choices, deadline_seconds
         self._chosen = 0
         self._first_fault: Fault | None = None
@@ -201,13 +207,22 @@ class Vendor:
 
     def hear(self, reader: ReaderProcess, messages: Messages, at: float, now: float) -> None:
         """Take what came; nothing is the end of the reader. Late words of an old one are void."""
-        if reader is not self._reader:
+        reports = [message["events"] for message in messages if "events" in message]
+        for report in reports:  # what happened has happened, whoever tells it
+            self._report(report)
+        # A thread that hears of events says nothing about one that is stuck with a card.
+        if reader is not self._reader or (reports and len(reports) == len(messages)):
             return
         self._life = Life(self._life.phase, self._life.since, now)
         for message in messages:
             self._take(message, at, now)
         if not messages:
             self._ended(at, now)
+
+    def _report(self, events: list[wire.Json]) -> None:
+        from andon.model.event_wire import event_from_json
+
+        self.events += [event_from_json(event) for event in events]
 
     def _take(self, message: wire.Json, at: float, now: float) -> None:
         if "card" in message:

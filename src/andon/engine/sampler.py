@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from andon.core.masks import Visibility
 from andon.core.roster import numbered, order
@@ -16,7 +16,11 @@ from andon.engine.bus import Bus, Subscription
 from andon.engine.readers import Choice, Messages, ReaderProcess, Vendor
 from andon.errors import Invalid
 from andon.model.device import Device, Fault, Host, Snapshot
-from andon.ports import HostSource
+from andon.ports import EventSource, HostSource
+
+if TYPE_CHECKING:
+    from andon.core.reports import Reports
+    from andon.model.alert import Event
 
 log = logging.getLogger("andon.sampler")
 
@@ -39,6 +43,7 @@ class Costs:
     reader_cpu_seconds: float = 0.0
     reader_wall_seconds: float = 0.0
     reader_last_wall_seconds: float = 0.0
+    failed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,7 @@ class Sampler:
         visibility: Callable[[Sequence[Device]], Visibility],
         deadline_seconds: float = 1.0,
         standing_faults: Sequence[Fault] = (),
+        kernel_log: EventSource | None = None,
     ) -> None:
         self._heard: SimpleQueue[Heard] = SimpleQueue()
         self._vendors = [
@@ -67,12 +73,14 @@ class Sampler:
         ]
         self._host, self._node, self._visibility = host, node, visibility
         self._standing_faults = tuple(standing_faults)
+        self._kernel_log = kernel_log
+        self._reports: Reports | None = None
         self._bus = Bus()
         self._ticking = threading.Lock()
         self._woken = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
-        self._ticks = 0
+        self._ticks = self._failed = 0
         self._own_cpu = self._own_wall = 0.0
         self._began: float | None = None
         self._own_start = 0.0
@@ -105,12 +113,18 @@ class Sampler:
         return Costs(
             ticks=self._ticks,
             missed=self._bus.missed(),
+            failed=self._failed,
             own_cpu_seconds=self._own_cpu,
             own_wall_seconds=self._own_wall,
             reader_cpu_seconds=sum(v.costs.cpu_seconds for v in self._vendors),
             reader_wall_seconds=sum(v.costs.wall_seconds for v in self._vendors),
             reader_last_wall_seconds=sum(v.costs.last_wall_seconds for v in self._vendors),
         )
+
+    @property
+    def node(self) -> Node:
+        """Whose devices these are."""
+        return self._node
 
     def reader_pids(self) -> list[int]:
         return [v.reader_pid for v in self._vendors if v.reader_pid is not None]
@@ -125,6 +139,8 @@ class Sampler:
             try:
                 for vendor in self._vendors:
                     vendor.close(LEFTOVER_SECONDS)
+                if self._kernel_log is not None:
+                    self._kernel_log.close()
             finally:
                 self._ticking.release()
 
@@ -132,6 +148,8 @@ class Sampler:
         """In a forked child: give up everything that belongs to the parent, locks included."""
         for vendor in self._vendors:
             vendor.forget()
+        if self._kernel_log is not None:
+            self._kernel_log.close()
         self._bus.forget()
 
     def __enter__(self) -> Self:
@@ -154,6 +172,7 @@ class Sampler:
                     snapshot = self._tick(self._bus.watched)
                 self._bus.publish(snapshot, time.monotonic())
             except Exception:
+                self._failed += 1
                 log.exception("a tick failed; the next one is tried")
                 time.sleep(LEFTOVER_SECONDS)
 
@@ -182,7 +201,7 @@ class Sampler:
         for vendor in self._vendors:
             vendor.ask(self._ticks, watched, time.monotonic())
         waited = self._collect()
-        snapshot = self._snapshot(at)
+        snapshot = self._snapshot(at, self._new_events())
         self._own_cpu += time.thread_time() - cpu
         self._own_wall += time.perf_counter() - wall - waited
         return snapshot
@@ -217,7 +236,34 @@ class Sampler:
                 waited += time.perf_counter() - started
             vendor.hear(reader, messages, time.time(), time.monotonic())
 
-    def _snapshot(self, at: float) -> Snapshot:
+    def _new_events(self) -> "tuple[Event, ...]":
+        """Told to every session at once: the snapshot at hand may be for one caller alone."""
+        reports = list(self._kernel_log.read()) if self._kernel_log is not None else []
+        for vendor in self._vendors:
+            if vendor.events:
+                reports += vendor.events
+                vendor.events = []
+        if not reports:
+            return ()
+        if self._reports is None:
+            from andon.core.reports import Reports
+
+            self._reports = Reports()
+        events = self._reports.new((self._named(report) for report in reports), time.monotonic())
+        self._bus.tell(events)
+        return events
+
+    def _named(self, report: "Event") -> "Event":
+        """With its device and what ran there."""
+        from andon.core.reports import on_device, with_parties
+
+        for vendor in self._vendors:
+            named = on_device(report, vendor.roster.devices())
+            if named.uuid is not None and named.uuid in vendor.roster.entries:
+                return with_parties(named, vendor.roster.ran_on(named.uuid, named.at))
+        return report
+
+    def _snapshot(self, at: float, events: "tuple[Event, ...]") -> Snapshot:
         now = time.monotonic()
         for vendor in self._vendors:
             vendor.settle(time.time(), now)
@@ -236,6 +282,7 @@ class Sampler:
                 *self._standing_faults,
                 *(v.fault for v in self._vendors if v.fault is not None),
             ),
+            events=events,
         )
 
     def _read_host(self) -> Host:

@@ -18,6 +18,7 @@ from andon.host import inspection_access as access
 from andon.host.inspection_containers import read_containers
 from andon.host.inspection_files import names_in, read_bytes, read_text
 from andon.host.inspection_library import find_libraries
+from andon.host.kernel_log import KernelLog
 
 _MODULES = ("nvidia", "nouveau", "nvgpu", "amdgpu", "radeon", "i915", "xe")
 _VENDORS = {"0x10de": "nvidia", "0x1002": "amd", "0x8086": "intel"}
@@ -62,6 +63,7 @@ def read_kernel(root: Path, own: Path = Path("/")) -> Kernel:
         battery=_has_battery(root),
         wsl="microsoft" in release.lower() or (own / "dev/dxg").exists(),
         distribution=parse_distribution(read_text(own / "etc/os-release")),
+        log_closed=_log_closed(root),
     )
 
 
@@ -97,6 +99,12 @@ def _has_battery(root: Path) -> bool:
         and read_text(folder / name / "scope").strip() != "Device"
         for name in names_in(folder, 32)
     )
+
+
+def _log_closed(root: Path) -> str | None:
+    log = KernelLog(root)
+    log.close()
+    return log.reason
 
 
 # The cards.

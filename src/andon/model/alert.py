@@ -34,19 +34,6 @@ class EventKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
-    """Something that a device reported at one instant."""
-
-    kind: EventKind
-    uuid: str | None  # None where the report names no device that is known
-    at: float
-    code: int | None = None  # an Xid's number
-    detail: str = ""
-    source: str = ""  # "nvml" or "kernel log"
-    pids: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Party:
     """A process that an alert concerns, as much of it as may be shown."""
 
@@ -55,6 +42,21 @@ class Party:
     name: str | None = None
     command: str | None = None
     started: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that a device reported at one instant."""
+
+    kind: EventKind
+    uuid: str | None  # None where the report names no device that is known
+    at: float
+    code: int | None = None  # an Xid's number
+    detail: str = ""
+    source: str = ""  # "nvml", "kernel log" or "sim"
+    pids: tuple[int, ...] = ()  # named by the report itself
+    who: tuple[Party, ...] = ()  # what ran on the device when it happened
+    pci: str | None = None  # as the report spells it, where it names no uuid
 
 
 @dataclass(frozen=True, slots=True)

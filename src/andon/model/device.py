@@ -3,6 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # every start imports devices, and few have an event to tell
+    from andon.model.alert import Event
 
 
 class State(StrEnum):
@@ -220,6 +224,7 @@ class Snapshot:
     host: Host = Host()
     devices: tuple[DeviceStatus, ...] = ()
     faults: tuple[Fault, ...] = ()
+    events: "tuple[Event, ...]" = ()  # since this session's last snapshot; not part of the JSON
 
 
 def _share(part: float | None, whole: float | None) -> float | None:

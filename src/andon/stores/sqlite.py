@@ -1,10 +1,8 @@
 """History in one SQLite file: a row per tick and device, packed after ten minutes into blocks."""
 
-import logging
 import sqlite3
-import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from andon.core.series import Bucket, Tick, buckets, scale_of
@@ -21,34 +19,27 @@ from andon.core.series_tiers import (
     window,
 )
 from andon.core.series_uses import JOIN_SECONDS, Use, joined
-from andon.errors import AndonError, Conflict, Gone, Unavailable
 from andon.model.device import Device
-from andon.stores import sqlite_file, sqlite_upkeep
+from andon.stores import sqlite_upkeep
+from andon.stores.sqlite_database import Database
 from andon.stores.sqlite_head import pack_body, values_in
 from andon.stores.sqlite_names import Names, find
 from andon.stores.sqlite_upkeep import rows_of
 from andon.stores.statements import statements
 
-log = logging.getLogger("andon.history")
-
 SQL = statements("sqlite")
 
 
 class SqliteStore:
-    """One writing connection and one reading one; each may be used from any thread."""
+    """Readings and uses in one database; each call may come from any thread."""
 
     def __init__(
         self, path: Path, retention: Retention | None = None, readonly: bool = False
     ) -> None:
         self.path = path
         self._retention = retention or Retention()
-        self._readonly = readonly
-        self._writing, self._reading = threading.RLock(), threading.RLock()
-        self._writer: sqlite3.Connection | None = None
-        self._reader: sqlite3.Connection | None = None
-        self._identity = (0, 0)
         self._names = Names()
-        self._open()
+        self._database = Database(path, readonly, self._names.forget)
 
     # What is asked.
 
@@ -66,18 +57,18 @@ class SqliteStore:
     def history(
         self, device: str, metric: str, since: float, until: float, points: int
     ) -> Sequence[Bucket]:
-        with self._looking() as connection:
+        with self._database.looking() as connection:
             rows = list(self._rows(connection, device, metric, since, until, points))
         return buckets(rows, since, until, points, scale_of(metric))
 
     def uses(self, device: str | None, since: float, until: float) -> Sequence[Use]:
         near = {"uuid": device, "since": since - JOIN_SECONDS, "until": until + JOIN_SECONDS}
-        with self._looking() as connection:
+        with self._database.looking() as connection:
             found = [_use(row) for row in connection.execute(SQL["uses"], near)]
         return [use for use in joined(found) if use.last >= since and use.first < until]
 
     def maintain(self, at: float) -> Maintenance:
-        with self._looking() as connection:
+        with self._database.looking() as connection:
             extents, heads = _extents(connection), list(_head_windows(connection))
             used = sqlite_upkeep.used_bytes(connection)
         retention = squeezed(at, self._retention, used, extents)
@@ -96,15 +87,13 @@ class SqliteStore:
         return done.plus(self._vacuum())
 
     def size_bytes(self) -> int:
-        parts = (Path(f"{self.path}{ending}") for ending in ("", "-wal"))
-        return sum(part.stat().st_size for part in parts if part.exists())
+        return self._database.size_bytes()
 
     def close(self) -> None:
-        with self._writing, self._reading:
-            self._let_go()
+        self._database.close()
 
     def devices(self) -> Sequence[Device]:
-        with self._looking() as connection:
+        with self._database.looking() as connection:
             found = connection.execute(SQL["list_devices"]).fetchall()
         known = [
             Device(uuid, position, vendor, name)
@@ -114,7 +103,7 @@ class SqliteStore:
         return sorted(known, key=lambda device: (device.index, device.uuid))
 
     def metrics(self, device: str) -> Sequence[str]:
-        with self._looking() as connection:
+        with self._database.looking() as connection:
             rows = connection.execute(SQL["list_series"]).fetchall()
         return [metric for uuid, metric, _ in sorted(rows, key=lambda r: r[2]) if uuid == device]
 
@@ -172,129 +161,22 @@ class SqliteStore:
 
         By the writing connection, because whoever asks for history must not wait for this.
         """
-        with self._guarded():
-            made, damaged = sqlite_upkeep.rolled_blocks(self._present(), tier, begin)
+        with self._database.guarded() as connection:
+            made, damaged = sqlite_upkeep.rolled_blocks(connection, tier, begin)
         with self._transaction() as connection:
             return sqlite_upkeep.keep(connection, tier, begin, made, damaged)
 
     def _vacuum(self) -> Maintenance:
-        with self._guarded():
-            return Maintenance(freed_bytes=sqlite_upkeep.vacuum(self._present()))
-
-    # Connections.
+        with self._database.guarded() as connection:
+            return Maintenance(freed_bytes=sqlite_upkeep.vacuum(connection))
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         """All of it is committed, or nothing."""
-        with self._guarded():
-            connection = self._present()
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                if not self._names.known:
-                    self._names.load(connection)
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                self._names.forget()
-                with suppress(sqlite3.Error):
-                    connection.rollback()
-                raise
-
-    @contextmanager
-    def _guarded(self) -> Iterator[None]:
-        with self._writing:
-            try:
-                yield
-            except sqlite3.Error as exc:
-                raise self._failed(exc) from exc
-
-    @contextmanager
-    def _looking(self) -> Iterator[sqlite3.Connection]:
-        with self._reading:
-            try:
-                reader = self._reader = self._reader or sqlite_file.connect(self.path, True)
-                reader.execute("BEGIN")  # what is packed meanwhile must not fall between two looks
-                try:
-                    yield reader
-                finally:
-                    with suppress(sqlite3.Error):
-                        reader.rollback()
-            except sqlite3.Error as exc:
-                error = exc
-            else:
-                return
-        raise self._failed(error) from error
-
-    def _present(self) -> sqlite3.Connection:
-        """The writing connection, on the file that has the name now."""
-        if self._readonly:
-            raise Unavailable(f"{self.path} was opened for reading only")
-        if self._writer is None or self._has_changed():
-            with self._reading:
-                self._let_go()
-                self._open()
-        if self._writer is None:
-            raise Unavailable(f"{self.path} cannot be opened")
-        return self._writer
-
-    def _has_changed(self) -> bool:
-        try:
-            return sqlite_file.identity(self.path) != self._identity
-        except Gone:
-            return True
-
-    def _open(self) -> None:
-        if self._readonly:
-            self._identity = sqlite_file.identity(self.path)
-            return
-        sqlite_file.make_folder(self.path)
-        try:
-            self._begin()
-        except sqlite3.Error as exc:
-            self._let_go()
-            if not sqlite_file.is_damaged(exc):
-                raise sqlite_file.translated(exc, self.path) from exc
-            self._set_aside()
-        except AndonError:
-            self._let_go()
-            raise
-
-    def _begin(self) -> None:
-        self._writer = sqlite_file.connect(self.path)
-        sqlite_file.migrate(self._writer)
-        self._names.forget()
-        self._identity = sqlite_file.identity(self.path)
-
-    def _set_aside(self) -> None:
-        try:
-            aside = sqlite_file.move_aside(self.path)
-            self._begin()
-        except sqlite3.Error as exc:
-            self._let_go()
-            raise sqlite_file.translated(exc, self.path) from exc
-        except OSError as exc:
-            raise Unavailable(f"{self.path} is damaged and cannot be moved aside: {exc}") from exc
-        log.warning("%s was damaged: it is %s now, and a new one is begun", self.path, aside)
-
-    def _failed(self, error: sqlite3.Error) -> AndonError:
-        """A damaged file makes room for a new one; what failed may then be tried again."""
-        told = sqlite_file.translated(error, self.path)
-        if sqlite_file.is_damaged(error) and not self._readonly:
-            with self._writing, self._reading:
-                self._let_go()
-                self._set_aside()
-        elif not isinstance(told, Conflict):
-            # A connection that was made on a read-only or vanished file stays what it is.
-            with self._writing, self._reading:
-                self._let_go()
-        return told
-
-    def _let_go(self) -> None:
-        for connection in (self._reader, self._writer):
-            if connection is not None:
-                with suppress(sqlite3.Error), closing(connection):
-                    pass
-        self._reader = self._writer = None
+        with self._database.transaction() as connection:
+            if not self._names.known:
+                self._names.load(connection)
+            yield connection
 
 
 def _extents(connection: sqlite3.Connection) -> dict[Tier, Extent]:

@@ -3,7 +3,7 @@
 import os
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
@@ -69,13 +69,29 @@ def migrate(connection: sqlite3.Connection, steps: Sequence[str] | None = None) 
             hint="upgrade andon, or set ANDON_HISTORY to another file",
         )
     for number, step in enumerate(steps[version:], version + 1):
-        script = f"BEGIN IMMEDIATE;\n{step}\nPRAGMA user_version = {number};\nCOMMIT;"
+        connection.execute("BEGIN IMMEDIATE")
         try:
-            connection.executescript(script)
+            if version_of(connection) < number:  # another part of andon may have been first
+                for statement in _statements(step):
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA user_version = {number}")
+            connection.execute("COMMIT")
         except sqlite3.Error:
             if connection.in_transaction:
                 connection.rollback()
             raise
+
+
+def _statements(script: str) -> Iterator[str]:
+    """One by one: `executescript` would commit before it begins."""
+    statement = ""
+    for line in script.splitlines():
+        statement += line + "\n"
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+    if statement.strip():
+        yield statement
 
 
 def version_of(connection: sqlite3.Connection) -> int:

@@ -9,10 +9,12 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from andon.core.access import Key
+from andon.engine.watcher import Watcher
 from andon.errors import Gone
 from andon.model import wire
 from andon.model.device import Snapshot
 from andon.web import payloads
+from andon.web.alerts import alert_routes
 from andon.web.auth import TRUSTED
 from andon.web.health import Part, health
 from andon.web.keys import CODE_SECONDS, SESSION_SECONDS, Keys
@@ -23,7 +25,7 @@ from andon.web.station import Station, all_for_strangers, for_strangers
 MAX_POINTS = 10_000
 DAY_SECONDS = 86_400.0
 PLACES = ("alerts", "leases", "jobs", "runs", "nodes")
-TO_COME = {"alerts": "explain", "leases": "share", "jobs": "share", "runs": "record"}
+TO_COME = {"leases": "share", "jobs": "share", "runs": "record"}
 """What has a place and a tag already, and nothing to say yet."""
 FURTHEST = 32_503_680_000.0  # the year 3000: times beyond it are milliseconds by mistake
 
@@ -37,11 +39,13 @@ class Shop:
     memory: Memory
     parts: dict[str, Part]
     expose: Callable[[], str] | None = None
+    watcher: Watcher | None = None
 
     @property
     def features(self) -> dict[str, bool]:
         """Which of the board's places have something to show."""
-        return {name: name not in TO_COME for name in PLACES}
+        there = {name: name not in TO_COME for name in PLACES}
+        return there | {"alerts": self.watcher is not None}
 
 
 class Problem(BaseModel):
@@ -72,6 +76,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         401: "The token is missing or wrong.",
         403: "The Host or Origin is not this server's.",
         404: "There is no such thing.",
+        409: "It is not in a state for that.",
         422: "A parameter makes no sense.",
         429: "Too many wrong tokens; Retry-After says when.",
         503: "What is needed is not there now.",
@@ -88,6 +93,7 @@ def routes(shop: Shop) -> APIRouter:
     router = APIRouter(responses=ERRORS)
     _kept(router, shop)
     _devices(router, shop)
+    alert_routes(router, shop.station, shop.watcher)
     _later(router, shop)
     _sessions(router, shop)
     _machines(router, shop)

@@ -28,7 +28,7 @@ def build(shop: Shop, rules: Rules, audit: Audit) -> App:
     from andon.web.live import Live
 
     lockout = Lockout()
-    live = Live(shop.station, shop.keys, lockout)
+    live = Live(shop.station, shop.keys, lockout, watcher=shop.watcher)
     shop.parts["live"] = live
     api = _api(shop, live.run)
     return Gate(live.over(api), Doors(rules, shop.keys, audit, lockout, live.is_admitted))

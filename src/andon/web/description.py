@@ -7,7 +7,7 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from andon.web import schemas, schemas_alerts
+from andon.web import schemas
 
 ANSWERS: dict[str, type[BaseModel]] = {
     "/api/snapshot": schemas.Snapshot,
@@ -19,10 +19,6 @@ ANSWERS: dict[str, type[BaseModel]] = {
     "/api/devices/{device}/uses": schemas.Uses,
 }
 """What a GET answers; the board's types are made from these."""
-NAMED: tuple[type[BaseModel], ...] = (
-    schemas_alerts.Alerts, schemas_alerts.Board, schemas_alerts.Rules,
-)  # fmt: skip
-"""What events carry, and what a route of another version may answer."""
 _REF = "#/components/schemas/{model}"
 
 
@@ -42,7 +38,7 @@ def described(api: FastAPI) -> dict[str, Any]:
     found = get_openapi(
         title=api.title, version=api.version, description=api.description, routes=api.routes
     )
-    models = sorted({*ANSWERS.values(), *NAMED}, key=lambda model: model.__name__)
+    models = sorted(set(ANSWERS.values()), key=lambda model: model.__name__)
     _, made = models_json_schema([(m, "serialization") for m in models], ref_template=_REF)
     found["components"]["schemas"] |= made["$defs"]
     for path, model in ANSWERS.items():

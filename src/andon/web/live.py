@@ -3,10 +3,11 @@
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 import socketio
@@ -17,20 +18,27 @@ from andon.core.access import LIVE, Key
 from andon.core.lockout import Lockout
 from andon.errors import AndonError
 from andon.model import wire
+from andon.model.alert import Alert
+from andon.model.alert_wire import alert_to_json
 from andon.model.device import Snapshot
-from andon.web import payloads
+from andon.web import alert_payloads, payloads
 from andon.web.auth import TRUSTED, App, Receive, Scope, Send
 from andon.web.keys import Keys
 from andon.web.lines import Line, Outbox
 from andon.web.problems import problem
 from andon.web.station import Station, for_strangers
 
+if TYPE_CHECKING:
+    from andon.engine.watcher import Watcher
+
 log = logging.getLogger("andon.web")
 
 UPDATE_SECONDS = 5.0
 MAX_CLIENTS = 1000
 MAX_MESSAGE_BYTES = 64_000  # clients have little to say
+MOST_ALERTS = 512  # that wait to be sent; the list has them all
 EVERYONE = "everyone"
+TRUST = {False: "strangers", True: "trusted"}
 ROOMS = {False: "snapshot", True: "snapshot with commands"}
 _LINE = "andon.line"
 
@@ -53,8 +61,11 @@ class Live:
         keys: Keys,
         lockout: Lockout,
         clock: Callable[[], float] = time.monotonic,
+        watcher: "Watcher | None" = None,
     ) -> None:
         self._station, self._keys, self._lockout, self._clock = station, keys, lockout, clock
+        self._watcher = watcher
+        self._alerts: deque[Alert] = deque(maxlen=MOST_ALERTS)
         self._clients: dict[str, Client] = {}
         self._lines: dict[str, Line] = {}
         self._dropped = 0
@@ -111,12 +122,18 @@ class Live:
         def arrived(snapshot: Snapshot) -> None:
             loop.call_soon_threadsafe(self._arrived, snapshot)
 
+        def alerted(changed: tuple[Alert, ...]) -> None:
+            loop.call_soon_threadsafe(self._alerted, changed)
+
         self._station.listen(arrived)
+        leave = self._watcher.subscribe(alerted) if self._watcher else None
         pump = asyncio.create_task(self._pump(self._came))
         try:
             yield
         finally:
             self._station.unlisten(arrived)
+            if leave is not None:
+                leave()
             pump.cancel()
             with suppress(asyncio.CancelledError):
                 await pump
@@ -128,19 +145,33 @@ class Live:
         if self._came is not None:
             self._came.set()
 
+    def _alerted(self, changed: tuple[Alert, ...]) -> None:
+        self._alerts.extend(changed)
+        if self._came is not None:
+            self._came.set()
+
     async def _pump(self, came: asyncio.Event) -> None:
         while True:
             await came.wait()
             came.clear()
+            newest, self._newest = self._newest, None
             try:
-                if self._newest is not None:
-                    await self._publish(self._newest)
+                await self._publish_alerts()
+                if newest is not None:
+                    await self._publish(newest)
             except Exception:
                 log.exception("an update failed; the next one is tried")
 
+    async def _publish_alerts(self) -> None:
+        while self._alerts:
+            alert = self._alerts.popleft()
+            await self._emit("alert", alert_to_json(alert), TRUST[True])
+            shown = alert_payloads.for_strangers(alert)
+            await self._emit("alert", alert_to_json(shown), TRUST[False])
+
     async def _publish(self, snapshot: Snapshot) -> None:
         await self._drop_the_slow()
-        risen, self._busy = _risen(self._busy, snapshot)
+        risen, self._busy = _risen(self._busy, self._busy_in(snapshot))
         slot = cadence.slot(self._clock(), UPDATE_SECONDS)
         due, self._slot = slot != self._slot, slot
         if not self._clients:
@@ -149,7 +180,7 @@ class Live:
         if due:
             await self._emit("gpu_status_update", self._summary(snapshot), EVERYONE)
         if risen:
-            await self._emit("high_gpu_usage_alert", payloads.high_usage(snapshot, risen), EVERYONE)
+            await self._emit("high_gpu_usage_alert", self._high_usage(snapshot, risen), EVERYONE)
         for trusted, room in ROOMS.items():
             if any("snapshot" in c.wants and c.trusted == trusted for c in self._clients.values()):
                 shown = snapshot if trusted else for_strangers(snapshot)
@@ -168,6 +199,17 @@ class Live:
 
     async def _emit(self, event: str, value: wire.Json, to: str) -> None:
         await self._server.emit(event, value, to=to)
+
+    def _busy_in(self, snapshot: Snapshot) -> frozenset[str]:
+        """Those above the threshold of the rule: each is told once when it comes there."""
+        return payloads.busy_uuids(snapshot, self._watcher.rulebook if self._watcher else None)
+
+    def _high_usage(self, snapshot: Snapshot, uuids: frozenset[str]) -> wire.Json:
+        if self._watcher is None:
+            return payloads.high_usage(snapshot, uuids)
+        return payloads.high_usage(
+            snapshot, uuids, self._watcher.rulebook.thresholds.high_usage_percent
+        )
 
     def _summary(self, snapshot: Snapshot) -> wire.Json:
         return payloads.gpu_summary(snapshot, self._station.settings)
@@ -201,10 +243,13 @@ class Live:
         except AndonError:
             return  # the first update will tell
         await self._server.enter_room(sid, EVERYONE)
+        client = self._clients.get(sid)
+        if client is not None:
+            await self._server.enter_room(sid, TRUST[client.trusted])
         await self._emit("gpu_status", self._summary(snapshot), sid)
-        busy = payloads.busy_uuids(snapshot)
+        busy = self._busy_in(snapshot)
         if busy:
-            await self._emit("high_gpu_usage_alert", payloads.high_usage(snapshot, busy), sid)
+            await self._emit("high_gpu_usage_alert", self._high_usage(snapshot, busy), sid)
 
     async def _disconnect(self, sid: str, _reason: object = None) -> None:
         client = self._clients.pop(sid, None)
@@ -265,7 +310,6 @@ async def _full(send: Send) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-def _risen(before: frozenset[str], snapshot: Snapshot) -> tuple[frozenset[str], frozenset[str]]:
+def _risen(before: frozenset[str], busy: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
     """The devices that have come above the threshold, and all that are: one alert per episode."""
-    busy = payloads.busy_uuids(snapshot)
     return busy - before, busy

@@ -1,11 +1,12 @@
 """The server's past: the recorder and its store, or the reason why there is none."""
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Protocol
 
 from andon.core.settings import Settings
+from andon.core.vitals import StoreVitals
 from andon.engine.sampler import Sampler
-from andon.errors import Invalid, Unavailable
+from andon.errors import AndonError, Invalid, Unavailable
 from andon.model import wire
 from andon.model.device import SAMPLE_VALUES
 from andon.ports import Store
@@ -15,13 +16,14 @@ if TYPE_CHECKING:
 
 METRICS = tuple(name for name in SAMPLE_VALUES if name != "throttle")
 """The readings that have a least, a mean and a most."""
-IN_MEMORY = ":memory:"
 
 
 class Memory(Protocol):
     """What the server remembers beyond the last minutes."""
 
     def health(self) -> wire.Json: ...
+
+    def vitals(self) -> StoreVitals: ...
 
     def knows(self, uuid: str) -> bool: ...
 
@@ -44,6 +46,9 @@ class NoMemory:
     def health(self) -> wire.Json:
         return {"state": "off", "reason": self._reason, "hint": self._hint}
 
+    def vitals(self) -> StoreVitals:
+        return StoreVitals()
+
     def knows(self, uuid: str) -> bool:
         raise Unavailable(self._reason, hint=self._hint)
 
@@ -60,12 +65,23 @@ class NoMemory:
 class Recorded:
     """The recorder's store, asked."""
 
-    def __init__(self, recorder: "Recorder") -> None:
-        self._recorder = recorder
+    def __init__(self, recorder: "Recorder", budget_bytes: int | None = None) -> None:
+        self._recorder, self._budget_bytes = recorder, budget_bytes
 
     def health(self) -> wire.Json:
         found = asdict(self._recorder.health())
         return {"state": "ok" if found.pop("ok") else "failing", **found}
+
+    def vitals(self) -> StoreVitals:
+        """What the alerts are told of the store."""
+        health = self._recorder.health()
+        try:
+            size = self._recorder.store.size_bytes()
+        except (AndonError, OSError):
+            size = None
+        return StoreVitals(
+            health.reason, health.hint or "", health.dropped_ticks, size, self._budget_bytes
+        )
 
     def knows(self, uuid: str) -> bool:
         """Whether the store has something of a device that is not here now."""
@@ -97,17 +113,10 @@ def open_memory(sampler: Sampler, settings: Settings, wanted: bool) -> Memory:
     """What can be had."""
     if not wanted:
         return NoMemory("history was switched off", "start without --no-history")
-    from andon.app import open_store
+    from andon.app import kept_apart, open_store
     from andon.engine.recorder import Recorder
 
     session = sampler.subscribe(settings.interval_seconds)
-    kept = _kept_apart(settings)
-    return Recorded(Recorder(lambda: open_store(kept), session, settings.history_flush_seconds))
-
-
-def _kept_apart(settings: Settings) -> Settings:
-    """What never happened on this node does not belong in its history."""
-    unreal = settings.simulate or settings.replay
-    if unreal and not settings.history_path:
-        return replace(settings, history_path=IN_MEMORY)
-    return settings
+    kept = kept_apart(settings)
+    recorder = Recorder(lambda: open_store(kept), session, settings.history_flush_seconds)
+    return Recorded(recorder, settings.history_megabytes * 1_000_000)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from andon.core.explain import explain, explain_absence
 from andon.core.placement import score
 from andon.core.reasons import Reason
+from andon.core.rulebook import Rulebook
 from andon.core.settings import Settings
 from andon.errors import Gone, Invalid
 from andon.model import wire
@@ -113,7 +114,9 @@ def gpu_processes(snapshot: Snapshot) -> wire.Json:
     return {**about(snapshot), "processes": found, "note": note}
 
 
-def high_usage(snapshot: Snapshot, uuids: Collection[str]) -> wire.Json:
+def high_usage(
+    snapshot: Snapshot, uuids: Collection[str], threshold: float = HIGH_USAGE_PERCENT
+) -> wire.Json:
     """`high_gpu_usage_alert`: the devices among these that are above the threshold."""
     gpus = [
         {
@@ -128,16 +131,25 @@ def high_usage(snapshot: Snapshot, uuids: Collection[str]) -> wire.Json:
     names = ", ".join(f"GPU {g['index']} at {g['utilization_percent']} %" for g in gpus)
     return {
         **about(snapshot),
-        "threshold_percent": HIGH_USAGE_PERCENT,
+        "threshold_percent": threshold,
         "gpus": gpus,
-        "message": f"above {HIGH_USAGE_PERCENT} %: {names}",
+        "message": f"above {threshold:g} %: {names}",
     }
 
 
-def busy_uuids(snapshot: Snapshot) -> frozenset[str]:
-    """The devices above the threshold now."""
-    shares = {s.device.uuid: _read(s, "utilization_percent") for s in snapshot.devices}
-    return frozenset(u for u, p in shares.items() if p is not None and p > HIGH_USAGE_PERCENT)
+def busy_uuids(snapshot: Snapshot, rulebook: Rulebook | None = None) -> frozenset[str]:
+    """The devices above the threshold now: that of the rule `high_usage`, for each device."""
+    return frozenset(s.device.uuid for s in snapshot.devices if _is_busy(s, rulebook))
+
+
+def _is_busy(status: DeviceStatus, rulebook: Rulebook | None) -> bool:
+    share, threshold = _read(status, "utilization_percent"), float(HIGH_USAGE_PERCENT)
+    if rulebook is not None:
+        figures = rulebook.for_device(status.device)
+        if "high_usage" in figures.off:
+            return False
+        threshold = figures.high_usage_percent
+    return share is not None and share > threshold
 
 
 # The others.

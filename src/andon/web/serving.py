@@ -7,19 +7,26 @@ import ssl
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from andon import app
 from andon.core.access import Rules, is_loopback
 from andon.core.settings import Settings
 from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
 from andon.model.device import Snapshot
+from andon.web import whereabouts
 from andon.web.audit import Audit
 from andon.web.auth import App
+from andon.web.health import Part
 from andon.web.keys import Keys, make_token, open_state_folder
 from andon.web.memory import Memory, open_memory
 from andon.web.station import Station
+
+if TYPE_CHECKING:
+    from andon.engine.watcher import Watcher
+    from andon.web.api import Shop
 
 FIRST_LOOK_SECONDS = 5.0
 GRACE_SECONDS = 2
@@ -66,20 +73,37 @@ def serve(settings: Settings, place: Place, tell: Callable[[Started], None]) -> 
         rules = Rules(loopback, names(place, loopback))
         memory = open_memory(sampler, settings, place.history)
         stack.callback(memory.close)
-        built = _build(station, memory, keys, audit, rules)
+        url = _url(place, address, port)
+        linked = settings if loopback else _linked(settings, url)
+        watcher = app.open_watcher(linked, sampler, memory.vitals, place.history)
+        stack.callback(watcher.close)
+        shop = _shop(station, memory, keys, watcher)
+        built = _build(shop, audit, rules)
 
         def ready() -> None:
-            url = _url(place, address, port)
+            stack.callback(whereabouts.withdraw, folder)
+            whereabouts.announce(folder, url, address)
             tell(Started(url, port, loopback, folder / "token", station.last))
 
         _run(built, place, listening, ready)
 
 
-def _build(station: Station, memory: Memory, keys: Keys, audit: Audit, rules: Rules) -> App:
+def _linked(settings: Settings, url: str) -> Settings:
+    """Messages link to the board; an address on loopback would lead nobody there."""
+    return replace(settings, alerts_board_url=settings.alerts_board_url or url)
+
+
+def _shop(station: Station, memory: Memory, keys: Keys, watcher: "Watcher") -> "Shop":
     from andon.web.api import Shop
+
+    parts: dict[str, Part] = {"store": memory, "alerts": watcher}
+    return Shop(station, keys, memory, parts, _exposition(station), watcher)
+
+
+def _build(shop: "Shop", audit: Audit, rules: Rules) -> App:
     from andon.web.app import build
 
-    return build(Shop(station, keys, memory, {"store": memory}, _exposition(station)), rules, audit)
+    return build(shop, rules, audit)
 
 
 def _exposition(station: Station) -> Callable[[], str]:

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from andon.backends.nvidia import nvml
 from andon.backends.nvidia.board import Board
+from andon.backends.nvidia.events import Listener, Tell
 from andon.backends.nvidia.sleep import bound_cards, is_suspended, may_suspend
 from andon.backends.nvidia.trouble import VERSION_MISMATCH, as_error, trouble
 from andon.core.rest import Rest
@@ -36,6 +37,11 @@ class Nvidia:
         self._known: dict[str, Device] = {}
         self._rests: dict[str, Rest] = {}
         self._versions: Mapping[str, str] = {}
+        self._tell: Tell | None = None
+        self._listener: Listener | None = None
+
+    def announce(self, tell: Tell) -> None:
+        self._tell = tell
 
     def glance(self) -> Sequence[Card]:
         return bound_cards(self._root)
@@ -114,6 +120,8 @@ class Nvidia:
             raise self._with_versions(error) from error
         self._started = True
         self._session += 1
+        if self._tell is not None:
+            self._listener = Listener(self._tell, resting=bool(self._rests))
 
     def _with_versions(self, error: AndonError) -> AndonError:
         """A mismatch is only understood with the version that is loaded in the kernel."""
@@ -128,6 +136,8 @@ class Nvidia:
     def _stop(self) -> None:
         if self._started:
             self._started = False
+            if self._listener is not None:
+                self._listener.stop()
             for _, board in self._boards.values():
                 board.close()
             self._boards = {}
@@ -142,6 +152,8 @@ class Nvidia:
             board = Board(handle, card.index, self._root)
             self._boards[card.key] = (self._session, board)
             self._known[card.key] = board.device
+            if self._listener is not None:
+                self._listener.add(handle, board.device.uuid)
         return board
 
     def _handle(self, card: Card) -> nvml.Handle:

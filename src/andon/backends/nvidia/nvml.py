@@ -273,6 +273,63 @@ def process_utilization(handle: Handle, since: int) -> tuple[dict[int, int], int
     return {int(pid): min(100, int(s.smUtil)) for pid, s in newest.items() if pid}, stamp
 
 
+# Events: what a device reports by itself.
+
+XID_EVENT: Final = 0x8
+ECC_EVENTS: Final = {
+    0x2: "an uncorrectable error in the device's memory",
+    0x200: "a storm of corrected errors in the device's memory",
+    0x400: "faulty memory was taken out of use",
+    0x800: "faulty memory could not be taken out of use",
+    0x1000: "poisoned data reached one process's memory",
+    0x2000: "poisoned data reached the device's memory, and work on it is lost",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One event: whose (a number that stands for the handle), of which kind, with which number."""
+
+    device: int
+    kind: int
+    data: int
+    instance: int | None
+
+
+def place(handle: Handle) -> int:
+    """What stands for a handle in a `Word`."""
+    return ctypes.cast(handle, ctypes.c_void_p).value or 0
+
+
+def open_events() -> Any:
+    return pynvml.nvmlEventSetCreate()
+
+
+def register(events: Any, handle: Handle) -> bool:
+    """Ask to be told what a device supports of what we want; False where that is nothing."""
+    wanted = XID_EVENT | sum(ECC_EVENTS)
+    kinds = wanted & int(pynvml.nvmlDeviceGetSupportedEventTypes(handle))
+    if kinds:
+        pynvml.nvmlDeviceRegisterEvents(handle, kinds, events)
+    return bool(kinds)
+
+
+def wait_event(events: Any, patience_seconds: float) -> Word | None:
+    """The next event; None when none came in this time. No other thread is held up meanwhile."""
+    try:
+        event = pynvml.nvmlEventSetWait_v2(events, round(patience_seconds * 1000))
+    except Error as error:
+        if error.value == trouble.TIMEOUT:
+            return None
+        raise
+    instance = None if event.gpuInstanceId == NO_INSTANCE else int(event.gpuInstanceId)
+    return Word(place(event.device), int(event.eventType), int(event.eventData), instance)
+
+
+def close_events(events: Any) -> None:
+    pynvml.nvmlEventSetFree(events)
+
+
 # Partitions.
 
 

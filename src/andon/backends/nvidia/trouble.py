@@ -28,6 +28,7 @@ NOT_SUPPORTED: Final = 3
 NO_PERMISSION: Final = 4
 NOT_FOUND: Final = 6
 INSUFFICIENT_SIZE: Final = 7
+TIMEOUT: Final = 10
 FUNCTION_NOT_FOUND: Final = 13
 VERSION_MISMATCH: Final = 18
 
@@ -54,7 +55,7 @@ _TABLE: Final = {
         "the NVIDIA driver is not loaded",
         "load it: sudo modprobe nvidia; if that fails, install the driver for this kernel",
     ),
-    10: Trouble(Reach.VALUE, "the driver took too long"),
+    TIMEOUT: Trouble(Reach.VALUE, "the driver took too long"),
     11: Trouble(Reach.CARD, "the kernel reported an interrupt problem with this card", _XID),
     12: Trouble(
         Reach.VENDOR,

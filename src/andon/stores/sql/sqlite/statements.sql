@@ -69,3 +69,42 @@ WHERE (:uuid IS NULL OR device.uuid = :uuid) AND last >= :since AND first < :unt
 
 -- name: drop_uses
 DELETE FROM use WHERE last < ?;
+
+-- name: put_state
+INSERT OR REPLACE INTO alert_state (id, body) VALUES (1, ?);
+
+-- name: get_state
+SELECT body FROM alert_state;
+
+-- name: put_errand
+INSERT INTO errand (notice, notifier, due, body) VALUES (?, ?, ?, ?)
+ON CONFLICT (notice, notifier) DO NOTHING;
+
+-- name: errands
+SELECT notice, notifier, due, body FROM errand ORDER BY position;
+
+-- name: drop_errand
+DELETE FROM errand WHERE notice = ? AND notifier = ?;
+
+-- name: put_episode
+INSERT OR REPLACE INTO episode (id, rule, subject, level, state, since, ended, body)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: episodes
+SELECT body FROM episode
+WHERE (:since IS NULL OR ended IS NULL OR ended >= :since)
+    AND (:until IS NULL OR since < :until)
+    AND (:state IS NULL OR state = :state)
+    AND (:level IS NULL OR level = :level)
+    AND (:rule IS NULL OR rule = :rule)
+    AND (:subject IS NULL OR subject = :subject)
+ORDER BY since DESC, id LIMIT :limit;
+
+-- name: old_episodes
+DELETE FROM episode WHERE ended IS NOT NULL AND ended < ?;
+
+-- name: weigh_episodes
+SELECT id, length(body) FROM episode ORDER BY since DESC, id;
+
+-- name: drop_episode
+DELETE FROM episode WHERE id = ?;

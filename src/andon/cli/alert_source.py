@@ -1,0 +1,218 @@
+"""Where `andon alerts` has its alerts from: a server that watches, or one look at this node."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import quote, urlencode
+
+from andon.cli import looking
+from andon.cli.alerts_text import Page
+from andon.cli.remote import Server, connect, own_server
+from andon.cli.terminal import Choices
+from andon.errors import AndonError, Gone, Unavailable
+from andon.model.alert import Alert, Phase
+from andon.model.alert_wire import alert_from_json, alerts_from_json
+from andon.model.wire import Json
+
+if TYPE_CHECKING:
+    from andon.core.rulebook import Rulebook
+    from andon.core.settings import Settings
+    from andon.model.device import Snapshot
+
+DEFAULT_URL = "http://127.0.0.1:26366"
+FOLLOW_SECONDS = 1.0
+MOST = 1000
+ONE_LOOK = (
+    "judged from one look, because no server watches here (andon serve): how long it lasts is not "
+    "known, and nobody is told"
+)
+NO_SERVER = "no server watches on this machine"
+START = "andon serve watches; --url names a server elsewhere"
+
+
+class Source(Protocol):
+    """What can be asked wherever the alerts come from."""
+
+    def page(self, since: float | None = None) -> Page: ...
+
+    def rules(self) -> list[Json]: ...
+
+    def pages(self) -> Iterator[Page]: ...
+
+
+class FromServer:
+    """A server that watches."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+
+    def page(self, since: float | None = None) -> Page:
+        asked: dict[str, Any] = {"limit": MOST}
+        if since is not None:
+            asked["since"] = max(0.0, since)
+        return self._page(self.server.get(f"/api/alerts?{urlencode(asked)}"))
+
+    def pages(self) -> Iterator[Page]:
+        """The present and what ended meanwhile, again and again."""
+        since = time.time()
+        while True:
+            began = time.time()
+            yield self.page(since)
+            since = began - 10.0  # what ended while we asked is asked for once more
+            time.sleep(FOLLOW_SECONDS)
+
+    def alert(self, number: str) -> Alert:
+        return alert_from_json(self.server.get(_at(number)))
+
+    def rules(self) -> list[Json]:
+        found: list[Json] = self.server.get("/api/alerts/rules")["rules"]
+        return found
+
+    def acknowledge(self, number: str, by: str, note: str) -> Alert:
+        body = {"by": by, "note": note}
+        return alert_from_json(self.server.post(_at(number, "/acknowledge"), body))
+
+    def unacknowledge(self, number: str) -> Alert:
+        return alert_from_json(self.server.delete(_at(number, "/acknowledge")))
+
+    def silence(self, body: Json) -> Json:
+        return self.server.post("/api/silences", body)
+
+    def unsilence(self, number: str) -> None:
+        self.server.delete(f"/api/silences/{quote(number, safe='')}")
+
+    def test(self, notifier: str | None) -> Json:
+        return self.server.post("/api/alerts/test", {"notifier": notifier})
+
+    def _page(self, said: Json) -> Page:
+        try:
+            alerts, silences = alerts_from_json(said)
+            note = said.get("note")
+            return Page(
+                node=str(said["node"]),
+                at=float(said["at"]),
+                alerts=alerts,
+                silences=silences,
+                simulated=bool(said["simulated"]),
+                note=None if note is None else str(note),
+            )
+        except (AndonError, KeyError, TypeError, ValueError) as exc:
+            raise Unavailable(
+                f"{self.server.url} is not an andon server of this version: {exc}",
+                hint="upgrade the older of the two",
+            ) from exc
+
+
+class FromLooks:
+    """This node, judged here and now; nothing is remembered, and nobody is told."""
+
+    def __init__(self, choices: Choices) -> None:
+        self._choices = choices
+
+    def page(self, since: float | None = None) -> Page:
+        """One look: what would fire if it lasts counts as firing."""
+        from andon.core import alerting
+        from andon.engine.watcher import now
+
+        settings = looking.settings_of(self._choices)
+        snapshot = looking.look(self._choices)
+        seen = alerting.Observation(snapshot, snapshot.events)
+        state = alerting.step(alerting.EMPTY, seen, now(), _rulebook(settings)).state
+        alerts = tuple(replace(a, state=Phase.FIRING) for a in alerting.current(state))
+        return _page(snapshot, alerts, ONE_LOOK)
+
+    def pages(self) -> Iterator[Page]:
+        """Look after look through the same rules that a server has, with their durations."""
+        from andon.core import alerting
+        from andon.engine.watcher import now
+
+        settings = looking.settings_of(self._choices)
+        rulebook, state = _rulebook(settings), alerting.EMPTY
+        with (
+            looking.sampling(self._choices) as sampler,
+            sampler.subscribe(settings.interval_seconds) as snapshots,
+        ):
+            for snapshot in snapshots:
+                seen = alerting.Observation(snapshot, snapshot.events)
+                outcome = alerting.step(state, seen, now(), rulebook)
+                state = outcome.state
+                ended = [a for a in outcome.changed if a.state is Phase.RESOLVED and a.fired]
+                yield _page(snapshot, (*alerting.current(state), *ended))
+
+    def rules(self) -> list[Json]:
+        from andon.web.alert_payloads import rules_to_json
+
+        settings = looking.settings_of(self._choices)
+        devices = [status.device for status in looking.look(self._choices).devices]
+        found: list[Json] = rules_to_json(_rulebook(settings), devices)["rules"]
+        return found
+
+
+def source_of(choices: Choices) -> FromServer | FromLooks:
+    """The server that was named, the one that runs here, or this node itself."""
+    if choices.url is not None:
+        looking.server_of(choices, choices.url)  # what excludes each other is told
+        return FromServer(connect(choices.url, choices.token_file))
+    if choices.simulate is not None or choices.replay is not None:
+        return FromLooks(choices)
+    return _running(choices) or FromLooks(choices)
+
+
+def server_source(choices: Choices) -> FromServer:
+    """A server, because what is asked for is remembered by one."""
+    found = source_of(choices)
+    if isinstance(found, FromServer):
+        return found
+    raise Unavailable(NO_SERVER, hint=START)
+
+
+def _running(choices: Choices) -> FromServer | None:
+    """The server on this machine: this user's own, else whoever answers where one is expected."""
+    for url in (own_server(), DEFAULT_URL):
+        if url is None:
+            continue
+        server = connect(url, choices.token_file)
+        try:
+            server.get("/api/alerts?limit=1")
+        except Unavailable:
+            continue
+        return FromServer(server)
+    return None
+
+
+def resolved(page: Page, name: str) -> Alert:
+    """The alert that a person means: by its id, its short name, or the beginning of either."""
+    from andon.cli.alerts_text import names_of
+
+    names = names_of(page.alerts)
+    by_name = {names[alert.id]: alert for alert in reversed(_in_order(page.alerts))}
+    by_id = {alert.id: alert for alert in page.alerts}
+    exact = by_id.get(name) or by_name.get(name)
+    if exact is not None:
+        return exact
+    near = {a.id: a for key, a in {**by_id, **by_name}.items() if key.startswith(name)}
+    if len(near) == 1:
+        return next(iter(near.values()))
+    known = ", ".join(sorted(by_name)[:8]) or "there is none"
+    reason = f"{name!r} names several alerts" if near else f"there is no alert {name!r}"
+    raise Gone(reason, hint=f"alerts: {known}")
+
+
+def _in_order(alerts: tuple[Alert, ...]) -> list[Alert]:
+    """The present first, then the past, the latest first: a short name means the first of them."""
+    return sorted(alerts, key=lambda a: (a.state is Phase.RESOLVED, -a.since))
+
+
+def _rulebook(settings: "Settings") -> "Rulebook":
+    from andon import app
+
+    return app.rulebook(settings)
+
+
+def _page(snapshot: "Snapshot", alerts: tuple[Alert, ...], note: str | None = None) -> Page:
+    return Page(snapshot.node, snapshot.at, alerts, (), snapshot.simulated, note)
+
+
+def _at(number: str, tail: str = "") -> str:
+    return f"/api/alerts/{quote(number, safe='')}{tail}"

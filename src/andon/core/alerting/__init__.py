@@ -1,0 +1,38 @@
+"""The state machine of alerts: pure, from a snapshot and two clocks to what changed and is told."""
+
+from andon.core.alerting.commands import (
+    acknowledge,
+    current,
+    silence,
+    unacknowledge,
+    unsilence,
+)
+from andon.core.alerting.keeping import dump, restore
+from andon.core.alerting.state import (
+    EMPTY,
+    Held,
+    Moment,
+    Observation,
+    Outcome,
+    State,
+    Trouble,
+)
+from andon.core.alerting.stepping import step
+
+__all__ = [
+    "EMPTY",
+    "Held",
+    "Moment",
+    "Observation",
+    "Outcome",
+    "State",
+    "Trouble",
+    "acknowledge",
+    "current",
+    "dump",
+    "restore",
+    "silence",
+    "step",
+    "unacknowledge",
+    "unsilence",
+]

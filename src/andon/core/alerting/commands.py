@@ -1,0 +1,109 @@
+"""What a person does with alerts: acknowledge, silence, and take either back."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from andon.core.alerting.drawing import Artist
+from andon.core.alerting.state import Episode, Moment, Outcome, State
+from andon.core.alerting.telling import silenced_until
+from andon.core.rules import BY_NAME
+from andon.errors import Conflict, Gone, Invalid
+from andon.model.alert import Acknowledgement, Alert, Phase, Silence
+
+MOST_SILENCES = 256
+LONGEST_SECONDS = 366 * 86_400.0
+
+
+def acknowledge(state: State, alert_id: str, by: str, note: str, moment: Moment) -> Outcome:
+    """Somebody has seen it: it is not told again unless it becomes worse."""
+    episode = _find(state, alert_id)
+    seen = Acknowledgement(moment.wall, by, note)
+    alert = replace(episode.alert, acknowledged=seen)
+    return _put(state, replace(episode, alert=alert, covered=alert.level.rank))
+
+
+def unacknowledge(state: State, alert_id: str, moment: Moment) -> Outcome:
+    """Take the acknowledgement back; a reminder that fell due is told at the next look."""
+    episode = _find(state, alert_id)
+    if episode.covered is None:
+        raise Conflict("this alert is not acknowledged")
+    alert = replace(episode.alert, acknowledged=None)
+    return _put(state, replace(episode, alert=alert, covered=None))
+
+
+def silence(state: State, new: Silence, moment: Moment) -> Outcome:
+    """Nothing that matches is told until it ends."""
+    if new.until <= moment.wall:
+        raise Invalid("this silence is over before it begins", hint="say how long: 2h")
+    if new.until - moment.wall > LONGEST_SECONDS:
+        raise Invalid("a silence ends within a year", hint="turn the rule off in the settings")
+    if new.rule is not None and new.rule not in BY_NAME:
+        raise Invalid(f"there is no rule {new.rule}", hint="see every rule: andon alerts rules")
+    if any(old.id == new.id for old in state.silences):
+        raise Conflict(f"there already is a silence {new.id}")
+    if len(state.silences) >= MOST_SILENCES:
+        raise Conflict(f"there are {MOST_SILENCES} silences already", hint="end some of them")
+    return _silenced(replace(state, silences=(*state.silences, new)), moment)
+
+
+def unsilence(state: State, silence_id: str, moment: Moment) -> Outcome:
+    """End a silence by hand; what it held back is told at the next look."""
+    left = tuple(one for one in state.silences if one.id != silence_id)
+    if len(left) == len(state.silences):
+        raise Gone(f"there is no silence {silence_id}", hint="see them: andon alerts")
+    return _silenced(replace(state, silences=left), moment)
+
+
+def current(state: State) -> tuple[Alert, ...]:
+    """Every alert that is pending or firing, with the numbers of the last look, worst first."""
+    if state.snapshot is None:
+        return tuple(sorted((e.alert for e in _all(state)), key=_order))
+    artist = Artist(state.snapshot)
+    found = []
+    for subject, on in state.episodes.items():
+        seen = state.findings.get(subject, {})
+        draw = artist.draw(subject)
+        for rule, episode in on.items():
+            finding = seen.get(rule)
+            fresh = finding is not None and finding.holds
+            found.append(
+                draw(episode.alert, finding)
+                if finding is not None and fresh
+                else artist.named(episode.alert)
+            )
+    return tuple(sorted(found, key=_order))
+
+
+def _silenced(state: State, moment: Moment) -> Outcome:
+    changed, episodes = [], dict(state.episodes)
+    for episode in _all(state):
+        alert = episode.alert
+        until = silenced_until(state.silences, alert, moment.wall)
+        if until != alert.silenced_until:
+            alert = replace(alert, silenced_until=until)
+            changed.append(alert)
+            on = episodes[alert.subject]
+            episodes[alert.subject] = {**on, alert.rule: replace(episode, alert=alert)}
+    return Outcome(replace(state, episodes=episodes), tuple(changed))
+
+
+def _find(state: State, alert_id: str) -> Episode:
+    for episode in _all(state):
+        if episode.alert.id == alert_id:
+            return episode
+    raise Gone(f"no alert {alert_id} is pending or firing", hint="see them: andon alerts")
+
+
+def _put(state: State, episode: Episode) -> Outcome:
+    alert = episode.alert
+    on = {**state.episodes[alert.subject], alert.rule: episode}
+    return Outcome(replace(state, episodes={**state.episodes, alert.subject: on}), (alert,))
+
+
+def _all(state: State) -> Iterator[Episode]:
+    for on in state.episodes.values():
+        yield from on.values()
+
+
+def _order(alert: Alert) -> tuple[bool, int, float, str]:
+    return alert.state is not Phase.FIRING, -alert.severity, alert.since, alert.id

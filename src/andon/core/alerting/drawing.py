@@ -1,0 +1,85 @@
+"""How a finding becomes an alert that people read: the numbers, the sentence, the people."""
+
+from dataclasses import replace
+
+from andon.core.alerting import words
+from andon.core.alerting.episodes import Draw
+from andon.core.alerting.finding import Finding
+from andon.core.rules import BY_NAME
+from andon.model.alert import Alert, Event
+from andon.model.device import DeviceStatus, Process, Snapshot
+
+VENDORS = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
+
+
+class Artist:
+    """Draws alerts against one snapshot; what it needs is made when it is first needed."""
+
+    def __init__(self, snapshot: Snapshot, before: Snapshot | None = None) -> None:
+        self.snapshot, self._before = snapshot, before
+        self._labels: dict[str, str] | None = None
+        self._statuses: dict[str, DeviceStatus] | None = None
+
+    def draw(self, subject: str) -> Draw:
+        """The pen for one subject."""
+
+        def drawn(alert: Alert, finding: Finding) -> Alert:
+            return self._drawn(alert, subject, finding)
+
+        return drawn
+
+    def named(self, alert: Alert) -> Alert:
+        """The alert with the number and the name that its device has now."""
+        status = self._status(alert.subject)
+        if status is None:
+            return replace(alert, where=alert.where or self._called(alert.subject))
+        number = self._number(alert.subject)
+        where = f"GPU {number} ({status.device.name})"
+        return replace(alert, where=where, device=status.device.index)
+
+    def _drawn(self, alert: Alert, subject: str, finding: Finding) -> Alert:
+        alert, rule = self.named(alert), alert.rule
+        status = self._status(subject)
+        it = self._called(subject) if status is None else f"GPU {self._number(subject)}"
+        return replace(
+            alert,
+            value=finding.value,
+            threshold=finding.threshold,
+            limit=finding.limit,
+            unit=BY_NAME[rule].unit,
+            message=words.message(rule, it, finding),
+            advice=words.advice(rule, self._number(subject), finding),
+            who=words.parties(self._people(subject, status, finding)) or alert.who,
+            evidence=words.evidence(rule, finding),
+        )
+
+    def _people(
+        self, subject: str, status: DeviceStatus | None, finding: Finding
+    ) -> tuple[Process, ...]:
+        """The processes on it; of a device that fell silent, those of the look before."""
+        found = status.processes if status else ()
+        if not found and self._before is not None and (status is None or not status.answered):
+            found = next(
+                (s.processes for s in self._before.devices if s.device.uuid == subject), ()
+            )
+        event = finding.details[0] if finding.details else None
+        named = event.pids if isinstance(event, Event) else ()
+        return tuple(p for p in found if p.pid in named) or found
+
+    def _status(self, subject: str) -> DeviceStatus | None:
+        if self._statuses is None:
+            self._statuses = {status.device.uuid: status for status in self.snapshot.devices}
+        return self._statuses.get(subject)
+
+    def _number(self, subject: str) -> str:
+        if self._labels is None:
+            self._labels = words.labels(self.snapshot)
+        return self._labels.get(subject, "?")
+
+    def _called(self, subject: str) -> str:
+        kind, _, name = subject.partition(":")
+        if kind == "reader":
+            return f"The {VENDORS.get(name, name)} driver"
+        if kind == "node":
+            return f"node {self.snapshot.node}" if self.snapshot.node else "this node"
+        return {"store": "the history", "sampler": "the sampler"}.get(subject, subject)

@@ -1,0 +1,199 @@
+"""How one episode goes on: pending, firing, resolved, with durations on the steady clock alone.
+
+Time that nobody saw is no evidence: of the time since the last look that could tell, at most half
+a minute counts, for what holds and for what is calm alike.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from andon.core.alerting.finding import ALL, ENDED, UNKNOWN, Finding
+from andon.core.alerting.state import Episode, Moment, Times
+from andon.core.rulebook import Thresholds
+from andon.core.rules import Rule, Rung, severity
+from andon.model.alert import Alert, Level, Phase
+
+SEEN_SECONDS = 30.0
+FORGET_SECONDS = 300.0
+FLAP_SECONDS = 3600.0
+MOST_FACTOR = 16
+ANEW_SECONDS = 60.0
+
+Draw = Callable[[Alert, Finding], Alert]
+"""Writes the numbers, the words and the people of a finding into an alert."""
+
+
+def begun(alert: Alert, rule: Rule) -> Episode:
+    """An episode before its first look."""
+    none: Times = (None,) * len(rule.rungs)
+    return Episode(alert, none, none)
+
+
+def is_calm(episode: Episode) -> bool:
+    """Whether everything that counts is on its way to the all-clear."""
+    return all(
+        since is not None for place, since in enumerate(episode.calm) if episode.up >> place & 1
+    )
+
+
+def go_on(
+    episode: Episode,
+    rule: Rule,
+    finding: Finding | None,
+    moment: Moment,
+    last: float,
+    figures: Thresholds,
+    draw: Draw,
+    factor: int = 1,
+) -> Episode | None:
+    """The episode after one more look: the same object where nothing changed, None where it was
+    pending and is forgotten. `last` is the look before; `factor` counts if it fires now."""
+    now = moment.steady
+    if finding is UNKNOWN:
+        return _darkened(episode, moment, last)
+    last = last if episode.dark is None else episode.dark
+    if now - last > SEEN_SECONDS:
+        gone = now - last
+        if gone > FORGET_SECONDS and episode.fired is None:
+            return None
+        episode = _moved(episode, gone)
+    if finding is ENDED:
+        return _resolved(episode, moment) if episode.fired is not None else None
+    held, calm = _times(episode, finding, now)
+    holds = 0 if finding is None else finding.holds
+    if episode.fired is None and not holds and not (finding and finding.blind):
+        return None
+    up = _up(episode, rule, held, calm, now, figures)
+    same = held == episode.held and calm == episode.calm and up == episode.up
+    if same and holds == episode.holds and episode.dark is None:
+        return episode
+    return _changed(episode, rule, finding, moment, draw, (held, calm, up, holds), factor)
+
+
+def _changed(
+    episode: Episode,
+    rule: Rule,
+    finding: Finding | None,
+    moment: Moment,
+    draw: Draw,
+    new: tuple[Times, Times, int, int],
+    factor: int,
+) -> Episode:
+    held, calm, up, holds = new
+    if episode.fired is not None and not up:
+        if not holds:
+            return _resolved(episode, moment)
+        up = holds  # a lower rung that has not held for its time yet: falling is not told
+    alert = episode.alert
+    if finding is not None and (finding.holds or finding.value is not None):
+        alert = draw(alert, finding)
+    level = _level(rule, up or _prompt(rule, holds)) or episode.alert.level
+    alert = replace(alert, level=level, severity=severity(level, rule), no_data_since=None)
+    fires = bool(up) and episode.fired is None
+    if fires:
+        alert = replace(alert, state=Phase.FIRING, fired=moment.wall)
+    told = any(rung.told and up >> place & 1 for place, rung in enumerate(rule.rungs))
+    return replace(
+        episode,
+        alert=alert,
+        held=held,
+        calm=calm,
+        up=up,
+        holds=holds,
+        dark=None,
+        fired=moment.steady if fires else episode.fired,
+        factor=factor if fires else episode.factor,
+        tellable=episode.tellable or told,
+    )
+
+
+def _times(episode: Episode, finding: Finding | None, now: float) -> tuple[Times, Times]:
+    """Since when each rung has held and been calm, after this look."""
+    holds, calm, blind = (
+        (0, ALL, 0) if finding is None else (finding.holds, finding.calm, finding.blind)
+    )
+    held_times, calm_times = [], []
+    for place, (was_held, was_calm) in enumerate(zip(episode.held, episode.calm, strict=True)):
+        if blind >> place & 1:
+            held_times.append(was_held)
+            calm_times.append(was_calm)
+            continue
+        holding = bool(holds >> place & 1)
+        held_times.append((now if was_held is None else was_held) if holding else None)
+        # An event is over as it happens: its calm counts from the event itself.
+        counts = holding or episode.up >> place & 1
+        start = now if was_calm is None or holding else was_calm
+        calm_times.append(start if counts and calm >> place & 1 else None)
+    return tuple(held_times), tuple(calm_times)
+
+
+def _up(
+    episode: Episode, rule: Rule, held: Times, calm: Times, now: float, figures: Thresholds
+) -> int:
+    """Which rungs count: those that have held for their time and have not cleared since."""
+    up = episode.up
+    for place, rung in enumerate(rule.rungs):
+        since = held[place]
+        if since is not None and now - since >= for_seconds(rung, figures):
+            up |= 1 << place
+        since = calm[place]
+        if since is not None and now - since >= clear_seconds(rung, episode):
+            up &= ~(1 << place)
+    return up
+
+
+def for_seconds(rung: Rung, figures: Thresholds) -> float:
+    """How long its condition must hold."""
+    if rung.for_figure is None:
+        return rung.for_seconds
+    return float(getattr(figures, rung.for_figure))
+
+
+def clear_seconds(rung: Rung, episode: Episode) -> float:
+    """How long it must be calm: longer for what keeps coming back, shorter for a new start."""
+    plain = rung.clear_seconds
+    if episode.anew:
+        return min(plain, ANEW_SECONDS)
+    return plain if episode.factor == 1 else min(plain * episode.factor, max(plain, FLAP_SECONDS))
+
+
+def _level(rule: Rule, rungs: int) -> Level | None:
+    found = [rung.level for place, rung in enumerate(rule.rungs) if rungs >> place & 1]
+    return max(found, key=lambda level: level.rank) if found else None
+
+
+def _prompt(rule: Rule, holds: int) -> int:
+    """Without the rungs that differ from a lower one by taking longer: they do not hold yet."""
+    for place, rung in enumerate(rule.rungs):
+        if any(lower.for_seconds < rung.for_seconds for lower in rule.rungs[:place]):
+            holds &= ~(1 << place)
+    return holds
+
+
+def _moved(episode: Episode, gone: float) -> Episode:
+    """After a gap: half a minute of it counts, and a calm that nobody saw begins again."""
+    shift = gone - SEEN_SECONDS
+    held = tuple(None if t is None else t + shift for t in episode.held)
+    calm = tuple(None if t is None else t + shift for t in episode.calm)
+    if gone > FORGET_SECONDS:
+        calm = (None,) * len(calm)
+    return replace(episode, held=held, calm=calm)
+
+
+def _darkened(episode: Episode, moment: Moment, last: float) -> Episode | None:
+    """No data: it stays what it was. Silence is neither trouble nor recovery."""
+    since = last if episode.dark is None else episode.dark
+    if episode.fired is None and moment.steady - since > FORGET_SECONDS:
+        return None
+    if episode.dark is not None:
+        return episode
+    alert = replace(episode.alert, no_data_since=moment.wall)
+    return replace(episode, alert=alert, dark=since)
+
+
+def _resolved(episode: Episode, moment: Moment) -> Episode:
+    alert = replace(
+        episode.alert, state=Phase.RESOLVED, resolved=moment.wall, no_data_since=None,
+        inhibited_by=None,
+    )  # fmt: skip
+    return replace(episode, alert=alert, up=0, dark=None)

@@ -1,0 +1,147 @@
+"""The state of alerts as JSON, so that it survives a restart, and what a new boot means for it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from andon.core.alerting.state import Ended, Episode, Moment, Place, State
+from andon.errors import Invalid
+from andon.model.alert import Phase
+from andon.model.alert_wire import (
+    alert_from_json,
+    alert_to_json,
+    silence_from_json,
+    silence_to_json,
+)
+
+VERSION = "andon.alerting/1"
+LONGEST_AWAY_SECONDS = 86_400.0
+MOMENTARY = ("xid", "ecc")
+
+Json = dict[str, Any]
+T = TypeVar("T")
+
+
+def dump(state: State) -> Json:
+    """What must survive: small, and the same after `restore`."""
+    return {
+        "schema": VERSION,
+        "boot": state.boot,
+        "wall": state.wall,
+        "steady": state.steady,
+        "episodes": [
+            _episode_to_json(episode) for on in state.episodes.values() for episode in on.values()
+        ],
+        "silences": [silence_to_json(silence) for silence in state.silences],
+        "owed": [alert_to_json(alert) for alert in state.owed],
+        "ended": {key: list(ended) for key, ended in state.ended.items()},
+        "seconds": dict(state.seconds),
+        "places": {uuid: list(place) for uuid, place in state.places.items()},
+        "ecc": dict(state.ecc),
+        "xids": {
+            subject: {str(code): at for code, at in codes.items()}
+            for subject, codes in state.xids.items()
+        },
+    }
+
+
+def restore(data: Json, moment: Moment, boot: str | None) -> State:
+    """The state that was dumped. In the same boot the steady clock goes on; in another one the wall
+    clock bridges the time away, at least 0 and at most a day. Invalid where it cannot be read."""
+    if data.get("schema") != VERSION:
+        raise Invalid(f"the schema is {data.get('schema')!r}, not {VERSION!r}")
+    try:
+        state = _state(data)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as exc:
+        raise Invalid(f"the state of the alerts cannot be read: {exc!r}") from exc
+    if state.steady is None or (state.boot == boot and moment.steady >= state.steady):
+        return state
+    return _rebooted(state, moment, boot)
+
+
+def _rebooted(state: State, moment: Moment, boot: str | None) -> State:
+    """Pending alerts are forgotten; the counters of the driver begin at 0."""
+    away = min(max(0.0, moment.wall - state.wall), LONGEST_AWAY_SECONDS)
+    shift = moment.steady - away - (state.steady or 0.0)
+    episodes = {
+        subject: {
+            rule: _shifted(episode, shift)
+            for rule, episode in on.items()
+            if episode.alert.state is Phase.FIRING
+        }
+        for subject, on in state.episodes.items()
+    }
+    return replace(
+        state,
+        episodes={subject: on for subject, on in episodes.items() if on},
+        ended={key: Ended(e.at + shift, e.factor) for key, e in state.ended.items()},
+        ecc=dict.fromkeys(state.ecc, 0),
+        steady=moment.steady - away,
+        boot=boot,
+    )
+
+
+def _shifted(episode: Episode, shift: float) -> Episode:
+    def moved(time: float | None) -> float | None:
+        return None if time is None else time + shift
+
+    anew = episode.alert.rule in MOMENTARY
+    calm = tuple(None if anew else moved(time) for time in episode.calm)
+    return replace(
+        episode,
+        held=tuple(moved(time) for time in episode.held),
+        calm=calm,
+        dark=moved(episode.dark),
+        fired=moved(episode.fired),
+        told_at=moved(episode.told_at),
+        anew=anew,
+    )
+
+
+_PLAIN = ("up", "holds", "dark", "fired", "factor", "anew", "tellable", "told", "covered",
+          "told_at", "reminders")  # fmt: skip
+
+
+def _episode_to_json(episode: Episode) -> Json:
+    return {
+        "alert": alert_to_json(episode.alert),
+        "held": list(episode.held),
+        "calm": list(episode.calm),
+        **{name: getattr(episode, name) for name in _PLAIN},
+    }
+
+
+def _state(data: Json) -> State:
+    episodes: dict[str, dict[str, Episode]] = {}
+    for value in data["episodes"]:
+        episode = _episode(value)
+        episodes.setdefault(episode.alert.subject, {})[episode.alert.rule] = episode
+    return State(
+        episodes=episodes,
+        silences=tuple(silence_from_json(value) for value in data["silences"]),
+        owed=tuple(alert_from_json(value) for value in data["owed"]),
+        ended=_each(data["ended"], lambda v: Ended(float(v[0]), int(v[1]))),
+        seconds=_each(data["seconds"], int),
+        places=_each(data["places"], lambda v: Place(str(v[0]), v[1])),
+        ecc=_each(data["ecc"], int),
+        xids={
+            str(subject): {int(code): float(at) for code, at in codes.items()}
+            for subject, codes in data["xids"].items()
+        },
+        wall=float(data["wall"]),
+        steady=None if data["steady"] is None else float(data["steady"]),
+        boot=data["boot"],
+    )
+
+
+def _episode(value: Json) -> Episode:
+    return Episode(
+        alert=alert_from_json(value["alert"]),
+        held=tuple(value["held"]),
+        calm=tuple(value["calm"]),
+        **{name: value[name] for name in _PLAIN},
+    )
+
+
+def _each(values: Mapping[str, Any], read: Callable[[Any], T]) -> dict[str, T]:
+    return {str(key): read(value) for key, value in values.items()}

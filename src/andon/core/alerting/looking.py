@@ -1,0 +1,194 @@
+"""One look at everything: what each rule finds for each subject, where there is anything to say."""
+
+from collections.abc import Mapping
+
+from andon.core.alerting.events import counted, reported
+from andon.core.alerting.finding import ENDED, NEITHER, UNKNOWN, Finding
+from andon.core.alerting.judges import DEVICE_JUDGES, idle
+from andon.core.alerting.node import node_findings, trouble_findings
+from andon.core.alerting.seen import Seen
+from andon.core.alerting.state import Episode, Held, Moment, Observation, State
+from andon.core.alerting.track import Track, followed
+from andon.core.rulebook import Rulebook
+from andon.model.device import DeviceStatus
+from andon.model.device import State as DeviceState
+
+READERS = "reader:"
+READING_RULES = frozenset(name for name, _ in DEVICE_JUDGES)
+LEAST_READERS = 2  # one silent device says nothing about its vendor
+
+Found = dict[str, dict[str, Finding]]
+
+
+class Look:
+    """The findings of one look, and what is remembered of the devices for the next."""
+
+    def __init__(
+        self, state: State, observation: Observation, moment: Moment, rulebook: Rulebook
+    ) -> None:
+        self.state, self.moment, self.rulebook = state, moment, rulebook
+        self.observation, self.snapshot = observation, observation.snapshot
+        self.found: Found = {}
+        self.statuses: dict[str, DeviceStatus] = {}
+        self.tracks: dict[str, Track] = {}
+        self.ecc: Mapping[str, int] = state.ecc
+        self.xids = state.xids
+        self.anew: set[str] = set()  # devices whose error counter began anew
+        self._divided = {s.device.parent for s in self.snapshot.devices} - {None}
+        self._held = _holders(observation.leases)
+        for status in self.snapshot.devices:
+            self._device(status)
+        self._unlisted()
+        self._readers()
+        self._rest()
+
+    def add(self, subject: str, rule: str, finding: Finding) -> None:
+        self.found.setdefault(subject, {})[rule] = finding
+
+    def _on(self, subject: str) -> Mapping[str, Episode]:
+        return self.state.episodes.get(subject, _NOTHING)
+
+    def _device(self, status: DeviceStatus) -> None:
+        uuid = status.device.uuid
+        self.statuses[uuid] = status
+        steady = self.moment.steady
+        track = followed(self.state.tracks.get(uuid), status, steady, self.state.steady)
+        self.tracks[uuid] = track
+        on = self.state.episodes.get(uuid)
+        if status.answered:
+            self._readings(status, track, on)
+        elif on:
+            self._silent(status, on)
+        if status.state is not DeviceState.OK or on:
+            self._states(status, on or _NOTHING)
+
+    def _readings(
+        self, status: DeviceStatus, track: Track, on: Mapping[str, Episode] | None
+    ) -> None:
+        device = status.device
+        figures = self.rulebook.for_device(device)
+        reasons = track.reasons(self.moment.steady)
+        held = self._held.get(device.uuid) if self._held else None
+        seen = Seen(status, figures, track, reasons, device.uuid in self._divided, held)
+        for name, judge in DEVICE_JUDGES:
+            finding = judge(seen)
+            if finding is None:
+                continue
+            if finding.holds or (on is not None and name in on):
+                self.add(device.uuid, name, finding)
+        if held is not None or (on is not None and "idle" in on):
+            self._idle(seen, on)
+        self._errors(status, on)
+
+    def _idle(self, seen: Seen, on: Mapping[str, Episode] | None) -> None:
+        finding = UNKNOWN if self.observation.leases is None else idle(seen)
+        if finding is not None:
+            self.add(seen.device.uuid, "idle", finding)
+
+    def _silent(self, status: DeviceStatus, on: Mapping[str, Episode]) -> None:
+        """A device without a reading: asleep is calm, all else cannot tell."""
+        asleep = status.state is DeviceState.ASLEEP
+        for name in on:
+            if name == "idle":
+                free = self._held is not None and status.device.uuid not in self._held
+                self.add(status.device.uuid, name, ENDED if free else UNKNOWN)
+            elif name in READING_RULES and not asleep:
+                self.add(status.device.uuid, name, UNKNOWN)
+
+    def _states(self, status: DeviceStatus, on: Mapping[str, Episode]) -> None:
+        uuid, state = status.device.uuid, status.state
+        words = (status.reason, status.hint)
+        if state is DeviceState.LOST:
+            self.add(uuid, "device_lost", Finding(1, details=words))
+            if "driver_hung" in on:
+                self.add(uuid, "driver_hung", UNKNOWN)
+        elif state is DeviceState.STALE:
+            self.add(uuid, "driver_hung", Finding(0b11, details=words))
+            if "device_lost" in on:
+                self.add(uuid, "device_lost", UNKNOWN)
+
+    def _errors(self, status: DeviceStatus, on: Mapping[str, Episode] | None) -> None:
+        count = status.sample.ecc_uncorrected if status.sample else None
+        uuid = status.device.uuid
+        before = self.ecc.get(uuid)
+        if count is None or count == before:
+            return
+        self.ecc = {**self.ecc, uuid: count}
+        finding, anew = counted(before, count)
+        if finding is not None:
+            self.add(uuid, "ecc", finding)
+        if anew:
+            self.anew.add(uuid)
+
+    def _unlisted(self) -> None:
+        """Devices with alerts that the snapshot does not have: no data, unless taken away."""
+        for subject, on in self.state.episodes.items():
+            place = self.state.places.get(subject)
+            if place is None or subject in self.statuses:
+                continue
+            parent = self.statuses.get(place.parent or "")
+            if parent is None or not parent.answered:
+                for name in on:
+                    if name not in ("xid", "ecc"):
+                        self.add(subject, name, UNKNOWN)
+
+    def _readers(self) -> None:
+        """A vendor whose devices are all silent: its driver hangs, and not a device."""
+        stale: dict[str, list[bool]] = {}
+        for status in self.snapshot.devices:
+            if status.device.parent is None and status.state in (DeviceState.OK, DeviceState.STALE):
+                stale.setdefault(status.device.vendor, []).append(status.state is DeviceState.STALE)
+        for vendor, silent in stale.items():
+            if len(silent) >= LEAST_READERS and all(silent):
+                self.add(f"{READERS}{vendor}", "driver_hung", Finding(0b11, details=(None, None)))
+
+    def _rest(self) -> None:
+        figures, state = self.rulebook.thresholds, self.state
+        for name, finding in node_findings(self.snapshot, figures).items():
+            if finding.holds or name in self._on("node"):
+                self.add("node", name, finding)
+        for subject, rule, finding in trouble_findings(self.observation.troubles):
+            self.add(subject, rule, finding)
+        if self.observation.events:
+            known = self.statuses.keys() | state.ecc.keys() | state.places.keys()
+            taken, self.xids = reported(
+                self.observation.events, self.moment.wall, known, state.xids
+            )
+            for subject, rule, finding in taken:
+                self.add(subject, rule, finding)
+        for subject, on in state.episodes.items():
+            self._after_a_boot(subject, on)
+        if self.rulebook.turns_off:
+            self._turn_off()
+
+    def _after_a_boot(self, subject: str, on: Mapping[str, Episode]) -> None:
+        """Since a new boot an error of before counts down only while the device is well."""
+        episode, status = on.get("xid"), self.statuses.get(subject)
+        if episode is None or not episode.anew or "xid" in self.found.get(subject, _NO_FINDING):
+            return
+        if subject != "node" and (status is None or status.state is not DeviceState.OK):
+            self.add(subject, "xid", NEITHER)
+
+    def _turn_off(self) -> None:
+        """Rules that are off find nothing, and what they raised before is over."""
+        for subject in {*self.found, *self.state.episodes}:
+            status, on = self.statuses.get(subject), self._on(subject)
+            book = self.rulebook
+            off = (book.for_device(status.device) if status else book.thresholds).off
+            found = self.found.get(subject, {})
+            for rule in off.intersection(on):
+                self.add(subject, rule, ENDED)
+            for rule in off.intersection(found).difference(on):
+                del found[rule]
+
+
+def _holders(leases: tuple[Held, ...] | None) -> dict[str, Held] | None:
+    """Who holds each device; the latest claim where there are several."""
+    if leases is None:
+        return None
+    ordered = sorted(leases, key=lambda held: held.since)
+    return {uuid: held for held in ordered for uuid in held.devices}
+
+
+_NOTHING: Mapping[str, Episode] = {}
+_NO_FINDING: Mapping[str, Finding] = {}

@@ -1,0 +1,32 @@
+"""One device as its rules see it in one look."""
+
+from andon.core.alerting.state import Held
+from andon.core.alerting.track import Reasons, Track
+from andon.core.rulebook import Thresholds
+from andon.model.device import DeviceStatus, Sample
+
+NOTHING = Sample(at=0.0)
+
+
+class Seen:
+    """A device that answered, its figures and its short past. Made for every device and tick."""
+
+    __slots__ = ("device", "divided", "figures", "held", "reasons", "sample", "status", "track")
+
+    def __init__(
+        self,
+        status: DeviceStatus,
+        figures: Thresholds,
+        track: Track,
+        reasons: Reasons | None,
+        divided: bool = False,
+        held: Held | None = None,
+    ) -> None:
+        self.status = status
+        self.device = status.device
+        self.sample = status.sample or NOTHING
+        self.figures = figures
+        self.track = track
+        self.reasons = reasons  # what holds its clocks down, or did a moment ago
+        self.divided = divided  # a board whose memory is used through its instances
+        self.held = held

@@ -1,0 +1,126 @@
+"""What the alerts know: what was seen, at which moment, and where every episode stands."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from andon.core.alerting.finding import Finding
+from andon.core.alerting.track import Track
+from andon.model.alert import Alert, Event, Notice, Silence
+from andon.model.device import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One instant on two clocks: durations are measured on the steady one alone."""
+
+    wall: float  # UTC seconds; a person or a time server may set it
+    steady: float  # seconds since the system started, suspended time included
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something of andon's own that does not work: "store", "sampler", "notifier:phone"."""
+
+    subject: str
+    reason: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A claim on devices, as far as alerts care: a lease, a job or a run."""
+
+    id: str  # "lease:…", "job:…", "run:…"
+    devices: tuple[str, ...]  # uuids
+    since: float
+    user: str | None = None
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What is judged in one step. `leases` is None where nobody keeps a book of them."""
+
+    snapshot: Snapshot
+    events: tuple[Event, ...] = ()
+    troubles: tuple[Trouble, ...] = ()
+    leases: tuple[Held, ...] | None = None
+
+
+Times = tuple[float | None, ...]
+"""One steady time for each rung, None where it does not run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One rule's state for one subject. Times are of the steady clock.
+
+    The time that a rung has held is now less its `held` time: a gap that nobody saw moves that time
+    forward instead of being counted.
+    """
+
+    alert: Alert  # as it was when something last changed
+    held: Times  # since when each rung's condition has been true
+    calm: Times  # since when each rung that counts has been calm
+    up: int = 0  # the rungs that have held for their time and not cleared, as bits
+    holds: int = 0  # the rungs whose condition was true at the last look that could tell
+    dark: float | None = None  # the last look that could tell, while there is no data
+    fired: float | None = None
+    factor: int = 1  # of the clear times: it doubles when an alert comes back within the hour
+    anew: bool = False  # what it counts began anew: a short calm is enough
+    tellable: bool = False  # a rung that people are told of has held
+    told: int | None = None  # the rank of the highest level that a person was told
+    covered: int | None = None  # the rank that an acknowledgement covers
+    told_at: float | None = None
+    reminders: int = 0  # since the last notice of another kind
+
+
+class Place(NamedTuple):
+    """Where a device with an alert belongs, also while it is not listed."""
+
+    vendor: str
+    parent: str | None
+
+
+class Ended(NamedTuple):
+    """When the last episode of a rule and subject ended, and how patient it was."""
+
+    at: float
+    factor: int
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Everything that the next step needs. Small: only what is pending or firing is in it."""
+
+    episodes: Mapping[str, Mapping[str, Episode]] = field(default_factory=dict)  # subject, rule
+    silences: tuple[Silence, ...] = ()
+    owed: tuple[Alert, ...] = ()  # resolved within a silence, after having been told before it
+    ended: Mapping[str, Ended] = field(default_factory=dict)  # rule@subject, for an hour
+    seconds: Mapping[str, int] = field(default_factory=dict)  # rule@subject: newest in an id
+    places: Mapping[str, Place] = field(default_factory=dict)  # uuid, of devices with alerts
+    ecc: Mapping[str, int] = field(default_factory=dict)  # uuid: the counter as last seen
+    xids: Mapping[str, Mapping[int, float]] = field(default_factory=dict)  # subject, code: newest
+    tracks: Mapping[str, Track] = field(default_factory=dict)  # uuid; not kept over a restart
+    findings: Mapping[str, Mapping[str, Finding]] = field(default_factory=dict)  # of this step
+    snapshot: Snapshot | None = None
+    wall: float = 0.0
+    steady: float | None = None  # of the last step; None before the first
+    boot: str | None = None
+
+
+EMPTY = State()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The new state, the alerts that changed, and what is to be told.
+
+    An alert among `changed` that is resolved and has no `fired` was only pending: it is gone
+    without a trace, and no past episode.
+    """
+
+    state: State
+    changed: tuple[Alert, ...] = ()
+    notices: tuple[Notice, ...] = ()

@@ -1,0 +1,257 @@
+"""One step: look at everything, let every episode go on, and say what changed and what to tell."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from andon.core.alerting.drawing import Artist
+from andon.core.alerting.episodes import FLAP_SECONDS, MOST_FACTOR, begun, go_on
+from andon.core.alerting.finding import ENDED, Finding
+from andon.core.alerting.looking import Look
+from andon.core.alerting.state import (
+    Ended,
+    Episode,
+    Moment,
+    Observation,
+    Outcome,
+    Place,
+    State,
+)
+from andon.core.alerting.telling import due, inhibitor, silenced_until, told, uncovered
+from andon.core.rulebook import Rulebook, Thresholds
+from andon.core.rules import BY_NAME
+from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase, Silence
+
+MOST_SECONDS = 4096  # how many pairs of rule and subject are kept apart by their seconds
+MOST_OWED = 256
+
+
+def step(state: State, observation: Observation, moment: Moment, rulebook: Rulebook) -> Outcome:
+    """The state after this look. Any two states and observations fit together."""
+    if state.steady is not None and moment.steady < state.steady:
+        moment = Moment(moment.wall, state.steady)  # a clock that stepped back stands still
+    return _Step(state, observation, moment, rulebook).outcome()
+
+
+class _Step:
+    """The work of one step; thrown away after it."""
+
+    def __init__(
+        self, state: State, observation: Observation, moment: Moment, rulebook: Rulebook
+    ) -> None:
+        self.state, self.moment, self.rulebook = state, moment, rulebook
+        self.snapshot = observation.snapshot
+        self.look = Look(state, observation, moment, rulebook)
+        self.artist = Artist(self.snapshot, state.snapshot)
+        self.last = moment.steady if state.steady is None else state.steady
+        self.episodes: dict[str, Mapping[str, Episode]] = dict(state.episodes)
+        self.changed: dict[str, Alert] = {}
+        self.notices: list[Notice] = []
+        self.ended: dict[str, Ended] = dict(state.ended)
+        self.seconds: dict[str, int] = dict(state.seconds)
+        self.owed: list[Alert] = []
+        self.silences = tuple(s for s in state.silences if moment.wall < s.until)
+        self.places: dict[str, Place] = dict(state.places)
+
+    def outcome(self) -> Outcome:
+        found = self.look.found
+        for subject in (*found, *(s for s in self.state.episodes if s not in found)):
+            self._go_on(subject, found.get(subject, _NOTHING_FOUND))
+        self._settle_places()
+        self._mark()
+        self._tell()
+        self._pay()
+        return Outcome(self._state(), tuple(self.changed.values()), tuple(self.notices))
+
+    def _go_on(self, subject: str, found: Mapping[str, Finding]) -> None:
+        on = self.episodes.get(subject, _NOTHING_ON)
+        fresh: dict[str, Episode] = dict(on)
+        figures = self._figures(subject)
+        draw = self.artist.draw(subject)
+        for rule, episode in on.items():
+            finding = self._handed_over(subject, rule, found.get(rule))
+            if subject in self.look.anew and rule == "ecc" and not episode.anew:
+                episode = replace(episode, anew=True, calm=(None,) * len(episode.calm))
+            elif finding is not None and finding.holds and episode.anew:
+                episode = replace(episode, anew=False)
+            after = go_on(
+                episode, BY_NAME[rule], finding, self.moment, self.last, figures, draw,
+                self._factor(rule, subject),
+            )  # fmt: skip
+            if after is None or after.alert.state is Phase.RESOLVED:
+                del fresh[rule]
+                self._end(episode, after)
+            else:
+                fresh[rule] = after
+                self._changed(on[rule], after)
+        for rule, finding in found.items():
+            if finding.holds and rule not in fresh:
+                fresh[rule] = self._begin(subject, rule, finding, figures)
+        if fresh:
+            self.episodes[subject] = fresh
+        else:
+            self.episodes.pop(subject, None)
+
+    def _begin(self, subject: str, rule: str, finding: Finding, figures: Thresholds) -> Episode:
+        key, wall = f"{rule}@{subject}", self.moment.wall
+        second = max(int(wall), self.seconds.get(key, -1) + 1)
+        self.seconds.pop(key, None)
+        self.seconds[key] = second  # the newest last: the oldest are forgotten first
+        alert = Alert(
+            f"{key}#{second}", rule, subject, Level.INFO, Phase.PENDING, since=wall,
+            silenced_until=None,
+        )  # fmt: skip
+        draw, factor = self.artist.draw(subject), self._factor(rule, subject)
+        row, steady = BY_NAME[rule], self.moment.steady
+        new = go_on(begun(alert, row), row, finding, self.moment, steady, figures, draw, factor)
+        if new is None:
+            raise AssertionError(f"{rule} holds and did not begin")
+        self.changed[new.alert.id] = new.alert
+        return new
+
+    def _end(self, before: Episode, after: Episode | None) -> None:
+        """It resolved, or was only pending and goes without a trace."""
+        moment = self.moment
+        if after is None:
+            alert = replace(before.alert, state=Phase.RESOLVED, resolved=moment.wall)
+            self.changed[alert.id] = alert
+            return
+        alert = after.alert
+        key = f"{alert.rule}@{alert.subject}"
+        self.ended[key] = Ended(moment.steady, after.factor)
+        if after.told is not None:
+            if silenced_until(self.silences, alert, moment.wall) is not None:
+                self.owed.append(alert)
+            else:
+                alert = self._notify(alert, NoticeKind.RESOLVED)
+        self.changed[alert.id] = alert
+
+    def _changed(self, before: Episode, after: Episode) -> None:
+        was, now = before.alert, after.alert
+        if was is not now and (
+            was.state is not now.state
+            or was.level is not now.level
+            or was.no_data_since != now.no_data_since
+        ):
+            self.changed[now.id] = now
+
+    def _mark(self) -> None:
+        """Who stands behind whom, and what is silenced."""
+        silent = bool(self.silences)
+        for subject, on in self.episodes.items():
+            place = self.places.get(subject)
+            alone = len(on) == 1 and (place is None or place.parent is None)
+            for rule, episode in on.items():
+                alert = episode.alert
+                simple = alone and rule != "driver_hung" and alert.inhibited_by is None
+                behind = None if simple else inhibitor(episode, self.episodes, place)
+                until = silenced_until(self.silences, alert, self.moment.wall) if silent else None
+                if behind != alert.inhibited_by or until != alert.silenced_until:
+                    alert = replace(alert, inhibited_by=behind, silenced_until=until)
+                    self._put(subject, rule, replace(episode, alert=alert))
+
+    def _tell(self) -> None:
+        renotify = self.rulebook.renotify_seconds
+        for subject, on in list(self.episodes.items()):
+            for rule, episode in on.items():
+                if episode.fired is None or episode.alert.level is Level.INFO:
+                    continue
+                after = uncovered(episode)
+                kind = due(after, self.moment, renotify)
+                if kind is not None:
+                    after = told(after, kind, self.moment)
+                    self._notice(after.alert, kind)
+                if after is not episode:
+                    self._put(subject, rule, after)
+
+    def _put(self, subject: str, rule: str, episode: Episode) -> None:
+        self.episodes[subject] = {**self.episodes[subject], rule: episode}
+        self.changed[episode.alert.id] = episode.alert
+
+    def _pay(self) -> None:
+        """What resolved within a silence that is over is told now."""
+        for alert in self.state.owed:
+            if silenced_until(self.silences, alert, self.moment.wall) is not None:
+                self.owed.append(alert)
+            else:
+                alert = self._notify(alert, NoticeKind.RESOLVED)
+                self.changed[alert.id] = alert
+
+    def _notify(self, alert: Alert, kind: NoticeKind) -> Alert:
+        count = alert.notified + 1
+        alert = replace(alert, notified=count, last_notified=self.moment.wall)
+        self._notice(alert, kind)
+        return alert
+
+    def _notice(self, alert: Alert, kind: NoticeKind) -> None:
+        self.notices.append(
+            Notice(
+                id=f"{alert.id}/{alert.notified}-{kind}",
+                kind=kind,
+                alert=alert,
+                at=self.moment.wall,
+                node=self.snapshot.node,
+                simulated=self.snapshot.simulated,
+            )
+        )
+
+    def _handed_over(self, subject: str, rule: str, finding: Finding | None) -> Finding | None:
+        """Another holder has an idle time of their own."""
+        if rule != "idle" or finding is None or not finding.details:
+            return finding
+        before = self.state.findings.get(subject, _NOTHING_FOUND).get(rule)
+        if before is None or not before.details or before.details == finding.details:
+            return finding
+        return ENDED
+
+    def _factor(self, rule: str, subject: str) -> int:
+        last = self.ended.get(f"{rule}@{subject}") if self.ended else None
+        if last is None or BY_NAME[rule].momentary:
+            return 1
+        if self.moment.steady - last.at > FLAP_SECONDS:
+            return 1
+        return min(MOST_FACTOR, 2 * last.factor)
+
+    def _figures(self, subject: str) -> Thresholds:
+        status = self.look.statuses.get(subject)
+        return self.rulebook.for_device(status.device) if status else self.rulebook.thresholds
+
+    def _settle_places(self) -> None:
+        known = self.look.statuses
+        for subject in self.episodes:
+            status = known.get(subject)
+            if status is not None and subject not in self.places:
+                self.places[subject] = Place(status.device.vendor, status.device.parent)
+        for subject in [s for s in self.places if s not in self.episodes]:
+            del self.places[subject]
+
+    def _state(self) -> State:
+        now = self.moment.steady
+        ended = {k: e for k, e in self.ended.items() if now - e.at <= FLAP_SECONDS}
+        seconds = self.seconds
+        if len(seconds) > MOST_SECONDS:
+            seconds = dict(list(seconds.items())[-MOST_SECONDS:])
+        return State(
+            episodes=self.episodes,
+            silences=self.silences,
+            owed=tuple(self.owed[-MOST_OWED:]),
+            ended=ended,
+            seconds=seconds,
+            places=self.places,
+            ecc=self.look.ecc,
+            xids=self.look.xids,
+            tracks=self.look.tracks,
+            findings=self.look.found,
+            snapshot=self.snapshot,
+            wall=self.moment.wall,
+            steady=now,
+            boot=self.snapshot.boot,
+        )
+
+
+def matches(silence: Silence, alert: Alert) -> bool:
+    """Whether a silence speaks of an alert."""
+    return silence.rule in (None, alert.rule) and silence.subject in (None, alert.subject)
+
+
+_NOTHING_ON: Mapping[str, Episode] = {}
+_NOTHING_FOUND: Mapping[str, Finding] = {}

@@ -1,0 +1,106 @@
+"""Who inhibits whom, what is silenced, and when a person is told: each thing once."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from andon.core.alerting.episodes import is_calm
+from andon.core.alerting.state import Episode, Moment, Place
+from andon.core.rules import BY_NAME
+from andon.model.alert import Alert, Level, NoticeKind, Phase, Silence
+
+LONGEST_SECONDS = 86_400.0
+NOT_BEHIND_A_HANG = frozenset({"driver_hung", "device_lost", "xid", "ecc"})
+BEHIND_HEAT = frozenset({"throttle_thermal", "idle"})
+
+Episodes = Mapping[str, Mapping[str, Episode]]
+
+
+def inhibitor(episode: Episode, episodes: Episodes, place: Place | None) -> str | None:
+    """The id of the alert that stands in front of this one."""
+    alert = episode.alert
+    own, rule = episodes[alert.subject], alert.rule
+    found = own.get("device_lost") if rule != "device_lost" else None
+    if found is None and place is not None and place.parent is not None:
+        found = episodes.get(place.parent, {}).get("device_lost")
+    if found is None and rule not in NOT_BEHIND_A_HANG:
+        hung = own.get("driver_hung")
+        found = hung if hung is not None and hung.fired is not None else None
+    if found is None and rule == "driver_hung" and place is not None:
+        found = episodes.get(f"reader:{place.vendor}", {}).get("driver_hung")
+    if found is None and rule in BEHIND_HEAT:
+        found = own.get("thermal")
+    if found is None and rule == "ecc":
+        return _explained(alert, own.get("xid"))
+    return None if found is None else found.alert.id
+
+
+def _explained(alert: Alert, xid: Episode | None) -> str | None:
+    """A critical Xid and the counter are one trouble, to the end of the counter's episode."""
+    if xid is not None and xid.fired is not None and xid.alert.level is Level.CRITICAL:
+        return xid.alert.id
+    before = alert.inhibited_by
+    return before if before is not None and before.startswith("xid@") else None
+
+
+def silenced_until(silences: Iterable[Silence], alert: Alert, wall: float) -> float | None:
+    """When the last silence ends that matches; None where none does."""
+    ends = [
+        silence.until
+        for silence in silences
+        if wall < silence.until
+        and silence.rule in (None, alert.rule)
+        and silence.subject in (None, alert.subject)
+    ]
+    return max(ends, default=None)
+
+
+def due(episode: Episode, moment: Moment, renotify_seconds: float) -> NoticeKind | None:
+    """What a person is to be told of this episode now."""
+    alert = episode.alert
+    if alert.state is not Phase.FIRING or alert.level is Level.INFO:
+        return None
+    if alert.silenced_until is not None or alert.inhibited_by is not None:
+        return None
+    if episode.covered is not None:
+        return None
+    if episode.told is None:
+        new = episode.tellable and not _ends(episode)
+        return NoticeKind.FIRING if new else None
+    if alert.level.rank > episode.told:
+        return NoticeKind.WORSE if not _ends(episode) else None
+    return NoticeKind.REMINDER if _reminds(episode, moment, renotify_seconds) else None
+
+
+def told(episode: Episode, kind: NoticeKind, moment: Moment) -> Episode:
+    """The episode after a person was told."""
+    alert = replace(episode.alert, notified=episode.alert.notified + 1, last_notified=moment.wall)
+    again = kind is NoticeKind.REMINDER
+    return replace(
+        episode,
+        alert=alert,
+        told=max(alert.level.rank, -1 if episode.told is None else episode.told),
+        told_at=moment.steady,
+        reminders=episode.reminders + 1 if again else 0,
+    )
+
+
+def uncovered(episode: Episode) -> Episode:
+    """Without its acknowledgement, if it has become worse than what was acknowledged."""
+    if episode.covered is None or episode.fired is None:
+        return episode
+    if episode.alert.level.rank <= episode.covered:
+        return episode
+    return replace(episode, covered=None, alert=replace(episode.alert, acknowledged=None))
+
+
+def _ends(episode: Episode) -> bool:
+    """Whether it is calm already; what was an event at one instant is not."""
+    return not BY_NAME[episode.alert.rule].momentary and episode.dark is None and is_calm(episode)
+
+
+def _reminds(episode: Episode, moment: Moment, renotify_seconds: float) -> bool:
+    if renotify_seconds <= 0 or episode.told_at is None:
+        return False
+    longest = max(renotify_seconds, LONGEST_SECONDS)
+    wait: float = min(renotify_seconds * 2 ** min(episode.reminders, 16), longest)
+    return moment.steady - episode.told_at >= wait

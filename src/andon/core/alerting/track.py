@@ -1,0 +1,103 @@
+"""The short past of one device: a point every ten seconds, its trends, and reasons that flicker."""
+
+from typing import NamedTuple
+
+from andon.core.forecast import Point, Trend, trend
+from andon.model.device import DeviceStatus, MemoryKind, Sample
+
+EVERY_SECONDS = 10.0
+POINTS = 180  # half an hour
+LOOKS = 360  # an hour
+GAP_SECONDS = 300.0  # after a longer silence the past says nothing about the rise since
+LEAST_MEMORY_SHARE = 0.05  # of the device's memory: less is no leak worth a word
+LEAST_CELSIUS = 4.0
+FLICKER_SECONDS = 5.0  # a card that regulates sets and drops its reasons every second
+
+Reasons = tuple[str, ...]
+
+
+class Track(NamedTuple):
+    """Bounded: some hundreds of points. Times are of the steady clock."""
+
+    point_at: float
+    throttle: Reasons | None = None  # as last told; None where it could not say
+    faded: tuple[tuple[str, float], ...] = ()  # reasons that are gone, and when last seen
+    who: tuple[tuple[int, float | None], ...] = ()
+    memory: tuple[Point, ...] = ()
+    heat: tuple[Point, ...] = ()
+    looks: tuple[tuple[float, Reasons], ...] = ()
+    unsure: bool = True  # whether more of the memory's past was there and is not known
+    memory_trend: Trend | None = None
+    heat_trend: Trend | None = None
+
+    def reasons(self, steady: float) -> Reasons | None:
+        """What holds the clocks down, or did a moment ago; None where it cannot be told."""
+        if self.throttle is None or not self.faded:
+            return self.throttle
+        lately = [r for r, seen in self.faded if steady - seen <= FLICKER_SECONDS]
+        return (*self.throttle, *lately) if lately else self.throttle
+
+    def held_back_percent(self, reasons: Reasons, steady: float) -> float | None:
+        """In how many looks of the last hour one of these held the clocks down."""
+        looks = [named for at, named in self.looks if steady - at <= 3600.0]
+        if not looks:
+            return None
+        return 100.0 * sum(any(r in named for r in reasons) for named in looks) / len(looks)
+
+
+def followed(
+    track: Track | None, status: DeviceStatus, steady: float, before: float | None
+) -> Track:
+    """The past with this look added; the same object where nothing is to be added.
+
+    `before` is the time of the look before this one.
+    """
+    sample = status.sample if status.answered else None
+    if track is None:
+        # The devices take turns, so that no single tick computes the trends of all.
+        track = Track(steady - EVERY_SECONDS + status.device.index % int(EVERY_SECONDS))
+    throttle = sample.throttle if sample is not None else None
+    if throttle != track.throttle:
+        seen = steady if before is None else before
+        track = track._replace(throttle=throttle, faded=_faded(track, throttle, seen, steady))
+    if sample is None or steady - track.point_at < EVERY_SECONDS:
+        return track
+    return _pointed(track, status, sample, steady)
+
+
+def _faded(
+    track: Track, throttle: Reasons | None, seen: float, steady: float
+) -> tuple[tuple[str, float], ...]:
+    now = throttle or ()
+    old = [one for one in track.faded if steady - one[1] <= FLICKER_SECONDS]
+    new = [(reason, seen) for reason in track.throttle or ()]
+    return tuple((r, at) for r, at in {**dict(old), **dict(new)}.items() if r not in now)
+
+
+def _pointed(track: Track, status: DeviceStatus, sample: Sample, steady: float) -> Track:
+    who = tuple((p.pid, p.started) for p in status.processes)
+    fresh = steady - track.point_at > GAP_SECONDS
+    # Another program, or one that has just begun, loads: that is no trend of what was there.
+    other = who != track.who and bool(track.memory)
+    begun = () if fresh or other else track.memory
+    memory = _longer(begun, steady, sample.memory_used_bytes)
+    heat = _longer(() if fresh else track.heat, steady, sample.temperature_celsius)
+    total, own = status.device.memory_total_bytes, status.device.memory_kind is MemoryKind.DEVICE
+    leaks = trend(memory, LEAST_MEMORY_SHARE * total) if total and own else None
+    looks = track.looks[-LOOKS + 1 :]
+    if sample.throttle is not None:
+        looks = (*looks, (steady, sample.throttle))
+    return track._replace(
+        point_at=steady,
+        who=who,
+        memory=memory,
+        heat=heat,
+        looks=looks,
+        unsure=fresh or (track.unsure and not other),
+        memory_trend=leaks,
+        heat_trend=trend(heat, LEAST_CELSIUS),
+    )
+
+
+def _longer(points: tuple[Point, ...], steady: float, value: float | None) -> tuple[Point, ...]:
+    return points if value is None else (*points[-POINTS + 1 :], (steady, float(value)))

@@ -1,0 +1,70 @@
+"""Reads a driver's own words out of the kernel's log: NVIDIA's Xids."""
+
+import re
+from typing import Final
+
+from andon.model.alert import Event, EventKind, Party
+
+SOURCE: Final = "kernel log"
+LONGEST_DETAIL: Final = 200
+
+_HEAD = re.compile(r"(?P<priority>\d+),\d+,\d+,[^;]*;(?P<text>.*)", re.DOTALL)
+_XID = re.compile(
+    r"NVRM: Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})"
+    r"(?P<instance>[^)]*)\): (?P<code>\d{1,5})\b,?\s*(?P<rest>.*)"
+)
+_PID = re.compile(r"pid=['\"]?(?P<pid>\d{1,10}|<unknown>)['\"]?,?\s*")
+_NAME = re.compile(r"name=(?P<name><unknown>|[^,]*),?\s*")
+_ESCAPE = re.compile(r"\\x([0-9a-f]{2})")
+_FROM_USERS: Final = 1 << 3  # the kernel's own messages have facility 0; anyone may write others
+
+
+def parse_record(record: str, at: float) -> Event | None:
+    """The event that one record of /dev/kmsg tells of; None for everything else."""
+    head = _HEAD.match(record)
+    if head is None or int(head["priority"]) >= _FROM_USERS:
+        return None
+    return parse_line(head["text"].split("\n", 1)[0], at)
+
+
+def parse_line(text: str, at: float) -> Event | None:
+    """The same from the text alone, without the numbers before it."""
+    found = _XID.search(text)
+    if found is None:
+        return None
+    rest, pid = _taken(_PID, found["rest"])
+    rest, name = _taken(_NAME, rest)
+    pids = (int(pid),) if pid and pid.isdecimal() and int(pid) > 0 else ()
+    return Event(
+        kind=EventKind.XID,
+        uuid=None,
+        at=at,
+        code=int(found["code"]),
+        detail=_detail(found["instance"], rest),
+        source=SOURCE,
+        pids=pids,
+        who=tuple(Party(number, name=_known(name)) for number in pids),
+        pci=found["pci"].lower(),
+    )
+
+
+def _taken(form: re.Pattern[str], text: str) -> tuple[str, str | None]:
+    """The text without what the form matches at its beginning, and that."""
+    found = form.match(text)
+    return (text, None) if found is None else (text[found.end() :], found[1])
+
+
+def _known(name: str | None) -> str | None:
+    return None if not name or name == "<unknown>" else _plain(name)
+
+
+def _detail(instance: str, rest: str) -> str:
+    """What the driver adds, in one short line; a MIG instance stands first."""
+    words = f"{instance.strip()}: {rest}" if instance.strip() else rest
+    return _plain(words)[:LONGEST_DETAIL]
+
+
+def _plain(text: str) -> str:
+    """The kernel writes bytes that do not print as \\x1b; here they become blanks."""
+    shown = _ESCAPE.sub(" ", text)
+    return " ".join("".join(c if c.isprintable() else " " for c in shown).split())

@@ -1,0 +1,65 @@
+"""Follows the kernel's log from now on, where it may be read."""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from andon.model.alert import Event
+
+RECORD_BYTES = 8192  # the kernel hands out one record at a time, and none is longer
+MOST_RECORDS = 512  # in one look; a flood goes on in the next
+
+
+class KernelLog:
+    """Implements ports.EventSource. Nothing blocks: what is not there yet comes next time."""
+
+    def __init__(self, root: Path, clock: Callable[[], float] = time.time) -> None:
+        self.reason: str | None = None
+        """Why it cannot be read; None while it can."""
+        self._clock = clock
+        self._file = -1
+        try:
+            self._file = os.open(root / "dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            os.lseek(self._file, 0, os.SEEK_END)  # what happened before is not news
+        except OSError as exc:
+            self.reason = exc.strerror or str(exc)
+            self.close()
+
+    def read(self) -> "Sequence[Event]":
+        """What came since the last look."""
+        if self._file < 0:
+            return ()
+        records = self._records()
+        if not records:
+            return ()
+        from andon.core.kernel_log import parse_record
+
+        at = self._clock()
+        found = (parse_record(record, at) for record in records)
+        return [event for event in found if event is not None]
+
+    def close(self) -> None:
+        if self._file >= 0:
+            descriptor, self._file = self._file, -1
+            os.close(descriptor)
+
+    def _records(self) -> list[str]:
+        found: list[str] = []
+        for _ in range(MOST_RECORDS):
+            try:
+                data = os.read(self._file, RECORD_BYTES)
+            except BlockingIOError:
+                break
+            except BrokenPipeError:  # records were overwritten before we came: go on behind them
+                continue
+            except OSError as exc:
+                self.reason = exc.strerror or str(exc)
+                self.close()
+                break
+            if not data:
+                break
+            found += data.decode(errors="replace").splitlines()
+        return found

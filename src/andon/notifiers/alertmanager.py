@@ -1,0 +1,191 @@
+"""Tells Prometheus' Alertmanager (API v2), again and again while an alert fires."""
+
+import base64
+import http.client
+import json
+import ssl
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from andon.core.redaction import redact
+from andon.core.settings_alerts import NotifierSettings
+from andon.core.telling import Voice, without_secrets
+from andon.errors import AndonError, Denied, Invalid, Unavailable
+from andon.model.alert import Alert, Notice, NoticeKind
+
+REFRESH_SECONDS = 60.0
+LASTING_SECONDS = 4 * REFRESH_SECONDS
+"""If andon dies, Alertmanager lets go after this; Prometheus waits for four sendings, too."""
+RESOLVED_SECONDS = 300.0  # a resolved alert that was lost on the way would stay for ever
+TEST_SECONDS = 60.0
+TOLD_BYTES = 400
+
+Labels = tuple[tuple[str, str], ...]
+
+
+class Alertmanager:
+    """What fires has an end in the near future, and is sent again before it comes."""
+
+    refresh_seconds = REFRESH_SECONDS
+
+    def __init__(self, settings: NotifierSettings, voice: Voice) -> None:
+        parts = urlsplit(settings.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise Invalid(
+                f"notifier {settings.name}: the URL of Alertmanager begins with http:// or https://"
+            )
+        self.name = settings.name
+        self._voice, self._timeout_seconds = voice, settings.timeout_seconds
+        self._host, self._secure = parts.hostname, parts.scheme == "https"
+        self._port, self._path = parts.port, f"{parts.path.rstrip('/')}/api/v2/alerts"
+        self._headers = {"Content-Type": "application/json", **_authorization(parts)}
+        self._simulated = voice.simulated
+        self._sent: dict[Labels, dict[str, Any]] = {}
+        self._over: dict[Labels, tuple[dict[str, Any], float]] = {}
+
+    def send(self, notices: Sequence[Notice], firing: Sequence[Alert]) -> None:
+        at = time.time()
+        self._simulated = self._simulated or any(notice.simulated for notice in notices)
+        present = {self._labels(a): self._present(a, at) for a in self._firing(notices, firing)}
+        over = {**self._over, **self._ended(notices, present, at)}
+        over = {k: (p, u) for k, (p, u) in over.items() if u > at and k not in present}
+        payload = [*present.values(), *(body for body, _ in over.values())]
+        payload += [self._test(n, at) for n in notices if n.kind is NoticeKind.TEST]
+        if payload:
+            self._post(payload)
+        self._sent, self._over = present, over
+
+    def close(self) -> None:
+        """Every call ends by itself within its time."""
+
+    @staticmethod
+    def _firing(notices: Sequence[Notice], firing: Sequence[Alert]) -> Iterator[Alert]:
+        """The news first, then what is known: the present word about an alert counts."""
+        for notice in notices:
+            if notice.kind not in (NoticeKind.RESOLVED, NoticeKind.TEST):
+                yield notice.alert
+        over = {n.alert.id for n in notices if n.kind is NoticeKind.RESOLVED}
+        yield from (alert for alert in firing if alert.id not in over)
+
+    def _ended(
+        self, notices: Sequence[Notice], present: dict[Labels, dict[str, Any]], at: float
+    ) -> dict[Labels, tuple[dict[str, Any], float]]:
+        """What was resolved, and what is not sent any more: a level that rose has other labels."""
+        until = at + RESOLVED_SECONDS
+        gone = {k: body for k, body in self._sent.items() if k not in present}
+        ended = {k: ({**body, "endsAt": _stamp(at)}, until) for k, body in gone.items()}
+        for notice in notices:
+            if notice.kind is NoticeKind.RESOLVED:
+                alert = notice.alert
+                end = notice.at if alert.resolved is None else alert.resolved
+                body = {**self._present(alert, at), "endsAt": _stamp(min(end, at))}
+                ended[self._labels(alert)] = body, until
+        return ended
+
+    def _present(self, alert: Alert, at: float) -> dict[str, Any]:
+        return {
+            "labels": dict(self._labels(alert)),
+            "annotations": self._annotations(alert),
+            "startsAt": _stamp(alert.since if alert.fired is None else alert.fired),
+            "endsAt": _stamp(at + LASTING_SECONDS),
+            **self._generator(),
+        }
+
+    def _labels(self, alert: Alert) -> Labels:
+        """What an alert is, and never how much: another value would be another alert."""
+        words = alert.rule.replace("-", "_").split("_")
+        labels = {
+            "alertname": "Andon" + "".join(word.capitalize() for word in words),
+            "severity": str(alert.level),
+            "node": self._voice.node,
+            "rule": alert.rule,
+            "source": "andon",
+        }
+        if alert.device is None:
+            labels["subject"] = alert.subject
+        else:
+            labels |= {"device": str(alert.device), "uuid": alert.subject}
+        if self._simulated:
+            labels["simulated"] = "true"
+        return tuple(sorted(labels.items()))
+
+    def _annotations(self, alert: Alert) -> dict[str, str]:
+        notice = Notice(
+            "", NoticeKind.FIRING, alert, alert.since, self._voice.node, self._simulated
+        )
+        alert = without_secrets(notice).alert
+        who = [
+            f"{p.user or '?'}: {p.command or p.name or 'a process'} (pid {p.pid})"
+            for p in alert.who
+        ]
+        told = {
+            "summary": ("SIMULATED " if self._simulated else "") + alert.message,
+            "description": alert.advice,
+            "where": alert.where,
+            "who": "; ".join(who),
+            "alert": alert.id,
+            "acknowledged_by": alert.acknowledged.by if alert.acknowledged else "",
+            "no_data": "yes" if alert.no_data_since is not None else "",
+        }
+        return {name: text for name, text in told.items() if text}
+
+    def _test(self, notice: Notice, at: float) -> dict[str, Any]:
+        return {
+            "labels": {"alertname": "AndonTest", "severity": "info", "node": self._voice.node,
+                       "source": "andon"},
+            "annotations": {"summary": notice.alert.message},
+            "startsAt": _stamp(at),
+            "endsAt": _stamp(at + TEST_SECONDS),
+            **self._generator(),
+        }  # fmt: skip
+
+    def _generator(self) -> dict[str, str]:
+        return {"generatorURL": self._voice.board_url} if self._voice.board_url else {}
+
+    def _post(self, payload: Sequence[dict[str, Any]]) -> None:
+        connection = self._connection()
+        try:
+            connection.request("POST", self._path, json.dumps(payload), self._headers)
+            answer = connection.getresponse()
+            status, said = answer.status, answer.read(TOLD_BYTES)
+        except (OSError, http.client.HTTPException, ValueError) as exc:
+            raise Unavailable(
+                f"Alertmanager at {self._host} cannot be reached: {exc}",
+                hint="check its address, and that it runs",
+            ) from exc
+        finally:
+            connection.close()
+        if status not in (200, 202):
+            raise _refused(self._host, status, said)
+
+    def _connection(self) -> http.client.HTTPConnection:
+        if not self._secure:
+            return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout_seconds)
+        return http.client.HTTPSConnection(
+            self._host,
+            self._port,
+            timeout=self._timeout_seconds,
+            context=ssl.create_default_context(),
+        )
+
+
+def _refused(host: str, status: int, said: bytes) -> AndonError:
+    words = redact(said.decode("utf-8", "replace").split())
+    reason = f"Alertmanager at {host} answered {status}: {words}".rstrip(": ")
+    if status in (401, 403):
+        return Denied(reason, hint="write the name and password into the URL")
+    return Unavailable(reason, hint="check the address: the path before /api/v2 belongs to it")
+
+
+def _authorization(parts: Any) -> dict[str, str]:
+    if parts.username is None:
+        return {}
+    pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    return {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode('ascii')}"}
+
+
+def _stamp(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")

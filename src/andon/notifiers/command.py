@@ -1,0 +1,130 @@
+"""Tells through a command of the person's own: the alerts as JSON on its standard input."""
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from andon.core.redaction import redact
+from andon.core.settings_alerts import NotifierSettings
+from andon.core.telling import Voice, without_secrets
+from andon.errors import Denied, Gone, Invalid, Unavailable
+from andon.model import alert_wire
+from andon.model.alert import Alert, Notice
+
+SCHEMA = "andon.notice/1"
+GRACE_SECONDS = 1.0
+TOLD_BYTES = 400
+OURS = ("ANDON_TOKEN",)  # no business of a command that tells people
+
+
+class Command:
+    """One run per message; its process group ends with its time."""
+
+    def __init__(self, settings: NotifierSettings, voice: Voice) -> None:
+        if not settings.command:
+            raise Invalid(f"notifier {settings.name}: there is no command")
+        self.name = settings.name
+        self._command, self._voice = settings.command, voice
+        self._timeout_seconds = settings.timeout_seconds
+        self._running: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def send(self, notices: Sequence[Notice], firing: Sequence[Alert]) -> None:
+        if not notices:
+            return
+        # Files, not pipes: a command that does not read, or leaves a child, holds up nothing.
+        with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as complaint:
+            told.write(json.dumps(self._document(notices), ensure_ascii=False).encode() + b"\n")
+            told.seek(0)
+            process = self._start(told, complaint)
+            try:
+                code = process.wait(self._timeout_seconds)
+            except subprocess.TimeoutExpired:
+                end(process)
+                raise Unavailable(
+                    f"{self._shown} was ended after {self._timeout_seconds:g} s{_said(complaint)}",
+                    hint="let it be quicker, or raise timeout_seconds of this notifier",
+                ) from None
+            finally:
+                self._running = None
+            if code != 0:
+                words = f"exit code {code}" if code > 0 else f"signal {-code}"
+                raise Unavailable(
+                    f"{self._shown} failed with {words}{_said(complaint)}",
+                    hint="try it by hand: andon alerts test",
+                )
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed, process = True, self._running
+        if process is not None:
+            end(process)
+
+    def _start(self, told: IO[bytes], complaint: IO[bytes]) -> subprocess.Popen[bytes]:
+        environment = {name: value for name, value in os.environ.items() if name not in OURS}
+        with self._lock:
+            if self._closed:
+                raise Unavailable("andon is ending")
+            try:
+                self._running = subprocess.Popen(
+                    self._command,
+                    stdin=told,
+                    stdout=subprocess.DEVNULL,
+                    stderr=complaint,
+                    start_new_session=True,
+                    env=environment,
+                )
+            except FileNotFoundError as exc:
+                raise Gone(f"{self._shown} is not there", hint="check its path") from exc
+            except PermissionError as exc:
+                raise Denied(f"{self._shown} may not be run", hint="chmod +x") from exc
+            except (OSError, ValueError) as exc:
+                raise Unavailable(f"{self._shown} cannot be started: {exc}") from exc
+            return self._running
+
+    def _document(self, notices: Sequence[Notice]) -> dict[str, object]:
+        message = self._voice.message(notices, time.time())
+        return {
+            "schema": SCHEMA,
+            "node": self._voice.node,
+            "simulated": any(notice.simulated for notice in notices),
+            "title": message.title,
+            "body": message.body,
+            "level": message.level,
+            "board": self._voice.board_url,
+            "notices": [alert_wire.notice_to_json(without_secrets(n)) for n in notices],
+        }
+
+    @property
+    def _shown(self) -> str:
+        """Its name alone: an argument may be a secret, and looks like any other."""
+        return Path(self._command[0]).name
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """The whole group, asked first: what the command started goes with it."""
+    for how in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, how)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(GRACE_SECONDS)
+            # A child may outlive a leader that listened: the second signal is for it.
+
+
+def _said(complaint: IO[bytes]) -> str:
+    """The end of what it wrote to standard error, fit to be shown."""
+    size = complaint.seek(0, os.SEEK_END)
+    complaint.seek(max(0, size - TOLD_BYTES))
+    words = complaint.read().decode("utf-8", "replace").split()
+    if size > TOLD_BYTES:
+        del words[:1]  # cut in two, a secret could stand there without its name
+    return f": {redact(words)}" if words else ""

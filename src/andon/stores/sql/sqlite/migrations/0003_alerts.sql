@@ -1,0 +1,25 @@
+-- What is wrong (one row), what is still to be told to whom, and what fired in the past.
+CREATE TABLE alert_state (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    body TEXT NOT NULL
+);
+CREATE TABLE errand (
+    position INTEGER PRIMARY KEY,
+    notice TEXT NOT NULL,
+    notifier TEXT NOT NULL,
+    due REAL NOT NULL,
+    body TEXT NOT NULL,
+    UNIQUE (notice, notifier)
+);
+-- Times are UTC seconds; what still fires has no end.
+CREATE TABLE episode (
+    id TEXT PRIMARY KEY,
+    rule TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    level TEXT NOT NULL,
+    state TEXT NOT NULL,
+    since REAL NOT NULL,
+    ended REAL,
+    body TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX episode_since ON episode (since);

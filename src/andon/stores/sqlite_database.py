@@ -1,0 +1,160 @@
+"""One SQLite file and its two connections: transactions, looks, and what is done when it breaks."""
+
+import logging
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+from andon.errors import AndonError, Conflict, Gone, Unavailable
+from andon.stores import sqlite_file
+
+log = logging.getLogger("andon.history")
+
+_MOVING = threading.Lock()
+"""Several parts of one process may use one file, and find it damaged at the same time."""
+
+
+class Database:
+    """One writing connection and one reading one; each may be used from any thread."""
+
+    def __init__(
+        self,
+        path: Path,
+        readonly: bool = False,
+        forget: Callable[[], None] | None = None,
+    ) -> None:
+        """`forget` is called when what was learned from the file may not be true any more."""
+        self.path = path
+        self._readonly, self._forget = readonly, forget or _nothing
+        self._writing, self._reading = threading.RLock(), threading.RLock()
+        self._writer: sqlite3.Connection | None = None
+        self._reader: sqlite3.Connection | None = None
+        self._identity = (0, 0)
+        self._open()
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """All of it is committed, or nothing."""
+        with self.guarded() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                self._forget()
+                with suppress(sqlite3.Error):
+                    connection.rollback()
+                raise
+
+    @contextmanager
+    def guarded(self) -> Iterator[sqlite3.Connection]:
+        """The writing connection, on the file that has the name now."""
+        with self._writing:
+            try:
+                yield self._present()
+            except sqlite3.Error as exc:
+                raise self._failed(exc) from exc
+
+    @contextmanager
+    def looking(self) -> Iterator[sqlite3.Connection]:
+        """One view of the file: what is written meanwhile does not fall between two questions."""
+        with self._reading:
+            try:
+                reader = self._reader = self._reader or sqlite_file.connect(self.path, True)
+                reader.execute("BEGIN")
+                try:
+                    yield reader
+                finally:
+                    with suppress(sqlite3.Error):
+                        reader.rollback()
+            except sqlite3.Error as exc:
+                error = exc
+            else:
+                return
+        raise self._failed(error) from error
+
+    def size_bytes(self) -> int:
+        parts = (Path(f"{self.path}{ending}") for ending in ("", "-wal"))
+        return sum(part.stat().st_size for part in parts if part.exists())
+
+    def close(self) -> None:
+        with self._writing, self._reading:
+            self._let_go()
+
+    def _present(self) -> sqlite3.Connection:
+        if self._readonly:
+            raise Unavailable(f"{self.path} was opened for reading only")
+        if self._writer is None or self._has_changed():
+            with self._reading:
+                self._let_go()
+                self._open()
+        if self._writer is None:
+            raise Unavailable(f"{self.path} cannot be opened")
+        return self._writer
+
+    def _has_changed(self) -> bool:
+        try:
+            return sqlite_file.identity(self.path) != self._identity
+        except Gone:
+            return True
+
+    def _open(self) -> None:
+        if self._readonly:
+            self._identity = sqlite_file.identity(self.path)
+            return
+        sqlite_file.make_folder(self.path)
+        try:
+            self._begin()
+        except sqlite3.Error as exc:
+            self._let_go()
+            if not sqlite_file.is_damaged(exc):
+                raise sqlite_file.translated(exc, self.path) from exc
+            self._set_aside()
+        except AndonError:
+            self._let_go()
+            raise
+
+    def _begin(self) -> None:
+        self._writer = sqlite_file.connect(self.path)
+        sqlite_file.migrate(self._writer)
+        self._forget()
+        self._identity = sqlite_file.identity(self.path)
+
+    def _set_aside(self) -> None:
+        try:
+            aside = sqlite_file.move_aside(self.path)
+            self._begin()
+        except sqlite3.Error as exc:
+            self._let_go()
+            raise sqlite_file.translated(exc, self.path) from exc
+        except OSError as exc:
+            raise Unavailable(f"{self.path} is damaged and cannot be moved aside: {exc}") from exc
+        log.warning("%s was damaged: it is %s now, and a new one is begun", self.path, aside)
+
+    def _failed(self, error: sqlite3.Error) -> AndonError:
+        """A damaged file makes room for a new one; what failed may then be tried again."""
+        told = sqlite_file.translated(error, self.path)
+        if sqlite_file.is_damaged(error) and not self._readonly:
+            with self._writing, self._reading, _MOVING:
+                replaced = self._has_changed()  # by a neighbour that found the damage first
+                self._let_go()
+                if not replaced:
+                    self._set_aside()
+        elif not isinstance(told, Conflict):
+            # A connection that was made on a read-only or vanished file stays what it is.
+            with self._writing, self._reading:
+                self._let_go()
+        return told
+
+    def _let_go(self) -> None:
+        for connection in (self._reader, self._writer):
+            if connection is not None:
+                with suppress(sqlite3.Error), closing(connection):
+                    pass
+        self._reader = self._writer = None
+
+
+def _nothing() -> None:
+    """There is nothing to forget."""

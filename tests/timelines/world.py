@@ -1,0 +1,259 @@
+"""The world that a timeline tells of: devices, the node, leases, events, and two clocks."""
+
+import re
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from andon.core.alerting import Held, Moment, Observation, Trouble
+from andon.model.alert import Event, EventKind
+from andon.model.device import (
+    Device,
+    DeviceStatus,
+    Disk,
+    Host,
+    Limits,
+    Process,
+    Sample,
+    Snapshot,
+    State,
+)
+from andon.units import GIB
+from tests.timelines.grammar import DeviceLine, Reading, labels, moving, seconds
+
+WALL, STEADY = 1_767_614_400.0, 1_000.0
+NODE_MEMORY = 512 * GIB
+SHORT = {
+    "idle": "gpu_idle", "power_cap": "sw_power_cap", "sw_thermal": "sw_thermal_slowdown",
+    "hw_thermal": "hw_thermal_slowdown", "power_brake": "hw_power_brake_slowdown",
+    "hw_slowdown": "hw_slowdown", "temperature_limit": "temperature_limit",
+}  # fmt: skip
+FIELDS = {
+    "temp": "temperature_celsius", "util": "utilization_percent", "memory": "memory_used_bytes",
+    "power": "power_watts", "limit": "power_limit_watts", "sm_clock": "sm_clock_mhz",
+    "fan": "fan_percent", "throttle": "throttle", "ecc": "ecc_uncorrected",
+}  # fmt: skip
+STATES = {"lost": State.LOST, "stale": State.STALE, "asleep": State.ASLEEP}
+_OF_BOARDS = ("temp", "power", "limit", "util", "sm_clock", "throttle", "fan")
+
+
+def uuid_of(label: int) -> str:
+    return f"GPU-{label:04d}"
+
+
+def _size(text: str, total: float) -> int:
+    if text.endswith("%"):
+        return round(float(text[:-1]) / 100 * total)
+    return round(float(text.removesuffix("GiB")) * GIB)
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    return int(value) if value.is_integer() else value
+
+
+def _reasons(text: str) -> tuple[str, ...]:
+    return () if text == "none" else tuple(SHORT[word] for word in text.split(","))
+
+
+class Thing:
+    """One device of the world and what it reads."""
+
+    def __init__(self, line: DeviceLine) -> None:
+        self.line = line
+        self.index, self.state, self.listed = line.label, State.OK, not line.absent
+        self.since = 0.0
+        self.total = round(line.memory_gib * GIB)
+        self.user, self.command = "user", "work"
+        self.hidden = False  # whether its processes cannot be read
+        self.sample: Sample | None = None
+        start: dict[str, str | None] = {
+            "temp": "40", "util": "0", "memory": "0", "power": "100", "fan": None,
+            "limit": None if line.power_limit is None else str(line.power_limit),
+            "sm_clock": None if line.clock is None else str(line.clock),
+            "throttle": "none", "ecc": "0", "unattributed": "0",
+        }  # fmt: skip
+        if line.parent is not None:
+            start |= dict.fromkeys(_OF_BOARDS)
+        self.values: dict[str, tuple[float, Reading]] = {}
+        for name, text in start.items():
+            self.set(name, text, 0.0)
+        self.device = Device(
+            uuid=uuid_of(line.label),
+            index=line.label,
+            vendor=line.vendor,
+            name=line.name,
+            parent=None if line.parent is None else uuid_of(line.parent),
+            memory_total_bytes=self.total,
+            limits=Limits(
+                slowdown_celsius=line.slowdown,
+                power_default_watts=line.power_limit,
+                sm_clock_mhz=line.clock,
+            ),
+        )
+
+    def set(self, name: str, text: str | None, at: float) -> None:
+        if text is None:
+            self.values[name] = (at, lambda after: None)
+            return
+        size = partial(_size, total=self.total)
+        read: Any = size if name in ("memory", "unattributed") else _number
+        self.values[name] = (at, moving(text, _reasons if name == "throttle" else read))
+
+    def take(self, words: str, at: float) -> None:
+        """One item of a row."""
+        pieces = words.split()
+        for place, word in enumerate(pieces):
+            if place and pieces[place - 1] == "nodata":
+                self._hide(word, at)
+            elif word in STATES:
+                self.state, self.since = STATES[word], at
+            elif word == "absent":
+                self.listed = False
+            elif word == "back":
+                self.state, self.since, self.listed = State.OK, at, True
+            elif word != "nodata":
+                name, _, text = word.partition("=")
+                self._assign(name, text, at)
+
+    def _hide(self, name: str, at: float) -> None:
+        if name == "processes":
+            self.hidden = True
+        else:
+            self.set(name, None, at)
+
+    def _assign(self, name: str, text: str, at: float) -> None:
+        if name == "by":
+            self.user, _, self.command = text.partition(":")
+        elif name == "index":
+            self.device = replace(self.device, index=int(text))
+        else:
+            self.set(name, text, at)
+
+    def now(self, name: str, at: float) -> Any:
+        since, reading = self.values[name]
+        return reading(at - since)
+
+    def status(self, at: float, wall: float) -> DeviceStatus:
+        if self.state is not State.OK:
+            reason = {State.LOST: "fallen off the bus", State.STALE: "no answer"}.get(self.state)
+            return DeviceStatus(self.device, self.state, WALL + self.since, reason,
+                                sample=self.sample)  # fmt: skip
+        read: dict[str, Any] = {field: self.now(word, at) for word, field in FIELDS.items()}
+        for name in ("memory_used_bytes", "temperature_celsius"):
+            read[name] = None if read[name] is None else round(read[name])
+        self.sample = Sample(wall, **read)
+        return DeviceStatus(
+            self.device, State.OK, WALL + self.since, sample=self.sample,
+            processes=self._processes(at, read["memory_used_bytes"]),
+            missing={"processes": "not permitted"} if self.hidden else {},
+        )  # fmt: skip
+
+    def _processes(self, at: float, used: int | None) -> tuple[Process, ...]:
+        held = 0 if used is None else used - (self.now("unattributed", at) or 0)
+        if self.hidden or held <= 0:
+            return ()
+        return (Process(4000 + self.line.label, started=WALL - 86_400, name="python",
+                        user=self.user, command=self.command, memory_bytes=held),)  # fmt: skip
+
+
+class World:
+    """Everything that is looked at, at a time since the start."""
+
+    def __init__(self, lines: list[DeviceLine]) -> None:
+        self.things = {line.label: Thing(line) for line in lines}
+        self.clock, self.boot, self.reboots = 0.0, "one", 1
+        self.steady_begins = STEADY
+        self.host: dict[str, Any] = {"cpu": 10.0, "memory": 0.2 * NODE_MEMORY}
+        self.disks = {"/": Disk("/", 500 * GIB, 1000 * GIB)}
+        self.disks_known = True
+        self.troubles: dict[str, str] = {}
+        self.leases: dict[int, Held] = {}
+        self.events: list[Event] = []
+        self.repeating: tuple[int, str | None] | None = None
+
+    def moment(self, at: float) -> Moment:
+        return Moment(WALL + at + self.clock, self.steady_begins + at)
+
+    def observation(self, at: float) -> Observation:
+        wall = self.moment(at).wall
+        events, self.events = self.events, []
+        if self.repeating is not None:
+            code, uuid = self.repeating
+            events.append(Event(EventKind.XID, uuid, wall, code, source="nvml"))
+        listed = [t for t in self.things.values() if t.listed]
+        snapshot = Snapshot(
+            node="node17", at=wall, boot=self.boot, host=self._host(),
+            devices=tuple(thing.status(at, wall) for thing in listed),
+        )  # fmt: skip
+        troubles = tuple(Trouble(subject, why) for subject, why in self.troubles.items())
+        leases = tuple(self.leases.values())
+        return Observation(snapshot, tuple(events), troubles, leases)
+
+    def _host(self) -> Host:
+        memory = self.host["memory"]
+        return Host(
+            cpu_percent=self.host["cpu"],
+            memory_used_bytes=None if memory is None else round(memory),
+            memory_total_bytes=NODE_MEMORY,
+            disk=tuple(self.disks.values()) if self.disks_known else (),
+        )
+
+    def take(self, item: str, at: float) -> None:
+        """An item of a row that changes the world."""
+        if match := re.fullmatch(r"(\d+(?:-\d+)?): (.+)", item):
+            for label in labels(match[1]):
+                self.things[label].take(match[2], at)
+        elif item.startswith("node: "):
+            self._node(item[6:])
+        elif match := re.fullmatch(r"(store|sampler): (\w+)", item):
+            self.troubles.pop(match[1], None)
+            if match[2] != "ok":
+                self.troubles[match[1]] = match[2]
+        elif match := re.fullmatch(r"lease (\d+) by (\w+)", item):
+            label, user = int(match[1]), match[2]
+            id_ = f"lease:{label}-{at:g}"
+            self.leases[label] = Held(id_, (uuid_of(label),), self.moment(at).wall, user)
+        elif match := re.fullmatch(r"release (\d+)", item):
+            del self.leases[int(match[1])]
+        elif match := re.fullmatch(r"ecc (\d+) uncorrected=\+(\d+)", item):
+            thing = self.things[int(match[1])]
+            thing.set("ecc", str(thing.now("ecc", at) + int(match[2])), at)
+        elif item.startswith("xid "):
+            self._xid(item, at)
+        else:
+            raise ValueError(f"{item!r} is no item")
+
+    def _node(self, words: str) -> None:
+        pieces = words.split()
+        for place, word in enumerate(pieces):
+            name, _, text = word.partition("=")
+            if place and pieces[place - 1] == "nodata":
+                self.disks_known = word != "disk" and self.disks_known
+                self.host |= {word: None} if word != "disk" else {}
+            elif name == "cpu":
+                self.host["cpu"] = float(text)
+            elif name == "memory":
+                self.host["memory"] = _size(text, NODE_MEMORY)
+            elif name == "disk":
+                mount, used, total = text.split(":")
+                whole = _size(total, 0)
+                self.disks[mount], self.disks_known = Disk(mount, _size(used, whole), whole), True
+
+    def _xid(self, item: str, at: float) -> None:
+        if item == "xid stop":
+            self.repeating = None
+            return
+        match = re.fullmatch(
+            r"xid (\d+) on (\w+)(?: x(\d+))?( repeating)?(?: at (\S+))?( from kernel)?", item
+        )
+        if match is None:
+            raise ValueError(f"{item!r} is no xid")
+        uuid = None if match[2] == "node" else uuid_of(int(match[2]))
+        if match[4]:
+            self.repeating = (int(match[1]), uuid)
+            return
+        when = self.moment(at if match[5] is None else seconds(match[5])).wall
+        source = "kernel log" if match[6] else "nvml"
+        event = Event(EventKind.XID, uuid, when, int(match[1]), source=source)
+        self.events += [event] * int(match[3] or 1)

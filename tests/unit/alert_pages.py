@@ -1,0 +1,81 @@
+"""Alerts by hand: a node where something of everything is wrong."""
+
+from dataclasses import replace
+
+from andon.cli.alerts_text import Page
+from andon.core.xids import explain
+from andon.model.alert import Acknowledgement, Alert, Level, Party, Phase, Silence
+from tests.unit.test_cli_golden_snapshots import AT, uuid
+
+TRAINING = Party(4711, "alice", "python", "python train.py --epochs 90", AT - 7200)
+SERVING = Party(4712, "bob", "vllm", "vllm serve llama-3-70b", AT - 90_000)
+
+
+def alert(rule: str, device: int, level: Level, message: str, **changes: object) -> Alert:
+    number = uuid(device)
+    made = Alert(
+        id=f"{rule}@{number}#{AT - 720:.0f}",
+        rule=rule,
+        subject=number,
+        level=level,
+        state=Phase.FIRING,
+        since=AT - 720,
+        fired=AT - 660,
+        where=f"GPU {device} (NVIDIA H200)",
+        device=device,
+        severity=95 if level is Level.CRITICAL else 58 if level is Level.WARNING else 16,
+        message=message,
+    )
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def lost() -> Alert:
+    xid = explain(79)
+    return alert(
+        "xid", 3, Level.CRITICAL, f"GPU 3 reports Xid 79: {xid.meaning}", advice=xid.advice(3),
+        since=AT - 125, fired=AT - 125, who=(TRAINING, SERVING), notified=1,
+        last_notified=AT - 120, value=79.0, unit="xid",
+    )  # fmt: skip
+
+
+def hot() -> Alert:
+    return alert(
+        "thermal", 2, Level.WARNING, "GPU 2 is too hot: 86 °C, it slows down at 89 °C",
+        advice="Look at the cooling: dust, blocked slots, a warm room, a neighbouring card. Until "
+        "then a lower power limit keeps it cooler.",
+        value=86.0, threshold=80.0, limit=89.0, unit="celsius", who=(SERVING,),
+        acknowledged=Acknowledgement(AT - 300, "carol", "a fan is ordered"), notified=2,
+        evidence={"slowdown_in_seconds": 1260.0},
+    )  # fmt: skip
+
+
+def busy() -> Page:
+    full = alert(
+        "memory", 0, Level.INFO, "The memory of GPU 0 is 97 % full (threshold 90 %)",
+        value=97.0, threshold=90.0, unit="percent",
+    )  # fmt: skip
+    pending = alert(
+        "fan", 5, Level.WARNING, "The fan of GPU 5 stands still at 72 °C", state=Phase.PENDING,
+        since=AT - 20, fired=None,
+    )  # fmt: skip
+    over = alert(
+        "driver_hung", 4, Level.WARNING, "GPU 4 does not answer: driver has not answered for 62 s",
+        state=Phase.RESOLVED, since=AT - 4000, fired=AT - 3940, resolved=AT - 3000,
+    )  # fmt: skip
+    silent = alert(
+        "throttle_power", 1, Level.WARNING,
+        "The power cap costs GPU 1 31 % of its clock (up to 20 % is normal)",
+        silenced_until=AT + 5400, advice="Raise the limit to the device's default, if power and "
+        "cooling allow it.", no_data_since=AT - 45, since=AT - 9000, fired=AT - 8700,
+    )  # fmt: skip
+    store = replace(
+        alert("store", 0, Level.WARNING, "The history is not written: the disk is full"),
+        subject="store", device=None, where="the history", since=AT - 90, fired=AT - 60,
+        id=f"store@store#{AT - 90:.0f}", advice="Look at the disk: andon doctor",
+    )  # fmt: skip
+    hush = Silence("5f3a91c2", AT + 5400, "throttle_power", uuid(1), "bob", "until the audit", AT)
+    return Page("node17", AT, (full, hot(), lost(), pending, over, silent, store), (hush,))
+
+
+def quiet() -> Page:
+    return Page("node17", AT, (), simulated=True)

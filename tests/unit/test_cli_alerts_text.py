@@ -1,0 +1,132 @@
+"""How alerts look: at 80 and 200 columns, in colour, on a narrow screen, and when all is well."""
+
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from andon.cli.alert_rules_text import render_rule, render_rules
+from andon.cli.alerts_text import (
+    FINE,
+    Page,
+    names_of,
+    render_alert,
+    render_alerts,
+    render_change,
+    short_name,
+)
+from andon.cli.text import display_width
+from andon.core.rulebook import Override, Rulebook
+from andon.model.alert import Level, Phase
+from andon.model.wire import Json
+from andon.web.alert_payloads import rules_to_json
+from tests.unit import alert_pages
+from tests.unit.test_cli_golden_snapshots import AT, assert_golden, farm
+
+
+@pytest.fixture(autouse=True)
+def _in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_golden_alerts_look_as_drawn(width: int) -> None:
+    assert_golden(f"alerts-{width}.txt", render_alerts(alert_pages.busy(), width, color=False))
+
+
+def test_golden_alerts_in_colour_look_as_drawn() -> None:
+    assert_golden("alerts-color.txt", render_alerts(alert_pages.busy(), 100, color=True))
+
+
+def test_when_all_is_well_one_line_says_so() -> None:
+    text = render_alerts(alert_pages.quiet(), 80, color=False)
+    assert_golden("alerts-quiet.txt", text)
+    assert FINE in text
+    assert "SIMULATED" in text
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_golden_details_look_as_drawn(width: int) -> None:
+    text = render_alert(alert_pages.hot(), width, False, AT)
+    assert_golden(
+        f"alert-{width}.txt", text + "\n" + render_alert(alert_pages.lost(), width, False, AT)
+    )
+
+
+@given(st.integers(20, 220))
+def test_nothing_is_wider_than_the_screen(width: int) -> None:
+    page = alert_pages.busy()
+    lines = render_alerts(page, width, color=False).splitlines()
+    for alert in page.alerts:
+        lines += render_alert(alert, max(30, width), False, AT).splitlines()
+    assert max(display_width(line) for line in lines) <= max(30, width)
+
+
+def test_the_worst_stands_first_and_information_is_one_line() -> None:
+    text = render_alerts(alert_pages.busy(), 80, color=False)
+    form = r"^(?:  |[●◌○] )(store|\w+@\d) +(?:·|for|pend|ended)"
+    names = re.findall(form, text, re.MULTILINE)
+    assert names == [
+        "xid@3", "store", "thermal@2", "throttle_power@1", "memory@0", "fan@5", "driver_hung@4",
+    ]  # fmt: skip
+
+
+def test_information_alone_needs_no_help() -> None:
+    page = alert_pages.busy()
+    told = [a for a in page.alerts if a.level is Level.INFO]
+    text = render_alerts(Page("n", AT, tuple(told)), 80, color=False)
+    assert FINE in text
+    assert "1 worth knowing" in text
+
+
+def test_a_name_belongs_to_the_present_before_the_past() -> None:
+    now = alert_pages.hot()
+    before = replace(
+        now, id=now.id + "0", state=Phase.RESOLVED, since=AT - 9000, resolved=AT - 8000
+    )
+    assert names_of([before, now])[now.id] == "thermal@2"
+    part = replace(now, where="GPU 2:1 (NVIDIA H200 MIG 1g.18gb)")
+    assert short_name(part) == "thermal@2:1"
+    phone = replace(now, rule="notifier", subject="notifier:phone", device=None, where="phone")
+    assert short_name(phone) == "notifier@phone"
+    node = replace(now, rule="node_memory", subject="node", device=None, where="this node")
+    assert short_name(node) == "node_memory"
+
+
+def test_golden_changes_look_as_drawn() -> None:
+    page = alert_pages.busy()
+    names = names_of(page.alerts)
+    lines = [render_change(a, names[a.id], 80, False, AT + n) for n, a in enumerate(page.alerts)]
+    assert_golden("alerts-follow.txt", "".join(lines))
+
+
+def _rules() -> list[Json]:
+    cool = Override(device=1, figures={"thermal_celsius": 70.0}, off=frozenset({"memory"}))
+    devices = [status.device for status in farm().devices[:3]]
+    rules: list[Json] = rules_to_json(Rulebook(None, [cool]), devices)["rules"]
+    return rules
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_golden_rules_look_as_drawn(width: int) -> None:
+    rules = _rules()
+    by_name = {rule["name"]: rule for rule in rules}
+    text = render_rules(rules, width, color=False)
+    details = [render_rule(by_name[name], width, False) for name in ("thermal", "memory", "idle")]
+    assert_golden(f"alert-rules-{width}.txt", "\n".join([text, *details]))
+
+
+@given(st.integers(40, 220))
+def test_no_rule_is_wider_than_the_screen(width: int) -> None:
+    rules = _rules()
+    lines = render_rules(rules, width, color=False).splitlines()
+    lines += [line for rule in rules for line in render_rule(rule, width, False).splitlines()]
+    assert max(display_width(line) for line in lines) <= width

@@ -1,0 +1,247 @@
+"""The settings for alerts: every mistake at once, and no secret in any of them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from andon import app
+from andon.cli.main import run
+from andon.core.routes import Quiet
+from andon.core.rulebook import FIGURES, RENOTIFY_SECONDS, Thresholds
+from andon.core.settings import FIELDS, Resolved, Settings, resolve
+from andon.core.settings_alerts import NotifierSettings, OverrideSettings, masked
+from andon.errors import Invalid
+from andon.model.alert import Level
+from andon.model.device import Device
+
+SECRET = "TIiajkdnlazkcOXrIdevi7FQ"
+TEXT = f"""
+[alerts]
+thermal_celsius = 75
+power_percent = "off"
+off = ["fan"]
+renotify_seconds = "1h"
+quiet_hours = "22:00-07:00"
+time_zone = "Europe/Berlin"
+board_url = "https://gpus.example/"
+
+[[alerts.override]]
+device = 3
+thermal_celsius = 90
+memory_percent = "off"
+xid = "off"
+
+[[alerts.override]]
+model = "H200"
+off = ["fan", "ecc"]
+
+[[alerts.notifier]]
+name = "phone"
+kind = "apprise"
+url = "slack://T1JJ3T3L2/A1BRTD4JD/{SECRET}/#gpus"
+level = "critical"
+rules = ["thermal", "device_lost"]
+devices = [0, "GPU-1234"]
+owners = ["ada"]
+quiet_hours = "23:00-06:00"
+wakes = "never"
+
+[[alerts.notifier]]
+name = "log"
+kind = "command"
+command = "logger -t andon 'two words'"
+timeout_seconds = "5s"
+
+[[alerts.notifier]]
+name = "am"
+kind = "alertmanager"
+url = "https://am.example/prefix"
+"""
+
+
+def from_file(text: str) -> Resolved:
+    return resolve(("andon.toml", text), {}, {})
+
+
+def mistakes(text: str) -> tuple[str, ...]:
+    with pytest.raises(Invalid) as caught:
+        from_file(text)
+    return caught.value.mistakes
+
+
+def test_everything_can_be_written_in_the_file() -> None:
+    settings = from_file(TEXT).settings
+    assert settings.alerts_thermal_celsius == 75
+    assert settings.alerts_power_percent is None
+    assert settings.alerts_renotify_seconds == 3600
+    assert settings.alerts_overrides == (
+        OverrideSettings(3, None, {"thermal_celsius": 90.0}, ("memory", "xid")),
+        OverrideSettings(None, "H200", {}, ("ecc", "fan")),
+    )
+    phone, log, am = settings.alerts_notifiers
+    assert phone == NotifierSettings(
+        name="phone",
+        kind="apprise",
+        url=f"slack://T1JJ3T3L2/A1BRTD4JD/{SECRET}/#gpus",
+        level=Level.CRITICAL,
+        rules=("thermal", "device_lost"),
+        devices=("0", "GPU-1234"),
+        owners=("ada",),
+        quiet_hours="23:00-06:00",
+        wakes="never",
+    )
+    assert log.command == ("logger", "-t", "andon", "two words")
+    assert log.timeout_seconds == 5
+    assert am.url == "https://am.example/prefix"
+
+
+def test_each_threshold_can_be_given_by_a_variable_and_has_the_rulebooks_default() -> None:
+    fields = {f.name: f for f in FIELDS}
+    for name in FIGURES:
+        field = fields[f"alerts_{name}"]
+        assert field.default == getattr(Thresholds(), name), name
+        assert getattr(resolve(None, {field.variable: "12"}, {}).settings, field.name) == 12, name
+    assert Settings().alerts_renotify_seconds == RENOTIFY_SECONDS
+    found = resolve(
+        None, {"ANDON_ALERTS_OFF": "fan,xid", "ANDON_ALERTS_THERMAL_CELSIUS": "off"}, {}
+    )
+    assert found.settings.alerts_off == ("fan", "xid")
+    assert found.settings.alerts_thermal_celsius is None
+
+
+def test_the_rulebook_follows_the_settings() -> None:
+    book = app.rulebook(from_file(TEXT).settings)
+    assert book.thresholds.thermal_celsius == 75
+    assert book.thresholds.off == {"power", "fan"}
+    assert book.renotify_seconds == 3600
+    found = book.for_device(Device("GPU-9", 3, "nvidia", "NVIDIA H200"))
+    assert found.thermal_celsius == 90
+    assert found.off == {"power", "fan", "memory", "xid", "ecc"}
+
+
+def test_the_routes_follow_the_settings() -> None:
+    routes = [route for _, route in app.open_notifiers(from_file(TEXT).settings, "node7")]
+    phone, log, am = routes
+    assert (phone.quiet, phone.wakes, phone.level) == (Quiet(1380, 360), None, Level.CRITICAL)
+    assert (log.quiet, log.wakes, log.level) == (Quiet(1320, 420), Level.CRITICAL, Level.WARNING)
+    assert am.quiet is None, "Alertmanager has quiet hours of its own"
+
+
+WRONG = f"""
+[alerts]
+thermal_celsius = "warm"
+quiet_hours = "22-7"
+off = ["fna"]
+minimum_level = "info"
+tempo = 1
+
+[[alerts.override]]
+device = "the third"
+thermal_celsius = "hot"
+
+[[alerts.override]]
+device = 1
+model = "H200"
+thermal_margin_celsius = "off"
+speed = 3
+
+[[alerts.notifier]]
+kind = "pigeon"
+rules = ["termal"]
+devices = ["gpu three"]
+quiet_hours = "late"
+level = "info"
+
+[[alerts.notifier]]
+name = "a b"
+kind = "apprise"
+url = "no url {SECRET}"
+
+[[alerts.notifier]]
+name = "am"
+kind = "alertmanager"
+url = "slack://{SECRET}"
+command = "x {SECRET}"
+timeout_seconds = 0
+
+[[alerts.notifier]]
+name = "am"
+kind = "command"
+"""
+
+
+def test_every_mistake_is_told_at_once_and_no_secret_with_it() -> None:
+    found = "\n".join(mistakes(WRONG))
+    for word in (
+        'thermal_celsius: "warm" is not', "quiet_hours", "did you mean fan?", "minimum_level",
+        "alerts.tempo", "override 1.device: 'the third' is not an index",
+        "override 1.thermal_celsius", "override 2: name either a device or a model",
+        "override 2.thermal_margin_celsius: 'off' is not a number",
+        "override 2: there is no setting 'speed'",
+        "notifier 1: name is missing", "notifier 1.kind: 'pigeon' is not alertmanager, apprise",
+        "there is no rule 'termal': did you mean thermal?", "notifier 1.devices",
+        "notifier 1.level",
+        "notifier 1.quiet_hours: 'late' is not a time", "notifier 2.name", "notifier 2.url",
+        "notifier 3 (am): alertmanager has no command", "begins with http://",
+        "notifier 3 (am): timeout_seconds", "notifier 4 (am): command is missing",
+    ):  # fmt: skip
+        assert word in found, word
+    assert SECRET not in found
+
+
+def test_two_notifiers_of_one_name_are_a_mistake() -> None:
+    one = '[[alerts.notifier]]\nname = "a"\nkind = "command"\ncommand = "true"\n'
+    (found,) = mistakes(one + one)
+    assert "another notifier has this name" in found
+
+
+@pytest.mark.parametrize("text", ["[alerts]\nnotifier = 3", "[alerts.notifier]\nname = 'x'"])
+def test_what_is_no_list_of_tables_says_how_it_is_written(text: str) -> None:
+    assert "[[alerts.notifier]]" in mistakes(text)[0]
+
+
+def test_a_zone_that_does_not_exist_is_a_mistake() -> None:
+    with pytest.raises(Invalid, match="time zone"):
+        app.open_notifiers(resolve(None, {"ANDON_ALERTS_TIME_ZONE": "Europe/Nowhere"}, {}).settings)
+
+
+@pytest.mark.parametrize("url", [f"slack://{SECRET}", f"json://user:{SECRET}@host/{SECRET}?x=1"])
+def test_of_an_address_only_its_kind_is_shown(url: str) -> None:
+    assert masked(url) == f"{url.partition(':')[0]}://***"
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "andon.toml"
+    path.write_text(TEXT)
+    monkeypatch.setenv("ANDON_CONFIG", str(path))
+    monkeypatch.setenv("COLUMNS", "200")
+    return path
+
+
+def test_config_masks_addresses(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["config", "show"]) == 0
+    text = capsys.readouterr().out
+    assert run(["config", "show", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert run(["config", "check"]) == 0
+    assert SECRET not in text + json.dumps(shown) + capsys.readouterr().out
+    assert "slack://***" in text
+    phone, log, _ = shown["notifiers"]
+    assert (phone["url"], log["command"]) == ("slack://***", "logger -t andon two words")
+    assert [one["device"] for one in shown["overrides"]] == [3, None]
+
+
+def test_config_check_asks_the_notifiers_too(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_text(
+        f'[[alerts.notifier]]\nname = "a"\nkind = "apprise"\nurl = "slakc://{SECRET}"\n'
+        '[[alerts.notifier]]\nname = "b"\nkind = "apprise"\nurl = "pagerduty://short"\n'
+    )
+    assert run(["config", "check"]) == 2
+    err = capsys.readouterr().err
+    assert "notifier a: Apprise does not take slakc://***" in err
+    assert "notifier b" in err
+    assert SECRET not in err

@@ -1,0 +1,18 @@
+"""What people should experience, as tables that were written before the state machine."""
+
+import pytest
+
+from tests.timelines.grammar import Timeline, timelines
+from tests.timelines.playing import Player
+
+ALL = timelines()
+
+
+@pytest.mark.parametrize("timeline", ALL, ids=lambda timeline: timeline.name)
+def test_it_goes_as_the_timeline_says(timeline: Timeline) -> None:
+    Player(timeline).play()
+
+
+def test_there_are_enough_of_them_and_each_says_why() -> None:
+    assert len(ALL) >= 60
+    assert [one.name for one in ALL if not one.because] == []

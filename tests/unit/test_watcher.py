@@ -1,0 +1,460 @@
+"""The watcher: what is wrong is written down and told, and nobody waits for anybody."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from andon.core.alerting import Moment, Trouble
+from andon.core.episodes import Query
+from andon.core.outbox import Errand, Saved
+from andon.core.routes import Quiet, Route
+from andon.core.rulebook import Rulebook
+from andon.engine.bus import Bus
+from andon.engine.watcher import Watcher
+from andon.errors import Gone, Unavailable
+from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase, Silence
+from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
+from andon.ports import Ledger, Notifier
+from andon.stores.memory_alerts import MemoryLedger
+
+GPU = Device("GPU-1", 0, "nvidia", "NVIDIA H200")
+FIRING, RESOLVED = NoticeKind.FIRING, NoticeKind.RESOLVED
+
+
+class Heard:
+    """A notifier that remembers, and can be made to fail or to hang."""
+
+    def __init__(self, name: str = "phone") -> None:
+        self.name = name
+        self.told: list[Notice] = []
+        self.batches: list[list[Notice]] = []
+        self.broken = False
+        self.free = threading.Event()
+        self.free.set()
+        self.entered = threading.Event()
+        self.closed = False
+
+    def send(self, notices: Sequence[Notice], firing: Sequence[Alert]) -> None:
+        self.entered.set()
+        self.free.wait()
+        if self.broken:
+            raise Unavailable("nobody answers", hint="look at the network")
+        self.told += notices
+        self.batches.append(list(notices))
+
+    def close(self) -> None:
+        self.closed = True
+        self.free.set()
+
+    def kinds(self, rule: str = "device_lost") -> list[NoticeKind]:
+        return [notice.kind for notice in self.told if notice.alert.rule == rule]
+
+
+class Moody(MemoryLedger):
+    """A ledger that can be told to fail, or to take its time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.broken = False
+        self.free = threading.Event()
+        self.free.set()
+        self.saves = 0
+
+    def save(self, state: Any, changed: Sequence[Alert], errands: Sequence[Errand]) -> None:
+        self.free.wait()
+        if self.broken:
+            raise Unavailable("the disk is full", hint="free some space")
+        self.saves += 1
+        super().save(state, changed, errands)
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.002)
+
+
+class Playing:
+    """A watcher on a bus that the test plays itself; each tick is 20 seconds of its clock."""
+
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        *told: Notifier | tuple[Notifier, Route],
+        ledger: Callable[[], Ledger] | None = None,
+        vitals: Callable[[], Sequence[Trouble]] = tuple,
+    ) -> None:
+        self.steady, self.now = 1000.0, 0.0
+        monkeypatch.setattr("andon.engine.watcher.now", lambda: Moment(time.time(), self.steady))
+        self.bus, self.monkeypatch = Bus(), monkeypatch
+        self.ledger = MemoryLedger()
+        self._open = ledger or (lambda: self.ledger)
+        self._told = [one if isinstance(one, tuple) else (one, Route(one.name)) for one in told]
+        self._vitals = vitals
+        self.start()
+
+    def start(self) -> None:
+        session = self.bus.subscribe(1.0, watching=False, size=64)
+        self.watcher = Watcher(
+            session, Rulebook(), self._open, self._told, lambda at: 0.0, "boot",
+            self._vitals, gather_seconds=0.0,
+        )  # fmt: skip
+
+    def again(self, *told: Notifier) -> None:
+        """As if andon were started anew."""
+        self.watcher.close()
+        self._told = [(one, Route(one.name)) for one in told]
+        self.start()
+
+    def tick(self, *states: State, ticks: int = 1) -> None:
+        """Looks at devices in these states, one by one, each judged before the next."""
+        for _ in range(ticks):
+            self.steady += 20.0
+            self.now += 1.0
+            snapshot = look(time.time(), *states)
+            self.bus.publish(snapshot, self.now)
+            wait_for(lambda s=snapshot: self.watcher.snapshot is s)
+
+    def lose(self, count: int = 1) -> None:
+        self.tick(*[State.OK] * count)
+        self.tick(*[State.LOST] * count, ticks=3)
+
+    def find_again(self, count: int = 1) -> None:
+        self.tick(*[State.OK] * count, ticks=5)
+
+
+def look(at: float, *states: State) -> Snapshot:
+    return Snapshot(
+        "node7",
+        at,
+        boot="boot",
+        devices=tuple(
+            DeviceStatus(
+                replace(GPU, uuid=f"GPU-{n}", index=n), state, at,
+                sample=Sample(at, temperature_celsius=40, utilization_percent=0),
+            )
+            for n, state in enumerate(states)
+        ),
+    )  # fmt: skip
+
+
+def test_a_trouble_and_its_end_are_told_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    phone = Heard()
+    playing = Playing(monkeypatch, phone)
+    playing.lose()
+    wait_for(lambda: phone.kinds() == [FIRING])
+    playing.tick(State.LOST, ticks=5)
+    playing.find_again()
+    wait_for(lambda: phone.kinds() == [FIRING, RESOLVED])
+    (episode,) = playing.watcher.past(Query(rule="device_lost"))
+    assert episode.state is Phase.RESOLVED
+    playing.watcher.close()
+    assert phone.closed
+
+
+def test_after_a_restart_nothing_is_told_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    phone = Heard()
+    playing = Playing(monkeypatch, phone)
+    playing.lose()
+    wait_for(lambda: phone.kinds() == [FIRING])
+    playing.again(later := Heard())
+    playing.tick(State.LOST, ticks=5)
+    assert later.kinds() == []
+    playing.find_again()
+    wait_for(lambda: later.kinds() == [RESOLVED])
+    playing.watcher.close()
+
+
+def test_what_could_not_be_told_before_a_restart_is_told_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    phone = Heard()
+    phone.broken = True
+    playing = Playing(monkeypatch, phone)
+    playing.lose()
+    wait_for(phone.entered.is_set)
+    playing.again(later := Heard())
+    wait_for(lambda: later.kinds() == [FIRING])
+    playing.watcher.close()
+
+
+def test_a_notifier_that_hangs_delays_neither_another_nor_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stuck, phone = Heard("stuck"), Heard()
+    stuck.free.clear()
+    playing = Playing(monkeypatch, stuck, phone)
+    playing.lose()
+    wait_for(lambda: phone.kinds() == [FIRING])
+    playing.find_again()
+    wait_for(lambda: phone.kinds() == [FIRING, RESOLVED])
+    assert stuck.told == []
+    playing.watcher.close()  # would never return if it waited
+
+
+def test_a_failing_notifier_is_seen_and_told_through_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broken, phone = Heard("broken"), Heard()
+    broken.broken = True
+    playing = Playing(monkeypatch, broken, phone)
+    playing.lose()
+    wait_for(lambda: not playing.watcher.health()["notifiers"][0]["ok"])
+    playing.tick(State.LOST, ticks=6)
+    wait_for(lambda: phone.kinds("notifier") == [FIRING])
+    (about,) = [notice for notice in phone.told if notice.alert.rule == "notifier"]
+    assert about.alert.subject == "notifier:broken"
+    health = playing.watcher.health()
+    assert health["state"] == "degraded"
+    assert health["reason"] == "these notifiers fail: broken"
+    assert health["notifiers"][0]["reason"] == "nobody answers"
+    broken.broken = False
+    wait_for(lambda: broken.kinds() == [FIRING])
+    assert broken.kinds("notifier") == [], "it is not told of its own trouble"
+    playing.watcher.close()
+
+
+def test_several_at_once_are_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    phone = Heard()
+    playing = Playing(monkeypatch, phone)
+    playing.lose(3)
+    wait_for(lambda: len(phone.told) == 3)
+    assert len(phone.batches) == 1
+    playing.watcher.close()
+
+
+def test_while_the_disk_is_full_people_are_told_and_health_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ledger, phone = Moody(), Heard()
+    ledger.broken = True
+    playing = Playing(monkeypatch, phone, ledger=lambda: ledger)
+    playing.lose()
+    wait_for(lambda: phone.kinds() == [FIRING])
+    health = playing.watcher.health()
+    assert (health["state"], health["hint"]) == ("degraded", "free some space")
+    assert health["reason"] == "alerts are kept in memory alone: the disk is full"
+    playing.tick(State.LOST, ticks=3)
+    wait_for(lambda: phone.kinds("store") == [FIRING])
+    ledger.broken = False
+    playing.find_again()
+    wait_for(lambda: playing.watcher.health()["state"] == "ok")
+    wait_for(lambda: len(ledger.episodes(Query(rule="device_lost"))) == 1)
+    playing.watcher.close()
+
+
+def test_a_ledger_that_cannot_be_opened_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger, phone = MemoryLedger(), Heard()
+    shut = threading.Event()
+
+    def opened() -> Ledger:
+        if not shut.is_set():
+            raise Unavailable("the database is away")
+        return ledger
+
+    playing = Playing(monkeypatch, phone, ledger=opened)
+    playing.lose()
+    wait_for(lambda: phone.kinds() == [FIRING])
+    with pytest.raises(Unavailable, match="away"):
+        playing.watcher.past()
+    shut.set()
+    wait_for(lambda: ledger.episodes(Query(rule="device_lost")))
+    playing.watcher.close()
+
+
+def test_errands_of_a_ledger_that_opens_late_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost = Alert("device_lost@GPU-9#1", "device_lost", "GPU-9", Level.CRITICAL, Phase.FIRING, 1.0)
+    errand = Errand(Notice("old", FIRING, lost, time.time()), "phone", 0.0)
+    ledger, phone = MemoryLedger(), Heard()
+    ledger.save({}, (), [errand])
+    opened = threading.Event()
+
+    def late() -> Ledger:
+        opened.wait(20)
+        return ledger
+
+    monkeypatch.setattr("andon.engine.watcher.OPENING_SECONDS", 0.0)
+    playing = Playing(monkeypatch, phone, ledger=late)
+    playing.tick(State.OK)
+    opened.set()
+    wait_for(lambda: [notice.id for notice in phone.told] == ["old"])
+    wait_for(lambda: (saved := ledger.load()) is not None and saved.errands == ())
+    playing.watcher.close()
+
+
+def test_what_was_kept_and_makes_no_sense_is_begun_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    phone, ledger = Heard(), MemoryLedger()
+    ledger.save({"alerting": {"schema": "of tomorrow"}, "informed": {}}, (), ())
+    playing = Playing(monkeypatch, phone, ledger=lambda: ledger)
+    playing.lose()
+    wait_for(lambda: phone.kinds() == [FIRING])
+    playing.watcher.close()
+
+
+def test_a_disk_that_hangs_delays_a_message_and_does_not_stop_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("andon.engine.watcher.COMMIT_SECONDS", 0.05)
+    ledger, phone = Moody(), Heard()
+    playing = Playing(monkeypatch, phone, ledger=lambda: ledger)
+    playing.tick(State.OK)
+    ledger.free.clear()
+    playing.lose()
+    wait_for(lambda: phone.kinds() == [FIRING])
+    ledger.free.set()
+    playing.watcher.close()
+
+
+def test_nothing_is_told_before_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger, phone = Moody(), Heard()
+    seen: list[Saved | None] = []
+    send = phone.send
+
+    def sending(notices: Sequence[Notice], firing: Sequence[Alert]) -> None:
+        seen.append(ledger.load())
+        send(notices, firing)
+
+    monkeypatch.setattr(phone, "send", sending)
+    playing = Playing(monkeypatch, phone, ledger=lambda: ledger)
+    playing.lose()
+    wait_for(lambda: phone.told)
+    assert seen[0] is not None
+    assert [errand.notice.id for errand in seen[0].errands] == [phone.told[0].id]
+    playing.watcher.close()
+
+
+def test_quiet_hours_hold_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    always = Quiet(0, 1439)
+    asleep = Heard("asleep")
+    phone = Heard()
+    route = Route("asleep", quiet=always, wakes=None)
+    playing = Playing(monkeypatch, (asleep, route), phone)
+    playing.lose()
+    wait_for(lambda: phone.kinds() == [FIRING])
+    assert playing.watcher.health()["waiting"] in (1, 2)
+    assert asleep.told == []
+    playing.find_again()
+    wait_for(lambda: phone.kinds() == [FIRING, RESOLVED])
+    wait_for(lambda: playing.watcher.health()["waiting"] == 0)
+    playing.watcher.close()
+    assert asleep.told == []
+
+
+def test_acknowledging_and_silencing_are_heard_by_subscribers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    playing = Playing(monkeypatch)
+    heard: list[Alert] = []
+    leave = playing.watcher.subscribe(heard.extend)
+    playing.lose()
+    watcher = playing.watcher
+    (alert,) = [one for one in watcher.alerts() if one.rule == "device_lost"]
+    assert watcher.find(alert.id).id == alert.id
+    assert watcher.acknowledge(alert.id, "ada", "mine").acknowledged is not None
+    assert heard[-1].acknowledged is not None
+    assert watcher.unacknowledge(alert.id).acknowledged is None
+    until = time.time() + 3600
+    watcher.silence(Silence("s1", until, rule="device_lost"))
+    assert heard[-1].silenced_until == until
+    assert [silence.id for silence in watcher.silences()] == ["s1"]
+    watcher.unsilence("s1")
+    assert heard[-1].silenced_until is None
+    leave()
+    count = len(heard)
+    watcher.acknowledge(alert.id)
+    assert len(heard) == count
+    with pytest.raises(Gone):
+        watcher.acknowledge("nothing@nobody#1")
+    with pytest.raises(Gone):
+        watcher.find("nothing@nobody#1")
+    playing.find_again()
+    wait_for(lambda: watcher.past(Query(state=Phase.RESOLVED)))
+    assert watcher.find(alert.id).state is Phase.RESOLVED
+    playing.watcher.close()
+
+
+def test_a_listener_that_fails_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    playing, heard = Playing(monkeypatch), list[Alert]()
+
+    def fails(_changed: tuple[Alert, ...]) -> None:
+        raise RuntimeError("no")
+
+    playing.watcher.subscribe(fails)
+    playing.watcher.subscribe(heard.extend)
+    playing.lose()
+    wait_for(lambda: heard)
+    playing.watcher.close()
+
+
+def test_a_test_goes_through_one_or_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken, phone = Heard("broken"), Heard()
+    broken.broken = True
+    playing = Playing(monkeypatch, broken, phone)
+    found = playing.watcher.test()
+    assert found["phone"] is None
+    assert found["broken"] is not None
+    assert found["broken"].reason == "nobody answers"
+    assert [notice.kind for notice in phone.told] == [NoticeKind.TEST]
+    assert set(playing.watcher.test("phone")) == {"phone"}
+    with pytest.raises(Gone, match="no notifier 'mail'"):
+        playing.watcher.test("mail")
+    playing.watcher.close()
+
+
+def test_a_notifier_that_raises_anything_fails_without_its_words(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    phone = Heard()
+
+    def send(_notices: Sequence[Notice], _firing: Sequence[Alert]) -> None:
+        raise ValueError("https://user:hunter2@host")
+
+    monkeypatch.setattr(phone, "send", send)
+    playing = Playing(monkeypatch, phone)
+    error = playing.watcher.test("phone")["phone"]
+    assert error is not None
+    assert "ValueError" in error.reason
+    assert "hunter2" not in error.reason + caplog.text
+    playing.watcher.close()
+
+
+def test_troubles_of_andon_itself_become_alerts(monkeypatch: pytest.MonkeyPatch) -> None:
+    phone = Heard()
+    trouble = Trouble("sampler", "30 % of the looks of the last 5 min were missed")
+    playing = Playing(monkeypatch, phone, vitals=lambda: [trouble])
+    playing.tick(State.OK, ticks=6)
+    wait_for(lambda: phone.kinds("sampler") == [FIRING])
+    playing.watcher.close()
+
+
+def test_a_silent_sampler_is_no_recovery_and_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    phone = Heard()
+    playing = Playing(monkeypatch, phone)
+    playing.lose()
+    wait_for(lambda: phone.kinds() == [FIRING])
+    monkeypatch.setattr("andon.engine.watcher.TURN_SECONDS", 0.01)
+    monkeypatch.setattr(Watcher, "_silent_seconds", 0.0)
+
+    def later() -> bool:
+        playing.steady += 10.0
+        return phone.kinds("sampler") == [FIRING]
+
+    wait_for(later)
+    assert phone.kinds() == [FIRING]
+    playing.watcher.close()
+
+
+def test_the_rules_say_what_counts_for_each_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    playing = Playing(monkeypatch)
+    playing.tick(State.OK, State.OK)
+    rows = {row["name"]: row for row in playing.watcher.rules()}
+    assert rows["thermal"]["devices"] == {"GPU-0": 80.0, "GPU-1": 80.0}
+    assert rows["thermal"]["awake"]
+    assert not rows["idle_lease"]["awake"]
+    assert rows["idle_lease"]["asleep_reason"]
+    playing.watcher.close()
