@@ -17,6 +17,7 @@ check: setup
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python frontend/build.py --check
 
 # Writes the golden files anew; look at the difference before you commit it.
 golden: setup

@@ -63,7 +63,7 @@ def test_the_page_and_its_parts_come_from_here_alone(home: Served) -> None:
     assert "https://" not in page.body
     assert "<script>" not in page.body
     assert "style=" not in page.body
-    for path in ("/static/board.js", "/static/board.css", "/favicon.ico"):
+    for path in ("/static/theme.js", "/static/icon.svg", "/favicon.ico"):
         found = home.ask(path)
         assert found.status == 200
         assert "https://" not in found.body

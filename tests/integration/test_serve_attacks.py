@@ -117,7 +117,7 @@ def test_another_address_shows_the_shell_and_healthz_alone(outside: Served) -> N
     page = outside.ask("/")
     assert page.status == 200
     assert "SIM-" not in page.body
-    assert outside.ask("/static/board.js").status == 200
+    assert outside.ask("/static/theme.js").status == 200
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "TRACE"])

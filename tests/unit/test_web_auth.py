@@ -44,7 +44,7 @@ def outside(tmp_path: Path) -> Any:
 def test_every_answer_carries_the_security_headers_also_a_refusal(home: Caller) -> None:
     for answer in (home.get("/"), home.get("/api/snapshot"), home.get("/nowhere"),
                    home.get("/", headers={"Host": "evil.com"}), home.post("/api/links"),
-                   home.get("/static/board.js"), home.get("/healthz")):  # fmt: skip
+                   home.get("/static/theme.js"), home.get("/healthz")):  # fmt: skip
         policy = answer.headers["content-security-policy"]
         assert policy.startswith("default-src 'self'")
         assert "frame-ancestors 'none'" in policy
@@ -108,7 +108,7 @@ def test_asking_without_a_key_is_not_guessing(outside: Caller) -> None:
 
 
 def test_outside_the_shell_loads_and_nothing_else(outside: Caller) -> None:
-    for path in ("/", "/static/board.js", "/static/board.css", "/favicon.ico", "/healthz"):
+    for path in ("/", "/static/theme.js", "/static/icon.svg", "/favicon.ico", "/healthz"):
         assert outside.get(path).status_code == 200, path
     for path in ("/api/health", "/api/snapshot", "/metrics", "/openapi.json", "/nowhere",
                  "/socket.io/?EIO=4&transport=polling", "/docs", "/static"):  # fmt: skip

@@ -31,6 +31,9 @@ from andon.web.texts import SnapshotTexts
 
 MAX_POINTS = 10_000
 DAY_SECONDS = 86_400.0
+PLACES = ("alerts", "leases", "jobs", "runs", "nodes")
+TO_COME = {"leases": "share", "jobs": "share", "runs": "record"}
+"""What has a place and a tag already, and nothing to say yet."""
 FURTHEST = 32_503_680_000.0  # the year 3000: times beyond it are milliseconds by mistake
 
 
@@ -45,6 +48,12 @@ class Shop:
     expose: Callable[[], str] | None = None
     texts: SnapshotTexts = field(default_factory=SnapshotTexts)
     watcher: Watcher | None = None
+
+    @property
+    def features(self) -> dict[str, bool]:
+        """Which of the board's places have something to show."""
+        there = {name: name not in TO_COME for name in PLACES}
+        return there | {"alerts": self.watcher is not None}
 
 
 class Problem(BaseModel):
@@ -209,7 +218,7 @@ def _later(router: APIRouter, shop: Shop) -> None:
         """The nodes that this server knows."""
         return _json(payloads.nodes(_seen(request, shop)))
 
-    for name, tag in (("leases", "share"), ("jobs", "share"), ("runs", "record")):
+    for name, tag in TO_COME.items():
         _to_come(router, name, tag)
 
 
@@ -285,3 +294,6 @@ def _uuid(shop: Shop, name: str) -> str:
 
 def _json(value: wire.Json) -> Response:
     return Response(wire.dumps(value), media_type="application/json")
+
+
+device_uuid = _uuid

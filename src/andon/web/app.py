@@ -2,26 +2,25 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from importlib.resources import files
-from pathlib import Path
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, Response
-from fastapi.staticfiles import StaticFiles
+from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from andon.core.access import Rules
 from andon.core.lockout import Lockout
 from andon.errors import AndonError
 from andon.version import __version__
+from andon.web import charts
 from andon.web.api import Shop, routes
 from andon.web.asgi import App
 from andon.web.audit import Audit
 from andon.web.auth import Doors, Gate
+from andon.web.board import add_board
+from andon.web.description import describe
 from andon.web.problems import UNEXPECTED, problem, problem_of
 
-STATIC = Path(str(files("andon.web") / "static"))
 _JSON = "application/json"
 
 
@@ -52,19 +51,11 @@ def _api(shop: Shop, run: Callable[[], AbstractAsyncContextManager[None]]) -> Fa
         redirect_slashes=False,
     )
     api.include_router(routes(shop))
-    api.get("/", include_in_schema=False)(_page)
-    api.get("/favicon.ico", include_in_schema=False)(_icon)
-    api.mount("/static", StaticFiles(directory=STATIC), name="static")
+    api.include_router(charts.routes(shop))
+    describe(api)
+    add_board(api)
     _speak_one_shape(api)
     return api
-
-
-def _page() -> Response:
-    return FileResponse(STATIC / "index.html", media_type="text/html")
-
-
-def _icon() -> Response:
-    return FileResponse(STATIC / "icon.svg", media_type="image/svg+xml")
 
 
 def _speak_one_shape(api: FastAPI) -> None:

@@ -10,7 +10,7 @@ from andon.engine.sampler import Sampler
 from andon.errors import AndonError, Invalid, Unavailable
 from andon.model import wire
 from andon.model.device import SAMPLE_VALUES
-from andon.ports import Directory
+from andon.ports import Directory, Store
 
 if TYPE_CHECKING:
     from andon.engine.recorder import Recorder
@@ -35,6 +35,9 @@ class Memory(Protocol):
     ) -> wire.Json: ...
 
     def uses(self, uuid: str | None, since: float, until: float) -> wire.Json: ...
+
+    def store(self) -> Store:
+        """To be asked for more; Unavailable with the reason where there is none."""
 
     def close(self) -> None: ...
 
@@ -61,6 +64,9 @@ class NoMemory:
         raise Unavailable(self._reason, hint=self._hint)
 
     def uses(self, uuid: str | None, since: float, until: float) -> wire.Json:
+        raise Unavailable(self._reason, hint=self._hint)
+
+    def store(self) -> Store:
         raise Unavailable(self._reason, hint=self._hint)
 
     def close(self) -> None:
@@ -120,6 +126,9 @@ class Recorded:
         _check_span(since, until)
         found = self._recorder.store.uses(uuid, since, until)
         return {"from": since, "to": until, "items": [asdict(use) for use in found]}
+
+    def store(self) -> Store:
+        return self._recorder.store
 
     def close(self) -> None:
         self._recorder.close()

@@ -1,0 +1,185 @@
+/** The frame around every page: where one is, whether it is live, who one is. */
+import { lazy, Suspense, useEffect, useRef, useState } from "react";
+import { type Problem, sessionEnded } from "./api/client";
+import { useTrusted } from "./lib/access";
+import { useAlerts, useFeatures } from "./api/queries";
+import { count, duration } from "./lib/format";
+import { useJudged } from "./lib/judged";
+import { go, type Route, useRoute } from "./lib/router";
+import { toggleTheme, useTheme } from "./lib/theme";
+import { useLive } from "./live/store";
+import { Command } from "./parts/Command";
+import { Help } from "./parts/Help";
+import { Notice, Trouble } from "./parts/Notice";
+import { AlertsPage } from "./pages/AlertsPage";
+import { BoardPage } from "./pages/BoardPage";
+import { HealthPage } from "./pages/HealthPage";
+import { ItemsPage } from "./pages/ItemsPage";
+import { ProcessesPage } from "./pages/ProcessesPage";
+
+const DevicePage = lazy(() => import("./pages/DevicePage"));
+const PLACES: [string, string][] = [["runs", "Runs"], ["jobs", "Jobs"], ["leases", "Leases"], ["nodes", "Nodes"]];
+const KEYS: Record<string, string> = { b: "#/", p: "#/processes", a: "#/alerts", h: "#/health" };
+
+export function App({ trouble }: { trouble: Problem | null }) {
+  const route = useRoute();
+  const judged = useJudged();
+  const [search, setSearch] = useState("");
+  const [help, setHelp] = useState(false);
+  const field = useRef<HTMLInputElement>(null);
+  const simulated = useLive((now) => now.snapshot?.simulated ?? false);
+  const node = useLive((now) => now.snapshot?.node ?? "");
+  useKeys(field, () => setHelp(true));
+  useEffect(() => setSearch(""), [route.page]);
+  useEffect(() => {
+    document.title = [simulated && "SIMULATED", judged.headline, node, "andon"].filter(Boolean).join(" · ");
+  }, [simulated, judged.headline, node]);
+  const open = () => setHelp(true);
+  return (
+    <>
+      <a className="skip" href="#main" onClick={(event) => skip(event)}>skip to the content</a>
+      <Bar route={route} search={search} setSearch={setSearch} field={field} onHelp={open} simulated={simulated} />
+      <Connection />
+      {trouble && <Trouble problem={trouble} what="You are not signed in" />}
+      <main id="main" tabIndex={-1}>
+        <Page route={route} search={search} judged={judged} />
+      </main>
+      <Foot />
+      <Help open={help} onClose={() => setHelp(false)} />
+    </>
+  );
+}
+
+function skip(event: React.MouseEvent): void {
+  event.preventDefault();
+  document.getElementById("main")?.focus();
+}
+
+interface BarProps {
+  route: Route;
+  search: string;
+  setSearch: (text: string) => void;
+  field: React.RefObject<HTMLInputElement | null>;
+  onHelp: () => void;
+  simulated: boolean;
+}
+
+function Bar({ route, search, setSearch, field, onHelp, simulated }: BarProps) {
+  const features = useFeatures();
+  const firing = useAlerts().data?.alerts.filter((one) => one.state === "firing" && one.level !== "info").length ?? 0;
+  const dark = useTheme() === "dark";
+  const links: [string, string][] = [
+    ["board", "Board"], ["processes", "Processes"], ["alerts", "Alerts"],
+    ...PLACES.filter(([name]) => features[name]),
+    ["health", "Health"],
+  ];
+  const here = route.page === "device" ? "board" : route.page;
+  return (
+    <header className="bar">
+      <a className="mark" href="#/" aria-label="andon, the board">andon</a>
+      <nav aria-label="pages">
+        {links.map(([page, title]) => (
+          <a key={page} href={page === "board" ? "#/" : `#/${page}`} aria-current={here === page ? "page" : undefined}>
+            {title}
+            {page === "alerts" && firing > 0 && <span className="badge" aria-label={`${firing} firing`}>{firing}</span>}
+          </a>
+        ))}
+      </nav>
+      {simulated && <span className="simulated">SIMULATED</span>}
+      <span className="tools">
+        <input
+          ref={field} type="search" placeholder="search  /" aria-label="search this page"
+          value={search} onChange={(event) => setSearch(event.target.value)}
+          onKeyDown={(event) => event.key === "Escape" && (setSearch(""), event.currentTarget.blur())}
+        />
+        <button type="button" className="quiet" onClick={toggleTheme} aria-label={dark ? "light theme" : "dark theme"}>
+          {dark ? "☀" : "☾"}
+        </button>
+        <button type="button" className="quiet" onClick={onHelp} aria-label="help">?</button>
+      </span>
+    </header>
+  );
+}
+
+/** Says what the connection does, and nothing while all is well. */
+function Connection() {
+  const link = useLive((now) => now.link);
+  const old = useLive((now) => now.staleSeconds);
+  const has = useLive((now) => now.snapshot !== null);
+  const age = old === null ? "" : ` What is shown is ${duration(old)} old.`;
+  let words = "";
+  if (link.state === "away") {
+    words = `Reconnecting (${count(link.attempt || 1, "attempt")} so far): ${link.reason}.${age}`;
+  } else if (old !== null) {
+    words = `Connected, but no new values come.${age}`;
+  } else if (!has && link.state === "live") {
+    words = "Connected. The first look at the devices is not done yet.";
+  }
+  return <p className="connection" role="status" hidden={!words}>{words}</p>;
+}
+
+function Page({ route, search, judged }: { route: Route; search: string; judged: ReturnType<typeof useJudged> }) {
+  switch (route.page) {
+    case "board":
+      return <BoardPage judged={judged} search={search} />;
+    case "device":
+      return (
+        <Suspense fallback={<p className="dim">Looking…</p>}>
+          <DevicePage key={route.name} uuid={route.name ?? ""} query={route.query} judged={judged} />
+        </Suspense>
+      );
+    case "processes":
+      return <ProcessesPage search={search} />;
+    case "alerts":
+      return <AlertsPage name={route.name} search={search} />;
+    case "health":
+      return <HealthPage />;
+    default: {
+      const place = PLACES.find(([name]) => name === route.page);
+      if (place) return <ItemsPage name={place[0]} title={place[1]} search={search} />;
+      return <Notice title="There is no such page" whole><p><a href="#/">The board</a> is here.</p></Notice>;
+    }
+  }
+}
+
+function Foot() {
+  const trusted = useTrusted();
+  const link = useLive((now) => now.link.state);
+  const old = useLive((now) => now.staleSeconds !== null);
+  const state = old ? "old" : link === "live" ? "live" : link === "away" ? "reconnecting" : "connecting";
+  return (
+    <footer>
+      <span className={`link ${state}`}>{state}</span>
+      <span>
+        {trusted ? "signed in" : (
+          <>
+            {sessionEnded() && "your session is over · "}read-only: run <Command text="andon open" />
+          </>
+        )}
+      </span>
+      <span className="sources">
+        <a href="/api/snapshot">snapshot</a> <a href="/metrics">metrics</a> <a href="/openapi.json">API</a>
+      </span>
+    </footer>
+  );
+}
+
+function useKeys(field: React.RefObject<HTMLInputElement | null>, onHelp: () => void): void {
+  useEffect(() => {
+    const pressed = (event: KeyboardEvent) => {
+      const typing = (event.target as HTMLElement).closest?.("input, textarea, select, dialog");
+      if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
+      const page = KEYS[event.key];
+      if (event.key === "/") field.current?.focus();
+      else if (event.key === "?") onHelp();
+      else if (event.key === "t") toggleTheme();
+      else if (page) go(page);
+      else if (event.key.startsWith("Arrow") && document.activeElement === document.body) {
+        document.querySelector<HTMLElement>("a[data-uuid]")?.focus();
+      } else return;
+      event.preventDefault();
+    };
+    window.addEventListener("keydown", pressed);
+    return () => window.removeEventListener("keydown", pressed);
+  }, [field, onHelp]);
+}

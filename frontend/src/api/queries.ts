@@ -1,0 +1,128 @@
+/** What is asked of the server, and how often. */
+import { QueryClient, useQuery, type UseQueryResult } from "@tanstack/react-query";
+import { get, Problem } from "./client";
+import type { Alert, Alerts, Board, Charts, Features, Health, Rules, Uses, Why } from "./types";
+
+export const client = new QueryClient({
+  defaultOptions: {
+    queries: {
+      networkMode: "always", // a machine without a network still has itself
+      refetchOnWindowFocus: false,
+      retry: (failures, error) => failures < 2 && !(error instanceof Problem && error.status in REFUSED),
+      gcTime: 60_000,
+    },
+    mutations: { networkMode: "always" },
+  },
+});
+const REFUSED: Record<number, true> = { 401: true, 403: true, 404: true, 422: true };
+
+type Found<T> = UseQueryResult<T, Problem>;
+
+export function useFeatures(): Record<string, boolean> {
+  const found = useQuery<Features, Problem>({
+    queryKey: ["features"],
+    queryFn: ({ signal }) => get<Features>("/api/features", signal),
+    staleTime: 300_000,
+  });
+  return found.data?.features ?? {};
+}
+
+export function useBoard(): Board | undefined {
+  const there = useFeatures()["alerts"] === true;
+  return useQuery<Board, Problem>({
+    queryKey: ["board"],
+    queryFn: ({ signal }) => get<Board>("/api/board", signal),
+    enabled: there,
+    refetchInterval: 10_000,
+  }).data;
+}
+
+export function useAlerts(): Found<Alerts> {
+  const there = useFeatures()["alerts"] === true;
+  return useQuery<Alerts, Problem>({
+    queryKey: ["alerts"],
+    queryFn: ({ signal }) => get<Alerts>("/api/alerts?limit=200", signal),
+    enabled: there,
+    refetchInterval: 15_000,
+  });
+}
+
+export function useRules(): Found<Rules> {
+  return useQuery<Rules, Problem>({
+    queryKey: ["rules"],
+    queryFn: ({ signal }) => get<Rules>("/api/alerts/rules", signal),
+    staleTime: 60_000,
+  });
+}
+
+export function useHealth(): Found<Health> {
+  return useQuery<Health, Problem>({
+    queryKey: ["health"],
+    queryFn: ({ signal }) => get<Health>("/api/health", signal),
+    refetchInterval: 3_000,
+  });
+}
+
+export function useWhy(uuid: string): Found<Why> {
+  return useQuery<Why, Problem>({
+    queryKey: ["why", uuid],
+    queryFn: ({ signal }) => get<Why>(`/api/devices/${encodeURIComponent(uuid)}/why`, signal),
+    refetchInterval: 5_000,
+  });
+}
+
+export interface Span {
+  since: number;
+  until: number;
+}
+
+function spanOf(uuid: string, what: string, span: Span): string {
+  return `/api/devices/${encodeURIComponent(uuid)}/${what}?from=${span.since}&to=${span.until}`;
+}
+
+export function useCharts(uuid: string, span: Span, points: number): Found<Charts> {
+  return useQuery<Charts, Problem>({
+    queryKey: ["charts", uuid, span.since, span.until, points],
+    queryFn: ({ signal }) => get<Charts>(`${spanOf(uuid, "charts", span)}&points=${points}`, signal),
+    placeholderData: (before) => (before?.device === uuid ? before : undefined),
+    gcTime: 10_000,
+  });
+}
+
+export function useUses(uuid: string, span: Span): Found<Uses> {
+  return useQuery<Uses, Problem>({
+    queryKey: ["uses", uuid, span.since, span.until],
+    queryFn: ({ signal }) => get<Uses>(spanOf(uuid, "uses", span), signal),
+    placeholderData: (before) => (before?.device === uuid ? before : undefined),
+    gcTime: 10_000,
+  });
+}
+
+export interface Items {
+  items: Record<string, unknown>[];
+  note?: string | null;
+}
+
+export function useItems(what: string): Found<Items> {
+  return useQuery<Items, Problem>({
+    queryKey: ["items", what],
+    queryFn: ({ signal }) => get<Items>(`/api/${what}`, signal),
+    refetchInterval: 5_000,
+  });
+}
+
+/** One alert changed: put it in its place at once, and let the server tell the rest. */
+export function onAlert(alert: Alert): void {
+  client.setQueryData<Alerts>(["alerts"], (before) => {
+    if (!before) return before;
+    const others = before.alerts.filter((one) => one.id !== alert.id);
+    return { ...before, alerts: [alert, ...others] };
+  });
+  void client.invalidateQueries({ queryKey: ["board"] });
+  void client.invalidateQueries({ queryKey: ["alerts"] });
+}
+
+/** After a pause everything may be different. */
+export function onReturn(): void {
+  void client.invalidateQueries();
+}

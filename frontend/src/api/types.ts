@@ -1,0 +1,24 @@
+/** Short names for the types that are generated from the server's own description. */
+import type { components } from "./schema";
+
+type Schemas = components["schemas"];
+export type Snapshot = Schemas["Snapshot"];
+export type Device = Schemas["DeviceStatus"];
+export type Sample = Schemas["Sample"];
+export type Process = Schemas["Process"];
+export type Why = Schemas["Why"];
+export type Reason = Schemas["Reason"];
+export type Health = Schemas["Health"];
+export type Charts = Schemas["Charts"];
+export type Uses = Schemas["Uses"];
+export type Use = Schemas["Use"];
+export type Recent = Schemas["Recent"];
+export type Features = Schemas["Features"];
+/** The server always says every field of these; what has a default may only be left out by others. */
+export type Alert = Required<Schemas["Alert"]>;
+export type Silence = Required<Schemas["Silence"]>;
+export type Alerts = Omit<Schemas["AlertList"], "alerts" | "silences"> & { alerts: Alert[]; silences: Silence[] };
+export type Board = Schemas["BoardShape"];
+export type BoardDevice = Schemas["LampShape"];
+export type Rules = Schemas["RuleList"];
+export type Rule = Schemas["Rule"];

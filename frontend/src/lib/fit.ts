@@ -1,0 +1,80 @@
+/** How large the tiles may be: the most readable size at which all of them fit without scrolling. */
+import { useLayoutEffect, useState, type RefObject } from "react";
+
+export type Density = "roomy" | "medium" | "compact";
+
+export interface Fit {
+  density: Density;
+  columns: number;
+  /** Of one row, in pixels. */
+  height: number;
+}
+
+interface Size {
+  density: Density;
+  width: number;
+  height: number;
+  most: number;
+}
+
+export const GAP = 8;
+const SIZES: Size[] = [
+  { density: "roomy", width: 270, height: 184, most: 280 },
+  { density: "medium", width: 188, height: 122, most: 168 },
+  { density: "compact", width: 108, height: 56, most: 112 },
+];
+const PLEASING = 1.9; // width to height
+
+export function fit(count: number, width: number, height: number): Fit {
+  for (const size of SIZES) {
+    const found = arrange(size, count, width, height);
+    if (found) return found;
+  }
+  const last = SIZES[SIZES.length - 1] as Size;
+  const columns = Math.max(1, Math.floor((width + GAP) / (last.width + GAP)));
+  return { density: last.density, columns, height: last.height + 10 };
+}
+
+function arrange(size: Size, count: number, width: number, height: number): Fit | null {
+  const widest = Math.max(1, Math.floor((width + GAP) / (size.width + GAP)));
+  let best: (Fit & { cost: number }) | null = null;
+  for (let columns = 1; columns <= Math.min(widest, Math.max(1, count)); columns += 1) {
+    const rows = Math.ceil(count / columns);
+    const room = (height + GAP) / rows - GAP;
+    if (room < size.height) continue;
+    const tall = Math.min(size.most, room);
+    const wide = Math.min(440, (width + GAP) / columns - GAP);
+    const empty = (columns * rows - count) / count;
+    const cost = 2 * empty + 0.6 * Math.abs(Math.log(wide / tall / PLEASING));
+    if (!best || cost < best.cost) best = { density: size.density, columns, height: Math.floor(tall), cost };
+  }
+  return best;
+}
+
+/** Measures the place below an element's top, and again when the window changes. */
+export function useFit(place: RefObject<HTMLElement | null>, count: number, below: number): Fit | null {
+  const [found, setFound] = useState<Fit | null>(null);
+  useLayoutEffect(() => {
+    const measure = () => {
+      const element = place.current;
+      if (!element) return;
+      const top = element.getBoundingClientRect().top + window.scrollY;
+      const next = fit(count, element.clientWidth, window.innerHeight - top - below);
+      setFound((before) =>
+        before && before.columns === next.columns && before.density === next.density && before.height === next.height
+          ? before
+          : next,
+      );
+    };
+    measure();
+    const observer = new ResizeObserver(measure);
+    observer.observe(document.documentElement);
+    if (place.current) observer.observe(place.current);
+    window.addEventListener("resize", measure);
+    return () => {
+      observer.disconnect();
+      window.removeEventListener("resize", measure);
+    };
+  }, [place, count, below]);
+  return found;
+}

@@ -1,0 +1,78 @@
+/** Values as people read them. Unknown is a dash, never a zero. */
+
+export const DASH = "–";
+const GIB = 1024 ** 3;
+type Value = number | null | undefined;
+
+export function known(value: Value): value is number {
+  return typeof value === "number" && Number.isFinite(value);
+}
+
+export function whole(value: Value): string {
+  return known(value) ? value.toFixed(0) : DASH;
+}
+
+export function withUnit(value: Value, unit: string, digits = 0): string {
+  return known(value) ? `${value.toFixed(digits)} ${unit}` : DASH;
+}
+
+export function percent(value: Value): string {
+  return withUnit(value, "%");
+}
+
+/** GiB with three digits that count: 0.4, 12.1, 140. */
+export function gib(bytes: Value): string {
+  if (!known(bytes)) return DASH;
+  const size = bytes / GIB;
+  return size >= 99.95 ? size.toFixed(0) : size.toFixed(1);
+}
+
+export function used(part: Value, all: Value, unit: string, text = whole): string {
+  if (!known(part)) return DASH;
+  return known(all) ? `${text(part)} / ${text(all)} ${unit}` : `${text(part)} ${unit}`;
+}
+
+export function bytes(value: Value): string {
+  if (!known(value)) return DASH;
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  let size = value;
+  let unit = 0;
+  while (size >= 1000 && unit < units.length - 1) {
+    size /= 1000;
+    unit += 1;
+  }
+  return `${size.toFixed(unit === 0 || size >= 100 ? 0 : 1)} ${units[unit]}`;
+}
+
+/** A length of time in at most two parts: "12 s", "71 min", "5 h 20 min", "3 d". */
+export function duration(seconds: number): string {
+  const s = Math.max(0, Math.round(seconds));
+  if (s < 120) return `${s} s`;
+  const minutes = Math.floor(s / 60);
+  if (minutes < 120) return `${minutes} min`;
+  const hours = Math.floor(minutes / 60);
+  if (hours < 48) return minutes % 60 ? `${hours} h ${minutes % 60} min` : `${hours} h`;
+  return `${Math.floor(hours / 24)} d`;
+}
+
+const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const day = new Intl.DateTimeFormat(undefined, {
+  year: "numeric", month: "short", day: "2-digit", hour: "2-digit", minute: "2-digit",
+});
+
+export function timeOf(at: number): string {
+  return clock.format(at * 1000);
+}
+
+export function dateOf(at: number): string {
+  return day.format(at * 1000);
+}
+
+export function words(name: string): string {
+  return name.replaceAll("_", " ");
+}
+
+/** "1 GPU", "8 GPUs". */
+export function count(number: number, noun: string): string {
+  return `${number} ${noun}${number === 1 ? "" : "s"}`;
+}

@@ -1,0 +1,35 @@
+/** Every device's lamp and the headline, from the server's board and the last snapshot. */
+import { useMemo } from "react";
+import { useBoard } from "../api/queries";
+import { useNow } from "../live/store";
+import { duration } from "./format";
+import { type Colour, headline, type Lamp, lampOf, saidBy, UNKNOWN } from "./lamps";
+
+export interface Judged {
+  colour: Colour;
+  headline: string;
+  lamps: Map<string, Lamp>;
+}
+
+/** What is old is grey: nobody knows whether it is still so. */
+export function useJudged(): Judged {
+  const { snapshot, staleSeconds, link, refusal } = useNow();
+  const board = useBoard();
+  return useMemo(() => {
+    if (!snapshot) return { colour: "grey", headline: refusal ?? "Looking…", lamps: new Map() };
+    if (staleSeconds !== null) {
+      const silent = link.state === "live" ? "the server samples no more" : "the server does not answer";
+      const lamp: Lamp = { ...UNKNOWN, word: "old", reason: `${duration(staleSeconds)} old` };
+      return {
+        colour: "grey",
+        headline: `No news for ${duration(staleSeconds)}: ${silent}`,
+        lamps: new Map(snapshot.devices.map((device) => [device.uuid, lamp])),
+      };
+    }
+    const said = saidBy(board);
+    const lamps = new Map(snapshot.devices.map((d) => [d.uuid, lampOf(d, said, snapshot.at)]));
+    if (board) return { colour: board.lamp as Colour, headline: board.headline, lamps };
+    const plain = headline(snapshot, lamps);
+    return { colour: plain.colour, headline: plain.text, lamps };
+  }, [snapshot, staleSeconds, link.state, refusal, board]);
+}

@@ -1,0 +1,36 @@
+/** Light or dark: the system's choice, unless the person made one. */
+import { useSyncExternalStore } from "react";
+
+export type Theme = "light" | "dark";
+
+const KEY = "andon.theme";
+const system = matchMedia("(prefers-color-scheme: dark)");
+const listeners = new Set<() => void>();
+
+export function theme(): Theme {
+  const chosen = document.documentElement.dataset["theme"];
+  if (chosen === "light" || chosen === "dark") return chosen;
+  return system.matches ? "dark" : "light";
+}
+
+export function toggleTheme(): void {
+  const next: Theme = theme() === "dark" ? "light" : "dark";
+  document.documentElement.dataset["theme"] = next;
+  try {
+    localStorage.setItem(KEY, next);
+  } catch {
+    // Storage may be forbidden; then the choice lasts as long as the page.
+  }
+  for (const listener of listeners) listener();
+}
+
+export function useTheme(): Theme {
+  return useSyncExternalStore((changed) => {
+    listeners.add(changed);
+    system.addEventListener("change", changed);
+    return () => {
+      listeners.delete(changed);
+      system.removeEventListener("change", changed);
+    };
+  }, theme);
+}

@@ -1,0 +1,98 @@
+/** What a tile shows of a device; the same object as long as nothing on it would look different. */
+import { useSyncExternalStore } from "react";
+import type { Device, Process } from "../api/types";
+import { type Paths, paths } from "../parts/Sparkline";
+import { spans } from "./rings";
+import { live } from "./store";
+
+const SPAN_SECONDS = 5;
+const SPANS = 60;
+
+export interface Face {
+  key: string;
+  label: string;
+  name: string;
+  busy: number | null;
+  memoryPercent: number | null;
+  memoryUsed: number | null;
+  memoryTotal: number | null;
+  celsius: number | null;
+  watts: number | null;
+  wattsLimit: number | null;
+  fan: number | null;
+  who: string;
+  holder: string | null;
+  line: string;
+  area: string;
+}
+
+const faces = new Map<string, Face>();
+const drawn = new Map<string, { slot: number; length: number; found: Paths }>();
+
+export function useFace(uuid: string): Face | undefined {
+  return useSyncExternalStore(live.subscribe, () => face(uuid));
+}
+
+function face(uuid: string): Face | undefined {
+  const device = live.device(uuid);
+  if (!device) {
+    faces.delete(uuid);
+    drawn.delete(uuid);
+    return undefined;
+  }
+  const made = make(device);
+  const before = faces.get(uuid);
+  if (before && before.key === made.key) return before;
+  faces.set(uuid, made);
+  return made;
+}
+
+function make(device: Device): Face {
+  const s = device.state === "ok" ? device.sample : null;
+  const rounded = (value: number | null | undefined) => (value == null ? null : Math.round(value));
+  const used = s?.memory_used_bytes ?? null;
+  const found = {
+    label: live.label(device.uuid),
+    name: shortName(device.name),
+    busy: rounded(s?.utilization_percent),
+    memoryPercent: s?.memory_percent ?? null,
+    memoryUsed: used === null ? null : Math.round(used / 107374182.4) * 107374182.4, // to a tenth of a GiB
+    memoryTotal: device.memory_total_bytes,
+    celsius: rounded(s?.temperature_celsius),
+    watts: rounded(s?.power_watts),
+    wattsLimit: rounded(s?.power_limit_watts),
+    fan: rounded(s?.fan_percent),
+    who: whoOf(device.processes),
+    holder: device.processes.find((process) => process.lease)?.lease ?? null,
+    ...pathsOf(device.uuid),
+  };
+  return { ...found, key: Object.values(found).join("|") };
+}
+
+function pathsOf(uuid: string): Paths {
+  const ring = live.rings.of(uuid);
+  const until = ring.at.at(-1) ?? 0;
+  const slot = Math.floor(until / SPAN_SECONDS);
+  const kept = drawn.get(uuid);
+  if (kept && kept.slot === slot && ring.at.length - kept.length < 6) return kept.found;
+  const found = paths(spans(ring.at, ring.values.utilization_percent, until, SPAN_SECONDS, SPANS));
+  drawn.set(uuid, { slot, length: ring.at.length, found });
+  return found;
+}
+
+export function shortName(name: string): string {
+  return name.replace(/^(NVIDIA|AMD|Intel\(R\)|Intel)\s+/, "").replace(/^(GeForce|Radeon|Instinct)\s+/, "").replace(" (simulated)", "");
+}
+
+/** Users by the memory they hold, each once: "alice, bob"; the program's name for one user alone. */
+export function whoOf(processes: Process[]): string {
+  const held = new Map<string, number>();
+  for (const one of processes) {
+    const user = one.user ?? `pid ${one.pid}`;
+    held.set(user, (held.get(user) ?? 0) + (one.memory_bytes ?? 0));
+  }
+  const users = [...held].sort((a, b) => b[1] - a[1]).map(([user]) => user);
+  if (users.length !== 1) return users.join(", ");
+  const names = new Set(processes.map((one) => one.name).filter(Boolean));
+  return names.size === 1 ? `${users[0]} · ${[...names][0]}` : (users[0] ?? "");
+}

@@ -1,0 +1,29 @@
+/** Signs in, opens the live connection and draws the page, in this order. */
+import { QueryClientProvider } from "@tanstack/react-query";
+import { createRoot } from "react-dom/client";
+import { App } from "./App";
+import { signIn } from "./api/client";
+import { client, onAlert, onReturn } from "./api/queries";
+import { connect, firstLook } from "./live/socket";
+import "./styles/base.css";
+import "./styles/board.css";
+import "./styles/pages.css";
+
+const root = createRoot(document.getElementById("root") as HTMLElement);
+
+function draw(trouble: Awaited<ReturnType<typeof signIn>>): void {
+  root.render(
+    <QueryClientProvider client={client}>
+      <App trouble={trouble} />
+    </QueryClientProvider>,
+  );
+}
+
+draw(null);
+void signIn().then((trouble) => {
+  if (trouble) draw(trouble);
+  connect(onAlert, onReturn);
+  void firstLook();
+});
+// A link that is pasted into an open page changes its fragment alone.
+window.addEventListener("hashchange", () => void signIn().then((trouble) => trouble && draw(trouble)));

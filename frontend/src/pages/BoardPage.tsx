@@ -1,0 +1,172 @@
+/** The board: the headline, what the node does as a whole, and a lamp for every device. */
+import { useCallback, useMemo, useRef, useState } from "react";
+import type { Device, Snapshot } from "../api/types";
+import { useFit } from "../lib/fit";
+import { count, gib, known, percent, used, withUnit } from "../lib/format";
+import type { Judged } from "../lib/judged";
+import { UNKNOWN } from "../lib/lamps";
+import { useNow } from "../live/store";
+import { Card } from "../parts/Card";
+import { Command } from "../parts/Command";
+import { Lamp } from "../parts/Lamp";
+import { Notice } from "../parts/Notice";
+import { Tile } from "../parts/Tile";
+
+const FOOTER = 56;
+
+export function BoardPage({ judged, search }: { judged: Judged; search: string }) {
+  const { snapshot, staleSeconds } = useNow();
+  return (
+    <>
+      <header className={`headline ${judged.colour}`}>
+        <Lamp colour={judged.colour} />
+        <h1>{judged.headline}</h1>
+      </header>
+      {snapshot && <Strip snapshot={snapshot} />}
+      {snapshot && snapshot.devices.length > 0 && (
+        <Group snapshot={snapshot} judged={judged} search={search} old={staleSeconds !== null} />
+      )}
+      {snapshot && <Nothing snapshot={snapshot} />}
+    </>
+  );
+}
+
+function Strip({ snapshot }: { snapshot: Snapshot }) {
+  const boards = snapshot.devices.filter((device) => device.parent === null);
+  const read = boards.flatMap((device) => (device.state === "ok" && device.sample ? [device.sample] : []));
+  const busy = read.flatMap((s) => (known(s.utilization_percent) ? [s.utilization_percent] : []));
+  const watts = read.flatMap((s) => (known(s.power_watts) ? [s.power_watts] : []));
+  const hot = read.flatMap((s) => (known(s.temperature_celsius) ? [s.temperature_celsius] : []));
+  const sum = (values: number[]) => values.reduce((a, b) => a + b, 0);
+  const host = snapshot.host;
+  const facts: [string, string][] = [
+    ["answering", `${read.length} of ${boards.length}`],
+    ["busy", busy.length ? percent(sum(busy) / busy.length) : "–"],
+    ["power", watts.length ? power(sum(watts)) : "–"],
+    ["hottest", hot.length ? withUnit(Math.max(...hot), "°C") : "–"],
+    ["CPU", percent(host.cpu_percent)],
+    ["memory", used(host.memory_used_bytes, host.memory_total_bytes, "GiB", gib)],
+    ["load", known(host.load_1m) ? host.load_1m.toFixed(1) : "–"],
+  ];
+  return (
+    <dl className="strip">
+      {facts.map(([name, value]) => (
+        <div key={name}><dt>{name}</dt><dd>{value}</dd></div>
+      ))}
+    </dl>
+  );
+}
+
+function power(watts: number): string {
+  return watts >= 10_000 ? `${(watts / 1000).toFixed(1)} kW` : `${watts.toFixed(0)} W`;
+}
+
+interface GroupProps {
+  snapshot: Snapshot;
+  judged: Judged;
+  search: string;
+  old: boolean;
+}
+
+function Group({ snapshot, judged, search, old }: GroupProps) {
+  const grid = useRef<HTMLUListElement>(null);
+  const found = useFit(grid, snapshot.devices.length, FOOTER);
+  const [shown, setShown] = useState<{ uuid: string; anchor: DOMRect } | null>(null);
+  const show = useCallback((target: EventTarget) => {
+    const tile = (target as HTMLElement).closest<HTMLElement>("a[data-uuid]");
+    const uuid = tile?.dataset["uuid"];
+    setShown(tile && uuid ? { uuid, anchor: tile.getBoundingClientRect() } : null);
+  }, []);
+  const matches = useMemo(() => matcher(search), [search]);
+  const driver = snapshot.versions["driver"];
+  return (
+    <section className={`group${old ? " old" : ""}`} aria-label={snapshot.node}>
+      <h2>
+        {snapshot.node}
+        {driver && <span className="dim"> driver {driver}</span>}
+      </h2>
+      <ul
+        ref={grid}
+        className="tiles"
+        style={{
+          gridTemplateColumns: `repeat(${found?.columns ?? 1}, minmax(0, 27.5rem))`,
+          gridAutoRows: `${found?.height ?? 100}px`,
+          visibility: found ? "visible" : "hidden",
+        }}
+        onMouseOver={(event) => show(event.target)}
+        onMouseLeave={() => setShown(null)}
+        onFocus={(event) => event.target.matches(":focus-visible") && show(event.target)}
+        onBlur={() => setShown(null)}
+        onKeyDown={(event) => found && walk(event, found.columns)}
+      >
+        {snapshot.devices.map((device) => {
+          const lamp = judged.lamps.get(device.uuid) ?? UNKNOWN;
+          return (
+            <Tile
+              key={device.uuid}
+              uuid={device.uuid}
+              density={found?.density ?? "compact"}
+              colour={lamp.colour}
+              word={lamp.word}
+              reason={lamp.reason}
+              forWhom={lamp.forWhom}
+              faded={!matches(device)}
+            />
+          );
+        })}
+      </ul>
+      {shown && <Card uuid={shown.uuid} anchor={shown.anchor} lamp={judged.lamps.get(shown.uuid) ?? UNKNOWN} />}
+    </section>
+  );
+}
+
+/** Stations keep their places while one searches: those that do not match fade. */
+function matcher(search: string): (device: Device) => boolean {
+  const wanted = search.trim().toLowerCase();
+  if (!wanted) return () => true;
+  return (device) => {
+    const texts = [`gpu ${device.index}`, device.uuid, device.name, device.state, device.pci ?? ""];
+    for (const one of device.processes) texts.push(one.user ?? "", one.name ?? "", String(one.pid), one.job ?? "");
+    return texts.some((text) => text.toLowerCase().includes(wanted));
+  };
+}
+
+const STEPS: Record<string, (columns: number) => number> = {
+  ArrowLeft: () => -1,
+  ArrowRight: () => 1,
+  ArrowUp: (columns) => -columns,
+  ArrowDown: (columns) => columns,
+};
+
+function walk(event: React.KeyboardEvent<HTMLElement>, columns: number): void {
+  const step = STEPS[event.key]?.(columns);
+  if (step === undefined) return;
+  const tiles = [...event.currentTarget.querySelectorAll<HTMLElement>("a[data-uuid]")];
+  const here = tiles.indexOf(document.activeElement as HTMLElement);
+  const next = here < 0 ? tiles[0] : tiles[here + step];
+  next?.focus();
+  event.preventDefault();
+}
+
+function Nothing({ snapshot }: { snapshot: Snapshot }) {
+  return (
+    <>
+      {snapshot.faults.map((fault) => (
+        <Notice key={fault.source} title={`${fault.source} cannot be read`} tone="bad">
+          <p>{fault.reason}</p>
+          {fault.hint && <p className="dim">{fault.hint}</p>}
+        </Notice>
+      ))}
+      {snapshot.devices.length === 0 && (
+        <Notice title="There is no lamp to show yet">
+          <p>No device answers on {snapshot.node}. The machine's own values above are live, and a GPU appears here by itself when it does.</p>
+          <p><Command label="why there is none" text="andon doctor" /></p>
+          <p><Command label="how it would look" text="andon serve --simulate 8" /></p>
+        </Notice>
+      )}
+      {snapshot.devices.length === 1 && (
+        <p className="dim hint">One lamp per GPU: {count(1, "GPU")} here. Point at it for more, or press Enter.</p>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,168 @@
+/** One device: what it does now, why, over time, who is on it, and what is known of it. */
+import { useAlerts } from "../api/queries";
+import type { Alert, Device } from "../api/types";
+import { DeviceCharts } from "../charts/DeviceCharts";
+import { count, DASH, duration, gib, known, percent, used, withUnit, words } from "../lib/format";
+import type { Judged } from "../lib/judged";
+import { UNKNOWN } from "../lib/lamps";
+import { alertLink } from "../lib/router";
+import { live, useDevice, useLive } from "../live/store";
+import { Command } from "../parts/Command";
+import { Lamp } from "../parts/Lamp";
+import { Notice } from "../parts/Notice";
+import { WhyPanel } from "../parts/WhyPanel";
+
+interface Props {
+  uuid: string;
+  query: URLSearchParams;
+  judged: Judged;
+}
+
+export default function DevicePage({ uuid, query, judged }: Props) {
+  const device = useDevice(uuid);
+  const looked = useLive((now) => now.snapshot !== null);
+  const old = useLive((now) => now.staleSeconds !== null);
+  if (!device) {
+    if (!looked) return <p className="dim">Looking…</p>;
+    return (
+      <Notice title="This device is not here" whole>
+        <p>It may have been taken out, or the driver does not list it any more. <a href="#/">The board</a> shows those that are here.</p>
+        <p><Command label="what is known of it" text="andon doctor" /></p>
+      </Notice>
+    );
+  }
+  const lamp = judged.lamps.get(uuid) ?? UNKNOWN;
+  return (
+    <article className={old ? "old" : undefined}>
+      <header className={`headline device ${lamp.colour}`}>
+        <Lamp colour={lamp.colour} />
+        <div>
+          <h1>GPU {live.label(uuid)} <span className="model">{device.name}</span></h1>
+          <p>{[lamp.word, lamp.reason, lamp.forWhom && `for ${lamp.forWhom}`].filter(Boolean).join(" · ")}</p>
+          {device.hint && <p>{device.hint}</p>}
+        </div>
+      </header>
+      <Now device={device} />
+      <div className="device-page">
+        <DeviceCharts device={device} query={query} />
+        <aside aria-label="about this device">
+          <WhyPanel uuid={uuid} label={live.label(uuid)} />
+          <DeviceAlerts uuid={uuid} />
+          <Holders device={device} />
+          <Facts device={device} />
+          <Missing device={device} />
+        </aside>
+      </div>
+    </article>
+  );
+}
+
+function Now({ device }: { device: Device }) {
+  const s = device.state === "ok" ? device.sample : null;
+  const facts: [string, string][] = [
+    ["busy", percent(s?.utilization_percent)],
+    ["memory", used(s?.memory_used_bytes, device.memory_total_bytes, "GiB", gib)],
+    ["temperature", withUnit(s?.temperature_celsius, "°C")],
+    ["power", used(s?.power_watts, s?.power_limit_watts, "W")],
+    ["fan", percent(s?.fan_percent)],
+    ["SM clock", withUnit(s?.sm_clock_mhz, "MHz")],
+    ["tensor active", percent(s?.tensor_active_percent)],
+  ];
+  return (
+    <dl className="strip large">
+      {facts.map(([name, value]) => (
+        <div key={name}><dt>{name}</dt><dd>{value}</dd></div>
+      ))}
+    </dl>
+  );
+}
+
+function DeviceAlerts({ uuid }: { uuid: string }) {
+  const found = useAlerts();
+  const own = (found.data?.alerts ?? []).filter((one: Alert) => one.subject === uuid && one.state !== "resolved");
+  return (
+    <section className="panel">
+      <h2>Alerts</h2>
+      {own.length === 0 && <p className="dim">None{found.data ? "" : " that this version keeps"}.</p>}
+      <ul className="plain">
+        {own.map((one) => (
+          <li key={one.id}>
+            <Lamp colour={one.level === "critical" ? "red" : one.level === "warning" ? "amber" : "green"} label={one.level} />{" "}
+            <a href={alertLink(one.id)}>{one.message}</a> <span className="dim">{one.acknowledged ? "acknowledged" : one.state}</span>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Holders({ device }: { device: Device }) {
+  const at = useLive((now) => now.snapshot?.at ?? 0);
+  const rest = device.memory_unattributed_bytes;
+  return (
+    <section className="panel">
+      <h2>Processes now</h2>
+      {device.processes.length === 0 && <p className="dim">{device.missing["processes"] ?? "Nobody uses it."}</p>}
+      <ul className="plain holders">
+        {device.processes.map((one) => (
+          <li key={`${one.pid}-${one.started}-${one.kind}`}>
+            <span><b>{one.user ?? "?"}</b> {one.name ?? `pid ${one.pid}`}</span>
+            <span className="number">{gib(one.memory_bytes)} GiB</span>
+            <span className="dim">
+              {[`pid ${one.pid}`, one.started === null ? null : duration(at - one.started), one.container ?? one.job, known(one.utilization_percent) ? `${one.utilization_percent} %` : null]
+                .filter(Boolean).join(" · ")}
+            </span>
+            {one.command && <code className="cut">{one.command}</code>}
+          </li>
+        ))}
+      </ul>
+      {known(rest) && rest > 50e6 && <p className="dim">{gib(rest)} GiB belong to no process that can be seen.</p>}
+      <Command text={`andon ps --device ${live.label(device.uuid)}`} />
+    </section>
+  );
+}
+
+function Facts({ device }: { device: Device }) {
+  const { limits, sample } = device;
+  const link = (generation: number | null | undefined, width: number | null | undefined) =>
+    known(generation) && known(width) ? `generation ${generation} × ${width}` : DASH;
+  const facts: [string, string][] = [
+    ["UUID", device.uuid],
+    ["PCI", device.pci ?? DASH],
+    ["vendor", device.vendor],
+    ["memory", `${gib(device.memory_total_bytes)} GiB${device.memory_kind === "unified" ? ", shared with the system" : ""}`],
+    ["CUDA index here", device.cuda_index === null ? (device.visible ? DASH : "hidden by a mask") : String(device.cuda_index)],
+    ["slows down at", withUnit(limits.slowdown_celsius, "°C")],
+    ["power by default", withUnit(limits.power_default_watts, "W")],
+    ["highest clock", withUnit(limits.sm_clock_mhz, "MHz")],
+    ["PCIe link", link(sample?.pcie_generation, sample?.pcie_width)],
+    ["PCIe at most", link(limits.pcie_generation, limits.pcie_width)],
+    ["uncorrected ECC errors", known(sample?.ecc_uncorrected) ? String(sample?.ecc_uncorrected) : DASH],
+    ["energy", known(sample?.energy_joules) ? `${((sample?.energy_joules ?? 0) / 3.6e6).toFixed(2)} kWh` : DASH],
+  ];
+  return (
+    <section className="panel">
+      <h2>Facts</h2>
+      <dl className="facts">
+        {facts.map(([name, value]) => (
+          <div key={name}><dt>{name}</dt><dd>{value}</dd></div>
+        ))}
+      </dl>
+    </section>
+  );
+}
+
+function Missing({ device }: { device: Device }) {
+  const rows = Object.entries(device.missing);
+  if (!rows.length) return null;
+  return (
+    <section className="panel">
+      <h2>{count(rows.length, "value")} missing</h2>
+      <dl className="facts">
+        {rows.map(([name, reason]) => (
+          <div key={name}><dt>{words(name)}</dt><dd>{reason}</dd></div>
+        ))}
+      </dl>
+    </section>
+  );
+}

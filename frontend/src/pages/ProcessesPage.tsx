@@ -1,0 +1,72 @@
+/** Every process on a device, and whose it is. */
+import { useMemo } from "react";
+import type { Device, Process } from "../api/types";
+import { useTrusted } from "../lib/access";
+import { count, DASH, duration, gib, percent } from "../lib/format";
+import { deviceLink } from "../lib/router";
+import { live, useLive } from "../live/store";
+import { Command } from "../parts/Command";
+import { Notice } from "../parts/Notice";
+import { type Column, Table } from "../parts/Table";
+
+interface Row {
+  device: Device;
+  process: Process;
+  label: string;
+  age: number | null;
+}
+
+const where = (process: Process) => process.container ?? process.job ?? null;
+
+const COLUMNS: Column<Row>[] = [
+  { name: "GPU", by: (r) => r.device.index, cell: (r) => <a href={deviceLink(r.device.uuid)}>{r.label}</a>, number: true },
+  { name: "user", by: (r) => r.process.user, cell: (r) => r.process.user ?? DASH },
+  { name: "program", by: (r) => r.process.name, cell: (r) => r.process.name ?? DASH },
+  { name: "memory GiB", by: (r) => r.process.memory_bytes, cell: (r) => gib(r.process.memory_bytes), number: true },
+  { name: "busy", by: (r) => r.process.utilization_percent, cell: (r) => percent(r.process.utilization_percent), number: true },
+  { name: "for", by: (r) => r.age, cell: (r) => (r.age === null ? DASH : duration(r.age)), number: true },
+  { name: "pid", by: (r) => r.process.pid, cell: (r) => r.process.pid, number: true, wide: true },
+  { name: "kind", by: (r) => r.process.kind, cell: (r) => r.process.kind, wide: true },
+  { name: "container or job", by: (r) => where(r.process), cell: (r) => where(r.process) ?? DASH, wide: true },
+  { name: "command", by: (r) => r.process.command, cell: (r) => <span className="cut">{r.process.command ?? DASH}</span>, wide: true },
+];
+
+export function ProcessesPage({ search }: { search: string }) {
+  const snapshot = useLive((now) => now.snapshot);
+  const old = useLive((now) => now.staleSeconds !== null);
+  const trusted = useTrusted();
+  const rows = useMemo(() => rowsOf(snapshot?.devices ?? [], snapshot?.at ?? 0, search), [snapshot, search]);
+  const users = new Set(rows.map((row) => row.process.user)).size;
+  return (
+    <section className={old ? "old" : undefined}>
+      <div className="page-head">
+        <h1>Processes</h1>
+        <p className="dim">{count(rows.length, "process").replace("processs", "processes")} of {count(users, "user")}</p>
+        <Command text="andon ps --tree" />
+      </div>
+      {rows.length > 0 ? (
+        <Table caption="processes" columns={COLUMNS} rows={rows} rowKey={(r) => `${r.device.uuid}-${r.process.pid}-${r.process.started}-${r.process.kind}`} sort="memory GiB" />
+      ) : (
+        <Notice title={search ? "No process matches" : "Nobody uses a GPU now"}>
+          <p>Whoever starts something on a device appears here within a second: user, memory, container, job.</p>
+          <p><Command label="who was here last night" text="andon history --who --since 12h" /></p>
+        </Notice>
+      )}
+      {!trusted && <p className="dim">Command lines are shown to those who are signed in.</p>}
+    </section>
+  );
+}
+
+function rowsOf(devices: Device[], at: number, search: string): Row[] {
+  const wanted = search.trim().toLowerCase();
+  return devices
+    .flatMap((device) => device.processes.map((process) => ({
+      device, process, label: live.label(device.uuid),
+      age: process.started === null ? null : at - process.started,
+    })))
+    .filter(({ device, process }) => {
+      if (!wanted) return true;
+      const texts = [`gpu ${device.index}`, process.user, process.name, process.command, String(process.pid), where(process)];
+      return texts.some((text) => text?.toLowerCase().includes(wanted));
+    });
+}

@@ -1,0 +1,111 @@
+/** One alert that is lit, with its remedy and what a person can do about it. */
+import { useMutation } from "@tanstack/react-query";
+import { useState } from "react";
+import { type Problem, send } from "../api/client";
+import { client } from "../api/queries";
+import type { Alert, Silence } from "../api/types";
+import { useTrusted } from "../lib/access";
+import { dateOf, duration, timeOf } from "../lib/format";
+import type { Colour } from "../lib/lamps";
+import { deviceLink } from "../lib/router";
+import { Command } from "./Command";
+import { Lamp } from "./Lamp";
+
+export const LEVELS: Record<string, Colour> = { critical: "red", warning: "amber", info: "green" };
+const PAUSES: [string, number][] = [["1 h", 3_600], ["8 h", 28_800], ["1 d", 86_400]];
+const NAME = "andon.name";
+
+function changed(): void {
+  void client.invalidateQueries({ queryKey: ["alerts"] });
+  void client.invalidateQueries({ queryKey: ["board"] });
+}
+
+function useChange(): ReturnType<typeof useMutation<unknown, Problem, () => Promise<unknown>>> {
+  return useMutation<unknown, Problem, () => Promise<unknown>>({ mutationFn: (act) => act(), onSuccess: changed });
+}
+
+export function AlertRow({ alert, at, open }: { alert: Alert; at: number; open: boolean }) {
+  const people = [...new Set(alert.who.map((one) => one.user).filter(Boolean))].join(", ");
+  const marks = [
+    alert.state === "pending" && "pending",
+    alert.no_data_since !== null && `no data for ${duration(at - alert.no_data_since)}`,
+    alert.acknowledged && `acknowledged${alert.acknowledged.by ? ` by ${alert.acknowledged.by}` : ""}`,
+    alert.silenced_until !== null && `silent until ${timeOf(alert.silenced_until)}`,
+    alert.inhibited_by && `part of ${alert.inhibited_by}`,
+  ].filter(Boolean);
+  return (
+    <li className={`alert ${alert.level} ${alert.acknowledged ? "seen" : ""}`} data-alert={alert.id}>
+      <Lamp colour={LEVELS[alert.level] ?? "grey"} label={alert.level} />
+      <div>
+        <h2>{alert.message}</h2>
+        <p className="dim">
+          {alert.device === null ? alert.where : <a href={deviceLink(alert.subject)}>{alert.where}</a>}
+          {` · ${alert.level} · for ${duration(at - alert.since)}`}
+          {people && ` · ${people}`}
+        </p>
+        {marks.length > 0 && <p className="marks">{marks.map((mark) => <span key={String(mark)}>{mark}</span>)}</p>}
+        <p>{alert.advice}</p>
+        <Actions alert={alert} open={open} />
+      </div>
+    </li>
+  );
+}
+
+function Actions({ alert, open }: { alert: Alert; open: boolean }) {
+  const trusted = useTrusted();
+  const change = useChange();
+  const [by, setBy] = useState(() => localStorage.getItem(NAME) ?? "");
+  const path = `/api/alerts/${encodeURIComponent(alert.id)}/acknowledge`;
+  const named = () => {
+    localStorage.setItem(NAME, by);
+    return { by, note: "" };
+  };
+  const acknowledge = () => change.mutate(() => send("POST", path, named()));
+  const undo = () => change.mutate(() => send("DELETE", path));
+  const silence = (seconds: number) => change.mutate(() => send("POST", "/api/silences", {
+    rule: alert.rule, device: alert.device === null ? null : alert.subject, seconds, ...named(),
+  }));
+  return (
+    <div className="actions">
+      {trusted ? (
+        <>
+          <input value={by} onChange={(event) => setBy(event.target.value)} placeholder="your name" aria-label="your name" size={10} maxLength={60} />
+          {alert.acknowledged
+            ? <button type="button" disabled={change.isPending} onClick={undo}>Take back</button>
+            : <button type="button" className="main" disabled={change.isPending} onClick={acknowledge}>Acknowledge</button>}
+          <span role="group" aria-label="silence" className="buttons">
+            {PAUSES.map(([name, seconds]) => (
+              <button key={seconds} type="button" disabled={change.isPending} onClick={() => silence(seconds)}>silence {name}</button>
+            ))}
+          </span>
+        </>
+      ) : (
+        <span className="dim">read-only: run <Command text="andon open" /></span>
+      )}
+      {change.error && <span role="alert" className="wrong">{change.error.reason} {change.error.hint}</span>}
+      <details open={open}>
+        <summary>as commands</summary>
+        <Command text={`andon alerts ack '${alert.id}'`} />
+        <Command text={`andon alerts silence '${alert.id}' 2h`} />
+        <Command text={`andon alerts show '${alert.id}'`} />
+      </details>
+    </div>
+  );
+}
+
+export function SilenceRow({ silence }: { silence: Silence }) {
+  const trusted = useTrusted();
+  const change = useChange();
+  const what = [silence.rule ?? "every rule", silence.subject ?? "everywhere"].join(" · ");
+  return (
+    <li>
+      {what} until {dateOf(silence.until)} {silence.by && <span className="dim">by {silence.by}</span>}{" "}
+      {trusted && (
+        <button type="button" disabled={change.isPending} onClick={() => change.mutate(() => send("DELETE", `/api/silences/${encodeURIComponent(silence.id)}`))}>
+          End it
+        </button>
+      )}{" "}
+      <Command text={`andon alerts unsilence '${silence.id}'`} />
+    </li>
+  );
+}

@@ -1,0 +1,87 @@
+/** What a tile has no room for, beside it while it is pointed at or focused. */
+import { useLayoutEffect, useRef, useState } from "react";
+import type { Device } from "../api/types";
+import { duration, gib, percent, used, whole, withUnit, words } from "../lib/format";
+import type { Lamp as Lit } from "../lib/lamps";
+import { live, useDevice, useLive } from "../live/store";
+import { Lamp } from "./Lamp";
+
+interface Props {
+  uuid: string;
+  lamp: Lit;
+  anchor: DOMRect;
+}
+
+const MARGIN = 8;
+const MOST_PROCESSES = 6;
+
+export function Card({ uuid, lamp, anchor }: Props) {
+  const device = useDevice(uuid);
+  const at = useLive((now) => now.snapshot?.at ?? 0);
+  const box = useRef<HTMLDivElement>(null);
+  const [place, setPlace] = useState<{ left: number; top: number } | null>(null);
+  useLayoutEffect(() => {
+    const size = box.current?.getBoundingClientRect();
+    if (!size) return;
+    const right = anchor.right + MARGIN;
+    const fitsRight = right + size.width < window.innerWidth - MARGIN;
+    const left = fitsRight ? right : Math.max(MARGIN, anchor.left - size.width - MARGIN);
+    const top = Math.min(anchor.top, window.innerHeight - size.height - MARGIN);
+    setPlace({ left, top: Math.max(MARGIN, top) });
+  }, [anchor]);
+  if (!device) return null;
+  return (
+    <div ref={box} className="card" role="tooltip" id="card" style={place ?? { visibility: "hidden" }}>
+      <p className="title">
+        <Lamp colour={lamp.colour} /> <b>GPU {live.label(uuid)}</b> {device.name}
+      </p>
+      <p>
+        {lamp.word}
+        {lamp.reason ? `: ${lamp.reason}` : ""}
+        {lamp.forWhom ? ` (for ${lamp.forWhom})` : ""}
+      </p>
+      {device.hint && <p className="dim">{device.hint}</p>}
+      {device.state === "ok" && device.sample && <Readings device={device} />}
+      <Holders device={device} at={at} />
+    </div>
+  );
+}
+
+function Readings({ device }: { device: Device }) {
+  const s = device.sample;
+  if (!s) return null;
+  const throttle = (s.throttle ?? []).filter((reason) => reason !== "gpu_idle").map(words);
+  const rows: [string, string][] = [
+    ["utilisation", percent(s.utilization_percent)],
+    ["memory", used(s.memory_used_bytes, device.memory_total_bytes, "GiB", gib)],
+    ["temperature", withUnit(s.temperature_celsius, "°C")],
+    ["power", used(s.power_watts, s.power_limit_watts, "W")],
+    ["fan", percent(s.fan_percent)],
+    ["clock", withUnit(s.sm_clock_mhz, "MHz")],
+    ["slowed by", throttle.join(", ") || "nothing"],
+  ];
+  return (
+    <dl>
+      {rows.map(([name, value]) => (
+        <div key={name}><dt>{name}</dt><dd>{value}</dd></div>
+      ))}
+    </dl>
+  );
+}
+
+function Holders({ device, at }: { device: Device; at: number }) {
+  if (!device.processes.length) return <p className="dim">no process</p>;
+  return (
+    <ul>
+      {device.processes.slice(0, MOST_PROCESSES).map((one) => (
+        <li key={`${one.pid}-${one.started}`}>
+          <span>{[one.user, one.name ?? `pid ${one.pid}`].filter(Boolean).join(" · ")}</span>
+          <span className="dim">
+            {gib(one.memory_bytes)} GiB · {one.started === null ? whole(one.pid) : duration(at - one.started)}
+          </span>
+        </li>
+      ))}
+      {device.processes.length > MOST_PROCESSES && <li className="dim">and {device.processes.length - MOST_PROCESSES} more</li>}
+    </ul>
+  );
+}

@@ -1,0 +1,38 @@
+/** Keys, shapes and the commands that say the same. */
+import { useEffect, useRef } from "react";
+import { Command } from "./Command";
+import { Lamp } from "./Lamp";
+
+const KEYS: [string, string][] = [
+  ["← → ↑ ↓", "from lamp to lamp; Enter opens the device"],
+  ["/", "search this page"],
+  ["b  p  a  h", "Board, Processes, Alerts, Health"],
+  ["t", "light or dark"],
+  ["?", "this help; Esc closes it"],
+];
+
+export function Help({ open, onClose }: { open: boolean; onClose: () => void }) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    if (open) dialog.current?.showModal();
+    else dialog.current?.close();
+  }, [open]);
+  return (
+    <dialog ref={dialog} onClose={onClose} aria-labelledby="help-title">
+      <h2 id="help-title">Reading the board</h2>
+      <ul className="legend">
+        <li><Lamp colour="green" /> <b>circle</b> fine</li>
+        <li><Lamp colour="amber" /> <b>triangle</b> someone should look; it says for whom</li>
+        <li><Lamp colour="red" /> <b>octagon</b> lost, or about to do harm</li>
+        <li><Lamp colour="grey" /> <b>ring</b> no data: asleep, silent, or old</li>
+      </ul>
+      <dl className="keys">
+        {KEYS.map(([key, what]) => (
+          <div key={key}><dt><kbd>{key}</kbd></dt><dd>{what}</dd></div>
+        ))}
+      </dl>
+      <p>In a terminal: <Command text="andon" /> <Command text="andon why" /> <Command text="andon doctor" /></p>
+      <form method="dialog"><button type="submit">Close</button></form>
+    </dialog>
+  );
+}

@@ -1,0 +1,25 @@
+/** A lamp: its shape says the same as its colour. */
+import { memo } from "react";
+import type { Colour } from "../lib/lamps";
+
+const SHAPES: Record<Colour, React.ReactNode> = {
+  green: <circle cx="12" cy="12" r="9" />,
+  amber: <path d="M12 2.2 23 21.4H1z" />,
+  red: <path d="M8 2h8l6 6v8l-6 6H8l-6-6V8z" />,
+  grey: <circle cx="12" cy="12" r="7.5" className="hollow" />,
+};
+
+interface Props {
+  colour: Colour;
+  /** Where no word stands beside it. */
+  label?: string;
+}
+
+export const Lamp = memo(function Lamp({ colour, label }: Props) {
+  const name = label ? { role: "img", "aria-label": label } : { "aria-hidden": true };
+  return (
+    <svg className={`lamp ${colour}`} viewBox="0 0 24 24" {...name}>
+      {SHAPES[colour]}
+    </svg>
+  );
+});

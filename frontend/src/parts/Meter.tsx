@@ -1,0 +1,12 @@
+/** A share as a bar; nothing is drawn where it is not known. */
+import { memo } from "react";
+import { known } from "../lib/format";
+
+export const Meter = memo(function Meter({ percent }: { percent: number | null }) {
+  const share = known(percent) ? Math.min(100, Math.max(0, percent)) / 100 : 0;
+  return (
+    <span className={`meter${known(percent) ? "" : " unknown"}`} aria-hidden="true">
+      <span style={{ transform: `scaleX(${share.toFixed(3)})` }} />
+    </span>
+  );
+});

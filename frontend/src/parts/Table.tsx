@@ -1,0 +1,72 @@
+/** A table that sorts by a column. */
+import { type ReactNode, useMemo, useState } from "react";
+
+export interface Column<T> {
+  name: string;
+  /** What is sorted by; unknown comes last. */
+  by?: (row: T) => string | number | null;
+  cell: (row: T) => ReactNode;
+  number?: boolean;
+  /** Left out where the page is narrow. */
+  wide?: boolean;
+}
+
+interface Props<T> {
+  caption: string;
+  columns: Column<T>[];
+  rows: T[];
+  rowKey: (row: T) => string;
+  sort?: string;
+}
+
+export function Table<T>({ caption, columns, rows, rowKey, sort }: Props<T>) {
+  const [order, setOrder] = useState<{ name: string; down: boolean }>({ name: sort ?? "", down: true });
+  const sorted = useMemo(() => sortedBy(rows, columns, order), [rows, columns, order]);
+  return (
+    <div className="scroll" tabIndex={0} role="region" aria-label={caption}>
+      <table>
+        <caption className="hidden">{caption}</caption>
+        <thead>
+          <tr>
+            {columns.map((column) => (
+              <th
+                key={column.name} scope="col" className={classes(column)}
+                aria-sort={order.name !== column.name ? undefined : order.down ? "descending" : "ascending"}
+              >
+                {column.by ? (
+                  <button type="button" onClick={() => setOrder((o) => ({ name: column.name, down: o.name === column.name ? !o.down : true }))}>
+                    {column.name}
+                    <span aria-hidden="true">{order.name === column.name ? (order.down ? " ↓" : " ↑") : ""}</span>
+                  </button>
+                ) : column.name}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {sorted.map((row) => (
+            <tr key={rowKey(row)}>
+              {columns.map((column) => <td key={column.name} className={classes(column)}>{column.cell(row)}</td>)}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function classes<T>(column: Column<T>): string | undefined {
+  return [column.number && "number", column.wide && "wide"].filter(Boolean).join(" ") || undefined;
+}
+
+function sortedBy<T>(rows: T[], columns: Column<T>[], order: { name: string; down: boolean }): T[] {
+  const by = columns.find((column) => column.name === order.name)?.by;
+  if (!by) return rows;
+  const sign = order.down ? -1 : 1;
+  return [...rows].sort((a, b) => {
+    const [x, y] = [by(a), by(b)];
+    if (x === null || y === null) return x === y ? 0 : x === null ? 1 : -1;
+    if (typeof x === "number" && typeof y === "number") return sign * (x - y);
+    return sign * String(x).localeCompare(String(y));
+  });
+}

@@ -1,0 +1,81 @@
+/** One station of the board: number, lamp, how busy, and what else its size has room for. */
+import { memo } from "react";
+import type { Density } from "../lib/fit";
+import { gib, percent, used, withUnit } from "../lib/format";
+import type { Colour } from "../lib/lamps";
+import { deviceLink } from "../lib/router";
+import { useFace, type Face } from "../live/faces";
+import { Lamp } from "./Lamp";
+import { Meter } from "./Meter";
+import { Sparkline } from "./Sparkline";
+
+interface Props {
+  uuid: string;
+  density: Density;
+  colour: Colour;
+  word: string;
+  reason: string | null;
+  forWhom: string | null;
+  faded: boolean;
+}
+
+export const Tile = memo(function Tile({ uuid, density, colour, word, reason, forWhom, faded }: Props) {
+  const face = useFace(uuid);
+  if (!face) return null;
+  const told = [`GPU ${face.label}`, word, reason, forWhom && `for ${forWhom}`, face.busy !== null && `${face.busy} % busy`];
+  return (
+    <li className={`tile ${density} ${colour}${faded ? " faded" : ""}`}>
+      <a href={deviceLink(uuid)} data-uuid={uuid}>
+        <span className="hidden">{told.filter(Boolean).join(", ")}</span>
+        <span className="face" aria-hidden="true">
+          <span className="head">
+            <Lamp colour={colour} />
+            <b className="number">{face.label}</b>
+            <span className="name">
+              <span className="word">{word}</span>
+              {density !== "compact" && <span className="model">{face.name}</span>}
+            </span>
+            <span className="busy">{percent(face.busy)}</span>
+          </span>
+          {density === "compact" ? (
+            <Small face={face} forWhom={forWhom} />
+          ) : (
+            <Full face={face} reason={colour === "green" ? null : reason} roomy={density === "roomy"} />
+          )}
+        </span>
+      </a>
+    </li>
+  );
+});
+
+function Small({ face, forWhom }: { face: Face; forWhom: string | null }) {
+  return (
+    <>
+      <Sparkline line={face.line} area={face.area} />
+      <Meter percent={face.memoryPercent} />
+      <span className="foot">
+        <span>{withUnit(face.celsius, "°C")}</span>
+        <span className="who">{forWhom ?? face.holder ?? face.who}</span>
+      </span>
+    </>
+  );
+}
+
+function Full({ face, reason, roomy }: { face: Face; reason: string | null; roomy: boolean }) {
+  return (
+    <>
+      {reason && <span className="reason">{reason}</span>}
+      {(roomy || !reason) && <Sparkline line={face.line} area={face.area} />}
+      <span className="memory">
+        <Meter percent={face.memoryPercent} />
+        <span>{used(face.memoryUsed, face.memoryTotal, "GiB", gib)}</span>
+      </span>
+      <span className="foot">
+        <span>{withUnit(face.celsius, "°C")}</span>
+        <span>{roomy ? used(face.watts, face.wattsLimit, "W") : withUnit(face.watts, "W")}</span>
+        {roomy && face.fan !== null && <span>fan {face.fan} %</span>}
+      </span>
+      <span className="who">{face.holder ? `${face.holder} · ${face.who}` : face.who || "nobody"}</span>
+    </>
+  );
+}

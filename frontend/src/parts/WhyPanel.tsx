@@ -1,0 +1,38 @@
+/** Why a device is hot, slow, full or idle: ranked reasons with what they rest on. */
+import { useWhy } from "../api/queries";
+import type { Reason } from "../api/types";
+import { gib, words } from "../lib/format";
+import { Command } from "./Command";
+
+export function WhyPanel({ uuid, label }: { uuid: string; label: string }) {
+  const found = useWhy(uuid);
+  const reasons = found.data?.devices[0]?.reasons ?? [];
+  return (
+    <section className="panel why">
+      <h2>Why</h2>
+      {found.error && <p className="dim">{found.error.reason}</p>}
+      {found.data && reasons.length === 0 && <p className="dim">Nothing stands out in the last two minutes.</p>}
+      <ol className="plain">
+        {reasons.map((reason) => <ReasonRow key={reason.code + reason.sentence} reason={reason} />)}
+      </ol>
+      <Command text={`andon why ${label}`} />
+    </section>
+  );
+}
+
+function ReasonRow({ reason }: { reason: Reason }) {
+  return (
+    <li className={reason.trouble ? "trouble" : undefined}>
+      <p>{reason.sentence} <span className="dim">{reason.confidence_word}</span></p>
+      {reason.advice && <p className="dim">{reason.advice}</p>}
+      <details>
+        <summary>what it rests on</summary>
+        <ul>
+          {reason.evidence.map((one) => (
+            <li key={one.name}>{words(one.name.replace(/^(limits|process)\./, "$1: "))} {one.unit === "bytes" && typeof one.value === "number" ? `${gib(one.value)} GiB` : `${one.value ?? "–"} ${one.unit}`}</li>
+          ))}
+        </ul>
+      </details>
+    </li>
+  );
+}

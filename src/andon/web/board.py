@@ -1,0 +1,67 @@
+"""The board's files; where they were left out of the package, a page that says how to get them."""
+
+from importlib.resources import files
+from pathlib import Path
+
+from fastapi import FastAPI
+from fastapi.responses import FileResponse, HTMLResponse, Response
+from fastapi.staticfiles import StaticFiles
+from starlette.types import Scope
+
+STATIC = Path(str(files("andon.web") / "static"))
+_NAMED_BY_CONTENT = "assets/"
+_FOREVER = "public, max-age=31536000, immutable"
+_WITHOUT = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>andon</title><h1>andon runs, without its board</h1>
+<p>This package was built without the page that belongs here. To get it:</p>
+<ul>
+<li>from PyPI: <code>pip install --force-reinstall andon</code></li>
+<li>from a clone: <code>python3 frontend/build.py</code>
+ (Node 18 or newer; ANDON_BUILD_BOARD must not be 0)</li>
+</ul>
+<p>Everything else is here: <a href="/api/snapshot">/api/snapshot</a>,
+<a href="/metrics">/metrics</a>, <a href="/openapi.json">the API</a>,
+and in a terminal <code>andon</code>.</p></html>
+"""
+
+
+class Compressed(StaticFiles):
+    """Sends what was compressed when it was built, and lets browsers keep what never changes."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        packed = f"{path}.gz"
+        small = not path.endswith(".gz") and _takes_gzip(scope) and self.lookup_path(packed)[1]
+        answer = await super().get_response(packed if small else path, scope)
+        if small:
+            answer.headers["content-encoding"] = "gzip"
+            answer.headers["content-type"] = _kind(path)
+        if path.startswith(_NAMED_BY_CONTENT) and answer.status_code == 200:
+            answer.headers["cache-control"] = _FOREVER
+            answer.headers["vary"] = "Accept-Encoding"
+        return answer
+
+
+def _takes_gzip(scope: Scope) -> bool:
+    return any(name == b"accept-encoding" and b"gzip" in value for name, value in scope["headers"])
+
+
+def _kind(path: str) -> str:
+    return "text/css" if path.endswith(".css") else "text/javascript"
+
+
+def add_board(api: FastAPI, folder: Path = STATIC) -> None:
+    """The page at /, and its files."""
+    there = (folder / "index.html").exists()
+
+    def page() -> Response:
+        return FileResponse(folder / "index.html") if there else HTMLResponse(_WITHOUT)
+
+    def icon() -> Response:
+        path = folder / "icon.svg"
+        return FileResponse(path) if path.exists() else Response(status_code=204)
+
+    api.get("/", include_in_schema=False)(page)
+    api.get("/favicon.ico", include_in_schema=False)(icon)
+    if there:
+        api.mount("/static", Compressed(directory=folder), name="static")

@@ -1,0 +1,93 @@
+"""The board in a real browser: windows of any size and theme, servers of any node, and axe."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, Page, expect
+
+from tests.conftest import REPOSITORY
+from tests.integration.browser import PATIENCE_MS, Window
+from tests.integration.conftest import andon
+from tests.integration.serving import READY_SECONDS, Served
+
+AXE = REPOSITORY / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
+expect.set_options(timeout=PATIENCE_MS)
+
+
+@contextmanager
+def opened(browser: Browser, **options: Any) -> Iterator[Window]:
+    """A window in a profile of its own."""
+    context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
+    context.set_default_timeout(PATIENCE_MS)
+    found = Window(context.new_page())
+    found.watch()
+    try:
+        yield found
+    finally:
+        context.close()
+
+
+@contextmanager
+def serving_node(state: Path, *options: str, port: int = 0, **env: str) -> Iterator[Served]:
+    """`andon serve` of the node itself: what the environment says, or no device at all."""
+    command = [sys.executable, "-m", "andon.cli", "serve", "--port", str(port), "--quiet"]
+    process = subprocess.Popen(
+        [*command, *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "XDG_STATE_HOME": str(state), **env},
+    )
+    try:
+        assert process.stdout is not None
+        told = process.stdout.readline()
+        found = re.search(r"(https?://\S+):(\d+)", told)
+        assert found, told
+        yield Served(f"{found[1]}:{found[2]}", int(found[2]), state, process, told)
+    finally:
+        process.terminate()
+        try:
+            process.communicate(timeout=READY_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+
+
+def link(served: Served) -> str:
+    """What `andon open` opens."""
+    token = served.state / "andon" / "token"
+    done = andon("open", "--url", served.url, "--print", "--token-file", str(token))
+    assert done.code == 0, done.err
+    return done.out.strip()
+
+
+def sign_in(page: Page, served: Served) -> None:
+    page.goto(link(served))
+    expect(page.get_by_text("signed in")).to_be_visible()
+
+
+def violations(page: Page) -> list[str]:
+    """What axe finds wrong with the page as it is; one line each."""
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [
+        f"{rule['id']}: {rule['help']}: {[node['html'][:160] for node in rule['nodes'][:3]]}"
+        for rule in found["violations"]
+    ]
+
+
+def tiles(page: Page) -> Any:
+    return page.locator("li.tile")
+
+
+def uuids(page: Page) -> list[str]:
+    found: list[str] = page.locator("a[data-uuid]").evaluate_all(
+        "all => all.map(one => one.dataset.uuid)"
+    )
+    return found

@@ -1,0 +1,176 @@
+"""The board lives: new values by themselves, silence told as silence, a server that comes back."""
+
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.integration.board import opened, serving_node, sign_in, tiles, uuids
+from tests.integration.browser import Window, chromium
+from tests.integration.parts import free_port
+from tests.integration.serving import serving
+from tests.standin import StandIn, hung
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def seen(browser: Browser) -> Iterator[Window]:
+    with opened(browser) as found:
+        yield found
+
+
+def test_values_change_by_themselves(seen: Window, tmp_path: Path) -> None:
+    with serving(tmp_path, "--no-history", simulate=4) as served:
+        seen.page.goto(served.url)
+        expect(tiles(seen.page)).to_have_count(4)
+        expect(seen.page.locator("footer .link")).to_have_text("live")
+        asked = sum("/api/snapshot" in url for url in seen.requests)
+        before = seen.page.locator(".tiles").inner_text()
+        expect(seen.page.locator(".tiles")).not_to_have_text(before, use_inner_text=True)
+        assert sum("/api/snapshot" in url for url in seen.requests) == asked, "pushed, not polled"
+        assert seen.complaints == []
+
+
+def test_nothing_that_stays_the_same_is_drawn_again(seen: Window, tmp_path: Path) -> None:
+    """An idle board does not flicker: between ticks only the values that changed are touched."""
+    with serving(tmp_path, "--no-history", simulate=4) as served:
+        seen.page.goto(served.url)
+        expect(tiles(seen.page)).to_have_count(4)
+        kept = seen.page.evaluate(
+            """() => new Promise(done => {
+              const nodes = [...document.querySelectorAll('li.tile, li.tile *')];
+              let replaced = 0;
+              const seen = new MutationObserver(all => all.forEach(one => {
+                if (one.type === 'childList')
+                  replaced += [...one.removedNodes].filter(n => n.nodeType === 1).length;
+              }));
+              seen.observe(document.querySelector('.tiles'), {childList: true, subtree: true});
+              setTimeout(() => done([nodes.every(n => n.isConnected), replaced]), 4000);
+            })"""
+        )
+        assert kept == [True, 0]
+
+
+def test_it_says_that_the_server_is_away_and_goes_on_without_a_reload(
+    seen: Window, tmp_path: Path
+) -> None:
+    port = free_port()
+    with serving(tmp_path, "--no-history", simulate=1, port=port) as first:
+        sign_in(seen.page, first)
+        expect(tiles(seen.page)).to_have_count(1)
+        seen.page.evaluate("window.thisVeryPage = true")
+        first.process.send_signal(signal.SIGKILL)
+        expect(seen.page.get_by_role("status")).to_contain_text("Reconnecting")
+        expect(seen.page.get_by_role("status")).to_contain_text("old")
+        expect(seen.page.get_by_role("heading", level=1)).to_have_text(re.compile("No news for"))
+        expect(seen.page.locator("li.tile.grey")).to_have_count(1)
+        expect(seen.page.locator(".group.old")).to_be_visible()
+    with serving(tmp_path, "--no-history", simulate=3, port=port):
+        expect(tiles(seen.page)).to_have_count(3)
+        expect(seen.page.get_by_role("status")).to_be_hidden()
+        expect(seen.page.locator("footer .link")).to_have_text("live")
+        assert seen.page.evaluate("window.thisVeryPage") is True
+        expect(seen.page.get_by_text("your session is over")).to_be_visible()
+
+
+def test_a_server_that_samples_no_more_is_not_shown_as_live(seen: Window, tmp_path: Path) -> None:
+    with serving(tmp_path, "--no-history", simulate=2) as served:
+        seen.page.goto(served.url)
+        expect(tiles(seen.page)).to_have_count(2)
+        served.process.send_signal(signal.SIGSTOP)
+        try:
+            expect(seen.page.get_by_role("status")).to_contain_text("no new values come")
+            expect(seen.page.locator("footer .link")).to_have_text("old")
+        finally:
+            served.process.send_signal(signal.SIGCONT)
+        expect(seen.page.locator("footer .link")).to_have_text("live")
+
+
+def test_a_bad_link_says_so_and_shows_what_anyone_may_see(seen: Window, tmp_path: Path) -> None:
+    with serving(tmp_path, "--no-history", simulate=1) as served:
+        seen.page.goto(f"{served.url}/#code=made-up")
+        expect(seen.page.get_by_text("You are not signed in")).to_be_visible()
+        expect(tiles(seen.page)).to_have_count(1)
+        expect(seen.page.get_by_text("read-only: run")).to_be_visible()
+        assert seen.page.evaluate("sessionStorage.length") == 0
+
+
+def test_a_wrong_secret_is_dropped_at_once(seen: Window, tmp_path: Path) -> None:
+    with serving(tmp_path, "--no-history", simulate=1) as served:
+        seen.page.goto(f"{served.url}/healthz")
+        seen.page.evaluate("sessionStorage.setItem('andon.secret', 'wrong')")
+        seen.page.goto(served.url)
+        expect(seen.page.get_by_text("your session is over")).to_be_visible()
+        expect(tiles(seen.page)).to_have_count(1)
+        expect(seen.page.locator("footer .link")).to_have_text("live")
+
+
+def test_on_another_address_it_needs_the_link(seen: Window, tmp_path: Path) -> None:
+    with serving(tmp_path, "--no-history", "--host", "0.0.0.0", simulate=2) as served:
+        url = f"http://127.0.0.1:{served.port}"
+        seen.page.goto(url)
+        expect(seen.page.get_by_text("read-only: run")).to_be_visible()
+        expect(seen.page.get_by_role("heading", level=1)).to_contain_text("andon open")
+        expect(tiles(seen.page)).to_have_count(0)
+
+
+def test_no_gpu_is_a_page_that_teaches(seen: Window, tmp_path: Path) -> None:
+    with serving_node(tmp_path, "--no-history", ANDON_ROOT=str(tmp_path)) as served:
+        seen.page.goto(served.url)
+        expect(seen.page.get_by_role("heading", level=1)).to_contain_text("No GPU")
+        expect(seen.page.get_by_text("andon serve --simulate 8")).to_be_visible()
+        expect(seen.page.get_by_text("andon doctor").first).to_be_visible()
+        seen.page.goto(f"{served.url}/#/processes")
+        expect(seen.page.get_by_text("Nobody uses a GPU now")).to_be_visible()
+
+
+def test_a_hung_device_is_grey_and_the_others_live(
+    seen: Window, node: StandIn, kernel: Path, tmp_path: Path
+) -> None:
+    with serving_node(tmp_path / "state", "--no-history") as served:
+        seen.page.goto(served.url)
+        expect(seen.page.locator("li.tile.green")).to_have_count(8)
+        node.set_faults(hung(device=3))
+        expect(seen.page.locator("li.tile.grey")).to_have_count(1)
+        expect(seen.page.locator("li.tile.green")).to_have_count(7)
+        expect(seen.page.get_by_role("heading", level=1)).to_contain_text("GPU 3")
+        expect(
+            seen.page.get_by_role("link", name=re.compile("GPU 3.*not answered"))
+        ).to_be_visible()
+        node.set_faults()
+        expect(seen.page.locator("li.tile.green")).to_have_count(8)
+
+
+def test_a_dead_store_leaves_the_live_values_and_says_why(
+    seen: Window, node: StandIn, kernel: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "history.db").mkdir()  # a folder is no database
+    with serving_node(tmp_path / "state", ANDON_HISTORY=str(tmp_path / "history.db")) as served:
+        seen.page.goto(served.url)
+        expect(tiles(seen.page)).to_have_count(8)
+        seen.page.goto(f"{served.url}/#/device/{uuids(seen.page)[0]}")
+        expect(seen.page.get_by_text("The past cannot be read")).to_be_visible()
+        expect(seen.page.locator("canvas")).to_have_count(5)
+        expect(seen.page.get_by_role("figure", name=re.compile(r"^Utilisation.*mean"))
+               ).to_be_visible()  # fmt: skip
+        seen.page.goto(f"{served.url}/#/health")
+        expect(seen.page.get_by_role("heading", level=1)).to_have_text("Something needs a look")
+
+
+def test_history_from_before_the_page_was_opened_is_drawn(seen: Window, tmp_path: Path) -> None:
+    with serving(tmp_path, simulate=2) as served:
+        seen.page.goto(served.url)
+        expect(tiles(seen.page)).to_have_count(2)
+        device = uuids(seen.page)[0]
+        with seen.page.expect_response("**/charts?*") as answer:
+            seen.page.goto(f"{served.url}/#/device/{device}")
+        assert answer.value.status == 200
+        assert seen.complaints == []

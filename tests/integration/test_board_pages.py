@@ -1,0 +1,261 @@
+"""Every page of the board: what a person finds there, by eye, by keyboard and by screen reader."""
+
+import re
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.integration.board import opened, sign_in, tiles, uuids, violations
+from tests.integration.browser import Window, chromium
+from tests.integration.serving import Served, serving
+
+DEVICES = 8
+PAGES = ("", "processes", "alerts", "health", "nodes", "nowhere")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    faults = "lost:2@0,hung:5@0"
+    state = tmp_path_factory.mktemp("home")
+    with serving(state, simulate=DEVICES, ANDON_SIMULATE_FAULTS=faults) as served:
+        yield served
+
+
+@pytest.fixture
+def seen(browser: Browser) -> Iterator[Window]:
+    with opened(browser) as found:
+        yield found
+
+
+def board(page: Page, served: Served) -> None:
+    page.goto(served.url)
+    expect(tiles(page)).to_have_count(DEVICES)
+
+
+def test_every_device_has_a_lamp_with_a_shape_and_a_word(seen: Window, home: Served) -> None:
+    board(seen.page, home)
+    expect(seen.page.locator("li.tile.red")).to_have_count(1)
+    expect(seen.page.locator("li.tile.grey")).to_have_count(1)
+    shapes = {
+        colour: seen.page.locator(f"li.tile.{colour} svg.lamp > *").first.evaluate(
+            "one => one.tagName + (one.getAttribute('d') || one.getAttribute('class') || '')"
+        )
+        for colour in ("green", "red", "grey")
+    }
+    assert len(set(shapes.values())) == 3
+    words = seen.page.locator("li.tile .word").all_inner_texts()
+    assert len(words) == DEVICES
+    assert {"fine", "lost"} <= set(words)
+    expect(seen.page.get_by_role("link", name=re.compile("^GPU 2, lost"))).to_be_visible()
+
+
+def test_the_headline_answers_in_words(seen: Window, home: Served) -> None:
+    board(seen.page, home)
+    headline = seen.page.get_by_role("heading", level=1)
+    expect(headline).to_have_text(re.compile(r"GPU 2 .*lost"))
+    expect(seen.page).to_have_title(re.compile(r"SIMULATED · GPU 2 .* · andon"))
+
+
+def test_everything_says_that_it_is_simulated(seen: Window, home: Served) -> None:
+    for name in PAGES:
+        seen.page.goto(f"{home.url}/#/{name}")
+        expect(seen.page.get_by_text("SIMULATED", exact=True)).to_be_visible()
+
+
+def test_no_request_leaves_the_machine_and_nothing_complains(seen: Window, home: Served) -> None:
+    board(seen.page, home)
+    device = uuids(seen.page)[0]
+    for name in (*PAGES, f"device/{quote(device)}"):
+        seen.page.goto(f"{home.url}/#/{name}")
+        expect(seen.page.get_by_role("main")).not_to_be_empty()
+    asked = [url.replace("ws:", "http:") for url in seen.requests]
+    assert len(asked) > 8
+    assert [url for url in asked if not url.startswith(f"{home.url}/")] == []
+    assert seen.complaints == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", [*PAGES, "device"])
+def test_axe_finds_nothing(browser: Browser, home: Served, name: str, scheme: str) -> None:
+    with opened(browser, color_scheme=scheme) as seen:
+        board(seen.page, home)
+        if name == "device":
+            name = f"device/{quote(uuids(seen.page)[0])}"
+        seen.page.goto(f"{home.url}/#/{name}")
+        expect(seen.page.get_by_role("heading", level=1)).to_be_visible()
+        assert violations(seen.page) == []
+
+
+def test_axe_finds_nothing_in_the_help_and_on_a_phone(browser: Browser, home: Served) -> None:
+    with opened(browser, viewport={"width": 390, "height": 844}) as seen:
+        board(seen.page, home)
+        seen.page.get_by_role("button", name="help").click()
+        expect(seen.page.get_by_role("dialog")).to_be_visible()
+        assert violations(seen.page) == []
+
+
+def test_a_card_tells_more_while_a_lamp_is_pointed_at_or_focused(
+    seen: Window, home: Served
+) -> None:
+    board(seen.page, home)
+    tiles(seen.page).nth(0).locator("a").hover()
+    expect(seen.page.get_by_role("tooltip")).to_contain_text("temperature")
+    seen.page.mouse.move(5, 5)
+    expect(seen.page.get_by_role("tooltip")).to_have_count(0)
+    seen.page.keyboard.press("ArrowRight")
+    expect(seen.page.get_by_role("tooltip")).to_contain_text("GPU 0")
+
+
+def test_the_board_is_walked_by_keys(seen: Window, home: Served) -> None:
+    board(seen.page, home)
+    focused = "document.activeElement.dataset.uuid"
+    every = uuids(seen.page)
+    for key, place in (("ArrowRight", 0), ("ArrowRight", 1), ("ArrowLeft", 0), ("ArrowDown", 4),
+                       ("ArrowUp", 0)):  # fmt: skip
+        seen.page.keyboard.press(key)
+        assert seen.page.evaluate(focused) == every[place], key
+    seen.page.keyboard.press("Enter")
+    expect(seen.page.get_by_role("heading", level=1)).to_contain_text("GPU 0")
+    seen.page.keyboard.press("b")
+    expect(tiles(seen.page)).to_have_count(DEVICES)
+    seen.page.keyboard.press("?")
+    expect(seen.page.get_by_role("dialog")).to_be_visible()
+    seen.page.keyboard.press("Escape")
+    expect(seen.page.get_by_role("dialog")).to_be_hidden()
+
+
+def test_searching_keeps_the_stations_in_their_places(seen: Window, home: Served) -> None:
+    board(seen.page, home)
+    seen.page.keyboard.press("/")
+    seen.page.keyboard.type("lost")
+    expect(seen.page.locator("li.tile.faded")).to_have_count(DEVICES - 1)
+    expect(tiles(seen.page)).to_have_count(DEVICES)
+    seen.page.keyboard.press("Escape")
+    expect(seen.page.locator("li.tile.faded")).to_have_count(0)
+
+
+def test_a_device_has_charts_reasons_processes_and_facts(seen: Window, home: Served) -> None:
+    board(seen.page, home)
+    seen.page.goto(f"{home.url}/#/device/{quote(uuids(seen.page)[0])}")
+    for title in ("Utilisation", "Memory", "Temperature", "Power", "Clocks", "Slowed down by",
+                  "Who was on it"):  # fmt: skip
+        expect(seen.page.get_by_role("figure", name=re.compile(f"^{title}"))).to_be_visible()
+    expect(seen.page.locator("canvas")).to_have_count(5)
+    for title in ("Why", "Alerts", "Processes now", "Facts"):
+        expect(seen.page.get_by_role("heading", name=title, exact=True)).to_be_visible()
+    expect(seen.page.get_by_text("andon why 0")).to_be_visible()
+    expect(seen.page.get_by_role("figure", name=re.compile(r"^Utilisation.*mean \d+ %"))
+           ).to_be_visible()  # fmt: skip
+    expect(seen.page.locator("aside")).to_contain_text("missing")
+
+
+def test_charts_zoom_move_and_share_a_cursor(seen: Window, home: Served) -> None:
+    board(seen.page, home)
+    seen.page.goto(f"{home.url}/#/device/{quote(uuids(seen.page)[0])}")
+    first = seen.page.locator(".u-over").first
+    first.hover()
+    lines = seen.page.locator(".u-cursor-x")
+    places = lines.evaluate_all("all => all.map(one => one.style.transform)")
+    assert len(places) == 5
+    assert len(set(places)) == 1, "one cursor across all charts"
+    box = first.bounding_box()
+    assert box is not None
+    middle = box["y"] + box["height"] / 2
+    seen.page.mouse.move(box["x"] + 0.2 * box["width"], middle)
+    seen.page.mouse.down()
+    seen.page.mouse.move(box["x"] + 0.6 * box["width"], middle, steps=4)
+    seen.page.mouse.up()
+    expect(seen.page).to_have_url(re.compile(r"until=\d+"))
+    seconds = int(re.findall(r"seconds=(\d+)", seen.page.url)[0])
+    assert 60 <= seconds <= 180
+    seen.page.get_by_role("button", name="earlier").click()
+    seen.page.get_by_role("button", name="now").click()
+    expect(seen.page).not_to_have_url(re.compile(r"until="))
+    seen.page.get_by_role("button", name="1 y").click()
+    expect(seen.page).to_have_url(re.compile(r"seconds=31536000"))
+    expect(seen.page.locator("canvas")).to_have_count(5)
+    assert seen.complaints == []
+
+
+def test_processes_sort_and_hide_command_lines_without_the_token(
+    seen: Window, home: Served
+) -> None:
+    seen.page.goto(f"{home.url}/#/processes")
+    rows = seen.page.locator("tbody tr")
+    expect(rows.first).to_be_visible()
+    assert "--config" not in seen.page.content()
+    seen.page.get_by_role("button", name="pid").click()
+    pids = [int(text) for text in seen.page.locator("tbody td:nth-child(7)").all_inner_texts()]
+    assert pids == sorted(pids, reverse=True)
+    sign_in(seen.page, home)
+    seen.page.goto(f"{home.url}/#/processes")
+    expect(seen.page.get_by_text("python train.py").first).to_be_visible()
+
+
+def test_the_theme_is_the_systems_until_one_is_chosen(browser: Browser, home: Served) -> None:
+    with opened(browser, color_scheme="dark") as seen:
+        board(seen.page, home)
+        ground = "getComputedStyle(document.documentElement).backgroundColor"
+        dark = seen.page.evaluate(ground)
+        seen.page.get_by_role("button", name="light theme").click()
+        light = seen.page.evaluate(ground)
+        assert light != dark
+        seen.page.reload()
+        expect(tiles(seen.page)).to_have_count(DEVICES)
+        assert seen.page.evaluate(ground) == light
+
+
+def test_without_the_token_it_is_read_only_and_says_what_to_run(seen: Window, home: Served) -> None:
+    board(seen.page, home)
+    expect(seen.page.get_by_text("read-only: run")).to_be_visible()
+    expect(seen.page.get_by_role("button", name="copy: andon open")).to_be_visible()
+    sign_in(seen.page, home)
+    expect(seen.page.get_by_text("read-only: run")).to_be_hidden()
+    assert "code" not in seen.page.url
+
+
+def test_a_command_is_copied(browser: Browser, home: Served) -> None:
+    with opened(browser, permissions=["clipboard-read", "clipboard-write"]) as seen:
+        board(seen.page, home)
+        seen.page.get_by_role("button", name="copy: andon open").click()
+        expect(seen.page.get_by_text("copied")).to_be_visible()
+        assert seen.page.evaluate("navigator.clipboard.readText()") == "andon open"
+
+
+@pytest.mark.parametrize(("width", "height", "devices"), [(1440, 900, 64), (1280, 720, 64)])
+def test_64_devices_fit_on_one_screen(
+    browser: Browser, tmp_path_factory: pytest.TempPathFactory, width: int, height: int,
+    devices: int,
+) -> None:  # fmt: skip
+    with (
+        serving(tmp_path_factory.mktemp("many"), "--no-history", simulate=devices) as served,
+        opened(browser, viewport={"width": width, "height": height}) as seen,
+    ):
+        seen.page.goto(served.url)
+        expect(tiles(seen.page)).to_have_count(devices)
+        scrolls = "document.documentElement.scrollHeight - innerHeight"
+        assert seen.page.evaluate(scrolls) <= 0
+        assert seen.page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+        outside = tiles(seen.page).evaluate_all(
+            "all => all.filter(one => one.getBoundingClientRect().bottom > innerHeight).length"
+        )
+        assert outside == 0
+
+
+def test_nothing_sticks_out_on_a_phone(browser: Browser, home: Served) -> None:
+    with opened(browser, viewport={"width": 390, "height": 844}) as seen:
+        board(seen.page, home)
+        device = quote(uuids(seen.page)[0])
+        for name in (*PAGES, f"device/{device}"):
+            seen.page.goto(f"{home.url}/#/{name}")
+            expect(seen.page.get_by_role("main")).not_to_be_empty()
+            wide = "document.documentElement.scrollWidth - innerWidth"
+            assert seen.page.evaluate(wide) <= 0, name

@@ -1,0 +1,142 @@
+"""What the board draws: columns, uses, the last minutes, and types that are true."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from andon.core.series import Tick, throttle_mask
+from andon.core.series_uses import Use
+from andon.model.device import State
+from andon.ports import Store
+from andon.stores.memory import MemoryStore
+from andon.web import charts, schemas
+from andon.web.description import ANSWERS
+from andon.web.memory import NoMemory
+from tests.conftest import REPOSITORY
+from tests.unit import test_cli_golden_snapshots as drawn
+from tests.unit.web_parts import Caller, Parts, served
+
+GPU = drawn.uuid(0)
+
+
+class Kept(NoMemory):
+    """A memory with a store that a test filled."""
+
+    def __init__(self, store: Store | None) -> None:
+        super().__init__("the disk is full", "make room")
+        self._store = store
+
+    def store(self) -> Store:
+        return super().store() if self._store is None else self._store
+
+
+def filled() -> MemoryStore:
+    store = MemoryStore()
+    hot = throttle_mask(("sw_thermal_slowdown",))
+    capped = throttle_mask(("sw_power_cap",))
+    readings = [(0, 10, 0), (1, 90, hot), (2, 50, capped), (7, 70, 0)]
+    ticks = [
+        Tick(100.0 + at, ((GPU, ("utilization_percent", "throttle"), (percent, mask)),))
+        for at, percent, mask in readings
+    ]
+    store.write(ticks, [Use(GPU, 7, 50.0, "alice", "train.py", 101.0, 105.0, 400)])
+    return store
+
+
+def asked(tmp_path: Path, path: str, store: Store | None) -> Any:
+    parts = Parts(tmp_path, [drawn.farm()], memory=Kept(store))
+    with served(parts) as client:
+        return client.get(path)
+
+
+def test_several_readings_come_in_columns_with_gaps(tmp_path: Path) -> None:
+    said = asked(
+        tmp_path,
+        "/api/devices/0/charts?metrics=utilization_percent,power_watts&from=100&to=110&points=5",
+        filled(),
+    ).json()
+    assert said["at"] == [100, 102, 104, 106, 108]
+    assert said["series"]["utilization_percent"] == {
+        "min": [10, 50, None, 70, None],
+        "mean": [50, 50, None, 70, None],
+        "max": [90, 50, None, 70, None],
+    }
+    assert said["series"]["power_watts"]["mean"] == [None] * 5
+    assert said["throttle"] == [["sw_thermal_slowdown"], ["sw_power_cap"], [], [], []]
+
+
+def test_who_was_there_is_told_with_the_peak(tmp_path: Path) -> None:
+    said = asked(tmp_path, "/api/devices/0/uses?from=100&to=110", filled()).json()
+    assert [(use["user"], use["first"], use["last"], use["peak_memory_bytes"])
+            for use in said["items"]] == [("alice", 101.0, 105.0, 400)]  # fmt: skip
+    assert said["left_out"] == 0
+
+
+def test_the_last_minutes_have_gaps_where_a_device_was_silent() -> None:
+    farm = drawn.farm()
+    first = farm.devices[0]
+    silent = replace(farm, at=farm.at + 1, devices=(replace(first, state=State.STALE),))
+    said = charts.lately([farm, silent], "utilization_percent")
+    assert said["at"] == [farm.at, farm.at + 1]
+    assert said["devices"] == {first.device.uuid: [87, None]}
+    assert charts.lately([], "utilization_percent")["devices"] == {}
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["charts?metrics=nonsense", "charts?metrics=", "charts?from=5&to=4", "uses?from=5&to=4",
+     "charts?points=0", "charts?metrics=throttle"],
+)  # fmt: skip
+def test_nonsense_is_told_as_such(tmp_path: Path, path: str) -> None:
+    answer = asked(tmp_path, f"/api/devices/0/{path}", filled())
+    assert answer.status_code == 422
+    assert answer.json()["error"]["hint"]
+
+
+@pytest.mark.parametrize("path", ["charts", "uses"])
+def test_a_dead_store_is_a_reason_and_not_an_empty_chart(tmp_path: Path, path: str) -> None:
+    answer = asked(tmp_path, f"/api/devices/0/{path}", None)
+    assert answer.status_code == 503
+    assert answer.json()["error"]["reason"] == "the disk is full"
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    parts = Parts(tmp_path_factory.mktemp("state"), [drawn.farm()], memory=Kept(filled()))
+    with served(parts) as found:
+        yield found
+
+
+@pytest.mark.parametrize("path", ANSWERS)
+def test_the_described_types_are_what_is_said(client: Caller, path: str) -> None:
+    model: type[BaseModel] = ANSWERS[path]
+    said = client.get(path.replace("{device}", "0")).json()
+    read = model.model_validate(said)
+    assert json.loads(read.model_dump_json(by_alias=True)) == said
+
+
+def test_features_name_every_place(client: Caller) -> None:
+    said = client.get("/api/features").json()["features"]
+    assert set(said) == {"alerts", "leases", "jobs", "runs", "nodes"}
+    empty = [name for name, there in said.items() if not there and name != "alerts"]
+    for name in empty:
+        assert "yet" in client.get(f"/api/{name}").json()["note"]
+
+
+def test_the_golden_description_is_what_the_board_is_made_from(client: Caller) -> None:
+    """`make golden` writes it anew; the board's types follow when it is built."""
+    from tests.unit.test_cli_golden_snapshots import assert_golden
+
+    said = client.get("/openapi.json").json()
+    said["info"]["version"] = "0"
+    text = json.dumps(said, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    assert_golden(str(REPOSITORY / "frontend" / "openapi.json"), text)
+
+
+def test_types_have_a_sentence_each() -> None:
+    models = [one for one in vars(schemas).values() if isinstance(one, type)]
+    assert all(model.__doc__ for model in models)
