@@ -3,6 +3,7 @@
 
 const SECRET = "andon.secret";
 const GIB = 1024 ** 3;
+let refused = null; // why a link did not sign in: shown until the page is left, whatever else is fine
 const byId = (id) => document.getElementById(id);
 
 function make(tag, text, className) {
@@ -27,7 +28,7 @@ async function signIn() {
   });
   const said = await answer.json();
   if (answer.ok) sessionStorage.setItem(SECRET, said.secret);
-  else trouble(said.error.reason, `a new link: ${said.error.hint}`);
+  else refused = [said.error.reason, `a new link: ${said.error.hint}`];
 }
 
 function headers() {
@@ -35,11 +36,11 @@ function headers() {
   return secret ? { Authorization: `Bearer ${secret}` } : {};
 }
 
-function trouble(reason, hint) {
+function trouble(reason, hint, old = Boolean(reason)) {
   const place = byId("trouble");
   place.hidden = !reason;
   place.textContent = reason ? `${reason}${hint ? ` – ${hint}` : ""}` : "";
-  document.body.classList.toggle("old", Boolean(reason));
+  document.body.classList.toggle("old", old);
 }
 
 async function look() {
@@ -49,7 +50,8 @@ async function look() {
     if (answer.status === 401 && sessionStorage.getItem(SECRET)) sessionStorage.removeItem(SECRET);
     if (!answer.ok) return trouble(said.error.reason, said.error.hint);
     show(said);
-    trouble("");
+    if (refused) trouble(...refused, false);
+    else trouble("");
   } catch (error) {
     trouble("the server does not answer", "what is shown is old");
   }
