@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 from tests.conftest import need
 
@@ -43,6 +43,7 @@ class Window:
 def chromium() -> Iterator[Browser]:
     """The real browser; one serves any number of windows."""
     need(CHROMIUM)
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as driver:
         path = shutil.which(CHROMIUM)
         browser = driver.chromium.launch(executable_path=path, args=list(OPTIONS))
