@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass, field
+from functools import partial
 
 UPDATES = re.compile(rb'^42\["(snapshot|gpu_status_update)",\{.{0,400}?"at":([0-9.]+)', re.DOTALL)
 SETTLING_SECONDS = 2.0
@@ -139,8 +140,8 @@ async def listen(port: int, count: int, seconds: float) -> list[Heard]:
     for _ in range(count):
         subscribed = asyncio.Event()
         _, client = await loop.create_connection(
-            lambda subscribed=subscribed: Client(port, subscribed), "127.0.0.1", port  # type: ignore[misc]
-        )  # fmt: skip
+            partial(Client, port, subscribed), "127.0.0.1", port
+        )
         await subscribed.wait()
         clients.append(client)
     print("connected", flush=True)
