@@ -194,7 +194,8 @@ def resolved(page: Page, name: str) -> Alert:
     near = {a.id: a for key, a in {**by_id, **by_name}.items() if key.startswith(name)}
     if len(near) == 1:
         return next(iter(near.values()))
-    known = ", ".join(sorted(by_name)[:8]) or "there is none"
+    worst_first = sorted(page.alerts, key=lambda alert: -alert.severity)
+    known = ", ".join([names[alert.id] for alert in worst_first][:8]) or "there is none"
     reason = f"{name!r} names several alerts" if near else f"there is no alert {name!r}"
     raise Gone(reason, hint=f"alerts: {known}")
 
