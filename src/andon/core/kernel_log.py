@@ -1,4 +1,4 @@
-"""Reads a driver's own words out of the kernel's log: NVIDIA's Xids."""
+"""Reads a driver's own words out of the kernel's log: NVIDIA's Xids, AMD's resets."""
 
 import re
 from typing import Final
@@ -12,6 +12,10 @@ _HEAD = re.compile(r"(?P<priority>\d+),\d+,\d+,[^;]*;(?P<text>.*)", re.DOTALL)
 _XID = re.compile(
     r"NVRM: Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})"
     r"(?P<instance>[^)]*)\): (?P<code>\d{1,5})\b,?\s*(?P<rest>.*)"
+)
+_RESET = re.compile(
+    r"\bamdgpu (?P<pci>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): amdgpu: "
+    r"(?P<words>GPU reset (?:begin!|end with ret = -(?P<error>\d{1,4})).*)"
 )
 _PID = re.compile(r"pid=['\"]?(?P<pid>\d{1,10}|<unknown>)['\"]?,?\s*")
 _NAME = re.compile(r"name=(?P<name><unknown>|[^,]*),?\s*")
@@ -31,7 +35,7 @@ def parse_line(text: str, at: float) -> Event | None:
     """The same from the text alone, without the numbers before it."""
     found = _XID.search(text)
     if found is None:
-        return None
+        return _reset(text, at)
     rest, pid = _taken(_PID, found["rest"])
     rest, name = _taken(_NAME, rest)
     pids = (int(pid),) if pid and pid.isdecimal() and int(pid) > 0 else ()
@@ -45,6 +49,22 @@ def parse_line(text: str, at: float) -> Event | None:
         pids=pids,
         who=tuple(Party(number, name=_known(name)) for number in pids),
         pci=found["pci"].lower(),
+    )
+
+
+def _reset(text: str, at: float) -> Event | None:
+    """That a reset begins, or failed; one that went well says nothing new."""
+    found = _RESET.search(text)
+    if found is None:
+        return None
+    return Event(
+        kind=EventKind.RESET,
+        uuid=None,
+        at=at,
+        code=None if found["error"] is None else int(found["error"]),
+        detail=_plain(found["words"])[:LONGEST_DETAIL],
+        source=SOURCE,
+        pci=found["pci"],
     )
 
 

@@ -1,4 +1,4 @@
-"""What each of NVIDIA's Xids means, how bad it is, and what to do about it, in plain words.
+"""What a driver's own report means, how bad it is, and what to do about it, in plain words.
 
 An Xid is a number with which the driver reports an error. NVIDIA publishes what each one means;
 the words here are andon's own, and the levels answer one question: who has to act? The device's
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from andon.model.alert import Level
+from andon.model.alert import Event, EventKind, Level
 
 DOCUMENTATION: Final = "https://docs.nvidia.com/deploy/xid-errors/"
 
@@ -170,7 +170,22 @@ _UNNAMED: Final = _warning(
     "the driver reported an error and did not say which",
     "See what it wrote to the kernel's log: sudo dmesg | grep -i xid",
 )
+_RESET_BEGUN: Final = _warning(
+    "it hung and the driver resets it, what ran on it is lost",
+    "Start the programs again. If it comes back: sudo dmesg | grep -i amdgpu, and a newer kernel "
+    "or firmware.",
+)
+_RESET_FAILED: Final = _critical(
+    "it hung and the driver could not reset it", "Move the work away and reboot the node."
+)
 RECOVERY_ACTION: Final = 154
+
+
+def explain_event(event: Event) -> Xid:
+    """What a device's report means."""
+    if event.kind is EventKind.RESET:
+        return _RESET_BEGUN if event.code is None else _RESET_FAILED
+    return explain(event.code, event.detail)
 
 
 def explain(code: int | None, detail: str = "") -> Xid:
