@@ -50,7 +50,7 @@ def _log(facts: Facts) -> Finding:
     """Whether a driver's own words are heard; NVML's queue tells of Xids without them."""
     why = facts.kernel.log_closed
     if why is None:
-        words = "the kernel's log can be followed: errors that drivers report are heard"
+        words = "the kernel's log can be followed, for what drivers report"
         return ok(Check.LOG_OPEN, words)
     words = f"the kernel's log is closed to {facts.user.name} ({why}): only NVML tells of errors"
     return ok(Check.LOG_CLOSED, words, reason=why)
