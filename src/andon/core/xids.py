@@ -3,7 +3,7 @@
 An Xid is a number with which the driver reports an error. NVIDIA publishes what each one means;
 the words here are andon's own, and the levels answer one question: who has to act? The device's
 keeper now (critical), the keeper at the next occasion (warning), or the owner of the program alone
-(information: the device itself is fine).
+(information: the device itself is most likely fine).
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,8 @@ _RESET: Final = (
 _REBOOT: Final = "Move the work away and reboot the node."
 _REPLACE: Final = " If it comes back, have the card tested or replaced."
 _APPLICATION: Final = (
-    "The device is fine. The program's own log says more; its owner should see it."
+    "Most likely a fault of the program, whose own log says more. If other programs meet it too, "
+    "have the card tested."
 )
 
 
@@ -142,7 +143,7 @@ XIDS: Final[dict[int, Xid]] = {
     43: _own("a program's work on the GPU failed and was stopped; others go on"),
     45: _own("a program's work was cleaned away after an earlier error, or because it was ended"),
     69: _own("a program gave the GPU's graphics engine a command that it does not have"),
-    80: _own("data on its way to the GPU was damaged", _APPLICATION + _REPLACE),
+    80: _own("data on its way to the GPU was damaged"),
 }
 
 _RECOVERY: Final = (
