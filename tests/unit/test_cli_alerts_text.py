@@ -10,15 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.cli.alert_rules_text import render_rule, render_rules
-from andon.cli.alerts_text import (
-    FINE,
-    Page,
-    names_of,
-    render_alert,
-    render_alerts,
-    render_change,
-    short_name,
-)
+from andon.cli.alert_text import render_alert, render_change
+from andon.cli.alerts_text import FINE, Page, names_of, render_alerts, short_name
 from andon.cli.text import display_width
 from andon.core.rulebook import Override, Rulebook
 from andon.model.alert import Phase
