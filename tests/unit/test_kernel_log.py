@@ -51,6 +51,13 @@ def test_an_xid_is_read_with_all_that_it_says(
     )
 
 
+def test_a_card_that_fell_off_the_bus_is_an_xid_even_without_its_number() -> None:
+    words = "GPU has fallen off the bus."
+    assert parse_line(f"NVRM: GPU 0000:b3:00.0: {words}", 5.0) == Event(
+        EventKind.XID, None, 5.0, 79, words, "kernel log", pci="0000:b3:00.0"
+    )
+
+
 @pytest.mark.parametrize(
     ("line", "code", "detail"),
     [

@@ -7,11 +7,16 @@ from andon.model.alert import Event, EventKind, Party
 
 SOURCE: Final = "kernel log"
 LONGEST_DETAIL: Final = 200
+FALLEN: Final = 79
 
 _HEAD = re.compile(r"(?P<priority>\d+),\d+,\d+,[^;]*;(?P<text>.*)", re.DOTALL)
 _XID = re.compile(
     r"NVRM: Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})"
     r"(?P<instance>[^)]*)\): (?P<code>\d{1,5})\b,?\s*(?P<rest>.*)"
+)
+_FALLEN = re.compile(
+    r"NVRM: GPU (?P<pci>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): "
+    r"(?P<words>GPU has fallen off the bus.*)"
 )
 _RESET = re.compile(
     r"\bamdgpu (?P<pci>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): amdgpu: "
@@ -35,7 +40,7 @@ def parse_line(text: str, at: float) -> Event | None:
     """The same from the text alone, without the numbers before it."""
     found = _XID.search(text)
     if found is None:
-        return _reset(text, at)
+        return _fallen(text, at) or _reset(text, at)
     rest, pid = _taken(_PID, found["rest"])
     rest, name = _taken(_NAME, rest)
     pids = (int(pid),) if pid and pid.isdecimal() and int(pid) > 0 else ()
@@ -50,6 +55,15 @@ def parse_line(text: str, at: float) -> Event | None:
         who=tuple(Party(number, name=_known(name)) for number in pids),
         pci=found["pci"].lower(),
     )
+
+
+def _fallen(text: str, at: float) -> Event | None:
+    """The same as Xid 79, beside which it stands, or in its place."""
+    found = _FALLEN.search(text)
+    if found is None:
+        return None
+    detail = _plain(found["words"])[:LONGEST_DETAIL]
+    return Event(EventKind.XID, None, at, FALLEN, detail, SOURCE, pci=found["pci"])
 
 
 def _reset(text: str, at: float) -> Event | None:
