@@ -1,6 +1,6 @@
 """What is still to be told to whom: nothing is told twice, nothing is forgotten, all is bounded."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -84,6 +84,10 @@ class Outbox:
         """What this notifier is to tell now."""
         return tuple(e for e in self.errands if e.notifier == notifier and e.due <= at)
 
+    def count(self, notifier: str) -> int:
+        """How much waits for it, what quiet hours hold back included."""
+        return sum(errand.notifier == notifier for errand in self.errands)
+
     def next_due(self, notifier: str) -> float | None:
         """When there is next something for it."""
         return min((e.due for e in self.errands if e.notifier == notifier), default=None)
@@ -146,10 +150,6 @@ def validate(box: Outbox) -> None:
     """What is true of every outbox."""
     keys = [errand.key for errand in box.errands]
     assert len(keys) == len(set(keys)), "an errand is there twice"
-    assert all(_count(box.errands, e.notifier) <= MOST_ERRANDS for e in box.errands)
+    assert all(box.count(e.notifier) <= MOST_ERRANDS for e in box.errands)
     assert box.dropped >= 0
     assert len(box.informed) <= MOST_OPEN
-
-
-def _count(errands: Iterable[Errand], notifier: str) -> int:
-    return sum(errand.notifier == notifier for errand in errands)

@@ -126,7 +126,11 @@ class Watcher:
 
     def health(self) -> dict[str, Any]:
         """How watching, writing and telling go."""
-        told = [asdict(teller.health()) for teller in self._tellers.values()]
+        box = self._outbox
+        told = [
+            {**asdict(teller.health()), "waiting": box.count(name)}
+            for name, teller in self._tellers.items()
+        ]
         kept, failure = self._scribe.trouble, self._failure
         failing = [one["name"] for one in told if not one["ok"]]
         reason, hint = failure, None
@@ -139,8 +143,8 @@ class Watcher:
             "reason": reason,
             "hint": hint or None,
             "firing": sum(alert.state is Phase.FIRING for alert in self.alerts()),
-            "waiting": len(self._outbox.errands),
-            "dropped": self._outbox.dropped + self._subscription.dropped + self._scribe.dropped,
+            "waiting": len(box.errands),
+            "dropped": box.dropped + self._subscription.dropped + self._scribe.dropped,
             "notifiers": told,
         }
 
