@@ -236,6 +236,17 @@ def test_config_masks_addresses(file: Path, capsys: pytest.CaptureFixture[str]) 
     assert [one["device"] for one in shown["overrides"]] == [3, None]
 
 
+def test_config_check_notes_a_file_that_others_may_read(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.chmod(0o644)
+    assert run(["config", "check"]) == 0
+    assert "chmod 600" in capsys.readouterr().err
+    file.chmod(0o600)
+    assert run(["config", "check"]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_config_check_asks_the_notifiers_too(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

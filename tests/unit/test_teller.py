@@ -91,6 +91,15 @@ def test_what_is_not_due_yet_waits(desk: Desk, phone: Heard, teller: Teller) -> 
     assert [e.notice.alert.rule for e in desk.errands] == ["lost"]
 
 
+def test_what_becomes_due_is_told_without_a_word_from_anybody(desk: Desk, phone: Heard) -> None:
+    desk.add(HOT, due=time.time() + 0.05)
+    teller = Teller(phone, desk.work, desk.settle, desk.told, gather_seconds=0.0)
+    wait_for(lambda: desk.errands == [])
+    assert len(phone.told) == 1
+    teller.end()
+    teller.join(5)
+
+
 def test_alerts_that_come_within_moments_are_one_message(desk: Desk, phone: Heard) -> None:
     teller = Teller(phone, desk.work, desk.settle, desk.told, gather_seconds=3600.0)
     desk.add(HOT)
