@@ -132,6 +132,8 @@ class Watcher:
             for name, teller in self._tellers.items()
         ]
         kept, failure = self._scribe.trouble, self._failure
+        if not self._thread.is_alive():
+            failure = "the watcher has ended"
         failing = [one["name"] for one in told if not one["ok"]]
         reason, hint = failure, None
         if failure is None and kept is not None:
@@ -195,11 +197,11 @@ class Watcher:
     def _loop(self) -> None:
         self._restore(self._scribe.opened(OPENING_SECONDS))
         while True:
-            self._catch_up()
             snapshot = self._subscription.get(TURN_SECONDS)
             if snapshot is None and self._subscription.closed:
                 return
             try:
+                self._catch_up()
                 self._turn(snapshot)
                 self._failure = None
             except Exception as exc:
@@ -290,12 +292,12 @@ class Watcher:
         if saved is None:
             return
         self._caught_up = True
-        informed = {a: tuple(names) for a, names in saved.state.get("informed", {}).items()}
+        state, informed = alerting.EMPTY, dict[str, tuple[str, ...]]()
         try:
-            state = alerting.restore(saved.state.get("alerting", {}), now(), self._boot)
-        except AndonError as exc:
-            log.warning("the alerts begin anew: %s", exc.reason)
-            state = alerting.EMPTY
+            informed = {str(a): tuple(names) for a, names in saved.state["informed"].items()}
+            state = alerting.restore(saved.state["alerting"], now(), self._boot)
+        except (AndonError, KeyError, TypeError, AttributeError) as exc:
+            log.warning("the alerts begin anew: %s", exc)
         with self._lock:
             self._state = state
             box = Outbox(tuple(saved.errands), informed)
