@@ -261,6 +261,29 @@ def test_config_check_asks_the_notifiers_too(
     assert SECRET not in err
 
 
+def test_config_check_tells_wrong_addresses_beside_the_other_mistakes(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_text(
+        '[alerts]\nquiet_hours = "22-7"\n'
+        f'[[alerts.notifier]]\nname = "a"\nkind = "apprise"\nurl = "slakc://{SECRET}"\n'
+        'rules = ["termal"]\n'
+        '[[alerts.notifier]]\nkind = "apprise"\nurl = "pagerduty://short"\n'
+        "[[alerts.notifier]]\nname = 3\nkind = []\nurl = 4\n"
+    )
+    assert run(["config", "check"]) == 2
+    err = capsys.readouterr().err
+    for word in (
+        "quiet_hours",
+        "did you mean thermal?",
+        "slakc://***",
+        "pagerduty://***",
+        "name is",
+    ):
+        assert word in err, word
+    assert SECRET not in err
+
+
 PAGE = (REPOSITORY / "docs" / "notifiers.md").read_text(encoding="utf-8")
 
 

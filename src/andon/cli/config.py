@@ -42,8 +42,7 @@ def check(file: str | None) -> int:
     from andon import app
 
     choices = _with(file)
-    resolved = app.load_settings(choices.flags(), choices.config, strict=True)
-    app.open_notifiers(resolved.settings)
+    resolved = app.check_settings(choices.flags(), choices.config)
     choices.color = choices.color or resolved.settings.color
     changed = [n for n, o in resolved.origin.items() if o != "default"]
     path = app.config_path(choices.config)
