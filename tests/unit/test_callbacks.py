@@ -4,6 +4,7 @@ import logging
 import threading
 from collections.abc import Iterator
 from queue import Queue
+from typing import Any
 
 import pytest
 
@@ -44,9 +45,9 @@ def at(celsius: int) -> Snapshot:
     return MockGpuBackend().with_device(0, "x").with_temperature(celsius).snapshot(1.0)
 
 
-def pulled(*temperatures: int, level: str = "warning", **wanted: object) -> list[Alert]:
+def pulled(*temperatures: int, **wanted: Any) -> list[Alert]:
     heard: list[Alert] = []
-    cord = Cord([], heard.append, Wanted(level, **wanted), clock=Steps())  # type: ignore[arg-type]
+    cord = Cord([], heard.append, Wanted(**wanted), clock=Steps())
     for celsius in temperatures:
         cord.take(at(celsius))
     return heard
@@ -67,19 +68,19 @@ def test_a_level_that_is_not_wanted_is_not_told_and_neither_is_its_end() -> None
 
 
 @pytest.mark.parametrize("wanted", [{"rules": ["fan"]}, {"devices": [7]}, {"devices": ["GPU-x"]}])
-def test_other_rules_and_other_devices_are_left_out(wanted: dict[str, object]) -> None:
+def test_other_rules_and_other_devices_are_left_out(wanted: dict[str, Any]) -> None:
     assert pulled(*[HOT] * 4, **wanted) == []
 
 
 @pytest.mark.parametrize("wanted", [{"devices": [0]}, {"devices": ["MOCK-0"]}])
-def test_a_device_is_named_by_its_index_or_its_uuid(wanted: dict[str, object]) -> None:
+def test_a_device_is_named_by_its_index_or_its_uuid(wanted: dict[str, Any]) -> None:
     assert len(pulled(*[HOT] * 4, **wanted)) == 1
 
 
 @pytest.mark.parametrize("wanted", [{"level": "fatal"}, {"rules": ["themal"]}])
-def test_what_does_not_exist_is_refused(wanted: dict[str, object]) -> None:
+def test_what_does_not_exist_is_refused(wanted: dict[str, Any]) -> None:
     with pytest.raises(Invalid):
-        Wanted(**wanted)  # type: ignore[arg-type]
+        Wanted(**wanted)
 
 
 def test_a_call_that_fails_does_not_end_the_watching(caplog: pytest.LogCaptureFixture) -> None:
@@ -109,12 +110,12 @@ def test_a_session_that_fails_ends_the_watching_and_not_the_program(
     assert "no longer judged" in caplog.text
 
 
-def guard(count: int, temperatures: list[int], action: object = "pause") -> tuple[Guard[int], Cord]:
+def guard(count: int, temperatures: list[int], action: Any = "pause") -> tuple[Guard[int], Cord]:
     wanted = Wanted("critical")
     cord = Cord([], wanted=wanted, clock=Steps())
     for celsius in temperatures:
         cord.take(at(celsius))
-    return Guard(range(count), cord, wanted, action, 60), cord  # type: ignore[arg-type]
+    return Guard(range(count), cord, wanted, action, 60), cord
 
 
 def test_a_healthy_loop_gets_every_batch() -> None:
@@ -147,10 +148,8 @@ def test_a_loop_waits_until_it_is_over(caplog: pytest.LogCaptureFixture) -> None
     while not cord.firing():  # until the thread has taken them
         threading.Event().wait(0.01)
     guarded = Guard([1, 2], cord, wanted, "pause", 60)
-    cooling = threading.Thread(
-        target=lambda: [feed.queue.put(at(COOL)) for _ in range(8)], daemon=True
-    )
-    cooling.start()
+    for _ in range(8):
+        feed.queue.put(at(COOL))
     assert list(guarded) == [1, 2]
     assert not cord.firing()
     assert guarded.alert is not None

@@ -92,10 +92,10 @@ class Cord(AbstractContextManager["Cord"]):
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
-        if isinstance(self._snapshots, Subscription):
+        if isinstance(self._snapshots, Subscription):  # anything else may never end by itself
             self._snapshots.close()
-        if self._thread.is_alive() and self._thread is not threading.current_thread():
-            self._thread.join()
+            if self._thread.is_alive() and self._thread is not threading.current_thread():
+                self._thread.join()
 
     def firing(self, wanted: Wanted | None = None) -> tuple[Alert, ...]:
         """What fires now and is wanted, worst first."""
