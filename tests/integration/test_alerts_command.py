@@ -208,18 +208,43 @@ def test_a_server_on_every_address_is_found_on_this_one(tmp_path: Path) -> None:
 
 
 def test_without_a_server_one_look_is_judged_and_says_so(tmp_path: Path) -> None:
-    done = andon(
-        tmp_path, "alerts", "--simulate", "2", "--exit-code", ANDON_SIMULATE_SCENARIO="hot"
-    )
-    assert done.code == 12
+    warm = {"ANDON_ALERTS_THERMAL_CELSIUS": "1", "ANDON_SIMULATE_SCENARIO": "idle"}
+    here = ("--simulate", "2")
+    done = andon(tmp_path, "alerts", *here, "--exit-code", **warm)
+    assert done.code == 11
     assert "judged from one look" in done.out
-    said = andon(tmp_path, "alerts", "--simulate", "2", "--json").json()
+    said = andon(tmp_path, "alerts", *here, "--json", **warm).json()
     assert said["note"].startswith("judged from one look")
-    done = andon(tmp_path, "alerts", "ack", "thermal@0", "--simulate", "2")
+    assert [alert["state"] for alert in said["alerts"]] == ["firing", "firing"]
+    assert "its limit" in andon(tmp_path, "alerts", "show", "thermal@0", *here, **warm).out
+    done = andon(tmp_path, "alerts", "ack", "thermal@0", *here, **warm)
     assert done.code == 3
     assert "no server watches" in done.err
-    shown = andon(
-        tmp_path, "alerts", "show", "thermal@0", "--simulate", "1", ANDON_SIMULATE_SCENARIO="hot"
+    assert json.loads(andon(tmp_path, "alerts", "rules", "--json", *here).out)
+    assert andon(tmp_path, "alerts", *here, "--exit-code", ANDON_SIMULATE_SCENARIO="idle").code == 0
+
+
+def test_without_a_server_the_notifiers_of_the_settings_are_tried(tmp_path: Path) -> None:
+    heard = tmp_path / "heard.json"
+    config = tmp_path / "andon.toml"
+    config.write_text(
+        f"""
+        [[alerts.notifier]]
+        name = "file"
+        kind = "command"
+        command = ["/bin/sh", "-c", "cat > {heard}"]
+
+        [[alerts.notifier]]
+        name = "broken"
+        kind = "command"
+        command = ["/bin/sh", "-c", "echo no such luck >&2; exit 3"]
+        """
     )
-    assert "its limit" in shown.out
-    assert json.loads(andon(tmp_path, "alerts", "rules", "--json", "--simulate", "1").out)
+    chosen = ("--config", str(config), "--simulate", "1")
+    done = andon(tmp_path, "alerts", "test", "file", *chosen)
+    assert (done.code, done.out) == (0, "file: told\n"), done.err
+    assert "This is a test" in heard.read_text()
+    both = andon(tmp_path, "alerts", "test", *chosen)
+    assert both.code == 1
+    assert "file: told\nbroken: failed" in both.out
+    assert andon(tmp_path, "alerts", "test", "nobody", *chosen).code == 5

@@ -236,6 +236,17 @@ def test_config_masks_addresses(file: Path, capsys: pytest.CaptureFixture[str]) 
     assert [one["device"] for one in shown["overrides"]] == [3, None]
 
 
+def test_config_check_notes_a_file_that_others_may_read(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.chmod(0o644)
+    assert run(["config", "check"]) == 0
+    assert "chmod 600" in capsys.readouterr().err
+    file.chmod(0o600)
+    assert run(["config", "check"]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_config_check_asks_the_notifiers_too(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -247,6 +258,29 @@ def test_config_check_asks_the_notifiers_too(
     err = capsys.readouterr().err
     assert "notifier a: Apprise does not take slakc://***" in err
     assert "notifier b" in err
+    assert SECRET not in err
+
+
+def test_config_check_tells_wrong_addresses_beside_the_other_mistakes(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_text(
+        '[alerts]\nquiet_hours = "22-7"\n'
+        f'[[alerts.notifier]]\nname = "a"\nkind = "apprise"\nurl = "slakc://{SECRET}"\n'
+        'rules = ["termal"]\n'
+        '[[alerts.notifier]]\nkind = "apprise"\nurl = "pagerduty://short"\n'
+        "[[alerts.notifier]]\nname = 3\nkind = []\nurl = 4\n"
+    )
+    assert run(["config", "check"]) == 2
+    err = capsys.readouterr().err
+    for word in (
+        "quiet_hours",
+        "did you mean thermal?",
+        "slakc://***",
+        "pagerduty://***",
+        "name is",
+    ):
+        assert word in err, word
     assert SECRET not in err
 
 

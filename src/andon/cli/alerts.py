@@ -9,7 +9,8 @@ import click
 from andon.cli import alert_source
 from andon.cli.alert_rules_text import render_rule, render_rules
 from andon.cli.alert_source import FromServer, resolved, server_source, source_of
-from andon.cli.alerts_text import Page, render_alert, render_alerts
+from andon.cli.alert_text import render_alert
+from andon.cli.alerts_text import Page, render_alerts
 from andon.cli.options import chosen, duration, elsewhere, shared
 from andon.cli.status import as_json_text
 from andon.cli.terminal import Terminal, notice

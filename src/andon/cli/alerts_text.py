@@ -1,7 +1,6 @@
 """Alerts as a person reads them; pure, so that golden files can hold it."""
 
 import textwrap
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from andon.cli.text import ELLIPSIS, Text, say
 from andon.core.rules import BY_NAME
 from andon.model.alert import Alert, Level, Party, Phase, Silence
 from andon.model.device import Snapshot
-from andon.units import human_bytes, human_seconds
+from andon.units import human_seconds
 
 LAMPS = {
     Level.CRITICAL: ("✕", "bold red"),
@@ -25,7 +24,6 @@ MOST_PARTIES = 3
 GATHERED_FROM = 3
 SHORT_COMMAND, LONG_COMMAND = 60, 400
 UNBROKEN = "\u00a0"  # keeps words on one line; the screen gets a plain space
-UNITS = {"celsius": "°C", "percent": "%", "watts": "W"}
 FINE = "Nothing needs help."
 
 
@@ -203,19 +201,6 @@ def _brief_lines(found: Sequence[_Brief], width: int) -> list[Text]:
     return draw(columns, rows, width)[1:]
 
 
-def render_change(alert: Alert, name: str, width: int, color: bool, at: float) -> str:
-    """One line for `--follow`, and for what begins to need help also what to do."""
-    word = "acknowledged" if alert.acknowledged else "silenced" if alert.silenced_until else ""
-    state = {Phase.RESOLVED: "ended"}.get(alert.state, str(alert.state))
-    when = say(time.strftime("%H:%M:%S", time.localtime(at)), "dim")
-    head = when + say("  ") + lamp(alert) + say(f" {state:<8} ", "" if word else "bold")
-    name_and = f"{name} ({word}): " if word else f"{name}: "
-    lines = hung(head, name_and + alert.message, "", width)
-    if alert.state is Phase.FIRING and alert.level is not Level.INFO and not word:
-        lines += hung(say(" " * head.width) + say("do  ", "dim"), alert.advice, "", width)
-    return "".join(line.paint(color) + "\n" for line in lines)
-
-
 def about(alert: Alert, now: float) -> list[str]:
     """Since when, and what has become of it."""
     if alert.state is Phase.RESOLVED:
@@ -275,60 +260,6 @@ def _silences(page: Page, width: int) -> list[Text]:
 def _subject(subject: str, page: Page) -> str:
     known = next((alert.where for alert in page.alerts if alert.subject == subject), None)
     return known or subject
-
-
-# One alert in every detail.
-
-
-def render_alert(alert: Alert, width: int, color: bool, now: float) -> str:
-    """Everything that is known of it."""
-    lines = hung(lamp(alert) + say(" "), alert.message, "bold", width)
-    rows: list[tuple[str, str]] = [
-        ("id", alert.id),
-        ("where", alert.where),
-        ("level", f"{alert.level}, severity {alert.severity} of 100"),
-        ("state", f"{alert.state}, {', '.join(about(alert, now))}"),
-        ("since", clock(alert.since)),
-        ("fired", clock(alert.fired)),
-        ("ended", clock(alert.resolved)),
-        ("value", measured(alert.value, alert.unit)),
-        ("threshold", measured(alert.threshold, alert.unit)),
-        ("its limit", measured(alert.limit, alert.unit)),
-        *(_evidence(name, value) for name, value in alert.evidence.items()),
-        *(("who", people([party])) for party in alert.who),
-        ("do", alert.advice),
-    ]
-    for name, words in rows:
-        if words:
-            lines += hung(say("  ") + say(f"{name:<9}  ", "dim"), words, "", width)
-    return "".join(line.paint(color) + "\n" for line in lines)
-
-
-def clock(at: float | None) -> str:
-    """Local time, as people read it."""
-    if at is None:
-        return ""
-    return time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(at)).rstrip()
-
-
-def measured(value: float | None, unit: str) -> str:
-    if value is None:
-        return ""
-    if unit == "xid":
-        return f"Xid {value:.0f}"
-    if unit == "bytes":
-        return human_bytes(value)
-    if unit == "seconds":
-        return human_seconds(value)
-    number = f"{value:.0f}" if value == int(value) else f"{value:.1f}"
-    return f"{number} {UNITS.get(unit, unit)}".rstrip()
-
-
-def _evidence(name: str, value: float | str) -> tuple[str, str]:
-    """`slowdown_in_seconds` 1260 is "slowdown in 21 min"."""
-    words, _, unit = name.rpartition("_")
-    told = value if isinstance(value, str) else measured(value, unit if words else "")
-    return "evidence", f"{(words or name).replace('_', ' ')} {told}"
 
 
 def _counted(level: Level, count: int) -> str:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from andon.core.alerting import words
 from andon.core.alerting.finding import Finding
 from andon.core.rules import BY_NAME
-from andon.model.alert import Alert, Event
+from andon.model.alert import Alert, Event, Party
 from andon.model.device import DeviceStatus, Process, Snapshot
 
 VENDORS = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
@@ -41,7 +41,9 @@ class Artist:
             unit=BY_NAME[rule].unit,
             message=words.message(rule, it, finding),
             advice=words.advice(rule, self._number(subject), finding),
-            who=words.parties(self._people(subject, status, finding)) or alert.who,
+            who=_reported(finding)
+            or words.parties(self._people(subject, status, finding))
+            or alert.who,
             evidence=words.evidence(rule, finding),
         )
 
@@ -75,3 +77,9 @@ class Artist:
         if kind == "node":
             return f"node {self.snapshot.node}" if self.snapshot.node else "this node"
         return {"store": "the history", "sampler": "the sampler"}.get(subject, subject)
+
+
+def _reported(finding: Finding) -> tuple[Party, ...]:
+    """Who ran when a device reported an error: the culprit has often ended by the next look."""
+    event = finding.details[0] if finding.details else None
+    return event.who[: words.MOST_PARTIES] if isinstance(event, Event) else ()
