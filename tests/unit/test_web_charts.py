@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from andon.core.series import Tick, throttle_mask
 from andon.core.series_uses import Use
+from andon.core.vitals import StoreVitals
 from andon.errors import Unavailable
 from andon.model import wire
 from andon.model.device import State
@@ -32,6 +33,9 @@ class Kept:
 
     def health(self) -> wire.Json:
         return {"state": "ok", "reason": None}
+
+    def vitals(self) -> StoreVitals:
+        return StoreVitals()
 
     def knows(self, uuid: str) -> bool:
         return False

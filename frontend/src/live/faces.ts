@@ -22,6 +22,8 @@ export interface Face {
   fan: number | null;
   who: string;
   holder: string | null;
+  /** It gives no reading now. */
+  silent: boolean;
   line: string;
   area: string;
 }
@@ -64,6 +66,7 @@ function make(device: Device): Face {
     fan: rounded(s?.fan_percent),
     who: whoOf(device.processes),
     holder: device.processes.find((process) => process.lease)?.lease ?? null,
+    silent: s === null,
     ...pathsOf(device.uuid),
   };
   return { ...found, key: Object.values(found).join("|") };
