@@ -11,7 +11,6 @@ from pathlib import Path
 from urllib.parse import quote
 
 from playwright.sync_api import Browser, Page, expect
-
 from tests.integration.board import opened, serving_node, sign_in, tiles, uuids
 from tests.integration.browser import chromium
 from tests.integration.serving import Served, serving
@@ -81,13 +80,16 @@ def take(browser: Browser, found: dict[str, Served], out: Path) -> None:
 
 def main(out: Path) -> None:
     out.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder, nodes(Path(folder)) as found:
-        with chromium() as browser:
-            page = browser.new_page()
-            print(f"waiting {WARM_SECONDS} s for a past", file=sys.stderr)
-            page.wait_for_timeout(WARM_SECONDS * 1000)
-            page.close()
-            take(browser, found, out)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        nodes(Path(folder)) as found,
+        chromium() as browser,
+    ):
+        page = browser.new_page()
+        print(f"waiting {WARM_SECONDS} s for a past", file=sys.stderr)
+        page.wait_for_timeout(WARM_SECONDS * 1000)
+        page.close()
+        take(browser, found, out)
     print(f"{len(list(out.glob('*.png')))} pictures in {out}")
 
 
