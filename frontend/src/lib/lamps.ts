@@ -55,6 +55,11 @@ function hotness(device: Device): string {
   return known(celsius) ? `${celsius} °C` : "it is hot";
 }
 
+/** A reason without what stands beside it anyway: which device it is, and what about it. */
+export function shortened(reason: string | null): string | null {
+  return reason?.replace(/^GPU [\d:]+ [^:]*: /, "") ?? null;
+}
+
 const RANK: Record<Colour, number> = { red: 3, amber: 2, grey: 1, green: 0 };
 
 /** The headline where the server has none: counts, and the first that needs help. */

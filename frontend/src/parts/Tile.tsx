@@ -2,7 +2,7 @@
 import { memo } from "react";
 import type { Density } from "../lib/fit";
 import { gib, percent, used, withUnit } from "../lib/format";
-import type { Colour } from "../lib/lamps";
+import { type Colour, shortened } from "../lib/lamps";
 import { deviceLink } from "../lib/router";
 import { useFace, type Face } from "../live/faces";
 import { Lamp } from "./Lamp";
@@ -40,7 +40,7 @@ export const Tile = memo(function Tile({ uuid, density, colour, word, reason, fo
           {density === "compact" ? (
             <Small face={face} told={colour === "green" ? null : (forWhom ?? word)} />
           ) : (
-            <Full face={face} reason={colour === "green" ? null : short(reason)} roomy={density !== "medium"} />
+            <Full face={face} reason={colour === "green" ? null : shortened(reason)} roomy={density !== "medium"} />
           )}
         </span>
       </a>
@@ -59,11 +59,6 @@ function Small({ face, told }: { face: Face; told: string | null }) {
       </span>
     </>
   );
-}
-
-/** The tile itself says which device it is, and what about it. */
-function short(reason: string | null): string | null {
-  return reason?.replace(/^GPU [\d:]+ [^:]*: /, "") ?? null;
 }
 
 function Full({ face, reason, roomy }: { face: Face; reason: string | null; roomy: boolean }) {
