@@ -1,8 +1,12 @@
-"""deploy/prometheus/andon-rules.yml, made from the catalogue: recording rules and a few alerts."""
+"""deploy/prometheus/andon-rules.yml, made from the catalogues: recording rules and alerts."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from dev.metrics import alerting
+from dev.metrics.alerting import Alert
+
+from andon.core.rules import RULES
 from andon.exporter.catalogue import ALL
 
 NAMES = frozenset(row.name for row in ALL)
@@ -14,18 +18,6 @@ class Recording:
 
     name: str
     query: str
-
-
-@dataclass(frozen=True, slots=True)
-class Alert:
-    """A condition, how long it must hold, and what a person should know and do."""
-
-    name: str
-    query: str
-    held: str
-    severity: str
-    summary: str
-    action: str
 
 
 def metric(name: str, prefix: str) -> str:
@@ -60,33 +52,13 @@ def recordings(prefix: str = "andon") -> tuple[Recording, ...]:
     )  # fmt: skip
 
 
-def alerts(prefix: str = "andon") -> tuple[Alert, ...]:
+def of_andon(prefix: str = "andon") -> tuple[Alert, ...]:
+    """What only somebody else can see: that andon itself cannot look, or is silent."""
+
     def m(name: str) -> str:
         return metric(name, prefix)
 
-    def state(name: str) -> str:
-        return f'{m("gpu_state")}{{state="{name}"}} == 1'
-
-    where = "GPU {{ $labels.device }} on {{ $labels.instance }}"
     return (
-        Alert("AndonGpuHot", f"device:{prefix}_gpu_slowdown_distance:celsius > -5", "2m", "warning",
-              f"{where} is within 5 °C of its slowdown temperature",
-              "Look at the fans and the air: andon why"),
-        Alert("AndonGpuThermalSlowdown",
-              f'{m("gpu_throttle")}{{reason=~"(sw|hw)_thermal_slowdown"}} == 1', "2m", "warning",
-              f"{where} is slowed down by heat ({{{{ $labels.reason }}}})",
-              "Look at the fans and the air: andon why"),
-        Alert("AndonGpuLost", state("lost"), "0m", "critical",
-              f"{where} is lost", "andon doctor; often the node has to be rebooted"),
-        Alert("AndonGpuStale", state("stale"), "1m", "critical",
-              f"{where} does not answer", "The driver hangs: andon doctor"),
-        Alert("AndonGpuMemoryNearlyFull", f"device:{prefix}_gpu_memory_used:ratio > 0.9", "10m",
-              "info", f"{where} is more than 90 % full",
-              "This is how training runs; it matters if it keeps growing: andon ps"),
-        Alert("AndonGpuEccErrors",
-              f"increase({m('gpu_ecc_uncorrected_errors_total')}[1h]) > 0", "0m", "critical",
-              f"{where} has memory errors that were not corrected",
-              "Results may be wrong: stop the work there, then andon doctor"),
         Alert("AndonSourceFailed", f"{m('source_failed')} == 1", "5m", "warning",
               "The {{ $labels.source }} devices on {{ $labels.instance }} cannot be read",
               "andon doctor says why"),
@@ -96,11 +68,24 @@ def alerts(prefix: str = "andon") -> tuple[Alert, ...]:
     )  # fmt: skip
 
 
+def alerts(prefix: str = "andon") -> tuple[Alert, ...]:
+    """Every alert of the file."""
+    return (*alerting.alerts(prefix), *of_andon(prefix))
+
+
 def rules(prefix: str = "andon") -> str:
     """The whole file; YAML is a superset of JSON strings, so nothing needs a library."""
+    missing = [(rule.name, why) for rule in RULES if (why := alerting.unsaid(rule))]
     lines = [
-        "# Made from andon's catalogue of metrics (make golden writes it): do not edit.",
-        "# A busy, healthy GPU raises no warning: full memory is an info, full power nothing.",
+        "# Made from andon's catalogues of metrics and of alert rules (make golden writes it).",
+        "# Do not edit. `level` is the level in andon; `severity` is info where andon tells",
+        "# nobody, so that a route by severity wakes nobody for a busy, healthy GPU.",
+        "#",
+        "# What andon does and this file cannot:",
+        *(f"# - {words}" for words in alerting.DIFFERENCES),
+        "#",
+        "# Rules of andon that are not here, and why:",
+        *(f"# - {name}: {why}" for name, why in missing),
         "groups:",
         f"  - name: {prefix}-recording",
         "    rules:",
@@ -117,11 +102,15 @@ def _recording(rule: Recording) -> list[str]:
 
 
 def _alert(rule: Alert) -> list[str]:
+    kept = [f"        keep_firing_for: {rule.kept}"] if rule.kept else []
+    named = [f"          rule: {rule.rule}", f"          level: {rule.level}"]
     return [
         f"      - alert: {rule.name}",
         f"        expr: {_quoted(rule.query)}",
         f"        for: {rule.held}",
+        *kept,
         "        labels:",
+        *(named if rule.rule else []),
         f"          severity: {rule.severity}",
         "        annotations:",
         f"          summary: {_quoted(rule.summary)}",

@@ -6,6 +6,16 @@ from typing import TYPE_CHECKING
 from andon.version import __version__
 
 if TYPE_CHECKING:
+    from andon.callbacks.cord import Cord, on_alert
+    from andon.callbacks.guard import Guard, guarded
+    from andon.compat.alerts import (
+        AlertConfig,
+        AndonSystem,
+        GpuIdle,
+        MemoryPressure,
+        PowerLimit,
+        ThermalThrottling,
+    )
     from andon.compat.exporter import PrometheusExporter
     from andon.compat.metrics import GpuMetrics
     from andon.compat.monitor import (
@@ -18,45 +28,68 @@ if TYPE_CHECKING:
     from andon.core.sparkline import sparkline
     from andon.engine.bus import Subscription
     from andon.library import snapshot, watch
+    from andon.model.alert import Alert
     from andon.model.device import Device, DeviceStatus, Process, Sample, Snapshot
     from andon.testing.mock import MockGpuBackend
 
 _WHERE = {
+    "Alert": "andon.model.alert",
+    "AlertConfig": "andon.compat.alerts",
+    "AndonSystem": "andon.compat.alerts",
+    "Cord": "andon.callbacks.cord",
     "Device": "andon.model.device",
     "DeviceStatus": "andon.model.device",
     "GPUInfo": "andon.compat.monitor",
     "GPUMonitor": "andon.compat.monitor",
     "GPUSnapshot": "andon.compat.monitor",
+    "GpuIdle": "andon.compat.alerts",
     "GpuMetrics": "andon.compat.metrics",
+    "Guard": "andon.callbacks.guard",
+    "MemoryPressure": "andon.compat.alerts",
     "MockGpuBackend": "andon.testing.mock",
     "MonitoringSession": "andon.compat.monitor",
+    "PowerLimit": "andon.compat.alerts",
     "Process": "andon.model.device",
     "PrometheusExporter": "andon.compat.exporter",
     "Sample": "andon.model.device",
     "Snapshot": "andon.model.device",
     "Subscription": "andon.engine.bus",
+    "ThermalThrottling": "andon.compat.alerts",
     "get_gpu_monitor": "andon.compat.monitor",
+    "guarded": "andon.callbacks.guard",
+    "on_alert": "andon.callbacks.cord",
     "snapshot": "andon.library",
     "sparkline": "andon.core.sparkline",
     "watch": "andon.library",
 }
 
 __all__ = [
+    "Alert",
+    "AlertConfig",
+    "AndonSystem",
+    "Cord",
     "Device",
     "DeviceStatus",
     "GPUInfo",
     "GPUMonitor",
     "GPUSnapshot",
+    "GpuIdle",
     "GpuMetrics",
+    "Guard",
+    "MemoryPressure",
     "MockGpuBackend",
     "MonitoringSession",
+    "PowerLimit",
     "Process",
     "PrometheusExporter",
     "Sample",
     "Snapshot",
     "Subscription",
+    "ThermalThrottling",
     "__version__",
     "get_gpu_monitor",
+    "guarded",
+    "on_alert",
     "snapshot",
     "sparkline",
     "watch",

@@ -250,6 +250,26 @@ def open_notifiers(settings: Settings, node: str = "") -> "list[Told]":
     return found
 
 
+def check_settings(flags: Mapping[str, object], config: str | None = None) -> Resolved:
+    """As `load_settings`, and the notifiers are asked as well: every mistake at once."""
+    from andon.core.settings_alerts import addresses
+
+    try:
+        resolved = load_settings(flags, config, strict=True)
+    except Invalid as exc:
+        path = config_path(config)
+        named = addresses(_read(path)) if path is not None and path.is_file() else ()
+        try:
+            open_notifiers(Settings(alerts_notifiers=named))
+        except Invalid as more:
+            mistakes = (*exc.mistakes, *more.mistakes)
+            reason = f"there are {len(mistakes)} mistakes in the settings"
+            raise Invalid(reason, hint=exc.hint, mistakes=mistakes) from exc
+        raise
+    open_notifiers(resolved.settings)
+    return resolved
+
+
 def open_watcher(
     settings: Settings, sampler: Sampler, store: "Callable[[], StoreVitals]", keep: bool = True
 ) -> "Watcher":

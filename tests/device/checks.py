@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tests.device import contract, second_opinion, surfaces
+from tests.device import contract, events, second_opinion, surfaces
 from tests.device.scenes import Scene
 
 
@@ -49,6 +49,7 @@ ONCE = tuple(
             surfaces.a_forked_child_asks_for_itself_and_the_parent_goes_on,
             surfaces.a_session_that_was_stopped_is_nobodys_latest,
             surfaces.closing_twice_is_fine_and_it_opens_again,
+            events.an_xid_on_purpose_is_heard_with_its_device,
         ),
     )
 )

@@ -3,6 +3,7 @@
 import email
 import email.policy
 import json
+import logging
 from collections.abc import Iterator
 from email.message import EmailMessage
 from typing import Any
@@ -13,7 +14,7 @@ from aiosmtpd.smtp import SMTP, Envelope, Session
 
 from andon.core.settings_alerts import NotifierSettings
 from andon.core.telling import Voice
-from andon.errors import Invalid
+from andon.errors import Invalid, Unavailable
 from andon.notifiers.apprise import AppriseNotifier
 from tests.contract.test_notifiers import Listening, listening
 from tests.integration.parts import free_port
@@ -40,6 +41,18 @@ def test_a_webhook_hears_title_message_and_kind(listening: Listening) -> None:
     assert several["title"] == "CRITICAL 3 alerts on node7"
     assert several["message"].count("•") == 3
     assert (ended["title"], ended["type"]) == ("RESOLVED node7: GPU 5 is lost", "success")
+
+
+def test_the_reason_is_told_and_the_log_holds_no_address(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    nobody = notifier(f"json://user:hunter2hunter2@127.0.0.1:{free_port()}/hidden-path-7")
+    with pytest.raises(Unavailable) as caught:
+        nobody.send([notice()], [])
+    assert "Connection error" in caught.value.reason
+    assert "hunter2" not in caught.value.reason + caplog.text
+    assert "hidden-path" not in caught.value.reason + caplog.text
 
 
 class Letters:

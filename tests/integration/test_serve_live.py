@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from queue import Queue
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 import socketio
@@ -19,7 +20,7 @@ from tests.conftest import need
 from tests.integration.parts import wait_until
 from tests.integration.serving import READY_SECONDS, Served, serving
 
-EVENTS = ("gpu_status", "gpu_status_update", "high_gpu_usage_alert", "snapshot")
+EVENTS = ("gpu_status", "gpu_status_update", "high_gpu_usage_alert", "snapshot", "alert")
 SCRIPT = """
 const { io } = require("socket.io-client");
 const [url, token, transports] = process.argv.slice(2);
@@ -127,6 +128,37 @@ def test_command_lines_come_with_the_token_in_the_greeting(home: Served, shown: 
     commands = [process["command"] for device in devices for process in device["processes"]]
     assert commands
     assert any(commands) == shown
+
+
+def test_a_change_of_an_alert_is_told_and_command_lines_only_with_the_token(
+    tmp_path: Path,
+) -> None:
+    with serving(
+        tmp_path, "--no-history", simulate=2, ANDON_SIMULATE_FAULTS="xid:0@1=79"
+    ) as served:
+        asked = "/api/alerts?rule=xid&state=firing"
+        wait_until(lambda: served.ask(asked).json()["alerts"], "the alert")
+        (number,) = [alert["id"] for alert in served.ask(asked).json()["alerts"]]
+        with client(served, token=served.token) as (_, mine), client(served) as (_, other):
+            mine["gpu_status"].next()
+            other["gpu_status"].next()
+            served.ask(
+                f"/api/alerts/{quote(number, safe='')}/acknowledge", "POST",
+                '{"by": "alice"}', Content_Type="application/json", **served.bearer,
+            )  # fmt: skip
+            told = [_of(heard["alert"], number) for heard in (mine, other)]
+    assert [alert["acknowledged"]["by"] for alert in told] == ["alice", "alice"]
+    commands = [[party["command"] for party in alert["who"]] for alert in told]
+    assert any(commands[0])
+    assert commands[1]
+    assert not any(commands[1])
+
+
+def _of(heard: Heard, number: str) -> Any:
+    """The next word about this alert; others may come and go meanwhile."""
+    while (alert := heard.next())["id"] != number:
+        pass
+    return alert
 
 
 def test_a_wrong_token_in_the_greeting_is_refused(home: Served) -> None:

@@ -212,21 +212,19 @@ static void attach(void) {
     load();
 }
 
-/* A descriptor that becomes readable when the description is replaced. */
+/* A descriptor that becomes readable when the bell rings: a new description has its number. */
 int watch_control(void) {
     int news = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-    if (news >= 0 && attached[0]) inotify_add_watch(news, attached, IN_MOVED_TO);
+    if (news >= 0 && attached[0]) inotify_add_watch(news, attached, IN_CLOSE_WRITE);
     return news;
 }
 
-/* Returns when it was, or after this time. The number in the calls file is raised right after the
-   description was replaced: a moment is left to it. */
+/* Returns when it was, or after this time. */
 void await_control(int news, long long nanoseconds) {
     char said[4096];
     struct pollfd change = {.fd = news, .events = POLLIN};
     if (poll(&change, 1, (int)((nanoseconds + 999999) / 1000000)) <= 0) return;
     while (read(news, said, sizeof said) > 0) continue;
-    pause_ns(POLL_NS);
 }
 
 const struct node *look(void) {

@@ -213,6 +213,7 @@ class StandIn:
         scratch.write_text("".join(f"{line}\n" for line in lines))
         scratch.replace(self.folder / "control")
         self._put(layout.GENERATION_AT, self._get(layout.GENERATION_AT) + 1)
+        (self.folder / "bell").write_bytes(b"")  # closing it wakes those who wait for an event
 
     def _get(self, at: int) -> int:
         return int(_U64.unpack_from(self._map, at)[0])

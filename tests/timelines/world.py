@@ -67,6 +67,8 @@ class Thing:
         self.user, self.command = "user", "work"
         self.hidden = False  # whether its processes cannot be read
         self.sample: Sample | None = None
+        self.moving: set[str] = set()
+        self.same: DeviceStatus | None = None  # the last status, while nothing moves
         start: dict[str, str | None] = {
             "temp": "40", "util": "0", "memory": "0", "power": "100", "fan": None,
             "limit": None if line.power_limit is None else str(line.power_limit),
@@ -93,16 +95,19 @@ class Thing:
         )
 
     def set(self, name: str, text: str | None, at: float) -> None:
+        self.moving.discard(name)
         if text is None:
             self.values[name] = (at, lambda after: None)
             return
+        if "~" in text or ".." in text:
+            self.moving.add(name)
         size = partial(_size, total=self.total)
         read: Any = size if name in ("memory", "unattributed") else _number
         self.values[name] = (at, moving(text, _reasons if name == "throttle" else read))
 
     def take(self, words: str, at: float) -> None:
         """One item of a row."""
-        pieces = words.split()
+        pieces, self.same = words.split(), None
         for place, word in enumerate(pieces):
             if place and pieces[place - 1] == "nodata":
                 self._hide(word, at)
@@ -135,6 +140,11 @@ class Thing:
         return reading(at - since)
 
     def status(self, at: float, wall: float) -> DeviceStatus:
+        if self.same is None or self.moving:
+            self.same = self._status(at, wall)
+        return self.same
+
+    def _status(self, at: float, wall: float) -> DeviceStatus:
         if self.state is not State.OK:
             reason = {State.LOST: "fallen off the bus", State.STALE: "no answer"}.get(self.state)
             return DeviceStatus(self.device, self.state, WALL + self.since, reason,
@@ -171,6 +181,12 @@ class World:
         self.leases: dict[int, Held] = {}
         self.events: list[Event] = []
         self.repeating: tuple[int, str | None] | None = None
+
+    @property
+    def is_still(self) -> bool:
+        """Whether every look sees the same until the next row."""
+        moving = any(thing.moving for thing in self.things.values())
+        return not moving and self.repeating is None
 
     def moment(self, at: float) -> Moment:
         return Moment(WALL + at + self.clock, self.steady_begins + at)
@@ -218,7 +234,7 @@ class World:
             del self.leases[int(match[1])]
         elif match := re.fullmatch(r"ecc (\d+) uncorrected=\+(\d+)", item):
             thing = self.things[int(match[1])]
-            thing.set("ecc", str(thing.now("ecc", at) + int(match[2])), at)
+            thing.take(f"ecc={thing.now('ecc', at) + int(match[2])}", at)
         elif item.startswith("xid "):
             self._xid(item, at)
         else:

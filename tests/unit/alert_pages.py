@@ -73,8 +73,16 @@ def busy() -> Page:
         subject="store", device=None, where="the history", since=AT - 90, fired=AT - 60,
         id=f"store@store#{AT - 90:.0f}", advice="Look at the disk: andon doctor",
     )  # fmt: skip
+    part = alert(
+        "throttle_thermal", 2, Level.WARNING, "GPU 2 is slowed down by heat", inhibited_by=hot().id
+    )
+    used = [
+        alert("high_usage", n, Level.INFO, f"GPU {n} is in use: 9{n} %") for n in (0, 1, 2, 4, 7)
+    ]
     hush = Silence("5f3a91c2", AT + 5400, "throttle_power", uuid(1), "bob", "until the audit", AT)
-    return Page("node17", AT, (full, hot(), lost(), pending, over, silent, store), (hush,))
+    return Page(
+        "node17", AT, (full, hot(), lost(), pending, over, silent, store, part, *used), (hush,)
+    )
 
 
 def quiet() -> Page:

@@ -10,18 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.cli.alert_rules_text import render_rule, render_rules
-from andon.cli.alerts_text import (
-    FINE,
-    Page,
-    names_of,
-    render_alert,
-    render_alerts,
-    render_change,
-    short_name,
-)
+from andon.cli.alert_text import render_alert, render_change
+from andon.cli.alerts_text import FINE, Page, names_of, render_alerts, short_name
 from andon.cli.text import display_width
 from andon.core.rulebook import Override, Rulebook
-from andon.model.alert import Level, Phase
+from andon.model.alert import Phase
 from andon.model.wire import Json
 from andon.web.alert_payloads import rules_to_json
 from tests.unit import alert_pages
@@ -72,16 +65,18 @@ def test_nothing_is_wider_than_the_screen(width: int) -> None:
 
 def test_the_worst_stands_first_and_information_is_one_line() -> None:
     text = render_alerts(alert_pages.busy(), 80, color=False)
-    form = r"^(?:  |[●◌○] )(store|\w+@\d) +(?:·|for|pend|ended)"
+    form = r"^(?:  |[●◌○] )(store|\w+@\d(?:–\d, \d, \d)?) +(?:·|for|pend|ended)"
     names = re.findall(form, text, re.MULTILINE)
     assert names == [
-        "xid@3", "store", "thermal@2", "throttle_power@1", "memory@0", "fan@5", "driver_hung@4",
+        "xid@3", "store", "thermal@2", "throttle_power@1",
+        "high_usage@0–2, 4, 7", "memory@0", "fan@5", "driver_hung@4",
     ]  # fmt: skip
+    assert "  also GPU 2 is slowed down by heat (throttle_thermal@2)\n" in text
 
 
 def test_information_alone_needs_no_help() -> None:
     page = alert_pages.busy()
-    told = [a for a in page.alerts if a.level is Level.INFO]
+    told = [a for a in page.alerts if a.rule == "memory"]
     text = render_alerts(Page("n", AT, tuple(told)), 80, color=False)
     assert FINE in text
     assert "1 worth knowing" in text

@@ -72,6 +72,13 @@ def test_a_child_left_behind_holds_up_nothing(tmp_path: Path) -> None:
     os.kill(pid, 9)
 
 
+def test_a_child_left_behind_may_go_on_complaining(tmp_path: Path) -> None:
+    done = tmp_path / "done"
+    script = '(head -c 3000000 /dev/zero >&2; echo > "$1") & exit 0'
+    shell(script, str(done)).send([notice()], [])
+    wait_until(done.exists, "the end of the child")
+
+
 def test_after_its_time_the_whole_group_is_ended(tmp_path: Path) -> None:
     told = tmp_path / "pids"
     script = 'sleep 600 & echo $$ $! > "$1.new"; mv "$1.new" "$1"; trap "" TERM; wait; sleep 600'

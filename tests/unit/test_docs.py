@@ -11,6 +11,7 @@ import andon
 from andon.cli.catalogue import COMMANDS
 from andon.core.scenarios import SCENARIOS, Trouble, parse_faults
 from andon.core.settings import describe
+from andon.core.settings_alerts import NOTIFIER_COLUMNS, OVERRIDE_COLUMNS
 from andon.model import wire
 from tests.conftest import REPOSITORY
 from tests.unit.test_wire import FULL
@@ -37,7 +38,24 @@ def settings_page() -> str:
     for row in describe():
         cells = (f"`{row.place}`", f"`{row.variable}`", f"`{row.default}`", row.help, row.allowed)
         lines.append("| " + " | ".join(cells) + " |")
+    lines += [
+        "",
+        "## Tables for alerts",
+        "",
+        "Only the file can hold these, each as often as needed.",
+    ]
+    for name, columns in (("override", OVERRIDE_COLUMNS), ("notifier", NOTIFIER_COLUMNS)):
+        lines += ["", f"`[[alerts.{name}]]`{ABOUT[name]}", "", "| key | what it does | allowed |",
+                  "|---|---|---|"]  # fmt: skip
+        lines += [f"| `{c.name}` | {c.help} | {c.kind.words} |" for c in columns]
     return "\n".join(lines) + "\n"
+
+
+ABOUT = {
+    "override": ": other figures for one device or one model. Beside these keys any threshold "
+    'of `[alerts]` by its name,\nand any rule\'s name with `"off"`.',
+    "notifier": ": who is told. See [notifiers.md](notifiers.md).",
+}
 
 
 def test_the_golden_settings_page_lists_every_setting() -> None:

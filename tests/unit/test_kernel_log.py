@@ -51,10 +51,42 @@ def test_an_xid_is_read_with_all_that_it_says(
     )
 
 
+def test_a_card_that_fell_off_the_bus_is_an_xid_even_without_its_number() -> None:
+    words = "GPU has fallen off the bus."
+    assert parse_line(f"NVRM: GPU 0000:b3:00.0: {words}", 5.0) == Event(
+        EventKind.XID, None, 5.0, 79, words, "kernel log", pci="0000:b3:00.0"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "detail"),
+    [
+        ("amdgpu 0000:07:00.0: amdgpu: GPU reset begin!", None, "GPU reset begin!"),
+        (
+            "amdgpu 0000:07:00.0: amdgpu: GPU reset begin!. Source:  1",
+            None,
+            "GPU reset begin!. Source: 1",
+        ),
+        (
+            "amdgpu 0000:07:00.0: amdgpu: GPU reset end with ret = -22",
+            22,
+            "GPU reset end with ret = -22",
+        ),
+    ],
+)
+def test_a_reset_of_an_amd_device_is_read(line: str, code: int | None, detail: str) -> None:
+    assert parse_line(line, 5.0) == Event(
+        EventKind.RESET, None, 5.0, code, detail, "kernel log", pci="0000:07:00.0"
+    )
+
+
 @pytest.mark.parametrize(
     "line",
     [
         "",
+        "amdgpu 0000:07:00.0: amdgpu: GPU reset succeeded, trying to resume",
+        "amdgpu 0000:07:00.0: amdgpu: GPU reset end with ret = 0",
+        "[drm:amdgpu_job_timedout [amdgpu]] *ERROR* ring gfx_low timeout, signaled seq=287925",
         "NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  570.158.01",
         "NVRM: Xid (PCI:0000:1b:00): ,",
         "NVRM: Xid (PCI:zz:1b:00): 79, pid=1",

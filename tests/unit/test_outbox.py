@@ -107,6 +107,21 @@ def test_what_nobody_could_be_told_for_a_day_is_dropped_and_counted() -> None:
     assert (late.errands, late.dropped) == ((), 1)
 
 
+def test_a_clock_that_is_set_back_delays_nothing_that_was_not_held_back() -> None:
+    found = box(told("1"))
+    before = MIDNIGHT - 5 * HOUR
+    assert ids(found, at=before) == ["1"]
+    assert found.next_due("phone") == 0.0
+    assert found.holds_back("phone", before) == frozenset()
+    held = box(told("1", at=NIGHT), routes=(ASLEEP,), at=NIGHT)
+    assert ids(held, at=NIGHT - HOUR) == []
+
+
+def test_a_clock_that_is_set_for_the_first_time_makes_nothing_old() -> None:
+    found = box(told("1", at=100.0), at=100.0)
+    assert found.pruned(MIDNIGHT, {"phone"}) == found
+
+
 def test_errands_of_a_notifier_that_is_gone_go_with_it() -> None:
     assert box(told("1")).pruned(MIDNIGHT, {"mail"}).errands == ()
 

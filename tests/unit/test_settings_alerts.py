@@ -1,6 +1,8 @@
 """The settings for alerts: every mistake at once, and no secret in any of them."""
 
 import json
+import re
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -10,10 +12,11 @@ from andon.cli.main import run
 from andon.core.routes import Quiet
 from andon.core.rulebook import FIGURES, RENOTIFY_SECONDS, Thresholds
 from andon.core.settings import FIELDS, Resolved, Settings, resolve
-from andon.core.settings_alerts import NotifierSettings, OverrideSettings, masked
+from andon.core.settings_alerts import NOTIFIER_COLUMNS, NotifierSettings, OverrideSettings, masked
 from andon.errors import Invalid
 from andon.model.alert import Level
 from andon.model.device import Device
+from tests.conftest import REPOSITORY
 
 SECRET = "TIiajkdnlazkcOXrIdevi7FQ"
 TEXT = f"""
@@ -233,6 +236,17 @@ def test_config_masks_addresses(file: Path, capsys: pytest.CaptureFixture[str]) 
     assert [one["device"] for one in shown["overrides"]] == [3, None]
 
 
+def test_config_check_notes_a_file_that_others_may_read(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.chmod(0o644)
+    assert run(["config", "check"]) == 0
+    assert "chmod 600" in capsys.readouterr().err
+    file.chmod(0o600)
+    assert run(["config", "check"]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_config_check_asks_the_notifiers_too(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -245,3 +259,45 @@ def test_config_check_asks_the_notifiers_too(
     assert "notifier a: Apprise does not take slakc://***" in err
     assert "notifier b" in err
     assert SECRET not in err
+
+
+def test_config_check_tells_wrong_addresses_beside_the_other_mistakes(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_text(
+        '[alerts]\nquiet_hours = "22-7"\n'
+        f'[[alerts.notifier]]\nname = "a"\nkind = "apprise"\nurl = "slakc://{SECRET}"\n'
+        'rules = ["termal"]\n'
+        '[[alerts.notifier]]\nkind = "apprise"\nurl = "pagerduty://short"\n'
+        "[[alerts.notifier]]\nname = 3\nkind = []\nurl = 4\n"
+    )
+    assert run(["config", "check"]) == 2
+    err = capsys.readouterr().err
+    for word in (
+        "quiet_hours",
+        "did you mean thermal?",
+        "slakc://***",
+        "pagerduty://***",
+        "name is",
+    ):
+        assert word in err, word
+    assert SECRET not in err
+
+
+PAGE = (REPOSITORY / "docs" / "notifiers.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("example", re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL))
+def test_the_examples_of_the_docs_are_accepted(example: str) -> None:
+    settings = from_file(example).settings
+    assert len(app.open_notifiers(settings, "node7")) == len(settings.alerts_notifiers) > 0
+
+
+def test_the_docs_show_a_message_as_it_is() -> None:
+    golden = (REPOSITORY / "tests" / "golden" / "messages.txt").read_text(encoding="utf-8")
+    shown = golden.partition("=== firing\n")[2].partition("\n=== ")[0]
+    assert textwrap.indent(shown, "    ") in PAGE
+
+
+def test_the_docs_name_every_key_of_a_notifier() -> None:
+    assert [c.name for c in NOTIFIER_COLUMNS if f"`{c.name}`" not in PAGE] == []

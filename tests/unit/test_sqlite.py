@@ -13,6 +13,7 @@ from andon.core.series_uses import Use
 from andon.errors import Invalid
 from andon.stores import sqlite_file
 from andon.stores.sqlite import SqliteStore
+from andon.stores.sqlite_alerts import SqliteLedger
 from andon.stores.statements import migrations, statements
 from tests.contract.test_stores import AT, GPU, tick, upkeep
 
@@ -41,6 +42,27 @@ def test_a_migration_that_fails_leaves_the_form_as_it_was(tmp_path: Path) -> Non
             sqlite_file.migrate(connection, [STEPS[0], "CREATE TABLE one (a);\nNONSENSE;"])
         assert sqlite_file.version_of(connection) == 1
         assert not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'one'").fetchall()
+
+
+def test_several_parts_may_open_a_new_file_at_the_same_time(tmp_path: Path) -> None:
+    """The history and the alerts do, at every first start."""
+    path = tmp_path / "history.db"
+    ready, opened = threading.Barrier(6), list[SqliteLedger]()
+
+    def open_it() -> None:
+        ready.wait()
+        opened.append(SqliteLedger(path))
+
+    threads = [threading.Thread(target=open_it) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(opened) == 6
+    for number, ledger in enumerate(opened):
+        ledger.save({"n": number}, (), ())
+        ledger.close()
+    assert not list(tmp_path.glob("*.corrupt-*"))
 
 
 def test_a_newer_form_is_left_alone(tmp_path: Path) -> None:

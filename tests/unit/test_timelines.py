@@ -1,16 +1,19 @@
 """What people should experience, as tables that were written before the state machine."""
 
+import os
+
 import pytest
 
 from tests.timelines.grammar import Timeline, timelines
 from tests.timelines.playing import Player
 
 ALL = timelines()
+HURRY = os.environ.get("CI") != "true"  # in CI every single look is made
 
 
 @pytest.mark.parametrize("timeline", ALL, ids=lambda timeline: timeline.name)
 def test_it_goes_as_the_timeline_says(timeline: Timeline) -> None:
-    Player(timeline).play()
+    Player(timeline, hurry=HURRY).play()
 
 
 def test_there_are_enough_of_them_and_each_says_why() -> None:

@@ -118,7 +118,10 @@ class Playing:
             self.now += 1.0
             snapshot = look(time.time(), *states)
             self.bus.publish(snapshot, self.now)
-            wait_for(lambda s=snapshot: self.watcher.snapshot is s)
+            self._judged(snapshot)
+
+    def _judged(self, snapshot: Snapshot) -> None:
+        wait_for(lambda: self.watcher.snapshot is snapshot)
 
     def lose(self, count: int = 1) -> None:
         self.tick(*[State.OK] * count)
@@ -155,6 +158,7 @@ def test_a_trouble_and_its_end_are_told_once_each(monkeypatch: pytest.MonkeyPatc
     assert episode.state is Phase.RESOLVED
     playing.watcher.close()
     assert phone.closed
+    assert playing.watcher.health()["reason"] == "the watcher has ended"
 
 
 def test_after_a_restart_nothing_is_told_twice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,9 +291,20 @@ def test_errands_of_a_ledger_that_opens_late_are_told(monkeypatch: pytest.Monkey
     playing.watcher.close()
 
 
-def test_what_was_kept_and_makes_no_sense_is_begun_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"alerting": {"schema": "of tomorrow"}, "informed": {}},
+        {"alerting": [], "informed": []},
+        {"alerting": None, "informed": {"a": 3}},
+        {},
+    ],
+)
+def test_what_was_kept_and_makes_no_sense_is_begun_anew(
+    monkeypatch: pytest.MonkeyPatch, state: dict[str, Any]
+) -> None:
     phone, ledger = Heard(), MemoryLedger()
-    ledger.save({"alerting": {"schema": "of tomorrow"}, "informed": {}}, (), ())
+    ledger.save(state, (), ())
     playing = Playing(monkeypatch, phone, ledger=lambda: ledger)
     playing.lose()
     wait_for(lambda: phone.kinds() == [FIRING])
@@ -306,6 +321,10 @@ def test_a_disk_that_hangs_delays_a_message_and_does_not_stop_it(
     ledger.free.clear()
     playing.lose()
     wait_for(lambda: phone.kinds() == [FIRING])
+    monkeypatch.setattr("andon.engine.scribe.STUCK_SECONDS", 0.0)
+    health = playing.watcher.health()
+    assert health["state"] == "degraded"
+    assert "has not answered" in health["reason"]
     ledger.free.set()
     playing.watcher.close()
 

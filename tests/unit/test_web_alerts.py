@@ -81,6 +81,7 @@ def test_the_list_can_be_narrowed(client: Caller) -> None:
     assert len(ids(client, rule="xid", device="2")) == 1
     assert ids(client, rule="xid", device=drawn.uuid(2)) == ids(client, rule="xid", device="2")
     assert ids(client, state="resolved") == []
+    assert ids(client, device="GPU-of-long-ago") == []
     assert ids(client, limit="1") == ids(client)[:1]
     assert client.get("/api/alerts", params={"device": "99"}).status_code == 404
     assert client.get("/api/alerts", params={"level": "loud"}).status_code == 422

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from andon.cli.alerts_text import ENDED, LAMPS, hung, measured
+from andon.cli.alert_text import measured
+from andon.cli.alerts_text import ENDED, LAMPS, hung
 from andon.cli.table import Column, Row, draw
 from andon.cli.text import Text, say
 from andon.model.alert import Level

@@ -1,10 +1,11 @@
 """Where `andon alerts` has its alerts from: a server that watches, or one look at this node."""
 
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 from andon.cli import looking
 from andon.cli.alerts_text import Page
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 DEFAULT_URL = "http://127.0.0.1:26366"
 FOLLOW_SECONDS = 1.0
+OVERLAP_SECONDS = 10.0  # what ended while we asked is asked for once more
 MOST = 1000
 ONE_LOOK = (
     "judged from one look, because no server watches here (andon serve): how long it lasts is not "
@@ -55,12 +57,11 @@ class FromServer:
 
     def pages(self) -> Iterator[Page]:
         """The present and what ended meanwhile, again and again."""
-        since = time.time()
+        page = self.page()
         while True:
-            began = time.time()
-            yield self.page(since)
-            since = began - 10.0  # what ended while we asked is asked for once more
+            yield page
             time.sleep(FOLLOW_SECONDS)
+            page = self.page(page.at - OVERLAP_SECONDS)  # by the server's own clock
 
     def alert(self, number: str) -> Alert:
         return alert_from_json(self.server.get(_at(number)))
@@ -168,8 +169,11 @@ def server_source(choices: Choices) -> FromServer:
 
 
 def _running(choices: Choices) -> FromServer | None:
-    """The server on this machine: this user's own, else whoever answers where one is expected."""
-    for url in (own_server(), DEFAULT_URL):
+    """The server on this machine: this user's own, else a service's where one is expected.
+
+    Not just anybody's: what to type stands in an alert, and any user may listen there.
+    """
+    for url in (own_server(), _service()):
         if url is None:
             continue
         server = connect(url, choices.token_file)
@@ -179,6 +183,14 @@ def _running(choices: Choices) -> FromServer | None:
             continue
         return FromServer(server)
     return None
+
+
+def _service() -> str | None:
+    from andon.host.listeners import trusted_listener
+
+    port = urlsplit(DEFAULT_URL).port
+    uid = os.geteuid() if hasattr(os, "geteuid") else -1
+    return DEFAULT_URL if port is not None and trusted_listener(port, uid) else None
 
 
 def resolved(page: Page, name: str) -> Alert:
@@ -194,7 +206,8 @@ def resolved(page: Page, name: str) -> Alert:
     near = {a.id: a for key, a in {**by_id, **by_name}.items() if key.startswith(name)}
     if len(near) == 1:
         return next(iter(near.values()))
-    known = ", ".join(sorted(by_name)[:8]) or "there is none"
+    worst_first = sorted(page.alerts, key=lambda alert: -alert.severity)
+    known = ", ".join([names[alert.id] for alert in worst_first][:8]) or "there is none"
     reason = f"{name!r} names several alerts" if near else f"there is no alert {name!r}"
     raise Gone(reason, hint=f"alerts: {known}")
 

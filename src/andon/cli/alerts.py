@@ -9,7 +9,8 @@ import click
 from andon.cli import alert_source
 from andon.cli.alert_rules_text import render_rule, render_rules
 from andon.cli.alert_source import FromServer, resolved, server_source, source_of
-from andon.cli.alerts_text import Page, render_alert, render_alerts
+from andon.cli.alert_text import render_alert
+from andon.cli.alerts_text import Page, render_alerts
 from andon.cli.options import chosen, duration, elsewhere, shared
 from andon.cli.status import as_json_text
 from andon.cli.terminal import Terminal, notice
@@ -122,9 +123,9 @@ def ack(alert: str, by: str | None, note: str, undo: bool) -> int:
     source = server_source(chosen())
     found = resolved(source.page(), alert)
     if undo:
-        _said(source.unacknowledge(found.id), "is no longer acknowledged")
+        _said("no longer acknowledged", source.unacknowledge(found.id))
     else:
-        _said(source.acknowledge(found.id, by or _me(), note), "is acknowledged")
+        _said("acknowledged", source.acknowledge(found.id, by or _me(), note))
     return 0
 
 
@@ -236,8 +237,8 @@ def _find(source: alert_source.Source, name: str) -> Alert:
         raise
 
 
-def _said(alert: Alert, words: str) -> None:
-    notice(f"{alert.message}: {words}", chosen())
+def _said(what: str, alert: Alert) -> None:
+    notice(f"{what}: {alert.message}", chosen())
 
 
 def _no_rule(name: str, rules: list[Any]) -> list[Any]:

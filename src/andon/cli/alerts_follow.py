@@ -4,7 +4,8 @@ import time
 from collections.abc import Iterator
 
 from andon.cli.alert_source import FOLLOW_SECONDS, FromLooks, FromServer
-from andon.cli.alerts_text import Page, names_of, render_alerts, render_change
+from andon.cli.alert_text import render_change
+from andon.cli.alerts_text import Page, names_of, render_alerts
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Unavailable
 from andon.model import wire

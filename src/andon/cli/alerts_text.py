@@ -1,7 +1,6 @@
 """Alerts as a person reads them; pure, so that golden files can hold it."""
 
 import textwrap
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from andon.cli.text import ELLIPSIS, Text, say
 from andon.core.rules import BY_NAME
 from andon.model.alert import Alert, Level, Party, Phase, Silence
 from andon.model.device import Snapshot
-from andon.units import human_bytes, human_seconds
+from andon.units import human_seconds
 
 LAMPS = {
     Level.CRITICAL: ("✕", "bold red"),
@@ -25,7 +24,6 @@ MOST_PARTIES = 3
 GATHERED_FROM = 3
 SHORT_COMMAND, LONG_COMMAND = 60, 400
 UNBROKEN = "\u00a0"  # keeps words on one line; the screen gets a plain space
-UNITS = {"celsius": "°C", "percent": "%", "watts": "W"}
 FINE = "Nothing needs help."
 
 
@@ -57,11 +55,14 @@ def render_alerts(page: Page, width: int, color: bool, ended: bool = True) -> st
     names = names_of(page.alerts)
     lines = [header(Snapshot(page.node, page.at, page.simulated), width)]
     lines += flow(summary(page), width)
-    main = [a for a in page.firing if a.level is not Level.INFO and a.inhibited_by is None]
+    firing = {alert.id for alert in page.firing}
+    parts = [a for a in page.firing if a.inhibited_by in firing]
+    main = [a for a in page.firing if a.level is not Level.INFO and a not in parts]
     for alert in main:
-        lines += [Text(), *_in_full(alert, names[alert.id], page.at, width)]
-    rest = [a for a in page.firing if a not in main]
-    rest += [a for a in page.alerts if a.state is Phase.PENDING]
+        also = [a for a in parts if a.inhibited_by == alert.id]
+        lines += [Text(), *_in_full(alert, also, names, page.at, width)]
+    rest = [a for a in page.firing if a.level is Level.INFO and a not in parts]
+    rest += [a for a in page.alerts if a.state is Phase.PENDING and a.level is not Level.INFO]
     gone = [a for a in page.alerts if a.state is Phase.RESOLVED] if ended else []
     for group in (rest, gone):
         if group:
@@ -83,7 +84,7 @@ def summary(page: Page) -> list[Text]:
         if counts[level]
     ]
     parts = parts or [say(FINE, "green")]
-    pending = sum(alert.state is Phase.PENDING for alert in page.alerts)
+    pending = sum(a.state is Phase.PENDING and a.level is not Level.INFO for a in page.alerts)
     rest = ((counts[Level.INFO], "worth knowing"), (pending, "pending"))
     return parts + [say(f"{count} {word}", "dim") for count, word in rest if count]
 
@@ -122,10 +123,16 @@ def lamp(alert: Alert) -> Text:
 # One alert.
 
 
-def _in_full(alert: Alert, name: str, now: float, width: int) -> list[Text]:
-    """The sentence, its name and how it stands, whom it concerns, and what to do."""
+def _in_full(
+    alert: Alert, also: Sequence[Alert], names: Mapping[str, str], now: float, width: int
+) -> list[Text]:
+    """The sentence, how it stands, what belongs to it, whom it concerns, and what to do."""
     lines = hung(lamp(alert) + say(" "), alert.message, "bold", width)
-    lines += hung(say("  "), " · ".join(_whole([name, *about(alert, now)])), "dim", width)
+    stands = " · ".join(_whole([names[alert.id], *about(alert, now)]))
+    lines += hung(say("  "), stands, "dim", width)
+    for other in also:
+        words = f"{other.message} ({names[other.id]})"
+        lines += hung(say("  ") + say("also ", "dim"), words, "", width)
     if alert.who:
         lines += hung(say("  ") + say("who  ", "dim"), people(alert.who), "", width)
     if alert.advice:
@@ -148,7 +155,7 @@ def hung(mark: Text, words: str, style: str, width: int) -> list[Text]:
 
 @dataclass(frozen=True, slots=True)
 class _Brief:
-    """One line: information, what another alert tells already, what is pending, what has ended."""
+    """One line: information, what is pending, what has ended."""
 
     alert: Alert
     name: str
@@ -157,10 +164,7 @@ class _Brief:
 
 
 def _brief(alert: Alert, names: Mapping[str, str], now: float) -> _Brief:
-    when = about(alert, now)[0]
-    if alert.inhibited_by is not None and alert.state is Phase.FIRING:
-        when = f"part of {names.get(alert.inhibited_by) or alert.inhibited_by.partition('#')[0]}"
-    return _Brief(alert, names[alert.id], when, alert.message)
+    return _Brief(alert, names[alert.id], about(alert, now)[0], alert.message)
 
 
 def _gathered(found: Sequence[_Brief]) -> list[_Brief]:
@@ -197,19 +201,6 @@ def _brief_lines(found: Sequence[_Brief], width: int) -> list[Text]:
     return draw(columns, rows, width)[1:]
 
 
-def render_change(alert: Alert, name: str, width: int, color: bool, at: float) -> str:
-    """One line for `--follow`, and for what begins to need help also what to do."""
-    word = "acknowledged" if alert.acknowledged else "silenced" if alert.silenced_until else ""
-    state = {Phase.RESOLVED: "ended"}.get(alert.state, str(alert.state))
-    when = say(time.strftime("%H:%M:%S", time.localtime(at)), "dim")
-    head = when + say("  ") + lamp(alert) + say(f" {state:<8} ", "" if word else "bold")
-    name_and = f"{name} ({word}): " if word else f"{name}: "
-    lines = hung(head, name_and + alert.message, "", width)
-    if alert.state is Phase.FIRING and alert.level is not Level.INFO and not word:
-        lines += hung(say(" " * head.width) + say("do  ", "dim"), alert.advice, "", width)
-    return "".join(line.paint(color) + "\n" for line in lines)
-
-
 def about(alert: Alert, now: float) -> list[str]:
     """Since when, and what has become of it."""
     if alert.state is Phase.RESOLVED:
@@ -226,7 +217,7 @@ def about(alert: Alert, now: float) -> list[str]:
     if alert.silenced_until is not None:
         parts.append(f"silenced for {human_seconds(max(0.0, alert.silenced_until - now))} more")
     if alert.inhibited_by is not None:
-        parts.append(f"part of {alert.inhibited_by}")
+        parts.append(f"part of {alert.inhibited_by.partition('@')[0]}")
     if alert.notified:
         parts.append("told once" if alert.notified == 1 else f"told {alert.notified} times")
     return parts
@@ -269,60 +260,6 @@ def _silences(page: Page, width: int) -> list[Text]:
 def _subject(subject: str, page: Page) -> str:
     known = next((alert.where for alert in page.alerts if alert.subject == subject), None)
     return known or subject
-
-
-# One alert in every detail.
-
-
-def render_alert(alert: Alert, width: int, color: bool, now: float) -> str:
-    """Everything that is known of it."""
-    lines = hung(lamp(alert) + say(" "), alert.message, "bold", width)
-    rows: list[tuple[str, str]] = [
-        ("id", alert.id),
-        ("where", alert.where),
-        ("level", f"{alert.level}, severity {alert.severity} of 100"),
-        ("state", f"{alert.state}, {', '.join(about(alert, now))}"),
-        ("since", clock(alert.since)),
-        ("fired", clock(alert.fired)),
-        ("ended", clock(alert.resolved)),
-        ("value", measured(alert.value, alert.unit)),
-        ("threshold", measured(alert.threshold, alert.unit)),
-        ("its limit", measured(alert.limit, alert.unit)),
-        *(_evidence(name, value) for name, value in alert.evidence.items()),
-        *(("who", people([party])) for party in alert.who),
-        ("do", alert.advice),
-    ]
-    for name, words in rows:
-        if words:
-            lines += hung(say("  ") + say(f"{name:<9}  ", "dim"), words, "", width)
-    return "".join(line.paint(color) + "\n" for line in lines)
-
-
-def clock(at: float | None) -> str:
-    """Local time, as people read it."""
-    if at is None:
-        return ""
-    return time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(at)).rstrip()
-
-
-def measured(value: float | None, unit: str) -> str:
-    if value is None:
-        return ""
-    if unit == "xid":
-        return f"Xid {value:.0f}"
-    if unit == "bytes":
-        return human_bytes(value)
-    if unit == "seconds":
-        return human_seconds(value)
-    number = f"{value:.0f}" if value == int(value) else f"{value:.1f}"
-    return f"{number} {UNITS.get(unit, unit)}".rstrip()
-
-
-def _evidence(name: str, value: float | str) -> tuple[str, str]:
-    """`slowdown_in_seconds` 1260 is "slowdown in 21 min"."""
-    words, _, unit = name.rpartition("_")
-    told = value if isinstance(value, str) else measured(value, unit if words else "")
-    return "evidence", f"{(words or name).replace('_', ' ')} {told}"
 
 
 def _counted(level: Level, count: int) -> str:

@@ -1,5 +1,7 @@
 """`andon config`: every setting, what it is now and where that comes from."""
 
+from pathlib import Path
+
 import click
 
 from andon.cli import looking
@@ -8,7 +10,7 @@ from andon.cli.render import paragraph
 from andon.cli.status import as_json_text
 from andon.cli.table import Column, draw
 from andon.cli.table import Row as Line
-from andon.cli.terminal import Choices, Terminal
+from andon.cli.terminal import Choices, Terminal, notice
 from andon.cli.text import Text, say
 from andon.core.settings import Resolved, Row, describe
 from andon.errors import Unavailable
@@ -40,12 +42,13 @@ def check(file: str | None) -> int:
     from andon import app
 
     choices = _with(file)
-    resolved = app.load_settings(choices.flags(), choices.config, strict=True)
-    app.open_notifiers(resolved.settings)
+    resolved = app.check_settings(choices.flags(), choices.config)
     choices.color = choices.color or resolved.settings.color
     changed = [n for n, o in resolved.origin.items() if o != "default"]
     path = app.config_path(choices.config)
     where = f"no file; {len(changed)}" if path is None else f"{path}: fine; {len(changed)}"
+    if path is not None and resolved.settings.alerts_notifiers and _open_to_others(path):
+        notice(f"{path} holds addresses of notifiers and others may read it: chmod 600", choices)
     if not choices.quiet:
         Terminal.of(choices).say(say(f"{where} of {len(describe())} settings are not the default"))
     return 0
@@ -79,6 +82,14 @@ def path() -> int:
         )
     Terminal.of(chosen()).show(f"{found}\n")
     return 0
+
+
+def _open_to_others(path: Path) -> bool:
+    """An address often is a password, too."""
+    try:
+        return bool(path.stat().st_mode & 0o044)
+    except OSError:
+        return False
 
 
 def _with(file: str | None) -> Choices:

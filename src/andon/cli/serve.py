@@ -78,6 +78,8 @@ def _tell(started: "Started", choices: Choices) -> None:
         return
     terminal.say(say(f"  sign a browser in   andon open --url {started.url}", "dim"))
     terminal.say(say(f"  token               {started.token_file}", "dim"))
+    if started.notifiers:
+        terminal.say(say(f"  alerts go to        {', '.join(started.notifiers)}", "dim"))
     tunnel = ssh_line(os.environ, started.port) if started.loopback else None
     if tunnel:
         terminal.say(say("  from your machine   ", "dim") + say(tunnel, "bold"))

@@ -24,7 +24,7 @@ def judge(facts: Facts) -> Iterator[Finding]:
     if facts.kernel.wsl:
         words = "Windows' subsystem for Linux: some values and other programs' names are missing"
         yield ok(Check.WSL, words, wsl=True)
-    if facts.expects_nvidia:
+    if facts.expects_nvidia or any(card.vendor == "amd" for card in facts.cards):
         yield _log(facts)
     yield _processes(facts)
     if facts.containers.own_pids:
@@ -47,11 +47,12 @@ def _kernel(facts: Facts) -> Finding:
 
 
 def _log(facts: Facts) -> Finding:
-    """Whether Xids are heard with the driver's own words; without them the queue still tells."""
+    """Whether a driver's own words are heard; NVML's queue tells of Xids without them."""
     why = facts.kernel.log_closed
     if why is None:
-        return ok(Check.LOG_OPEN, "the kernel's log can be followed: Xids come with their words")
-    words = f"the kernel's log is closed to {facts.user.name} ({why}): Xids come without words"
+        words = "the kernel's log can be followed, for what drivers report"
+        return ok(Check.LOG_OPEN, words)
+    words = f"the kernel's log is closed to {facts.user.name} ({why}): only NVML tells of errors"
     return ok(Check.LOG_CLOSED, words, reason=why)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from andon.model.alert import Alert, Level, Party, Phase
 
 MOST_EPISODES = 20_000
-MOST_BYTES = 6_000_000
+MOST_BYTES = 5_000_000
 """A year of them stays well below 10 MB on disk, index and free pages included."""
 KEPT_SECONDS = 400 * 86_400.0
 MOST_PARTIES = 4

@@ -32,7 +32,7 @@ class Demand:
 
 GLANCE = Demand(60.0, 6, 4, 0.3, float("inf"), 0.1, 1.0)
 """For an explanation beside the readings, which says how sure it is."""
-WATCH = Demand(600.0, 9, 6, 0.4, 1.8, 0.15, 2.6)
+WATCH = Demand(600.0, 9, 6, 0.5, 1.6, 0.15, 2.6)
 """For an alert, which wakes people."""
 
 

@@ -1,4 +1,4 @@
-"""Reads a driver's own words out of the kernel's log: NVIDIA's Xids."""
+"""Reads a driver's own words out of the kernel's log: NVIDIA's Xids, AMD's resets."""
 
 import re
 from typing import Final
@@ -7,11 +7,20 @@ from andon.model.alert import Event, EventKind, Party
 
 SOURCE: Final = "kernel log"
 LONGEST_DETAIL: Final = 200
+FALLEN: Final = 79
 
 _HEAD = re.compile(r"(?P<priority>\d+),\d+,\d+,[^;]*;(?P<text>.*)", re.DOTALL)
 _XID = re.compile(
     r"NVRM: Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})"
     r"(?P<instance>[^)]*)\): (?P<code>\d{1,5})\b,?\s*(?P<rest>.*)"
+)
+_FALLEN = re.compile(
+    r"NVRM: GPU (?P<pci>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): "
+    r"(?P<words>GPU has fallen off the bus.*)"
+)
+_RESET = re.compile(
+    r"\bamdgpu (?P<pci>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): amdgpu: "
+    r"(?P<words>GPU reset (?:begin!|end with ret = -(?P<error>\d{1,4})).*)"
 )
 _PID = re.compile(r"pid=['\"]?(?P<pid>\d{1,10}|<unknown>)['\"]?,?\s*")
 _NAME = re.compile(r"name=(?P<name><unknown>|[^,]*),?\s*")
@@ -31,7 +40,7 @@ def parse_line(text: str, at: float) -> Event | None:
     """The same from the text alone, without the numbers before it."""
     found = _XID.search(text)
     if found is None:
-        return None
+        return _fallen(text, at) or _reset(text, at)
     rest, pid = _taken(_PID, found["rest"])
     rest, name = _taken(_NAME, rest)
     pids = (int(pid),) if pid and pid.isdecimal() and int(pid) > 0 else ()
@@ -45,6 +54,31 @@ def parse_line(text: str, at: float) -> Event | None:
         pids=pids,
         who=tuple(Party(number, name=_known(name)) for number in pids),
         pci=found["pci"].lower(),
+    )
+
+
+def _fallen(text: str, at: float) -> Event | None:
+    """The same as Xid 79, beside which it stands, or in its place."""
+    found = _FALLEN.search(text)
+    if found is None:
+        return None
+    detail = _plain(found["words"])[:LONGEST_DETAIL]
+    return Event(EventKind.XID, None, at, FALLEN, detail, SOURCE, pci=found["pci"])
+
+
+def _reset(text: str, at: float) -> Event | None:
+    """That a reset begins, or failed; one that went well says nothing new."""
+    found = _RESET.search(text)
+    if found is None:
+        return None
+    return Event(
+        kind=EventKind.RESET,
+        uuid=None,
+        at=at,
+        code=None if found["error"] is None else int(found["error"]),
+        detail=_plain(found["words"])[:LONGEST_DETAIL],
+        source=SOURCE,
+        pci=found["pci"],
     )
 
 

@@ -1,6 +1,6 @@
 """What is still to be told to whom: nothing is told twice, nothing is forgotten, all is bounded."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -9,6 +9,7 @@ from andon.model.alert import Notice, NoticeKind
 
 MOST_ERRANDS = 200  # for one notifier
 MOST_AGE_SECONDS = 86_400.0  # yesterday's news helps nobody
+CLOCK_SET_SECONDS = 30 * 86_400.0
 MOST_OPEN = 1000
 
 
@@ -30,6 +31,10 @@ class Errand:
     @property
     def key(self) -> Key:
         return Key(self.notice.id, self.notifier)
+
+    def is_due(self, at: float) -> bool:
+        """What nobody held back is due whatever the clock says: it may have been set back."""
+        return self.due <= max(at, self.notice.at)
 
     @property
     def is_end(self) -> bool:
@@ -82,16 +87,21 @@ class Outbox:
 
     def ready(self, notifier: str, at: float) -> tuple[Errand, ...]:
         """What this notifier is to tell now."""
-        return tuple(e for e in self.errands if e.notifier == notifier and e.due <= at)
+        return tuple(e for e in self.errands if e.notifier == notifier and e.is_due(at))
+
+    def count(self, notifier: str) -> int:
+        """How much waits for it, what quiet hours hold back included."""
+        return sum(errand.notifier == notifier for errand in self.errands)
 
     def next_due(self, notifier: str) -> float | None:
         """When there is next something for it."""
-        return min((e.due for e in self.errands if e.notifier == notifier), default=None)
+        own = (e for e in self.errands if e.notifier == notifier)
+        return min((0.0 if e.is_due(0.0) else e.due for e in own), default=None)
 
     def holds_back(self, notifier: str, at: float) -> frozenset[str]:
         """The alerts that this notifier must not hear of yet."""
         return frozenset(
-            e.notice.alert.id for e in self.errands if e.notifier == notifier and e.due > at
+            e.notice.alert.id for e in self.errands if e.notifier == notifier and not e.is_due(at)
         )
 
     def pruned(self, at: float, notifiers: Collection[str]) -> "Outbox":
@@ -99,7 +109,7 @@ class Outbox:
         kept = tuple(
             e
             for e in self.errands
-            if e.notifier in notifiers and at - max(e.notice.at, e.due) <= MOST_AGE_SECONDS
+            if e.notifier in notifiers and not _is_old(at - max(e.notice.at, e.due))
         )
         return replace(self, errands=kept, dropped=self.dropped + len(self.errands) - len(kept))
 
@@ -108,10 +118,10 @@ class Outbox:
             return self
         # What quiet hours still hold back of the same alert is out of date by now.
         earlier = self._of(route.name, notice.alert.id)
-        current = tuple(e for e in self.errands if e not in earlier or e.due <= at)
+        current = tuple(e for e in self.errands if e not in earlier or e.is_due(at))
         if notice.kind is NoticeKind.RESOLVED:
             knows = route.name in self.informed.get(notice.alert.id, ())
-            if not knows and not any(errand.due <= at for errand in earlier):
+            if not knows and not any(errand.is_due(at) for errand in earlier):
                 return replace(self, errands=current)
             when: float | None = when_quiet_ends(route, at, offset)
         else:
@@ -138,6 +148,11 @@ class Outbox:
         return replace(self, errands=tuple(reversed(kept)), informed=informed, dropped=dropped)
 
 
+def _is_old(seconds: float) -> bool:
+    """Too old to be told; a leap of months is a clock that was set, and says nothing."""
+    return MOST_AGE_SECONDS < seconds < CLOCK_SET_SECONDS
+
+
 def _without(informed: Mapping[str, tuple[str, ...]], alert: str) -> dict[str, tuple[str, ...]]:
     return {known: names for known, names in informed.items() if known != alert}
 
@@ -146,10 +161,6 @@ def validate(box: Outbox) -> None:
     """What is true of every outbox."""
     keys = [errand.key for errand in box.errands]
     assert len(keys) == len(set(keys)), "an errand is there twice"
-    assert all(_count(box.errands, e.notifier) <= MOST_ERRANDS for e in box.errands)
+    assert all(box.count(e.notifier) <= MOST_ERRANDS for e in box.errands)
     assert box.dropped >= 0
     assert len(box.informed) <= MOST_OPEN
-
-
-def _count(errands: Iterable[Errand], notifier: str) -> int:
-    return sum(errand.notifier == notifier for errand in errands)

@@ -78,11 +78,12 @@ class Rulebook:
     def for_device(self, device: Device) -> Thresholds:
         """The figures for one device; asked for every device and tick, so they are kept."""
         kept = self._kept.get(device.uuid)
-        if kept is not None and (kept[0] is device or kept[0] == device):
+        if kept is not None and kept[0] is device:
             return kept[1]
         if len(self._kept) >= MOST_DEVICES:
             self._kept.clear()
-        found = self._resolved(device)
+        same = kept is not None and kept[0] == device
+        found = kept[1] if kept is not None and same else self._resolved(device)
         self._kept[device.uuid] = (device, found)
         return found
 

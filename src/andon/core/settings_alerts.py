@@ -163,6 +163,24 @@ def read_notifiers(raw: object, where: str, mistakes: Mistakes) -> tuple[Notifie
     return tuple(found)
 
 
+def addresses(text: str) -> tuple[NotifierSettings, ...]:
+    """The notifiers of a file whose address can be read, whatever else is wrong with it."""
+    import tomllib
+
+    try:
+        raw = tomllib.loads(text)["alerts"]["notifier"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return ()
+    found: list[NotifierSettings] = []
+    keys = [column for column in NOTIFIER_COLUMNS if column.name in ("name", "kind", "url")]
+    for place, table in _tables(raw, "notifier", []):
+        wanted = {c.name: table[c.name] for c in keys if c.name in table}
+        values = _values(place, wanted, tuple(keys), [])
+        if "kind" in values and "url" in values:
+            found.append(NotifierSettings(**{"name": place, **values}))
+    return tuple(found)
+
+
 def read_overrides(raw: object, where: str, mistakes: Mistakes) -> tuple[OverrideSettings, ...]:
     """`[[alerts.override]]`: a device or a model, and its own figures."""
     from andon.core.rulebook import FIGURES, RULES_OF

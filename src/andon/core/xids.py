@@ -1,16 +1,16 @@
-"""What each of NVIDIA's Xids means, how bad it is, and what to do about it, in plain words.
+"""What a driver's own report means, how bad it is, and what to do about it, in plain words.
 
 An Xid is a number with which the driver reports an error. NVIDIA publishes what each one means;
 the words here are andon's own, and the levels answer one question: who has to act? The device's
 keeper now (critical), the keeper at the next occasion (warning), or the owner of the program alone
-(information: the device itself is fine).
+(information: the device itself is most likely fine).
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from andon.model.alert import Level
+from andon.model.alert import Event, EventKind, Level
 
 DOCUMENTATION: Final = "https://docs.nvidia.com/deploy/xid-errors/"
 
@@ -20,7 +20,8 @@ _RESET: Final = (
 _REBOOT: Final = "Move the work away and reboot the node."
 _REPLACE: Final = " If it comes back, have the card tested or replaced."
 _APPLICATION: Final = (
-    "The device is fine. The program's own log says more; its owner should see it."
+    "Most likely a fault of the program, whose own log says more. If other programs meet it too, "
+    "have the card tested."
 )
 
 
@@ -142,7 +143,7 @@ XIDS: Final[dict[int, Xid]] = {
     43: _own("a program's work on the GPU failed and was stopped; others go on"),
     45: _own("a program's work was cleaned away after an earlier error, or because it was ended"),
     69: _own("a program gave the GPU's graphics engine a command that it does not have"),
-    80: _own("data on its way to the GPU was damaged", _APPLICATION + _REPLACE),
+    80: _own("data on its way to the GPU was damaged"),
 }
 
 _RECOVERY: Final = (
@@ -170,7 +171,22 @@ _UNNAMED: Final = _warning(
     "the driver reported an error and did not say which",
     "See what it wrote to the kernel's log: sudo dmesg | grep -i xid",
 )
+_RESET_BEGUN: Final = _warning(
+    "it hung and the driver resets it, what ran on it is lost",
+    "Start the programs again. If it comes back: sudo dmesg | grep -i amdgpu, and a newer kernel "
+    "or firmware.",
+)
+_RESET_FAILED: Final = _critical(
+    "it hung and the driver could not reset it", "Move the work away and reboot the node."
+)
 RECOVERY_ACTION: Final = 154
+
+
+def explain_event(event: Event) -> Xid:
+    """What a device's report means."""
+    if event.kind is EventKind.RESET:
+        return _RESET_BEGUN if event.code is None else _RESET_FAILED
+    return explain(event.code, event.detail)
 
 
 def explain(code: int | None, detail: str = "") -> Xid:

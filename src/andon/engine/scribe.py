@@ -19,6 +19,7 @@ log = logging.getLogger("andon.scribe")
 MOST_CHANGED = 2000
 PRUNE_SECONDS = 3600.0
 LEAVING_SECONDS = 2.0
+STUCK_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,7 @@ class Scribe:
         self._trouble: AndonError | None = None
         self._since: float | None = None
         self._pruned = time.monotonic()
+        self._busy_since: float | None = None
         self._dropped = 0
         self._ended = False
         self._changed = threading.Condition()
@@ -73,6 +75,8 @@ class Scribe:
 
     def settle(self, seconds: float) -> bool:
         """Wait until all that was taken down is written; not where it cannot be written now."""
+        if self.trouble is not None:
+            return False
         with self._changed:
             version = self._version
             self._changed.wait_for(
@@ -91,8 +95,16 @@ class Scribe:
     @property
     def trouble(self) -> tuple[AndonError, float] | None:
         """Why nothing can be written, and since when."""
-        trouble, since = self._trouble, self._since
-        return None if trouble is None or since is None else (trouble, since)
+        trouble, since, began = self._trouble, self._since, self._busy_since
+        if trouble is not None and since is not None:
+            return trouble, since
+        seconds = 0.0 if began is None else time.monotonic() - began
+        if seconds < STUCK_SECONDS:
+            return None
+        silent = Unavailable(
+            f"the disk has not answered for {seconds:.0f} s", hint="look at it: dmesg, iostat"
+        )
+        return silent, time.time() - seconds
 
     @property
     def dropped(self) -> int:
@@ -128,6 +140,7 @@ class Scribe:
         return False
 
     def _attempt(self) -> None:
+        self._busy_since = time.monotonic()
         try:
             self._turn()
         except AndonError as exc:
@@ -135,6 +148,8 @@ class Scribe:
         except Exception as exc:
             log.exception("the alerts could not be written; it is tried again")
             self._failed(Unavailable(f"the alerts could not be written: {exc}"))
+        finally:
+            self._busy_since = None
 
     def _patience(self) -> float:
         if self._ledger is None or self._page is not None:

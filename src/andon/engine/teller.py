@@ -38,7 +38,6 @@ class TellerHealth:
     hint: str | None = None
     since: float | None = None
     """When it began to fail; UTC."""
-    waiting: int = 0
     told: int = 0
     last_told: float | None = None
 
@@ -103,8 +102,7 @@ class Teller:
         return trial
 
     def health(self) -> TellerHealth:
-        health = replace(self._health, waiting=len(self._work(self.name).errands))
-        began = self._sending_since
+        health, began = self._health, self._sending_since
         if began is None or time.monotonic() - began < STUCK_SECONDS:
             return health
         seconds = time.monotonic() - began

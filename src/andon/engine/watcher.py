@@ -126,8 +126,14 @@ class Watcher:
 
     def health(self) -> dict[str, Any]:
         """How watching, writing and telling go."""
-        told = [asdict(teller.health()) for teller in self._tellers.values()]
+        box = self._outbox
+        told = [
+            {**asdict(teller.health()), "waiting": box.count(name)}
+            for name, teller in self._tellers.items()
+        ]
         kept, failure = self._scribe.trouble, self._failure
+        if not self._thread.is_alive():
+            failure = "the watcher has ended"
         failing = [one["name"] for one in told if not one["ok"]]
         reason, hint = failure, None
         if failure is None and kept is not None:
@@ -139,8 +145,8 @@ class Watcher:
             "reason": reason,
             "hint": hint or None,
             "firing": sum(alert.state is Phase.FIRING for alert in self.alerts()),
-            "waiting": len(self._outbox.errands),
-            "dropped": self._outbox.dropped + self._subscription.dropped + self._scribe.dropped,
+            "waiting": len(box.errands),
+            "dropped": box.dropped + self._subscription.dropped + self._scribe.dropped,
             "notifiers": told,
         }
 
@@ -191,11 +197,11 @@ class Watcher:
     def _loop(self) -> None:
         self._restore(self._scribe.opened(OPENING_SECONDS))
         while True:
-            self._catch_up()
             snapshot = self._subscription.get(TURN_SECONDS)
             if snapshot is None and self._subscription.closed:
                 return
             try:
+                self._catch_up()
                 self._turn(snapshot)
                 self._failure = None
             except Exception as exc:
@@ -286,12 +292,12 @@ class Watcher:
         if saved is None:
             return
         self._caught_up = True
-        informed = {a: tuple(names) for a, names in saved.state.get("informed", {}).items()}
+        state, informed = alerting.EMPTY, dict[str, tuple[str, ...]]()
         try:
-            state = alerting.restore(saved.state.get("alerting", {}), now(), self._boot)
-        except AndonError as exc:
-            log.warning("the alerts begin anew: %s", exc.reason)
-            state = alerting.EMPTY
+            informed = {str(a): tuple(names) for a, names in saved.state["informed"].items()}
+            state = alerting.restore(saved.state["alerting"], now(), self._boot)
+        except (AndonError, KeyError, TypeError, AttributeError) as exc:
+            log.warning("the alerts begin anew: %s", exc)
         with self._lock:
             self._state = state
             box = Outbox(tuple(saved.errands), informed)

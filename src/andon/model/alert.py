@@ -31,6 +31,7 @@ class EventKind(StrEnum):
 
     XID = "xid"
     ECC = "ecc"
+    RESET = "reset"  # the driver resets the device by itself, as AMD's does when it hangs
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class Event:
     kind: EventKind
     uuid: str | None  # None where the report names no device that is known
     at: float
-    code: int | None = None  # an Xid's number
+    code: int | None = None  # an Xid's number; of a reset that failed, the error's
     detail: str = ""
     source: str = ""  # "nvml", "kernel log" or "sim"
     pids: tuple[int, ...] = ()  # named by the report itself

@@ -15,7 +15,9 @@ from andon.errors import Invalid, Unavailable
 from andon.model.alert import Alert, Level, Notice, NoticeKind
 
 SHORTEST_SECRET = 4
-KINDS = {None: "success", Level.INFO: "info", Level.WARNING: "warning", Level.CRITICAL: "failure"}
+KINDS = {None: "SUCCESS", Level.INFO: "INFO", Level.WARNING: "WARNING", Level.CRITICAL: "FAILURE"}
+SPEAKING = ("apprise", "urllib3")
+"""Loggers whose finer words hold whole addresses."""
 
 
 class AppriseNotifier:
@@ -24,7 +26,7 @@ class AppriseNotifier:
     def __init__(self, settings: NotifierSettings, voice: Voice) -> None:
         self.name = settings.name
         self._url, self._voice = settings.url, voice
-        self._apprise = _opened(settings)
+        self._plugin = _opened(settings)
 
     def send(self, notices: Sequence[Notice], firing: Sequence[Alert]) -> None:
         if not notices:
@@ -32,11 +34,8 @@ class AppriseNotifier:
         message = self._voice.message(notices, time.time())
         test = all(notice.kind is NoticeKind.TEST for notice in notices)
         with _overheard() as complaints:
-            done = self._apprise.notify(
-                title=message.title,
-                body=message.body,
-                notify_type="info" if test else KINDS[message.level],
-                body_format="text",
+            done = self._notify(
+                message.title, message.body, "INFO" if test else KINDS[message.level]
             )
         if not done:
             said = "; ".join(dict.fromkeys(complaints)) or "Apprise gave no reason"
@@ -44,6 +43,21 @@ class AppriseNotifier:
                 f"{masked(self._url)}: {without_parts(said, self._url)}",
                 hint="check the URL of this notifier, and the way there",
             )
+
+    def _notify(self, title: str, body: str, kind: str) -> bool:
+        """By the service itself and in this thread: those of Apprise would outlive a shutdown."""
+        from apprise import NotifyFormat, NotifyType
+        from apprise.conversion import convert_between
+
+        plugin, text = self._plugin, NotifyFormat.TEXT
+        convert: Any = convert_between  # the library says no types
+        if plugin.title_maxlen <= 0:  # the title becomes a part of the body
+            title = convert(text, plugin.notify_format, content=title)
+        body = convert(text, plugin.notify_format, content=body)
+        done = plugin.notify(
+            title=title, body=body, notify_type=getattr(NotifyType, kind), body_format=text
+        )
+        return bool(done)
 
     def close(self) -> None:
         """Every call ends by itself: Apprise has time limits of its own."""
@@ -57,6 +71,8 @@ def _opened(settings: NotifierSettings) -> Any:
             f"notifier {settings.name} needs Apprise, which is not here",
             hint="pip install 'andon[notify]'",
         ) from exc
+    for name in SPEAKING:
+        logging.getLogger(name).setLevel(logging.WARNING)
     with _overheard() as complaints:
         plugin = apprise.Apprise.instantiate(settings.url, suppress_exceptions=True)
     if not isinstance(plugin, apprise.NotifyBase):
@@ -67,9 +83,7 @@ def _opened(settings: NotifierSettings) -> Any:
             hint="docs/notifiers.md has examples; Apprise's own documentation lists every kind",
         )
     plugin.socket_connect_timeout = plugin.socket_read_timeout = settings.timeout_seconds
-    opened = apprise.Apprise()
-    opened.add(plugin)
-    return opened
+    return plugin
 
 
 def without_parts(text: str, url: str) -> str:

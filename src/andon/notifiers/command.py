@@ -7,8 +7,8 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -41,27 +41,27 @@ class Command:
     def send(self, notices: Sequence[Notice], firing: Sequence[Alert]) -> None:
         if not notices:
             return
-        # Files, not pipes: a command that does not read, or leaves a child, holds up nothing.
-        with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as complaint:
-            told.write(json.dumps(self._document(notices), ensure_ascii=False).encode() + b"\n")
-            told.seek(0)
-            process = self._start(told, complaint)
-            try:
-                code = process.wait(self._timeout_seconds)
-            except subprocess.TimeoutExpired:
-                end(process)
-                raise Unavailable(
-                    f"{self._shown} was ended after {self._timeout_seconds:g} s{_said(complaint)}",
-                    hint="let it be quicker, or raise timeout_seconds of this notifier",
-                ) from None
-            finally:
-                self._running = None
-            if code != 0:
-                words = f"exit code {code}" if code > 0 else f"signal {-code}"
-                raise Unavailable(
-                    f"{self._shown} failed with {words}{_said(complaint)}",
-                    hint="try it by hand: andon alerts test",
-                )
+        document = json.dumps(self._document(notices), ensure_ascii=False).encode() + b"\n"
+        # A file, not a pipe: a command that does not read it holds up nothing.
+        with _file_of(document) as told:
+            process = self._start(told)
+        complaint = _Complaint(process)
+        try:
+            code = process.wait(self._timeout_seconds)
+        except subprocess.TimeoutExpired:
+            end(process)
+            raise Unavailable(
+                f"{self._shown} was ended after {self._timeout_seconds:g} s{complaint.words()}",
+                hint="let it be quicker, or raise timeout_seconds of this notifier",
+            ) from None
+        finally:
+            self._running = None
+        if code != 0:
+            words = f"exit code {code}" if code > 0 else f"signal {-code}"
+            raise Unavailable(
+                f"{self._shown} failed with {words}{complaint.words()}",
+                hint="try it by hand: andon alerts test",
+            )
 
     def close(self) -> None:
         with self._lock:
@@ -69,7 +69,7 @@ class Command:
         if process is not None:
             end(process)
 
-    def _start(self, told: IO[bytes], complaint: IO[bytes]) -> subprocess.Popen[bytes]:
+    def _start(self, told: IO[bytes]) -> subprocess.Popen[bytes]:
         environment = {name: value for name, value in os.environ.items() if name not in OURS}
         with self._lock:
             if self._closed:
@@ -79,7 +79,7 @@ class Command:
                     self._command,
                     stdin=told,
                     stdout=subprocess.DEVNULL,
-                    stderr=complaint,
+                    stderr=subprocess.PIPE,
                     start_new_session=True,
                     env=environment,
                 )
@@ -120,11 +120,39 @@ def end(process: subprocess.Popen[bytes]) -> None:
             # A child may outlive a leader that listened: the second signal is for it.
 
 
-def _said(complaint: IO[bytes]) -> str:
-    """The end of what it wrote to standard error, fit to be shown."""
-    size = complaint.seek(0, os.SEEK_END)
-    complaint.seek(max(0, size - TOLD_BYTES))
-    words = complaint.read().decode("utf-8", "replace").split()
-    if size > TOLD_BYTES:
-        del words[:1]  # cut in two, a secret could stand there without its name
-    return f": {redact(words)}" if words else ""
+class _Complaint(threading.Thread):
+    """The end of what a command writes to standard error; all of it is read, for as long as it is
+    open: a child left behind must not be stopped by a full pipe."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        super().__init__(name="complaint", daemon=True)
+        self._process, self._end = process, b""
+        self._cut = False
+        self.start()
+
+    def run(self) -> None:
+        pipe = self._process.stderr
+        if pipe is None:
+            return
+        with pipe, suppress(OSError, ValueError):
+            while chunk := os.read(pipe.fileno(), 65_536):
+                self._cut = self._cut or len(self._end) + len(chunk) > TOLD_BYTES
+                self._end = (self._end + chunk)[-TOLD_BYTES:]
+
+    def words(self) -> str:
+        """Fit to be shown."""
+        self.join(GRACE_SECONDS)
+        words = self._end.decode("utf-8", "replace").split()
+        if self._cut:
+            del words[:1]  # cut in two, a secret could stand there without its name
+        return f": {redact(words)}" if words else ""
+
+
+@contextmanager
+def _file_of(content: bytes) -> Iterator[IO[bytes]]:
+    """In memory where the system can: the disk may be what is full."""
+    make = getattr(os, "memfd_create", None)
+    with tempfile.TemporaryFile() if make is None else os.fdopen(make("andon"), "w+b") as file:
+        file.write(content)
+        file.seek(0)
+        yield file

@@ -38,8 +38,7 @@ class MemoryLedger:
     def episodes(self, query: Query) -> Sequence[Alert]:
         with self._lock:
             found = [alert for alert in self._episodes.values() if matches(query, alert)]
-        found.sort(key=lambda alert: alert.id)
-        found.sort(key=lambda alert: alert.since, reverse=True)
+        found.sort(key=lambda alert: (alert.since, alert.id), reverse=True)
         return found[: query.limit]
 
     def prune(self, at: float) -> int:

@@ -84,7 +84,8 @@ def _row(alert: Alert) -> tuple[object, ...]:
     ended = alert.resolved if alert.state is Phase.RESOLVED else None
     body = _text(alert_wire.alert_to_json(trimmed(alert)))
     return (
-        alert.id, alert.rule, alert.subject, alert.level, alert.state, alert.since, ended, body
+        alert.id, alert.rule, alert.subject, alert.level, alert.state, alert.since, ended,
+        len(body), body,
     )  # fmt: skip
 
 

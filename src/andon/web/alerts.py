@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from andon.core import lamps
 from andon.core.episodes import Query as Wanted
 from andon.core.episodes import matches
-from andon.errors import AndonError, Invalid, Unavailable
+from andon.errors import AndonError, Gone, Invalid, Unavailable
 from andon.model import wire
 from andon.model.alert import Alert, Level, Phase, Silence
 from andon.model.alert_wire import alert_to_json, alerts_to_json, silence_to_json
@@ -67,7 +67,7 @@ def _reading(router: APIRouter, station: Station, watching: Asked) -> None:
     ) -> Response:
         """andon.alerts/1: what fires and is pending, the worst first; then what ended."""
         snapshot = station.latest()
-        subject = None if device is None else payloads.named(snapshot, device).device.uuid
+        subject = None if device is None else _subject(snapshot, device)
         wanted = Wanted(since, None, state, level, rule, subject, limit)
         found, note = _found(watching(), wanted)
         return _json(_listed(request, watching(), found, snapshot, note))
@@ -145,6 +145,16 @@ def _found(watcher: "Watcher", wanted: Wanted) -> tuple[list[Alert], str | None]
     except AndonError as error:
         return now, f"past alerts cannot be read: {error.reason}"
     return now + [alert for alert in past if alert.id not in ids], None
+
+
+def _subject(snapshot: Snapshot, device: str) -> str:
+    """A device that is here, one that was, or what is no device: node, store, sampler."""
+    try:
+        return payloads.named(snapshot, device).device.uuid
+    except Gone:
+        if device.isdecimal():
+            raise
+        return device
 
 
 def _listed(

@@ -54,6 +54,7 @@ class Started:
     loopback: bool
     token_file: Path
     snapshot: Snapshot | None
+    notifiers: tuple[str, ...] = ()
 
 
 def serve(settings: Settings, place: Place, tell: Callable[[Started], None]) -> None:
@@ -83,7 +84,8 @@ def serve(settings: Settings, place: Place, tell: Callable[[Started], None]) -> 
         def ready() -> None:
             stack.callback(whereabouts.withdraw, folder)
             whereabouts.announce(folder, url, address)
-            tell(Started(url, port, loopback, folder / "token", station.last))
+            token = folder / "token"
+            tell(Started(url, port, loopback, token, station.last, watcher.notifiers))
 
         _run(built, place, listening, ready)
 

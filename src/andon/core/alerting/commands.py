@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from andon.core.alerting.drawing import Artist
-from andon.core.alerting.state import Episode, Moment, Outcome, State
+from andon.core.alerting.state import NEVER, Episode, Moment, Outcome, State
 from andon.core.alerting.telling import silenced_until
 from andon.core.rules import BY_NAME
 from andon.errors import Conflict, Gone, Invalid
@@ -62,12 +62,11 @@ def current(state: State) -> tuple[Alert, ...]:
     found = []
     for subject, on in state.episodes.items():
         seen = state.findings.get(subject, {})
-        draw = artist.draw(subject)
         for rule, episode in on.items():
             finding = seen.get(rule)
             fresh = finding is not None and finding.holds
             found.append(
-                draw(episode.alert, finding)
+                artist.drawn(episode.alert, finding)
                 if finding is not None and fresh
                 else artist.named(episode.alert)
             )
@@ -84,7 +83,7 @@ def _silenced(state: State, moment: Moment) -> Outcome:
             changed.append(alert)
             on = episodes[alert.subject]
             episodes[alert.subject] = {**on, alert.rule: replace(episode, alert=alert)}
-    return Outcome(replace(state, episodes=episodes), tuple(changed))
+    return Outcome(replace(state, episodes=episodes, remind_at=-NEVER), tuple(changed))
 
 
 def _find(state: State, alert_id: str) -> Episode:
@@ -97,7 +96,8 @@ def _find(state: State, alert_id: str) -> Episode:
 def _put(state: State, episode: Episode) -> Outcome:
     alert = episode.alert
     on = {**state.episodes[alert.subject], alert.rule: episode}
-    return Outcome(replace(state, episodes={**state.episodes, alert.subject: on}), (alert,))
+    episodes = {**state.episodes, alert.subject: on}
+    return Outcome(replace(state, episodes=episodes, remind_at=-NEVER), (alert,))
 
 
 def _all(state: State) -> Iterator[Episode]:

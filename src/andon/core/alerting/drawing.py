@@ -3,10 +3,9 @@
 from dataclasses import replace
 
 from andon.core.alerting import words
-from andon.core.alerting.episodes import Draw
 from andon.core.alerting.finding import Finding
 from andon.core.rules import BY_NAME
-from andon.model.alert import Alert, Event
+from andon.model.alert import Alert, Event, Party
 from andon.model.device import DeviceStatus, Process, Snapshot
 
 VENDORS = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
@@ -20,14 +19,6 @@ class Artist:
         self._labels: dict[str, str] | None = None
         self._statuses: dict[str, DeviceStatus] | None = None
 
-    def draw(self, subject: str) -> Draw:
-        """The pen for one subject."""
-
-        def drawn(alert: Alert, finding: Finding) -> Alert:
-            return self._drawn(alert, subject, finding)
-
-        return drawn
-
     def named(self, alert: Alert) -> Alert:
         """The alert with the number and the name that its device has now."""
         status = self._status(alert.subject)
@@ -37,8 +28,9 @@ class Artist:
         where = f"GPU {number} ({status.device.name})"
         return replace(alert, where=where, device=status.device.index)
 
-    def _drawn(self, alert: Alert, subject: str, finding: Finding) -> Alert:
-        alert, rule = self.named(alert), alert.rule
+    def drawn(self, alert: Alert, finding: Finding) -> Alert:
+        """The alert with the numbers, the words and the people of a finding."""
+        alert, rule, subject = self.named(alert), alert.rule, alert.subject
         status = self._status(subject)
         it = self._called(subject) if status is None else f"GPU {self._number(subject)}"
         return replace(
@@ -49,7 +41,9 @@ class Artist:
             unit=BY_NAME[rule].unit,
             message=words.message(rule, it, finding),
             advice=words.advice(rule, self._number(subject), finding),
-            who=words.parties(self._people(subject, status, finding)) or alert.who,
+            who=_reported(finding)
+            or words.parties(self._people(subject, status, finding))
+            or alert.who,
             evidence=words.evidence(rule, finding),
         )
 
@@ -83,3 +77,9 @@ class Artist:
         if kind == "node":
             return f"node {self.snapshot.node}" if self.snapshot.node else "this node"
         return {"store": "the history", "sampler": "the sampler"}.get(subject, subject)
+
+
+def _reported(finding: Finding) -> tuple[Party, ...]:
+    """Who ran when a device reported an error: the culprit has often ended by the next look."""
+    event = finding.details[0] if finding.details else None
+    return event.who[: words.MOST_PARTIES] if isinstance(event, Event) else ()

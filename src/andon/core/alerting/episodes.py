@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from andon.core.alerting.finding import ALL, ENDED, UNKNOWN, Finding
-from andon.core.alerting.state import Episode, Moment, Times
+from andon.core.alerting.state import NEVER, Episode, Moment, Times
 from andon.core.rulebook import Thresholds
 from andon.core.rules import Rule, Rung, severity
 from andon.model.alert import Alert, Level, Phase
@@ -34,6 +34,19 @@ def is_calm(episode: Episode) -> bool:
     return all(
         since is not None for place, since in enumerate(episode.calm) if episode.up >> place & 1
     )
+
+
+def is_settled(episode: Episode, finding: Finding | None, now: float) -> bool:
+    """Whether a look that follows closely on the last one changes nothing: most looks do not."""
+    if now >= episode.due or episode.dark is not None:
+        return False
+    if finding is None:
+        return not episode.holds and episode.quiet == episode.up
+    if finding.blind or finding is ENDED or finding.holds != episode.holds:
+        return False
+    if finding.holds & finding.calm:
+        return False  # an event: its calm begins again
+    return finding.calm & episode.up == episode.quiet
 
 
 def go_on(
@@ -65,9 +78,11 @@ def go_on(
         return None
     up = _up(episode, rule, held, calm, now, figures)
     same = held == episode.held and calm == episode.calm and up == episode.up
-    if same and holds == episode.holds and episode.dark is None:
+    due = _due(episode, rule, held, calm, up, figures)
+    if same and holds == episode.holds and due == episode.due and episode.dark is None:
         return episode
-    return _changed(episode, rule, finding, moment, draw, (held, calm, up, holds), factor)
+    new = replace(episode, held=held, calm=calm, up=up, holds=holds, due=due)
+    return _changed(new, rule, finding, moment, draw, factor)
 
 
 def _changed(
@@ -76,10 +91,9 @@ def _changed(
     finding: Finding | None,
     moment: Moment,
     draw: Draw,
-    new: tuple[Times, Times, int, int],
     factor: int,
 ) -> Episode:
-    held, calm, up, holds = new
+    up, holds = episode.up, episode.holds
     if episode.fired is not None and not up:
         if not holds:
             return _resolved(episode, moment)
@@ -93,18 +107,32 @@ def _changed(
     if fires:
         alert = replace(alert, state=Phase.FIRING, fired=moment.wall)
     told = any(rung.told and up >> place & 1 for place, rung in enumerate(rule.rungs))
+    quiet = sum(1 << place for place, since in enumerate(episode.calm) if since is not None)
     return replace(
         episode,
         alert=alert,
-        held=held,
-        calm=calm,
         up=up,
-        holds=holds,
+        quiet=quiet & up,
         dark=None,
         fired=moment.steady if fires else episode.fired,
         factor=factor if fires else episode.factor,
         tellable=episode.tellable or told,
     )
+
+
+def _due(
+    episode: Episode, rule: Rule, held: Times, calm: Times, up: int, figures: Thresholds
+) -> float:
+    """When time alone makes a rung count, or count no more."""
+    found = NEVER
+    for place, rung in enumerate(rule.rungs):
+        since = held[place]
+        if since is not None and not up >> place & 1:
+            found = min(found, since + for_seconds(rung, figures))
+        since = calm[place]
+        if since is not None:
+            found = min(found, since + clear_seconds(rung, episode))
+    return found
 
 
 def _times(episode: Episode, finding: Finding | None, now: float) -> tuple[Times, Times]:

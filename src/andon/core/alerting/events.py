@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Set
 
 from andon.core.alerting.finding import ALL, Finding
 from andon.core.rules import BY_NAME
-from andon.core.xids import explain
+from andon.core.xids import explain_event
 from andon.model.alert import Event, EventKind
 
 SAME_SECONDS = 2.0  # two ways of hearing give the same event two times
@@ -58,7 +58,7 @@ def _is_new(event: Event, newest: dict[int, float], wall: float) -> bool:
 
 def _worse(found: Finding | None, event: Event) -> Finding:
     """The finding with this event added; the words are of the worst one, and of the latest."""
-    rung = _RUNGS[explain(event.code, event.detail).level]
+    rung = _RUNGS[explain_event(event).level]
     holds = rung | (found.holds if found else 0)
     if found is None or rung == 1 << holds.bit_length() - 1:
         return Finding(holds, ALL, event.code, details=(event,))

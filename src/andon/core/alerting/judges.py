@@ -2,7 +2,7 @@
 
 Each is asked for every device at every tick, so a healthy device costs comparisons and nothing
 else: None says that no rung holds and all are calm. Shares are judged as they are shown, to a tenth
-of a per cent.
+of a per cent: a value counts as reached when it rounds to it.
 """
 
 from collections.abc import Callable
@@ -16,6 +16,7 @@ SW_THERMAL, HW_THERMAL, LIMIT = "sw_thermal_slowdown", "hw_thermal_slowdown", "t
 THERMAL = frozenset({SW_THERMAL, HW_THERMAL, LIMIT})
 BRAKE, CAP = "hw_power_brake_slowdown", "sw_power_cap"
 THERMAL_CLEAR, CRITICAL_CLEAR = 5, 3
+TENTH = 0.05  # half of the last digit that is shown
 BUSY_PERCENT = 50
 DESIGNED_SHARE = 0.98  # of the limit that it was built for
 FAN_CLEAR = 10
@@ -56,8 +57,8 @@ def memory(seen: Seen) -> Finding | None:
     used, total = seen.sample.memory_used_bytes, seen.device.memory_total_bytes
     if used is None or not total:
         return UNKNOWN
-    share, least = round(100.0 * used / total, 1), seen.figures.memory_percent
-    if share <= least - 3:
+    share, least = 100.0 * used / total + TENTH, seen.figures.memory_percent
+    if share < least - 3 + 2 * TENTH:
         return None
     return Finding(1, 0, share, least, total) if share >= least else NEITHER
 
@@ -67,8 +68,8 @@ def power(seen: Seen) -> Finding | None:
     watts, limit = seen.sample.power_watts, seen.sample.power_limit_watts
     if watts is None or not limit:
         return UNKNOWN
-    share, least = round(100.0 * watts / limit, 1), seen.figures.power_percent
-    if share <= least - 5:
+    share, least = 100.0 * watts / limit + TENTH, seen.figures.power_percent
+    if share < least - 5 + 2 * TENTH:
         return None
     return Finding(1, 0, share, least, limit) if share >= least else NEITHER
 
@@ -141,12 +142,18 @@ def unattributed_memory(seen: Seen) -> Finding | None:
     total = device.memory_total_bytes
     if seen.divided or device.memory_kind is MemoryKind.UNIFIED:
         return None
-    spare = seen.status.memory_unattributed_bytes
-    if spare is None or not total:
+    used = seen.sample.memory_used_bytes
+    if used is None or not total:
         return UNKNOWN
-    share = round(100.0 * spare / total, 1)
-    if share <= seen.figures.unattributed_percent / 2:
+    calm = seen.figures.unattributed_percent / 200 * total
+    if used <= calm:
+        return None  # not even all of it would be much
+    spare = seen.status.memory_unattributed_bytes
+    if spare is None:
+        return UNKNOWN
+    if spare <= calm:
         return None
+    share = round(100.0 * spare / total, 1)
     busy = seen.sample.utilization_percent
     blind = 0b10 if busy is None else 0
     if share < seen.figures.unattributed_percent or spare < seen.figures.unattributed_bytes:
@@ -161,7 +168,7 @@ def memory_leak(seen: Seen) -> Finding | None:
     used, total = seen.sample.memory_used_bytes, seen.device.memory_total_bytes
     if used is None or not total:
         return UNKNOWN
-    share, figures = round(100.0 * used / total, 1), seen.figures
+    share, figures = 100.0 * used / total + TENTH, seen.figures
     if share < LEAK_CLEAR_SHARE * figures.leak_percent or seen.divided:
         return None
     found = seen.track.memory_trend
@@ -187,7 +194,7 @@ def high_usage(seen: Seen) -> Finding | None:
     return Finding(1, 0, now, most) if now > most else NEITHER
 
 
-def idle(seen: Seen) -> Finding | None:
+def idle(seen: Seen) -> Finding:
     """Held by somebody, and nothing runs on it."""
     held, now = seen.held, seen.sample.utilization_percent
     if held is None:

@@ -10,7 +10,7 @@ from andon.core.alerting.seen import Seen
 from andon.core.alerting.state import Episode, Held, Moment, Observation, State
 from andon.core.alerting.track import Track, followed
 from andon.core.rulebook import Rulebook
-from andon.model.device import DeviceStatus
+from andon.model.device import DeviceStatus, Sample
 from andon.model.device import State as DeviceState
 
 READERS = "reader:"
@@ -51,39 +51,38 @@ class Look:
     def _device(self, status: DeviceStatus) -> None:
         uuid = status.device.uuid
         self.statuses[uuid] = status
-        steady = self.moment.steady
-        track = followed(self.state.tracks.get(uuid), status, steady, self.state.steady)
+        state = self.state
+        track = followed(state.tracks.get(uuid), status, self.moment.steady, state.steady)
         self.tracks[uuid] = track
-        on = self.state.episodes.get(uuid)
-        if status.answered:
-            self._readings(status, track, on)
+        on = state.episodes.get(uuid, _NOTHING)
+        if status.state is DeviceState.OK and status.sample is not None:
+            self._readings(status, status.sample, track, on)
         elif on:
             self._silent(status, on)
-        if status.state is not DeviceState.OK or on:
-            self._states(status, on or _NOTHING)
+        if status.state is not DeviceState.OK:
+            self._states(status, on)
 
     def _readings(
-        self, status: DeviceStatus, track: Track, on: Mapping[str, Episode] | None
+        self, status: DeviceStatus, sample: Sample, track: Track, on: Mapping[str, Episode]
     ) -> None:
-        device = status.device
-        figures = self.rulebook.for_device(device)
-        reasons = track.reasons(self.moment.steady)
-        held = self._held.get(device.uuid) if self._held else None
-        seen = Seen(status, figures, track, reasons, device.uuid in self._divided, held)
+        uuid = status.device.uuid
+        reasons = track.throttle if not track.faded else track.reasons(self.moment.steady)
+        held = self._held.get(uuid) if self._held else None
+        figures = self.rulebook.for_device(status.device)
+        seen = Seen(status, sample, figures, track, reasons, uuid in self._divided, held)
+        found: dict[str, Finding] = {}
         for name, judge in DEVICE_JUDGES:
             finding = judge(seen)
-            if finding is None:
-                continue
-            if finding.holds or (on is not None and name in on):
-                self.add(device.uuid, name, finding)
-        if held is not None or (on is not None and "idle" in on):
-            self._idle(seen, on)
-        self._errors(status, on)
-
-    def _idle(self, seen: Seen, on: Mapping[str, Episode] | None) -> None:
-        finding = UNKNOWN if self.observation.leases is None else idle(seen)
-        if finding is not None:
-            self.add(seen.device.uuid, "idle", finding)
+            if finding is not None and (finding.holds or name in on):
+                found[name] = finding
+        if "idle" in on or (held is not None and sample.utilization_percent == 0):
+            unwatched = self.observation.leases is None
+            found["idle"] = UNKNOWN if unwatched else idle(seen)
+        if found:
+            self.found[uuid] = found
+        count = sample.ecc_uncorrected
+        if count is not None and count != self.ecc.get(uuid):
+            self._errors(uuid, count)
 
     def _silent(self, status: DeviceStatus, on: Mapping[str, Episode]) -> None:
         """A device without a reading: asleep is calm, all else cannot tell."""
@@ -107,12 +106,8 @@ class Look:
             if "device_lost" in on:
                 self.add(uuid, "device_lost", UNKNOWN)
 
-    def _errors(self, status: DeviceStatus, on: Mapping[str, Episode] | None) -> None:
-        count = status.sample.ecc_uncorrected if status.sample else None
-        uuid = status.device.uuid
+    def _errors(self, uuid: str, count: int) -> None:
         before = self.ecc.get(uuid)
-        if count is None or count == before:
-            return
         self.ecc = {**self.ecc, uuid: count}
         finding, anew = counted(before, count)
         if finding is not None:

@@ -5,8 +5,6 @@ from andon.core.alerting.track import Reasons, Track
 from andon.core.rulebook import Thresholds
 from andon.model.device import DeviceStatus, Sample
 
-NOTHING = Sample(at=0.0)
-
 
 class Seen:
     """A device that answered, its figures and its short past. Made for every device and tick."""
@@ -16,6 +14,7 @@ class Seen:
     def __init__(
         self,
         status: DeviceStatus,
+        sample: Sample,
         figures: Thresholds,
         track: Track,
         reasons: Reasons | None,
@@ -24,7 +23,7 @@ class Seen:
     ) -> None:
         self.status = status
         self.device = status.device
-        self.sample = status.sample or NOTHING
+        self.sample = sample
         self.figures = figures
         self.track = track
         self.reasons = reasons  # what holds its clocks down, or did a moment ago

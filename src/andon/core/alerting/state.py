@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from andon.core.alerting.finding import Finding
 from andon.core.alerting.track import Track
+from andon.core.rulebook import Rulebook
 from andon.model.alert import Alert, Event, Notice, Silence
 from andon.model.device import Snapshot
 
@@ -48,6 +49,7 @@ class Observation:
     leases: tuple[Held, ...] | None = None
 
 
+NEVER = float("inf")
 Times = tuple[float | None, ...]
 """One steady time for each rung, None where it does not run."""
 
@@ -65,6 +67,8 @@ class Episode:
     calm: Times  # since when each rung that counts has been calm
     up: int = 0  # the rungs that have held for their time and not cleared, as bits
     holds: int = 0  # the rungs whose condition was true at the last look that could tell
+    quiet: int = 0  # the rungs that count and were calm then, as bits
+    due: float = NEVER  # when time alone changes it
     dark: float | None = None  # the last look that could tell, while there is no data
     fired: float | None = None
     factor: int = 1  # of the clear times: it doubles when an alert comes back within the hour
@@ -105,6 +109,8 @@ class State:
     tracks: Mapping[str, Track] = field(default_factory=dict)  # uuid; not kept over a restart
     findings: Mapping[str, Mapping[str, Finding]] = field(default_factory=dict)  # of this step
     snapshot: Snapshot | None = None
+    book: Rulebook | None = None  # of this step
+    remind_at: float = -NEVER  # before this, time alone tells nobody anything
     wall: float = 0.0
     steady: float | None = None  # of the last step; None before the first
     boot: str | None = None

@@ -4,10 +4,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from andon.core.alerting.drawing import Artist
-from andon.core.alerting.episodes import FLAP_SECONDS, MOST_FACTOR, begun, go_on
+from andon.core.alerting.episodes import (
+    FLAP_SECONDS,
+    MOST_FACTOR,
+    SEEN_SECONDS,
+    begun,
+    go_on,
+    is_settled,
+)
 from andon.core.alerting.finding import ENDED, Finding
 from andon.core.alerting.looking import Look
 from andon.core.alerting.state import (
+    NEVER,
     Ended,
     Episode,
     Moment,
@@ -16,10 +24,18 @@ from andon.core.alerting.state import (
     Place,
     State,
 )
-from andon.core.alerting.telling import due, inhibitor, silenced_until, told, uncovered
+from andon.core.alerting.telling import (
+    due,
+    inhibitor,
+    may_inhibit,
+    remind_at,
+    silenced_until,
+    told,
+    uncovered,
+)
 from andon.core.rulebook import Rulebook, Thresholds
 from andon.core.rules import BY_NAME
-from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase, Silence
+from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase
 
 MOST_SECONDS = 4096  # how many pairs of rule and subject are kept apart by their seconds
 MOST_OWED = 256
@@ -51,47 +67,69 @@ class _Step:
         self.owed: list[Alert] = []
         self.silences = tuple(s for s in state.silences if moment.wall < s.until)
         self.places: dict[str, Place] = dict(state.places)
+        self.same_book = state.book is rulebook
+        self.touched = not self.same_book or bool(state.silences)
+        self.remind_at = state.remind_at
 
     def outcome(self) -> Outcome:
         found = self.look.found
         for subject in (*found, *(s for s in self.state.episodes if s not in found)):
             self._go_on(subject, found.get(subject, _NOTHING_FOUND))
-        self._settle_places()
-        self._mark()
-        self._tell()
+        if self.touched:
+            self._settle_places()
+            self._mark()
+        if self.touched or self.moment.steady >= self.remind_at:
+            self._tell()
         self._pay()
         return Outcome(self._state(), tuple(self.changed.values()), tuple(self.notices))
 
     def _go_on(self, subject: str, found: Mapping[str, Finding]) -> None:
         on = self.episodes.get(subject, _NOTHING_ON)
-        fresh: dict[str, Episode] = dict(on)
-        figures = self._figures(subject)
-        draw = self.artist.draw(subject)
+        fresh: dict[str, Episode] | None = None
+        now = self.moment.steady
+        close = self.same_book and now - self.last <= SEEN_SECONDS
         for rule, episode in on.items():
-            finding = self._handed_over(subject, rule, found.get(rule))
-            if subject in self.look.anew and rule == "ecc" and not episode.anew:
-                episode = replace(episode, anew=True, calm=(None,) * len(episode.calm))
-            elif finding is not None and finding.holds and episode.anew:
-                episode = replace(episode, anew=False)
-            after = go_on(
-                episode, BY_NAME[rule], finding, self.moment, self.last, figures, draw,
-                self._factor(rule, subject),
-            )  # fmt: skip
+            finding = found.get(rule)
+            if rule == "idle":
+                finding = self._handed_over(subject, rule, finding)
+            if close and is_settled(episode, finding, now):
+                continue
+            after = self._after(subject, rule, episode, finding)
+            if after is episode:
+                continue
+            fresh = dict(on) if fresh is None else fresh
             if after is None or after.alert.state is Phase.RESOLVED:
                 del fresh[rule]
                 self._end(episode, after)
             else:
                 fresh[rule] = after
-                self._changed(on[rule], after)
+                self._changed(episode, after)
+        kept = on if fresh is None else fresh
         for rule, finding in found.items():
-            if finding.holds and rule not in fresh:
-                fresh[rule] = self._begin(subject, rule, finding, figures)
+            if finding.holds and rule not in kept:
+                fresh = dict(on) if fresh is None else fresh
+                fresh[rule] = self._begin(subject, rule, finding)
+        if fresh is None:
+            return
+        self.touched = True
         if fresh:
             self.episodes[subject] = fresh
         else:
             self.episodes.pop(subject, None)
 
-    def _begin(self, subject: str, rule: str, finding: Finding, figures: Thresholds) -> Episode:
+    def _after(
+        self, subject: str, rule: str, episode: Episode, finding: Finding | None
+    ) -> Episode | None:
+        if rule == "ecc" and subject in self.look.anew and not episode.anew:
+            episode = replace(episode, anew=True, calm=(None,) * len(episode.calm))
+        elif episode.anew and finding is not None and finding.holds:
+            episode = replace(episode, anew=False)
+        return go_on(
+            episode, BY_NAME[rule], finding, self.moment, self.last, self._figures(subject),
+            self.artist.drawn, self._factor(rule, subject),
+        )  # fmt: skip
+
+    def _begin(self, subject: str, rule: str, finding: Finding) -> Episode:
         key, wall = f"{rule}@{subject}", self.moment.wall
         second = max(int(wall), self.seconds.get(key, -1) + 1)
         self.seconds.pop(key, None)
@@ -100,8 +138,8 @@ class _Step:
             f"{key}#{second}", rule, subject, Level.INFO, Phase.PENDING, since=wall,
             silenced_until=None,
         )  # fmt: skip
-        draw, factor = self.artist.draw(subject), self._factor(rule, subject)
-        row, steady = BY_NAME[rule], self.moment.steady
+        row, steady, figures = BY_NAME[rule], self.moment.steady, self._figures(subject)
+        factor, draw = self._factor(rule, subject), self.artist.drawn
         new = go_on(begun(alert, row), row, finding, self.moment, steady, figures, draw, factor)
         if new is None:
             raise AssertionError(f"{rule} holds and did not begin")
@@ -136,21 +174,23 @@ class _Step:
 
     def _mark(self) -> None:
         """Who stands behind whom, and what is silenced."""
-        silent = bool(self.silences)
+        silences, wall = self.silences, self.moment.wall
         for subject, on in self.episodes.items():
             place = self.places.get(subject)
-            alone = len(on) == 1 and (place is None or place.parent is None)
+            behind = may_inhibit(on) or (place is not None and place.parent is not None)
             for rule, episode in on.items():
                 alert = episode.alert
-                simple = alone and rule != "driver_hung" and alert.inhibited_by is None
-                behind = None if simple else inhibitor(episode, self.episodes, place)
-                until = silenced_until(self.silences, alert, self.moment.wall) if silent else None
-                if behind != alert.inhibited_by or until != alert.silenced_until:
-                    alert = replace(alert, inhibited_by=behind, silenced_until=until)
+                front = alert.inhibited_by
+                if behind or front is not None:
+                    front = inhibitor(episode, self.episodes, place)
+                until = silenced_until(silences, alert, wall) if silences else None
+                if front != alert.inhibited_by or until != alert.silenced_until:
+                    alert = replace(alert, inhibited_by=front, silenced_until=until)
                     self._put(subject, rule, replace(episode, alert=alert))
 
     def _tell(self) -> None:
         renotify = self.rulebook.renotify_seconds
+        self.remind_at = NEVER
         for subject, on in list(self.episodes.items()):
             for rule, episode in on.items():
                 if episode.fired is None or episode.alert.level is Level.INFO:
@@ -162,6 +202,8 @@ class _Step:
                     self._notice(after.alert, kind)
                 if after is not episode:
                     self._put(subject, rule, after)
+                if after.told is not None:
+                    self.remind_at = min(self.remind_at, remind_at(after, renotify))
 
     def _put(self, subject: str, rule: str, episode: Episode) -> None:
         self.episodes[subject] = {**self.episodes[subject], rule: episode}
@@ -242,15 +284,12 @@ class _Step:
             tracks=self.look.tracks,
             findings=self.look.found,
             snapshot=self.snapshot,
+            book=self.rulebook,
+            remind_at=self.remind_at,
             wall=self.moment.wall,
             steady=now,
             boot=self.snapshot.boot,
         )
-
-
-def matches(silence: Silence, alert: Alert) -> bool:
-    """Whether a silence speaks of an alert."""
-    return silence.rule in (None, alert.rule) and silence.subject in (None, alert.subject)
 
 
 _NOTHING_ON: Mapping[str, Episode] = {}

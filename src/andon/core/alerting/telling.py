@@ -4,15 +4,21 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from andon.core.alerting.episodes import is_calm
-from andon.core.alerting.state import Episode, Moment, Place
+from andon.core.alerting.state import NEVER, Episode, Moment, Place
 from andon.core.rules import BY_NAME
 from andon.model.alert import Alert, Level, NoticeKind, Phase, Silence
 
 LONGEST_SECONDS = 86_400.0
 NOT_BEHIND_A_HANG = frozenset({"driver_hung", "device_lost", "xid", "ecc"})
+INHIBITORS = frozenset({"device_lost", "driver_hung", "thermal", "xid"})
 BEHIND_HEAT = frozenset({"throttle_thermal", "idle"})
 
 Episodes = Mapping[str, Mapping[str, Episode]]
+
+
+def may_inhibit(on: Mapping[str, Episode]) -> bool:
+    """Whether one of a subject's alerts can stand in front of another, or behind its reader's."""
+    return not INHIBITORS.isdisjoint(on)
 
 
 def inhibitor(episode: Episode, episodes: Episodes, place: Place | None) -> str | None:
@@ -68,7 +74,7 @@ def due(episode: Episode, moment: Moment, renotify_seconds: float) -> NoticeKind
         return NoticeKind.FIRING if new else None
     if alert.level.rank > episode.told:
         return NoticeKind.WORSE if not _ends(episode) else None
-    return NoticeKind.REMINDER if _reminds(episode, moment, renotify_seconds) else None
+    return NoticeKind.REMINDER if moment.steady >= remind_at(episode, renotify_seconds) else None
 
 
 def told(episode: Episode, kind: NoticeKind, moment: Moment) -> Episode:
@@ -98,9 +104,10 @@ def _ends(episode: Episode) -> bool:
     return not BY_NAME[episode.alert.rule].momentary and episode.dark is None and is_calm(episode)
 
 
-def _reminds(episode: Episode, moment: Moment, renotify_seconds: float) -> bool:
+def remind_at(episode: Episode, renotify_seconds: float) -> float:
+    """When a reminder is due, if it still fires then: each waits twice as long, up to a day."""
     if renotify_seconds <= 0 or episode.told_at is None:
-        return False
+        return NEVER
     longest = max(renotify_seconds, LONGEST_SECONDS)
     wait: float = min(renotify_seconds * 2 ** min(episode.reminders, 16), longest)
-    return moment.steady - episode.told_at >= wait
+    return episode.told_at + wait

@@ -6,6 +6,7 @@ from andon.core.forecast import Point, Trend, trend
 from andon.model.device import DeviceStatus, MemoryKind, Sample
 
 EVERY_SECONDS = 10.0
+TREND_SECONDS = 30.0
 POINTS = 180  # half an hour
 LOOKS = 360  # an hour
 GAP_SECONDS = 300.0  # after a longer silence the past says nothing about the rise since
@@ -20,6 +21,7 @@ class Track(NamedTuple):
     """Bounded: some hundreds of points. Times are of the steady clock."""
 
     point_at: float
+    trend_at: float = 0.0
     throttle: Reasons | None = None  # as last told; None where it could not say
     faded: tuple[tuple[str, float], ...] = ()  # reasons that are gone, and when last seen
     who: tuple[tuple[int, float | None], ...] = ()
@@ -82,20 +84,27 @@ def _pointed(track: Track, status: DeviceStatus, sample: Sample, steady: float) 
     begun = () if fresh or other else track.memory
     memory = _longer(begun, steady, sample.memory_used_bytes)
     heat = _longer(() if fresh else track.heat, steady, sample.temperature_celsius)
-    total, own = status.device.memory_total_bytes, status.device.memory_kind is MemoryKind.DEVICE
-    leaks = trend(memory, LEAST_MEMORY_SHARE * total) if total and own else None
     looks = track.looks[-LOOKS + 1 :]
     if sample.throttle is not None:
         looks = (*looks, (steady, sample.throttle))
-    return track._replace(
+    track = track._replace(
         point_at=steady,
         who=who,
         memory=memory,
         heat=heat,
         looks=looks,
         unsure=fresh or (track.unsure and not other),
-        memory_trend=leaks,
-        heat_trend=trend(heat, LEAST_CELSIUS),
+    )
+    due = other or fresh or steady - track.trend_at >= TREND_SECONDS
+    return _trended(track, status, steady) if due else track
+
+
+def _trended(track: Track, status: DeviceStatus, steady: float) -> Track:
+    total, own = status.device.memory_total_bytes, status.device.memory_kind is MemoryKind.DEVICE
+    return track._replace(
+        trend_at=steady,
+        memory_trend=trend(track.memory, LEAST_MEMORY_SHARE * total) if total and own else None,
+        heat_trend=trend(track.heat, LEAST_CELSIUS),
     )
 
 

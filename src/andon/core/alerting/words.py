@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 from andon.core.alerting.finding import Finding
 from andon.core.forecast import Arrival, Trend, arrival
 from andon.core.rules import BY_NAME
-from andon.core.xids import explain
-from andon.model.alert import Event, Party
+from andon.core.xids import explain_event
+from andon.model.alert import Event, EventKind, Party
 from andon.model.device import Process, ProcessKind, Snapshot
 from andon.units import human_bytes, human_seconds
 
@@ -25,7 +25,7 @@ def advice(rule: str, number: str, finding: Finding) -> str:
     """What to do; a driver's error, and what reports a trouble, know more than the catalogue."""
     first = finding.details[0] if finding.details else None
     if isinstance(first, Event):
-        return explain(first.code, first.detail).advice(number)
+        return explain_event(first).advice(number)
     hint = finding.details[1] if rule in _HINTED and len(finding.details) > 1 else None
     return str(hint) if hint else BY_NAME[rule].advice
 
@@ -109,8 +109,9 @@ def _xid(gpu: str, f: Finding) -> str:
     event = f.details[0] if f.details else None
     if not isinstance(event, Event):
         return f"{gpu} reports an error"
-    number = "an error" if event.code is None else f"Xid {event.code}"
-    return f"{gpu} reports {number}: {explain(event.code, event.detail).meaning}"
+    named = event.kind is EventKind.XID and event.code is not None
+    number = f"Xid {event.code}" if named else "an error"
+    return f"{gpu} reports {number}: {explain_event(event).meaning}"
 
 
 def _ecc(gpu: str, f: Finding) -> str:

@@ -1,23 +1,16 @@
-"""Whether memory rises steadily: a robust trend, and what a start or a single step is not."""
+"""Whether memory rises steadily, and whose: a trend that is no start of a program."""
 
 from dataclasses import dataclass
-from statistics import median
 
 from andon.core.explain.view import View
+from andon.core.forecast import GLANCE, Point, trend
 from andon.model.device import DeviceStatus, Process
 from andon.units import MIB
 
-LEAST_SECONDS = 60.0
-LEAST_ANSWERS = 6
 LONGEST_SECONDS = 3600.0
-POINTS = 48  # slopes are taken between all pairs
+POINTS = 48
 LEAST_BYTES = 128 * MIB
 LEAST_SHARE = 0.005  # of the device's memory
-PARTS = 4
-PART_SHARE = 0.1  # each part of the time must bring at least this much of the rise
-DROP_SHARE = 0.1  # work that frees again what it took does not leak
-
-Point = tuple[float, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +27,12 @@ class Growth:
 def growth(view: View) -> Growth | None:
     """The rise, if the past bears one: long enough, steady, and not a program that starts."""
     points, answers = _points(view)
-    if len(points) < LEAST_ANSWERS or points[-1][0] - points[0][0] < LEAST_SECONDS:
+    found = trend(points, _least(view), GLANCE)
+    if found is None or _starting(answers):
         return None
-    rise = points[-1][1] - points[0][1]
-    if rise < _least(view) or not _steady(points, rise) or _starting(answers):
-        return None
-    slope = _slope(points)
-    if slope <= 0:
-        return None
-    room = _room(view)
-    left = None if room is None else room / slope
-    seconds = points[-1][0] - points[0][0]
-    return Growth(rise, seconds, slope, left, _grown(answers, rise))
+    room, rise = _room(view), round(found.rise)
+    left = None if room is None else room / found.slope
+    return Growth(rise, found.seconds, found.slope, left, _grown(answers, rise))
 
 
 def _points(view: View) -> tuple[list[Point], list[DeviceStatus]]:
@@ -68,32 +55,6 @@ def _least(view: View) -> float:
     return max(LEAST_BYTES, LEAST_SHARE * (view.status.device.memory_total_bytes or 0))
 
 
-def _steady(points: list[Point], rise: int) -> bool:
-    """No part of the time without its share of the rise, and nothing much given back."""
-    begin, end = points[0][0], points[-1][0]
-    parts: list[list[int]] = [[] for _ in range(PARTS)]
-    for at, used in points:
-        parts[min(PARTS - 1, int(PARTS * (at - begin) / (end - begin)))].append(used)
-    if not all(parts):
-        return False
-    levels = [points[0][1], *(median(part) for part in parts), points[-1][1]]
-    steps = [levels[k + 1] - levels[k] for k in range(1, PARTS)]
-    highest, drop = points[0][1], 0
-    for _, used in points:
-        highest = max(highest, used)
-        drop = max(drop, highest - used)
-    return min(steps) >= PART_SHARE * rise and drop <= DROP_SHARE * rise
-
-
-def _slope(points: list[Point]) -> float:
-    """The median of the slopes between all pairs: a few odd answers do not move it."""
-    return median(
-        (later[1] - earlier[1]) / (later[0] - earlier[0])
-        for place, earlier in enumerate(points)
-        for later in points[place + 1 :]
-    )
-
-
 def _starting(answers: list[DeviceStatus]) -> bool:
     """Whether a process came in this time, or shortly before: it loads, and does not leak."""
     first, last = answers[0], answers[-1]
@@ -101,7 +62,7 @@ def _starting(answers: list[DeviceStatus]) -> bool:
     began = first.sample.at if first.sample else 0.0
     return any(
         (p.pid, p.started) not in there
-        or (p.started is not None and p.started > began - LEAST_SECONDS)
+        or (p.started is not None and p.started > began - GLANCE.least_seconds)
         for p in last.processes
     )
 

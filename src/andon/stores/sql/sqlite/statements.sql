@@ -87,8 +87,8 @@ SELECT notice, notifier, due, body FROM errand ORDER BY position;
 DELETE FROM errand WHERE notice = ? AND notifier = ?;
 
 -- name: put_episode
-INSERT OR REPLACE INTO episode (id, rule, subject, level, state, since, ended, body)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+INSERT OR REPLACE INTO episode (id, rule, subject, level, state, since, ended, weight, body)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: episodes
 SELECT body FROM episode
@@ -98,13 +98,13 @@ WHERE (:since IS NULL OR ended IS NULL OR ended >= :since)
     AND (:level IS NULL OR level = :level)
     AND (:rule IS NULL OR rule = :rule)
     AND (:subject IS NULL OR subject = :subject)
-ORDER BY since DESC, id LIMIT :limit;
+ORDER BY since DESC, id DESC LIMIT :limit;
 
 -- name: old_episodes
 DELETE FROM episode WHERE ended IS NOT NULL AND ended < ?;
 
 -- name: weigh_episodes
-SELECT id, length(body) FROM episode ORDER BY since DESC, id;
+SELECT id, weight FROM episode ORDER BY since DESC, id DESC;
 
 -- name: drop_episode
 DELETE FROM episode WHERE id = ?;

@@ -11,15 +11,16 @@ CREATE TABLE errand (
     body TEXT NOT NULL,
     UNIQUE (notice, notifier)
 );
--- Times are UTC seconds; what still fires has no end.
+-- Times are UTC seconds; what still fires has no end. The weight is the length of the body.
 CREATE TABLE episode (
-    id TEXT PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
     rule TEXT NOT NULL,
     subject TEXT NOT NULL,
     level TEXT NOT NULL,
     state TEXT NOT NULL,
     since REAL NOT NULL,
     ended REAL,
+    weight INTEGER NOT NULL,
     body TEXT NOT NULL
-) WITHOUT ROWID;
-CREATE INDEX episode_since ON episode (since);
+);
+CREATE INDEX episode_since ON episode (since, id, weight);

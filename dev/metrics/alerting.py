@@ -1,0 +1,272 @@
+"""The catalogue of alert rules as PromQL: one alert for each rung that PromQL can express.
+
+`for` is the time a rung must hold, `keep_firing_for` the time it must be calm, and the clear value
+is held by looking at `ALERTS`: what fires goes on until the value has left the band between.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from andon.core.alerting.judges import THERMAL
+from andon.core.rulebook import Thresholds
+from andon.core.rules import RULES, Rule, Rung
+from andon.exporter.catalogue import ALL
+
+NAMES = frozenset(row.name for row in ALL)
+DEVICE = "instance, job, device, uuid"
+GPU = "GPU {{ $labels.device }} on {{ $labels.instance }}"
+NODE = "{{ $labels.instance }}"
+HALF = 0.05  # of the last digit that is shown
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """A condition, how long it must hold, and what a person should know and do."""
+
+    name: str
+    query: str
+    held: str
+    severity: str
+    summary: str
+    action: str
+    rule: str = ""
+    level: str = ""
+    kept: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The words of PromQL that the rungs are made of."""
+
+    prefix: str
+    figures: Thresholds
+
+    def m(self, name: str) -> str:
+        """A metric of the catalogue; a misspelt one does not get into a file."""
+        if name not in NAMES:
+            raise KeyError(name)
+        return f"{self.prefix}_{name}"
+
+    def percent(self, part: str, whole: str) -> str:
+        return f"100 * {self.m(part)} / {self.m(whole)}"
+
+    def reason(self, *reasons: str) -> str:
+        """Whether one of these held the clocks down within the last five seconds."""
+        named = "|".join(sorted(reasons))
+        seen = f'max_over_time({self.m("gpu_throttle")}{{reason=~"{named}"}}[5s])'
+        return f"(max by ({DEVICE}) ({seen}) == 1)"
+
+    def state(self, name: str) -> str:
+        return f'max by ({DEVICE}) ({self.m("gpu_state")}{{state="{name}"}}) == 1'
+
+
+Query = Callable[[Terms, str], str]
+"""The query of a rung; the second argument selects the alert itself while it fires."""
+
+
+def _above(value: Callable[[Terms], str], least: Callable[[Terms], float], clear: float,
+           strictly: bool = False) -> Query:  # fmt: skip
+    def query(t: Terms, fires: str) -> str:
+        sign = ">" if strictly else ">="
+        start, end = least(t), least(t) - clear
+        if not strictly:
+            start -= HALF
+        return f"{value(t)} {sign} {start:g} or ({value(t)} > {end + HALF:g} and {fires})"
+
+    return query
+
+
+def _thermal(t: Terms) -> tuple[str, str, str]:
+    """The temperature, the threshold of each device, and its slowdown or 95 °C."""
+    slowdown, temp = t.m("gpu_slowdown_temperature_celsius"), t.m("gpu_temperature_celsius")
+    first = (
+        f"(clamp_max({slowdown} - {t.figures.thermal_margin_celsius:g}, "
+        f"{t.figures.thermal_celsius:g}) or {temp} * 0 + {t.figures.thermal_celsius:g})"
+    )
+    critical = f"({slowdown} or {temp} * 0 + {t.figures.thermal_critical_celsius:g})"
+    return temp, first, critical  # fmt: skip
+
+
+def _thermal_shown(t: Terms, fires: str) -> str:
+    temp, first, _ = _thermal(t)
+    return f"{temp} >= {first} or ({temp} > {first} - 5 and {fires})"
+
+
+def _thermal_told(t: Terms, fires: str) -> str:
+    temp, first, _ = _thermal(t)
+    slowdown = t.m("gpu_slowdown_temperature_celsius")
+    near = (
+        f"({slowdown} - {t.figures.thermal_margin_celsius:g} or "
+        f"{temp} * 0 + {t.figures.thermal_told_celsius:g})"
+    )
+    hot = f"({temp} >= {near} or {temp} and on ({DEVICE}) {t.reason(*THERMAL)})"
+    return f"({hot} and {temp} >= {first}) or ({temp} > {first} - 5 and {fires})"  # fmt: skip
+
+
+def _thermal_critical(t: Terms, fires: str) -> str:
+    temp, first, critical = _thermal(t)
+    hardware = t.reason("hw_thermal_slowdown")
+    hot = f"({temp} >= {critical} or {temp} and on ({DEVICE}) {hardware})"
+    lasts = f"({temp} > {critical} - 3 or {temp} and on ({DEVICE}) {hardware})"
+    return f"({hot} and {temp} >= {first}) or ({lasts} and {fires})"
+
+
+def _throttle_power(t: Terms, fires: str) -> str:
+    clock, highest = t.m("gpu_sm_clock_hertz"), t.m("gpu_sm_clock_limit_hertz")
+    limit, default = t.m("gpu_power_limit_watts"), t.m("gpu_power_default_limit_watts")
+    loss = f"100 * (1 - {clock} / {highest})"
+    lowered, designed = t.figures.clock_loss_percent, t.figures.clock_loss_designed_percent
+    bound = (
+        f"({lowered:g} + {designed - lowered:g} * ({limit} >= bool 0.98 * {default})"
+        f" or {clock} * 0 + {designed:g})"
+    )
+    busy = (
+        f"and on ({DEVICE}) {t.reason('sw_power_cap')} unless {t.m('gpu_utilization_percent')} < 50"
+    )
+    capped = f"and on ({DEVICE}) {t.reason('sw_power_cap')} {busy}"
+    return f"({loss} > {bound} or ({loss} > {bound} - 5 and {fires})) {capped}"  # fmt: skip
+
+
+def _hardware(t: Terms, fires: str) -> str:
+    other = t.reason(*THERMAL, "hw_power_brake_slowdown")
+    return f"{t.reason('hw_slowdown')} unless {other}"
+
+
+def _fan(t: Terms, fires: str) -> str:
+    temp, least = t.m("gpu_temperature_celsius"), t.figures.fan_celsius
+    warm = f"({temp} >= {least:g} or ({temp} > {least - 10:g} and {fires}))"
+    return f"{warm} and {t.m('gpu_fan_ratio')} == 0"
+
+
+def _unattributed(t: Terms, fires: str) -> str:
+    spare, least = t.m("gpu_memory_unattributed_bytes"), t.figures.unattributed_percent
+    share = f"100 * {spare} / {t.m('gpu_memory_total_bytes')}"
+    large = f"({share} >= {least - HALF:g} and {spare} >= {t.figures.unattributed_bytes:g})"
+    return f"{large} or ({share} > {least / 2:g} and {fires})"
+
+
+def _unattributed_idle(t: Terms, fires: str) -> str:
+    return f"({_unattributed(t, fires)}) and {t.m('gpu_utilization_percent')} == 0"
+
+
+def _disk(percent: float, free: float, clear: float, clear_free: float) -> Query:
+    def query(t: Terms, fires: str) -> str:
+        used, total = t.m("node_disk_used_bytes"), t.m("node_disk_total_bytes")
+        share, left = f"100 * {used} / {total}", f"{total} - {used}"
+        full = f"{share} >= {percent - HALF:g} and {left} < {free:g} * 2^30"
+        near = f"{share} >= {clear - HALF:g} and {left} < {clear_free:g} * 2^30"
+        mine = fires.replace(DEVICE, "instance, job, mount")
+        return f"(({full}) or ({near} and {mine})) and {total} >= 8 * 2^30"
+
+    return query
+
+
+def _memory(t: Terms) -> str:
+    return t.percent("gpu_memory_used_bytes", "gpu_memory_total_bytes")
+
+
+def _power(t: Terms) -> str:
+    return t.percent("gpu_power_watts", "gpu_power_limit_watts")
+
+
+def _busy(t: Terms) -> str:
+    return t.m("gpu_utilization_percent")
+
+
+def _cpu(t: Terms) -> str:
+    return f"100 * {t.m('node_cpu_ratio')}"
+
+
+def _node_memory(t: Terms) -> str:
+    return t.percent("node_memory_used_bytes", "node_memory_total_bytes")
+
+
+def _ecc(t: Terms, fires: str) -> str:
+    return f"increase({t.m('gpu_ecc_uncorrected_errors_total')}[24h]) > 0"
+
+
+QUERIES: dict[str, tuple[Query | None, ...]] = {
+    "thermal": (_thermal_shown, _thermal_told, _thermal_critical),
+    "memory": (_above(_memory, lambda t: t.figures.memory_percent, 3),),
+    "power": (_above(_power, lambda t: t.figures.power_percent, 5),),
+    "throttle_thermal": (
+        lambda t, fires: t.reason(*THERMAL), lambda t, fires: t.reason("hw_thermal_slowdown"),
+    ),
+    "throttle_power": (_throttle_power,),
+    "throttle_hardware": (
+        _hardware, lambda t, fires: t.reason("hw_power_brake_slowdown"),
+    ),
+    "device_lost": (lambda t, fires: t.state("lost"),),
+    "driver_hung": (lambda t, fires: t.state("stale"), lambda t, fires: t.state("stale")),
+    "ecc": (None, _ecc),
+    "fan": (_fan,),
+    "unattributed_memory": (_unattributed, _unattributed_idle),
+    "high_usage": (_above(_busy, lambda t: t.figures.high_usage_percent, 10, strictly=True),),
+    "node_cpu": (_above(_cpu, lambda t: t.figures.node_cpu_percent, 5),),
+    "node_memory": (
+        _above(_node_memory, lambda t: t.figures.node_memory_percent, 3),
+        _above(_node_memory, lambda t: t.figures.node_memory_percent + 3, 2),
+    ),
+    "node_disk": (_disk(90, 100, 88, 120), _disk(97, 20, 95, 30)),
+}  # fmt: skip
+
+UNSAID = {
+    "xid": "an event is no metric: andon tells it itself",
+    "memory_leak": "a robust trend with its uncertainty cannot be said in PromQL",
+    "idle": "who holds a device is no metric yet",
+    "store": "andon tells its own troubles itself; AndonSnapshotOld says that it is silent",
+    "sampler": "andon tells its own troubles itself; AndonSnapshotOld says that it is silent",
+    "notifier": "andon tells its own troubles itself",
+}
+"""Why a rule of the catalogue is not in the file."""
+
+DIFFERENCES = (
+    "a series that ends resolves its alert here; in andon silence is not recovery",
+    "nothing stands behind anything: use inhibit_rules of Alertmanager",
+    "an alert that keeps coming back does not become more patient",
+    "a vendor whose devices all hang is one alert in andon and one for each device here",
+)
+
+
+def unsaid(rule: Rule) -> str | None:
+    """Why a rule is not in the file; None where it is."""
+    if rule.name in QUERIES:
+        return None
+    return UNSAID.get(rule.name) or f"it waits for {rule.needs}"
+
+
+def alerts(prefix: str = "andon") -> tuple[Alert, ...]:
+    """The rungs of the catalogue, in its order."""
+    return tuple(
+        _alert(rule, place, rung, query, prefix)
+        for rule in RULES
+        for place, (rung, query) in enumerate(
+            zip(rule.rungs, QUERIES.get(rule.name, (None,) * len(rule.rungs)), strict=True)
+        )
+        if query is not None
+    )
+
+
+def _alert(rule: Rule, place: int, rung: Rung, query: Query, prefix: str) -> Alert:
+    name = "Andon" + "".join(word.capitalize() for word in rule.name.split("_"))
+    several = len([q for q in QUERIES[rule.name] if q is not None]) > 1
+    if several:
+        name += str(rung.level).capitalize() if rung.told else "Shown"
+    where = NODE if rule.name.startswith("node_") else GPU
+    by = "instance, job" if rule.name.startswith("node_") else DEVICE
+    fires = f'on ({by}) ALERTS{{alertname="{name}", alertstate="firing"}}'
+    return Alert(
+        name,
+        query(Terms(prefix, Thresholds()), fires),
+        seconds(rung.for_seconds),
+        str(rung.level) if rung.told else "info",
+        f"{where}: {rule.title.lower()} ({rung.condition})",
+        rule.advice,
+        rule.name,
+        str(rung.level),
+        "" if rule.momentary else seconds(rung.clear_seconds),
+    )
+
+
+def seconds(value: float) -> str:
+    return f"{value:g}s"

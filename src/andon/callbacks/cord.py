@@ -1,0 +1,192 @@
+"""The cord in a program's own hands: judges this node beside the program, and calls when it must.
+
+cord = andon.on_alert(lambda alert: print(alert.message), level="critical")
+...
+cord.stop()
+"""
+
+import logging
+import threading
+import time
+import weakref
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Self
+
+from andon import library
+from andon.core import alerting
+from andon.core.alerting import EMPTY, Moment, Observation, Outcome
+from andon.core.rulebook import Rulebook
+from andon.core.rules import BY_NAME
+from andon.engine.bus import Subscription
+from andon.errors import Invalid
+from andon.model.alert import Alert, Level, Phase
+from andon.model.device import Snapshot
+
+log = logging.getLogger("andon")
+
+_BOOTTIME = getattr(time, "CLOCK_BOOTTIME", None)
+
+
+def now() -> Moment:
+    """Both clocks; the steady one counts suspended time where the system offers it."""
+    steady = time.monotonic() if _BOOTTIME is None else time.clock_gettime(_BOOTTIME)
+    return Moment(time.time(), steady)
+
+
+class Wanted:
+    """Which alerts a program cares about; by default those of the devices that it can see."""
+
+    def __init__(
+        self,
+        level: Level | str = Level.WARNING,
+        rules: Collection[str] | None = None,
+        devices: Collection[int | str] | None = None,
+    ) -> None:
+        mistakes = [f"there is no level {level}"] if level not in set(Level) else []
+        mistakes += [f"there is no rule {rule}" for rule in rules or () if rule not in BY_NAME]
+        if mistakes:
+            raise Invalid(mistakes[0], hint="see docs/alerts.md", mistakes=tuple(mistakes))
+        self.level, self.rules, self.devices = Level(level), rules, devices
+
+    def fits(self, alert: Alert, snapshot: Snapshot) -> bool:
+        """Whether the program wants to hear of this one."""
+        if alert.level.rank < self.level.rank:
+            return False
+        if self.rules is not None and alert.rule not in self.rules:
+            return False
+        status = next((s for s in snapshot.devices if s.device.uuid == alert.subject), None)
+        if self.devices is not None:
+            return alert.subject in self.devices or alert.device in self.devices
+        return status is None or status.visible
+
+
+class Cord(AbstractContextManager["Cord"]):
+    """Judges every snapshot of a session, in a thread of its own, until it is stopped."""
+
+    def __init__(
+        self,
+        snapshots: Iterable[Snapshot],
+        call: Callable[[Alert], object] | None = None,
+        wanted: Wanted | None = None,
+        book: Rulebook | None = None,
+        clock: Callable[[], Moment] = now,
+    ) -> None:
+        self._snapshots, self._call, self._clock = snapshots, call, clock
+        self._wanted = wanted or Wanted()
+        self._book = book or Rulebook()
+        self._state = EMPTY
+        self._told: dict[str, Level] = {}
+        self._changed = threading.Condition()
+        self._stopped = False
+        self._thread = threading.Thread(target=self._follow, name="andon cord", daemon=True)
+        _cords.add(self)
+
+    def start(self) -> Self:
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """End it. May be called twice, and from the call itself."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+        if isinstance(self._snapshots, Subscription):  # anything else may never end by itself
+            self._snapshots.close()
+            if self._thread.is_alive() and self._thread is not threading.current_thread():
+                self._thread.join()
+
+    def firing(self, wanted: Wanted | None = None) -> tuple[Alert, ...]:
+        """What fires now and is wanted, worst first."""
+        state, wanted = self._state, wanted or self._wanted
+        snapshot = state.snapshot
+        if snapshot is None:
+            return ()
+        alerts = (a for a in alerting.current(state) if a.state is Phase.FIRING)
+        return tuple(alert for alert in alerts if wanted.fits(alert, snapshot))
+
+    def wait_until_calm(self, wanted: Wanted, longest_seconds: float) -> bool:
+        """Wait until nothing that is wanted fires, or the cord is stopped, or the time is over."""
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: self._stopped or not self.firing(wanted), longest_seconds
+            )
+
+    def _follow(self) -> None:
+        try:
+            for snapshot in self._snapshots:
+                if self._stopped:
+                    return
+                self.take(snapshot)
+        except Exception:
+            log.exception("the alerts of this process are no longer judged")
+            self.stop()
+
+    def take(self, snapshot: Snapshot) -> None:
+        """Judge one snapshot, and call for what is new."""
+        seen = Observation(snapshot, events=getattr(snapshot, "events", ()))
+        outcome = alerting.step(self._state, seen, self._clock(), self._book)
+        with self._changed:
+            self._state = outcome.state
+            self._changed.notify_all()
+        for alert in self._news(outcome, snapshot):
+            self._tell(alert)
+
+    def _news(self, outcome: Outcome, snapshot: Snapshot) -> Iterator[Alert]:
+        """What fires, became worse, or is over after it was told."""
+        for alert in outcome.changed:
+            before = self._told.get(alert.id)
+            if alert.state is Phase.RESOLVED:
+                if self._told.pop(alert.id, None) is not None:
+                    yield alert
+                continue
+            worse = before is None or alert.level.rank > before.rank
+            if alert.state is Phase.FIRING and worse and self._wanted.fits(alert, snapshot):
+                self._told[alert.id] = alert.level
+                yield alert
+
+    def _tell(self, alert: Alert) -> None:
+        if self._call is None:
+            return
+        try:
+            self._call(alert)
+        except Exception:
+            log.exception("the call for an alert failed: %s", alert.message)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _forget(self) -> None:
+        """In a forked child: the thread is the parent's."""
+        self._changed, self._stopped, self._state = threading.Condition(), True, EMPTY
+
+
+def on_alert(
+    call: Callable[[Alert], object],
+    level: Level | str = Level.WARNING,
+    rules: Collection[str] | None = None,
+    devices: Collection[int | str] | None = None,
+    interval_seconds: float = 1.0,
+) -> Cord:
+    """Call this, in a thread of its own, when an alert of a device that this process can see fires,
+    becomes worse, and is over (`alert.state` says which). `stop()` ends it."""
+    wanted = Wanted(level, rules, devices)
+    session = library.shared().subscribe(interval_seconds, False)
+    return Cord(session, call, wanted).start()
+
+
+_cords: weakref.WeakSet[Cord] = weakref.WeakSet()
+
+
+def _in_child() -> None:
+    for cord in list(_cords):
+        cord._forget()
+
+
+library.after_fork(_in_child)

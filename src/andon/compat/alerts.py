@@ -1,0 +1,175 @@
+"""The kept AndonSystem: judges metrics at once by plain thresholds, without waiting for anything.
+
+The watching itself, with durations, reminders and people, is `core/alerting`; this is for programs
+that look now and then and want a plain answer.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+from andon.core.rulebook import Thresholds
+from andon.units import human_seconds
+
+_PLAIN = Thresholds()
+IDLE_PERCENT = 0  # 0 % is a real reading; what cannot be read is not idle
+
+
+class Metrics(Protocol):
+    """What is judged: `GPUMonitor.collect_metrics()` gives it, and so does `MockGpuBackend`."""
+
+    @property
+    def device_id(self) -> int: ...
+    @property
+    def temperature_celsius(self) -> float | None: ...
+    @property
+    def utilization_percent(self) -> float | None: ...
+    def memory_percent(self) -> float | None: ...
+    def power_percent(self) -> float | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class AlertConfig:
+    """The plain thresholds; a value at or above one raises its alert."""
+
+    thermal_threshold: float = _PLAIN.thermal_celsius
+    memory_threshold: float = _PLAIN.memory_percent
+    power_threshold: float = _PLAIN.power_percent
+    idle_timeout_secs: float = _PLAIN.idle_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class ThermalThrottling:
+    """Too hot. Severity 60 at the threshold and 4 more for each degree above it."""
+
+    device: int
+    temp: float
+    threshold: float
+
+    def severity(self) -> int:
+        return _between(60, 60 + 4 * (self.temp - self.threshold), 100)
+
+    def message(self) -> str:
+        return (
+            f"GPU {self.device} is too hot: {self.temp:.0f} °C, the threshold is "
+            f"{self.threshold:.0f} °C. Look at the cooling, or lower its power limit."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPressure:
+    """Nearly full. Severity 30 at the threshold, 50 when there is nothing left."""
+
+    device: int
+    used_percent: float
+    threshold: float
+
+    def severity(self) -> int:
+        return _between(30, 30 + 20 * _part(self.used_percent, self.threshold), 50)
+
+    def message(self) -> str:
+        return (
+            f"The memory of GPU {self.device} is {self.used_percent:.0f} % full, the threshold is "
+            f"{self.threshold:.0f} %. The next allocation may fail."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PowerLimit:
+    """At its power limit. Severity 20 at the threshold, 30 at the limit."""
+
+    device: int
+    power_percent: float
+    threshold: float
+
+    def severity(self) -> int:
+        return _between(20, 20 + 10 * _part(self.power_percent, self.threshold), 30)
+
+    def message(self) -> str:
+        return (
+            f"GPU {self.device} takes {self.power_percent:.0f} % of its power limit, the threshold "
+            f"is {self.threshold:.0f} %. A full load does this."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GpuIdle:
+    """Nothing has run on it for so long. Severity 10: everything else comes before."""
+
+    device: int
+    duration_secs: float
+
+    def severity(self) -> int:
+        return 10
+
+    def message(self) -> str:
+        return (
+            f"GPU {self.device} has been idle for {human_seconds(self.duration_secs)}. "
+            "If nobody needs it, give it back."
+        )
+
+
+GpuAlert = ThermalThrottling | MemoryPressure | PowerLimit | GpuIdle
+
+
+class AndonSystem:
+    """`AndonSystem().check(get_gpu_monitor().collect_metrics())`: the alerts, worst first."""
+
+    def __init__(
+        self, config: AlertConfig | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.config = config or AlertConfig()
+        self._clock = clock
+        self._checked: float | None = None
+        self._idle: dict[int, tuple[float, float]] = {}  # idle seconds, and the check that saw it
+
+    @classmethod
+    def with_config(cls, config: AlertConfig) -> Self:
+        return cls(config)
+
+    def check(self, metrics: Iterable[Metrics]) -> list[GpuAlert]:
+        """What is wrong now. Idleness counts the time between this system's own checks; a value
+        that is unknown raises nothing, and time in which it was unknown is not idle."""
+        before, self._checked = self._checked, self._clock()
+        found: list[GpuAlert] = []
+        for one in metrics:
+            found += self._judge(one, before, self._checked)
+        return sorted(found, key=lambda alert: (-alert.severity(), alert.device))
+
+    def _judge(self, one: Metrics, before: float | None, now: float) -> list[GpuAlert]:
+        config, device, found = self.config, one.device_id, list[GpuAlert]()
+        temp, used, power = one.temperature_celsius, one.memory_percent(), one.power_percent()
+        if temp is not None and temp >= config.thermal_threshold:
+            found.append(ThermalThrottling(device, temp, config.thermal_threshold))
+        if used is not None and used >= config.memory_threshold:
+            found.append(MemoryPressure(device, used, config.memory_threshold))
+        if power is not None and power >= config.power_threshold:
+            found.append(PowerLimit(device, power, config.power_threshold))
+        idle = self._idle_seconds(device, one.utilization_percent, before, now)
+        if idle is not None and idle >= config.idle_timeout_secs:
+            found.append(GpuIdle(device, idle))
+        return found
+
+    def _idle_seconds(
+        self, device: int, busy: float | None, before: float | None, now: float
+    ) -> float | None:
+        """Only the time between two checks that both saw it idle counts."""
+        if busy is None:
+            return None
+        if busy > IDLE_PERCENT:
+            self._idle.pop(device, None)
+            return None
+        seconds, seen = self._idle.get(device, (0.0, None))
+        if seen is not None and seen == before:
+            seconds += now - seen
+        self._idle[device] = (seconds, now)
+        return seconds
+
+
+def _part(value: float, threshold: float) -> float:
+    return (value - threshold) / (100 - threshold) if threshold < 100 else 1.0
+
+
+def _between(low: int, value: float, high: int) -> int:
+    return round(min(high, max(low, value)))

@@ -1,0 +1,47 @@
+"""A noisy year of alerts in the real file: it stays small, and the newest are there."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from andon.core.episodes import Query
+from andon.core.outbox import Errand
+from andon.model.alert import Alert, Notice, NoticeKind, Party, Phase
+from andon.model.alert_wire import alert_to_json
+from andon.stores.sqlite_alerts import SqliteLedger
+from tests.unit.test_telling import AT, HOT
+
+DAYS = 365
+A_DAY = 60
+MOST_BYTES = 10_000_000
+CROWD = tuple(Party(n, f"user{n}", "python", f"python train.py {'x' * 4000}") for n in range(40))
+
+
+def episode(day: int, number: int) -> Alert:
+    since = AT + 86_400.0 * day + number
+    name = f"device_lost@GPU-{number % 64:08x}-1111-2222-3333-444455556666#{since:.0f}"
+    return replace(
+        HOT, id=name, since=since, fired=since + 60, resolved=since + 600,
+        state=Phase.RESOLVED, who=CROWD,
+    )  # fmt: skip
+
+
+def test_a_noisy_year_takes_less_than_10_megabytes(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    ledger = SqliteLedger(path)
+    empty = path.stat().st_size
+    state = {"alerting": [alert_to_json(replace(HOT, id=str(n))) for n in range(64 * 4)]}
+    for day in range(DAYS):
+        alerts = [episode(day, number) for number in range(A_DAY)]
+        errand = Errand(Notice(str(day), NoticeKind.FIRING, alerts[0], AT), "phone", AT)
+        ledger.save(state if day % 30 == 0 else {}, alerts, [errand])
+        ledger.save({}, (), ())
+        ledger.prune(AT + 86_400.0 * (day + 1))
+    ledger.save(state, (), ())
+    newest = ledger.episodes(Query(limit=1))
+    kept = len(ledger.episodes(Query(limit=1_000_000)))
+    ledger.close()
+    grown = sum(part.stat().st_size for part in tmp_path.iterdir()) - empty
+    print(f"{DAYS * A_DAY} episodes in a year, {kept} kept, {grown / 1e6:.2f} MB")
+    assert grown <= MOST_BYTES
+    assert newest[0].id == episode(DAYS - 1, A_DAY - 1).id
+    assert kept > 1000

@@ -1,0 +1,78 @@
+"""A watcher as a process of its own, with a hasty clock; it watches until it is killed.
+
+    watching.py DATABASE TOLD lose|calm
+
+Devices are lost in turn and come back; a command appends each message to the file TOLD. `calm`
+watches healthy devices until everything is told, and ends.
+"""
+
+import sys
+import time
+from pathlib import Path
+
+from andon.core.alerting import Moment
+from andon.core.routes import Route
+from andon.core.rulebook import Rulebook
+from andon.core.settings_alerts import NotifierSettings
+from andon.core.telling import Voice
+from andon.engine import watcher as watching
+from andon.engine.bus import Bus
+from andon.engine.watcher import Watcher
+from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
+from andon.notifiers.command import Command
+from andon.stores.sqlite_alerts import SqliteLedger
+
+HASTE = 2000.0  # seconds of the watcher's clock in one of ours
+DEVICES = 24
+TICK_SECONDS = 0.004
+SLOT_TICKS = 6  # how long a device stays lost
+
+
+def now() -> Moment:
+    return Moment(time.time(), HASTE * time.clock_gettime(time.CLOCK_BOOTTIME))
+
+
+def look(lost: int | None) -> Snapshot:
+    at = time.time()
+    return Snapshot(
+        "node7",
+        at,
+        boot="boot",
+        devices=tuple(
+            DeviceStatus(
+                Device(f"GPU-{n}", n, "nvidia", "NVIDIA H200"),
+                State.LOST if n == lost else State.OK,
+                at,
+                sample=Sample(at, temperature_celsius=40, utilization_percent=0),
+            )
+            for n in range(DEVICES)
+        ),
+    )
+
+
+def main() -> None:
+    database, told, mode = sys.argv[1:]
+    watching.now = now
+    settings = NotifierSettings("it", "command", command=("/bin/sh", "-c", f"cat >> {told}"))
+    notifier = Command(settings, Voice("node7", lambda at: 0.0))
+    bus = Bus()
+    watcher = Watcher(
+        bus.subscribe(TICK_SECONDS, watching=False, size=64),
+        Rulebook(renotify_seconds=0),  # what a restart takes is hours of this clock
+        lambda: SqliteLedger(Path(database)),
+        [(notifier, Route("it"))],
+        boot="boot",
+        gather_seconds=0.0,
+    )
+    number = int(now().wall * 1000) % DEVICES * SLOT_TICKS
+    while mode == "lose" or watcher.alerts() or watcher.health()["waiting"] or number < 200:
+        lost = number // SLOT_TICKS % DEVICES if mode == "lose" else None
+        bus.publish(look(lost), number * TICK_SECONDS)
+        print(number, flush=True)
+        time.sleep(TICK_SECONDS)
+        number += 1
+    watcher.close()
+
+
+if __name__ == "__main__":
+    main()

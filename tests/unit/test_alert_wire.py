@@ -1,0 +1,148 @@
+"""`andon.alerts/1`: what goes out comes back, and its shape is held by a golden file."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from andon.errors import Invalid
+from andon.model.alert import (
+    Acknowledgement,
+    Alert,
+    Level,
+    Notice,
+    NoticeKind,
+    Party,
+    Phase,
+    Silence,
+)
+from andon.model.alert_wire import (
+    alert_from_json,
+    alert_to_json,
+    alerts_from_json,
+    alerts_to_json,
+    notice_from_json,
+    notice_to_json,
+    silence_from_json,
+    silence_to_json,
+)
+
+AT = 1_767_614_400.0
+FULL = Alert(
+    id="thermal@GPU-3#1767614000",
+    rule="thermal",
+    subject="GPU-3",
+    level=Level.WARNING,
+    state=Phase.FIRING,
+    since=AT - 400,
+    where="GPU 3 (NVIDIA H200)",
+    device=3,
+    severity=58,
+    fired=AT - 340,
+    no_data_since=AT - 5,
+    value=86,
+    threshold=80.0,
+    limit=89,
+    unit="celsius",
+    message="GPU 3 is too hot: 86 °C, it slows down at 89 °C",
+    advice="Look at the cooling.",
+    who=(Party(4101, "alice", "python", "python train.py", AT - 4260),),
+    acknowledged=Acknowledgement(AT - 100, "bob", "the fan is on its way"),
+    silenced_until=AT + 7200,
+    inhibited_by="device_lost@GPU-3#1767614390",
+    notified=1,
+    last_notified=AT - 340,
+    evidence={"slowdown_in_seconds": 720},
+)
+PLAIN = Alert("store@store#1767614399", "store", "store", Level.INFO, Phase.PENDING, AT - 1)
+SILENCE = Silence("s1", AT + 7200, "thermal", "GPU-3", "bob", "maintenance", AT)
+NOTICE = Notice("thermal@GPU-3#1767614000/1-firing", NoticeKind.FIRING, FULL, AT, "node17", True)
+
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
+PARTIES = st.builds(Party, st.integers(1, 2**22), *[st.none() | st.text()] * 3, st.none() | NUMBERS)
+ALERTS = st.builds(
+    Alert,
+    **{name: st.text() for name in ("id", "rule", "subject", "where", "unit", "message", "advice")},
+    level=st.sampled_from(Level),
+    state=st.sampled_from(Phase),
+    since=NUMBERS,
+    device=st.none() | st.integers(0, 99),
+    severity=st.integers(0, 100),
+    **{
+        name: st.none() | NUMBERS
+        for name in ("fired", "resolved", "no_data_since", "value", "threshold", "limit",
+                     "silenced_until", "last_notified")
+    },
+    who=st.lists(PARTIES, max_size=3).map(tuple),
+    acknowledged=st.none() | st.builds(Acknowledgement, NUMBERS, st.text(), st.text()),
+    inhibited_by=st.none() | st.text(),
+    notified=st.integers(0, 99),
+    evidence=st.dictionaries(st.text(), NUMBERS | st.text(), max_size=3),
+)  # fmt: skip
+
+
+def over_the_wire(value: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(json.dumps(value))
+    return found
+
+
+@given(ALERTS)
+def test_any_alert_comes_back_as_it_went(alert: Alert) -> None:
+    assert alert_from_json(over_the_wire(alert_to_json(alert))) == alert
+
+
+@given(ALERTS, st.sampled_from(NoticeKind), NUMBERS, st.booleans())
+def test_any_notice_comes_back_as_it_went(
+    alert: Alert, kind: NoticeKind, at: float, simulated: bool
+) -> None:
+    notice = Notice("n", kind, alert, at, "node", simulated)
+    assert notice_from_json(over_the_wire(notice_to_json(notice))) == notice
+
+
+@given(st.builds(Silence, st.text(), NUMBERS, *[st.none() | st.text()] * 2, st.text(), st.text(),
+                 NUMBERS))  # fmt: skip
+def test_any_silence_comes_back_as_it_went(silence: Silence) -> None:
+    assert silence_from_json(over_the_wire(silence_to_json(silence))) == silence
+
+
+def test_the_golden_list_of_alerts(golden: Callable[[str, str], None]) -> None:
+    out = alerts_to_json([FULL, PLAIN], [SILENCE], "node17", AT)
+    golden("alerts-1.json", json.dumps(out, indent=2, ensure_ascii=False) + "\n")
+    assert alerts_from_json(over_the_wire(out)) == ((FULL, PLAIN), (SILENCE,))
+
+
+def test_the_golden_notice(golden: Callable[[str, str], None]) -> None:
+    golden("notice.json", json.dumps(notice_to_json(NOTICE), indent=2, ensure_ascii=False) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("alerts", "worst"), [([], None), ([PLAIN], None), ([FULL, PLAIN], "warning")]
+)
+def test_the_worst_level_is_of_what_fires(alerts: list[Alert], worst: str | None) -> None:
+    assert alerts_to_json(alerts, [], "n", AT)["worst"] == worst
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"level": "fatal"},
+        {"since": None},
+        {"since": "now"},
+        {"value": float("inf")},
+        {"who": [{"user": "alice"}]},
+        {"message": 7},
+        {"acknowledged": []},
+        {"evidence": 3},
+    ],
+)
+def test_nonsense_is_refused_with_its_place(broken: dict[str, object]) -> None:
+    with pytest.raises(Invalid):
+        alert_from_json({**alert_to_json(FULL), **broken})
+
+
+def test_another_schema_is_refused() -> None:
+    with pytest.raises(Invalid, match=r"andon\.alerts/2"):
+        alerts_from_json({"schema": "andon.alerts/2"})

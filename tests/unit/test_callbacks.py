@@ -1,0 +1,197 @@
+"""A program that is called when an alert comes, and a loop that waits or ends."""
+
+import logging
+import threading
+from collections.abc import Iterator
+from queue import Queue
+from typing import Any
+
+import pytest
+
+from andon.callbacks.cord import Cord, Wanted, now
+from andon.callbacks.guard import Guard
+from andon.core.alerting import Moment
+from andon.errors import Invalid
+from andon.model.alert import Alert, Level, Phase
+from andon.model.device import Snapshot
+from andon.testing.mock import MockGpuBackend
+
+COOL, HOT, SEARING = 40, 91, 96  # the mock states no slowdown: told from 90, critical from 95
+
+
+class Steps:
+    """A clock that moves by half a minute with every look."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def __call__(self) -> Moment:
+        self.seconds += 30
+        return Moment(self.seconds, self.seconds)
+
+
+class Feed:
+    """Snapshots that a test hands over, one by one."""
+
+    def __init__(self) -> None:
+        self.queue: Queue[Snapshot | None] = Queue()
+
+    def __iter__(self) -> Iterator[Snapshot]:
+        while (snapshot := self.queue.get()) is not None:
+            yield snapshot
+
+
+def at(celsius: int) -> Snapshot:
+    return MockGpuBackend().with_device(0, "x").with_temperature(celsius).snapshot(1.0)
+
+
+def pulled(*temperatures: int, **wanted: Any) -> list[Alert]:
+    heard: list[Alert] = []
+    cord = Cord([], heard.append, Wanted(**wanted), clock=Steps())
+    for celsius in temperatures:
+        cord.take(at(celsius))
+    return heard
+
+
+def test_it_is_called_when_an_alert_fires_becomes_worse_and_is_over() -> None:
+    heard = pulled(*[HOT] * 4, *[SEARING] * 2, *[COOL] * 6)
+    told = [(alert.rule, alert.level, alert.state) for alert in heard]
+    assert told == [
+        ("thermal", Level.WARNING, Phase.FIRING),
+        ("thermal", Level.CRITICAL, Phase.FIRING),
+        ("thermal", Level.CRITICAL, Phase.RESOLVED),
+    ]
+
+
+def test_a_level_that_is_not_wanted_is_not_told_and_neither_is_its_end() -> None:
+    assert pulled(*[HOT] * 4, *[COOL] * 6, level="critical") == []
+
+
+@pytest.mark.parametrize("wanted", [{"rules": ["fan"]}, {"devices": [7]}, {"devices": ["GPU-x"]}])
+def test_other_rules_and_other_devices_are_left_out(wanted: dict[str, Any]) -> None:
+    assert pulled(*[HOT] * 4, **wanted) == []
+
+
+@pytest.mark.parametrize("wanted", [{"devices": [0]}, {"devices": ["MOCK-0"]}])
+def test_a_device_is_named_by_its_index_or_its_uuid(wanted: dict[str, Any]) -> None:
+    assert len(pulled(*[HOT] * 4, **wanted)) == 1
+
+
+@pytest.mark.parametrize("wanted", [{"level": "fatal"}, {"rules": ["themal"]}])
+def test_what_does_not_exist_is_refused(wanted: dict[str, Any]) -> None:
+    with pytest.raises(Invalid):
+        Wanted(**wanted)
+
+
+def test_a_call_that_fails_does_not_end_the_watching(caplog: pytest.LogCaptureFixture) -> None:
+    heard = []
+
+    def fails(alert: Alert) -> None:
+        heard.append(alert)
+        raise RuntimeError("no")
+
+    cord = Cord([], fails, clock=Steps())
+    for celsius in [*[HOT] * 4, *[SEARING] * 2]:
+        cord.take(at(celsius))
+    assert len(heard) == 2
+    assert "the call for an alert failed" in caplog.text
+
+
+def test_a_session_that_fails_ends_the_watching_and_not_the_program(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def broken() -> Iterator[Snapshot]:
+        raise RuntimeError("no")
+        yield
+
+    cord = Cord(broken()).start()
+    cord._thread.join()
+    assert cord.wait_until_calm(Wanted(), 60)
+    assert "no longer judged" in caplog.text
+
+
+def guard(count: int, temperatures: list[int], action: Any = "pause") -> tuple[Guard[int], Cord]:
+    wanted = Wanted("critical")
+    cord = Cord([], wanted=wanted, clock=Steps())
+    for celsius in temperatures:
+        cord.take(at(celsius))
+    return Guard(range(count), cord, wanted, action, 60), cord
+
+
+def test_a_healthy_loop_gets_every_batch() -> None:
+    guarded, _ = guard(5, [COOL] * 3)
+    assert (list(guarded), len(guarded), guarded.alert) == ([0, 1, 2, 3, 4], 5, None)
+
+
+def test_a_loop_stops_between_two_batches_and_says_why() -> None:
+    guarded, cord = guard(5, [COOL])
+    done = []
+    for batch in guarded:
+        done.append(batch)
+        for _ in range(3):
+            cord.take(at(COOL if batch == 0 else SEARING))
+        guarded._action = "stop"
+    assert done == [0, 1]
+    assert guarded.stopped
+    assert guarded.alert is not None
+    assert guarded.alert.rule == "thermal"
+    assert list(guarded) == []
+
+
+def test_a_loop_waits_until_it_is_over(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "andon")
+    feed = Feed()
+    wanted = Wanted("critical")
+    cord = Cord(feed, wanted=wanted, clock=Steps()).start()
+    for _ in range(3):
+        feed.queue.put(at(SEARING))
+    while not cord.firing():  # until the thread has taken them
+        threading.Event().wait(0.01)
+    guarded = Guard([1, 2], cord, wanted, "pause", 60)
+    for _ in range(8):
+        feed.queue.put(at(COOL))
+    assert list(guarded) == [1, 2]
+    assert not cord.firing()
+    assert guarded.alert is not None
+    assert "the loop waits: GPU 0 is too hot" in caplog.text
+    assert "it is over" in caplog.text
+    feed.queue.put(None)
+    guarded.close()
+
+
+def test_a_pause_ends_after_its_longest_time() -> None:
+    guarded, _ = guard(2, [SEARING] * 3)
+    guarded._longest = 0.01
+    assert list(guarded) == [0, 1]
+    assert guarded.paused_seconds > 0
+
+
+def test_a_function_is_called_once_for_each_alert_and_the_loop_goes_on() -> None:
+    heard: list[Alert] = []
+    guarded, _ = guard(4, [SEARING] * 3, heard.append)
+    assert list(guarded) == [0, 1, 2, 3]
+    assert [alert.rule for alert in heard] == ["thermal"]
+
+
+def test_what_the_function_raises_reaches_the_loop() -> None:
+    def leave(alert: Alert) -> None:
+        raise KeyboardInterrupt
+
+    guarded, _ = guard(4, [SEARING] * 3, leave)
+    with pytest.raises(KeyboardInterrupt):
+        list(guarded)
+
+
+def test_an_action_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(Invalid):
+        guard(1, [], "explode")
+
+
+def test_nothing_that_can_be_read_is_no_reason_to_wait() -> None:
+    guarded, _ = guard(3, [])
+    assert list(guarded) == [0, 1, 2]
+
+
+def test_the_steady_clock_does_not_go_back() -> None:
+    first, second = now(), now()
+    assert second.steady >= first.steady

@@ -1,0 +1,143 @@
+"""The parts of `andon alerts` that need no server: names, changes, where a server is."""
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from andon.cli import alert_source
+from andon.cli.alert_source import FromLooks, FromServer, resolved, server_source, source_of
+from andon.cli.alerts_follow import changes
+from andon.cli.alerts_text import Page
+from andon.cli.terminal import Choices
+from andon.errors import Gone, Unavailable
+from andon.model.alert import Acknowledgement, Alert, Level, Phase
+from andon.web import whereabouts
+from tests.unit import alert_pages
+from tests.unit.test_cli_golden_snapshots import AT
+
+
+def page(*alerts: Alert) -> Page:
+    return Page("node17", AT, alerts)
+
+
+# Names.
+
+
+@pytest.mark.parametrize("name", ["thermal@2", "thermal", "ther", alert_pages.hot().id])
+def test_an_alert_is_meant_by_its_id_its_name_or_the_beginning_of_either(name: str) -> None:
+    assert resolved(alert_pages.busy(), name) == alert_pages.hot()
+
+
+@pytest.mark.parametrize("name", ["t", "nothing", "thermal@3"])
+def test_a_name_that_fits_several_or_none_is_refused_with_those_there_are(name: str) -> None:
+    with pytest.raises(Gone) as refused:
+        resolved(alert_pages.busy(), name)
+    assert "thermal@2" in refused.value.hint
+
+
+def test_a_name_means_the_present_and_not_the_past() -> None:
+    now = alert_pages.hot()
+    past = replace(now, id=f"{now.id}0", state=Phase.RESOLVED, since=now.since + 5)
+    assert resolved(page(past, now), "thermal@2") == now
+    assert resolved(page(past), "thermal@2") == past
+
+
+# What follows.
+
+
+def test_what_is_there_at_first_is_on_the_list_and_no_change() -> None:
+    changed, seen = changes(None, alert_pages.busy(), silent_first=True)
+    assert changed == []
+    assert changes(seen, alert_pages.busy(), silent_first=True)[0] == []
+    told, _ = changes(None, alert_pages.busy(), silent_first=False)
+    assert {alert.state for alert in told} == {Phase.FIRING}, "JSON begins with what fires"
+
+
+def test_each_change_is_told_once_and_pending_is_none() -> None:
+    hot = alert_pages.hot()
+    _, seen = changes(None, page(), silent_first=True)
+    steps = [
+        (replace(hot, state=Phase.PENDING), 0),
+        (replace(hot, acknowledged=None), 1),
+        (replace(hot, acknowledged=None, value=99.0), 0),
+        (replace(hot, acknowledged=None, level=Level.CRITICAL), 1),
+        (replace(hot, acknowledged=Acknowledgement(AT, "bob"), level=Level.CRITICAL), 1),
+        (replace(hot, silenced_until=AT + 9, level=Level.CRITICAL), 1),
+        (replace(hot, state=Phase.RESOLVED, resolved=AT), 1),
+        (replace(hot, state=Phase.RESOLVED, resolved=AT), 0),
+    ]
+    for alert, count in steps:
+        changed, seen = changes(seen, page(alert), silent_first=True)
+        assert len(changed) == count, alert
+    _, seen = changes(seen, page(), silent_first=True)
+    over = replace(hot, state=Phase.RESOLVED, resolved=AT)
+    assert changes(seen, page(over), silent_first=True)[0] == [], "it ended once"
+    old = replace(over, id="thermal@x#1")
+    assert changes(seen, page(old), silent_first=True)[0] == [], "nobody saw it begin"
+
+
+# Where from.
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr(alert_source, "DEFAULT_URL", "http://127.0.0.1:9")  # nobody is there
+    folder = tmp_path / "andon"
+    folder.mkdir()
+    return folder
+
+
+def test_without_a_server_this_node_is_looked_at(state: Path) -> None:
+    assert isinstance(source_of(Choices()), FromLooks)
+    with pytest.raises(Unavailable, match="no server watches"):
+        server_source(Choices())
+
+
+def test_a_server_that_is_named_is_asked_and_no_other(state: Path) -> None:
+    found = source_of(Choices(url="http://127.0.0.1:9"))
+    assert isinstance(found, FromServer)
+    with pytest.raises(Unavailable, match="cannot be reached"):
+        found.page()
+
+
+def test_devices_that_are_simulated_here_are_no_servers(state: Path) -> None:
+    whereabouts.announce(state, "http://127.0.0.1:9", "127.0.0.1")
+    assert isinstance(source_of(Choices(simulate=2)), FromLooks)
+
+
+def test_the_file_of_a_server_that_died_is_no_server(state: Path) -> None:
+    gone = os.fork()
+    if gone == 0:
+        os._exit(0)
+    os.waitpid(gone, 0)
+    (state / whereabouts.NAME).write_text(json.dumps({"url": "http://127.0.0.1:9", "pid": gone}))
+    assert whereabouts.find(state) is None
+    assert isinstance(source_of(Choices()), FromLooks)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"url": 5, "pid": 1}', '{"url": "x"}', '{"url": "x", "pid": -1}', "\0"]
+)
+def test_a_file_that_makes_no_sense_is_no_server(state: Path, text: str) -> None:
+    (state / whereabouts.NAME).write_text(text)
+    assert whereabouts.find(state) is None
+
+
+def test_a_server_takes_back_only_what_it_said_itself(state: Path) -> None:
+    whereabouts.announce(state, "https://node17:7000", "::")
+    assert whereabouts.find(state) == "https://[::1]:7000"
+    whereabouts.withdraw(state)
+    assert whereabouts.find(state) is None
+    (state / whereabouts.NAME).write_text(json.dumps({"url": "http://h:1", "pid": os.getppid()}))
+    whereabouts.withdraw(state)
+    assert whereabouts.find(state) == "http://h:1"
+
+
+def test_where_nothing_can_be_written_it_is_done_without(tmp_path: Path) -> None:
+    whereabouts.announce(tmp_path / "nowhere", "http://127.0.0.1:1", "127.0.0.1")
+    whereabouts.withdraw(tmp_path / "nowhere")
+    assert whereabouts.find(tmp_path / "nowhere") is None

@@ -1,0 +1,133 @@
+"""The board: lamps, words and one headline that a person reads from across the room."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from andon.core.lamps import Board, Lamp, board
+from andon.core.rules import BY_NAME, severity
+from andon.model.alert import Alert, Level, Party, Phase
+from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
+
+AT = 1_767_614_400.0
+ALICE = (Party(7, "alice", "python", "python -u /home/alice/train.py --lr 1", AT - 71 * 60),)
+
+
+def status(index: int, state: State = State.OK, busy: int | None = 98) -> DeviceStatus:
+    device = Device(f"GPU-{index}", index, "nvidia", "NVIDIA H200")
+    sample = Sample(AT, utilization_percent=busy) if state is State.OK else None
+    reason = None if state is State.OK else f"the driver says {state}"
+    return DeviceStatus(device, state, AT, reason, sample=sample)
+
+
+def node(*statuses: DeviceStatus) -> Snapshot:
+    return Snapshot("node17", AT, devices=statuses)
+
+
+def alert(
+    rule: str,
+    subject: str = "GPU-3",
+    level: Level = Level.WARNING,
+    who: tuple[Party, ...] = (),
+    state: Phase = Phase.FIRING,
+) -> Alert:
+    return Alert(f"{rule}@{subject}#1", rule, subject, level, state, AT,
+                 severity=severity(level, BY_NAME[rule]), message=f"{rule} of {subject}",
+                 who=who)  # fmt: skip
+
+
+def shown(statuses: Iterable[DeviceStatus], *alerts: Alert) -> Board:
+    return board(node(*statuses), alerts)
+
+
+EIGHT = [status(index) for index in range(8)]
+
+
+@pytest.mark.parametrize(
+    ("statuses", "headline", "lamp"),
+    [
+        (EIGHT, "All 8 GPUs are fine", Lamp.GREEN),
+        (EIGHT[:1], "The GPU is fine", Lamp.GREEN),
+        ([], "No GPU is known on this node", Lamp.GREY),
+        ([status(0, State.ASLEEP)], "The GPU is asleep", Lamp.GREY),
+        ([status(0), status(1, State.ASLEEP)], "All 2 GPUs are fine, 1 asleep", Lamp.GREEN),
+        ([status(0), status(1, State.STALE)], "GPU 1 has not answered lately", Lamp.GREY),
+        ([status(0), status(1, State.LOST)], "GPU 1 is lost", Lamp.RED),
+    ],
+)
+def test_the_headline_without_alerts(
+    statuses: list[DeviceStatus], headline: str, lamp: Lamp
+) -> None:
+    found = shown(statuses)
+    assert (found.headline, found.lamp) == (headline, lamp)
+
+
+def test_the_headline_says_what_and_for_whom() -> None:
+    found = shown(EIGHT, alert("thermal", level=Level.CRITICAL, who=ALICE))
+    assert found.headline == "GPU 3 is too hot: alice's train.py, 1 h 11 min at 98 %"
+    assert found.lamp is Lamp.RED
+
+
+def test_amber_says_for_whom() -> None:
+    lamp = shown(EIGHT, alert("thermal", who=ALICE)).devices[3]
+    assert (lamp.lamp, lamp.word, lamp.owner) == (Lamp.AMBER, "too hot", "alice")
+    assert lamp.reason == "thermal of GPU-3"
+    assert lamp.alerts == ("thermal@GPU-3#1",)
+
+
+@pytest.mark.parametrize("state", [Phase.PENDING, Phase.RESOLVED])
+def test_what_does_not_fire_lights_no_lamp(state: Phase) -> None:
+    found = shown(EIGHT, alert("thermal", state=state))
+    assert {lamp.lamp for lamp in found.devices} == {Lamp.GREEN}
+    assert found.headline == "All 8 GPUs are fine"
+
+
+def test_information_leaves_the_lamp_green() -> None:
+    found = shown(EIGHT, *(alert("memory", f"GPU-{n}", Level.INFO) for n in range(8)))
+    assert {lamp.lamp for lamp in found.devices} == {Lamp.GREEN}
+    assert found.headline == "All 8 GPUs are fine"
+    assert found.devices[0].alerts == ("memory@GPU-0#1",)
+
+
+def test_heat_outranks_idleness() -> None:
+    lamp = shown(EIGHT, alert("idle"), alert("thermal")).devices[3]
+    assert lamp.word == "too hot"
+
+
+def test_the_worst_device_leads_and_the_others_are_counted() -> None:
+    found = shown(EIGHT, alert("thermal", "GPU-1"), alert("xid", "GPU-6", Level.CRITICAL))
+    assert found.headline == "GPU 6 reports an error; 1 more needs help"
+
+
+def test_a_silent_device_whose_hang_fires_is_no_longer_grey() -> None:
+    statuses = [status(0), status(3, State.STALE)]
+    assert shown(statuses).devices[1].lamp is Lamp.GREY
+    found = shown(statuses, alert("driver_hung"))
+    assert found.devices[1].lamp is Lamp.AMBER
+
+
+def test_a_trouble_of_the_node_leads_where_the_devices_are_fine() -> None:
+    found = shown(EIGHT, alert("store", "store"))
+    assert (found.headline, found.lamp) == ("store of store", Lamp.AMBER)
+    assert {lamp.lamp for lamp in found.devices} == {Lamp.GREEN}
+
+
+@pytest.mark.parametrize(
+    ("busy", "word"), [(0, "idle"), (20, "light work"), (98, "working"), (None, "fine")]
+)
+def test_a_healthy_device_says_what_it_does(busy: int | None, word: str) -> None:
+    assert shown([status(0, busy=busy)]).devices[0].word == word
+
+
+@pytest.mark.parametrize(
+    ("party", "told"),
+    [
+        (Party(7, "bob", "python"), "bob's python, 98 %"),
+        (Party(7, None, "python"), "python, 98 %"),
+        (Party(7), "process 7, 98 %"),
+        (Party(7, "bob", "python", "bash run.sh", AT + 9), "bob's run.sh, 98 %"),
+    ],
+)
+def test_what_is_not_known_of_a_process_is_left_out(party: Party, told: str) -> None:
+    found = shown(EIGHT, alert("thermal", who=(party,)))
+    assert found.headline == f"GPU 3 is too hot: {told}"

@@ -1,0 +1,71 @@
+"""andon's own pulse: what is too dear, missed or not kept becomes a trouble."""
+
+from dataclasses import replace
+
+import pytest
+
+from andon.core.vitals import StoreVitals, Vitals, troubles
+from andon.engine.pulse import Pulse
+from andon.engine.sampler import Costs
+from andon.errors import Invalid
+from andon.host.clock import offset
+
+BEGIN = Vitals(at=0.0)
+GOOD = Vitals(at=300.0, ticks=300, cpu_seconds=3.0, store=StoreVitals(None, "", 0, 10, 100))
+
+
+@pytest.mark.parametrize(
+    ("now", "subject", "words"),
+    [
+        (replace(GOOD, missed=100), "sampler", "25 % of the looks of the last 5 min were missed"),
+        (replace(GOOD, cpu_seconds=90.0), "sampler", "looking costs 30 % of a core"),
+        (replace(GOOD, failed=2), "sampler", "2 looks of the last 5 min failed"),
+        (replace(GOOD, store=StoreVitals("the disk is full")), "store", "the disk is full"),
+        (replace(GOOD, store=StoreVitals(dropped=7)), "store", "7 looks could not be kept"),
+        (
+            replace(GOOD, store=StoreVitals(size_bytes=130, budget_bytes=100)),
+            "store",
+            "the history takes 130 % of its budget",
+        ),
+    ],
+)
+def test_each_trouble_has_its_words(now: Vitals, subject: str, words: str) -> None:
+    (found,) = troubles(BEGIN, now)
+    assert (found.subject, found.reason) == (subject, words)
+
+
+def test_a_healthy_server_has_none() -> None:
+    assert troubles(BEGIN, GOOD) == ()
+    assert troubles(BEGIN, BEGIN) == ()
+    assert troubles(GOOD, replace(GOOD, at=301.0, ticks=301, missed=1)) == (), "too early to say"
+
+
+def test_several_of_the_sampler_are_one() -> None:
+    (found,) = troubles(BEGIN, replace(GOOD, missed=100, failed=1))
+    assert ";" in found.reason
+
+
+def test_the_pulse_compares_now_with_minutes_ago(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, costs = [0.0], [Costs()]
+    monkeypatch.setattr("andon.engine.pulse.time.monotonic", lambda: now[0])
+    pulse = Pulse(lambda: costs[0], StoreVitals)
+    assert pulse() == ()
+    now[0], costs[0] = 60.0, Costs(ticks=30, missed=30)
+    assert [trouble.subject for trouble in pulse()] == ["sampler"]
+    now[0] = 62.0
+    assert [trouble.subject for trouble in pulse()] == ["sampler"], "felt every few seconds"
+    now[0], costs[0] = 500.0, Costs(ticks=470, missed=30)
+    assert pulse() == (), "what was missed is long ago"
+
+
+def test_local_time_follows_the_zone() -> None:
+    summer, winter = 1_783_000_000.0, 1_794_700_800.0
+    berlin = offset("Europe/Berlin")
+    assert (berlin(summer), berlin(winter)) == (7200.0, 3600.0)
+    assert offset("UTC")(summer) == 0.0
+
+
+@pytest.mark.parametrize("zone", ["Nowhere/At all", "../etc/passwd", "/etc/passwd", "\0"])
+def test_what_is_no_zone_is_refused(zone: str) -> None:
+    with pytest.raises(Invalid, match="time zone"):
+        offset(zone)
