@@ -2,7 +2,7 @@
 BIN := .venv/bin
 DEVICES ?= 4
 
-.PHONY: run test check golden bench setup clean
+.PHONY: run test check golden bench screenshots setup clean
 
 # Serves this machine's GPUs, or simulated ones (which say so) where there is none.
 run: setup
@@ -26,6 +26,11 @@ golden: setup
 bench: setup
 	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev,bench]'
 	@$(BIN)/python -m bench.sampling
+
+# Pictures of every page of the board in .screenshots: look at them all.
+screenshots: setup
+	@dev/parts
+	@PYTHONPATH=. $(BIN)/python dev/screenshots.py
 
 setup:
 	@dev/install

@@ -61,12 +61,6 @@ def built(folder: Path, kind: str, out: Path, env: Mapping[str, str]) -> Path:
     return next(out.iterdir())
 
 
-@pytest.fixture(scope="module")
-def hatchling() -> None:
-    pytest.importorskip("hatchling")
-
-
-@pytest.mark.usefixtures("hatchling")
 def test_the_wheel_carries_the_board_and_needs_no_node(
     clone: Path, without_node: Mapping[str, str], tmp_path: Path
 ) -> None:
@@ -84,7 +78,6 @@ def test_the_wheel_carries_the_board_and_needs_no_node(
     assert not [name for name in names if "node_modules" in name or name.endswith(".tsx")]
 
 
-@pytest.mark.usefixtures("hatchling")
 def test_a_wheel_from_the_sdist_needs_no_node_either(
     clone: Path, without_node: Mapping[str, str], tmp_path: Path
 ) -> None:
@@ -101,7 +94,6 @@ def test_a_wheel_from_the_sdist_needs_no_node_either(
         assert PAGE in opened_wheel.namelist()
 
 
-@pytest.mark.usefixtures("hatchling")
 def test_it_is_left_out_on_demand(
     clone: Path, without_node: Mapping[str, str], tmp_path: Path
 ) -> None:
@@ -113,7 +105,6 @@ def test_it_is_left_out_on_demand(
     assert not [name for name in names if "static" in name]
 
 
-@pytest.mark.usefixtures("hatchling")
 def test_where_node_is_missing_one_from_pypi_is_asked_for(
     clone: Path, without_node: Mapping[str, str], tmp_path: Path
 ) -> None:

@@ -86,7 +86,7 @@ export function bands(drawn: Drawn, hidden: Set<string>): Map<string, Segment[]>
       const row = found.get(reason) ?? [];
       if (!row.length) found.set(reason, row);
       const last = row.at(-1);
-      if (last && since - last.until < width * 1.5) last.until = since + width;
+      if (last && since - last.until < Math.max(5, width * 1.5)) last.until = since + width;
       else row.push({ since, until: since + width });
     }
   });

@@ -1,13 +1,15 @@
 /** How large the tiles may be: the most readable size at which all of them fit without scrolling. */
 import { useLayoutEffect, useState, type RefObject } from "react";
 
-export type Density = "roomy" | "medium" | "compact";
+export type Density = "grand" | "roomy" | "medium" | "compact";
 
 export interface Fit {
   density: Density;
   columns: number;
   /** Of one row, in pixels. */
   height: number;
+  /** No room for a word beside the number. */
+  narrow: boolean;
 }
 
 interface Size {
@@ -19,20 +21,24 @@ interface Size {
 
 export const GAP = 8;
 const SIZES: Size[] = [
+  { density: "grand", width: 420, height: 300, most: 400 },
   { density: "roomy", width: 270, height: 184, most: 280 },
   { density: "medium", width: 188, height: 122, most: 168 },
   { density: "compact", width: 108, height: 56, most: 112 },
 ];
 const PLEASING = 1.9; // width to height
+const NARROW = 138;
+const MOST_GRAND = 4;
 
 export function fit(count: number, width: number, height: number): Fit {
   for (const size of SIZES) {
+    if (size.density === "grand" && count > MOST_GRAND) continue;
     const found = arrange(size, count, width, height);
     if (found) return found;
   }
   const last = SIZES[SIZES.length - 1] as Size;
   const columns = Math.max(1, Math.floor((width + GAP) / (last.width + GAP)));
-  return { density: last.density, columns, height: last.height + 10 };
+  return { density: last.density, columns, height: last.height + 10, narrow: width / columns < NARROW };
 }
 
 function arrange(size: Size, count: number, width: number, height: number): Fit | null {
@@ -43,10 +49,12 @@ function arrange(size: Size, count: number, width: number, height: number): Fit 
     const room = (height + GAP) / rows - GAP;
     if (room < size.height) continue;
     const tall = Math.min(size.most, room);
-    const wide = Math.min(440, (width + GAP) / columns - GAP);
+    const wide = Math.min(size.density === "grand" ? 704 : 440, (width + GAP) / columns - GAP);
     const empty = (columns * rows - count) / count;
     const cost = 2 * empty + 0.6 * Math.abs(Math.log(wide / tall / PLEASING));
-    if (!best || cost < best.cost) best = { density: size.density, columns, height: Math.floor(tall), cost };
+    if (!best || cost < best.cost) {
+      best = { density: size.density, columns, height: Math.floor(tall), narrow: wide < NARROW, cost };
+    }
   }
   return best;
 }
@@ -61,7 +69,7 @@ export function useFit(place: RefObject<HTMLElement | null>, count: number, belo
       const top = element.getBoundingClientRect().top + window.scrollY;
       const next = fit(count, element.clientWidth, window.innerHeight - top - below);
       setFound((before) =>
-        before && before.columns === next.columns && before.density === next.density && before.height === next.height
+        before && JSON.stringify(before) === JSON.stringify(next)
           ? before
           : next,
       );

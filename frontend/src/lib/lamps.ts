@@ -23,6 +23,7 @@ export interface Said {
 export function lampOf(device: Device, told: Said | null, at: number): Lamp {
   const said = told?.devices.get(device.uuid);
   if (!told || !said || told.at < device.since) return plain(device, at);
+  if (said.lamp === "green") return { ...plain(device, at), colour: "green", word: workOf(device) };
   return { colour: said.lamp as Colour, word: said.word, reason: said.reason, forWhom: said.for };
 }
 
@@ -38,12 +39,25 @@ function plain(device: Device, at: number): Lamp {
   if (!device.sample) return lamp("grey", "no data");
   const slowed = (device.sample.throttle ?? []).some((reason) => HOT.includes(reason));
   if (slowed) return lamp("amber", "too hot", `${hotness(device)}: heat slows it down`);
-  return lamp("green", "fine");
+  return lamp("green", workOf(device));
+}
+
+/** How busy in a word, as the server says it; from the last reading, so that the two never differ. */
+function workOf(device: Device): string {
+  const busy = device.sample?.utilization_percent;
+  if (!known(busy)) return "fine";
+  if (busy <= 0) return "idle";
+  return busy <= 25 ? "light work" : "working";
 }
 
 function hotness(device: Device): string {
   const celsius = device.sample?.temperature_celsius;
   return known(celsius) ? `${celsius} °C` : "it is hot";
+}
+
+/** A reason without what stands beside it anyway: which device it is, and what about it. */
+export function shortened(reason: string | null): string | null {
+  return reason?.replace(/^GPU [\d:]+ [^:]*: /, "") ?? null;
 }
 
 const RANK: Record<Colour, number> = { red: 3, amber: 2, grey: 1, green: 0 };

@@ -22,11 +22,13 @@ export interface Face {
   fan: number | null;
   who: string;
   holder: string | null;
+  /** It gives no reading now. */
+  silent: boolean;
   line: string;
   area: string;
 }
 
-const faces = new Map<string, Face>();
+const faces = new Map<string, { device: Device; face: Face }>();
 const drawn = new Map<string, { slot: number; length: number; found: Paths }>();
 
 export function useFace(uuid: string): Face | undefined {
@@ -40,11 +42,12 @@ function face(uuid: string): Face | undefined {
     drawn.delete(uuid);
     return undefined;
   }
-  const made = make(device);
   const before = faces.get(uuid);
-  if (before && before.key === made.key) return before;
-  faces.set(uuid, made);
-  return made;
+  if (before?.device === device) return before.face; // asked several times for each drawing
+  const made = make(device);
+  const kept = before?.face.key === made.key ? before.face : made;
+  faces.set(uuid, { device, face: kept });
+  return kept;
 }
 
 function make(device: Device): Face {
@@ -64,6 +67,7 @@ function make(device: Device): Face {
     fan: rounded(s?.fan_percent),
     who: whoOf(device.processes),
     holder: device.processes.find((process) => process.lease)?.lease ?? null,
+    silent: s === null,
     ...pathsOf(device.uuid),
   };
   return { ...found, key: Object.values(found).join("|") };

@@ -50,6 +50,7 @@ export function connect(onAlert: (alert: Alert) => void, onReturn: () => void): 
     away("the server does not answer");
   });
   socket.on("snapshot", (snapshot: Snapshot) => live.heard(snapshot));
+  socket.once("snapshot", () => performance.mark("andon live"));
   socket.on("alert", onAlert);
   onAccess(() => {
     socket.io.opts.extraHeaders = bearer();
@@ -65,7 +66,7 @@ export async function firstLook(): Promise<void> {
     const snapshot = await get<Snapshot>("/api/snapshot");
     live.heard(snapshot);
     live.rings.seed(await get<Recent>("/api/recent"));
-    live.heard({ ...snapshot }); // drawn again, with its past
+    live.heard({ ...snapshot, devices: snapshot.devices.map((device) => ({ ...device })) }); // drawn again, with its past
   } catch (error) {
     if (error instanceof Problem && error.status === 401) live.refused("Nothing is shown without the token: run andon open");
     else if (error instanceof Problem) live.refused(error.reason);

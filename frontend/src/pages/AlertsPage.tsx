@@ -5,7 +5,7 @@ import type { Alert, Rule } from "../api/types";
 import { count, dateOf, duration, withUnit } from "../lib/format";
 import { alertLink } from "../lib/router";
 import { useLive } from "../live/store";
-import { AlertRow, SilenceRow } from "../parts/AlertRow";
+import { AlertRow, MinorRow, SilenceRow } from "../parts/AlertRow";
 import { Command } from "../parts/Command";
 import { Notice, Trouble } from "../parts/Notice";
 import { type Column, Table } from "../parts/Table";
@@ -24,22 +24,26 @@ export function AlertsPage({ name, search }: { name: string | null; search: stri
     !wanted || [one.message, one.rule, one.where, ...one.who.map((w) => w.user ?? "")].some((t) => t.toLowerCase().includes(wanted)));
   const open = shown.filter((one) => one.state !== "resolved");
   const past = shown.filter((one) => one.state === "resolved");
-  const firing = open.filter((one) => one.state === "firing").length;
+  const lit = open.filter((one) => one.state === "firing" && one.level !== "info");
+  const rest = open.filter((one) => !lit.includes(one));
+  const chosen = rest.find((one) => one.id === name);
   return (
     <section className={old ? "old" : undefined}>
       <div className="page-head">
         <h1>Alerts</h1>
-        <p className="dim">{firing} firing, {open.length - firing} pending</p>
+        <p className="dim">{count(lit.length, "lamp")} lit, {rest.length} for information or pending</p>
         <Command text="andon alerts" />
       </div>
-      {open.length === 0 && (
+      {lit.length === 0 && (
         <Notice title={wanted ? "No alert matches" : "Nothing is lit"}>
           <p>An alert appears here when a rule below holds for long enough: a GPU too hot, lost, silent, slowed down, its memory filling up. What is merely busy lights nothing.</p>
         </Notice>
       )}
       <ul className="alerts">
-        {open.map((one) => <AlertRow key={one.id} alert={one} at={found.data.at} open={name === one.id || open.length === 1} />)}
+        {[...lit, ...(chosen ? [chosen] : [])].map((one) => <AlertRow key={one.id} alert={one} at={found.data.at} open={name === one.id || open.length === 1} />)}
       </ul>
+      {rest.length > 0 && <h2>Pending, or for information</h2>}
+      <ul className="plain">{rest.map((one) => <MinorRow key={one.id} alert={one} at={found.data.at} />)}</ul>
       {found.data.silences.length > 0 && (
         <>
           <h2>Silences</h2>

@@ -2,7 +2,7 @@
 import { useCallback, useMemo, useRef, useState } from "react";
 import type { Device, Snapshot } from "../api/types";
 import { useFit } from "../lib/fit";
-import { count, gib, known, percent, used, withUnit } from "../lib/format";
+import { gib, known, percent, used, withUnit } from "../lib/format";
 import type { Judged } from "../lib/judged";
 import { UNKNOWN } from "../lib/lamps";
 import { useNow } from "../live/store";
@@ -87,9 +87,9 @@ function Group({ snapshot, judged, search, old }: GroupProps) {
       </h2>
       <ul
         ref={grid}
-        className="tiles"
+        className={`tiles${found?.narrow ? " narrow" : ""}`}
         style={{
-          gridTemplateColumns: `repeat(${found?.columns ?? 1}, minmax(0, 27.5rem))`,
+          gridTemplateColumns: `repeat(${found?.columns ?? 1}, minmax(0, ${found?.density === "grand" ? 44 : 27.5}rem))`,
           gridAutoRows: `${found?.height ?? 100}px`,
           visibility: found ? "visible" : "hidden",
         }}
@@ -163,9 +163,6 @@ function Nothing({ snapshot }: { snapshot: Snapshot }) {
           <p><Command label="why there is none" text="andon doctor" /></p>
           <p><Command label="how it would look" text="andon serve --simulate 8" /></p>
         </Notice>
-      )}
-      {snapshot.devices.length === 1 && (
-        <p className="dim hint">One lamp per GPU: {count(1, "GPU")} here. Point at it for more, or press Enter.</p>
       )}
     </>
   );

@@ -4,7 +4,7 @@ import type { Alert, Device } from "../api/types";
 import { DeviceCharts } from "../charts/DeviceCharts";
 import { count, DASH, duration, gib, known, percent, used, withUnit, words } from "../lib/format";
 import type { Judged } from "../lib/judged";
-import { UNKNOWN } from "../lib/lamps";
+import { shortened, UNKNOWN } from "../lib/lamps";
 import { alertLink } from "../lib/router";
 import { live, useDevice, useLive } from "../live/store";
 import { Command } from "../parts/Command";
@@ -38,19 +38,23 @@ export default function DevicePage({ uuid, query, judged }: Props) {
         <Lamp colour={lamp.colour} />
         <div>
           <h1>GPU {live.label(uuid)} <span className="model">{device.name}</span></h1>
-          <p>{[lamp.word, lamp.reason, lamp.forWhom && `for ${lamp.forWhom}`].filter(Boolean).join(" · ")}</p>
+          <p>{[lamp.word, shortened(lamp.reason), lamp.forWhom && `for ${lamp.forWhom}`].filter(Boolean).join(" · ")}</p>
           {device.hint && <p>{device.hint}</p>}
         </div>
       </header>
       <Now device={device} />
       <div className="device-page">
-        <DeviceCharts device={device} query={query} />
+        <div>
+          <DeviceCharts device={device} query={query} />
+          <div className="below">
+            <Facts device={device} />
+            <Missing device={device} />
+          </div>
+        </div>
         <aside aria-label="about this device">
           <WhyPanel uuid={uuid} label={live.label(uuid)} />
           <DeviceAlerts uuid={uuid} />
           <Holders device={device} />
-          <Facts device={device} />
-          <Missing device={device} />
         </aside>
       </div>
     </article>

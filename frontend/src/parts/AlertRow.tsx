@@ -7,7 +7,7 @@ import type { Alert, Silence } from "../api/types";
 import { useTrusted } from "../lib/access";
 import { dateOf, duration, timeOf } from "../lib/format";
 import type { Colour } from "../lib/lamps";
-import { deviceLink } from "../lib/router";
+import { alertLink, deviceLink } from "../lib/router";
 import { Command } from "./Command";
 import { Lamp } from "./Lamp";
 
@@ -31,7 +31,7 @@ export function AlertRow({ alert, at, open }: { alert: Alert; at: number; open: 
     alert.no_data_since !== null && `no data for ${duration(at - alert.no_data_since)}`,
     alert.acknowledged && `acknowledged${alert.acknowledged.by ? ` by ${alert.acknowledged.by}` : ""}`,
     alert.silenced_until !== null && `silent until ${timeOf(alert.silenced_until)}`,
-    alert.inhibited_by && `part of ${alert.inhibited_by}`,
+    alert.inhibited_by && `part of ${alert.inhibited_by.split("@", 1)[0]}`,
   ].filter(Boolean);
   return (
     <li className={`alert ${alert.level} ${alert.acknowledged ? "seen" : ""}`} data-alert={alert.id}>
@@ -47,6 +47,17 @@ export function AlertRow({ alert, at, open }: { alert: Alert; at: number; open: 
         <p>{alert.advice}</p>
         <Actions alert={alert} open={open} />
       </div>
+    </li>
+  );
+}
+
+/** One that lights no lamp: pending still, or merely good to know. */
+export function MinorRow({ alert, at }: { alert: Alert; at: number }) {
+  return (
+    <li className="minor">
+      <Lamp colour={alert.state === "pending" ? "grey" : (LEVELS[alert.level] ?? "grey")} label={alert.level} />{" "}
+      <a href={alertLink(alert.id)}>{alert.message}</a>{" "}
+      <span className="dim">{alert.state === "pending" ? `${alert.level}, pending` : alert.level} · for {duration(at - alert.since)}</span>
     </li>
   );
 }

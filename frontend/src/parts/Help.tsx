@@ -32,7 +32,7 @@ export function Help({ open, onClose }: { open: boolean; onClose: () => void }) 
         ))}
       </dl>
       <p>In a terminal: <Command text="andon" /> <Command text="andon why" /> <Command text="andon doctor" /></p>
-      <form method="dialog"><button type="submit">Close</button></form>
+      <form method="dialog"><button type="submit" autoFocus>Close</button></form>
     </dialog>
   );
 }

@@ -2,7 +2,7 @@
 import { memo } from "react";
 import type { Density } from "../lib/fit";
 import { gib, percent, used, withUnit } from "../lib/format";
-import type { Colour } from "../lib/lamps";
+import { type Colour, shortened } from "../lib/lamps";
 import { deviceLink } from "../lib/router";
 import { useFace, type Face } from "../live/faces";
 import { Lamp } from "./Lamp";
@@ -38,9 +38,9 @@ export const Tile = memo(function Tile({ uuid, density, colour, word, reason, fo
             <span className="busy">{percent(face.busy)}</span>
           </span>
           {density === "compact" ? (
-            <Small face={face} forWhom={forWhom} />
+            <Small face={face} told={colour === "green" ? null : (forWhom ?? word)} />
           ) : (
-            <Full face={face} reason={colour === "green" ? null : reason} roomy={density === "roomy"} />
+            <Full face={face} reason={colour === "green" ? null : shortened(reason)} roomy={density !== "medium"} />
           )}
         </span>
       </a>
@@ -48,14 +48,14 @@ export const Tile = memo(function Tile({ uuid, density, colour, word, reason, fo
   );
 });
 
-function Small({ face, forWhom }: { face: Face; forWhom: string | null }) {
+function Small({ face, told }: { face: Face; told: string | null }) {
   return (
     <>
       <Sparkline line={face.line} area={face.area} />
       <Meter percent={face.memoryPercent} />
       <span className="foot">
         <span>{withUnit(face.celsius, "°C")}</span>
-        <span className="who">{forWhom ?? face.holder ?? face.who}</span>
+        <span className="who">{told ?? face.holder ?? face.who}</span>
       </span>
     </>
   );
@@ -65,6 +65,14 @@ function Full({ face, reason, roomy }: { face: Face; reason: string | null; room
   return (
     <>
       {reason && <span className="reason">{reason}</span>}
+      {face.silent ? null : <Readings face={face} reason={reason} roomy={roomy} />}
+    </>
+  );
+}
+
+function Readings({ face, reason, roomy }: { face: Face; reason: string | null; roomy: boolean }) {
+  return (
+    <>
       {(roomy || !reason) && <Sparkline line={face.line} area={face.area} />}
       <span className="memory">
         <Meter percent={face.memoryPercent} />

@@ -1,7 +1,7 @@
 /** Why a device is hot, slow, full or idle: ranked reasons with what they rest on. */
 import { useWhy } from "../api/queries";
 import type { Reason } from "../api/types";
-import { gib, words } from "../lib/format";
+import { DASH, duration, gib, words } from "../lib/format";
 import { Command } from "./Command";
 
 export function WhyPanel({ uuid, label }: { uuid: string; label: string }) {
@@ -20,6 +20,13 @@ export function WhyPanel({ uuid, label }: { uuid: string; label: string }) {
   );
 }
 
+function shown(value: number | string | null, unit: string): string {
+  if (value === null) return DASH;
+  if (typeof value === "string") return value;
+  if (unit === "bytes") return `${gib(value)} GiB`;
+  return unit === "s" ? duration(value) : `${Math.round(value * 10) / 10} ${unit}`;
+}
+
 function ReasonRow({ reason }: { reason: Reason }) {
   return (
     <li className={reason.trouble ? "trouble" : undefined}>
@@ -29,7 +36,7 @@ function ReasonRow({ reason }: { reason: Reason }) {
         <summary>what it rests on</summary>
         <ul>
           {reason.evidence.map((one) => (
-            <li key={one.name}>{words(one.name.replace(/^(limits|process)\./, "$1: "))} {one.unit === "bytes" && typeof one.value === "number" ? `${gib(one.value)} GiB` : `${one.value ?? "–"} ${one.unit}`}</li>
+            <li key={one.name}>{words(one.name.replace(/^(limits|process)\./, "$1: "))} {shown(one.value, one.unit)}</li>
           ))}
         </ul>
       </details>

@@ -1,0 +1,177 @@
+"""What the board costs a browser: `python -m bench.board [--devices 64] [--minutes 30]`."""
+
+import argparse
+import gzip
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import psutil
+from playwright.sync_api import Browser, Page, expect
+from tests.integration.board import opened, tiles
+from tests.integration.browser import chromium
+from tests.integration.serving import Served, serving
+
+STATIC = Path(__file__).resolve().parent.parent / "src" / "andon" / "web" / "static"
+MOST_BYTES = 160_000
+MOST_PAINT_SECONDS = 1.0
+MOST_LIVE_SECONDS = 2.0
+MOST_CORE = 0.15
+MOST_GROWTH_BYTES = 10e6  # over the second half of the run
+STARTS = 5
+SETTLE_SECONDS = 15.0
+MIB = 1024.0**2
+
+
+@dataclass
+class Figures:
+    """All that was measured."""
+
+    devices: int
+    script_bytes: int = 0
+    paint_seconds: list[float] = field(default_factory=list)
+    live_seconds: list[float] = field(default_factory=list)
+    core_share: float = 0.0
+    shares: dict[str, float] = field(default_factory=dict)
+    memory_bytes: list[tuple[float, float, float]] = field(default_factory=list)
+    """Minutes, what all processes hold (PSS), and the page's heap after a collection."""
+
+
+def main() -> int:
+    options = _options()
+    found = Figures(options.devices, script_bytes())
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        serving(Path(folder), simulate=options.devices) as served,
+        chromium() as browser,
+    ):
+        for _ in range(STARTS):
+            first(browser, served, found)
+        with opened(browser, viewport={"width": 1440, "height": 900}) as seen:
+            shown(seen.page, served, options.devices)
+            seen.page.wait_for_timeout(1000 * SETTLE_SECONDS)
+            busy(found, options.seconds, seen.page.wait_for_timeout)
+            held(found, options.minutes, seen.page)
+    print(table(found))
+    if options.json:
+        options.json.write_text(json.dumps(asdict(found), indent=1), encoding="utf-8")
+    return 0
+
+
+def script_bytes() -> int:
+    """All JavaScript of the board, as it travels."""
+    return sum(len(gzip.compress(path.read_bytes(), 9)) for path in STATIC.rglob("*.js"))
+
+
+def shown(page: Page, served: Served, devices: int) -> None:
+    page.goto(served.url)
+    expect(tiles(page)).to_have_count(devices)
+
+
+def first(browser: Browser, served: Served, found: Figures) -> None:
+    """A fresh profile each time: nothing is in its cache."""
+    with opened(browser, viewport={"width": 1440, "height": 900}) as seen:
+        shown(seen.page, served, found.devices)
+        live = "() => performance.getEntriesByName('andon live')[0]?.startTime"
+        seen.page.wait_for_function(live)
+        paint = seen.page.evaluate(
+            "performance.getEntriesByName('first-contentful-paint')[0].startTime"
+        )
+        found.paint_seconds.append(paint / 1000)
+        found.live_seconds.append(seen.page.evaluate(live) / 1000)
+
+
+def browsers() -> list[psutil.Process]:
+    """Every process of the browser, whatever it is for."""
+    every = psutil.Process().children(recursive=True)
+    return [one for one in every if "chrom" in one.name()]
+
+
+def cpu_seconds() -> dict[str, float]:
+    """What they have used since they began, by what they are for; read from /proc."""
+    used: dict[str, float] = {}
+    for process in browsers():
+        words = " ".join(process.cmdline())
+        kind = words.partition("--type=")[2].partition(" ")[0] or "browser"
+        times = process.cpu_times()
+        used[kind] = used.get(kind, 0.0) + times.user + times.system
+    return used
+
+
+def busy(found: Figures, seconds: float, wait: Callable[[float], None]) -> None:
+    before, began = cpu_seconds(), time.monotonic()
+    wait(1000 * seconds)
+    after, took = cpu_seconds(), time.monotonic() - began
+    found.shares = {kind: (after[kind] - before.get(kind, 0.0)) / took for kind in after}
+    found.core_share = sum(found.shares.values())
+
+
+def held(found: Figures, minutes: float, page: Page) -> None:
+    """What all processes hold, twice a minute, and what the page's own heap holds after a tidy."""
+    tidy = page.context.new_cdp_session(page)
+    began = time.monotonic()
+    while (passed := (time.monotonic() - began) / 60) <= minutes:
+        tidy.send("HeapProfiler.collectGarbage")
+        heap = tidy.send("Runtime.getHeapUsage")["usedSize"]
+        whole = sum(process.memory_full_info().pss for process in browsers())
+        found.memory_bytes.append((round(passed, 2), whole, heap))
+        print(f"{passed:5.1f} min {whole / MIB:8.1f} MiB, heap {heap / MIB:6.2f}", file=sys.stderr)
+        page.wait_for_timeout(30_000)
+
+
+def growth(memory: list[tuple[float, float, float]], column: int) -> float | None:
+    """How much more the last quarter holds than the third one; None of too short a run."""
+    if len(memory) < 8:
+        return None
+    quarter = len(memory) // 4
+    values = [row[column] for row in memory]
+    last, third = values[-quarter:], values[-2 * quarter : -quarter]
+    return statistics.median(last) - statistics.median(third)
+
+
+def table(found: Figures) -> str:
+    paint, live = statistics.median(found.paint_seconds), statistics.median(found.live_seconds)
+    more, heap = growth(found.memory_bytes, 1), growth(found.memory_bytes, 2)
+    minutes = found.memory_bytes[-1][0] if found.memory_bytes else 0.0
+    grown = None if more is None or heap is None else max(more, heap)
+    kinds = ", ".join(f"{kind} {100 * share:.1f}" for kind, share in found.shares.items())
+    rows = [
+        (
+            f"JavaScript, gzipped: {found.script_bytes / 1000:.1f} kB",
+            found.script_bytes < MOST_BYTES,
+        ),
+        (f"first paint: {1000 * paint:.0f} ms", paint < MOST_PAINT_SECONDS),
+        (f"first live value: {1000 * live:.0f} ms", live < MOST_LIVE_SECONDS),
+        (f"CPU: {100 * found.core_share:.1f} % of a core ({kinds})", found.core_share < MOST_CORE),
+        (_memory(more, heap, minutes), None if grown is None else grown < MOST_GROWTH_BYTES),
+    ]
+    words = {True: "reached", False: "NOT reached", None: "–"}
+    head = f"{found.devices} simulated devices at 1 Hz, medians of {STARTS} starts"
+    return "\n".join([head, *(f"{words[good]:<12} {text}" for text, good in rows)])
+
+
+def _memory(more: float | None, heap: float | None, minutes: float) -> str:
+    if more is None or heap is None:
+        return f"memory: {minutes:.0f} minutes say too little; --minutes 30"
+    return (
+        f"memory over {minutes:.0f} min: {more / MIB:+.1f} MiB from the third to the last quarter, "
+        f"the page's heap {heap / MIB:+.2f} MiB"
+    )
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--devices", type=int, default=64)
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long CPU is counted")
+    parser.add_argument("--minutes", type=float, default=0.0, help="how long memory is watched")
+    parser.add_argument("--json", type=Path, help="keep every figure in this file")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""Pictures of every page of the board: light, dark and on a phone; 0, 1, 8 and 64 devices.
+
+make screenshots          writes them to .screenshots, to be looked at
+"""
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+from playwright.sync_api import Browser, Page, expect
+from tests.integration.board import opened, serving_node, sign_in, tiles, uuids
+from tests.integration.browser import chromium
+from tests.integration.serving import Served, serving
+
+LOOKS = {
+    "light": {"color_scheme": "light", "viewport": {"width": 1440, "height": 900}},
+    "dark": {"color_scheme": "dark", "viewport": {"width": 1440, "height": 900}},
+    "phone": {"color_scheme": "light", "viewport": {"width": 390, "height": 844}},
+    "phone-dark": {"color_scheme": "dark", "viewport": {"width": 390, "height": 844}},
+}
+NODES = {"0": 0, "1": 1, "8": 8, "64": 64, "lost": 8, "healthy": 8}
+ENVIRONMENTS = {
+    "lost": {"ANDON_SIMULATE_FAULTS": "lost:2@0,hung:5@0,ecc:6@0=1"},
+    "healthy": {"ANDON_SIMULATE_SCENARIO": "training"},
+}
+PAGES = ("processes", "alerts", "health", "nodes")
+WARM_SECONDS = 75  # until something has happened that is worth a picture
+
+
+@contextmanager
+def nodes(folder: Path) -> Iterator[dict[str, Served]]:
+    """A server for each kind of node."""
+    with ExitStack() as stack:
+        found = {}
+        for name, devices in NODES.items():
+            state, env = folder / name, ENVIRONMENTS.get(name, {})
+            made = serving(state, simulate=devices, **env) if devices else serving_node(state)
+            found[name] = stack.enter_context(made)
+        yield found
+
+
+def board(page: Page, served: Served, devices: int) -> None:
+    page.goto(served.url)
+    expect(tiles(page)).to_have_count(devices)
+    expect(page.locator("footer .link")).to_have_text("live")
+
+
+def take(browser: Browser, found: dict[str, Served], out: Path) -> None:
+    for look, options in LOOKS.items():
+        for name, served in found.items():
+            with opened(browser, **options) as seen:
+                board(seen.page, served, NODES[name])
+                seen.page.wait_for_timeout(1500)
+                seen.page.screenshot(path=out / f"board-{name}-{look}.png")
+        with opened(browser, **options) as seen:
+            served = found["lost"]
+            sign_in(seen.page, served)
+            expect(tiles(seen.page)).to_have_count(8)
+            every = uuids(seen.page)
+            for name, device in (("device", every[3]), ("device-lost", every[2])):
+                seen.page.goto(f"{served.url}/#/device/{quote(device)}")
+                seen.page.wait_for_timeout(2500)
+                seen.page.screenshot(path=out / f"{name}-{look}.png", full_page=True)
+            for name in PAGES:
+                seen.page.goto(f"{served.url}/#/{name}")
+                seen.page.wait_for_timeout(1500)
+                seen.page.screenshot(path=out / f"{name}-{look}.png", full_page=True)
+    with opened(browser, **LOOKS["light"]) as seen:
+        board(seen.page, found["8"], 8)
+        tiles(seen.page).nth(1).locator("a").hover()
+        seen.page.wait_for_timeout(500)
+        seen.page.screenshot(path=out / "card-light.png")
+        seen.page.keyboard.press("?")
+        seen.page.wait_for_timeout(500)
+        seen.page.screenshot(path=out / "help-light.png")
+
+
+def main(out: Path) -> None:
+    out.mkdir(exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        nodes(Path(folder)) as found,
+        chromium() as browser,
+    ):
+        page = browser.new_page()
+        print(f"waiting {WARM_SECONDS} s for a past", file=sys.stderr)
+        page.wait_for_timeout(WARM_SECONDS * 1000)
+        page.close()
+        take(browser, found, out)
+    print(f"{len(list(out.glob('*.png')))} pictures in {out}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else ".screenshots"))

@@ -1,0 +1,114 @@
+"""An alert on the board, from firing to acknowledged, silenced and over; by hand and by command."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.integration.board import opened, sign_in, tiles, violations
+from tests.integration.browser import Window, chromium
+from tests.integration.serving import Served, serving
+
+pytestmark = pytest.mark.timeout(150)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def troubled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A node that loses a device a few seconds after its start."""
+    state = tmp_path_factory.mktemp("troubled")
+    with serving(state, simulate=3, ANDON_SIMULATE_FAULTS="lost:1@4") as served:
+        yield served
+
+
+@pytest.fixture
+def seen(browser: Browser) -> Iterator[Window]:
+    with opened(browser) as found:
+        yield found
+
+
+def lost(served: Served) -> dict[str, Any]:
+    """The alert as the server tells it."""
+    listed = served.ask("/api/alerts?rule=device_lost", **served.bearer).json()["alerts"]
+    found: dict[str, Any] = listed[0]
+    return found
+
+
+def test_an_alert_goes_from_firing_to_acknowledged(seen: Window, troubled: Served) -> None:
+    page = seen.page
+    sign_in(page, troubled)
+    expect(tiles(page)).to_have_count(3)
+    expect(page.locator("li.tile.red")).to_have_count(1, timeout=90_000)
+    expect(page.get_by_role("heading", level=1)).to_contain_text("GPU 1 is lost")
+    expect(page.get_by_role("link", name=re.compile(r"Alerts\s*1"))).to_be_visible()
+
+    page.get_by_role("link", name=re.compile("^Alerts")).click()
+    row = page.locator("li.alert", has_text="GPU 1 is lost")
+    expect(row).to_be_visible()
+    expect(row.get_by_text("andon alerts ack")).to_have_count(1)
+    assert violations(page) == []
+
+    row.get_by_label("your name").fill("dora")
+    row.get_by_role("button", name="Acknowledge").click()
+    expect(row.get_by_text("acknowledged by dora")).to_be_visible()
+    assert lost(troubled)["acknowledged"]["by"] == "dora"
+    row.get_by_role("button", name="Take back").click()
+    expect(row.get_by_role("button", name="Acknowledge")).to_be_visible()
+    assert lost(troubled)["acknowledged"] is None
+
+    row.get_by_role("button", name="silence 1 h").click()
+    expect(row.get_by_text("silent until")).to_be_visible()
+    page.get_by_role("button", name="End it").click()
+    expect(row.get_by_text("silent until")).to_be_hidden()
+    assert seen.complaints == []
+
+
+def test_what_a_command_does_is_seen_at_once(seen: Window, troubled: Served) -> None:
+    page = seen.page
+    page.goto(f"{troubled.url}/#/alerts")
+    row = page.locator("li.alert", has_text="GPU 1 is lost")
+    expect(row).to_be_visible(timeout=90_000)
+    expect(row.get_by_text("read-only: run")).to_be_visible()
+    expect(row.get_by_role("button", name="Acknowledge")).to_have_count(0)
+    path = "/api/alerts/" + lost(troubled)["id"].replace("#", "%23").replace("@", "%40")
+    body = '{"by": "erin", "note": "on it"}'
+    json = {"Content_Type": "application/json"}
+    answer = troubled.ask(f"{path}/acknowledge", "POST", body, **troubled.bearer, **json)
+    assert answer.status == 200, answer.body
+    expect(row.get_by_text("acknowledged by erin")).to_be_visible()
+
+
+def test_the_rules_and_their_remedies_are_there(seen: Window, troubled: Served) -> None:
+    page = seen.page
+    page.goto(f"{troubled.url}/#/alerts")
+    page.get_by_text("The rules, and what to do about each").click()
+    rules = page.get_by_role("region", name="rules")
+    expect(rules).to_contain_text("thermal")
+    expect(rules).to_contain_text("80 °C")
+    assert violations(page) == []
+
+
+def test_a_changed_session_may_not_change_anything(browser: Browser, tmp_path: Path) -> None:
+    """A tab whose session ended says so instead of pretending."""
+    with (
+        serving(tmp_path, simulate=2, ANDON_SIMULATE_FAULTS="lost:1@1") as served,
+        opened(browser) as seen,
+    ):
+        page = seen.page
+        sign_in(page, served)
+        page.goto(f"{served.url}/#/alerts")
+        row = page.locator("li.alert", has_text="GPU 1 is lost")
+        expect(row.get_by_role("button", name="Acknowledge")).to_be_visible(timeout=90_000)
+        page.evaluate("sessionStorage.setItem('andon.secret', 'wrong')")
+        row.get_by_role("button", name="Acknowledge").click()
+        expect(row.get_by_text("read-only: run")).to_be_visible()
+        expect(page.get_by_text("your session is over")).to_be_visible()
+        assert lost(served)["acknowledged"] is None
