@@ -221,7 +221,7 @@ class Watcher:
     def _judge(self, seen: Snapshot) -> None:
         observation = Observation(
             snapshot=seen,
-            events=getattr(seen, "events", ()),
+            events=seen.events,
             troubles=(*self._troubles(), *self._vitals()),
         )
         self._apply_by(lambda s, m: alerting.step(s, observation, m, self.rulebook))
