@@ -22,8 +22,9 @@ FAULTS = "xid:1@2=79,xid:0@2=31,ecc:2@3=1"
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     state = tmp_path_factory.mktemp("home")
-    idle = {"ANDON_SIMULATE_SCENARIO": "idle", "ANDON_SIMULATE_FAULTS": FAULTS}
-    with serving(state, simulate=3, **idle) as served:
+    with serving(
+        state, simulate=3, ANDON_SIMULATE_SCENARIO="idle", ANDON_SIMULATE_FAULTS=FAULTS
+    ) as served:
         wait_until(lambda: len(firing(served)) == 3, "three alerts")
         yield served
 
