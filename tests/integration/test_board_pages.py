@@ -155,9 +155,8 @@ def test_a_device_has_charts_reasons_processes_and_facts(seen: Window, home: Ser
     expect(seen.page.get_by_text("andon why 0")).to_be_visible()
     expect(seen.page.get_by_role("figure", name=re.compile(r"^Utilisation.*mean \d+ %"))
            ).to_be_visible()  # fmt: skip
-    expect(
-        seen.page.get_by_role("heading", name=re.compile(r"^\d+ values? missing$"))
-    ).to_be_visible()
+    missing = seen.page.get_by_role("heading", name=re.compile(r"^\d+ values? missing$"))
+    expect(missing).to_be_visible()
 
 
 def test_charts_zoom_move_and_share_a_cursor(seen: Window, home: Served) -> None:
