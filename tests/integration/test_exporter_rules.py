@@ -55,12 +55,12 @@ def test_prometheus_fires_where_the_timelines_say(file: str, tmp_path: Path) -> 
         judge([group(one, NAMES, QUERIES) for one in some], f"{every:g}s", tmp_path)
 
 
-def test_most_rules_of_the_file_are_played() -> None:
+def test_every_rule_of_the_file_is_played() -> None:
     """What is left out is long, or cannot be said; `why_not` knows the reason."""
     played = {word.partition("@")[0] for one in SAID for row in one.rows
               for item in row.expect.split(";") if " firing " in item
               for word in item.split()[:1]}  # fmt: skip
-    assert set(QUERIES) - played == {"ecc"}
+    assert set(QUERIES) <= played
     assert len(SAID) >= 60
 
 
