@@ -218,6 +218,18 @@ def test_a_device_that_warms_steadily_says_when_it_slows_down() -> None:
     assert low < alert.evidence["slowdown_in_seconds"] < high  # type: ignore[operator]
 
 
+def test_a_throttle_says_for_how_much_of_the_last_hour() -> None:
+    state, book = EMPTY, Rulebook()
+    for look in range(40):
+        at, reasons = look * 10.0, ("sw_thermal_slowdown",) if look >= 30 else ()
+        seen = Observation(snapshot(AT + at, throttle=reasons))
+        state = alerting.step(state, seen, Moment(AT + at, STEADY + at), book).state
+    alert = alerting.current(state)[0]
+    assert alert.rule == "throttle_thermal"
+    assert alert.message == "GPU 0 is slowed down by heat, 25 % of the last 6 min"
+    assert alert.evidence["last_hour_percent"] == pytest.approx(25, abs=1)
+
+
 @pytest.mark.parametrize(
     "broken",
     [{}, {"schema": "andon.alerting/9"}, {"episodes": [{}]}, {"ecc": {"x": "y"}}, {"ended": 3}],

@@ -83,7 +83,8 @@ def throttle_thermal(seen: Seen) -> Finding | None:
         return None
     hardware = HW_THERMAL in reasons
     now, limit = seen.sample.temperature_celsius, seen.device.limits.slowdown_celsius
-    return Finding(0b11 if hardware else 0b01, 0 if hardware else 0b10, now, None, limit)
+    holds, calm = (0b11, 0) if hardware else (0b01, 0b10)
+    return Finding(holds, calm, now, None, limit, (THERMAL, seen.track))
 
 
 def throttle_power(seen: Seen) -> Finding | None:
@@ -105,7 +106,7 @@ def throttle_power(seen: Seen) -> Finding | None:
     loss = 100.0 * (1 - sample.sm_clock_mhz / highest)
     if loss <= most - 5:
         return None
-    return Finding(1, 0, loss, most, limit) if loss > most else NEITHER
+    return Finding(1, 0, loss, most, limit, ((CAP,), seen.track)) if loss > most else NEITHER
 
 
 def throttle_hardware(seen: Seen) -> Finding | None:
@@ -114,9 +115,9 @@ def throttle_hardware(seen: Seen) -> Finding | None:
     if not reasons:
         return None if reasons is not None else UNKNOWN
     if BRAKE in reasons:
-        return Finding(0b10, 0b01)
+        return Finding(0b10, 0b01, details=((BRAKE,), seen.track))
     if "hw_slowdown" in reasons and THERMAL.isdisjoint(reasons):
-        return Finding(0b01, 0b10)
+        return Finding(0b01, 0b10, details=(("hw_slowdown",), seen.track))
     return None
 
 

@@ -37,7 +37,8 @@ from andon.core.rulebook import Rulebook, Thresholds
 from andon.core.rules import BY_NAME
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase
 
-MOST_SECONDS = 4096  # how many pairs of rule and subject are kept apart by their seconds
+SOME_SECONDS, MOST_SECONDS = 256, 4096  # pairs of rule and subject with the second of their id
+OLD_SECONDS = 2 * 86_400.0
 MOST_OWED = 256
 
 
@@ -270,8 +271,10 @@ class _Step:
         now = self.moment.steady
         ended = {k: e for k, e in self.ended.items() if now - e.at <= FLAP_SECONDS}
         seconds = self.seconds
-        if len(seconds) > MOST_SECONDS:
-            seconds = dict(list(seconds.items())[-MOST_SECONDS:])
+        if len(seconds) > SOME_SECONDS:  # a clock that goes back further than this finds new ids
+            old = self.moment.wall - OLD_SECONDS
+            kept = [item for item in seconds.items() if item[1] > old]
+            seconds = dict(kept[-MOST_SECONDS:])
         return State(
             episodes=self.episodes,
             silences=self.silences,

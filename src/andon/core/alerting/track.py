@@ -1,5 +1,6 @@
 """The short past of one device: a point every ten seconds, its trends, and reasons that flicker."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from andon.core.forecast import Point, Trend, trend
@@ -39,12 +40,13 @@ class Track(NamedTuple):
         lately = [r for r, seen in self.faded if steady - seen <= FLICKER_SECONDS]
         return (*self.throttle, *lately) if lately else self.throttle
 
-    def held_back_percent(self, reasons: Reasons, steady: float) -> float | None:
+    def held_back_percent(self, reasons: Iterable[str]) -> float | None:
         """In how many looks of the last hour one of these held the clocks down."""
-        looks = [named for at, named in self.looks if steady - at <= 3600.0]
+        named = frozenset(reasons)
+        looks = [held for at, held in self.looks if self.looks[-1][0] - at <= 3600.0]
         if not looks:
             return None
-        return 100.0 * sum(any(r in named for r in reasons) for named in looks) / len(looks)
+        return round(100.0 * sum(not named.isdisjoint(held) for held in looks) / len(looks), 1)
 
 
 def followed(

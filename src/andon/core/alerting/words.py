@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 
 from andon.core.alerting.finding import Finding
+from andon.core.alerting.track import Track
 from andon.core.forecast import Arrival, Trend, arrival
 from andon.core.rules import BY_NAME
 from andon.core.xids import explain_event
@@ -31,11 +32,14 @@ def advice(rule: str, number: str, finding: Finding) -> str:
 
 
 def evidence(rule: str, finding: Finding) -> Mapping[str, float | str]:
-    """The numbers behind a sentence that are not its value: a forecast and its bounds."""
+    """The numbers behind a sentence that are not its value: a forecast, a share of the hour."""
     if rule == "memory_leak" and len(finding.details) == 2:
         found, when = finding.details
         if isinstance(found, Trend) and isinstance(when, Arrival):
             return {"growth_bytes_per_second": found.slope, **_bounds("full_in", when)}
+    share = _held_back(finding)
+    if share is not None:
+        return {"last_hour_percent": share}
     if rule == "thermal":
         when = _slows_down(finding)
         return {} if when is None else _bounds("slowdown_in", when)
@@ -69,6 +73,27 @@ def _rank(process: Process) -> tuple[bool, int, int, int]:
     return graphics, -used, -held, process.pid
 
 
+def _held_back(finding: Finding) -> float | None:
+    """For how much of the last hour a throttle reason has been there."""
+    reasons, track = finding.details if len(finding.details) == 2 else (None, None)
+    if not isinstance(track, Track) or not isinstance(reasons, frozenset | tuple):
+        return None
+    return track.held_back_percent(reasons)
+
+
+def _lately(finding: Finding) -> str:
+    share, track = _held_back(finding), finding.details[1] if len(finding.details) == 2 else None
+    if share is None or not isinstance(track, Track):
+        return ""
+    known = track.looks[-1][0] - track.looks[0][0]
+    span = "hour" if known > 3500 else human_seconds(known)
+    return f", {share:.0f} % of the last {span}"
+
+
+def _slowed(gpu: str, f: Finding) -> str:
+    return f"{gpu} is slowed down by heat{_lately(f)}"
+
+
 def _thermal(gpu: str, f: Finding) -> str:
     slowed = bool(f.details and f.details[0])
     told = f"{gpu} is slowed down by heat" if slowed else f"{gpu} is too hot"
@@ -91,13 +116,13 @@ def _slows_down(f: Finding) -> Arrival | None:
 
 def _throttle_power(gpu: str, f: Finding) -> str:
     normal = f"up to {_percent(f.threshold)} is normal"
-    return f"The power cap costs {gpu} {_percent(f.value)} of its clock ({normal})"
+    return f"The power cap costs {gpu} {_percent(f.value)} of its clock ({normal}){_lately(f)}"
 
 
 def _throttle_hardware(gpu: str, f: Finding) -> str:
     if f.holds & 0b10:
-        return f"{gpu} is braked: its power supply signals an emergency"
-    return f"The hardware slows {gpu} down and does not say why"
+        return f"{gpu} is braked: its power supply signals an emergency{_lately(f)}"
+    return f"The hardware slows {gpu} down and does not say why{_lately(f)}"
 
 
 def _idle(gpu: str, f: Finding) -> str:
@@ -181,7 +206,7 @@ _SENTENCES: Mapping[str, Say] = {
     "memory": _valued("The memory of {it} is {now} full (threshold {least})"),
     "power": _valued("{it} works at its power limit: {now} (threshold {least})"),
     "idle": _idle,
-    "throttle_thermal": _reasoned("{it} is slowed down by heat"),
+    "throttle_thermal": _slowed,
     "throttle_power": _throttle_power,
     "throttle_hardware": _throttle_hardware,
     "device_lost": _reasoned("{it} is lost"),
