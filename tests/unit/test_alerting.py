@@ -121,6 +121,13 @@ def test_any_looks_leave_a_valid_state_and_sensible_notices(
             assert 0 <= alert.severity <= 100
 
 
+def standing(state: State) -> list[dict[str, Any]]:
+    """Where every episode stands, without the numbers that were drawn when it last changed."""
+    shown = ("id", "state", "level", "notified", "no_data_since", "inhibited_by", "resolved")
+    found: list[dict[str, Any]] = alerting.dump(state)["episodes"]
+    return [one | {"alert": {name: one["alert"][name] for name in shown}} for one in found]
+
+
 @given(LOOKS, LOOKS)
 def test_a_restart_changes_nothing(
     before: list[tuple[Observation, float]], after: list[tuple[Observation, float]]
@@ -140,7 +147,7 @@ def test_a_restart_changes_nothing(
         two = alerting.step(other, seen, Moment(AT + steady, steady), book)
         assert [n.id for n in one.notices] == [n.id for n in two.notices]
         state, other = one.state, two.state
-        assert alerting.dump(state)["episodes"] == alerting.dump(other)["episodes"]
+        assert standing(state) == standing(other)
 
 
 @given(LOOKS)
