@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from andon import library
+from andon.app import rulebook
 from andon.core import alerting
 from andon.core.alerting import EMPTY, Moment, Observation, Outcome
 from andon.core.rulebook import Rulebook
@@ -125,7 +126,7 @@ class Cord(AbstractContextManager["Cord"]):
 
     def take(self, snapshot: Snapshot) -> None:
         """Judge one snapshot, and call for what is new."""
-        seen = Observation(snapshot, events=getattr(snapshot, "events", ()))
+        seen = Observation(snapshot, events=snapshot.events)
         outcome = alerting.step(self._state, seen, self._clock(), self._book)
         with self._changed:
             self._state = outcome.state
@@ -176,9 +177,16 @@ def on_alert(
 ) -> Cord:
     """Call this, in a thread of its own, when an alert of a device that this process can see fires,
     becomes worse, and is over (`alert.state` says which). `stop()` ends it."""
-    wanted = Wanted(level, rules, devices)
-    session = library.shared().subscribe(interval_seconds, False)
-    return Cord(session, call, wanted).start()
+    return this_node(Wanted(level, rules, devices), interval_seconds, call).start()
+
+
+def this_node(
+    wanted: Wanted, interval_seconds: float, call: Callable[[Alert], object] | None = None
+) -> Cord:
+    """A cord over this node by the figures of its settings, not yet started."""
+    shared = library.shared()
+    session = shared.subscribe(interval_seconds, False)
+    return Cord(session, call, wanted, rulebook(shared.settings))
 
 
 _cords: weakref.WeakSet[Cord] = weakref.WeakSet()

@@ -11,8 +11,7 @@ import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Generic, Literal, TypeVar
 
-from andon import library
-from andon.callbacks.cord import Cord, Wanted
+from andon.callbacks.cord import Cord, Wanted, this_node
 from andon.errors import Invalid
 from andon.model.alert import Alert, Level
 
@@ -115,5 +114,5 @@ def guarded(
     if rules is None and action == "pause":
         rules = WAITING_HELPS
     wanted = Wanted(on, rules, devices)
-    cord = Cord(library.shared().subscribe(interval_seconds, False), wanted=wanted)
+    cord = this_node(wanted, interval_seconds)
     return Guard(batches, cord.start(), wanted, action, longest_pause_seconds)
