@@ -208,3 +208,13 @@ def test_sqlite_answers_as_memory_does(
         assert plain.history(*asked) == file.history(*asked)
     finally:
         file.close()
+
+
+def test_memory_lets_go_of_the_oldest_when_it_is_full() -> None:
+    store = MemoryStore(most_bytes=1600)
+    for second in range(500):
+        store.write([tick(AT + second, 50)])
+    assert store.size_bytes() <= 1600
+    latest = store.history(GPU, "utilization_percent", AT, AT + 500, 1)[0]
+    assert 0 < latest.count < 500
+    assert store.history(GPU, "utilization_percent", AT + 499, AT + 500, 1)[0].count == 1

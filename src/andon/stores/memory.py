@@ -1,8 +1,9 @@
 """History that ends with the process: for tests, and where nothing may be written."""
 
 import threading
-from collections import deque
-from collections.abc import Sequence
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 
 from andon.core.series import Bucket, Key, Tick, buckets, scale_of
 from andon.core.series_codec import point
@@ -10,17 +11,53 @@ from andon.core.series_tiers import Maintenance, Retention
 from andon.core.series_uses import Use, joined
 from andon.model.device import Device
 
-MOST_POINTS = 20_000  # of one series; the oldest go first
-POINT_BYTES = 90  # about what two numbers in a list take
+MOST_BYTES = 64_000_000  # of all series; hours of eight devices
+POINT_BYTES = 16
+LET_GO_SHARE = 0.1  # of everything, when it is too much: rarely, and not a point at a time
+
+
+class Points:
+    """The points of one series in the order of time, two machine words each."""
+
+    __slots__ = ("_times", "_values")
+
+    def __init__(self) -> None:
+        self._times, self._values = array("q"), array("q")
+
+    def __len__(self) -> int:
+        return len(self._times)
+
+    def put(self, at_ms: int, value: int) -> None:
+        if not self._times or self._times[-1] < at_ms:
+            self._times.append(at_ms)
+            self._values.append(value)
+            return
+        # Written again, or late: rare enough to sort everything.
+        points = dict(zip(self._times, self._values, strict=True)) | {at_ms: value}
+        kept = sorted(points.items())
+        self._times = array("q", [at for at, _ in kept])
+        self._values = array("q", [one for _, one in kept])
+
+    def between(self, begin_ms: int, end_ms: int) -> Iterator[tuple[int, int]]:
+        first, end = bisect_left(self._times, begin_ms), bisect_left(self._times, end_ms)
+        return zip(self._times[first:end], self._values[first:end], strict=True)
+
+    def forget(self, before_ms: int) -> None:
+        self.drop(bisect_left(self._times, before_ms))
+
+    def drop(self, count: int) -> None:
+        """Let go of so many, the oldest."""
+        del self._times[:count]
+        del self._values[:count]
 
 
 class MemoryStore:
     """Keeps every point until it is too old or there are too many."""
 
-    def __init__(self, retention: Retention | None = None) -> None:
-        self._retention = retention or Retention()
+    def __init__(self, retention: Retention | None = None, most_bytes: int = MOST_BYTES) -> None:
+        self._retention, self._most_bytes = retention or Retention(), most_bytes
         self._lock = threading.Lock()
-        self._series: dict[Key, deque[tuple[int, int]]] = {}
+        self._series: dict[Key, Points] = {}
         self._uses: dict[tuple[object, ...], Use] = {}
         self._devices: dict[str, Device] = {}
 
@@ -33,15 +70,18 @@ class MemoryStore:
             for tick in ticks:
                 for device, metrics, values in tick.readings:
                     for metric, value in zip(metrics, values, strict=True):
-                        self._put((device, metric), tick.at_ms, value)
+                        key = device, metric
+                        points = self._series.get(key) or self._series.setdefault(key, Points())
+                        points.put(tick.at_ms, value)
+            self._keep_within()
 
     def history(
         self, device: str, metric: str, since: float, until: float, points: int
     ) -> Sequence[Bucket]:
-        with self._lock:
-            known = list(self._series.get((device, metric), ()))
         begin, end = round(since * 1000), round(until * 1000)
-        rows = (point(at, value) for at, value in known if begin <= at < end)
+        with self._lock:
+            found = self._series.get((device, metric), Points()).between(begin, end)
+        rows = (point(at, value) for at, value in found)
         return buckets(rows, since, until, points, scale_of(metric))
 
     def uses(self, device: str | None, since: float, until: float) -> Sequence[Use]:
@@ -54,9 +94,8 @@ class MemoryStore:
         oldest = round((at - self._retention.raw_seconds) * 1000)
         forgotten = at - self._retention.hour_seconds
         with self._lock:
-            for series in self._series.values():
-                while series and series[0][0] < oldest:
-                    series.popleft()
+            for points in self._series.values():
+                points.forget(oldest)
             old = [key for key, use in self._uses.items() if use.last < forgotten]
             for key in old:
                 del self._uses[key]
@@ -64,7 +103,7 @@ class MemoryStore:
 
     def size_bytes(self) -> int:
         with self._lock:
-            return POINT_BYTES * sum(map(len, self._series.values()))
+            return self._bytes()
 
     def close(self) -> None:
         """Nothing is held open; what was kept goes with the object."""
@@ -75,12 +114,10 @@ class MemoryStore:
     def metrics(self, device: str) -> Sequence[str]:
         return [metric for owner, metric in self._series if owner == device]
 
-    def _put(self, key: Key, at_ms: int, value: int) -> None:
-        series = self._series.setdefault(key, deque(maxlen=MOST_POINTS))
-        if not series or series[-1][0] < at_ms:
-            series.append((at_ms, value))
-            return
-        # Written again, or late: rare enough to sort everything.
-        points = dict(series) | {at_ms: value}
-        series.clear()
-        series.extend(sorted(points.items()))
+    def _bytes(self) -> int:
+        return POINT_BYTES * sum(map(len, self._series.values()))
+
+    def _keep_within(self) -> None:
+        if self._bytes() > self._most_bytes:
+            for points in self._series.values():
+                points.drop(round(LET_GO_SHARE * len(points)) + 1)
