@@ -1,9 +1,10 @@
-"""`python -m dev.metrics [PREFIX]`: writes the page, the dashboard and the rules."""
+"""`python -m dev.metrics [PREFIX]`: writes the pages, the dashboard and the rules."""
 
 import sys
 from pathlib import Path
 
 from dev.metrics.dashboard import dashboard
+from dev.metrics.manners import manners
 from dev.metrics.page import page
 from dev.metrics.rules import rules
 
@@ -11,9 +12,10 @@ REPOSITORY = Path(__file__).parents[2]
 
 
 def made(prefix: str = "andon") -> dict[str, str]:
-    """Every file that follows from the catalogue, by its path in the repository."""
+    """Every file that follows from the catalogues, by its path in the repository."""
     return {
         "docs/metrics.md": page(),
+        "docs/alerting.md": manners(),
         "deploy/grafana/andon.json": dashboard(prefix),
         "deploy/prometheus/andon-rules.yml": rules(prefix),
     }

@@ -221,6 +221,7 @@ UNSAID = {
 """Why a rule of the catalogue is not in the file."""
 
 DIFFERENCES = (
+    "the time between two scrapes counts whole; andon counts half a minute of it at most",
     "a series that ends resolves its alert here; in andon silence is not recovery",
     "nothing stands behind anything: use inhibit_rules of Alertmanager",
     "an alert that keeps coming back does not become more patient",

@@ -13,10 +13,11 @@ from dev.metrics.rules import alerts, of_andon
 from tests.conftest import need
 from tests.integration.prometheus import RULES
 from tests.timelines.grammar import Timeline, timelines
-from tests.timelines.series import group, why_not
+from tests.timelines.series import MOST_LOOKS, group, why_not
 
 NAMES = frozenset(re.findall(r"\bandon_\w+", RULES.read_text(encoding="utf-8")))
-PLAYED = [one for one in timelines() if why_not(one, QUERIES) is None]
+SAID = [one for one in timelines() if why_not(one, QUERIES, MOST_LOOKS) is None]
+PLAYED = [one for one in SAID if why_not(one, QUERIES) is None]  # in CI all of them
 FILES = sorted({timeline.file for timeline in PLAYED})
 
 OWN: dict[str, tuple[dict[str, str], set[str]]] = {
@@ -54,13 +55,13 @@ def test_prometheus_fires_where_the_timelines_say(file: str, tmp_path: Path) -> 
         judge([group(one, NAMES, QUERIES) for one in some], f"{every:g}s", tmp_path)
 
 
-def test_most_rules_of_the_file_are_played() -> None:
+def test_every_rule_of_the_file_is_played() -> None:
     """What is left out is long, or cannot be said; `why_not` knows the reason."""
-    played = {word.partition("@")[0] for one in PLAYED for row in one.rows
+    played = {word.partition("@")[0] for one in SAID for row in one.rows
               for item in row.expect.split(";") if " firing " in item
               for word in item.split()[:1]}  # fmt: skip
-    assert set(QUERIES) - played == {"ecc"}
-    assert len(PLAYED) >= 60
+    assert set(QUERIES) <= played
+    assert len(SAID) >= 60
 
 
 @pytest.mark.parametrize("name", OWN)

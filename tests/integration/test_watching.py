@@ -65,5 +65,10 @@ def test_a_killed_watcher_loses_nothing_and_repeats_only_what_was_under_way(
     for message in messages:
         repeated += any(number in seen for number in message)
         seen |= set(message)
-    print(f"{len(episodes)} episodes, {len(messages)} messages, {KILLS} kills, {repeated} repeated")
+    acknowledged = Counter(told.with_suffix(".acknowledged").read_text().split())
+    twice = sum(count > 1 for count in acknowledged.values())
+    print(
+        f"{len(episodes)} episodes, {len(messages)} messages, {KILLS} kills: {repeated} messages "
+        f"came again, {twice} notices although they were acknowledged"
+    )
     assert repeated <= KILLS

@@ -8,6 +8,7 @@ watches healthy devices until everything is told, and ends.
 
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from andon.core.alerting import Moment
@@ -18,6 +19,7 @@ from andon.core.telling import Voice
 from andon.engine import watcher as watching
 from andon.engine.bus import Bus
 from andon.engine.watcher import Watcher
+from andon.model.alert import Alert, Notice
 from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
 from andon.notifiers.command import Command
 from andon.stores.sqlite_alerts import SqliteLedger
@@ -26,6 +28,21 @@ HASTE = 2000.0  # seconds of the watcher's clock in one of ours
 DEVICES = 24
 TICK_SECONDS = 0.004
 SLOT_TICKS = 6  # how long a device stays lost
+
+
+class Noting(Command):
+    """Notes what the command has acknowledged, beside what it was told."""
+
+    def __init__(self, told: Path) -> None:
+        command = ("/bin/sh", "-c", f"cat >> {told}")
+        settings = NotifierSettings("it", "command", command=command)
+        super().__init__(settings, Voice("node7", lambda at: 0.0))
+        self._acknowledged = told.with_suffix(".acknowledged")
+
+    def send(self, notices: Sequence[Notice], firing: Sequence[Alert]) -> None:
+        super().send(notices, firing)
+        with self._acknowledged.open("a") as file:
+            file.write("".join(f"{notice.id}\n" for notice in notices))
 
 
 def now() -> Moment:
@@ -53,8 +70,7 @@ def look(lost: int | None) -> Snapshot:
 def main() -> None:
     database, told, mode = sys.argv[1:]
     watching.now = now
-    settings = NotifierSettings("it", "command", command=("/bin/sh", "-c", f"cat >> {told}"))
-    notifier = Command(settings, Voice("node7", lambda at: 0.0))
+    notifier = Noting(Path(told))
     bus = Bus()
     watcher = Watcher(
         bus.subscribe(TICK_SECONDS, watching=False, size=64),

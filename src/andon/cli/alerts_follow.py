@@ -23,6 +23,8 @@ def follow_alerts(
     for page in _pages(source, choices):
         if seen is None and not as_json:
             terminal.show(render_alerts(page, terminal.width, terminal.color, ended=False))
+            if isinstance(source, FromLooks):
+                notice("no server watches here: this command judges, and nobody is told", choices)
             notice("following; Ctrl-C ends it", choices)
         changed, seen = changes(seen, page, silent_first=not as_json)
         names = names_of(page.alerts)

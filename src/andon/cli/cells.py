@@ -5,12 +5,15 @@ from collections.abc import Iterable
 from andon.cli.entries import Entry
 from andon.cli.text import UNKNOWN, Text, join, say
 from andon.core.bands import Band, band
+from andon.core.rulebook import Thresholds
 from andon.model.device import MemoryKind, Process, Sample, State
 from andon.units import GIB, human_bytes
 
-WARM_CELSIUS = 80
-FULL_PERCENT = 90
-CAPPED_PERCENT = 95
+_PLAIN = Thresholds()
+WARM_CELSIUS = _PLAIN.thermal_celsius
+NEAR_CELSIUS = _PLAIN.thermal_margin_celsius
+FULL_PERCENT = _PLAIN.memory_percent
+CAPPED_PERCENT = _PLAIN.power_percent
 UNEXPLAINED_BYTES = GIB // 2  # less than this, or than 2 % of the device, is bookkeeping
 UNEXPLAINED_SHARE = 0.02
 
@@ -54,7 +57,7 @@ def heat_style(entry: Entry) -> str:
     slowdown = entry.status.device.limits.slowdown_celsius
     if celsius is None:
         return ""
-    if slowdown is not None and celsius >= slowdown - 5:
+    if slowdown is not None and celsius >= slowdown - NEAR_CELSIUS:
         return "bold red"
     return "yellow" if celsius >= WARM_CELSIUS else ""
 

@@ -1,0 +1,285 @@
+"""What holds for any row of looks, whatever they show; and the words of every rule."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from andon.core import alerting
+from andon.core.alerting import EMPTY, Held, Moment, Observation, State, Trouble
+from andon.core.alerting.finding import Finding
+from andon.core.alerting.validity import validate
+from andon.core.alerting.words import advice, message
+from andon.core.forecast import Arrival, Trend
+from andon.core.rulebook import Override, Rulebook, Thresholds, figures_of, thresholds_of
+from andon.core.rules import BY_NAME, RULES, Need, asleep_reason, severity
+from andon.errors import Conflict, Gone, Invalid
+from andon.model.alert import Event, EventKind, Level, NoticeKind, Phase, Silence
+from andon.model.device import (
+    Device,
+    DeviceStatus,
+    Host,
+    Limits,
+    Process,
+    Sample,
+    Snapshot,
+)
+from andon.model.device import State as DeviceState
+
+AT, STEADY, GIB = 1_767_614_400.0, 1000.0, 2**30
+H200 = Device("GPU-0", 0, "nvidia", "NVIDIA H200", memory_total_bytes=141 * GIB,
+              limits=Limits(89, 700.0, 5, 16, 1980))  # fmt: skip
+
+
+def snapshot(at: float = AT, device: Device = H200, **values: Any) -> Snapshot:
+    sample = Sample(at, **{"temperature_celsius": 40, "utilization_percent": 0} | values)
+    who = (Process(4101, user="alice", name="python", command="python train.py"),)
+    status = DeviceStatus(device, DeviceState.OK, at, sample=sample, processes=who)
+    return Snapshot("node17", at, boot="one", devices=(status,))
+
+
+def played(*temperatures: int, every: float = 30.0) -> State:
+    state, book = EMPTY, Rulebook()
+    for place, celsius in enumerate(temperatures):
+        seen = Observation(snapshot(AT + place * every, temperature_celsius=celsius))
+        moment = Moment(AT + place * every, STEADY + place * every)
+        state = alerting.step(state, seen, moment, book).state
+    return state
+
+
+# Any looks at all.
+
+NUMBERS = st.none() | st.integers(0, 130)
+REASONS = st.none() | st.lists(
+    st.sampled_from(["sw_power_cap", "hw_thermal_slowdown", "hw_slowdown", "gpu_idle"]), max_size=2
+).map(tuple)
+SAMPLES = st.builds(
+    Sample,
+    at=st.just(AT),
+    temperature_celsius=NUMBERS,
+    utilization_percent=st.none() | st.sampled_from([0, 3, 60, 100]),
+    memory_used_bytes=st.none() | st.integers(0, 150 * GIB),
+    power_watts=st.none() | st.sampled_from([75.0, 693.0]),
+    power_limit_watts=st.none() | st.sampled_from([0.0, 500.0, 700.0]),
+    fan_percent=NUMBERS,
+    sm_clock_mhz=NUMBERS,
+    throttle=REASONS,
+    ecc_uncorrected=st.none() | st.integers(0, 3),
+)
+STATUSES = st.builds(
+    DeviceStatus,
+    device=st.sampled_from([H200, replace(H200, uuid="GPU-1", index=1),
+                            Device("MIG-0", 0, "nvidia", "MIG", parent="GPU-0")]),
+    state=st.sampled_from(DeviceState),
+    since=st.just(AT),
+    sample=st.none() | SAMPLES,
+)  # fmt: skip
+EVENTS = st.builds(Event, kind=st.sampled_from(EventKind), at=st.just(AT),
+                   uuid=st.sampled_from([None, "GPU-0", "GPU-9"]),
+                   code=st.sampled_from([None, 13, 48, 79, 999]))  # fmt: skip
+OBSERVATIONS = st.builds(
+    Observation,
+    snapshot=st.builds(
+        Snapshot,
+        node=st.just("n"),
+        at=st.just(AT),
+        host=st.builds(Host, cpu_percent=NUMBERS, memory_used_bytes=NUMBERS,
+                       memory_total_bytes=st.sampled_from([None, 0, 130])),
+        devices=st.lists(STATUSES, max_size=3, unique_by=lambda s: s.device.uuid).map(tuple),
+    ),
+    events=st.lists(EVENTS, max_size=2).map(tuple),
+    troubles=st.sampled_from([(), (Trouble("store", "full"),), (Trouble("notifier:x", "no"),)]),
+    leases=st.sampled_from([None, (), (Held("lease:1", ("GPU-0",), AT, "alice"),)]),
+)  # fmt: skip
+LOOKS = st.lists(
+    st.tuples(OBSERVATIONS, st.sampled_from([1.0, 30.0, 400.0, 90_000.0, -5.0])), max_size=12
+)
+
+
+@given(LOOKS)
+def test_any_looks_leave_a_valid_state_and_sensible_notices(
+    looks: list[tuple[Observation, float]],
+) -> None:
+    state, book, steady = EMPTY, Rulebook(), STEADY
+    told: dict[str, list[NoticeKind]] = {}
+    for seen, passed in looks:
+        steady += passed
+        outcome = alerting.step(state, seen, Moment(AT + steady, steady), book)
+        state = outcome.state
+        validate(state)
+        for notice in outcome.notices:
+            before = told.setdefault(notice.alert.id, [])
+            assert (notice.kind is NoticeKind.FIRING) == (not before)
+            assert NoticeKind.RESOLVED not in before
+            before.append(notice.kind)
+        for alert in alerting.current(state):
+            assert alert.message
+            assert alert.advice
+            assert 0 <= alert.severity <= 100
+
+
+@given(LOOKS, LOOKS)
+def test_a_restart_changes_nothing(
+    before: list[tuple[Observation, float]], after: list[tuple[Observation, float]]
+) -> None:
+    """What was dumped and restored goes on exactly like what was not; only trends begin anew."""
+    book, steady, state = Rulebook(Thresholds(off=frozenset({"memory_leak"}))), STEADY, EMPTY
+    for seen, passed in before:
+        steady += abs(passed)
+        state = alerting.step(state, seen, Moment(AT + steady, steady), book).state
+    dumped = json.loads(json.dumps(alerting.dump(state)))
+    other = alerting.restore(dumped, Moment(AT + steady, steady), state.boot)
+    assert alerting.dump(other) == dumped
+    steady += 10.0  # reasons that flicker are forgotten in a restart, and after five seconds
+    for seen, passed in after:
+        steady += abs(passed)
+        one = alerting.step(state, seen, Moment(AT + steady, steady), book)
+        two = alerting.step(other, seen, Moment(AT + steady, steady), book)
+        assert [n.id for n in one.notices] == [n.id for n in two.notices]
+        state, other = one.state, two.state
+        assert alerting.dump(state)["episodes"] == alerting.dump(other)["episodes"]
+
+
+@given(LOOKS)
+def test_a_step_does_not_change_the_state_that_it_is_given(
+    looks: list[tuple[Observation, float]],
+) -> None:
+    state, book, steady = EMPTY, Rulebook(), STEADY
+    for seen, passed in looks:
+        steady += abs(passed)
+        before = json.dumps(alerting.dump(state))
+        after = alerting.step(state, seen, Moment(AT + steady, steady), book).state
+        assert json.dumps(alerting.dump(state)) == before
+        state = after
+
+
+# Commands.
+
+
+def test_only_what_is_pending_or_firing_can_be_acknowledged() -> None:
+    state, moment = played(85), Moment(AT, STEADY)
+    with pytest.raises(Gone):
+        alerting.acknowledge(state, "thermal@GPU-0#1", "bob", "", moment)
+    found = alerting.current(state)[0].id
+    state = alerting.acknowledge(state, found, "bob", "seen", moment).state
+    seen = alerting.current(state)[0].acknowledged
+    assert seen is not None
+    assert (seen.by, seen.note) == ("bob", "seen")
+    state = alerting.unacknowledge(state, found, moment).state
+    with pytest.raises(Conflict):
+        alerting.unacknowledge(state, found, moment)
+
+
+@pytest.mark.parametrize(
+    "silence",
+    [
+        Silence("s", AT),
+        Silence("s", AT + 10 * 366 * 86_400),
+        Silence("s", AT + 60, rule="themal"),
+    ],
+)
+def test_a_silence_that_makes_no_sense_is_refused(silence: Silence) -> None:
+    with pytest.raises(Invalid):
+        alerting.silence(EMPTY, silence, Moment(AT, STEADY))
+
+
+def test_a_silence_stands_once_and_ends_once() -> None:
+    moment = Moment(AT, STEADY)
+    state = alerting.silence(EMPTY, Silence("s", AT + 60), moment).state
+    with pytest.raises(Conflict):
+        alerting.silence(state, Silence("s", AT + 60), moment)
+    state = alerting.unsilence(state, "s", moment).state
+    with pytest.raises(Gone):
+        alerting.unsilence(state, "s", moment)
+
+
+def test_the_current_alerts_have_the_numbers_of_the_last_look() -> None:
+    alert = alerting.current(played(*[85] * 4, 87))[0]
+    assert (alert.state, alert.value, alert.limit) == (Phase.FIRING, 87, 89)
+    assert alert.message == "GPU 0 is too hot: 87 °C, it slows down at 89 °C"
+    assert [party.user for party in alert.who] == ["alice"]
+
+
+def test_a_device_that_warms_steadily_says_when_it_slows_down() -> None:
+    state, book = EMPTY, Rulebook()
+    for look in range(130):
+        celsius = 70 + look * 16 // 130
+        at = look * 10.0
+        seen = Observation(snapshot(AT + at, temperature_celsius=celsius))
+        state = alerting.step(state, seen, Moment(AT + at, STEADY + at), book).state
+    alert = next(a for a in alerting.current(state) if a.rule == "thermal")
+    assert "at this rate in about 5 min" in alert.message
+    low, high = (alert.evidence[f"slowdown_in_{n}_seconds"] for n in ("earliest", "latest"))
+    assert isinstance(low, int | float)
+    assert isinstance(high, int | float)
+    assert low < alert.evidence["slowdown_in_seconds"] < high  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [{}, {"schema": "andon.alerting/9"}, {"episodes": [{}]}, {"ecc": {"x": "y"}}, {"ended": 3}],
+)
+def test_a_state_that_cannot_be_read_is_refused(broken: dict[str, object]) -> None:
+    data = alerting.dump(played(85)) | broken if broken else {}
+    with pytest.raises(Invalid):
+        alerting.restore(data, Moment(AT, STEADY), "one")
+
+
+# The catalogue.
+
+
+@pytest.mark.parametrize("rule", [r for r in RULES if r.built], ids=lambda rule: rule.name)
+def test_every_rule_has_a_sentence_and_advice_even_for_an_empty_finding(rule: Any) -> None:
+    for finding in (Finding(1), Finding(3, 0, 9.0, 8.0, 7.0, (None, None))):
+        assert message(rule.name, "GPU 3", finding)
+        assert advice(rule.name, "3", finding)
+
+
+def test_a_forecast_names_its_bounds() -> None:
+    details = (Trend(2**20, 2**19, 2**21, 2**33, 900), Arrival(2400, 2100, 2820))
+    told = message("memory_leak", "GPU 3", Finding(1, details=details))
+    assert told == (
+        "GPU 3: memory grows by 60.0 MiB a minute and is full in about 40 min (35 min to 47 min)"
+    )
+
+
+def test_what_waits_for_leases_says_so() -> None:
+    assert asleep_reason(BY_NAME["thermal"]) is None
+    assert asleep_reason(BY_NAME["idle"]) is not None
+    assert asleep_reason(BY_NAME["idle"], frozenset({Need.READINGS, Need.LEASES})) is None
+    assert asleep_reason(BY_NAME["squatter"], frozenset(Need)) is not None
+
+
+def test_heat_outranks_idleness() -> None:
+    order = sorted(RULES, key=lambda rule: -severity(Level.WARNING, rule))
+    names = [rule.name for rule in order]
+    assert names.index("thermal") < names.index("idle")
+
+
+def test_a_devices_own_figures_beat_its_models_and_those_beat_all() -> None:
+    book = Rulebook(
+        Thresholds(thermal_celsius=70),
+        [
+            Override(device="GPU-0", figures={"thermal_celsius": 60}),
+            Override(model="h200", figures={"thermal_celsius": 65, "memory_percent": 99}),
+            Override(device=3, off=frozenset({"fan"})),
+        ],
+    )
+    own, model = book.for_device(H200), book.for_device(replace(H200, uuid="GPU-1", index=3))
+    assert (own.thermal_celsius, own.memory_percent, own.off) == (60, 99, frozenset())
+    assert (model.thermal_celsius, model.off) == (65, frozenset({"fan"}))
+    assert book.for_device(Device("x", 9, "amd", "MI300")).thermal_celsius == 70
+    assert book.for_device(H200) is own
+
+
+def test_a_threshold_or_a_rule_can_be_off_and_every_mistake_is_named() -> None:
+    assert figures_of({"thermal_celsius": "off", "xid": "off", "memory_percent": 80}) == (
+        {"memory_percent": 80.0}, frozenset({"thermal", "xid"}),
+    )  # fmt: skip
+    assert thresholds_of({"idle_seconds": 60}).idle_seconds == 60
+    with pytest.raises(Invalid) as caught:
+        figures_of({"themal": 3, "fan_celsius": "hot"})
+    assert len(caught.value.mistakes) == 2
