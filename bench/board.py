@@ -39,7 +39,7 @@ class Figures:
     core_share: float = 0.0
     shares: dict[str, float] = field(default_factory=dict)
     memory_bytes: list[tuple[float, float, float]] = field(default_factory=list)
-    """Minutes, what all processes hold (PSS), and the page's heap after a collection."""
+    """Minutes, what all processes hold for themselves (USS), the page's heap after a collection."""
 
 
 def main() -> int:
@@ -118,7 +118,7 @@ def held(found: Figures, minutes: float, page: Page) -> None:
     while (passed := (time.monotonic() - began) / 60) <= minutes:
         tidy.send("HeapProfiler.collectGarbage")
         heap = tidy.send("Runtime.getHeapUsage")["usedSize"]
-        whole = sum(process.memory_full_info().pss for process in browsers())
+        whole = sum(process.memory_full_info().uss for process in browsers())
         found.memory_bytes.append((round(passed, 2), whole, heap))
         print(f"{passed:5.1f} min {whole / MIB:8.1f} MiB, heap {heap / MIB:6.2f}", file=sys.stderr)
         page.wait_for_timeout(30_000)
