@@ -52,3 +52,9 @@ class Invalid(AndonError):
 
     exit_code = 2
     http_status = 422
+
+
+class TimedOut(Conflict):
+    """Somebody else had it for as long as the caller was willing to wait."""
+
+    exit_code = 75

@@ -17,6 +17,7 @@ OTHERS = frozenset(
     {
         "ANDON_BUILD_BOARD",
         "ANDON_CONFIG",
+        "ANDON_LEASE",
         "ANDON_LEASE_DIR",
         "ANDON_STANDIN",
         "ANDON_TOKEN",
@@ -45,6 +46,7 @@ class Settings:
     cache_seconds: float = 2.0
     score_memory_weight: float = 0.6
     score_utilization_weight: float = 0.4
+    share_labels: tuple[str, ...] = ()
     color: str = "auto"
     history_path: str = ""
     history_flush_seconds: float = 5.0
@@ -212,6 +214,10 @@ FIELDS = (
         "score_utilization_weight", "score.utilization_weight",
         "ANDON_SCORE_UTILIZATION_WEIGHT", NUMBER,
         "how much idleness counts when a device is chosen", 0, 1,
+    ),
+    Field(
+        "share_labels", "share.labels", "ANDON_SHARE_LABELS", SCRIPTS,
+        'labels of devices, for --label and --prefer, such as ["quiet:3", "big:GPU-5a0c"]',
     ),
     Field(
         "color", "display.color", "ANDON_COLOR", TEXT,
