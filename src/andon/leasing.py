@@ -223,9 +223,10 @@ def lease(
 
 def surveyor(simulated: bool) -> Surveyor:
     """Over the process's one sampler; what this process has on a device is no stranger's."""
-    settings = library.shared().settings
+    shared = library.shared()
+    settings = shared.settings
     return Surveyor(
-        library.snapshot,
+        lambda: shared.once(hasty=True),
         labels_of(settings),
         weights_of(settings),
         frozenset({os.getpid()}),
