@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from andon.core.obstacles import Bar, Obstacle
 from andon.core.placement_choice import can_come, hopeful, pick
 from andon.core.rooms import Room
-from andon.model.work import Ticket
+from andon.model.work import Need, Ticket
 
 ASLEEP_SECONDS = 15.0  # a waiter looks every second; one that has not for so long is stopped
 
@@ -34,14 +34,19 @@ def in_front_of(line: Sequence[Ticket], ticket: Ticket) -> list[Ticket]:
     return [other for other in line if _place(other) < _place(ticket)]
 
 
-def reserved(ahead: Sequence[Ticket], rooms: Sequence[Room]) -> dict[str, Obstacle]:
+def reserved(
+    ahead: Sequence[Ticket], rooms: Sequence[Room], need: Need | None = None
+) -> dict[str, Obstacle]:
     """The devices that those in front are about to get, or wait for.
 
     One that can be served gets its devices in a moment. One that cannot keeps every device that it
-    may be met by, so that they gather for it; one that no end of work can help keeps nothing.
+    may be met by, so that they gather for it; one that no end of work can help keeps nothing. Once
+    too few are left for `need`, the rest of the line makes no difference to it.
     """
     kept: dict[str, Obstacle] = {}
     for ticket in ahead:
+        if need is not None and len(need.eligible - kept.keys()) < need.least:
+            break
         group = pick(rooms, ticket.need, kept.keys())
         if group:
             uuids = {room.uuid for room in group}

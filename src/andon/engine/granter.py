@@ -14,7 +14,9 @@ from andon.leases.book import Book
 from andon.leases.hold import Hold, LeaseHold
 from andon.model.work import Entry, Lease, LeaseKind, Owner, Request, Share, Ticket, Work
 
-GLANCE_SECONDS = 0.05  # between two glances at the book while waiting
+FIRST_GLANCE_SECONDS, LAST_GLANCE_SECONDS = 0.005, 0.1
+GLANCES_PER_WAIT = 500  # who has waited for long does not mind a little longer
+BEHIND_SECONDS = 0.005  # for each one in front: a change is seldom for the last in line
 LOOK_SECONDS = 1.0  # between two looks at the devices while waiting
 
 
@@ -56,6 +58,7 @@ class _Attempt:
     began: float
     asked: float
     until: float | None
+    me: Owner = field(default_factory=myself)
     ticket: Ticket | None = None
     hold: Hold | None = None
     seen: Sight | None = field(default=None)
@@ -85,8 +88,7 @@ class Granter:
         try:
             return self._wait(attempt, waiting)
         finally:
-            if attempt.hold is not None:
-                attempt.hold.release()
+            self._leave_line(attempt)
 
     def _wait(self, attempt: _Attempt, waiting: Callable[[Progress], None] | None) -> Grant:
         attempt.seen = self._surveyor.see()
@@ -98,7 +100,7 @@ class Granter:
             self._refuse_late(attempt, outlook, note)
             if waiting is not None:
                 waiting(Progress(time.monotonic() - attempt.began, outlook, note))
-            self._doze(attempt)
+            self._doze(attempt, len(outlook.ahead))
 
     def _try(self, attempt: _Attempt) -> tuple[Outlook, LeaseHold | None, str | None]:
         """Claim under the lock, then look once more: a stranger may have come meanwhile."""
@@ -130,7 +132,9 @@ class Granter:
         outlook = self._outlook(attempt, pages)
         self._sweep(attempt, pages, outlook)
         if outlook.choice.chosen:
-            return outlook, self._book.write_lease(self._lease(attempt, outlook, pages))
+            held = self._book.write_lease(self._lease(attempt, outlook, pages))
+            self._leave_line(attempt)
+            return outlook, held
         if attempt.hold is None and self._may_wait(attempt):
             ticket = self._ticket(attempt, outlook)
             attempt.hold, attempt.ticket = self._book.write_ticket(ticket), ticket
@@ -151,18 +155,19 @@ class Granter:
         mine = [room for room in found if room.uuid in chosen]
         return len(mine) == len(chosen) and not any(r.strangers or r.trouble for r in mine)
 
-    def _doze(self, attempt: _Attempt) -> None:
+    def _doze(self, attempt: _Attempt, ahead: int) -> None:
         """Until the book changes in our favour, or the devices are worth another look."""
-        before = self._book.changed()
+        before = self._book.names()
         due = time.monotonic() + LOOK_SECONDS
         if attempt.hold is not None:
             attempt.hold.stamp(time.time())  # we are awake
         while time.monotonic() < due and not _is_over(attempt.until):
-            time.sleep(GLANCE_SECONDS)
-            if (now := self._book.changed()) != before:
-                before = now
-                if self._outlook(attempt).choice.chosen:
+            time.sleep(_glance_seconds(time.monotonic() - attempt.began, ahead))
+            if (now := self._book.names()) != before:
+                before, outlook = now, self._outlook(attempt)
+                if outlook.choice.chosen:
                     break
+                ahead = len(outlook.ahead)
         attempt.seen = self._surveyor.see()
 
     def _refuse_late(self, attempt: _Attempt, outlook: Outlook, note: str | None) -> None:
@@ -179,6 +184,12 @@ class Granter:
                 hint="a priority below 0 lets others go first",
             )
 
+    def _leave_line(self, attempt: _Attempt) -> None:
+        """One that has to come back gets the same place again: places go by when one first came."""
+        if attempt.hold is not None:
+            attempt.hold.release()
+        attempt.hold = attempt.ticket = None
+
     def _may_wait(self, attempt: _Attempt) -> bool:
         return not _is_over(attempt.until)
 
@@ -190,7 +201,7 @@ class Granter:
         return Lease(
             id=self._book.new_id(),
             shares=tuple(Share(device.uuid, device.index, size) for device in devices),
-            owner=terms.owner or myself(),
+            owner=terms.owner or attempt.me,
             kind=terms.kind,
             since=at,
             since_ticks=ticks_now(),
@@ -206,7 +217,7 @@ class Granter:
         left = None if attempt.until is None else attempt.until - time.monotonic()
         return Ticket(
             id=self._book.new_id(),
-            owner=myself(),
+            owner=attempt.me,
             need=outlook.need,
             priority=attempt.request.priority,
             since=attempt.asked,
@@ -228,6 +239,12 @@ def _is_dead(entry: Entry, seen: set[str]) -> bool:
     if entry.locked or entry.group_lives:
         return False
     return entry.lease is None or all(share.uuid in seen for share in entry.lease.shares)
+
+
+def _glance_seconds(waited_seconds: float, ahead: int) -> float:
+    """Between two glances at the book: soon for the first in line, seldom for the last."""
+    patience = max(FIRST_GLANCE_SECONDS, waited_seconds / GLANCES_PER_WAIT)
+    return min(patience, LAST_GLANCE_SECONDS) + min(ahead * BEHIND_SECONDS, LOOK_SECONDS / 2)
 
 
 def _is_over(until: float | None) -> bool:

@@ -5,15 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from andon.core.eligibility import Labels, bars, need_of, preferred, titles
-from andon.core.holdings import Here, judge
+from andon.core.holdings import judge
 from andon.core.masks import visibility
 from andon.core.obstacles import Obstacle
 from andon.core.placement_choice import Choice, choose, rank
 from andon.core.queueing import Waiting, in_front_of, in_order, reserved
 from andon.core.rooms import Room, Surroundings, Weights, rooms
 from andon.errors import Invalid, Unavailable
-from andon.host.kin import pid_namespace, read_kin
-from andon.host.system import boot_id
+from andon.host.kin import here, read_kin
 from andon.leases.book import Book
 from andon.model.device import Snapshot
 from andon.model.work import Claim, Cordon, Entry, Kin, Need, Request, Ticket
@@ -99,15 +98,14 @@ class Surveyor:
             )
 
     def claims(self, sight: Sight, pages: Pages) -> tuple[Claim, ...]:
-        here = Here(boot_id(), pid_namespace())
-        return judge(pages.entries, sight.snapshot.devices, sight.kin, here)
+        return judge(pages.entries, sight.snapshot.devices, sight.kin, here())
 
     def rooms(self, sight: Sight, pages: Pages) -> tuple[Room, ...]:
         around = Surroundings(
             claims=self.claims(sight, pages),
             cordons=pages.cordons,
             kin=sight.kin,
-            here=Here(boot_id(), pid_namespace()),
+            here=here(),
             mine=self.mine,
         )
         return rooms(sight.snapshot.devices, around, self.weights)
@@ -122,7 +120,7 @@ class Surveyor:
         spaces = self.rooms(sight, pages)
         line = in_order(pages.waiting, at)
         ahead = tuple(_ahead(line, ticket, request.priority))
-        kept: dict[str, Obstacle] = reserved(ahead, spaces)
+        kept: dict[str, Obstacle] = reserved(ahead, spaces, need)
         order = rank(preferred(statuses, request, self.labels), request.layout)
         choice = choose(spaces, need, found, kept, order)
         claims = tuple({id(t.claim): t.claim for r in spaces for t in r.tenants}.values())

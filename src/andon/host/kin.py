@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from andon.core.attribution import belongs
+from andon.core.holdings import Here
 from andon.host.procfs import parse_uid, read
 from andon.host.system import boot_id
 from andon.model.work import Kin, Owner
@@ -59,11 +60,22 @@ def group_lives(group: int) -> bool:
     return True
 
 
+def here() -> Here:
+    """Where this process looks from; a forked child may have been moved since."""
+    return _here(os.getpid())
+
+
 def pid_namespace() -> str | None:
+    return here().pid_namespace
+
+
+@lru_cache(maxsize=2)
+def _here(pid: int) -> Here:
     try:
-        return str(Path("/proc/self/ns/pid").readlink())
+        namespace = str(Path("/proc/self/ns/pid").readlink())
     except OSError:
-        return None
+        return Here(boot_id())
+    return Here(boot_id(), namespace)
 
 
 def myself(pid: int | None = None) -> Owner:
@@ -77,8 +89,8 @@ def myself(pid: int | None = None) -> Owner:
         pid=pid,
         started_ticks=started_ticks(pid) or 0,
         session=os.getsid(0),
-        boot=boot_id(),
-        pid_namespace=pid_namespace(),
+        boot=here().boot,
+        pid_namespace=here().pid_namespace,
         container=where.container.id if where.container else None,
     )
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from andon.core.queueing import Waiting
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
@@ -24,6 +24,8 @@ from andon.model.work import Cordon, Entry, Lease, Owner, Ticket
 T = TypeVar("T")
 LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # none that looks like another
 ID_LETTERS = 5
+MOST_REMEMBERED = 4096
+_NEVER: tuple[int, Any] = (-1, None)
 LEASE_SUFFIX, TICKET_SUFFIX = ".lease", ".ticket"
 
 
@@ -36,6 +38,7 @@ class Book:
         if make:
             places.prepare(self.path)
         self.paths = tuple(p for p in places.books(env) if p.is_dir())
+        self._seen: dict[str, tuple[int, Any]] = {}
 
     def locked(self, patience_seconds: float = PATIENCE_SECONDS) -> AbstractContextManager[None]:
         """One grant at a time; no driver call and no sleep belongs inside."""
@@ -46,13 +49,17 @@ class Book:
     def entries(self) -> list[Entry]:
         """Every file of the leases, judged by nobody yet."""
         here = pid_namespace()
-        return [_entry(found, here) for _, found in self._files(LEASES)]
+        return [
+            _entry(found, self._parsed(found, _lease), here)
+            for _, found in self._files(LEASES, self._known)
+        ]
 
     def waiting(self) -> list[Waiting]:
         """The tickets whose owners live. Only root and a book's owner may push in front."""
         out = []
-        for path, found in self._files(TICKETS):
-            if found.locked and (ticket := _ticket(found)) is not None:
+        for path, found in self._files(TICKETS, self._known):
+            ticket = self._parsed(found, _ticket)
+            if found.locked and ticket is not None:
                 if found.uid not in (0, path.stat().st_uid) and ticket.priority > 0:
                     ticket = replace(ticket, priority=0)
                 out.append(Waiting(ticket, found.modified))
@@ -62,17 +69,16 @@ class Book:
         return tuple(
             cordon
             for _, found in self._files(CORDONS)
-            if (cordon := _parsed(found, work_wire.cordon_from_json)) is not None
+            if (cordon := _read(found, work_wire.cordon_from_json)) is not None
         )
 
-    def changed(self) -> tuple[int, ...]:
-        """Differs when a lease or a ticket came or went; cheap enough to ask at any time."""
-        stamps = []
+    def names(self) -> frozenset[str]:
+        """The files of the leases, locked or not: cheap enough to ask many times a second."""
+        found: set[str] = set()
         for path in self.paths:
-            for part in (LEASES, TICKETS):
-                with suppress(OSError):
-                    stamps.append((path / part).stat().st_mtime_ns)
-        return tuple(stamps)
+            with suppress(OSError):
+                found.update(os.listdir(path / LEASES))  # noqa: PTH208 - names alone
+        return frozenset(found)
 
     # Writing; with the book locked.
 
@@ -88,7 +94,7 @@ class Book:
 
     def new_id(self) -> str:
         """A short name that no lease in the book has."""
-        used = {found.name.partition("-")[0] for _, found in self._files(LEASES)}
+        used = {name.partition("-")[0] for name in self.names()}
         while True:
             made = "".join(secrets.choice(LETTERS) for _ in range(ID_LETTERS))
             if made not in used:
@@ -96,7 +102,10 @@ class Book:
 
     def sweep(self, dead: Iterable[Entry]) -> None:
         """Remove what is of no use to anybody, as far as it is ours to remove."""
-        uid, names = os.getuid(), {entry.file for entry in dead}
+        uid = os.getuid()
+        names = {entry.file for entry in dead if uid in (0, entry.uid)}
+        if not names:
+            return
         for path in self.paths:
             for part in (LEASES, TICKETS):
                 with self._folder(path, part) as folder:
@@ -134,7 +143,7 @@ class Book:
             for path, found in self._files(LEASES)
             if found.name.endswith(LEASE_SUFFIX)
             and found.name.startswith(name)
-            and (lease := _lease(found)) is not None
+            and (lease := _dated(_lease(found), found)) is not None
         ]
         exact = [m for m in matching if m[2].id == name and m[1].locked]
         alive = exact or [m for m in matching if m[1].locked]
@@ -146,11 +155,26 @@ class Book:
 
     # Helpers.
 
-    def _files(self, part: str) -> Iterator[tuple[Path, Found]]:
+    def _files(
+        self, part: str, known: Callable[[str, int], bool] = files.unknown
+    ) -> Iterator[tuple[Path, Found]]:
         for path in self.paths:
             with self._folder(path, part) as folder:
-                for found in files.look(folder):
+                for found in files.look(folder, known):
                     yield path, found
+
+    def _known(self, name: str, size: int) -> bool:
+        return self._seen.get(name, _NEVER)[0] == size
+
+    def _parsed(self, found: Found, read: Callable[[Found], T]) -> T:
+        """What a file says; read and understood once, and kept while it does not grow."""
+        known = self._seen.get(found.name, _NEVER)
+        if known[0] != found.size or found.text is not None:
+            if len(self._seen) >= MOST_REMEMBERED:
+                self._seen.clear()
+            self._seen[found.name] = known = (found.size, read(found))
+        kept: T = known[1]
+        return kept
 
     @contextmanager
     def _folder(self, path: Path, part: str) -> Iterator[int]:
@@ -195,8 +219,8 @@ class Book:
         )
 
 
-def _entry(found: Found, here: str | None) -> Entry:
-    lease = _lease(found)
+def _entry(found: Found, lease: Lease | None, here: str | None) -> Entry:
+    lease = _dated(lease, found)
     work = lease.work if lease else None
     lives = (
         not found.locked
@@ -214,18 +238,24 @@ def _lease(found: Found) -> Lease | None:
     if found.text is None:
         return None
     first, *more = found.text.split("\n")
-    lease = _parsed(replace(found, text=first), work_wire.lease_from_json)
+    lease = _read(replace(found, text=first), work_wire.lease_from_json)
     if lease is None:
         return None
     for line in more[:-1]:
         with suppress(Invalid):
             lease = work_wire.with_work(lease, wire.loads(line))
-    until = None if lease.until is None else found.modified
-    return replace(lease, owner=_owned(lease.owner, found.uid), until=until)
+    return replace(lease, owner=_owned(lease.owner, found.uid))
+
+
+def _dated(lease: Lease | None, found: Found) -> Lease | None:
+    """With the end that its owner has given it since: the file's own time."""
+    if lease is None or lease.until is None:
+        return lease
+    return replace(lease, until=found.modified)
 
 
 def _ticket(found: Found) -> Ticket | None:
-    ticket = _parsed(found, work_wire.ticket_from_json)
+    ticket = _read(found, work_wire.ticket_from_json)
     return replace(ticket, owner=_owned(ticket.owner, found.uid)) if ticket else None
 
 
@@ -234,7 +264,7 @@ def _owned(owner: Owner, uid: int) -> Owner:
     return replace(owner, uid=uid, user=user_name(uid))
 
 
-def _parsed(found: Found, read: Callable[[wire.Json], T]) -> T | None:
+def _read(found: Found, read: Callable[[wire.Json], T]) -> T | None:
     if found.text is None:
         return None
     try:

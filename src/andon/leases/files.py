@@ -5,7 +5,7 @@ import fcntl
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,13 @@ class Found:
     uid: int
     locked: bool
     modified: float
+    size: int
     text: str | None  # None where it cannot be read: not ours to open, too large, not text
+
+
+def unknown(name: str, size: int) -> bool:
+    """Nothing is known yet."""
+    return False
 
 
 def make(folder: int, name: str, text: str, modified: float | None = None) -> int:
@@ -58,8 +64,12 @@ def stamp(descriptor: int, at: float) -> None:
     os.utime(descriptor, ns=(nanoseconds, nanoseconds))
 
 
-def look(folder: int) -> Iterator[Found]:
-    """Every regular file whose name shows; links, pipes and the rest are none of ours."""
+def look(folder: int, known: Callable[[str, int], bool] = unknown) -> Iterator[Found]:
+    """Every regular file whose name shows; links, pipes and the rest are none of ours.
+
+    What is `known` by its name and size is not read again: names are never used twice, and files
+    only grow.
+    """
     with os.scandir(folder) as entries:
         for number, entry in enumerate(entries):
             if number >= MOST_FILES:
@@ -68,7 +78,7 @@ def look(folder: int) -> Iterator[Found]:
                     hint="its owner or root can remove what is not locked: andon setup",
                 )
             if not entry.name.startswith(".") and entry.is_file(follow_symlinks=False):
-                found = _look_at(folder, entry.name)
+                found = _look_at(folder, entry.name, known)
                 if found is not None:
                     yield found
 
@@ -100,7 +110,7 @@ def open_folder(path: Path) -> int:
         raise Unavailable(f"the lease book {path}: {exc.strerror}") from exc
 
 
-def _look_at(folder: int, name: str) -> Found | None:
+def _look_at(folder: int, name: str, known: Callable[[str, int], bool]) -> Found | None:
     try:
         descriptor = os.open(name, _LOOK, dir_fd=folder)
     except FileNotFoundError:
@@ -115,8 +125,11 @@ def _look_at(folder: int, name: str) -> Found | None:
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):
             return None
-        text = _text(descriptor) if facts.st_size <= LARGEST_BYTES else None
-        return Found(name, facts.st_uid, _is_locked(descriptor), facts.st_mtime, text)
+        text = None
+        if facts.st_size <= LARGEST_BYTES and not known(name, facts.st_size):
+            text = _text(descriptor)
+        locked = _is_locked(descriptor)
+        return Found(name, facts.st_uid, locked, facts.st_mtime, facts.st_size, text)
     finally:
         os.close(descriptor)
 
@@ -140,7 +153,8 @@ def _closed(folder: int, name: str) -> Found | None:
     if not stat.S_ISREG(facts.st_mode):
         return None
     locked = holders_of(facts)
-    return Found(name, facts.st_uid, locked is None or bool(locked), facts.st_mtime, None)
+    held = locked is None or bool(locked)
+    return Found(name, facts.st_uid, held, facts.st_mtime, facts.st_size, None)
 
 
 def holders_of(facts: os.stat_result) -> list[int] | None:
