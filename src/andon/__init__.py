@@ -15,8 +15,14 @@ if TYPE_CHECKING:
         MonitoringSession,
         get_gpu_monitor,
     )
+    from andon.compat.selection import (
+        check_gpu_availability,
+        select_gpus_for_task,
+        wait_for_gpu_availability,
+    )
     from andon.core.sparkline import sparkline
     from andon.engine.bus import Subscription
+    from andon.leasing import Held, lease
     from andon.library import snapshot, watch
     from andon.model.device import Device, DeviceStatus, Process, Sample, Snapshot
     from andon.testing.mock import MockGpuBackend
@@ -28,6 +34,7 @@ _WHERE = {
     "GPUMonitor": "andon.compat.monitor",
     "GPUSnapshot": "andon.compat.monitor",
     "GpuMetrics": "andon.compat.metrics",
+    "Held": "andon.leasing",
     "MockGpuBackend": "andon.testing.mock",
     "MonitoringSession": "andon.compat.monitor",
     "Process": "andon.model.device",
@@ -35,9 +42,13 @@ _WHERE = {
     "Sample": "andon.model.device",
     "Snapshot": "andon.model.device",
     "Subscription": "andon.engine.bus",
+    "check_gpu_availability": "andon.compat.selection",
     "get_gpu_monitor": "andon.compat.monitor",
+    "lease": "andon.leasing",
+    "select_gpus_for_task": "andon.compat.selection",
     "snapshot": "andon.library",
     "sparkline": "andon.core.sparkline",
+    "wait_for_gpu_availability": "andon.compat.selection",
     "watch": "andon.library",
 }
 
@@ -48,6 +59,7 @@ __all__ = [
     "GPUMonitor",
     "GPUSnapshot",
     "GpuMetrics",
+    "Held",
     "MockGpuBackend",
     "MonitoringSession",
     "Process",
@@ -56,9 +68,13 @@ __all__ = [
     "Snapshot",
     "Subscription",
     "__version__",
+    "check_gpu_availability",
     "get_gpu_monitor",
+    "lease",
+    "select_gpus_for_task",
     "snapshot",
     "sparkline",
+    "wait_for_gpu_availability",
     "watch",
 ]
 

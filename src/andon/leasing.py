@@ -15,18 +15,19 @@ from typing import Any, ParamSpec, TypeVar
 
 from andon import library
 from andon.app import labels_of, weights_of
-from andon.core.launching import environment
+from andon.core.holdings import judge
+from andon.core.launching import LEASE_VARIABLE, environment
 from andon.core.redaction import redact
 from andon.core.requests import parse_count, request_of
 from andon.engine.granter import Grant, Granter, Progress, Terms
-from andon.engine.survey import Surveyor
+from andon.engine.survey import Outlook, Pages, Surveyor
 from andon.errors import AndonError, Gone
-from andon.host.kin import myself, started_ticks
+from andon.host.kin import here, myself, read_kin, started_ticks
 from andon.leases.book import Book
 from andon.leases.hold import LeaseHold
 from andon.leases.holder import Keeper
-from andon.model.device import Device
-from andon.model.work import Lease, LeaseKind, Owner, Work
+from andon.model.device import Device, DeviceStatus
+from andon.model.work import Lease, LeaseKind, Owner, Request, Work
 from andon.units import parse_seconds
 
 DEFAULT_SECONDS = 8 * 3600.0
@@ -219,6 +220,36 @@ def lease(
         return Held(grant, keeper)
 
     return Lending(ask)
+
+
+def is_own(lease: Lease) -> bool:
+    """Whether this process asked for it, or runs under it."""
+    if lease.id == os.environ.get(LEASE_VARIABLE):
+        return True
+    work = lease.work
+    same = lease.owner.pid_namespace == here().pid_namespace
+    return same and work is not None and work.pid == os.getpid()
+
+
+def held_by_others(statuses: Sequence[DeviceStatus]) -> set[str]:
+    """The devices that a lease which is not ours holds, or a part of; all where one cannot be
+    read."""
+    book = Book(make=False)
+    pids = {process.pid for status in statuses for process in status.processes}
+    claims = judge(book.entries(), statuses, read_kin(pids) if book.paths else {}, here())
+    out: set[str] = set()
+    for claim in claims:
+        if claim.lease is None:
+            return {status.device.uuid for status in statuses}
+        if not is_own(claim.lease):
+            out.update(share.uuid for share in claim.lease.shares)
+    return out
+
+
+def outlook(request: Request) -> Outlook:
+    """What a request would get now; looks, and claims nothing. Our own leases are in no way."""
+    seen = replace(surveyor(simulated=True), is_own=is_own)
+    return seen.outlook(seen.see(), Pages.of(Book(make=False)), request, None, time.time())
 
 
 def surveyor(simulated: bool) -> Surveyor:

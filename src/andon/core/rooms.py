@@ -65,6 +65,7 @@ class Surroundings:
     kin: Mapping[int, Kin] | None = None
     here: Here = NOWHERE
     mine: frozenset[int] = frozenset()  # our own processes are strangers nowhere
+    own: frozenset[str] = frozenset()  # leases that are in nobody's way here: the asker's own
     ailments: Mapping[str, str] | None = None  # what events have said of a device
 
 
@@ -85,7 +86,8 @@ def _room(status: DeviceStatus, around: Surroundings, weights: Weights) -> Room:
     tenants = tuple(
         Tenant(claim, share, _used(claim, found.used_bytes, found.unmeasured))
         for claim in around.claims
-        if (share := claim.share_of(uuid)) is not None or claim.lease is None
+        if ((share := claim.share_of(uuid)) is not None and not _is_own(claim, around))
+        or claim.lease is None
     )
     free = _free(status, tenants)
     points = score(
@@ -103,6 +105,10 @@ def _room(status: DeviceStatus, around: Surroundings, weights: Weights) -> Room:
         tenants,
         found.strangers,
     )
+
+
+def _is_own(claim: Claim, around: Surroundings) -> bool:
+    return claim.lease is not None and claim.lease.id in around.own
 
 
 def _used(claim: Claim, used: Mapping[str, int], unmeasured: frozenset[str]) -> int:

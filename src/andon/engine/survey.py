@@ -15,7 +15,7 @@ from andon.errors import Invalid, Unavailable
 from andon.host.kin import here, read_kin
 from andon.leases.book import Book
 from andon.model.device import Snapshot
-from andon.model.work import Claim, Cordon, Entry, Kin, Need, Request, Ticket
+from andon.model.work import Claim, Cordon, Entry, Kin, Lease, Need, Request, Ticket
 
 MOST_GPUS = 1024
 
@@ -58,6 +58,10 @@ class Outlook:
         return max(0, self.need.least - free)
 
 
+def _nobodys(lease: Lease) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Surveyor:
     """Looks at devices and book, and asks the pure modules."""
@@ -67,6 +71,7 @@ class Surveyor:
     weights: Weights = Weights()  # noqa: RUF009 - frozen
     mine: frozenset[int] = frozenset()
     simulated: bool = False  # whether simulated devices may be claimed
+    is_own: Callable[[Lease], bool] = _nobodys
 
     def see(self) -> Sight:
         """A fresh look; every reader has its deadline, so this returns although a driver hangs."""
@@ -101,12 +106,15 @@ class Surveyor:
         return judge(pages.entries, sight.snapshot.devices, sight.kin, here())
 
     def rooms(self, sight: Sight, pages: Pages) -> tuple[Room, ...]:
+        claims = self.claims(sight, pages)
+        own = (c.lease.id for c in claims if c.lease is not None and self.is_own(c.lease))
         around = Surroundings(
-            claims=self.claims(sight, pages),
+            claims=claims,
             cordons=pages.cordons,
             kin=sight.kin,
             here=here(),
             mine=self.mine,
+            own=frozenset(own),
         )
         return rooms(sight.snapshot.devices, around, self.weights)
 
