@@ -93,8 +93,9 @@ def test_the_end_can_be_moved_without_touching_the_content(book: Book) -> None:
 
 
 def test_what_the_lease_is_for_is_added_and_half_a_line_is_no_line(book: Book) -> None:
-    held = book.write_lease(lease(0))
+    held = book.write_lease(lease(0, until=2_000_000_000.0))
     held.hold.add(Work(4242, 7, 4242))
+    assert held.until() == 2_000_000_000.0
     os.write(held.hold.descriptor, b'{"work": {"pid": 1, "started_ti')
     [entry] = book.entries()
     assert entry.lease is not None

@@ -61,7 +61,8 @@ class _Attempt:
     me: Owner = field(default_factory=myself)
     ticket: Ticket | None = None
     hold: Hold | None = None
-    seen: Sight | None = field(default=None)
+    seen: Sight | None = None
+    names: frozenset[str] = frozenset()  # the leases that were in the book when we last read it
 
 
 class Granter:
@@ -112,7 +113,7 @@ class Granter:
             with self._book.locked():
                 outlook, held = self._claim(attempt)
         except Conflict as busy:
-            if not self._may_wait(attempt):
+            if attempt.until is not None and attempt.until <= attempt.began:
                 raise
             return self._outlook(attempt), None, busy.reason
         if held is None:
@@ -128,6 +129,7 @@ class Granter:
         return self._outlook(attempt), None, "a process without a lease came first"
 
     def _claim(self, attempt: _Attempt) -> tuple[Outlook, LeaseHold | None]:
+        attempt.names = self._book.names()
         pages = Pages.of(self._book)
         outlook = self._outlook(attempt, pages)
         self._sweep(attempt, pages, outlook)
@@ -142,7 +144,9 @@ class Granter:
 
     def _outlook(self, attempt: _Attempt, pages: Pages | None = None) -> Outlook:
         seen = attempt.seen or self._surveyor.see()
-        pages = pages or Pages.of(self._book)
+        if pages is None:
+            attempt.names = self._book.names()  # before the rest: what changes later is news
+            pages = Pages.of(self._book)
         return self._surveyor.outlook(seen, pages, attempt.request, attempt.ticket, time.time())
 
     def _is_clean(self, attempt: _Attempt, held: LeaseHold) -> bool:
@@ -157,14 +161,13 @@ class Granter:
 
     def _doze(self, attempt: _Attempt, ahead: int) -> None:
         """Until the book changes in our favour, or the devices are worth another look."""
-        before = self._book.names()
         due = time.monotonic() + LOOK_SECONDS
         if attempt.hold is not None:
             attempt.hold.stamp(time.time())  # we are awake
         while time.monotonic() < due and not _is_over(attempt.until):
             time.sleep(_glance_seconds(time.monotonic() - attempt.began, ahead))
-            if (now := self._book.names()) != before:
-                before, outlook = now, self._outlook(attempt)
+            if self._book.names() != attempt.names:
+                outlook = self._outlook(attempt)
                 if outlook.choice.chosen:
                     break
                 ahead = len(outlook.ahead)

@@ -140,7 +140,8 @@ class Launcher:
                 self._ended_for = self._ended_for or check()
                 if self._ended_for is not None and kill_at is None:
                     self._told(f"{self._ended_for}: ending the command")
-                    self._send(signal.SIGTERM)
+                    # A shell that a person types into ignores SIGTERM.
+                    self._send(signal.SIGHUP if self._interactive else signal.SIGTERM)
                     kill_at = time.monotonic() + GRACE_SECONDS
                 elif kill_at is not None and time.monotonic() >= kill_at:
                     self._send(signal.SIGKILL)

@@ -44,10 +44,13 @@ class Hold:
     def add(self, work: Work) -> None:
         """Say what the lease is for; a line more, because nothing that is read is ever rewritten.
 
-        A book that is full loses this line and not the lease.
+        A book that is full loses this line and not the lease. The file's time is its end, and
+        writing moves it.
         """
+        ends = self.stamped
         with suppress(OSError):
             os.write(self.descriptor, (wire.dumps(work_wire.work_to_json(work)) + "\n").encode())
+        self.stamp(ends)
 
     def release(self) -> None:
         """Give it back. The file goes first: what is in the book is never unlocked and alive."""
