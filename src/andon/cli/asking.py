@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from andon.cli.looking import resolved_of
+from andon.cli.options import duration
 from andon.cli.terminal import Choices
 from andon.core.requests import parse_count, request_of
 from andon.errors import Invalid
@@ -42,7 +43,12 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
 _QUEUE: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (
         ("--timeout", "-t"),
-        {"default": "300", "metavar": "TIME", "help": "How long to wait; 300 s. 0: not at all."},
+        {
+            "type": duration,
+            "default": "300",
+            "metavar": "TIME",
+            "help": "How long to wait; 300 s. 0: not at all.",
+        },
     ),
     (("--no-wait",), {"is_flag": True, "help": "Refuse instead of waiting."}),
     (
@@ -86,9 +92,8 @@ def request_from(asked: dict[str, Any]) -> Request:
 
 def patience(asked: dict[str, Any]) -> float:
     """How long to wait, in seconds."""
-    from andon.cli.options import duration
-
-    return 0.0 if asked["no_wait"] else duration(asked["timeout"])
+    timeout: float = asked["timeout"]
+    return 0.0 if asked["no_wait"] else timeout
 
 
 def surveyor_of(choices: Choices, sampler: "Sampler") -> "Surveyor":

@@ -34,10 +34,12 @@ class LeaseCommand(RunCommand):
 @click.command(cls=LeaseCommand, context_settings={"allow_interspersed_args": False})
 @asking
 @queueing
-@click.option("--for", "length", metavar="TIME", help="How long, as in 2h; else while it runs.")
+@click.option(
+    "--for", "length", type=duration, metavar="TIME", help="How long, as in 2h; else while it runs."
+)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @shared
-def lease(command: tuple[str, ...], length: str | None, **asked: Any) -> int:
+def lease(command: tuple[str, ...], length: float | None, **asked: Any) -> int:
     """Hold devices while a shell or a command runs: andon lease --gpus 2 --for 2h
 
     Without a command it starts your shell. Inside, andon run uses these devices. andon lease
@@ -54,16 +56,15 @@ def lease(command: tuple[str, ...], length: str | None, **asked: Any) -> int:
     if os.environ.get("ANDON_LEASE"):
         notice(f"inside lease {os.environ['ANDON_LEASE']}; this one is another", choices)
     wanted = list(command) or shell()
-    seconds = None if length is None else duration(length)
-    if seconds is not None and seconds <= 0:
-        raise Invalid(f"--for {length} is no time at all")
+    if length is not None and length <= 0:
+        raise Invalid("--for 0 is no time at all")
     try:
         find(wanted)
         with sampling(choices) as sampler:
             running = Running(choices, wanted, sampler, interactive=True)
             line = WaitingLine(choices)
             try:
-                terms = Terms(command=running.words, seconds=seconds)
+                terms = Terms(command=running.words, seconds=length)
                 granter = Granter(Book(), surveyor_of(choices, sampler))
                 grant = granter.grant(request, terms, patience(asked), line)
             finally:
@@ -80,21 +81,22 @@ def lease(command: tuple[str, ...], length: str | None, **asked: Any) -> int:
 
 @click.command()
 @click.argument("lease_id", metavar="ID")
-@click.option("--for", "length", metavar="TIME", required=True, help="From now on, as in 1h.")
+@click.option(
+    "--for", "length", type=duration, metavar="TIME", required=True, help="From now on, as in 1h."
+)
 @shared
-def extend(lease_id: str, length: str) -> int:
+def extend(lease_id: str, length: float) -> int:
     """Let a lease of yours end so much later from now."""
     from andon.leases.book import Book
 
-    seconds = duration(length)
-    if seconds <= 0:
-        raise Invalid(f"--for {length} is no time at all", hint="andon release ends a lease")
+    if length <= 0:
+        raise Invalid("--for 0 is no time at all", hint="andon release ends a lease")
     path, found, held = Book(make=False).find(lease_id)
     if held.until is None:
         raise Conflict(f"lease {held.id} has no end that could be moved")
     if os.getuid() not in (0, found.uid):
         raise Denied(f"lease {held.id} is {held.owner.user}'s")
-    until = time.time() + seconds
+    until = time.time() + length
     os.utime(path / "leases" / found.name, (until, until), follow_symlinks=False)
     terminal = Terminal.of(chosen())
     terminal.say(say(f"lease {held.id} ends {time.strftime('%H:%M', time.localtime(until))}"))

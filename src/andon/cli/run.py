@@ -50,7 +50,7 @@ class RunCommand(click.Command):
 )
 @asking
 @queueing
-@click.option("--for", "length", metavar="TIME", help="End it after so long, as in 2h.")
+@click.option("--for", "length", type=duration, metavar="TIME", help="End it after so long: 2h.")
 @click.option("--lease", "lease_id", metavar="ID", help="On the devices of a lease of yours.")
 @click.option("--retry-oom", type=whole, metavar="N", help="Out of memory: N times with more.")
 @click.option("--telemetry-dir", metavar="DIR", help="Where the record goes; the state folder.")
@@ -58,7 +58,7 @@ class RunCommand(click.Command):
 @shared
 def run(
     command: tuple[str, ...],
-    length: str | None,
+    length: float | None,
     lease_id: str | None,
     retry_oom: int | None,
     telemetry_dir: str | None,
@@ -88,7 +88,7 @@ def run(
 def _run(
     choices: Choices,
     command: Sequence[str],
-    length: str | None,
+    length: float | None,
     lease_id: str | None,
     retries: int,
     telemetry_dir: str | None,
@@ -99,7 +99,6 @@ def _run(
     request = request_from(asked)
     if request.most == 0:
         return _without_device(command)
-    seconds = None if length is None else duration(length)
     folder = None if telemetry_dir is None else Path(telemetry_dir)
     settings_of(choices)
     with sampling(choices) as sampler:
@@ -108,7 +107,7 @@ def _run(
         lease = lease_id or os.environ.get("ANDON_LEASE")
         if lease:
             return _ended(running.on_lease(attached(lease, surveyor.see(), request)), choices)
-        return _granted(running, surveyor, request, patience(asked), seconds, retries, choices)
+        return _granted(running, surveyor, request, patience(asked), length, retries, choices)
 
 
 def _granted(

@@ -158,9 +158,11 @@ def _bar(
         if uuid not in uuids:
             return Obstacle(Bar.UNASKED, words)
     asked = request.memory_bytes
-    if asked is not None and total is not None and total < asked:
-        words = f"it has {human_bytes(total)}, {human_bytes(asked)} wanted"
-        return Obstacle(Bar.SMALL, words)
+    if asked is not None and total is not None:
+        kept = (status.sample.memory_reserved_bytes or 0) if status.sample else 0
+        if total - kept < asked:  # what the driver keeps for itself is nobody's to have
+            words = f"it has {human_bytes(total - kept)}, {human_bytes(asked)} wanted"
+            return Obstacle(Bar.SMALL, words)
     return None
 
 

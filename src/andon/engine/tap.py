@@ -35,9 +35,10 @@ class Tap:
         """The end of what was written, once the command has ended; what it left behind may go on
         writing."""
         content = b""
-        with suppress(OSError):
-            self._ours.settimeout(ANSWER_SECONDS)
+        self._ours.settimeout(ANSWER_SECONDS)
+        with suppress(OSError):  # it may have ended, and left its answer
             self._ours.send(b"?")
+        with suppress(OSError):
             while piece := self._ours.recv(65536):
                 content += piece
         self._ours.close()
