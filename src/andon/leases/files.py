@@ -84,7 +84,7 @@ def look(folder: int, known: Callable[[str, int], bool] = unknown) -> Iterator[F
 
 
 def drafts(folder: int, uid: int) -> list[str]:
-    """Our own unfinished files, which a killed process left."""
+    """Unfinished files that a killed process left, as far as they are this user's to remove."""
     with os.scandir(folder) as entries:
         names = [entry.name for entry in entries if entry.name.startswith(".")]
     return [name for name in names if _is_left_over(folder, name, uid)]
@@ -187,7 +187,8 @@ def _is_left_over(folder: int, name: str, uid: int) -> bool:
         return False
     try:
         facts = os.fstat(descriptor)
-        return stat.S_ISREG(facts.st_mode) and facts.st_uid == uid and not _is_locked(descriptor)
+        ours = uid in (0, facts.st_uid)
+        return stat.S_ISREG(facts.st_mode) and ours and not _is_locked(descriptor)
     finally:
         os.close(descriptor)
 
