@@ -76,12 +76,13 @@ class Held:
     @property
     def until(self) -> float | None:
         """When it ends; None where it has ended, or has no end."""
-        return self._held.until() if self.stands else None
+        return self._held.until() if self._held.hold.stands else None
 
     @property
     def stands(self) -> bool:
         """Whether the devices are still ours: not after its end, nor after `andon release`."""
-        return self._held.hold.stands and not self._keeper.has_ended()
+        until = self.until
+        return self._held.hold.stands and (until is None or time.time() < until)
 
     def extend(self, seconds: float | str) -> None:
         """Let it end so much later from now."""

@@ -20,7 +20,6 @@ from pathlib import Path
 from andon.leases.hold import Hold
 
 CHECK_SECONDS = 5.0  # how late a moved end or a vanished file is noticed
-ENDED = b"ended\n"
 _MESSAGE_BYTES = 4096
 
 
@@ -52,11 +51,6 @@ class Keeper:
         told = {"name": hold.name, "ends": ends, "detached": self._detached}
         socket.send_fds(self._socket, [json.dumps(told).encode()], list(hold.descriptors))
 
-    def has_ended(self) -> bool:
-        """Whether it gave the lease back by itself: at its end, or because it was asked to."""
-        readable, _, _ = select.select([self._socket], [], [], 0)
-        return bool(readable)
-
     def dismiss(self, seconds: float = 1.0) -> None:
         """Let it go; what it holds it gives back, unless it holds it for good."""
         self._socket.close()
@@ -84,8 +78,6 @@ def main(arguments: Sequence[str]) -> int:
     hold = Hold(told["name"], *descriptors)
     _keep(hold, channel, asked, bool(told["ends"]), bool(told["detached"]))
     hold.release()
-    with suppress(OSError):
-        channel.send(ENDED)
     return 0
 
 
