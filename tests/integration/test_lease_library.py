@@ -170,7 +170,8 @@ def test_a_killed_holder_does_not_lose_the_lease() -> None:
     assert len(held()) == 1
     process.kill()
     process.communicate()
-    assert held() == []
+    # Where the holder died before it took them, the kernel closes the descriptors in its time.
+    wait_for(lambda: held() == [])
 
 
 def test_a_forked_child_neither_gives_back_nor_loses_what_its_parent_holds() -> None:

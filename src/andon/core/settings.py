@@ -128,6 +128,7 @@ def _seconds(value: object) -> float:
 TEXT = Kind("text", _text)
 FOLDER = Kind("a folder that begins with /", _folder)
 NAMES = Kind('a list of names such as ["nvidia"]', _names)
+LABELS = Kind('a list such as ["quiet:3"]', _names)
 SCRIPTS = Kind('a list such as ["lost:2@10"]', _names)
 WHOLE = Kind("a whole number", _whole)
 YES_OR_NO = Kind("true or false", _yes_or_no)
@@ -216,8 +217,8 @@ FIELDS = (
         "how much idleness counts when a device is chosen", 0, 1,
     ),
     Field(
-        "share_labels", "share.labels", "ANDON_SHARE_LABELS", SCRIPTS,
-        'labels of devices, for --label and --prefer, such as ["quiet:3", "big:GPU-5a0c"]',
+        "share_labels", "share.labels", "ANDON_SHARE_LABELS", LABELS,
+        "labels of devices by index or UUID, for --label and --prefer",
     ),
     Field(
         "color", "display.color", "ANDON_COLOR", TEXT,
