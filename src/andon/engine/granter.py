@@ -63,6 +63,8 @@ class _Attempt:
     hold: Hold | None = None
     seen: Sight | None = None
     names: frozenset[str] = frozenset()  # the leases that were in the book when we last read it
+    front: frozenset[str] = frozenset()  # those ahead who can only be served by what we want, too
+    spare: int = 0  # so many of them may still be there when our turn comes
 
 
 class Granter:
@@ -147,7 +149,11 @@ class Granter:
         if pages is None:
             attempt.names = self._book.names()  # before the rest: what changes later is news
             pages = Pages.of(self._book)
-        return self._surveyor.outlook(seen, pages, attempt.request, attempt.ticket, time.time())
+        found = self._surveyor.outlook(seen, pages, attempt.request, attempt.ticket, time.time())
+        mine = found.need.eligible
+        attempt.front = frozenset(t.id for t in found.ahead if t.need.eligible <= mine)
+        attempt.spare = len(mine) - found.need.least
+        return found
 
     def _is_clean(self, attempt: _Attempt, held: LeaseHold) -> bool:
         """Whether nobody without a lease is on the devices that were chosen."""
@@ -161,17 +167,24 @@ class Granter:
 
     def _doze(self, attempt: _Attempt, ahead: int) -> None:
         """Until the book changes in our favour, or the devices are worth another look."""
-        due = time.monotonic() + LOOK_SECONDS
+        due = time.monotonic() + LOOK_SECONDS * (1 + min(ahead, 40) / 10)
         if attempt.hold is not None:
             attempt.hold.stamp(time.time())  # we are awake
         while time.monotonic() < due and not _is_over(attempt.until):
             time.sleep(_glance_seconds(time.monotonic() - attempt.began, ahead))
-            if self._book.names() != attempt.names:
+            if self._book.names() != attempt.names and not self._is_far_back(attempt):
                 outlook = self._outlook(attempt)
                 if outlook.choice.chosen:
                     break
                 ahead = len(outlook.ahead)
-        attempt.seen = self._surveyor.see()
+        if not self._is_far_back(attempt):
+            attempt.seen = self._surveyor.see()
+
+    def _is_far_back(self, attempt: _Attempt) -> bool:
+        """Whether those in front must take all that we could have: nothing can be for us yet."""
+        if len(attempt.front) <= attempt.spare:
+            return False
+        return len(attempt.front & self._book.ticket_ids()) > attempt.spare
 
     def _refuse_late(self, attempt: _Attempt, outlook: Outlook, note: str | None) -> None:
         if self._may_wait(attempt):

@@ -74,10 +74,17 @@ class Book:
 
     def names(self) -> frozenset[str]:
         """The files of the leases, locked or not: cheap enough to ask many times a second."""
+        return self._listed(LEASES)
+
+    def ticket_ids(self) -> frozenset[str]:
+        """Who is in line, dead or alive; as cheap."""
+        return frozenset(name.partition("-")[0] for name in self._listed(TICKETS))
+
+    def _listed(self, part: str) -> frozenset[str]:
         found: set[str] = set()
         for path in self.paths:
             with suppress(OSError):
-                found.update(os.listdir(path / LEASES))  # noqa: PTH208 - names alone
+                found.update(os.listdir(path / part))  # noqa: PTH208 - names alone
         return frozenset(found)
 
     # Writing; with the book locked.
