@@ -25,8 +25,14 @@ if TYPE_CHECKING:
         MonitoringSession,
         get_gpu_monitor,
     )
+    from andon.compat.selection import (
+        check_gpu_availability,
+        select_gpus_for_task,
+        wait_for_gpu_availability,
+    )
     from andon.core.sparkline import sparkline
     from andon.engine.bus import Subscription
+    from andon.leasing import Held, lease
     from andon.library import snapshot, watch
     from andon.model.alert import Alert
     from andon.model.device import Device, DeviceStatus, Process, Sample, Snapshot
@@ -45,6 +51,7 @@ _WHERE = {
     "GpuIdle": "andon.compat.alerts",
     "GpuMetrics": "andon.compat.metrics",
     "Guard": "andon.callbacks.guard",
+    "Held": "andon.leasing",
     "MemoryPressure": "andon.compat.alerts",
     "MockGpuBackend": "andon.testing.mock",
     "MonitoringSession": "andon.compat.monitor",
@@ -55,11 +62,15 @@ _WHERE = {
     "Snapshot": "andon.model.device",
     "Subscription": "andon.engine.bus",
     "ThermalThrottling": "andon.compat.alerts",
+    "check_gpu_availability": "andon.compat.selection",
     "get_gpu_monitor": "andon.compat.monitor",
     "guarded": "andon.callbacks.guard",
+    "lease": "andon.leasing",
     "on_alert": "andon.callbacks.cord",
+    "select_gpus_for_task": "andon.compat.selection",
     "snapshot": "andon.library",
     "sparkline": "andon.core.sparkline",
+    "wait_for_gpu_availability": "andon.compat.selection",
     "watch": "andon.library",
 }
 
@@ -76,6 +87,7 @@ __all__ = [
     "GpuIdle",
     "GpuMetrics",
     "Guard",
+    "Held",
     "MemoryPressure",
     "MockGpuBackend",
     "MonitoringSession",
@@ -87,11 +99,15 @@ __all__ = [
     "Subscription",
     "ThermalThrottling",
     "__version__",
+    "check_gpu_availability",
     "get_gpu_monitor",
     "guarded",
+    "lease",
     "on_alert",
+    "select_gpus_for_task",
     "snapshot",
     "sparkline",
+    "wait_for_gpu_availability",
     "watch",
 ]
 

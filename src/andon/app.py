@@ -20,7 +20,8 @@ from andon.model.device import Device
 from andon.ports import Store
 from andon.registry import BACKENDS
 
-if TYPE_CHECKING:  # alerts are not for every start
+if TYPE_CHECKING:  # alerts and leases are not for every start
+    from andon.core.rooms import Weights
     from andon.core.rulebook import Rulebook
     from andon.core.vitals import StoreVitals
     from andon.engine.watcher import Told, Watcher
@@ -171,8 +172,31 @@ def history_path(settings: Settings) -> Path:
     """The file of the history: named, or in the person's state folder."""
     if settings.history_path:
         return Path(settings.history_path).expanduser()
+    return state_folder() / "history.db"
+
+
+def labels_of(settings: Settings) -> dict[str, list[str]]:
+    """`quiet:3` names device 3 quiet; a device may have several labels, and a label devices."""
+    out: dict[str, list[str]] = {}
+    for item in settings.share_labels:
+        label, _, device = item.partition(":")
+        if not label or not device:
+            raise Invalid(f"share.labels: {item!r} is not LABEL:DEVICE", hint="as in quiet:3")
+        out.setdefault(label, []).append(device)
+    return out
+
+
+def weights_of(settings: Settings) -> "Weights":
+    """How much free memory and idleness count when a device is chosen."""
+    from andon.core.rooms import Weights
+
+    return Weights(settings.score_memory_weight, settings.score_utilization_weight)
+
+
+def state_folder() -> Path:
+    """Where what andon remembers for this person is kept."""
     home = Path(os.environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser())
-    return home / "andon" / "history.db"
+    return home / "andon"
 
 
 def kept_apart(settings: Settings) -> Settings:

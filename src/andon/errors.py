@@ -4,15 +4,19 @@ from typing import ClassVar
 
 
 class AndonError(Exception):
-    """Something andon can name. `hint` is what the person can do about it."""
+    """Something andon can name. `hint` is what the person can do about it.
+
+    `mistakes` lists every single one where there are several.
+    """
 
     exit_code: ClassVar[int] = 1
     http_status: ClassVar[int] = 500
 
-    def __init__(self, reason: str, hint: str = "") -> None:
+    def __init__(self, reason: str, hint: str = "", mistakes: tuple[str, ...] = ()) -> None:
         super().__init__(reason)
         self.reason = reason
         self.hint = hint
+        self.mistakes = mistakes
 
 
 class Unavailable(AndonError):
@@ -44,11 +48,13 @@ class Conflict(AndonError):
 
 
 class Invalid(AndonError):
-    """The caller said something that makes no sense; `mistakes` lists every one."""
+    """The caller said something that makes no sense."""
 
     exit_code = 2
     http_status = 422
 
-    def __init__(self, reason: str, hint: str = "", mistakes: tuple[str, ...] = ()) -> None:
-        super().__init__(reason, hint)
-        self.mistakes = mistakes
+
+class TimedOut(Conflict):
+    """Somebody else had it for as long as the caller was willing to wait."""
+
+    exit_code = 75

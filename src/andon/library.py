@@ -28,10 +28,10 @@ class Shared:
         self._sessions = 0
         self._used = 0.0
 
-    def once(self) -> Snapshot:
+    def once(self, hasty: bool = False) -> Snapshot:
         with self._lock:
             sampler = self._open()
-        return sampler.once()
+        return sampler.once(hasty=hasty)
 
     def subscribe(self, interval_seconds: float, watching: bool) -> Subscription:
         with self._lock:

@@ -18,6 +18,22 @@ def parse_seconds(text: str) -> float:
     return float(match[1]) * factor
 
 
+_BYTES = {
+    "": 1, "b": 1, "kib": 1024, "mib": MIB, "gib": GIB, "tib": 1024 * GIB,
+    "k": 1024, "m": MIB, "g": GIB, "t": 1024 * GIB,
+    "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
+}  # fmt: skip
+
+
+def parse_bytes(text: str) -> int:
+    """`10GiB`, `512M` (binary, as people mean it) or `80GB` (decimal, as it is written)."""
+    match = _QUANTITY.fullmatch(text)
+    factor = _BYTES.get(match[2].lower()) if match else None
+    if match is None or factor is None:
+        raise ValueError(f"{text[:40]!r} is not a size such as 10GiB or 8000MB")
+    return int(float(match[1]) * factor)
+
+
 def human_bytes(count: float) -> str:
     """Three significant digits and a binary unit: `61.2 GiB`."""
     size = float(count)

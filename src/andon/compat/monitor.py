@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from andon import library
+from andon import leasing, library
 from andon.compat.metrics import GpuMetrics
 from andon.core.placement import available, score
 from andon.core.runs import RunSummary, Summary
@@ -97,11 +97,13 @@ class GPUMonitor:
     def get_available_gpus(
         self, min_memory_mb: float | None = None, max_utilization: float = 50
     ) -> list[int]:
-        """Indices of devices with room, best first. Looks afresh, and claims nothing."""
+        """Indices of devices with room that nobody else holds, best first; claims nothing."""
         wanted = None if min_memory_mb is None else int(min_memory_mb * MIB)
         settings = library.shared().settings
+        statuses = self._snapshot(use_cache=False).devices
+        held = leasing.held_by_others(statuses)
         found = available(
-            self._snapshot(use_cache=False).devices,
+            [status for status in statuses if status.device.uuid not in held],
             min_memory_bytes=wanted,
             max_utilization=max_utilization,
             memory_weight=settings.score_memory_weight,

@@ -18,6 +18,7 @@ OTHERS = frozenset(
     {
         "ANDON_BUILD_BOARD",
         "ANDON_CONFIG",
+        "ANDON_LEASE",
         "ANDON_LEASE_DIR",
         "ANDON_STANDIN",
         "ANDON_TOKEN",

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from andon.core.settings_kinds import (
     FOLDER,
+    LABELS,
     NAMES,
     NUMBER,
     NUMBER_OR_OFF,
@@ -43,6 +44,7 @@ class Settings:
     cache_seconds: float = 2.0
     score_memory_weight: float = 0.6
     score_utilization_weight: float = 0.4
+    share_labels: tuple[str, ...] = ()
     color: str = "auto"
     history_path: str = ""
     history_flush_seconds: float = 5.0
@@ -174,6 +176,10 @@ FIELDS = (
         "score_utilization_weight", "score.utilization_weight",
         "ANDON_SCORE_UTILIZATION_WEIGHT", NUMBER,
         "how much idleness counts when a device is chosen", 0, 1,
+    ),
+    Field(
+        "share_labels", "share.labels", "ANDON_SHARE_LABELS", LABELS,
+        "labels of devices by index or UUID, for --label and --prefer",
     ),
     Field(
         "color", "display.color", "ANDON_COLOR", TEXT,

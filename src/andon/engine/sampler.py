@@ -87,10 +87,10 @@ class Sampler:
 
     # For those who ask.
 
-    def once(self, watched: bool = False) -> Snapshot:
-        """A fresh snapshot, for one caller."""
+    def once(self, watched: bool = False, hasty: bool = False) -> Snapshot:
+        """A fresh snapshot, for one caller; a hasty one goes without the node's own values."""
         with self._ticking:
-            return self._tick(watched or self._bus.watched)
+            return self._tick(watched or self._bus.watched, hasty)
 
     def subscribe(
         self, interval_seconds: float, watching: bool = False, size: int = 64
@@ -190,7 +190,7 @@ class Sampler:
                 self._woken.wait(due - now)
         return False
 
-    def _tick(self, watched: bool) -> Snapshot:
+    def _tick(self, watched: bool, hasty: bool = False) -> Snapshot:
         cpu, wall = time.thread_time(), time.perf_counter()
         if self._began is None:
             self._began, self._own_start = time.monotonic(), sum(os.times()[:4])
@@ -201,7 +201,7 @@ class Sampler:
         for vendor in self._vendors:
             vendor.ask(self._ticks, watched, time.monotonic())
         waited = self._collect()
-        snapshot = self._snapshot(at, self._new_events())
+        snapshot = self._snapshot(at, hasty, self._new_events())
         self._own_cpu += time.thread_time() - cpu
         self._own_wall += time.perf_counter() - wall - waited
         return snapshot
@@ -263,7 +263,7 @@ class Sampler:
                 return with_parties(named, vendor.roster.ran_on(named.uuid, named.at))
         return report
 
-    def _snapshot(self, at: float, events: "tuple[Event, ...]") -> Snapshot:
+    def _snapshot(self, at: float, hasty: bool, events: "tuple[Event, ...]") -> Snapshot:
         now = time.monotonic()
         for vendor in self._vendors:
             vendor.settle(time.time(), now)
@@ -276,7 +276,7 @@ class Sampler:
             simulated=any(device.vendor == "sim" for device in devices),
             boot=self._node.boot,
             versions={n: t for vendor in self._vendors for n, t in vendor.versions.items()},
-            host=self._read_host(),
+            host=Host() if hasty else self._read_host(),
             devices=tuple(sorted(statuses, key=order)),
             faults=(
                 *self._standing_faults,

@@ -11,20 +11,18 @@ from andon.core.explain.measures import (
 )
 from andon.core.explain.telling import CERTAIN, LIKELY, POSSIBLE, Clause, conclude, say
 from andon.core.explain.view import View, filled, together
+from andon.core.ghosts import least_ghost_bytes
 from andon.core.reasons import Code, Evidence, Reason
 from andon.model.device import Process
 from andon.units import GIB, MIB
 
 FULL_PERCENT = 90.0
-GHOST_BYTES = GIB // 2  # less than this, or than 2 % of the device, is bookkeeping
-GHOST_SHARE = 0.02
 HOARD_BYTES = GIB
 HOARD_SHARE = 0.2  # where there is room, only much is worth a word
 HOARD_FULL_SHARE = 0.05
 DESKTOP_BYTES = 128 * MIB
 DESKTOP_SHARE, DESKTOP_MUCH = 0.1, 0.25
 TIGHT_BYTES = GIB  # less than this is no room for another allocation
-CONTEXT_BYTES = 256 * MIB  # what a process may take without its being counted for it
 SERVERS = (
     "vllm", "sglang", "tritonserver", "text-generation", "ollama", "llama-server", "lmdeploy",
     "trtllm", "torchserve",
@@ -187,9 +185,7 @@ def _trust(idle_seconds: float | None) -> float:
 
 
 def _least_ghost(view: View) -> float:
-    contexts = CONTEXT_BYTES * len(view.processes)
-    share = GHOST_SHARE * (view.status.device.memory_total_bytes or 0)
-    return max(GHOST_BYTES, share, contexts)
+    return least_ghost_bytes(view.status.device.memory_total_bytes, len(view.processes))
 
 
 def _mostly_unexplained(view: View) -> bool:

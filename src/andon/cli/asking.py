@@ -1,0 +1,116 @@
+"""What every command that asks for devices has in common: its options, and its surveyor."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from andon.cli.looking import resolved_of
+from andon.cli.options import duration
+from andon.cli.terminal import Choices
+from andon.core.requests import parse_count, request_of
+from andon.errors import Invalid
+from andon.model.work import Request
+
+if TYPE_CHECKING:
+    from andon.engine.sampler import Sampler
+    from andon.engine.survey import Surveyor
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
+    (("--gpus", "-g"), {"default": "1", "metavar": "N|N..M", "help": "How many devices; 1."}),
+    (("--memory", "-m"), {"metavar": "SIZE", "help": "So much free on each, as in 20GiB."}),
+    (("--shared",), {"is_flag": True, "help": "Take only --memory of it; others may share it."}),
+    (("--model",), {"multiple": True, "metavar": "NAME,…", "help": "Only of these models."}),
+    (("--label",), {"multiple": True, "metavar": "NAME,…", "help": "Only with these labels."}),
+    (
+        ("--devices", "-d"),
+        {"multiple": True, "metavar": "D,…", "help": "Only these: index, 3:0 or UUID."},
+    ),
+    (("--exclude", "-x"), {"multiple": True, "metavar": "D,…", "help": "None of these."}),
+    (
+        ("--prefer",),
+        {"multiple": True, "metavar": "D,…", "help": "These first: model, label or device."},
+    ),
+    (("--pack",), {"is_flag": True, "help": "Fill devices up instead of spreading."}),
+    (("--unbalanced",), {"is_flag": True, "help": "A group may differ in free memory."}),
+    (
+        ("--even-if-used",),
+        {"is_flag": True, "help": "Although processes without a lease use it."},
+    ),
+)
+_QUEUE: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
+    (
+        ("--timeout", "-t"),
+        {
+            "type": duration,
+            "default": "300",
+            "metavar": "TIME",
+            "help": "How long to wait; 300 s. 0: not at all.",
+        },
+    ),
+    (("--no-wait",), {"is_flag": True, "help": "Refuse instead of waiting."}),
+    (
+        ("--priority",),
+        {"type": int, "default": 0, "metavar": "N", "help": "Below 0 lets others go first."},
+    ),
+)
+
+
+def asking(command: F) -> F:
+    """The options that say which devices; they arrive as the keywords of `request_from`."""
+    return _with(_OPTIONS, command)
+
+
+def queueing(command: F) -> F:
+    """--timeout, --no-wait, --priority."""
+    return _with(_QUEUE, command)
+
+
+def request_from(asked: dict[str, Any]) -> Request:
+    """The request that was typed; a mistake is told before anything is looked at."""
+    memory = asked["memory"]
+    request = request_of(
+        parse_count(asked["gpus"]),
+        memory,
+        shared=asked["shared"],
+        models=asked["model"],
+        labels=asked["label"],
+        devices=asked["devices"],
+        exclude=asked["exclude"],
+        prefer=asked["prefer"],
+        pack=asked["pack"],
+        balanced=not asked["unbalanced"],
+        even_if_used=asked["even_if_used"],
+        priority=asked.get("priority", 0),
+    )
+    if request.shared and memory is None:
+        raise Invalid("--shared takes a part of a device", hint="--memory says how much")
+    return request
+
+
+def patience(asked: dict[str, Any]) -> float:
+    """How long to wait, in seconds."""
+    timeout: float = asked["timeout"]
+    return 0.0 if asked["no_wait"] else timeout
+
+
+def surveyor_of(choices: Choices, sampler: "Sampler") -> "Surveyor":
+    """Over this sampler; simulated devices are claimed only where the flag itself is given."""
+    from andon.app import labels_of, weights_of
+    from andon.engine.survey import Surveyor
+
+    resolved = resolved_of(choices)
+    return Surveyor(
+        lambda: sampler.once(hasty=True),
+        labels_of(resolved.settings),
+        weights_of(resolved.settings),
+        simulated=resolved.origin.get("simulate") == "flag",
+    )
+
+
+def _with(options: tuple[tuple[tuple[str, ...], dict[str, Any]], ...], command: F) -> F:
+    for names, settings in reversed(options):
+        command = click.option(*names, **settings)(command)
+    return command

@@ -1,0 +1,113 @@
+"""`andon lease`: a shell, or a command, that holds devices; `andon lease extend` gives it time."""
+
+import os
+import time
+from typing import Any
+
+import click
+
+from andon.cli.asking import asking, patience, queueing, request_from, surveyor_of
+from andon.cli.looking import sampling
+from andon.cli.options import chosen, duration, shared
+from andon.cli.run import RunCommand
+from andon.cli.terminal import Terminal, notice
+from andon.cli.text import say
+from andon.cli.waiting import WaitingLine
+from andon.errors import Conflict, Denied, Invalid
+
+
+class LeaseCommand(RunCommand):
+    """`extend` as the first word is a command of its own; anything else is to be run."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        words = ctx.params.get("command") or ()
+        if words[:1] == ("extend",) and not ctx.meta.get("andon.dashes"):
+            with extend.make_context("extend", list(words[1:]), parent=ctx) as inner:
+                return extend.invoke(inner)
+        return super().invoke(ctx)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta["andon.dashes"] = "--" in args
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=LeaseCommand, context_settings={"allow_interspersed_args": False})
+@asking
+@queueing
+@click.option(
+    "--for", "length", type=duration, metavar="TIME", help="How long, as in 2h; else while it runs."
+)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@shared
+def lease(command: tuple[str, ...], length: float | None, **asked: Any) -> int:
+    """Hold devices while a shell or a command runs: andon lease --gpus 2 --for 2h
+
+    Without a command it starts your shell. Inside, andon run uses these devices. andon lease
+    extend ID --for 1h moves the end; andon release ID ends it.
+    """
+    from andon.cli.running import Running, shell
+    from andon.engine.granter import Granter, Terms
+    from andon.engine.launcher import CannotStart, find
+    from andon.leases.book import Book
+
+    choices, request = chosen(), request_from(asked)
+    if request.most == 0:
+        raise Invalid("a lease holds at least one device", hint="--gpus 1")
+    if os.environ.get("ANDON_LEASE"):
+        notice(f"inside lease {os.environ['ANDON_LEASE']}; this one is another", choices)
+    wanted = list(command) or shell()
+    if length is not None and length <= 0:
+        raise Invalid("--for 0 is no time at all")
+    try:
+        find(wanted)
+        with sampling(choices) as sampler:
+            running = Running(choices, wanted, sampler, interactive=True)
+            line = WaitingLine(choices)
+            try:
+                terms = Terms(command=running.words, seconds=length)
+                granter = Granter(Book(), surveyor_of(choices, sampler))
+                grant = granter.grant(request, terms, patience(asked), line)
+            finally:
+                line.clear()
+            notice(_words(grant, bool(command)), choices)
+            code, _ = running.on_grant(grant)
+            return code
+    except CannotStart as error:
+        from andon.cli.terminal import report
+
+        report(error)
+        return error.code
+
+
+@click.command()
+@click.argument("lease_id", metavar="ID")
+@click.option(
+    "--for", "length", type=duration, metavar="TIME", required=True, help="From now on, as in 1h."
+)
+@shared
+def extend(lease_id: str, length: float) -> int:
+    """Let a lease of yours end so much later from now."""
+    from andon.leases.book import Book
+
+    if length <= 0:
+        raise Invalid("--for 0 is no time at all", hint="andon release ends a lease")
+    path, found, held = Book(make=False).find(lease_id)
+    if held.until is None:
+        raise Conflict(f"lease {held.id} has no end that could be moved")
+    if os.getuid() not in (0, found.uid):
+        raise Denied(f"lease {held.id} is {held.owner.user}'s")
+    until = time.time() + length
+    os.utime(path / "leases" / found.name, (until, until), follow_symlinks=False)
+    terminal = Terminal.of(chosen())
+    terminal.say(say(f"lease {held.id} ends {time.strftime('%H:%M', time.localtime(until))}"))
+    return 0
+
+
+def _words(grant: Any, has_command: bool) -> str:
+    from andon.engine.refusal import clock
+
+    held = grant.held.lease
+    indices = ", ".join(str(share.index) for share in held.shares)
+    until = "" if held.until is None else f" until {clock(held.until, held.since)}"
+    left = "" if has_command else "; leave the shell to give it back"
+    return f"lease {held.id}: GPU {indices}{until}{left}"

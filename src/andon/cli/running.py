@@ -1,0 +1,236 @@
+"""One execution of a command on devices: environment, record, end; for `run` and `lease`."""
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from andon.app import state_folder
+from andon.cli.terminal import Choices, notice
+from andon.core.launching import environment
+from andon.core.oom import Strain, Verdict, verdict
+from andon.core.redaction import redact
+from andon.engine.granter import Grant
+from andon.engine.launcher import Launcher
+from andon.engine.runlog import RunLog, path_in
+from andon.engine.sampler import Sampler
+from andon.engine.survey import Sight
+from andon.errors import Conflict, Gone
+from andon.host.kin import user_name
+from andon.leases.book import Book
+from andon.leases.hold import LeaseHold
+from andon.model.device import Device, Snapshot
+from andon.model.work import Lease, Request
+from andon.units import MIB, human_seconds
+
+WARN_SECONDS = 300.0  # before its end, a lease's owner is told
+VMSTAT = Path("/proc/vmstat")
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """A lease of ours that somebody else holds, and its devices as they are now."""
+
+    lease: Lease
+    devices: tuple[Device, ...]
+    snapshot: Snapshot
+
+
+def attached(name: str, sight: Sight, request: Request) -> Attached:
+    """A lease of this user's by its id; its devices must be here and enough."""
+    _, found, lease = Book(make=False).find(name)
+    if found.uid != os.getuid():
+        raise Conflict(f"lease {lease.id} is {user_name(found.uid)}'s")
+    here = {s.device.uuid: s.device for s in sight.snapshot.devices}
+    missing = [share.index for share in lease.shares if share.uuid not in here]
+    if missing:
+        raise Gone(f"GPU {missing[0]} of lease {lease.id} is not among the devices here")
+    if request.least > len(lease.shares):
+        raise Conflict(
+            f"{request.least} GPUs wanted, and lease {lease.id} holds {len(lease.shares)}",
+            hint="without --lease, and with ANDON_LEASE unset, others are asked for",
+        )
+    shares = lease.shares if request.least == 1 else lease.shares[: request.most]
+    return Attached(lease, tuple(here[share.uuid] for share in shares), sight.snapshot)
+
+
+def larger(request: Request, grant: Grant) -> Request:
+    """The same with more memory than it had: half as much again of a budget, else a larger
+    device."""
+    had = [room.free_bytes or 0 for room in grant.outlook.choice.chosen]
+    asked = request.memory_bytes or 0
+    if request.shared:
+        return replace(request, memory_bytes=asked * 3 // 2)
+    return replace(request, memory_bytes=max(asked, min(had)) + MIB)
+
+
+class Running:
+    """A command on its way: once per attempt."""
+
+    def __init__(
+        self,
+        choices: Choices,
+        command: Sequence[str],
+        sampler: Sampler,
+        folder: Path | None = None,
+        interactive: bool = False,
+    ) -> None:
+        self._choices, self._command, self._sampler = choices, list(command), sampler
+        self._folder = folder or state_folder() / "runs"
+        self._interactive = interactive
+        self.words = redact(tuple(command))
+
+    def on_grant(self, grant: Grant) -> tuple[int, Verdict]:
+        """Run it on what was granted, and give that back whatever happens."""
+        chosen = tuple(room.status.device for room in grant.outlook.choice.chosen)
+        facts = {"waited_seconds": round(grant.waited_seconds, 3), "choice": _choice(grant)}
+        try:
+            return self._run(grant.held.lease, chosen, grant.outlook.snapshot, facts, grant.held)
+        finally:
+            grant.held.release()
+
+    def on_lease(self, found: Attached) -> tuple[int, Verdict]:
+        """Run it on a lease that is held elsewhere, and leave that alone."""
+        return self._run(found.lease, found.devices, found.snapshot, {}, None)
+
+    def _run(
+        self,
+        lease: Lease,
+        chosen: Sequence[Device],
+        snapshot: Snapshot,
+        facts: dict[str, Any],
+        held: LeaseHold | None,
+    ) -> tuple[int, Verdict]:
+        everyone = [status.device for status in snapshot.devices]
+        variables = {**os.environ, **environment(chosen, everyone, lease.id)}
+        hold = held.hold if held else None
+        launcher = Launcher(
+            self._command, variables, hold, self._interactive, tapped=not self._interactive
+        )
+        log = self._log(chosen)
+        log.begin(lease, {**self._facts(chosen, snapshot), **facts})
+        log.follow(self._sampler, snapshot)
+        kills = _host_kills()
+        end: dict[str, Any] = {"code": None, "end": "not started"}
+        try:
+            outcome = launcher.run(_Check(held, self._tell), self._tell)
+            if held is not None:
+                held.release()  # before anything else: others wait for it
+            strains = [_strain(status) for status in log.tallies.latest.values()]
+            judged = verdict(
+                outcome.code,
+                outcome.signal,
+                outcome.tail,
+                strains,
+                _host_kills() - kills,
+                outcome.ended_for,
+                outcome.interrupted,
+            )
+            end = {
+                "code": outcome.code,
+                "signal": outcome.signal,
+                "seconds": round(outcome.seconds, 3),
+                "end": str(judged.end),
+                "words": judged.words,
+                "said_by": judged.said_by,
+            }
+            return outcome.code, judged
+        finally:
+            log.end(end)
+
+    def _log(self, chosen: Sequence[Device]) -> RunLog:
+        name = _name(self._command)
+        uuids = [device.uuid for device in chosen]
+        return RunLog(path_in(self._folder, name, time.time()), uuids, self._tell)
+
+    def _facts(self, chosen: Sequence[Device], snapshot: Snapshot) -> dict[str, Any]:
+        return {
+            "node": snapshot.node,
+            "user": user_name(os.getuid()),
+            "command": self.words,
+            "folder": os.getcwd(),  # noqa: PTH109 - it may be gone, and is only shown
+            "pid": os.getpid(),
+            "simulated": snapshot.simulated,
+            "devices": [device.uuid for device in chosen],
+            "indices": [device.index for device in chosen],
+        }
+
+    def _tell(self, words: str) -> None:
+        notice(words, self._choices)
+
+
+class _Check:
+    """Whether the command must end, asked about once a second."""
+
+    def __init__(self, held: LeaseHold | None, tell: Any) -> None:
+        self._held, self._tell, self._warned = held, tell, False
+
+    def __call__(self) -> str | None:
+        until = self._held.until() if self._held else None
+        if self._held is None or until is None:
+            return None
+        left = until - time.time()
+        if left <= 0:
+            return f"lease {self._held.lease.id} has ended"
+        length = until - self._held.lease.since
+        if left <= min(WARN_SECONDS, length / 4) and not self._warned:
+            self._warned = True
+            name = self._held.lease.id
+            more = f"andon lease extend {name} --for 1h gives it more time"
+            self._tell(f"lease {name} ends in {human_seconds(left)}; {more}")
+        return None
+
+
+def _choice(grant: Grant) -> dict[str, Any]:
+    """The choice with its candidates: ids, how many, by what, and what each one offered."""
+    return {
+        "method": "score",
+        "world_size": len(grant.outlook.choice.chosen),
+        "candidates": [
+            {
+                "uuid": c.uuid,
+                "index": c.index,
+                "free_bytes": c.free_bytes,
+                "utilization_percent": c.utilization_percent,
+                "score": None if c.score is None else round(c.score, 4),
+                "chosen": c.chosen,
+                "reason": None if c.obstacle is None else c.obstacle.words,
+            }
+            for c in grant.outlook.choice.candidates
+        ],
+    }
+
+
+def _name(command: Sequence[str]) -> str:
+    """A script's own name rather than its interpreter's."""
+    first = Path(command[0]).name
+    if first.startswith("python") and len(command) > 1 and not command[1].startswith("-"):
+        return Path(command[1]).name
+    return first
+
+
+def _strain(status: Any) -> Strain:
+    sample = status.sample
+    return Strain(
+        status.device.index,
+        sample.memory_used_bytes if sample else None,
+        status.device.memory_total_bytes,
+    )
+
+
+def _host_kills() -> int:
+    """How many processes the kernel has killed for want of memory since it started."""
+    try:
+        for line in VMSTAT.read_text("ascii").splitlines():
+            if line.startswith("oom_kill "):
+                return int(line.split()[1])
+    except (OSError, ValueError):
+        return 0
+    return 0
+
+
+def shell() -> list[str]:
+    """The person's shell."""
+    return [os.environ.get("SHELL") or "/bin/sh"]

@@ -1,0 +1,45 @@
+"""`sudo andon setup`: makes the machine's lease book, now and at every start."""
+
+import os
+from pathlib import Path
+
+import click
+
+from andon.cli.options import chosen, shared
+from andon.cli.terminal import Terminal
+from andon.cli.text import say
+from andon.errors import Denied, Unavailable
+
+TMPFILES = Path("/etc/tmpfiles.d/andon.conf")
+RULES = """\
+# Made by `andon setup`: the lease book, which every user of the GPUs must be able to see.
+d /run/andon 0755 root root -
+d /run/andon/leases 1777 root root -
+d /run/andon/tickets 1777 root root -
+d /run/andon/cordons 0755 root root -
+"""
+
+
+@click.command()
+@shared
+def setup() -> int:
+    """Make the lease book in /run/andon, owned by root, now and after every reboot.
+
+    Without it leases work as well, in a book that the first user makes in /tmp.
+    """
+    if os.getuid() != 0:
+        raise Denied("the machine's lease book is root's to make", hint="sudo andon setup")
+    from andon.leases import places
+
+    terminal = Terminal.of(chosen())
+    places.prepare(places.SYSTEM_BOOK)
+    terminal.say(say(f"{places.SYSTEM_BOOK} is the lease book of this machine"))
+    if TMPFILES.parent.is_dir():
+        try:
+            TMPFILES.write_text(RULES)
+        except OSError as exc:
+            raise Unavailable(f"{TMPFILES}: {exc.strerror}") from exc
+        terminal.say(say(f"{TMPFILES} makes it again after a reboot"))
+    else:
+        terminal.say(say("systemd is not here: make it again after a reboot", "yellow"))
+    return 0

@@ -1,0 +1,75 @@
+"""The kept functions that look for devices; they claim nothing, `andon.lease` does."""
+
+import logging
+import time
+
+from andon import leasing
+from andon.core.requests import request_of
+from andon.engine.refusal import refusal
+from andon.engine.survey import Outlook
+from andon.errors import AndonError, Invalid
+from andon.model.work import Request
+from andon.units import MIB
+
+log = logging.getLogger("andon.selection")
+
+
+def check_gpu_availability(
+    required_gpus: int, min_memory_mb: float | None = None
+) -> tuple[bool, str]:
+    """Whether so many devices could be had now, and the words for it."""
+    try:
+        request = _request(required_gpus, min_memory_mb)
+        found = leasing.outlook(request)
+    except AndonError as error:
+        return False, _words(error)
+    if found.choice.chosen:
+        return True, f"available: GPU {', '.join(map(str, _indices(found)))}"
+    return False, _words(refusal(found, request, None))
+
+
+def wait_for_gpu_availability(
+    required_gpus: int,
+    min_memory_mb: float | None = None,
+    timeout_seconds: float = 300,
+    check_interval: float = 30,
+) -> tuple[bool, str]:
+    """Look until they could be had, or the time is over; every look is logged."""
+    end = time.monotonic() + timeout_seconds
+    while True:
+        is_free, words = check_gpu_availability(required_gpus, min_memory_mb)
+        log.info("%d GPUs wanted: %s", required_gpus, words)
+        left = end - time.monotonic()
+        if is_free or left <= 0:
+            return is_free, words
+        time.sleep(min(check_interval, left))
+
+
+def select_gpus_for_task(required_gpus: int, min_memory_mb: float = 8000) -> list[int]:
+    """The indices of the best devices now, best first; RuntimeError says why there are none.
+
+    Between this look and their use somebody else may come: `andon.lease` claims them.
+    """
+    try:
+        request = _request(required_gpus, min_memory_mb)
+        found = leasing.outlook(request)
+        if not found.choice.chosen:
+            raise refusal(found, request, None)
+    except AndonError as error:
+        raise RuntimeError(_words(error)) from error
+    return _indices(found)
+
+
+def _request(required_gpus: int, min_memory_mb: float | None) -> Request:
+    if isinstance(required_gpus, bool) or required_gpus < 1:
+        raise Invalid(f"{required_gpus!r} is not a number of GPUs")
+    size = None if not min_memory_mb else int(min_memory_mb * MIB)
+    return request_of((required_gpus, required_gpus), size)
+
+
+def _indices(found: Outlook) -> list[int]:
+    return [room.status.device.index for room in found.choice.chosen]
+
+
+def _words(error: AndonError) -> str:
+    return "; ".join((error.reason, *error.mistakes))

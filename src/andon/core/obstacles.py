@@ -1,0 +1,42 @@
+"""Why a device is not given out: every reason there is, in words that name who and what."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Bar(StrEnum):
+    """What stands in the way, one word each."""
+
+    MASKED = "masked"  # hidden from this process
+    UNASKED = "unasked"  # the request does not want this one
+    DIVIDED = "divided"  # a board cut into instances
+    SMALL = "small"  # it never had that much memory
+    LOST = "lost"
+    STALE = "stale"
+    UNKNOWN = "unknown"  # a reading is missing: unknown is not free
+    ECC = "ecc"
+    GHOST = "ghost"  # memory that no process explains
+    CORDONED = "cordoned"
+    LEASED = "leased"
+    ORPHANED = "orphaned"
+    UNREADABLE = "unreadable"
+    STRANGER = "stranger"  # a process without a lease
+    BUSY = "busy"  # busy, and nobody is seen
+    FULL = "full"
+    RESERVED = "reserved"  # for somebody who waits in front
+
+
+NEVER = frozenset({Bar.MASKED, Bar.UNASKED, Bar.DIVIDED, Bar.SMALL})
+"""Nothing that happens on the device takes these away."""
+
+HEALTH = frozenset({Bar.LOST, Bar.STALE, Bar.UNKNOWN, Bar.ECC, Bar.GHOST, Bar.CORDONED})
+"""These go when the device is cured, and not when its work ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """One reason; `until` is when it is expected to go."""
+
+    bar: Bar
+    words: str
+    until: float | None = None

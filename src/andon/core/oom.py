@@ -1,0 +1,130 @@
+"""How a command ended, and whether it was for want of memory: the device's, or the host's."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from andon.units import human_bytes
+
+AT_LIMIT_PERCENT = 97.0
+SIGKILL = 9
+
+
+class End(StrEnum):
+    """What ended it."""
+
+    FINE = "fine"
+    FAILED = "failed"
+    DEVICE_MEMORY = "device_memory"
+    HOST_MEMORY = "host_memory"
+    SIGNAL = "signal"
+    TIMEOUT = "timeout"
+    ASKED = "asked"  # a person or `andon release`
+
+
+PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (name, re.compile(pattern))
+    for name, pattern in (
+        ("PyTorch", r"torch\.(?:cuda\.)?OutOfMemoryError|(?:CUDA|HIP) out of memory\. Tried to"),
+        ("JAX", r"RESOURCE_EXHAUSTED: (?:Out of memory|Failed to allocate)"),
+        ("TensorFlow", r"OOM when allocating tensor|ResourceExhaustedError"),
+        ("cuBLAS", r"CUBLAS_STATUS_ALLOC_FAILED"),
+        ("cuDNN", r"CUDNN_STATUS_ALLOC_FAILED"),
+        (
+            "vLLM",
+            r"No available memory for the cache blocks"
+            r"|Free memory on device .{0,80}is less than desired GPU memory utilization"
+            r"|(?:more|larger) than the (?:available KV cache memory|maximum number of tokens that "
+            r"can be stored in (?:the )?KV cache)",
+        ),
+        ("HIP", r"hipErrorOutOfMemory|HIP error: out of memory"),
+        (
+            "CUDA",
+            r"CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation|cudaMalloc failed: out of memory"
+            r"|(?i:cuda)[^\n]{0,60}: out of memory|CUDA error: out of memory",
+        ),
+    )
+)
+"""Who says so and how; the most particular first, since PyTorch's words hold CUDA's too."""
+
+_WANTED = re.compile(r"(?:Tried to allocate|allocating|allocate) ([\d.]+ ?(?:[KMGT]i?B|bytes))")
+
+
+@dataclass(frozen=True, slots=True)
+class Strain:
+    """A device's memory shortly before the end."""
+
+    index: int
+    used_bytes: int | None
+    total_bytes: int | None
+
+    @property
+    def at_limit(self) -> bool:
+        if self.used_bytes is None or not self.total_bytes:
+            return False
+        return 100 * self.used_bytes / self.total_bytes >= AT_LIMIT_PERCENT
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What ended a command, in words with the numbers."""
+
+    end: End
+    words: str
+    said_by: str | None = None
+
+
+def complaint(tail: str) -> tuple[str, str] | None:
+    """Who complained of the device's memory, and the line; the last complaint counts."""
+    for line in reversed(tail.splitlines()):
+        for name, pattern in PATTERNS:
+            if pattern.search(line):
+                return name, line.strip()[:300]
+    return None
+
+
+def verdict(
+    code: int,
+    signal: int | None,
+    tail: str,
+    strains: Sequence[Strain],
+    host_kills: int = 0,
+    ended_for: str | None = None,
+    asked: bool = False,
+) -> Verdict:
+    """The one reason. A complaint counts only where the command failed: many are caught."""
+    if code == 0:
+        return Verdict(End.FINE, "it ended well")
+    if ended_for is not None:
+        return Verdict(End.TIMEOUT, ended_for)
+    said = complaint(tail)
+    if said is not None:
+        return Verdict(End.DEVICE_MEMORY, _device_words(*said, strains), said[0])
+    if signal == SIGKILL and host_kills > 0:
+        words = "the kernel killed it for want of host memory (OOM killer)"
+        return Verdict(End.HOST_MEMORY, words)
+    if asked:
+        return Verdict(End.ASKED, "it was asked to end")
+    if signal is not None:
+        full = [strain for strain in strains if strain.at_limit]
+        more = f"; {_full_words(full)}" if full else ""
+        return Verdict(End.SIGNAL, f"signal {signal} ended it{more}")
+    full = [strain for strain in strains if strain.at_limit]
+    more = f"; {_full_words(full)}" if full else ""
+    return Verdict(End.FAILED, f"exit code {code}{more}")
+
+
+def _device_words(name: str, line: str, strains: Sequence[Strain]) -> str:
+    wanted = _WANTED.search(line)
+    more = f", which wanted {wanted[1]} more" if wanted else ""
+    known = [s for s in strains if s.used_bytes is not None and s.total_bytes]
+    told = f"; {_full_words(known)}" if known else ""
+    return f"out of device memory, says {name}{more}{told}"
+
+
+def _full_words(strains: Sequence[Strain]) -> str:
+    return ", ".join(
+        f"GPU {s.index} held {human_bytes(s.used_bytes or 0)} of {human_bytes(s.total_bytes or 0)}"
+        for s in strains
+    )

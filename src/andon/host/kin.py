@@ -1,0 +1,120 @@
+"""How processes are related: whose each is, when it began, its session, group and container.
+
+Only stat, status and cgroup are read: unlike the command line, they never wait for the other
+process's memory lock.
+"""
+
+import os
+import time
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+
+from andon.core.attribution import belongs
+from andon.core.holdings import Here
+from andon.host.procfs import parse_uid, read
+from andon.host.system import boot_id
+from andon.model.work import Kin, Owner
+
+_STAT_BYTES = 1024
+
+
+def read_kin(pids: Iterable[int], containers: bool = False, root: str = "/") -> dict[int, Kin]:
+    """Those of the processes that this system shows."""
+    found = ((pid, _kin(pid, containers, root.rstrip("/"))) for pid in set(pids))
+    return {pid: kin for pid, kin in found if kin is not None}
+
+
+def parse_kin(content: bytes) -> tuple[int, int, int] | None:
+    """Group, session and start of /proc/<pid>/stat."""
+    values = content.rpartition(b") ")[2].split()
+    try:
+        return int(values[2]), int(values[3]), int(values[19])
+    except (IndexError, ValueError):
+        return None
+
+
+def started_ticks(pid: int) -> int | None:
+    """When a process began, in ticks since the boot; None when it is gone, or a zombie."""
+    content = read(f"/proc/{pid}/stat", _STAT_BYTES) or b""
+    found = parse_kin(content)
+    if found is None or content.rpartition(b") ")[2][:1] in (b"Z", b"X"):
+        return None
+    return found[2]
+
+
+def ticks_now() -> int:
+    """The present in ticks since the boot, which no clock that is set can move."""
+    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    return int(time.clock_gettime(clock) * os.sysconf("SC_CLK_TCK"))
+
+
+def group_lives(group: int) -> bool:
+    """Whether a process group still has members, whoever they belong to."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def here() -> Here:
+    """Where this process looks from; a forked child may have been moved since."""
+    return _here(os.getpid())
+
+
+def pid_namespace() -> str | None:
+    return here().pid_namespace
+
+
+@lru_cache(maxsize=2)
+def _here(pid: int) -> Here:
+    try:
+        namespace = str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        return Here(boot_id())
+    return Here(boot_id(), namespace)
+
+
+def myself(pid: int | None = None) -> Owner:
+    """This process, or a child of ours that will hold a lease in its place."""
+    pid = os.getpid() if pid is None else pid
+    where = belongs(os.fsdecode(read("/proc/self/cgroup", 16384) or b""))
+    uid = os.getuid()
+    return Owner(
+        uid=uid,
+        user=user_name(uid),
+        pid=pid,
+        started_ticks=started_ticks(pid) or 0,
+        session=os.getsid(0),
+        boot=here().boot,
+        pid_namespace=here().pid_namespace,
+        container=where.container.id if where.container else None,
+    )
+
+
+@lru_cache(maxsize=1024)
+def user_name(uid: int) -> str:
+    """The user's name, or the number where it has none; asked once, a name service may be slow."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except (KeyError, OSError):
+        return str(uid)
+
+
+def _kin(pid: int, containers: bool, root: str) -> Kin | None:
+    folder = f"{root}/proc/{pid}"
+    found = parse_kin(read(f"{folder}/stat", _STAT_BYTES) or b"")
+    uid = parse_uid(read(f"{folder}/status", 4096) or b"")
+    if found is None or uid is None:
+        return None
+    group, session, started = found
+    container = None
+    if containers:
+        where = belongs(os.fsdecode(read(f"{folder}/cgroup", 16384) or b""))
+        container = where.container.id if where.container else None
+    return Kin(pid, uid, started, session, group, container)

@@ -1,0 +1,164 @@
+"""Where the lease book is, and which folders can never be one."""
+
+import os
+import secrets
+import stat
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from andon.errors import Denied, Invalid, Unavailable
+from andon.host.kin import user_name
+from andon.host.system import parse_mounts
+
+SYSTEM_BOOK = Path("/run/andon")
+COMMON_BOOK = Path("/tmp/andon")  # noqa: S108 - every user must find the same one
+VARIABLE = "ANDON_LEASE_DIR"
+LEASES, TICKETS, CORDONS = "leases", "tickets", "cordons"
+MODES = {LEASES: 0o1777, TICKETS: 0o1777, CORDONS: 0o755}
+
+NETWORK_SYSTEMS = frozenset(
+    (
+        "9p", "acfs", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "gfs2", "glusterfs", "gpfs",
+        "lustre", "ncpfs", "nfs", "nfs4", "ocfs2", "orangefs", "panfs", "pvfs2", "smb3", "smbfs",
+        "vboxsf", "virtiofs",
+    )
+)  # fmt: skip
+"""Their locks may be per machine, late or absent, and a server that is away hangs every look."""
+
+
+def book_path(env: Mapping[str, str]) -> Path:
+    """The book that new leases are written to."""
+    named = env.get(VARIABLE)
+    if named:
+        return Path(named)
+    return SYSTEM_BOOK if SYSTEM_BOOK.is_dir() else COMMON_BOOK
+
+
+def books(env: Mapping[str, str]) -> tuple[Path, ...]:
+    """Every book that exists or is ours to make: a grant reads them all, in this order."""
+    own = book_path(env)
+    others = [p for p in (SYSTEM_BOOK, COMMON_BOOK) if p != own and p.is_dir()]
+    return tuple(sorted((own, *others)))
+
+
+def prepare(path: Path, mounts: str | None = None) -> None:
+    """Make the book if it is not there, and refuse a folder that can never be one."""
+    _refuse_bad_place(path, _mounts() if mounts is None else mounts)
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        _make(path)
+        found = path.lstat()
+    except OSError as exc:
+        raise Unavailable(f"the lease book {path}: {exc.strerror}") from exc
+    if not stat.S_ISDIR(found.st_mode):
+        raise Denied(
+            f"the lease book {path} is not a folder; {user_name(found.st_uid)} made it",
+            hint=f"remove it, or name another folder: {VARIABLE}",
+        )
+    if found.st_mode & 0o022:
+        raise Denied(
+            f"others than its owner ({user_name(found.st_uid)}) may change the lease book {path}",
+            hint=f"chmod 755 {path}",
+        )
+    _complete(path, found.st_uid)
+
+
+def network_system(path: Path, mounts: str) -> str | None:
+    """The network file system that a folder lies on; told from the mounts, because one whose
+    server is away answers no question about itself."""
+    whole = str(path)
+    under = [
+        mount
+        for mount in parse_mounts(mounts)
+        if whole == mount.folder or whole.startswith(mount.folder.rstrip("/") + "/")
+    ]
+    if not under:
+        return None
+    longest = max(len(mount.folder) for mount in under)
+    kind = next(m.kind for m in reversed(under) if len(m.folder) == longest)
+    return kind if kind in NETWORK_SYSTEMS or kind.partition(".")[0] == "fuse" else None
+
+
+def _refuse_bad_place(path: Path, mounts: str) -> None:
+    if not path.is_absolute():
+        raise Invalid(f"{VARIABLE} is {str(path)!r}, not a folder that begins with /")
+    home = Path(os.environ.get("HOME") or "/")
+    if home not in (Path("/"), Path("/tmp")) and home in path.parents:  # noqa: S108
+        raise Invalid(
+            f"the lease book {path} is under a home folder, where other users cannot see it",
+            hint="sudo andon setup makes /run/andon",
+        )
+    if (kind := network_system(path, mounts)) is not None:
+        raise Invalid(
+            f"the lease book {path} is on a network file system ({kind}), whose locks do not hold",
+            hint=f"name a folder of this machine: {VARIABLE}=/run/andon",
+        )
+
+
+def _make(path: Path) -> None:
+    """Whole or not at all: a folder beside it gets its parts and its modes, then the name."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        draft.mkdir(0o700)
+        try:
+            for name in MODES:
+                (draft / name).mkdir()
+                (draft / name).chmod(MODES[name])
+            draft.chmod(0o755)
+            draft.rename(path)
+        except OSError:
+            _remove(draft)
+            raise
+    except OSError as exc:
+        if path.is_dir():  # another was first
+            return
+        raise Unavailable(
+            f"the lease book {path} cannot be made: {exc.strerror}",
+            hint=f"sudo andon setup makes {SYSTEM_BOOK}",
+        ) from exc
+
+
+def _remove(draft: Path) -> None:
+    with suppress(OSError):
+        for name in MODES:
+            with suppress(OSError):
+                (draft / name).rmdir()
+        draft.rmdir()
+
+
+def _complete(path: Path, owner: int) -> None:
+    """Its owner mends a book with a part missing; anybody else is told who can."""
+    for name, mode in MODES.items():
+        part = path / name
+        try:
+            found = part.lstat()
+        except FileNotFoundError:
+            _mend(part, mode, owner)
+            continue
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid not in (owner, 0):
+            raise Denied(
+                f"{part} is not the folder of the book's owner ({user_name(owner)})",
+                hint=f"{user_name(owner)} or root can remove it",
+            )
+        if stat.S_IMODE(found.st_mode) != mode:
+            _mend(part, mode, owner)
+
+
+def _mend(part: Path, mode: int, owner: int) -> None:
+    try:
+        part.mkdir(exist_ok=True)
+        part.chmod(mode)
+    except OSError as exc:
+        raise Unavailable(
+            f"the lease book lacks {part} ({exc.strerror}), and {user_name(owner)} owns it",
+            hint="sudo andon setup",
+        ) from exc
+
+
+def _mounts() -> str:
+    try:
+        return Path("/proc/self/mounts").read_text(errors="surrogateescape")
+    except OSError:
+        return ""

@@ -1,0 +1,291 @@
+"""`andon.lease`: devices for a part of a program, claimed so that nobody else gets them."""
+
+import asyncio
+import functools
+import inspect
+import os
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, ParamSpec, TypeVar
+
+from andon import library
+from andon.app import labels_of, weights_of
+from andon.core.holdings import judge
+from andon.core.launching import LEASE_VARIABLE, environment
+from andon.core.redaction import redact
+from andon.core.requests import parse_count, request_of
+from andon.engine.granter import Grant, Granter, Progress, Terms
+from andon.engine.survey import Outlook, Pages, Surveyor
+from andon.errors import AndonError, Gone
+from andon.host.kin import here, myself, read_kin, started_ticks
+from andon.leases.book import Book
+from andon.leases.hold import LeaseHold
+from andon.leases.holder import Keeper
+from andon.model.device import Device, DeviceStatus
+from andon.model.work import Lease, LeaseKind, Owner, Request, Work
+from andon.units import parse_seconds
+
+DEFAULT_SECONDS = 8 * 3600.0
+DEFAULT_TIMEOUT_SECONDS = 300.0
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Held:
+    """A lease that is held: which devices, and until when."""
+
+    def __init__(self, grant: Grant, keeper: Keeper) -> None:
+        self._held: LeaseHold = grant.held
+        self._keeper, self._pid = keeper, os.getpid()
+        self._devices = tuple(room.status.device for room in grant.outlook.choice.chosen)
+        self._everyone = tuple(status.device for status in grant.outlook.snapshot.devices)
+
+    @property
+    def id(self) -> str:
+        return self._held.lease.id
+
+    @property
+    def lease(self) -> Lease:
+        return self._held.lease
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """The devices, best first."""
+        return self._devices
+
+    @property
+    def indices(self) -> list[int]:
+        """The node's indices of the devices."""
+        return [device.index for device in self._devices]
+
+    @property
+    def uuids(self) -> list[str]:
+        return [device.uuid for device in self._devices]
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What makes a process see these devices alone; set it before CUDA starts."""
+        return environment(self._devices, self._everyone, self.id)
+
+    @property
+    def until(self) -> float | None:
+        """When it ends; None where it has ended, or has no end."""
+        return self._held.until() if self._held.hold.stands else None
+
+    @property
+    def stands(self) -> bool:
+        """Whether the devices are still ours: not after its end, nor after `andon release`."""
+        until = self.until
+        return self._held.hold.stands and (until is None or time.time() < until)
+
+    def extend(self, seconds: float | str) -> None:
+        """Let it end so much later from now."""
+        if not self.stands:
+            raise Gone(f"lease {self.id} has ended")
+        self._held.extend(time.time() + _seconds(seconds))
+
+    def release(self) -> None:
+        """Give the devices back; a second time does nothing, nor does a forked child."""
+        if os.getpid() == self._pid:
+            self._held.release()
+            self._keeper.dismiss()
+
+
+class Lending:
+    """What `andon.lease` returns: a context manager, also an async one, and a decorator."""
+
+    def __init__(self, ask: Callable[[Callable[[Progress], None]], Held]) -> None:
+        self._ask = ask
+        self._held: list[Held] = []
+
+    def acquire(self) -> Held:
+        """Wait, claim, and hold until `release`."""
+        held = self._ask(lambda progress: None)
+        self._held.append(held)
+        return held
+
+    def __enter__(self) -> Held:
+        return self.acquire()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self._held.pop().release()
+
+    async def __aenter__(self) -> Held:
+        left = threading.Event()
+
+        def go_on(progress: Progress) -> None:
+            if left.is_set():
+                raise AndonError("nobody waits for this lease any more")
+
+        asking = asyncio.ensure_future(asyncio.to_thread(self._ask, go_on))
+        try:
+            held = await asyncio.shield(asking)
+        except asyncio.CancelledError:
+            left.set()  # the thread may be past its last look: what it brings is given back
+            asking.add_done_callback(_give_back)
+            raise
+        self._held.append(held)
+        return held
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        await asyncio.to_thread(self._held.pop().release)
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """As a decorator: each call has a lease of its own."""
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def waited(*args: P.args, **kwargs: P.kwargs) -> Any:
+                async with Lending(self._ask):
+                    called: Awaitable[Any] = function(*args, **kwargs)
+                    return await called
+
+            return waited  # type: ignore[return-value]
+
+        @functools.wraps(function)
+        def called(*args: P.args, **kwargs: P.kwargs) -> R:
+            with Lending(self._ask):
+                return function(*args, **kwargs)
+
+        return called
+
+
+def lease(
+    gpus: int | str = 1,
+    memory: int | str | None = None,
+    *,
+    timeout: float | str | None = DEFAULT_TIMEOUT_SECONDS,
+    seconds: float | str | None = DEFAULT_SECONDS,
+    shared: bool = False,
+    model: str | Sequence[str] = (),
+    label: str | Sequence[str] = (),
+    devices: str | Sequence[str] = (),
+    exclude: str | Sequence[str] = (),
+    prefer: str | Sequence[str] = (),
+    pack: bool = False,
+    unbalanced: bool = False,
+    even_if_used: bool = False,
+    priority: int = 0,
+    simulated: bool = False,
+) -> Lending:
+    """Claim devices: `with andon.lease(gpus=1, memory="10GiB", timeout=600) as held:`.
+
+    `gpus` is a number or a range (`"2..4"`). The lease is exclusive; `shared` takes `memory` of a
+    device and leaves the rest to others. Raises TimedOut when nothing came free within `timeout`
+    seconds (0: do not wait; None: for ever), Conflict and Unavailable at once where waiting does
+    not help. It ends by itself after `seconds` (8 h) unless it is extended.
+    """
+    request = request_of(
+        parse_count(gpus),
+        memory,
+        shared=shared,
+        models=model,
+        labels=label,
+        devices=devices,
+        exclude=exclude,
+        prefer=prefer,
+        pack=pack,
+        balanced=not unbalanced,
+        even_if_used=even_if_used,
+        priority=priority,
+    )
+    patience = None if timeout is None else _seconds(timeout)
+    length = None if seconds is None else _seconds(seconds)
+
+    def ask(waiting: Callable[[Progress], None]) -> Held:
+        keeper = Keeper()
+        try:
+            terms = Terms(LeaseKind.LIBRARY, _command(), length, _owner(keeper), _work())
+            granter = Granter(Book(), surveyor(simulated))
+            grant = granter.grant(request, terms, patience, waiting)
+            keeper.give(grant.held.hold, length is not None)
+        except BaseException:
+            keeper.dismiss()
+            raise
+        return Held(grant, keeper)
+
+    return Lending(ask)
+
+
+def is_own(lease: Lease) -> bool:
+    """Whether this process asked for it, or runs under it."""
+    if lease.id == os.environ.get(LEASE_VARIABLE):
+        return True
+    work = lease.work
+    same = lease.owner.pid_namespace == here().pid_namespace
+    return same and work is not None and work.pid == os.getpid()
+
+
+def held_by_others(statuses: Sequence[DeviceStatus]) -> set[str]:
+    """The devices that a lease which is not ours holds, or a part of; all where one cannot be
+    read."""
+    book = Book(make=False)
+    pids = {process.pid for status in statuses for process in status.processes}
+    claims = judge(book.entries(), statuses, read_kin(pids) if book.paths else {}, here())
+    out: set[str] = set()
+    for claim in claims:
+        if claim.lease is None:
+            return {status.device.uuid for status in statuses}
+        if not is_own(claim.lease):
+            out.update(share.uuid for share in claim.lease.shares)
+    return out
+
+
+def outlook(request: Request) -> Outlook:
+    """What a request would get now; looks, and claims nothing. Our own leases are in no way."""
+    seen = replace(surveyor(simulated=True), is_own=is_own)
+    return seen.outlook(seen.see(), Pages.of(Book(make=False)), request, None, time.time())
+
+
+def surveyor(simulated: bool) -> Surveyor:
+    """Over the process's one sampler; what this process has on a device is no stranger's."""
+    shared = library.shared()
+    settings = shared.settings
+    return Surveyor(
+        lambda: shared.once(hasty=True),
+        labels_of(settings),
+        weights_of(settings),
+        frozenset({os.getpid()}),
+        simulated,
+    )
+
+
+def _owner(keeper: Keeper) -> Owner:
+    return replace(myself(), pid=keeper.pid, started_ticks=started_ticks(keeper.pid) or 0)
+
+
+def _work() -> Work:
+    """Its group only where this process leads it: a shell's other jobs are not this work."""
+    pid, group = os.getpid(), os.getpgid(0)
+    return Work(pid, started_ticks(pid) or 0, group if group == pid else None)
+
+
+def _command() -> str:
+    with suppress(AttributeError):
+        return redact(tuple(sys.orig_argv))
+    return ""
+
+
+def _seconds(value: float | str) -> float:
+    return parse_seconds(value) if isinstance(value, str) else float(value)
+
+
+def _give_back(asking: "asyncio.Future[Held]") -> None:
+    if not asking.cancelled() and asking.exception() is None:
+        asking.result().release()

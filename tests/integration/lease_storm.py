@@ -1,0 +1,313 @@
+"""Many processes that fight for eight devices while they are killed; run as a program.
+
+    python -m tests.integration.lease_storm BOOK --workers 32 --grants 2000 --seed 7
+
+The referee is another mechanism than the book: who holds a device also takes record locks on a
+file with a byte per gigabyte of each device, which the kernel gives back before the lease. One
+that cannot take its bytes has found a device given twice. Prints JSON.
+"""
+
+import argparse
+import ctypes
+import fcntl
+import json
+import mmap
+import os
+import random
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from andon.core.requests import request_of
+from andon.engine.granter import Granter, Terms
+from andon.engine.survey import Surveyor
+from andon.errors import TimedOut
+from andon.leases import files, mutex
+from andon.leases.book import Book
+from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
+from andon.units import GIB
+
+DEVICES, SIZE = 8, 40
+STATES = (
+    "born", "looking", "knocking", "inside", "drafted", "in_book", "second_look", "holding",
+    "in_line", "unlinked",
+)  # fmt: skip
+IDENTITIES = ((0, 0o022, False), (30001, 0o077, False), (30002, 0o000, True), (30003, 0o027, False))
+"""User, umask, and whether it lives in pid and mount namespaces of its own."""
+CLONE_NEWNS, CLONE_NEWPID = 0x00020000, 0x20000000
+MS_REC, MS_PRIVATE = 0x4000, 0x40000
+
+
+class Board:
+    """One byte of state per worker, and counters, in memory that all share."""
+
+    def __init__(self, workers: int) -> None:
+        self.memory = mmap.mmap(-1, 4096 + 16 * workers)
+        self.me = 0
+
+    def say(self, state: str) -> None:
+        self.memory[4096 + 16 * self.me] = STATES.index(state)
+
+    def state(self, worker: int) -> str:
+        return STATES[self.memory[4096 + 16 * worker]]
+
+    def count(self) -> None:
+        place = 4096 + 16 * self.me + 8
+        known = int.from_bytes(self.memory[place : place + 8], "little")
+        self.memory[place : place + 8] = (known + 1).to_bytes(8, "little")
+
+    def counted(self, worker: int) -> int:
+        place = 4096 + 16 * worker + 8
+        return int.from_bytes(self.memory[place : place + 8], "little")
+
+
+def snapshot() -> Snapshot:
+    total = SIZE * GIB
+    sample = Sample(1.0, utilization_percent=0, memory_used_bytes=0, memory_free_bytes=total)
+    devices = tuple(
+        DeviceStatus(
+            Device(f"SIM-{i}", i, "sim", "Storm", memory_total_bytes=total),
+            State.OK,
+            0.0,
+            sample=sample,
+        )
+        for i in range(DEVICES)
+    )
+    return Snapshot("storm", time.time(), simulated=True, devices=devices)
+
+
+def slow_down(board: Board, luck: random.Random) -> None:
+    """Name every state, and stay in it for a moment, so that a kill can find it."""
+
+    def pause(state: str) -> None:
+        board.say(state)
+        time.sleep(luck.uniform(0, 0.001))
+
+    rename, remove, wait = os.rename, files.remove, mutex._wait
+    clean, doze = Granter._is_clean, Granter._doze
+
+    def renaming(*args: object, **kwargs: object) -> None:
+        pause("drafted")
+        rename(*args, **kwargs)  # type: ignore[arg-type]
+        pause("in_book")
+
+    def removing(folder: int, name: str) -> bool:
+        gone = remove(folder, name)
+        if name.endswith(".lease"):
+            pause("unlinked")
+        return gone
+
+    def knocking(*args: object) -> None:
+        board.say("knocking")
+        wait(*args)  # type: ignore[arg-type]
+        pause("inside")
+
+    def cleaning(self: Granter, *args: object) -> bool:
+        pause("second_look")
+        return clean(self, *args)  # type: ignore[arg-type]
+
+    def dozing(self: Granter, *args: object) -> None:
+        board.say("in_line")
+        doze(self, *args)  # type: ignore[arg-type]
+
+    files.os.rename = renaming  # type: ignore[attr-defined]
+    files.remove = removing
+    mutex._wait = knocking  # type: ignore[assignment]
+    Granter._is_clean = cleaning  # type: ignore[method-assign, assignment]
+    Granter._doze = dozing  # type: ignore[method-assign, assignment]
+
+
+@contextmanager
+def refereed(referee: int, shares: list[tuple[int, int]]) -> Iterator[None]:
+    """Take a byte per gigabyte; nobody may have it who is alive."""
+    taken: list[int] = []
+    for device, size in shares:
+        left = size
+        for place in range(device * SIZE, (device + 1) * SIZE):
+            if left and _take(referee, place):
+                taken.append(place)
+                left -= 1
+        if left:
+            raise AssertionError(f"device {device}: {left} of {size} GiB are somebody else's")
+    yield
+    for place in taken:
+        fcntl.lockf(referee, fcntl.LOCK_UN, 1, place)
+
+
+def _take(referee: int, place: int) -> bool:
+    try:
+        fcntl.lockf(referee, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+    except OSError:
+        return False
+    return True
+
+
+def work(board: Board, seed: int, end: float, referee: int, violations: int) -> None:
+    """Ask, hold, give back, until the end."""
+    luck = random.Random(seed)
+    slow_down(board, luck)
+
+    def look() -> Snapshot:
+        board.say("looking")
+        return snapshot()
+
+    granter = Granter(Book(), Surveyor(look, simulated=True))
+    while time.monotonic() < end:
+        shared = luck.random() < 0.5
+        size = luck.randint(1, SIZE // 2) if shared else None
+        among = luck.sample(range(DEVICES), luck.choice((1, 1, 2, 2, 3, DEVICES)))
+        count = 1 if shared else luck.randint(1, len(among))
+        request = request_of(
+            (count, count),
+            None if size is None else size * GIB,
+            shared=shared,
+            devices=[str(index) for index in among],
+        )
+        try:
+            grant = granter.grant(request, Terms(command="storm"), 30.0)
+        except TimedOut:
+            continue
+        board.say("holding")
+        board.count()
+        taken = [(share.index, size or SIZE) for share in grant.held.lease.shares]
+        try:
+            with refereed(referee, taken):
+                time.sleep(luck.uniform(0, 0.004))
+        except AssertionError as found:
+            os.write(violations, f"{os.getpid()}: {found}\n".encode())
+        grant.held.release()
+
+
+def isolate() -> None:
+    """Pid and mount namespaces of our own, with a /proc that fits."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(CLONE_NEWNS | CLONE_NEWPID):
+        raise OSError(ctypes.get_errno(), "unshare")
+
+
+def own_proc() -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None)
+    if libc.mount(b"proc", b"/proc", b"proc", 0, None):
+        raise OSError(ctypes.get_errno(), "mount")
+
+
+def start(board: Board, place: int, seed: int, arguments: argparse.Namespace, end: float) -> int:
+    """A worker in a process of its own; returns the pid under which it can be killed."""
+    uid, umask, isolated = IDENTITIES[place % len(IDENTITIES)]
+    read, write = os.pipe()
+    board.me = place
+    board.say("born")
+    if os.fork() == 0:
+        try:
+            if isolated:
+                isolate()
+                if (child := os.fork()) != 0:
+                    os.write(write, str(child).encode())
+                    os.close(write)
+                    os.waitpid(child, 0)
+                    os._exit(0)
+                own_proc()
+            else:
+                os.write(write, str(os.getpid()).encode())
+            os.close(write)
+            referee = os.open(arguments.referee, os.O_RDWR)
+            violations = os.open(arguments.violations, os.O_WRONLY | os.O_APPEND)
+            os.umask(umask)
+            os.environ["HOME"] = f"/nonexistent/{uid}"
+            os.setgid(uid)
+            os.setuid(uid)
+            work(board, seed, end, referee, violations)
+            os._exit(0)
+        except Exception as error:  # noqa: BLE001 - it must not go on as a second coordinator
+            print(f"worker {place} ({uid}): {error!r}", file=sys.stderr, flush=True)
+        os._exit(1)
+    os.close(write)
+    pid = int(os.read(read, 32))
+    os.close(read)
+    return pid
+
+
+def caught(board: Board, pids: list[int], state: str, luck: random.Random) -> int | None:
+    """Stop a worker that is in this state; what it is in then is what it dies in."""
+    places = list(range(len(pids)))
+    luck.shuffle(places)
+    for place in places:
+        if board.state(place) != state:
+            continue
+        with suppress(ProcessLookupError):
+            os.kill(pids[place], signal.SIGSTOP)
+            if board.state(place) == state:
+                return place
+            os.kill(pids[place], signal.SIGCONT)
+    return None
+
+
+def storm(arguments: argparse.Namespace) -> dict[str, object]:
+    luck = random.Random(arguments.seed)
+    board = Board(arguments.workers)
+    end = time.monotonic() + arguments.seconds
+    pids = [
+        start(board, place, arguments.seed * 1000 + place, arguments, end)
+        for place in range(arguments.workers)
+    ]
+    kills: Counter[str] = Counter()
+    wanted = [s for s in STATES if s != "born"] * arguments.kills
+    luck.shuffle(wanted)
+    while time.monotonic() < end:
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        grants = sum(board.counted(place) for place in range(arguments.workers))
+        if not wanted and grants >= arguments.grants:
+            break
+        place = caught(board, pids, wanted[-1], luck) if wanted else None
+        if place is None:
+            time.sleep(0.002)
+            continue
+        with suppress(ProcessLookupError):
+            os.kill(pids[place], signal.SIGKILL)
+        kills[wanted.pop()] += 1
+        pids[place] = start(board, place, luck.randrange(10**9), arguments, end)
+        time.sleep(luck.uniform(0, 0.05))
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    with suppress(ChildProcessError):
+        while True:
+            os.waitpid(-1, 0)
+    return {
+        "grants": sum(board.counted(place) for place in range(arguments.workers)),
+        "kills": dict(sorted(kills.items())),
+        "violations": Path(arguments.violations).read_text().splitlines(),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--workers", type=int, default=32)
+    parser.add_argument("--grants", type=int, default=2000)
+    parser.add_argument("--kills", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=120.0)
+    parser.add_argument("--seed", type=int, default=7)
+    arguments = parser.parse_args()
+    arguments.referee, arguments.violations = (
+        arguments.folder / name for name in ("referee", "violations")
+    )
+    for path in (arguments.referee, arguments.violations):
+        path.touch()
+        path.chmod(0o666)
+    os.environ["ANDON_LEASE_DIR"] = str(arguments.folder / "andon")
+    # Once as root: users may not be able to read what the interpreter would import later.
+    warm = Granter(Book(), Surveyor(snapshot, simulated=True))
+    warm.grant(request_of((1, 1)), Terms(), 0.0).held.release()
+    print(json.dumps(storm(arguments)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,254 @@
+"""`andon.lease` in programs: threads, forks, kills, coroutines, decorators."""
+
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from andon.leases.book import Book
+from tests.integration.conftest import andon, is_alive, wait_for
+from tests.integration.leasing import entries, held, kill, line
+
+PRELUDE = """\
+import os, sys, time, andon
+lease = lambda *a, **k: andon.lease(*a, simulated=True, **k)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/nonexistent")
+    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
+    monkeypatch.setenv("ANDON_SIMULATE", "4")
+    monkeypatch.setenv("ANDON_SIMULATE_SCENARIO", "idle")
+
+
+def program(body: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-c", PRELUDE + textwrap.dedent(body)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def output(body: str) -> list[str]:
+    process = program(body)
+    out, err = process.communicate(timeout=50)
+    assert process.returncode == 0, err
+    return out.splitlines()
+
+
+def holder() -> int:
+    [entry] = entries()
+    assert entry.lease is not None
+    pid: int = entry.lease.owner.pid
+    return pid
+
+
+def test_a_lease_is_a_context_manager_and_leaves_nothing() -> None:
+    said = output("""
+        with lease(gpus=2, memory="10GiB", timeout=20) as held:
+            print(held.indices, held.stands, held.until - time.time() > 8 * 3600 - 60)
+            print(held.environment["CUDA_VISIBLE_DEVICES"] == ",".join(held.uuids))
+            held.extend("9h")
+            print(held.until - time.time() > 9 * 3600 - 60)
+            pid = held.lease.owner.pid
+        print(held.stands, held.until)
+        try:
+            os.kill(pid, 0)
+            print("the holder is left")
+        except ProcessLookupError:
+            print("gone")
+    """)
+    assert said == ["[0, 1] True True", "True", "True", "False None", "gone"]
+    assert entries() == []
+
+
+def test_it_is_also_a_decorator_and_an_async_one() -> None:
+    said = output("""
+        import asyncio
+
+        @lease(gpus=4)
+        def train(x):
+            return x + len(andon.get_gpu_monitor().get_available_gpus())
+
+        @lease(gpus=4)
+        async def serve():
+            await asyncio.sleep(0)
+            return "served"
+
+        async def main():
+            async with lease(gpus=1) as one, lease(gpus=2) as two:
+                print(sorted(one.indices + two.indices))
+            print(await serve())
+            async with lease(gpus=4):
+                try:
+                    await asyncio.wait_for(lease(gpus=1, timeout=None).__aenter__(), 0.5)
+                except TimeoutError:
+                    print("gave up")
+        print(train(1), train(2))
+        asyncio.run(main())
+    """)
+    assert said == ["5 6", "[0, 1, 2]", "served", "gave up"]
+    assert entries() == []
+
+
+def test_what_cannot_be_had_says_why() -> None:
+    said = output("""
+        with lease(gpus=3):
+            for asked, error in (
+                (dict(gpus=2, timeout=0), "Conflict"),
+                (dict(gpus=2, timeout=0.2), "TimedOut"),
+                (dict(gpus=9, timeout=60), "Unavailable"),
+                (dict(gpus=-1), "Invalid"),
+            ):
+                try:
+                    lease(**asked).acquire()
+                except Exception as found:
+                    print(type(found).__name__ == error, found)
+            try:
+                andon.lease(gpus=1).acquire()
+            except Exception as found:
+                print(found)
+    """)
+    assert said[0].startswith("True 2 GPUs wanted, 1 free")
+    assert said[1].startswith("True 2 GPUs wanted, 1 free after")
+    assert said[2] == "True 9 GPUs wanted, and this process sees 4"
+    assert said[3].startswith("True '-1' is not a number of GPUs")
+    assert "simulated" in said[4]
+    assert entries() == []
+
+
+def test_a_lease_ends_by_itself_and_the_program_can_see_it() -> None:
+    said = output("""
+        with lease(gpus=1, seconds=0.3) as held:
+            while held.stands:
+                time.sleep(0.01)
+            print("ended")
+            try:
+                held.extend(5)
+            except Exception as gone:
+                print(type(gone).__name__, str(gone).endswith("has ended"))
+    """)
+    assert said == ["ended", "Gone True"]
+
+
+def test_a_killed_program_holds_nothing_and_its_holder_leaves() -> None:
+    process = program("""
+        with lease(gpus=4) as held:
+            print("held", flush=True)
+            time.sleep(1000)
+    """)
+    assert line(process) == "held"
+    pid = holder()
+    assert len(held()) == 1
+    process.kill()
+    process.communicate()
+    wait_for(lambda: not is_alive(pid))
+    assert entries() == []
+
+
+def test_a_killed_holder_does_not_lose_the_lease() -> None:
+    process = program("""
+        with lease(gpus=4) as held:
+            print("held", flush=True)
+            sys.stdin.readline()
+            print(held.stands, flush=True)
+            time.sleep(1000)
+    """)
+    assert line(process) == "held"
+    kill(holder())
+    assert process.stdin is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+    assert line(process) == "True"
+    assert len(held()) == 1
+    process.kill()
+    process.communicate()
+    # Where the holder died before it took them, the kernel closes the descriptors in its time.
+    wait_for(lambda: held() == [])
+
+
+def test_a_forked_child_neither_gives_back_nor_loses_what_its_parent_holds() -> None:
+    process = program("""
+        with lease(gpus=4) as held:
+            if os.fork() == 0:
+                held.release()
+                sys.exit(0)
+            os.wait()
+            print("child left", flush=True)
+            if os.fork() == 0:
+                print(os.getpid(), flush=True)
+                time.sleep(1000)
+            time.sleep(1000)
+    """)
+    assert line(process) == "child left"
+    assert len(held()) == 1
+    child = int(line(process))
+    process.kill()
+    process.wait()
+    assert len(held()) == 1  # the child goes on with the work
+    keeper = holder()
+    kill(child)
+    wait_for(lambda: not is_alive(keeper))
+    assert entries() == []
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        assert pipe is not None
+        pipe.close()
+
+
+def test_the_owner_takes_it_back_and_the_program_goes_on_without_it() -> None:
+    process = program("""
+        with lease(gpus=1) as held:
+            print("held", flush=True)
+            while held.stands:
+                time.sleep(0.01)
+            print("taken back", flush=True)
+    """)
+    assert line(process) == "held"
+    [name] = held()
+    assert andon("release", name).code == 0
+    assert line(process) == "taken back"
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err) == (0, "", "")
+
+
+def test_threads_hold_leases_of_their_own() -> None:
+    said = output("""
+        import threading
+        seen, lock = [], threading.Lock()
+        def work():
+            with lease(gpus=1, timeout=30) as held:
+                with lock:
+                    seen.append(held.indices[0])
+                time.sleep(0.05)
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        for t in threads: t.start()
+        for t in threads: t.join()
+        print(len(seen), sorted(set(seen)))
+    """)
+    assert said == ["8 [0, 1, 2, 3]"]
+    assert entries() == []
+
+
+def test_an_interrupt_ends_the_waiting_at_once_and_leaves_no_ticket() -> None:
+    process = program("""
+        with lease(gpus=4):
+            print("held", flush=True)
+            try:
+                lease(gpus=1, timeout=None).acquire()
+            except KeyboardInterrupt:
+                print("left", flush=True)
+    """)
+    assert line(process) == "held"
+    wait_for(lambda: len(Book(make=False).waiting()) == 1)
+    kill(process.pid, signal.SIGINT)
+    assert line(process) == "left"
+    process.communicate(timeout=20)
+    assert entries() == []
+    assert Book(make=False).waiting() == []

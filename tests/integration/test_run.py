@@ -1,0 +1,310 @@
+"""`andon run` and `andon lease` as people use them, over the stand-in driver."""
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from andon.cli.main import run as cli
+from tests.integration.conftest import andon, is_alive, wait_for
+from tests.integration.leasing import (
+    ENVIRONMENT,
+    FOREVER,
+    end_of,
+    entries,
+    held,
+    kill,
+    leases,
+    line,
+    records,
+    running,
+    soon,
+    work_pid,
+)
+from tests.standin import StandIn, StandInProcess
+
+PYTHON = sys.executable
+
+
+@pytest.fixture(autouse=True)
+def _book(node: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/nonexistent")
+    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def test_a_command_sees_its_devices_alone_and_leaves_nothing(tmp_path: Path) -> None:
+    done = andon("run", "--gpus", "2", "--", PYTHON, "-c", ENVIRONMENT)
+    uuids = done.out.strip().split(",")
+    assert (done.code, len(uuids), done.err) == (0, 2, "")
+    assert all(uuid.startswith("GPU-") and len(uuid) == 40 for uuid in uuids)
+    assert entries() == []
+    [record] = records(tmp_path / "state")
+    assert [event["event"] for event in record][:2] == ["begin", "sample"]
+    begin, end = record[0], record[-1]
+    assert begin["devices"] == uuids
+    assert begin["choice"]["world_size"] == 2
+    assert len(begin["choice"]["candidates"]) == 8
+    assert (end["event"], end["code"], end["end"]) == ("end", 0, "fine")
+    assert set(end["summary"]) == set(uuids)
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (("sh", "-c", "exit 7"), 7),
+        (("sh", "-c", "kill -9 $$"), 137),
+        (("no-such-command",), 127),
+        (("/etc/passwd",), 126),
+    ],
+)
+def test_the_exit_code_is_the_commands(command: tuple[str, ...], code: int) -> None:
+    assert andon("run", "--", *command).code == code
+    assert entries() == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--gpus", "-1"), "not a number of GPUs"),
+        (("--gpus", "9"), "this process sees 8"),
+        (("--memory", "500GiB"), "0 can ever be had"),
+        (("--memory", "much"), "not a size"),
+        (("--model", "B200"), "no device here is of model"),
+        (("--devices", "12"), "there is no device '12'"),
+        (("--label", "fast"), "no device has the label"),
+        (("--shared",), "--memory says how much"),
+        (("--timeout", "soon"), "not a quantity"),
+        (("--nonsense",), "No such option"),
+        (("--lease", "zzzzz"), "there is no lease"),
+    ],
+)
+def test_a_mistake_is_told_at_once_and_nothing_is_half_done(
+    arguments: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli(["run", *arguments, "--", "true"]) == 125
+    assert words in capsys.readouterr().err
+    assert entries() == []
+
+
+def test_no_device_is_an_empty_mask_and_no_lease(tmp_path: Path) -> None:
+    done = andon("run", "--gpus", "0", "--", PYTHON, "-c", ENVIRONMENT)
+    assert (done.code, done.out) == (0, "\n")
+    assert not (tmp_path / "book").exists()
+
+
+def test_an_outer_mask_is_narrowed_and_never_widened(
+    node: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside = [device.uuid for device in StandIn.devices(8)][2:4]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", ",".join(inside))
+    done = andon("run", "--gpus", "2", "--", PYTHON, "-c", ENVIRONMENT)
+    assert set(done.out.strip().split(",")) == set(inside)
+    refused = andon("run", "--gpus", "3", "--no-wait", "--", "true")
+    assert refused.code == 125
+    assert "this process sees 2" in refused.err
+
+
+def test_a_signal_reaches_the_whole_group() -> None:
+    script = f"{PYTHON} -c 'import time; time.sleep(1000)' & echo $!; wait"
+    with running("run", "--", "sh", "-c", script) as process:
+        child = int(line(process))
+        assert is_alive(child)
+        kill(process.pid, signal.SIGTERM)
+        assert end_of(process).code == 143
+        wait_for(lambda: not is_alive(child))
+    assert entries() == []
+
+
+def test_a_second_interrupt_kills_what_ignores_the_first() -> None:
+    stubborn = "import signal, time; signal.signal(2, lambda *a: print('no', flush=True)); "
+    with running("run", "--", PYTHON, "-c", stubborn + FOREVER + "; time.sleep(1000)") as process:
+        assert line(process) == "started"
+        kill(process.pid, signal.SIGINT)
+        assert line(process) == "no"
+        kill(process.pid, signal.SIGINT)
+        assert end_of(process).code == 137
+    assert entries() == []
+
+
+def test_the_lease_outlives_a_killed_holder_and_ends_with_the_command() -> None:
+    with running("run", "--gpus", "8", "--", PYTHON, "-c", FOREVER) as process:
+        assert line(process) == "started"
+        pid = work_pid()
+        kill(process.pid)
+        process.wait()
+        assert len(held()) == 1
+        refused = andon("run", "--no-wait", "--", "true")
+        assert refused.code == 125
+        assert refused.err.count("held by lease") == 8
+        kill(pid)
+        wait_for(lambda: not is_alive(pid))
+        assert held() == []
+    assert andon("run", "--gpus", "8", "--no-wait", "--", "true").code == 0
+    assert entries() == []
+
+
+def test_work_that_outlives_its_lock_is_orphaned_and_withheld() -> None:
+    """A worker that was started without the descriptors, as Python does by default."""
+    worker = f"import subprocess; p = subprocess.Popen([{PYTHON!r}, '-c', {FOREVER!r}]); p.wait()"
+    with running("run", "--gpus", "8", "--", PYTHON, "-c", worker) as process:
+        assert line(process) == "started"
+        pid = work_pid()
+        kill(process.pid)
+        process.wait()
+        kill(pid)
+        wait_for(lambda: not is_alive(pid))
+        assert held() == []
+        assert [found["standing"] for found in leases()] == ["orphaned"]
+        refused = andon("run", "--no-wait", "--", "true")
+        assert "whose work still lives" in refused.err
+        os.killpg(pid, signal.SIGKILL)
+        soon(lambda: leases() == [])
+    assert andon("run", "--gpus", "8", "--no-wait", "--", "true").code == 0
+    assert entries() == []
+
+
+def test_a_daemon_that_the_command_leaves_behind_keeps_nothing() -> None:
+    done = andon(
+        "run", "--gpus", "8", "--", "sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 & echo $!"
+    )
+    daemon = int(done.out)
+    try:
+        assert is_alive(daemon)
+        assert entries() == []
+        assert andon("run", "--gpus", "8", "--no-wait", "--", "true").code == 0
+    finally:
+        kill(daemon)
+
+
+def test_a_lease_ends_at_its_time_and_can_be_given_more() -> None:
+    with running("run", "--for", "1h", "--", PYTHON, "-c", FOREVER) as process:
+        assert line(process) == "started"
+        [name] = held()
+        assert andon("lease", "extend", name, "--for", "2h").code == 0
+        assert andon("lease", "extend", name, "--for", "100ms").code == 0
+        done = end_of(process)
+    assert done.code == 143
+    assert f"lease {name} has ended" in done.err
+    assert entries() == []
+
+
+def test_a_lease_is_given_back_when_its_owner_says_so() -> None:
+    with running("lease", "--gpus", "2", "--", PYTHON, "-c", FOREVER) as process:
+        assert line(process) == "started"
+        [name] = held()
+        found = leases()[0]
+        assert [share["index"] for share in found["shares"]] == [0, 1]
+        assert andon("release", name[:3]).code == 0
+        assert end_of(process).code == 143
+    assert entries() == []
+    assert andon("release", name).code == 5
+
+
+def test_a_lease_is_used_by_what_runs_inside_it() -> None:
+    inner = [PYTHON, "-m", "andon.cli", "run", "--", PYTHON, "-c", ENVIRONMENT]
+    done = andon("lease", "--gpus", "2", "--", *inner)
+    assert done.code == 0
+    assert len(done.out.strip().split(",")) == 2
+    assert entries() == []
+
+
+def test_waiting_ends_when_it_comes_free() -> None:
+    with running("run", "--gpus", "8", "--", PYTHON, "-c", FOREVER) as first:
+        assert line(first) == "started"
+        with running("run", "--", "echo", "at last") as second:
+            assert second.stderr is not None
+            assert "1st in line" in second.stderr.readline()
+            kill(first.pid, signal.SIGTERM)
+            assert line(second) == "at last"
+            assert end_of(second).code == 0
+
+
+def test_a_waiter_that_is_killed_leaves_no_ticket() -> None:
+    with running("run", "--gpus", "8", "--", PYTHON, "-c", FOREVER) as first:
+        assert line(first) == "started"
+        with running("run", "--gpus", "8", "--", "true") as second:
+            assert second.stderr is not None
+            assert "in line" in second.stderr.readline()
+            kill(second.pid)
+            second.wait()
+        found = andon("leases", "--json").json()
+        assert (len(found["leases"]), found["waiting"]) == (1, [])
+
+
+def test_a_stranger_makes_a_device_busy_and_is_named(node: StandIn) -> None:
+    stranger = subprocess.Popen(["sleep", "1000"])
+    try:
+        busy = StandInProcess(stranger.pid, memory=22 << 30)
+        devices = list(StandIn.devices(2))
+        node.write([replace(devices[0], processes=(busy,), used=22 << 30), devices[1]])
+        found = andon("free", "--gpus", "2")
+        assert found.code == 6
+        assert f"GPU 0: pid {stranger.pid} (" in found.out
+        assert "uses 22.0 GiB without a lease" in found.out
+        assert "GPU 1: free" in found.out
+        done = andon("run", "--", PYTHON, "-c", ENVIRONMENT)
+        assert done.out.strip() == devices[1].uuid
+        forced = andon("run", "--gpus", "2", "--even-if-used", "--", "true")
+        assert forced.code == 0
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+def test_a_cordoned_device_is_given_to_nobody_until_it_is_uncordoned() -> None:
+    assert andon("cordon", *"0123456", "--reason", "new fans").code == 0
+    assert andon("run", "--gpus", "2", "--no-wait", "--", "true").code == 125
+    assert "new fans" in andon("free", "--gpus", "8").out
+    assert andon("uncordon", *"0123456").code == 0
+    assert andon("run", "--gpus", "8", "--no-wait", "--", "true").code == 0
+
+
+def test_variables_for_eval_name_free_devices_or_those_of_a_lease() -> None:
+    free = andon("env", "--gpus", "2")
+    assert free.code == 0
+    assert "export CUDA_DEVICE_ORDER=PCI_BUS_ID\n" in free.out
+    with running("lease", "--gpus", "2", "--", PYTHON, "-c", FOREVER) as process:
+        assert line(process) == "started"
+        [name] = held()
+        mine = andon("env", "--lease", name)
+        assert f"export ANDON_LEASE={name}\n" in mine.out
+    assert andon("wait", "--gpus", "8").code == 0
+
+
+def test_memory_that_ran_out_is_recognised_told_and_tried_again(tmp_path: Path) -> None:
+    words = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB."
+    failing = f"import sys; sys.exit({words!r})"
+    done = andon("run", "--", PYTHON, "-c", failing)
+    assert done.code == 1
+    assert words in done.err  # the command's own words still come through
+    assert "out of device memory, says PyTorch" in done.err
+    [record] = records(tmp_path / "state")
+    assert (record[-1]["end"], record[-1]["said_by"]) == ("device_memory", "PyTorch")
+    again = andon("run", "--retry-oom", "1", "--", PYTHON, "-c", failing)
+    assert again.code == 125  # no device here has more than the one it had
+    assert "trying again with more memory" in again.err
+    assert "0 can ever be had" in again.err
+
+
+def test_a_record_that_cannot_be_written_does_not_stop_the_run(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = andon("run", "--telemetry-dir", str(tmp_path / "file"), "--", "echo", "ran")
+    assert (done.code, done.out) == (0, "ran\n")
+    assert "the run is not recorded" in done.err
+
+
+def test_a_record_survives_a_killed_holder(tmp_path: Path) -> None:
+    with running("run", "--", PYTHON, "-c", FOREVER) as process:
+        assert line(process) == "started"
+        pid = work_pid()
+        soon(lambda: len(records(tmp_path / "state")[0]) >= 3)
+        kill(process.pid)
+        process.wait()
+        kill(pid)
+    [record] = records(tmp_path / "state")
+    assert {event["event"] for event in record} == {"begin", "sample"}

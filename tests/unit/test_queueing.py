@@ -1,0 +1,131 @@
+"""Whose turn it is: fair, without starving the large, and blind to those who have left."""
+
+from dataclasses import dataclass, field, replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from andon.core.placement_choice import pick
+from andon.core.queueing import ASLEEP_SECONDS, Waiting, in_front_of, in_order, reserved
+from andon.core.rooms import Room
+from andon.model.device import State
+from andon.model.work import Ticket
+from tests.unit.sharing_parts import claim, gpu, lease, need, rooms_of, ticket
+
+
+def test_priority_comes_first_and_then_who_came_first() -> None:
+    late, early = ticket("late", since=2.0), ticket("early", since=1.0)
+    urgent, idle = ticket("urgent", 9.0, priority=5), ticket("idle", 0.0, priority=-5)
+    line = in_order([Waiting(t, 10.0) for t in (late, idle, early, urgent)], at=10.0)
+    assert [t.id for t in line] == ["urgent", "early", "late", "idle"]
+    assert [t.id for t in in_front_of(line, late)] == ["urgent", "early"]
+
+
+def test_who_has_stopped_looking_or_is_past_its_time_is_not_in_line() -> None:
+    stopped = Waiting(ticket("stopped"), looked=10.0 - ASLEEP_SECONDS - 0.1)
+    overdue = Waiting(replace(ticket("overdue"), until=9.0), looked=10.0)
+    assert in_order([stopped, overdue, Waiting(ticket("awake"), 10.0)], 10.0) == [ticket("awake")]
+
+
+def test_one_that_can_be_served_keeps_only_what_it_gets() -> None:
+    kept = reserved([ticket(wanted=need(2))], rooms_of([gpu(i) for i in range(4)]))
+    assert len(kept) == 2
+    assert "kept for alice, who waits in front for 2 GPUs" in next(iter(kept.values())).words
+
+
+def test_one_that_cannot_keeps_all_that_it_may_be_met_by() -> None:
+    found = rooms_of([gpu(i) for i in range(4)], claim(lease(0)))
+    assert set(reserved([ticket(wanted=need(3, [0, 1, 2]))], found)) == {"GPU-0", "GPU-1", "GPU-2"}
+
+
+def test_one_that_no_end_of_work_can_help_keeps_nothing() -> None:
+    found = rooms_of([gpu(0), gpu(1, state=State.LOST)])
+    assert reserved([ticket(wanted=need(2, [0, 1]))], found) == {}
+
+
+@dataclass
+class Machine:
+    """Eight devices and a line in front of them; every step asks the pure modules alone."""
+
+    held: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    line: list[Ticket] = field(default_factory=list)
+    clock: float = 0.0
+
+    def rooms(self) -> tuple[Room, ...]:
+        claims = [claim(lease(*devices, name=name)) for name, devices in self.held.items()]
+        return rooms_of([gpu(i) for i in range(8)], *claims)
+
+    def arrive(self, count: int, devices: list[int], priority: int) -> None:
+        self.clock += 1
+        wanted = need(min(count, len(devices)), devices)
+        self.line.append(ticket(f"t{self.clock:.0f}", self.clock, priority, wanted))
+
+    def serve(self, turn: int) -> tuple[Ticket, tuple[int, ...], list[Ticket]] | None:
+        """Whoever looks next takes what it may; returns who was passed over by it."""
+        line = in_order([Waiting(t, self.clock) for t in self.line], self.clock)
+        if not line:
+            return None
+        asking = line[turn % len(line)]
+        ahead = in_front_of(line, asking)
+        group = pick(self.rooms(), asking.need, reserved(ahead, self.rooms()).keys())
+        if not group:
+            return None
+        devices = tuple(room.status.device.index for room in group)
+        self.held[asking.id] = devices
+        self.line.remove(asking)
+        return asking, devices, ahead
+
+
+arrivals = st.tuples(
+    st.integers(1, 8),
+    st.lists(st.integers(0, 7), min_size=1, max_size=8, unique=True),
+    st.integers(-1, 1),
+)
+events = st.lists(st.one_of(arrivals, st.integers(0, 30), st.just("end")), max_size=60)
+
+
+@given(events)
+def test_nobody_is_overtaken_by_one_that_touches_what_a_blocked_one_in_front_needs(
+    happened: list[object],
+) -> None:
+    machine = Machine()
+    for event in happened:
+        if event == "end" and machine.held:
+            machine.held.pop(next(iter(machine.held)))
+        elif isinstance(event, tuple):
+            machine.arrive(*event)
+        elif isinstance(event, int):
+            before = machine.rooms()
+            served = machine.serve(event)
+            if served is None:
+                continue
+            _, devices, ahead = served
+            for other in ahead:
+                touched = {f"GPU-{index}" for index in devices} & other.need.eligible
+                # One in front that could be served keeps its group free; one that could not,
+                # every device that may be its own.
+                still = pick(machine.rooms(), other.need)
+                assert not touched or (pick(before, other.need) and still), other
+        taken = [index for devices in machine.held.values() for index in devices]
+        assert len(taken) == len(set(taken))
+
+
+@given(st.lists(arrivals, min_size=1, max_size=12), st.randoms(use_true_random=False))
+def test_a_large_request_is_served_however_many_small_ones_come_after_it(
+    earlier: list[tuple[int, list[int], int]], luck: object
+) -> None:
+    machine = Machine()
+    for event in earlier:
+        machine.arrive(*event)
+        machine.serve(0)
+    machine.arrive(8, list(range(8)), 0)
+    large = machine.line[-1]
+    for _ in range(400):
+        machine.arrive(1, [luck.randrange(8)], 0)  # type: ignore[attr-defined]
+        for turn in range(len(machine.line)):
+            machine.serve(turn)
+        if large.id in machine.held:
+            return
+        if machine.held:
+            machine.held.pop(next(iter(machine.held)))
+    raise AssertionError(f"starved: {machine.line[0]}")
