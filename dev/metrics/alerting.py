@@ -51,10 +51,12 @@ class Terms:
         return f"100 * {self.m(part)} / {self.m(whole)}"
 
     def reason(self, *reasons: str) -> str:
-        """Whether one of these held the clocks down within the last five seconds."""
-        named = "|".join(sorted(reasons))
-        seen = f'max_over_time({self.m("gpu_throttle")}{{reason=~"{named}"}}[5s])'
-        return f"(max by ({DEVICE}) ({seen}) == 1)"
+        """Whether one of these held the clocks down within the last five seconds.
+
+        Where scrapes are further apart than that, the latest one counts.
+        """
+        series = f'{self.m("gpu_throttle")}{{reason=~"{"|".join(sorted(reasons))}"}}'
+        return f"(max by ({DEVICE}) (max_over_time({series}[5s]) or {series}) == 1)"
 
     def state(self, name: str) -> str:
         return f'max by ({DEVICE}) ({self.m("gpu_state")}{{state="{name}"}}) == 1'

@@ -17,7 +17,7 @@ from tests.timelines.series import MOST_LOOKS, group, why_not
 
 NAMES = frozenset(re.findall(r"\bandon_\w+", RULES.read_text(encoding="utf-8")))
 SAID = [one for one in timelines() if why_not(one, QUERIES, MOST_LOOKS) is None]
-PLAYED = [one for one in SAID if why_not(one, QUERIES) is None]  # in CI all of them
+PLAYED = [one for one in SAID if why_not(one, QUERIES) is None]
 FILES = sorted({timeline.file for timeline in PLAYED})
 
 OWN: dict[str, tuple[dict[str, str], set[str]]] = {
