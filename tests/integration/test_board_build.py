@@ -120,6 +120,16 @@ def test_where_node_is_missing_one_from_pypi_is_asked_for(
     assert told.stdout.strip() == "[]", "the machine's own Node is enough"
 
 
+@pytest.mark.timeout(120)
+def test_the_boards_own_tests_pass() -> None:
+    need("node", "npm")
+    done = subprocess.run(
+        ["npm", "test", "--silent"], cwd=REPOSITORY / "frontend", capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert "# fail 0" in done.stdout
+
+
 def test_what_is_built_is_not_in_git_and_the_lock_file_names_no_host() -> None:
     need("git")
     done = subprocess.run(

@@ -54,8 +54,10 @@ export class Rings {
   }
 
   private put(device: Device, at: number): void {
-    const ring = this.of(device.uuid);
-    if ((ring.at.at(-1) ?? 0) >= at) return;
+    let ring = this.of(device.uuid);
+    const last = ring.at.at(-1) ?? 0;
+    if (last - at > KEPT_SECONDS) this.rings.set(device.uuid, (ring = empty())); // the clock was set back
+    else if (last >= at) return;
     const sample = device.state === "ok" ? device.sample : null;
     ring.at.push(at);
     ring.throttle.push(sample?.throttle ?? []);

@@ -19,6 +19,7 @@ export interface Now {
 
 const PATIENCE_SECONDS = 5;
 const PATIENCE_TICKS = 3.5;
+const LATE_SECONDS = 30;
 
 export class LiveStore {
   readonly rings = new Rings();
@@ -50,7 +51,8 @@ export class LiveStore {
 
   heard(snapshot: Snapshot): void {
     const before = this.now.snapshot;
-    if (before && before.boot === snapshot.boot && snapshot.at < before.at) return;
+    const late = before ? before.at - snapshot.at : 0;
+    if (late > 0 && late < LATE_SECONDS) return; // further back, the server's clock was set
     if (before && snapshot.at > before.at) this.tickSeconds = Math.min(60, snapshot.at - before.at);
     this.heardAt = this.clock();
     this.byUuid = new Map(snapshot.devices.map((device) => [device.uuid, device]));

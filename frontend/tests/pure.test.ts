@@ -1,0 +1,140 @@
+/** The parts of the board that only compute: sizes, spans, gaps, lamps, words. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { bands, drawnFrom, joined } from "../src/charts/data";
+import { askedSpan, moved, pointsOf, viewOf, zoomed } from "../src/charts/span";
+import { fit } from "../src/lib/fit";
+import { bytes, DASH, duration, gib, percent, used } from "../src/lib/format";
+import { headline, lampOf, saidBy, shortened } from "../src/lib/lamps";
+import { Rings, spans } from "../src/live/rings";
+import { LiveStore } from "../src/live/store";
+import { paths } from "../src/parts/Sparkline";
+
+const device = (more: object) => ({
+  uuid: "GPU-1", index: 1, vendor: "x", name: "X", pci: null, state: "ok", reason: null, hint: null, since: 10,
+  parent: null, memory_kind: "device", memory_total_bytes: 1, memory_unattributed_bytes: null, visible: true,
+  cuda_index: null, limits: {}, sample: { utilization_percent: 50, throttle: [] }, missing: {}, processes: [], ...more,
+}) as never;
+const snapshot = (at: number, devices: unknown[], boot = "b") => ({ at, devices, boot, node: "n", simulated: false, versions: {}, host: {}, faults: [] }) as never;
+
+test("1 to 64 devices fit on one screen", () => {
+  for (const [width, height] of [[1240, 480], [1400, 660], [1880, 840]] as const) {
+    for (let count = 1; count <= 64; count += 1) {
+      const found = fit(count, width, height);
+      const rows = Math.ceil(count / found.columns);
+      assert.ok(rows * (found.height + 8) - 8 <= height, `${count} on ${width} x ${height}`);
+    }
+  }
+});
+
+test("tiles are as large as they can be, and without a hole where that costs nothing", () => {
+  assert.equal(fit(8, 1400, 660).columns, 4);
+  assert.equal(fit(8, 1400, 660).density, "roomy");
+  assert.equal(fit(1, 1400, 660).density, "grand");
+  assert.equal(fit(64, 1400, 660).density, "compact");
+  assert.equal(fit(64, 360, 500).narrow, true);
+});
+
+test("spans average what was read and leave gaps where nothing was", () => {
+  assert.deepEqual(spans([100, 101, 106, 111], [10, 30, null, 50], 111, 5, 3), [20, null, 50]);
+  assert.deepEqual(spans([], [], 0, 5, 2), [null, null]);
+});
+
+test("a sparkline breaks where nothing was read, and shows a lone reading", () => {
+  assert.equal(paths([null, null]).line, "");
+  assert.equal(paths([50, null, 50]).line.match(/M/g)?.length, 2);
+  assert.match(paths([null, 50, null]).line, /h0\.01$/);
+});
+
+test("a late reading is bridged and a long silence is a gap", () => {
+  assert.deepEqual(joined([0, 1, 2], [1, null, 3], 3), [1, undefined, 3]);
+  assert.deepEqual(joined([0, 30, 60], [1, null, 3], 3), [1, null, 3]);
+  assert.deepEqual(joined([0, 1], [null, 3], 3), [null, 3]);
+});
+
+test("history and what the page has seen itself become one line", () => {
+  const rings = new Rings();
+  for (const at of [98, 104, 105]) rings.add(snapshot(at, [device({ sample: { utilization_percent: at, throttle: ["sw_power_cap"] } })]));
+  const none = { min: [null, null, null], mean: [null, null, null], max: [null, null, null] };
+  const kept = { min: [1, 2, null], mean: [1, 2, null], max: [1, 2, null] };
+  const names = ["memory_used_bytes", "temperature_celsius", "power_watts", "sm_clock_mhz", "memory_clock_mhz"];
+  const charts = {
+    device: "GPU-1", since: 100, until: 106, at: [100, 102, 104], throttle: [["sw_power_cap"], [], []],
+    series: { utilization_percent: kept, ...Object.fromEntries(names.map((name) => [name, none])) },
+  } as never;
+  const found = drawnFrom(charts, rings.of("GPU-1"), 100, 106, 1);
+  assert.deepEqual(found.at, [100, 102, 104, 105]);
+  assert.deepEqual(found.series.utilization_percent.mean, [1, 2, 104, 105]);
+  assert.deepEqual(bands(found, new Set(["gpu_idle"])).get("sw_power_cap"), [{ since: 100, until: 106 }]);
+});
+
+test("rings keep five minutes and no more, and forget devices that are gone", () => {
+  const rings = new Rings();
+  for (let at = 0; at < 2000; at += 1) rings.add(snapshot(at + 1, [device({}), device({ uuid: "GPU-2" })]));
+  assert.ok(rings.of("GPU-1").at.length < 400);
+  rings.add(snapshot(2001, [device({})]));
+  assert.equal(rings.of("GPU-2").at.length, 0);
+});
+
+test("the time moves, zooms and never runs ahead of now", () => {
+  const now = 1_000_000;
+  const view = { seconds: 300, until: null };
+  assert.deepEqual(moved(view, now, -0.5), { seconds: 300, until: now - 150 });
+  assert.equal(moved({ seconds: 300, until: now - 100 }, now, 0.5).until, null);
+  assert.equal(zoomed(view, now, 0.001).seconds, 60);
+  assert.ok(askedSpan(view, now).since <= now - 300);
+  assert.equal(viewOf(new URLSearchParams("seconds=5&until=x")).seconds, 300);
+  assert.ok(pointsOf(31_536_000) <= 360);
+});
+
+test("the server's lamp counts, unless the device's state has changed since", () => {
+  const said = saidBy({ at: 20, devices: [{ uuid: "GPU-1", index: 1, lamp: "amber", word: "too hot", reason: "GPU 1 is too hot: 90 °C", for: "alice", alerts: [] }] } as never);
+  assert.equal(lampOf(device({}), said, 21).colour, "amber");
+  assert.equal(lampOf(device({}), said, 21).forWhom, "alice");
+  assert.equal(lampOf(device({ since: 21, state: "lost" }), said, 21).colour, "red");
+  assert.equal(lampOf(device({ state: "asleep" }), null, 21).colour, "grey");
+  assert.equal(lampOf(device({ sample: null }), null, 21).word, "no data");
+  assert.equal(shortened("GPU 1 is too hot: 90 °C"), "90 °C");
+});
+
+test("the headline without a server's word counts and names", () => {
+  const two = [device({}), device({ uuid: "GPU-2", index: 2, state: "lost", reason: "gone" })];
+  const lamps = (devices: never[]) => new Map(devices.map((one: { uuid: string }) => [one.uuid, lampOf(one as never, null, 1)]));
+  assert.equal(headline(snapshot(1, two), lamps(two)).text, "GPU 2 is lost: gone");
+  assert.equal(headline(snapshot(1, [two[0]]), lamps([two[0] as never])).text, "The GPU is fine");
+  assert.equal(headline(snapshot(1, []), new Map()).colour, "grey");
+});
+
+test("silence is noticed by the page's own clock, and a new snapshot ends it", () => {
+  let clock = 0;
+  const store = new LiveStore(() => clock);
+  store.heard(snapshot(1000, [device({})]));
+  clock = 4;
+  store.tick();
+  assert.equal(store.get().staleSeconds, null);
+  clock = 9;
+  store.tick();
+  assert.equal(store.get().staleSeconds, 9);
+  store.heard(snapshot(1001, [device({})]));
+  assert.equal(store.get().staleSeconds, null);
+  store.heard(snapshot(990, [device({})]));
+  assert.equal(store.get().snapshot?.at, 1001, "an older one that comes late is not shown");
+  store.heard(snapshot(500, [device({})]));
+  assert.equal(store.get().snapshot?.at, 500, "a clock that was set back does not stop the board");
+});
+
+test("instances are counted after their board", () => {
+  const store = new LiveStore(() => 0);
+  store.heard(snapshot(1, [device({ index: 6 }), device({ uuid: "M-0", parent: "GPU-1" }), device({ uuid: "M-1", parent: "GPU-1" })]));
+  assert.deepEqual(["GPU-1", "M-0", "M-1"].map((uuid) => store.label(uuid)), ["6", "6:0", "6:1"]);
+});
+
+test("unknown is a dash and never a zero", () => {
+  assert.equal(percent(null), DASH);
+  assert.equal(percent(0), "0 %");
+  assert.equal(gib(undefined), DASH);
+  assert.equal(used(null, 5, "W"), DASH);
+  assert.equal(used(2.4, 5, "W"), "2 / 5 W");
+  assert.deepEqual([12, 4260, 19_200, 300_000].map(duration), ["12 s", "71 min", "5 h 20 min", "3 d"]);
+  assert.equal(bytes(1_500_000), "1.5 MB");
+});
