@@ -5,7 +5,6 @@ Over the stand-in driver with eight idle devices; everything in one run on one m
 
 import argparse
 import fcntl
-import json
 import os
 import random
 import statistics
@@ -16,6 +15,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+
+from tests.integration.lease_crowd import asked
+from tests.standin import StandIn, build
+from tests.standin import hung as hangs
 
 from andon.app import load_settings, open_sampler
 from andon.core.requests import request_of
@@ -30,16 +33,15 @@ from bench.nodes import BUILD
 CLAIMANTS = 64
 RACERS, RACE_DEVICES, RACE_HOLDS = 32, 4, 5
 SEEN_AFTER_SECONDS, USED_SECONDS = 0.25, 0.05
-REPOSITORY = Path(__file__).parent.parent
 
 
 def main() -> None:
     options = _options()
-    with _node() as folder:
+    with _node() as node:
         targets = [
             *_uncontended(options.grants),
             _crowd("64 claimants of budgets: p99, s", 1.0, "--shared", "1GiB"),
-            _crowd("64 claimants, one device hangs: p99, s", 3.0, "--shared", "1GiB", hang=folder),
+            _crowd("64 claimants, one device hangs: p99, s", 3.0, "--shared", "1GiB", hung=node),
             _added(options.starts),
         ]
         line = _crowd_seconds("--hold", "0.005")
@@ -78,20 +80,16 @@ def _uncontended(count: int) -> list[Target]:
     return [Target("an uncontended grant beyond the device read, ms", 1e3 * median(beyond), 5.0)]
 
 
-def _crowd(promise: str, most: float, *more: str, hang: Path | None = None) -> Target:
-    arguments = [*more, "--hang", str(hang)] if hang else list(more)
-    seconds = _crowd_seconds(*arguments)
-    if hang:
-        from tests.standin import StandIn
-
-        StandIn(hang).set_faults()
+def _crowd(promise: str, most: float, *more: str, hung: StandIn | None = None) -> Target:
+    if hung is None:
+        return Target(promise, _p99(_crowd_seconds(*more)), most)
+    seconds = _crowd_seconds(*more, meanwhile=lambda: hung.set_faults(hangs(device=3)))
+    hung.set_faults()
     return Target(promise, _p99(seconds), most)
 
 
-def _crowd_seconds(*arguments: str) -> list[float]:
-    command = [sys.executable, "-m", "tests.integration.lease_crowd", str(CLAIMANTS), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, check=True)
-    results = json.loads(done.stdout)
+def _crowd_seconds(*arguments: str, meanwhile: Callable[[], None] | None = None) -> list[float]:
+    results = asked(CLAIMANTS, *arguments, meanwhile=meanwhile)
     lost = [result for result in results if "error" in result]
     if lost or len(results) != CLAIMANTS:
         raise SystemExit(f"{CLAIMANTS - len(results) + len(lost)} claimants were lost: {lost[:1]}")
@@ -211,10 +209,8 @@ def _four_devices() -> Snapshot:
 
 
 @contextmanager
-def _node() -> Iterator[Path]:
+def _node() -> Iterator[StandIn]:
     """Eight idle devices behind the stand-in, and a book and a state folder of our own."""
-    from tests.standin import StandIn, build
-
     with tempfile.TemporaryDirectory(prefix="andon-bench-") as scratch:
         folder = Path(scratch)
         node = StandIn(folder / "node", per_second=False)
@@ -223,7 +219,7 @@ def _node() -> Iterator[Path]:
         os.environ.update(
             ANDON_LEASE_DIR=str(folder / "book"), XDG_STATE_HOME=str(folder / "state"), HOME="/"
         )
-        yield folder / "node"
+        yield node
 
 
 def _p99(seconds: Sequence[float]) -> float:

@@ -3,15 +3,19 @@
     python -m tests.integration.lease_crowd 24 --shared 2GiB
 
 Run it with the stand-in's variables and ANDON_LEASE_DIR set. All first look at the devices; with
-`--hang FOLDER` the driver then hangs on one of them, before they ask. Prints JSON.
+`--pause` it then says "ready" and waits for a line, so that a driver can be made to hang before
+they ask. Prints JSON.
 """
 
 import argparse
 import json
 import os
+import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from andon.app import load_settings, open_sampler
 from andon.core.requests import request_of
@@ -19,9 +23,8 @@ from andon.engine.granter import Granter, Terms
 from andon.engine.survey import Surveyor
 from andon.errors import AndonError
 from andon.leases.book import Book
-from tests.standin import StandIn, hung
 
-HUNG_DEVICE = 3
+REPOSITORY = Path(__file__).parents[2]
 
 
 def one(arguments: argparse.Namespace, ready: int, go: int, tell: int) -> None:
@@ -64,8 +67,9 @@ def crowd(arguments: argparse.Namespace) -> list[dict[str, object]]:
     os.close(tell)
     for _ in range(arguments.count):
         os.read(ready_read, 1)
-    if arguments.hang is not None:
-        StandIn(arguments.hang).set_faults(hung(device=HUNG_DEVICE))
+    if arguments.pause:
+        print("ready", flush=True)
+        sys.stdin.readline()
     os.close(go_write)
     with os.fdopen(tell_read) as told:
         results = [json.loads(line) for line in told]
@@ -74,13 +78,33 @@ def crowd(arguments: argparse.Namespace) -> list[dict[str, object]]:
     return results
 
 
+def asked(
+    count: int, *arguments: str, meanwhile: Callable[[], None] | None = None
+) -> list[dict[str, Any]]:
+    """Run it from another program; `meanwhile` is called when all are ready."""
+    command = [sys.executable, "-m", "tests.integration.lease_crowd", str(count), *arguments]
+    command += ["--pause"] if meanwhile else []
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY
+    )
+    with process:
+        if meanwhile is not None and process.stdout is not None:
+            process.stdout.readline()
+            meanwhile()
+        out, _ = process.communicate("\n")
+    if process.returncode:
+        raise RuntimeError(f"the crowd ended with {process.returncode}")
+    found: list[dict[str, Any]] = json.loads(out)
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("count", type=int)
     parser.add_argument("--shared", metavar="SIZE")
     parser.add_argument("--hold", type=float, default=0.005)
     parser.add_argument("--timeout", type=float, default=60.0)
-    parser.add_argument("--hang", type=Path, metavar="FOLDER")
+    parser.add_argument("--pause", action="store_true")
     print(json.dumps(crowd(parser.parse_args())))
 
 

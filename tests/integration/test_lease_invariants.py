@@ -18,8 +18,9 @@ from andon.leases import places
 from andon.leases.book import Book
 from tests.conftest import REPOSITORY, need
 from tests.integration.conftest import andon, is_alive
+from tests.integration.lease_crowd import asked
 from tests.integration.lease_storm import STATES
-from tests.standin import StandIn
+from tests.standin import StandIn, hung
 from tests.unit.sharing_parts import lease
 
 PROTECTED = Path("/proc/sys/fs/protected_regular")
@@ -196,11 +197,7 @@ def test_a_driver_that_hangs_holds_up_no_line(
 ) -> None:
     """24 wait for a device while one of the eight never answers."""
     monkeypatch.setenv("ANDON_LEASE_DIR", str(folder / "book"))
-    command = [sys.executable, "-m", "tests.integration.lease_crowd", "24"]
-    command += ["--hang", os.environ["ANDON_STANDIN"]]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY)
-    assert done.returncode == 0, done.stderr
-    results = json.loads(done.stdout)
+    results = asked(24, meanwhile=lambda: node.set_faults(hung(device=3)))
     assert [r for r in results if "error" in r] == []
     assert len(results) == 24
     assert all(3 not in result["indices"] for result in results)

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from andon.cli.looking import resolved_of
 from andon.cli.options import duration
+from andon.cli.sources import resolved_of
 from andon.cli.terminal import Choices
 from andon.core.requests import parse_count, request_of
 from andon.errors import Invalid

@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from andon.cli.asking import asking, patience, queueing, request_from, surveyor_of
-from andon.cli.looking import sampling
 from andon.cli.options import chosen, duration, shared
 from andon.cli.run import RunCommand
+from andon.cli.sources import sampling
 from andon.cli.terminal import Terminal, notice
 from andon.cli.text import say
 from andon.cli.waiting import WaitingLine

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from andon.cli.asking import surveyor_of
-from andon.cli.looking import sampling
 from andon.cli.options import chosen, shared
+from andon.cli.sources import sampling
 from andon.cli.status import as_json_text
 from andon.cli.table import Column, Row, draw
 from andon.cli.terminal import Choices, Terminal

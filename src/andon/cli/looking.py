@@ -7,39 +7,16 @@ from typing import TYPE_CHECKING
 
 from andon.cli.entries import Entry, entries
 from andon.cli.render import Mask
-from andon.cli.terminal import Choices, notice
+from andon.cli.sources import resolved_of as resolved_of
+from andon.cli.sources import sampling as sampling
+from andon.cli.sources import settings_of as settings_of
+from andon.cli.terminal import Choices
 from andon.errors import Gone, Invalid
 from andon.model.device import Snapshot
 
 if TYPE_CHECKING:
     from andon.cli.remote import Remote, Server
-    from andon.core.settings import Resolved, Settings
     from andon.engine.sampler import Sampler
-
-
-def settings_of(choices: Choices) -> "Settings":
-    """The settings in force; they also fill in what the command line left open."""
-    return resolved_of(choices).settings
-
-
-def resolved_of(choices: Choices) -> "Resolved":
-    """The settings in force, each with its origin; what is odd about them is told once."""
-    from andon import app
-
-    resolved = app.load_settings(choices.flags(), choices.config)
-    choices.color = choices.color or resolved.settings.color
-    if not choices.warned:
-        choices.warned = True
-        for warning in resolved.warnings:
-            notice(warning, choices)
-    return resolved
-
-
-def sampling(choices: Choices) -> "Sampler":
-    """A sampler as the settings and the command line ask for it; a context manager."""
-    from andon import app
-
-    return app.open_sampler(settings_of(choices))
 
 
 def following(choices: Choices) -> "Sampler | Remote":

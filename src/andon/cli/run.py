@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from andon.cli.asking import asking, patience, queueing, request_from, surveyor_of
-from andon.cli.looking import sampling, settings_of
 from andon.cli.options import chosen, duration, shared, whole
+from andon.cli.sources import sampling, settings_of
 from andon.cli.terminal import Choices, notice, report
 from andon.cli.waiting import WaitingLine
 from andon.errors import AndonError

@@ -8,8 +8,8 @@ import click
 
 from andon.cli.history import moment
 from andon.cli.leases import Sighting, look_at_leases
-from andon.cli.looking import settings_of
 from andon.cli.options import chosen, shared
+from andon.cli.sources import settings_of
 from andon.cli.status import as_json_text
 from andon.cli.table import Column, Row, draw
 from andon.cli.terminal import Terminal

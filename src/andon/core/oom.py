@@ -23,32 +23,29 @@ class End(StrEnum):
     ASKED = "asked"  # a person or `andon release`
 
 
-PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
-    (name, re.compile(pattern))
-    for name, pattern in (
-        ("PyTorch", r"torch\.(?:cuda\.)?OutOfMemoryError|(?:CUDA|HIP) out of memory\. Tried to"),
-        ("JAX", r"RESOURCE_EXHAUSTED: (?:Out of memory|Failed to allocate)"),
-        ("TensorFlow", r"OOM when allocating tensor|ResourceExhaustedError"),
-        ("cuBLAS", r"CUBLAS_STATUS_ALLOC_FAILED"),
-        ("cuDNN", r"CUDNN_STATUS_ALLOC_FAILED"),
-        (
-            "vLLM",
-            r"No available memory for the cache blocks"
-            r"|Free memory on device .{0,80}is less than desired GPU memory utilization"
-            r"|(?:more|larger) than the (?:available KV cache memory|maximum number of tokens that "
-            r"can be stored in (?:the )?KV cache)",
-        ),
-        ("HIP", r"hipErrorOutOfMemory|HIP error: out of memory"),
-        (
-            "CUDA",
-            r"CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation|cudaMalloc failed: out of memory"
-            r"|(?i:cuda)[^\n]{0,60}: out of memory|CUDA error: out of memory",
-        ),
-    )
+PATTERNS = (
+    ("PyTorch", r"torch\.(?:cuda\.)?OutOfMemoryError|(?:CUDA|HIP) out of memory\. Tried to"),
+    ("JAX", r"RESOURCE_EXHAUSTED: (?:Out of memory|Failed to allocate)"),
+    ("TensorFlow", r"OOM when allocating tensor|ResourceExhaustedError"),
+    ("cuBLAS", r"CUBLAS_STATUS_ALLOC_FAILED"),
+    ("cuDNN", r"CUDNN_STATUS_ALLOC_FAILED"),
+    (
+        "vLLM",
+        r"No available memory for the cache blocks"
+        r"|Free memory on device .{0,80}is less than desired GPU memory utilization"
+        r"|(?:more|larger) than the (?:available KV cache memory|maximum number of tokens that "
+        r"can be stored in (?:the )?KV cache)",
+    ),
+    ("HIP", r"hipErrorOutOfMemory|HIP error: out of memory"),
+    (
+        "CUDA",
+        r"CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation|cudaMalloc failed: out of memory"
+        r"|(?i:cuda)[^\n]{0,60}: out of memory|CUDA error: out of memory",
+    ),
 )
 """Who says so and how; the most particular first, since PyTorch's words hold CUDA's too."""
 
-_WANTED = re.compile(r"(?:Tried to allocate|allocating|allocate) ([\d.]+ ?(?:[KMGT]i?B|bytes))")
+_WANTED = r"(?:Tried to allocate|allocating|allocate) ([\d.]+ ?(?:[KMGT]i?B|bytes))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +76,7 @@ def complaint(tail: str) -> tuple[str, str] | None:
     """Who complained of the device's memory, and the line; the last complaint counts."""
     for line in reversed(tail.splitlines()):
         for name, pattern in PATTERNS:
-            if pattern.search(line):
+            if re.search(pattern, line):
                 return name, line.strip()[:300]
     return None
 
@@ -116,7 +113,7 @@ def verdict(
 
 
 def _device_words(name: str, line: str, strains: Sequence[Strain]) -> str:
-    wanted = _WANTED.search(line)
+    wanted = re.search(_WANTED, line)
     more = f", which wanted {wanted[1]} more" if wanted else ""
     known = [s for s in strains if s.used_bytes is not None and s.total_bytes]
     told = f"; {_full_words(known)}" if known else ""

@@ -2,7 +2,6 @@
 
 import os
 import re
-import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -31,7 +30,7 @@ def path_in(folder: Path, name: str, at: float) -> Path:
     """`train.py_20251115T014107Z_3f2a.jsonl`: named, and never the same twice."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(name).name)[:60] or "run"
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(at))
-    return folder / f"{plain}_{stamp}_{secrets.token_hex(2)}.jsonl"
+    return folder / f"{plain}_{stamp}_{os.urandom(2).hex()}.jsonl"
 
 
 class RunLog:

@@ -3,7 +3,6 @@
 import errno
 import fcntl
 import os
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
@@ -90,12 +89,12 @@ class Book:
     # Writing; with the book locked.
 
     def write_lease(self, lease: Lease) -> LeaseHold:
-        name = f"{lease.id}-{secrets.token_hex(8)}{LEASE_SUFFIX}"
+        name = f"{lease.id}-{os.urandom(8).hex()}{LEASE_SUFFIX}"
         text = wire.dumps(work_wire.lease_to_json(lease)) + "\n"
         return LeaseHold(lease, self._make(LEASES, name, text, lease.until))
 
     def write_ticket(self, ticket: Ticket) -> Hold:
-        name = f"{ticket.id}-{secrets.token_hex(8)}{TICKET_SUFFIX}"
+        name = f"{ticket.id}-{os.urandom(8).hex()}{TICKET_SUFFIX}"
         text = wire.dumps(work_wire.ticket_to_json(ticket)) + "\n"
         return self._make(TICKETS, name, text, None)
 
@@ -103,7 +102,7 @@ class Book:
         """A short name that no lease in the book has."""
         used = {name.partition("-")[0] for name in self.names()}
         while True:
-            made = "".join(secrets.choice(LETTERS) for _ in range(ID_LETTERS))
+            made = "".join(LETTERS[byte % len(LETTERS)] for byte in os.urandom(ID_LETTERS))
             if made not in used:
                 return made
 

@@ -3,7 +3,6 @@
 import errno
 import fcntl
 import os
-import secrets
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -41,7 +40,7 @@ def make(folder: int, name: str, text: str, modified: float | None = None) -> in
     Nobody can see it before it is locked, and the name it then gets has never been used: a lock
     on a file that is replaced would be held twice.
     """
-    draft = f".{secrets.token_hex(12)}"
+    draft = f".{os.urandom(12).hex()}"
     descriptor = os.open(draft, _MAKE, 0o600, dir_fd=folder)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,7 +1,6 @@
 """Where the lease book is, and which folders can never be one."""
 
 import os
-import secrets
 import stat
 from collections.abc import Mapping
 from contextlib import suppress
@@ -99,7 +98,7 @@ def _refuse_bad_place(path: Path, mounts: str) -> None:
 
 def _make(path: Path) -> None:
     """Whole or not at all: a folder beside it gets its parts and its modes, then the name."""
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    draft = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
     try:
         draft.mkdir(0o700)
         try:
