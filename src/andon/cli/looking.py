@@ -10,7 +10,7 @@ from andon.cli.render import Mask
 from andon.cli.sources import resolved_of as resolved_of
 from andon.cli.sources import sampling as sampling
 from andon.cli.sources import settings_of as settings_of
-from andon.cli.terminal import Choices
+from andon.cli.terminal import Choices, notice
 from andon.errors import Gone, Invalid
 from andon.model.device import Snapshot
 
