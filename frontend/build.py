@@ -7,6 +7,7 @@ python frontend/build.py --check    check the types instead
 
 import gzip
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -112,7 +113,23 @@ def build() -> None:
         if path.suffix in (".js", ".css"):
             smaller = gzip.compress(path.read_bytes(), 9, mtime=0)
             path.with_name(path.name + ".gz").write_bytes(smaller)
+    (STATIC / "licenses.txt").write_text(licenses(), encoding="utf-8")
     STAMP.write_text(fingerprint() + "\n")
+
+
+def licenses() -> str:
+    """The terms of everything that is built in: whoever passes it on passes these on, too."""
+    packages = json.loads((HERE / "package-lock.json").read_text(encoding="utf-8"))["packages"]
+    parts = []
+    for place, facts in sorted(packages.items()):
+        if not place or facts.get("dev") or facts.get("devOptional"):
+            continue
+        folder = HERE / place
+        found = sorted(p for p in folder.glob("LICEN[CS]E*") if p.is_file())
+        terms = found[0].read_text(encoding="utf-8") if found else facts.get("license", "")
+        name = place.rpartition("node_modules/")[2]
+        parts.append(f"{name} {facts['version']}\n\n{terms.strip()}\n")
+    return f"\n{'-' * 72}\n\n".join(parts)
 
 
 def install() -> Npm:

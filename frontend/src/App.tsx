@@ -5,6 +5,7 @@ import { useTrusted } from "./lib/access";
 import { useAlerts, useFeatures } from "./api/queries";
 import { count, duration } from "./lib/format";
 import { useJudged } from "./lib/judged";
+import { isLit } from "./lib/lamps";
 import { go, type Route, useRoute } from "./lib/router";
 import { toggleTheme, useTheme } from "./lib/theme";
 import { useLive } from "./live/store";
@@ -66,7 +67,7 @@ interface BarProps {
 
 function Bar({ route, search, setSearch, field, onHelp, simulated }: BarProps) {
   const features = useFeatures();
-  const firing = useAlerts().data?.alerts.filter((one) => one.state === "firing" && one.level !== "info").length ?? 0;
+  const firing = useAlerts().data?.alerts.filter(isLit).length ?? 0;
   const dark = useTheme() === "dark";
   const links: [string, string][] = [
     ["board", "Board"], ["processes", "Processes"], ["alerts", "Alerts"],

@@ -73,8 +73,12 @@ def test_the_wheel_carries_the_board_and_needs_no_node(
         assert scripts
         assert all(f"{name}.gz" in names for name in scripts)
         packed = [opened.read(f"{name}.gz") for name in scripts]
+        terms = opened.read("andon/web/static/licenses.txt").decode()
     assert sum(map(len, packed)) < BUDGET_BYTES
     assert "/static/assets/index-" in page
+    for name in ("react-dom", "uplot", "socket.io-client", "@tanstack/react-query"):
+        assert f"{name} " in terms
+    assert terms.count("MIT License") > 5
     assert not [name for name in names if "node_modules" in name or name.endswith(".tsx")]
 
 

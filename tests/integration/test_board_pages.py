@@ -131,6 +131,9 @@ def test_the_board_is_walked_by_keys(seen: Window, home: Served) -> None:
     expect(seen.page.get_by_role("dialog")).to_be_visible()
     seen.page.keyboard.press("Escape")
     expect(seen.page.get_by_role("dialog")).to_be_hidden()
+    seen.page.keyboard.press("?")
+    seen.page.get_by_role("button", name="Close").click()
+    expect(seen.page.get_by_role("dialog")).to_be_hidden()
 
 
 def test_searching_keeps_the_stations_in_their_places(seen: Window, home: Served) -> None:

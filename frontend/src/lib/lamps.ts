@@ -1,5 +1,5 @@
 /** The lamp of a device: the server's word, else what its state alone tells. */
-import type { Board, BoardDevice, Device, Snapshot } from "../api/types";
+import type { Alert, Board, BoardDevice, Device, Snapshot } from "../api/types";
 import { duration, known } from "./format";
 
 export type Colour = "green" | "amber" | "red" | "grey";
@@ -58,6 +58,11 @@ function hotness(device: Device): string {
 /** A reason without what stands beside it anyway: which device it is, and what about it. */
 export function shortened(reason: string | null): string | null {
   return reason?.replace(/^GPU [\d:]+ [^:]*: /, "") ?? null;
+}
+
+/** Whether an alert lights a lamp: one that another explains, or that is only information, does not. */
+export function isLit(alert: Alert): boolean {
+  return alert.state === "firing" && alert.level !== "info" && alert.inhibited_by === null;
 }
 
 const RANK: Record<Colour, number> = { red: 3, amber: 2, grey: 1, green: 0 };

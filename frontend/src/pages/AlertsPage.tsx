@@ -3,6 +3,7 @@ import { useState } from "react";
 import { useAlerts, useFeatures, useRules } from "../api/queries";
 import type { Alert, Rule } from "../api/types";
 import { count, dateOf, duration, withUnit } from "../lib/format";
+import { isLit } from "../lib/lamps";
 import { alertLink } from "../lib/router";
 import { useLive } from "../live/store";
 import { AlertRow, MinorRow, SilenceRow } from "../parts/AlertRow";
@@ -24,7 +25,7 @@ export function AlertsPage({ name, search }: { name: string | null; search: stri
     !wanted || [one.message, one.rule, one.where, ...one.who.map((w) => w.user ?? "")].some((t) => t.toLowerCase().includes(wanted)));
   const open = shown.filter((one) => one.state !== "resolved");
   const past = shown.filter((one) => one.state === "resolved");
-  const lit = open.filter((one) => one.state === "firing" && one.level !== "info");
+  const lit = open.filter(isLit);
   const rest = open.filter((one) => !lit.includes(one));
   const chosen = rest.find((one) => one.id === name);
   return (

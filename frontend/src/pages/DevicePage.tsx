@@ -134,7 +134,7 @@ function Facts({ device }: { device: Device }) {
     ["UUID", device.uuid],
     ["PCI", device.pci ?? DASH],
     ["vendor", device.vendor],
-    ["memory", `${gib(device.memory_total_bytes)} GiB${device.memory_kind === "unified" ? ", shared with the system" : ""}`],
+    ["memory", `${used(device.memory_total_bytes, null, "GiB", gib)}${device.memory_kind === "unified" ? ", shared with the system" : ""}`],
     ["CUDA index here", device.cuda_index === null ? (device.visible ? DASH : "hidden by a mask") : String(device.cuda_index)],
     ["slows down at", withUnit(limits.slowdown_celsius, "°C")],
     ["power by default", withUnit(limits.power_default_watts, "W")],

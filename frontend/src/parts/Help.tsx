@@ -13,9 +13,14 @@ const KEYS: [string, string][] = [
 
 export function Help({ open, onClose }: { open: boolean; onClose: () => void }) {
   const dialog = useRef<HTMLDialogElement>(null);
+  const close = useRef<HTMLButtonElement>(null);
   useEffect(() => {
-    if (open) dialog.current?.showModal();
-    else dialog.current?.close();
+    if (!open) {
+      dialog.current?.close();
+      return;
+    }
+    dialog.current?.showModal();
+    close.current?.focus();
   }, [open]);
   return (
     <dialog ref={dialog} onClose={onClose} aria-labelledby="help-title">
@@ -32,7 +37,7 @@ export function Help({ open, onClose }: { open: boolean; onClose: () => void }) 
         ))}
       </dl>
       <p>In a terminal: <Command text="andon" /> <Command text="andon why" /> <Command text="andon doctor" /></p>
-      <form method="dialog"><button type="submit" autoFocus>Close</button></form>
+      <p className="end"><button ref={close} type="button" onClick={onClose}>Close</button></p>
     </dialog>
   );
 }
