@@ -172,13 +172,23 @@ class Granter:
             attempt.hold.stamp(time.time())  # we are awake
         while time.monotonic() < due and not _is_over(attempt.until):
             time.sleep(_glance_seconds(time.monotonic() - attempt.began, ahead))
-            if self._book.names() != attempt.names and not self._is_far_back(attempt):
+            if self._is_news(attempt):
                 outlook = self._outlook(attempt)
                 if outlook.choice.chosen:
                     break
                 ahead = len(outlook.ahead)
         if not self._is_far_back(attempt):
             attempt.seen = self._surveyor.see()
+
+    def _is_news(self, attempt: _Attempt) -> bool:
+        """Whether the book changed since we read it, in a way that may concern us.
+
+        Who left the line is looked at too: leases that came and went leave no trace of their own.
+        """
+        left = attempt.front - self._book.ticket_ids()
+        if len(attempt.front) - len(left) > attempt.spare:
+            return False
+        return bool(left) or self._book.names() != attempt.names
 
     def _is_far_back(self, attempt: _Attempt) -> bool:
         """Whether those in front must take all that we could have: nothing can be for us yet."""
