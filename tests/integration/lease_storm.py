@@ -34,7 +34,7 @@ from andon.units import GIB
 DEVICES, SIZE = 8, 40
 STATES = (
     "born", "looking", "knocking", "inside", "drafted", "in_book", "second_look", "holding",
-    "in_line", "unlinked",
+    "in_line", "unlinked", "resting",
 )  # fmt: skip
 IDENTITIES = ((0, 0o022, False), (30001, 0o077, False), (30002, 0o000, True), (30003, 0o027, False))
 """User, umask, and whether it lives in pid and mount namespaces of its own."""
@@ -180,6 +180,8 @@ def work(board: Board, seed: int, end: float, referee: int, violations: int) -> 
         except AssertionError as found:
             os.write(violations, f"{os.getpid()}: {found}\n".encode())
         grant.held.release()
+        board.say("resting")
+        time.sleep(luck.uniform(0, 0.6))  # a line of thirty shows no more than one of ten
 
 
 def isolate() -> None:

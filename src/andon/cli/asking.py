@@ -1,5 +1,6 @@
 """What every command that asks for devices has in common: its options, and its surveyor."""
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -9,7 +10,7 @@ from andon.cli.options import duration
 from andon.cli.sources import resolved_of
 from andon.cli.terminal import Choices
 from andon.core.requests import parse_count, request_of
-from andon.errors import Invalid
+from andon.errors import Invalid, Unavailable
 from andon.model.work import Request
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ def queueing(command: F) -> F:
 
 def request_from(asked: dict[str, Any]) -> Request:
     """The request that was typed; a mistake is told before anything is looked at."""
+    if sys.platform == "win32":
+        raise Unavailable("leases are locks of a kernel that this system does not have")
     memory = asked["memory"]
     request = request_of(
         parse_count(asked["gpus"]),

@@ -9,7 +9,7 @@ import click
 
 from andon.cli.asking import asking, patience, queueing, request_from, surveyor_of
 from andon.cli.options import chosen, shared
-from andon.cli.sources import sampling
+from andon.cli.sources import sampling_ahead
 from andon.cli.status import as_json_text
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.cli.text import say
@@ -67,7 +67,7 @@ def wait(**asked: Any) -> int:
 
     choices, request = chosen(), request_from(asked)
     seconds, began, line = patience(asked), time.monotonic(), WaitingLine(chosen())
-    with sampling(choices) as sampler:
+    with sampling_ahead(choices) as sampler:
         surveyor = surveyor_of(choices, sampler)
         _refuse_nothing(request)
         try:
@@ -106,7 +106,7 @@ def env(lease_id: str | None, **asked: Any) -> int:
     choices, request = chosen(), request_from(asked)
     name = lease_id or os.environ.get("ANDON_LEASE")
     if name:
-        with sampling(choices) as sampler:
+        with sampling_ahead(choices) as sampler:
             found = attached(name, surveyor_of(choices, sampler).see(), request)
         everyone = [status.device for status in found.snapshot.devices]
         variables = environment(found.devices, everyone, found.lease.id)
@@ -129,7 +129,7 @@ def _look(choices: Choices, request: "Request") -> "Outlook":
     from andon.leases.book import Book
 
     _refuse_nothing(request)
-    with sampling(choices) as sampler:
+    with sampling_ahead(choices) as sampler:
         surveyor: Surveyor = surveyor_of(choices, sampler)
         sight = surveyor.see()
         pages = Pages.of(Book(make=False))

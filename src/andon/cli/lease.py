@@ -9,7 +9,7 @@ import click
 from andon.cli.asking import asking, patience, queueing, request_from, surveyor_of
 from andon.cli.options import chosen, duration, shared
 from andon.cli.run import RunCommand
-from andon.cli.sources import sampling
+from andon.cli.sources import sampling_ahead
 from andon.cli.terminal import Terminal, notice
 from andon.cli.text import say
 from andon.cli.waiting import WaitingLine
@@ -45,10 +45,7 @@ def lease(command: tuple[str, ...], length: float | None, **asked: Any) -> int:
     Without a command it starts your shell. Inside, andon run uses these devices. andon lease
     extend ID --for 1h moves the end; andon release ID ends it.
     """
-    from andon.cli.running import Running, shell
-    from andon.engine.granter import Granter, Terms
-    from andon.engine.launcher import CannotStart, find
-    from andon.leases.book import Book
+    from andon.engine.programs import CannotStart, find, shell
 
     choices, request = chosen(), request_from(asked)
     if request.most == 0:
@@ -60,7 +57,11 @@ def lease(command: tuple[str, ...], length: float | None, **asked: Any) -> int:
         raise Invalid("--for 0 is no time at all")
     try:
         find(wanted)
-        with sampling(choices) as sampler:
+        with sampling_ahead(choices) as sampler:
+            from andon.cli.running import Running
+            from andon.engine.granter import Granter, Terms
+            from andon.leases.book import Book
+
             running = Running(choices, wanted, sampler, interactive=True)
             line = WaitingLine(choices)
             try:

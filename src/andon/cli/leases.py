@@ -10,7 +10,7 @@ import click
 
 from andon.cli.asking import surveyor_of
 from andon.cli.options import chosen, shared
-from andon.cli.sources import sampling
+from andon.cli.sources import sampling_ahead
 from andon.cli.status import as_json_text
 from andon.cli.table import Column, Row, draw
 from andon.cli.terminal import Choices, Terminal
@@ -142,7 +142,7 @@ def look_at_leases(choices: Choices) -> "Sighting":
     from andon.engine.survey import Pages
     from andon.leases.book import Book
 
-    with sampling(choices) as sampler:
+    with sampling_ahead(choices) as sampler:
         surveyor = surveyor_of(choices, sampler)
         sight, pages = surveyor.see(), Pages.of(Book(make=False))
         rooms = surveyor.rooms(sight, pages)

@@ -9,7 +9,7 @@ import click
 
 from andon.cli.asking import asking, patience, queueing, request_from, surveyor_of
 from andon.cli.options import chosen, duration, shared, whole
-from andon.cli.sources import sampling, settings_of
+from andon.cli.sources import sampling_ahead
 from andon.cli.terminal import Choices, notice, report
 from andon.cli.waiting import WaitingLine
 from andon.errors import AndonError
@@ -72,7 +72,7 @@ def run(
     """
     choices = chosen()
     try:
-        from andon.engine.launcher import CannotStart, find
+        from andon.engine.programs import CannotStart, find
 
         try:
             find(command)
@@ -94,14 +94,13 @@ def _run(
     telemetry_dir: str | None,
     asked: dict[str, Any],
 ) -> int:
-    from andon.cli.running import Running, attached
-
     request = request_from(asked)
     if request.most == 0:
         return _without_device(command)
     folder = None if telemetry_dir is None else Path(telemetry_dir)
-    settings_of(choices)
-    with sampling(choices) as sampler:
+    with sampling_ahead(choices) as sampler:
+        from andon.cli.running import Running, attached
+
         surveyor = surveyor_of(choices, sampler)
         running = Running(choices, command, sampler, folder)
         lease = lease_id or os.environ.get("ANDON_LEASE")

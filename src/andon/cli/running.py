@@ -229,8 +229,3 @@ def _host_kills() -> int:
     except (OSError, ValueError):
         return 0
     return 0
-
-
-def shell() -> list[str]:
-    """The person's shell."""
-    return [os.environ.get("SHELL") or "/bin/sh"]

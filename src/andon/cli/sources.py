@@ -32,3 +32,12 @@ def sampling(choices: Choices) -> "Sampler":
     from andon import app
 
     return app.open_sampler(settings_of(choices))
+
+
+def sampling_ahead(choices: Choices) -> "Sampler":
+    """The same, with its first look under way: a driver takes as long to open as we to import."""
+    from threading import Thread
+
+    sampler = sampling(choices)
+    Thread(target=sampler.once, kwargs={"hasty": True}, name="first look", daemon=True).start()
+    return sampler

@@ -1,14 +1,15 @@
 """The kept GPUMonitor: cached queries and monitoring sessions over the process's one sampler."""
 
+import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from andon import leasing, library
+from andon import library
 from andon.compat.metrics import GpuMetrics
 from andon.core.placement import available, score
 from andon.core.runs import RunSummary, Summary
@@ -101,7 +102,7 @@ class GPUMonitor:
         wanted = None if min_memory_mb is None else int(min_memory_mb * MIB)
         settings = library.shared().settings
         statuses = self._snapshot(use_cache=False).devices
-        held = leasing.held_by_others(statuses)
+        held = _held_by_others(statuses)
         found = available(
             [status for status in statuses if status.device.uuid not in held],
             min_memory_bytes=wanted,
@@ -207,6 +208,15 @@ def gpu_info(status: DeviceStatus) -> GPUInfo:
         power_draw_w=sample.power_watts if sample else None,
         score=score(free, total, utilization, *weights),
     )
+
+
+def _held_by_others(statuses: Sequence[DeviceStatus]) -> set[str]:
+    """Leases are kernel locks that Windows does not have: there nobody holds one."""
+    if sys.platform == "win32":
+        return set()
+    from andon.leasing import held_by_others
+
+    return held_by_others(statuses)
 
 
 def _boards(snapshot: Snapshot) -> list[DeviceStatus]:

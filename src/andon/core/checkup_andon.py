@@ -8,7 +8,7 @@ from andon.units import GIB, MIB, human_bytes
 
 ROOMY_BYTES = 1 * GIB  # a month of history of eight devices takes a quarter of it
 TIGHT_BYTES = 50 * MIB
-_MAKE_BOOK = "sudo install -d -m 0755 /run/andon && sudo install -d -m 1777 /run/andon/leases"
+_MAKE_BOOK = "sudo andon setup"
 _NEEDED = ("click", "nvidia-ml-py", "psutil")
 
 

@@ -16,6 +16,7 @@ from andon.model.work import Entry, Lease, LeaseKind, Owner, Request, Share, Tic
 
 FIRST_GLANCE_SECONDS, LAST_GLANCE_SECONDS = 0.005, 0.1
 GLANCES_PER_WAIT = 500  # who has waited for long does not mind a little longer
+MOST_AHEAD = 15  # beyond this nobody looks less often still
 BEHIND_SECONDS = 0.005  # for each one in front: a change is seldom for the last in line
 LOOK_SECONDS = 1.0  # between two looks at the devices while waiting
 
@@ -63,7 +64,8 @@ class _Attempt:
     hold: Hold | None = None
     seen: Sight | None = None
     names: frozenset[str] = frozenset()  # the leases that were in the book when we last read it
-    front: frozenset[str] = frozenset()  # those ahead who can only be served by what we want, too
+    ahead: frozenset[str] = frozenset()  # who was in front of us then
+    front: frozenset[str] = frozenset()  # those of them who can only be served by what we want, too
     spare: int = 0  # so many of them may still be there when our turn comes
 
 
@@ -151,6 +153,7 @@ class Granter:
             pages = Pages.of(self._book)
         found = self._surveyor.outlook(seen, pages, attempt.request, attempt.ticket, time.time())
         mine = found.need.eligible
+        attempt.ahead = frozenset(ticket.id for ticket in found.ahead)
         attempt.front = frozenset(t.id for t in found.ahead if t.need.eligible <= mine)
         attempt.spare = len(mine) - found.need.least
         return found
@@ -167,18 +170,28 @@ class Granter:
 
     def _doze(self, attempt: _Attempt, ahead: int) -> None:
         """Until the book changes in our favour, or the devices are worth another look."""
-        due = time.monotonic() + LOOK_SECONDS * (1 + min(ahead, 40) / 10)
+        due = time.monotonic() + LOOK_SECONDS * (1 + min(ahead, MOST_AHEAD) / 10)
         if attempt.hold is not None:
             attempt.hold.stamp(time.time())  # we are awake
         while time.monotonic() < due and not _is_over(attempt.until):
             time.sleep(_glance_seconds(time.monotonic() - attempt.began, ahead))
-            if self._book.names() != attempt.names and not self._is_far_back(attempt):
+            if self._is_news(attempt):
                 outlook = self._outlook(attempt)
                 if outlook.choice.chosen:
                     break
                 ahead = len(outlook.ahead)
         if not self._is_far_back(attempt):
             attempt.seen = self._surveyor.see()
+
+    def _is_news(self, attempt: _Attempt) -> bool:
+        """Whether the book changed since we read it, in a way that may concern us.
+
+        Who left the line is looked at too: leases that came and went leave no trace of their own.
+        """
+        present = self._book.ticket_ids()
+        if len(attempt.front & present) > attempt.spare:
+            return False
+        return not attempt.ahead <= present or self._book.names() != attempt.names
 
     def _is_far_back(self, attempt: _Attempt) -> bool:
         """Whether those in front must take all that we could have: nothing can be for us yet."""
@@ -261,7 +274,7 @@ def _is_dead(entry: Entry, seen: set[str]) -> bool:
 def _glance_seconds(waited_seconds: float, ahead: int) -> float:
     """Between two glances at the book: soon for the first in line, seldom for the last."""
     patience = max(FIRST_GLANCE_SECONDS, waited_seconds / GLANCES_PER_WAIT)
-    return min(patience, LAST_GLANCE_SECONDS) + min(ahead * BEHIND_SECONDS, LOOK_SECONDS / 2)
+    return min(patience, LAST_GLANCE_SECONDS) + min(ahead, MOST_AHEAD) * BEHIND_SECONDS
 
 
 def _is_over(until: float | None) -> bool:

@@ -2,7 +2,6 @@
 
 import os
 import select
-import shutil
 import signal
 import subprocess
 import time
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
+from andon.engine.programs import NOT_EXECUTABLE, NOT_FOUND, CannotStart
 from andon.engine.tap import Tap
 from andon.errors import AndonError
 from andon.host.kin import started_ticks
@@ -20,21 +20,12 @@ from andon.model.work import Work
 
 CHECK_SECONDS = 1.0
 GRACE_SECONDS = 10.0  # between asking a command to end and ending it
-NOT_EXECUTABLE, NOT_FOUND = 126, 127
 FORWARDED = ("SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGWINCH")
 ENDING = ("SIGINT", "SIGTERM")
 TERMINAL_STOPS = (signal.SIGTTIN, signal.SIGTTOU)
 
 
 Handler = Callable[[int, FrameType | None], Any] | int | signal.Handlers | None
-
-
-class CannotStart(AndonError):
-    """The command is not there, or cannot be executed; the code is a shell's for the same."""
-
-    def __init__(self, reason: str, code: int, hint: str = "") -> None:
-        super().__init__(reason, hint)
-        self.code = code
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +38,6 @@ class Outcome:
     ended_for: str | None = None  # why we ended it; None where it ended by itself
     interrupted: bool = False  # a person asked it to end
     tail: str = ""  # the end of its error output
-
-
-def find(command: Sequence[str]) -> str:
-    """The program's path; CannotStart where there is none, before anything is claimed for it."""
-    name = command[0]
-    found = shutil.which(name)
-    if found is not None:
-        return found
-    path = os.path.realpath(name) if os.sep in name else shutil.which(name, os.F_OK)
-    if path is None or not os.path.exists(path):  # noqa: PTH110 - a name may hold anything
-        raise CannotStart(f"{name}: command not found", NOT_FOUND)
-    raise CannotStart(f"{name}: it cannot be executed", NOT_EXECUTABLE, hint=f"chmod +x {name}")
 
 
 class Launcher:

@@ -6,7 +6,7 @@ process's memory lock.
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 
@@ -50,14 +50,27 @@ def ticks_now() -> int:
 
 
 def group_lives(group: int) -> bool:
-    """Whether a process group still has members, whoever they belong to."""
+    """Whether a process group still has members, whoever they belong to.
+
+    A dead one that nobody has reaped is none: in a container without an init it stays for ever.
+    """
     try:
         os.killpg(group, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True
-    return True
+        pass
+    states = list(_states_of(group))
+    return not states or any(state not in (b"Z", b"X") for state in states)
+
+
+def _states_of(group: int) -> Iterator[bytes]:
+    """The states of a group's members that can be seen; none where they are hidden from us."""
+    for name in os.listdir("/proc"):  # noqa: PTH208 - names alone
+        if name.isdecimal():
+            values = (read(f"/proc/{name}/stat", _STAT_BYTES) or b"").rpartition(b") ")[2].split()
+            if len(values) > 2 and values[2] == b"%d" % group:
+                yield values[0]
 
 
 def here() -> Here:

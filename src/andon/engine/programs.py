@@ -1,0 +1,34 @@
+"""Whether a command can be started at all: found out before anything is claimed for it."""
+
+import os
+import shutil
+from collections.abc import Sequence
+
+from andon.errors import AndonError
+
+NOT_EXECUTABLE, NOT_FOUND = 126, 127
+
+
+class CannotStart(AndonError):
+    """The command is not there, or cannot be executed; the code is a shell's for the same."""
+
+    def __init__(self, reason: str, code: int, hint: str = "") -> None:
+        super().__init__(reason, hint)
+        self.code = code
+
+
+def find(command: Sequence[str]) -> str:
+    """The program's path; CannotStart where there is none, before anything is claimed for it."""
+    name = command[0]
+    found = shutil.which(name)
+    if found is not None:
+        return found
+    path = os.path.realpath(name) if os.sep in name else shutil.which(name, os.F_OK)
+    if path is None or not os.path.exists(path):  # noqa: PTH110 - a name may hold anything
+        raise CannotStart(f"{name}: command not found", NOT_FOUND)
+    raise CannotStart(f"{name}: it cannot be executed", NOT_EXECUTABLE, hint=f"chmod +x {name}")
+
+
+def shell() -> list[str]:
+    """The person's shell."""
+    return [os.environ.get("SHELL") or "/bin/sh"]

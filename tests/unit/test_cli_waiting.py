@@ -1,0 +1,35 @@
+"""The line that a person sees while waiting."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from andon.cli.waiting import waiting_words
+from andon.engine.granter import Granter, Progress, Terms
+from andon.engine.survey import Pages, Surveyor
+from andon.model.device import Snapshot
+from tests.unit.sharing_parts import gpu, need, owner, request, ticket
+from tests.unit.test_lease_book import a_book
+
+
+def test_the_line_says_how_long_who_is_in_front_and_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    book = a_book(tmp_path / "andon", monkeypatch)
+    seen = Surveyor(lambda: Snapshot("n", time.time(), devices=(gpu(0), gpu(1))))
+    held = Granter(book, seen).grant(request(2), Terms(), 0.0)
+    hold = book.write_ticket(replace(ticket(wanted=need(2)), owner=owner("alice")))
+    outlook = seen.outlook(seen.see(), Pages.of(book), request(2), None, time.time())
+    words = waiting_words(Progress(102.0, outlook))
+    user = outlook.ahead[0].owner.user  # the file's owner, whatever the ticket says
+    assert words == (
+        f"waiting 1:42 · 2nd in line behind {user} (2 GPUs) · 2 of 2 missing · "
+        f"GPU 0: held by lease {held.held.lease.id} ({user})"
+    )
+    assert waiting_words(Progress(3.0, outlook, "the book is locked")).endswith(
+        "the book is locked"
+    )
+    hold.release()
+    held.held.release()
