@@ -12,7 +12,6 @@ export interface Lamp {
 }
 
 export const UNKNOWN: Lamp = { colour: "grey", word: "no data", reason: null, forWhom: null };
-const HOT = ["sw_thermal_slowdown", "hw_thermal_slowdown", "temperature_limit"];
 
 export interface Said {
   at: number;
@@ -37,8 +36,6 @@ function plain(device: Device, at: number): Lamp {
     return lamp("grey", "silent", device.reason ?? `no answer for ${duration(at - device.since)}`);
   }
   if (!device.sample) return lamp("grey", "no data");
-  const slowed = (device.sample.throttle ?? []).some((reason) => HOT.includes(reason));
-  if (slowed) return lamp("amber", "too hot", `${hotness(device)}: heat slows it down`);
   return lamp("green", workOf(device));
 }
 
@@ -48,11 +45,6 @@ function workOf(device: Device): string {
   if (!known(busy)) return "fine";
   if (busy <= 0) return "idle";
   return busy <= 25 ? "light work" : "working";
-}
-
-function hotness(device: Device): string {
-  const celsius = device.sample?.temperature_celsius;
-  return known(celsius) ? `${celsius} °C` : "it is hot";
 }
 
 /** A reason without what stands beside it anyway: which device it is, and what about it. */
