@@ -12,10 +12,8 @@ from tests.timelines.playing import PAUSES
 from tests.timelines.world import World
 
 MOST_LOOKS = 7500
-# promtool takes its time: the longest are played only on demand (ANDON_EVERY_LOOK=1).
-LOOKS = 500 if os.environ.get("CI") == "true" else 250
-if os.environ.get("ANDON_EVERY_LOOK") == "1":
-    LOOKS = MOST_LOOKS
+# promtool takes its time: the longest are played only on demand.
+LOOKS = MOST_LOOKS if os.environ.get("ANDON_EVERY_LOOK") == "1" else 250
 OTHERWISE = ("restart", "suspend", "reboot", "clock", "silence", "unsilence", "ack", "unack", "set",
              "lease", "release", "xid")  # fmt: skip
 """Items that change something which Prometheus does not see, or sees otherwise."""
