@@ -41,7 +41,7 @@ def looking_at(url: str) -> Iterator[str]:
 
 
 def _shown(home: Path, url: str) -> str:
-    """The page's title begins as "andon", and names the node once that is drawn."""
+    """The title begins as "andon"; once the node is drawn, its headline and name stand before it."""
     end = time.monotonic() + SHOWN_SECONDS
     while time.monotonic() < end:
         with suppress(OSError, ValueError, IndexError):
@@ -49,7 +49,7 @@ def _shown(home: Path, url: str) -> str:
             with urlopen(f"http://127.0.0.1:{port}/json", timeout=5) as answer:
                 pages = json.loads(answer.read())
             titles = [p["title"] for p in pages if p["url"].startswith(url)]
-            if titles and titles[0].endswith("– andon"):
+            if titles and titles[0].count(" · ") >= 2 and "Looking" not in titles[0]:
                 return str(titles[0])
         time.sleep(0.2)
     raise RuntimeError(f"the browser has not drawn {url} after {SHOWN_SECONDS:.0f} s")
