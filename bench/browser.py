@@ -41,7 +41,7 @@ def looking_at(url: str) -> Iterator[str]:
 
 
 def _shown(home: Path, url: str) -> str:
-    """The title begins as "andon"; once the node is drawn, its headline and name stand before it."""
+    """The title is "andon" at first; headline and node stand before it once they are drawn."""
     end = time.monotonic() + SHOWN_SECONDS
     while time.monotonic() < end:
         with suppress(OSError, ValueError, IndexError):
