@@ -48,7 +48,7 @@ def test_the_address_is_told_when_it_answers(home: Served) -> None:
     assert home.ask("/healthz").body == "ok\n"
 
 
-@pytest.mark.parametrize("path", ["/", "/healthz", "/api/snapshot", "/metrics", "/static/board.js"])
+@pytest.mark.parametrize("path", ["/", "/healthz", "/api/snapshot", "/metrics", "/static/icon.svg"])
 def test_head_has_the_head_of_get_and_no_body(home: Served, path: str) -> None:
     head, get = home.ask(path, "HEAD"), home.ask(path)
     assert (head.status, head.body) == (200, "")
