@@ -111,6 +111,11 @@ export function useItems(what: string): Found<Items> {
   });
 }
 
+const SOON_MS = 100;
+const APART_MS = 5_000; // a storm of alerts is asked about this often, and not once for each
+let asked = 0;
+let asking: ReturnType<typeof setTimeout> | undefined;
+
 /** One alert changed: put it in its place at once, and let the server tell the rest. */
 export function onAlert(alert: Alert): void {
   client.setQueryData<Alerts>(["alerts"], (before) => {
@@ -118,6 +123,12 @@ export function onAlert(alert: Alert): void {
     const others = before.alerts.filter((one) => one.id !== alert.id);
     return { ...before, alerts: [alert, ...others] };
   });
+  asking ??= setTimeout(askAgain, Math.max(SOON_MS, asked + APART_MS - Date.now()));
+}
+
+function askAgain(): void {
+  asking = undefined;
+  asked = Date.now();
   void client.invalidateQueries({ queryKey: ["board"] });
   void client.invalidateQueries({ queryKey: ["alerts"] });
 }
