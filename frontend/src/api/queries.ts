@@ -33,17 +33,18 @@ export function useBoard(): Board | undefined {
     queryKey: ["board"],
     queryFn: ({ signal }) => get<Board>("/api/board", signal),
     enabled: there,
-    refetchInterval: 10_000,
+    refetchInterval: 15_000, // alerts come by themselves: this is for what no alert tells
   }).data;
 }
 
-export function useAlerts(): Found<Alerts> {
+/** Live events keep the list up to date; a page that is about it asks now and then all the same. */
+export function useAlerts(everyMs: number | false = 15_000): Found<Alerts> {
   const there = useFeatures()["alerts"] === true;
   return useQuery<Alerts, Problem>({
     queryKey: ["alerts"],
     queryFn: ({ signal }) => get<Alerts>("/api/alerts?limit=200", signal),
     enabled: there,
-    refetchInterval: 15_000,
+    refetchInterval: everyMs,
   });
 }
 
