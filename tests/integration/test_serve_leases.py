@@ -18,8 +18,9 @@ import socketio
 from andon.leases.book import Book
 from tests.integration.conftest import andon, is_alive, wait_for
 from tests.integration.leasing import FOREVER, end_of, line, running, soon
-from tests.integration.lending import Counter, children, end_holders, lending
+from tests.integration.lending import Counter, children, lending
 from tests.integration.serving import READY_SECONDS
+from tests.unit.web_parts import end_holders
 
 
 @pytest.fixture(autouse=True)

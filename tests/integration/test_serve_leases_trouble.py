@@ -18,9 +18,10 @@ from andon.leases.book import Book
 from andon.model import work_wire
 from tests.conftest import REPOSITORY, need
 from tests.integration.leasing import soon
-from tests.integration.lending import Counter, children, end_holders, lending
+from tests.integration.lending import Counter, children, lending
 from tests.integration.parts import need_root
 from tests.unit.sharing_parts import lease
+from tests.unit.web_parts import end_holders
 
 NOBODY = 65534
 AS_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")

@@ -2,9 +2,10 @@
 
 import asyncio
 import os
+import signal
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from andon.engine.lender import Lender
 from andon.engine.sampler import Costs, Sampler
 from andon.engine.survey import Surveyor
 from andon.engine.watcher import Watcher
+from andon.host.kin import started_ticks
+from andon.leases.book import Book
 from andon.leases.places import VARIABLE
 from andon.model.device import Snapshot
 from andon.stores.memory_alerts import MemoryLedger
@@ -142,6 +145,18 @@ class Caller:
 def served(parts: Parts, peer: str = "127.0.0.1", host: str = "localhost") -> Iterator[Caller]:
     yield Caller(parts.app, peer, host)
     parts.close()
+
+
+def end_holders(book: Book) -> None:
+    """Whatever a test left: every holder is asked to end, and does."""
+    pids = [e.lease.owner.pid for e in book.entries() if e.locked and e.lease is not None]
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+    end = time.monotonic() + 20
+    while any(started_ticks(pid) is not None for pid in pids):
+        assert time.monotonic() < end, "a holder does not end"
+        time.sleep(0.01)
 
 
 def at_home(app: App) -> App:

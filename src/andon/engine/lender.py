@@ -16,7 +16,8 @@ from andon.engine import releaser
 from andon.engine.granter import Grant, Granter, Progress, Terms
 from andon.engine.lister import book_row, listing, sighted
 from andon.engine.reaper import Reaper
-from andon.engine.survey import Surveyor
+from andon.engine.refusal import refusal
+from andon.engine.survey import Pages, Surveyor
 from andon.errors import AndonError, Conflict, Gone, Invalid, Unavailable
 from andon.host.kin import myself, user_name
 from andon.leases import places
@@ -132,6 +133,7 @@ class Lender:
 
         book = self._made()
         self._refuse_many(book)
+        self._refuse_hopeless(book, request, wait_seconds)
         keeper = self._keeper()
         try:
             terms = Terms(
@@ -251,6 +253,20 @@ class Lender:
                 f"{len(lent)} leases are lent over the network already",
                 hint="release some: andon leases",
             )
+
+    def _refuse_hopeless(self, book: Book, request: Request, wait_seconds: float) -> None:
+        """Before a holder is started: what can never be met, or not now by who does not wait."""
+        seen = self._surveyor.see()
+        self._surveyor.check(seen.snapshot, request)
+        try:
+            outlook = self._surveyor.outlook(seen, Pages.of(book), request, None, time.time())
+        except Unavailable as error:
+            if not seen.snapshot.devices:
+                raise
+            # The caller asks for too much, and nothing is wrong here.
+            raise Conflict(error.reason, error.hint, error.mistakes) from error
+        if not outlook.choice.chosen and wait_seconds <= 0:
+            raise refusal(outlook, request, None)
 
 
 def _is_network(lease: Lease | None) -> bool:

@@ -7,6 +7,8 @@ import subprocess
 import threading
 from collections.abc import Callable
 
+CLOSE_SECONDS = 1.0
+
 
 class Reaper:
     """One thread over all of them, asleep until one ends; `ended` is called each time."""
@@ -29,11 +31,14 @@ class Reaper:
     def close(self) -> None:
         """Stop waiting; the children go on."""
         self._ours.close()
+        if self._thread is not None:
+            self._thread.join(CLOSE_SECONDS)
 
     def _run(self) -> None:
         while self._wait():
             if self._reap():
                 self._ended()
+        self._reap()
         with self._lock:
             for descriptor in self._children:
                 os.close(descriptor)
