@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ import pytest
 import socketio
 
 from andon.leases.book import Book
+from tests.conftest import REPOSITORY, need
 from tests.integration.conftest import andon, is_alive, wait_for
 from tests.integration.leasing import FOREVER, end_of, line, running, soon
 from tests.integration.lending import Counter, children, lending
@@ -251,6 +253,27 @@ def test_a_commands_lease_is_ended_and_moved_by_its_users_server(counter: Counte
         assert renewed.json()["until"] > row["until"] + 3000
         assert counter.ask("DELETE", f"/api/leases/{row['id']}").status == 200
         assert end_of(process).code == 143
+
+
+def test_the_example_of_the_docs_does_what_it_says(counter: Counter, tmp_path: Path) -> None:
+    need("curl", "jq")
+    page = (REPOSITORY / "docs" / "sharing.md").read_text()
+    script = page.partition("## Over the network")[2].partition("```sh\n")[2].partition("```")[0]
+    token = counter.served.state / "andon" / "token"
+    for ours, theirs in (
+        ("http://127.0.0.1:26366", counter.served.url),
+        ("~/.local/state/andon/token", str(token)),
+    ):
+        assert script.count(ours) == 1
+        script = script.replace(ours, theirs)
+    script += 'echo; echo "$CUDA_VISIBLE_DEVICES"'
+    done = subprocess.run(["sh", "-euc", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    renewed, released, mask = [*done.stdout.replace("}{", "}\n{").splitlines()]
+    assert json.loads(released)["released"] is True
+    assert json.loads(renewed)["command"] == "nightly tests"
+    assert mask == json.loads(renewed)["devices"][0]["uuid"]
+    assert counter.held() == []
 
 
 def test_health_and_features_name_the_book(counter: Counter) -> None:

@@ -88,7 +88,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     for status, words in {
         400: "The request cannot be read.",
         401: "The token is missing or wrong.",
-        403: "The Host or Origin is not this server's, or what is asked for is another user's.",
+        403: "The Host or Origin is not this server's.",
         404: "There is no such thing.",
         409: "It is not in a state for that.",
         422: "A parameter makes no sense.",
