@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 
 from andon.core.holdings import Here
 from andon.core.lease_rights import Asker
@@ -29,7 +30,7 @@ from andon.units import GIB
 from andon.web import lease_payloads
 from andon.web.app import build
 from andon.web.desk import Desk, Visit
-from andon.web.lease_shapes import LeaseListShape
+from andon.web.lease_shapes import LeaseListShape, LentShape
 from andon.web.problems import problem_of
 from tests.unit.sharing_parts import claim, gpu, kin, lease, need, owner, rooms_of, ticket
 from tests.unit.test_cli_golden_snapshots import AT, assert_golden
@@ -356,7 +357,7 @@ def test_the_golden_payloads_are_what_is_said() -> None:
 
 
 def test_the_list_is_what_the_description_says(client: Caller) -> None:
-    lend(client)
+    TypeAdapter(LentShape).validate_python(lend(client))
     LeaseListShape.model_validate(client.get("/api/leases", headers=BEARER).json())
     LeaseListShape.model_validate(lease_payloads.leases(a_list(), trusted=False))
 

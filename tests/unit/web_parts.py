@@ -83,6 +83,7 @@ class Parts:
         snapshots: Sequence[Snapshot],
         rules: Rules = HOME,
         memory: Memory | None = None,
+        longest_wait_seconds: float = 30.0,
     ) -> None:
         self.sampler = Hand(*snapshots)
         self.station = Station(self.sampler, Settings())
@@ -92,8 +93,8 @@ class Parts:
         kept = memory or NoMemory("history was switched off", "start without --no-history")
         self.watcher = Watcher(self.sampler.subscribe(1.0), Rulebook(), MemoryLedger)
         surveyor = Surveyor(lambda: self.sampler.once(hasty=True), simulated=True)
-        env = {VARIABLE: os.environ.get(VARIABLE, str(folder / "book"))}
-        self.lender = Lender(surveyor, self.station.latest, env)
+        self.env = {VARIABLE: os.environ.get(VARIABLE, str(folder / "book"))}
+        self.lender = Lender(surveyor, self.station.latest, self.env, longest_wait_seconds)
         known: dict[str, Part] = {"store": kept, "leases": self.lender}
         self.shop = Shop(
             self.station,

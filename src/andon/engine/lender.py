@@ -30,6 +30,7 @@ from andon.model.work import Claim, Cordon, Lease, LeaseKind, Owner, Request, St
 
 log = logging.getLogger("andon.lender")
 
+LONGEST_WAIT_SECONDS = 30.0
 MOST_LENT = 64  # each has a process of its own
 HANDOVER_SECONDS = 10.0
 RELEASE_SECONDS = 5.0  # a caller does not wait for longer; the holder was asked all the same
@@ -56,8 +57,10 @@ class Lender:
         surveyor: Surveyor,
         latest: Callable[[], Snapshot],
         env: Mapping[str, str] | None = None,
+        longest_wait_seconds: float = LONGEST_WAIT_SECONDS,
     ) -> None:
         self._surveyor, self._latest = surveyor, latest
+        self._longest_wait_seconds = longest_wait_seconds
         self._env = os.environ if env is None else env
         self._lock = threading.Lock()
         self._book: Book | None = None
@@ -132,14 +135,15 @@ class Lender:
             waiting()
 
         book = self._made()
+        patience = min(wait_seconds, self._longest_wait_seconds)
         self._refuse_many(book)
-        self._refuse_hopeless(book, request, wait_seconds)
+        self._refuse_hopeless(book, request, patience)
         keeper = self._keeper()
         try:
             terms = Terms(
                 LeaseKind.NETWORK, redact(tuple(command.split(" "))), seconds, _holder(keeper)
             )
-            grant = Granter(book, self._surveyor).grant(request, terms, wait_seconds, go_on)
+            grant = Granter(book, self._surveyor).grant(request, terms, patience, go_on)
             self._hand_over(grant, keeper, waiting)
         finally:
             keeper.dismiss()
