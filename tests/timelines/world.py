@@ -247,18 +247,8 @@ class World:
             self.troubles.pop(match[1], None)
             if match[2] != "ok":
                 self.troubles[match[1]] = match[2]
-        elif match := re.fullmatch(r"lease (\d+(?:-\d+)?) by (\w+)(?: as (\w+))?", item):
-            self._lease(labels(match[1]), match[2], match[3], at)
-        elif match := re.fullmatch(r"release (\w+)", item):
-            gone = self.leases.pop(match[1])
-            wall = self.moment(at).wall
-            self.former |= dict.fromkeys(gone.devices, Former(gone.id, gone.user, wall))
-        elif match := re.fullmatch(r"orphan (\w+)", item):
-            self.leases[match[1]] = replace(self.leases[match[1]], orphaned=True)
-        elif item.startswith("book: "):
-            self.book_is_read = item == "book: ok"
-        elif item == "forget":
-            self.former.clear()
+        elif item.startswith(("lease ", "release ", "orphan ", "book: ", "forget")):
+            self._book(item, at)
         elif match := re.fullmatch(r"ecc (\d+) uncorrected=\+(\d+)", item):
             thing = self.things[int(match[1])]
             thing.take(f"ecc={thing.now('ecc', at) + int(match[2])}", at)
@@ -267,8 +257,26 @@ class World:
         else:
             raise ValueError(f"{item!r} is no item")
 
+    def _book(self, item: str, at: float) -> None:
+        """An item that changes what the lease book says."""
+        verb, _, rest = item.partition(" ")
+        if match := re.fullmatch(r"lease (\d+(?:-\d+)?) by (\w+)(?: as (\w+))?", item):
+            self._lease(labels(match[1]), match[2], match[3], at)
+        elif verb == "release":
+            gone = self.leases.pop(rest)
+            wall = self.moment(at).wall
+            self.former |= dict.fromkeys(gone.devices, Former(gone.id, gone.user, wall))
+        elif verb == "orphan":
+            self.leases[rest] = replace(self.leases[rest], orphaned=True)
+        elif verb == "book:":
+            self.book_is_read = rest == "ok"
+        elif item == "forget":
+            self.former.clear()
+        else:
+            raise ValueError(f"{item!r} is no item")
+
     def _lease(self, devices: list[int], user: str, name: str | None, at: float) -> None:
-        """One with a name is a lease of the book; one without is any claim, as a job's or a run's."""
+        """One with a name is a lease of the book; one without is any claim, such as a run's."""
         id_ = f"claim:{devices[0]}-{at:g}" if name is None else f"lease:{name}"
         uuids = tuple(uuid_of(label) for label in devices)
         self.leases[name or str(devices[0])] = Held(id_, uuids, self.moment(at).wall, user)

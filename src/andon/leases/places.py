@@ -43,7 +43,7 @@ def books(env: Mapping[str, str]) -> tuple[Path, ...]:
 
 def prepare(path: Path, mounts: str | None = None) -> None:
     """Make the book if it is not there, and refuse a folder that can never be one."""
-    _refuse_bad_place(path, _mounts() if mounts is None else mounts)
+    _refuse_bad_place(path, read_mounts() if mounts is None else mounts)
     try:
         found = path.lstat()
     except FileNotFoundError:
@@ -89,6 +89,11 @@ def _refuse_bad_place(path: Path, mounts: str) -> None:
             f"the lease book {path} is under a home folder, where other users cannot see it",
             hint="sudo andon setup makes /run/andon",
         )
+    refuse_network(path, mounts)
+
+
+def refuse_network(path: Path, mounts: str) -> None:
+    """A book there cannot be trusted; told before anything touches it, which might hang."""
     if (kind := network_system(path, mounts)) is not None:
         raise Invalid(
             f"the lease book {path} is on a network file system ({kind}), whose locks do not hold",
@@ -156,7 +161,8 @@ def _mend(part: Path, mode: int, owner: int) -> None:
         ) from exc
 
 
-def _mounts() -> str:
+def read_mounts() -> str:
+    """What is mounted where, as the kernel writes it."""
     try:
         return Path("/proc/self/mounts").read_text(errors="surrogateescape")
     except OSError:

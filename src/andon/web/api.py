@@ -7,7 +7,7 @@ much: these run in threads.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -29,6 +29,9 @@ from andon.web.problems import problem
 from andon.web.station import Station, all_for_strangers, for_strangers
 from andon.web.texts import SnapshotTexts
 
+if TYPE_CHECKING:  # locks are not on every system
+    from andon.engine.ledger import LeaseLedger
+
 MAX_POINTS = 10_000
 DAY_SECONDS = 86_400.0
 PLACES = ("alerts", "leases", "jobs", "runs", "nodes")
@@ -48,6 +51,7 @@ class Shop:
     expose: Callable[[], str] | None = None
     texts: SnapshotTexts = field(default_factory=SnapshotTexts)
     watcher: Watcher | None = None
+    leases: "LeaseLedger | None" = None
 
     @property
     def features(self) -> dict[str, bool]:
@@ -106,7 +110,7 @@ def routes(shop: Shop) -> APIRouter:
     _kept(router, shop)
     _devices(router, shop)
     _past(router, shop)
-    alert_routes(router, shop.station, shop.watcher)
+    alert_routes(router, shop.station, shop.watcher, shop.leases)
     _later(router, shop)
     _sessions(router, shop)
     _machines(router, shop)

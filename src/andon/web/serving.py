@@ -25,6 +25,7 @@ from andon.web.memory import Memory, open_memory
 from andon.web.station import Station
 
 if TYPE_CHECKING:
+    from andon.engine.ledger import LeaseLedger
     from andon.engine.watcher import Watcher
     from andon.web.api import Shop
 
@@ -75,9 +76,12 @@ def serve(settings: Settings, place: Place, tell: Callable[[Started], None]) -> 
         stack.callback(memory.close)
         url = _url(place, address, port)
         linked = settings if loopback else _linked(settings, url)
-        watcher = app.open_watcher(linked, sampler, memory.vitals, place.history)
+        leases = app.open_lease_ledger(settings, sampler)
+        if leases is not None:
+            stack.callback(leases.close)
+        watcher = app.open_watcher(linked, sampler, memory.vitals, place.history, leases)
         stack.callback(watcher.close)
-        shop = _shop(station, memory, keys, watcher)
+        shop = _shop(station, memory, keys, watcher, leases)
         built = _build(shop, audit, rules)
 
         def ready() -> None:
@@ -94,11 +98,19 @@ def _linked(settings: Settings, url: str) -> Settings:
     return replace(settings, alerts_board_url=settings.alerts_board_url or url)
 
 
-def _shop(station: Station, memory: Memory, keys: Keys, watcher: "Watcher") -> "Shop":
+def _shop(
+    station: Station,
+    memory: Memory,
+    keys: Keys,
+    watcher: "Watcher",
+    leases: "LeaseLedger | None",
+) -> "Shop":
     from andon.web.api import Shop
 
     parts: dict[str, Part] = {"store": memory, "alerts": watcher}
-    return Shop(station, keys, memory, parts, _exposition(station), watcher=watcher)
+    if leases is not None:
+        parts["leases"] = leases
+    return Shop(station, keys, memory, parts, _exposition(station), watcher=watcher, leases=leases)
 
 
 def _build(shop: "Shop", audit: Audit, rules: Rules) -> App:

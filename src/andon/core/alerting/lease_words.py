@@ -88,7 +88,7 @@ def evidence(finding: Finding) -> Mapping[str, float | str]:
     """Which lease, whose, and which processes."""
     former = finding.details[0] if finding.details else None
     if isinstance(former, Former):
-        named = {"lease": former.id, "user": former.user}
+        named = {"lease": former.id.rpartition(":")[2], "user": former.user}
         return {name: text for name, text in named.items() if text}
     held = holders_of(finding)
     if not held:

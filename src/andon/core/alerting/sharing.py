@@ -34,7 +34,21 @@ def sharing_findings(
     about = {subject for subject, on in episodes.items() if not RULES.isdisjoint(on)}
     if not leases and not about and not sharing.former:
         return
+    yield from _of_leases(leases, about, statuses, episodes, rulebook)
     holders = _by_device(leases)
+    for uuid in {*holders, *sharing.former, *about}:
+        status, on = statuses.get(uuid), episodes.get(uuid, {})
+        if status is not None:  # one that is not listed has no data, whatever the rule
+            yield from _of_device(status, holders.get(uuid, ()), sharing, on, uuid in divided)
+
+
+def _of_leases(
+    leases: tuple[Held, ...],
+    about: set[str],
+    statuses: Statuses,
+    episodes: Episodes,
+    rulebook: Rulebook,
+) -> Judged:
     for held in leases:
         if held.id.startswith(LEASE):
             yield held.id, "orphan", Finding(1, details=(held,)) if held.orphaned else None
@@ -42,17 +56,22 @@ def sharing_findings(
     for gone in about - {held.id for held in leases}:
         if "idle_lease" in episodes[gone]:
             yield gone, "idle_lease", ENDED
-    for uuid in {*holders, *sharing.former, *about}:
-        status = statuses.get(uuid)
-        if status is None:
-            continue  # a device that is not listed has no data, whatever the rule
-        here, on = holders.get(uuid, ()), episodes.get(uuid, {})
-        if here or "squatter" in on:
-            yield uuid, "squatter", squatter(status, here, sharing)
-        if uuid in sharing.former or "ghost_memory" in on:
-            known = on["ghost_memory"].alert if "ghost_memory" in on else None
-            former = sharing.former.get(uuid)
-            yield uuid, "ghost_memory", ghost(status, bool(here), former, known, uuid in divided)
+
+
+def _of_device(
+    status: DeviceStatus,
+    holders: tuple[Held, ...],
+    sharing: Sharing,
+    on: Mapping[str, Episode],
+    divided: bool,
+) -> Judged:
+    uuid = status.device.uuid
+    if holders or "squatter" in on:
+        yield uuid, "squatter", squatter(status, holders, sharing)
+    if uuid in sharing.former or "ghost_memory" in on:
+        known = on["ghost_memory"].alert if "ghost_memory" in on else None
+        former = sharing.former.get(uuid)
+        yield uuid, "ghost_memory", ghost(status, bool(holders), former, known, divided)
 
 
 def squatter(status: DeviceStatus, holders: tuple[Held, ...], sharing: Sharing) -> Finding | None:
