@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from andon.core import alerting
+from andon.core.ailments import ailments
 from andon.core.alerting import Moment, Observation, Outcome, State, Trouble
 from andon.core.episodes import Query
 from andon.core.holders import BLANK, Page
@@ -86,6 +87,10 @@ class Watcher:
         if drawn[0] is not state:  # drawn when somebody asks, and not at every look
             drawn = self._drawn = (state, alerting.current(state))
         return drawn[1]
+
+    def ailments(self) -> dict[str, str]:
+        """The devices that are not to be handed out, by what they reported."""
+        return ailments(self.alerts())
 
     def past(self, query: Query | None = None) -> Sequence[Alert]:
         """Episodes of the past and the present, the newest first."""

@@ -15,8 +15,8 @@ from andon import app
 from andon.core.access import Rules, is_loopback
 from andon.core.settings import Settings
 from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
+from andon.host import whereabouts
 from andon.model.device import Snapshot
-from andon.web import whereabouts
 from andon.web.asgi import App
 from andon.web.audit import Audit
 from andon.web.health import Part

@@ -43,9 +43,7 @@ def idle_lease(subject: str, finding: Finding, gpus: str = "") -> str:
     held = holders_of(finding)
     if not held:
         return f"{_capital(subject)} is idle"
-    many = len(held[0].devices) > 1
-    idle = "none of them does anything" if many else "it does nothing"
-    return f"{_capital(_named(held))} holds {gpus or 'devices'}, and {idle}"
+    return f"{_capital(_named(held))} leaves {gpus or 'its devices'} idle"
 
 
 def orphan(subject: str, finding: Finding, gpus: str = "") -> str:
