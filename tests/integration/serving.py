@@ -69,14 +69,15 @@ class Served:
 def serving(
     state: Path,
     *options: str,
-    simulate: int = 2,
+    simulate: int | None = 2,
     umask: int = -1,
     port: int = 0,
     wrapped: Sequence[str] = (),
     **env: str,
 ) -> Iterator[Served]:
-    """`andon serve`, ready to answer."""
-    command = [*wrapped, sys.executable, "-m", "andon.cli", "serve", "--simulate", str(simulate),
+    """`andon serve`, ready to answer; over the node's own devices where none are simulated."""
+    devices = [] if simulate is None else ["--simulate", str(simulate)]
+    command = [*wrapped, sys.executable, "-m", "andon.cli", "serve", *devices,
                "--port", str(port), "--quiet", *options]  # fmt: skip
     surroundings = {**os.environ, "XDG_STATE_HOME": str(state), **env}
     process = subprocess.Popen(
