@@ -1,5 +1,6 @@
 """A real server beside a real lease book: holders on the board, and the four alerts of leases."""
 
+import fcntl
 import os
 import pwd
 import signal
@@ -100,6 +101,8 @@ def test_the_board_knows_the_holder_before_and_while_its_work_runs(
         assert one["until"] is not None
         show(node, StandInProcess(work_pid(), memory=SIZE))
         wait_until(lambda: leases_of_processes(served) == [name], "the mark on its process")
+        here = andon("status", "--json").json()["devices"][0]["processes"]
+        assert [process["lease"] for process in here] == [name]
     wait_until(lambda: not holders(served), "its end")
     health = served.ask("/api/health").json()["leases"]
     assert (health["state"], health["leases"]) == ("ok", 0)
@@ -118,7 +121,7 @@ def test_an_idle_lease_is_told_to_its_owner_and_over_when_it_is_given_back(
         [name] = held()
         found = told(served, "idle_lease")
         assert found["subject"] == f"lease:{name}"
-        assert found["message"].startswith(f"Lease {name} ({ME}) leaves GPU 0 idle for ")
+        assert found["message"].startswith(f"Lease {name} ({ME}) leaves GPU 0 idle")
         assert found["advice"].endswith(f"andon release {name}")
         assert [party["user"] for party in found["who"]] == [ME]
         assert told(served, "idle")["inhibited_by"] == found["id"]
@@ -140,7 +143,7 @@ def test_a_process_outside_the_lease_is_told_with_both_names(served: Served, nod
         show(node, mine, other)
         found = told(served, "squatter")
         assert found["message"].startswith(
-            f"GPU 0: pid {stranger} ({ME}, sleep) computes outside lease {name} ({ME}) for "
+            f"GPU 0: pid {stranger} ({ME}, sleep) computes outside lease {name} ({ME})"
         )
         assert (found["value"], found["evidence"]["lease"]) == (SIZE, name)
         assert f"Ask {ME}" in found["advice"]
@@ -189,8 +192,6 @@ def test_memory_that_stays_when_its_lease_ended_is_a_ghost(served: Served, node:
 def test_a_hostile_book_leaves_the_server_well_and_says_who(served: Served, tmp_path: Path) -> None:
     folder = tmp_path / "book" / "leases"
     assert andon("run", "--", "true").code == 0  # makes the book
-    import fcntl
-
     (folder / "x.lease").write_bytes(b"\x00" * 100_000)
     os.mkfifo(folder / "y.lease")
     with (folder / "x.lease").open("rb") as locked:

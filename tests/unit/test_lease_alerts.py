@@ -1,5 +1,6 @@
 """What alerts about leases say, whom they concern, and that the owner of an idle one is told."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,10 +15,10 @@ from andon.core.telling import message
 from andon.engine.watcher import Watcher
 from andon.model.alert import Alert, Notice, NoticeKind, Party
 from andon.model.device import DeviceStatus, Process, Snapshot
+from andon.model.device import State as DeviceState
 from andon.units import GIB
 from tests.unit.sharing_parts import gpu
 from tests.unit.test_watcher import Heard, Playing, wait_for
-from tests.unit.test_watcher import State as DeviceState
 
 AT = 1_767_614_400.0
 ALICE = Party(100, "alice", None, "python train.py")
@@ -144,10 +145,7 @@ def test_the_owner_of_an_idle_lease_is_told_and_nobody_else(
 
 
 def _with_book(book: Any) -> Any:
-    def made(*args: Any, **more: Any) -> Watcher:
-        return Watcher(*args, **more, book=book)
-
-    return made
+    return partial(Watcher, book=book)
 
 
 def test_a_book_that_nobody_can_read_judges_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import pytest
 from andon.core.holders import Page
 from andon.engine import ledger as following
 from andon.engine.bus import Bus
-from andon.engine.ledger import LeaseLedger
+from andon.engine.ledger import LeaseLedger, with_leases
 from andon.host.kin import read_kin
 from andon.leases import files, places
 from andon.leases.book import Book
@@ -258,4 +258,16 @@ def test_a_dear_book_is_read_more_seldom(
         follower.tick()
         time.sleep(0.002)
     assert len(reads) == 1
+    held.release()
+
+
+def test_one_look_has_the_leases_too_and_goes_without_where_nobody_can_say(place: Path) -> None:
+    me = Process(os.getpid(), started=1.0)
+    node = Snapshot("node7", time.time(), devices=(gpu(0, processes=[me]), gpu(1)))
+    assert with_leases(node) == node, "there is no book yet"
+    held = Book().write_lease(lease(0, since_ticks=0))
+    marked = with_leases(node)
+    assert [p.lease for p in marked.devices[0].processes] == ["k7qm2"]
+    (place / "leases").rename(place / "away")
+    assert with_leases(node) is node
     held.release()
