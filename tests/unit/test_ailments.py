@@ -173,7 +173,7 @@ def test_the_own_server_is_asked_with_the_token_and_not_at_every_look(
     (tmp_path / "token").write_text("secret\n")
     whereabouts.announce(tmp_path, server.url, "127.0.0.1")
     say(server, fired())
-    asks = Bulletin(tmp_path, "http://127.0.0.1:1")
+    asks = Bulletin(tmp_path, 1)
     assert asks() == {"GPU-0": "reports Xid 79: the GPU has fallen off the bus"}
     assert asks() is asks()
     assert server.asked == [(bulletin.ASKED, "Bearer secret")]
@@ -184,10 +184,10 @@ def test_a_service_of_the_system_is_asked_without_our_token_and_a_strangers_is_n
 ) -> None:
     (tmp_path / "token").write_text("secret\n")
     say(server, fired())
-    assert Bulletin(tmp_path, server.url)().keys() == {"GPU-0"}
+    assert Bulletin(tmp_path, server.server_port)().keys() == {"GPU-0"}
     assert server.asked[-1] == (bulletin.ASKED, None)
     monkeypatch.setattr(bulletin, "trusted_listener", lambda port, uid: False)
-    assert Bulletin(tmp_path, server.url)() == {}
+    assert Bulletin(tmp_path, server.server_port)() == {}
     assert len(server.asked) == 1
 
 
@@ -199,7 +199,7 @@ def test_what_answers_otherwise_says_nothing(
 ) -> None:
     whereabouts.announce(tmp_path, server.url, "127.0.0.1")
     server.status, server.body = status, body
-    assert Bulletin(tmp_path, "http://127.0.0.1:1")() == {}
+    assert Bulletin(tmp_path, 1)() == {}
 
 
 def test_a_server_that_hangs_is_done_without(
@@ -209,8 +209,8 @@ def test_a_server_that_hangs_is_done_without(
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
         whereabouts.announce(tmp_path, f"http://127.0.0.1:{port}", "127.0.0.1")
-        assert Bulletin(tmp_path, "http://127.0.0.1:1")() == {}
+        assert Bulletin(tmp_path, 1)() == {}
 
 
 def test_without_a_server_nothing_is_known(tmp_path: Path) -> None:
-    assert Bulletin(tmp_path / "nowhere", "http://127.0.0.1:1")() == {}
+    assert Bulletin(tmp_path / "nowhere", 1)() == {}

@@ -106,7 +106,8 @@ def test_an_orphan_names_what_is_left_of_it_and_how_to_end_it() -> None:
     [held] = page([entry(elsewhere, locked=False)], [on(0, there)], kin(300)).leases
     assert held.remedy == "kill 300"
     [held] = page([entry(dead, locked=False, group_lives=True)], [on(0)]).leases
-    assert [(party.pid, party.command) for party in held.who] == [(150, "python train.py")]
+    [left] = held.who
+    assert (left.pid, left.name, left.command) == (150, "python", "python train.py")
 
 
 def test_a_lease_that_ended_is_remembered_while_memory_stays() -> None:

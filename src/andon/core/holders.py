@@ -179,7 +179,7 @@ def _held(
 ) -> Held:
     name, orphaned = lease_name(lease), claim.standing is Standing.ORPHANED
     command = plain(lease.command, LONGEST_COMMAND) or None
-    who: tuple[Party, ...] = (Party(lease.owner.pid, claim.user, None, command),)
+    who: tuple[Party, ...] = (Party(lease.owner.pid, claim.user, _program(command), command),)
     remedy = ""
     if orphaned:
         left = {p.pid: p for s in statuses for p in s.processes
@@ -187,7 +187,7 @@ def _held(
         who = tuple(Party(p.pid, p.user, p.name, p.command, p.started) for p in left.values())
         remedy = _remedy(lease, tuple(left), here)
         if not who and lease.work is not None:
-            who = (Party(lease.work.pid, claim.user, None, command),)
+            who = (Party(lease.work.pid, claim.user, _program(command), command),)
     return Held(
         id=f"lease:{name}",
         devices=tuple(share.uuid for share in lease.shares),
@@ -198,6 +198,12 @@ def _held(
         who=who[:MOST_LEFT],
         remedy=remedy,
     )
+
+
+def _program(command: str | None) -> str | None:
+    """What it runs, where nothing more is known of a process: the first word, without a path."""
+    words = (command or "").split()
+    return words[0].rpartition("/")[2] or None if words else None
 
 
 def _remedy(lease: Lease, pids: tuple[int, ...], here: Here) -> str:

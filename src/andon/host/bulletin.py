@@ -9,16 +9,11 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from urllib.parse import urlsplit
 
-from andon.core.ailments import ailments
-from andon.errors import AndonError
 from andon.host import whereabouts
 from andon.host.listeners import trusted_listener
-from andon.model import wire
-from andon.model.alert_wire import alerts_from_json
 
-SERVICE = "http://127.0.0.1:26366"
+SERVICE_PORT = 26366
 ASKED = "/api/alerts?state=firing&level=critical&limit=1000"
 KEPT_SECONDS = 5.0
 TIMEOUT_SECONDS = 0.5
@@ -28,8 +23,8 @@ MOST_BYTES = 4 << 20
 class Bulletin:
     """Asked before every choice of a device, and of the server every few seconds."""
 
-    def __init__(self, folder: Path, service: str = SERVICE) -> None:
-        self._folder, self._service = folder, service
+    def __init__(self, folder: Path, port: int = SERVICE_PORT) -> None:
+        self._folder, self._port = folder, port
         self._at: float | None = None
         self._said: Mapping[str, str] = {}
 
@@ -49,17 +44,23 @@ class Bulletin:
 
     def _running_service(self) -> str | None:
         """One that this user or the system runs: anybody else could withhold devices."""
-        port = urlsplit(self._service).port or 0
         try:
-            socket.create_connection(("127.0.0.1", port), TIMEOUT_SECONDS).close()
+            socket.create_connection(("127.0.0.1", self._port), TIMEOUT_SECONDS).close()
         except OSError:
             return None
-        return self._service if trusted_listener(port, os.geteuid()) else None
+        trusted = trusted_listener(self._port, os.geteuid())
+        return f"http://127.0.0.1:{self._port}" if trusted else None
 
 
 def _get(url: str, headers: dict[str, str]) -> Mapping[str, str] | None:
     """None where it does not answer in time, or not as a server of this version does."""
     from http.client import HTTPConnection, HTTPException, HTTPSConnection
+    from urllib.parse import urlsplit
+
+    from andon.core.ailments import ailments
+    from andon.errors import AndonError
+    from andon.model import wire
+    from andon.model.alert_wire import alerts_from_json
 
     place = urlsplit(url)
     kind = HTTPSConnection if place.scheme == "https" else HTTPConnection
