@@ -73,6 +73,23 @@ def test_a_desktop_and_a_device_without_a_lease_have_no_strangers() -> None:
     assert (found.sharing.strangers, found.sharing.unsure) == ({}, frozenset())
 
 
+def test_a_container_that_came_later_may_be_the_holders() -> None:
+    """An engine runs it as root and in a session of its own, whoever asked for it."""
+    later, early = kin(400, uid=0, container="c9"), kin(500, uid=7, container="c1", started_ticks=9)
+    found = page([entry(lease(0))], [on(0, Process(400))], later)
+    assert (found.sharing.strangers, found.sharing.unsure) == ({}, frozenset({"GPU-0"}))
+    found = page([entry(lease(0))], [on(0, Process(500))], early)
+    assert found.sharing.strangers == {"GPU-0": frozenset({500})}
+
+
+def test_nobody_is_a_stranger_on_a_device_of_their_own() -> None:
+    notebook, server = Process(300), Process(600, name="nvidia-cuda-mps-server")
+    own, root = kin(300, started_ticks=1), kin(600, uid=0, started_ticks=1)
+    found = page([entry(lease(0))], [on(0, notebook, server)], own, root)
+    assert (found.marks, found.sharing.strangers) == ({"GPU-0": {}}, {})
+    assert found.sharing.unsure == frozenset()
+
+
 def test_who_took_a_used_device_knows_those_that_were_there() -> None:
     held = lease(0, even_if_used=True, since_ticks=60)
     early, late = kin(400, uid=1001, started_ticks=10), kin(500, uid=1001, started_ticks=99)

@@ -13,6 +13,7 @@ from andon.model.work import Claim, Entry, Kin, Lease, Standing
 SETTLING_SECONDS = 30.0  # a process list may be some seconds older than the book
 LONGEST_ID, LONGEST_COMMAND = 16, 200
 MOST_LEFT = 5
+DRIVERS_OWN = "nvidia-cuda-mps"  # it computes for others, who are listed themselves
 
 Marks = Mapping[str, Mapping[int, str]]
 """uuid -> pid -> the id of the lease that the process belongs to."""
@@ -149,20 +150,35 @@ def _placed(
     cannot be told: nobody is called a stranger on what is not known."""
     names: dict[int, str] = {}
     outside: set[int] = set()
+    nameless = NAMES_MISSING in status.missing
     unknown = "processes" in status.missing
     for process in status.processes:
-        lease = nearest(process, leases, kin, here)
+        lease, own = nearest(process, leases, kin, here), kin.get(process.pid)
         if lease is not None:
             names[process.pid] = lease_name(lease)
-        elif process.kind is ProcessKind.COMPUTE:
-            known = status.device.vendor == "sim" or (
-                process.pid in kin and NAMES_MISSING not in status.missing
-            )
-            if not known:
-                unknown = True
-            elif not any(_puts_up(lease, process, kin.get(process.pid)) for lease in leases):
+        elif process.kind is ProcessKind.COMPUTE and not _is_expected(process, own, leases):
+            simulated = status.device.vendor == "sim"
+            if simulated or (own is not None and not nameless and not _is_hired(own, leases)):
                 outside.add(process.pid)
+            else:
+                unknown = True
     return names, frozenset(outside), unknown
+
+
+def _is_expected(process: Process, own: Kin | None, leases: Iterable[Lease]) -> bool:
+    """Whether a holder knows of it: a process of their own that is older than the lease, one that
+    was there when they took a used device, or the driver's own."""
+    if (process.name or "").startswith(DRIVERS_OWN):
+        return True
+    mine = own is not None and any(lease.owner.uid == own.uid for lease in leases)
+    return mine or any(_puts_up(lease, process, own) for lease in leases)
+
+
+def _is_hired(own: Kin, leases: Iterable[Lease]) -> bool:
+    """Whether it may have been begun for a holder by an engine of containers, which runs it as
+    another user and under no session of theirs."""
+    later = any(own.started_ticks >= lease.since_ticks for lease in leases)
+    return own.container is not None and later
 
 
 def _puts_up(lease: Lease, process: Process, kin: Kin | None) -> bool:

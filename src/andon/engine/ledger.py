@@ -142,7 +142,8 @@ class LeaseLedger:
     def _glance(self) -> None:
         """Whether the book may differ from what was read: some system calls, and no more."""
         leases = tuple(_stamp(f"{folder}/{places.LEASES}") for folder in self._folders)
-        self._tickets = tuple(_stamp(f"{folder}/{places.TICKETS}") for folder in self._folders)
+        if self._listeners:  # the line is of no use to anybody else here
+            self._tickets = tuple(_stamp(f"{folder}/{places.TICKETS}") for folder in self._folders)
         if leases == self._leases:
             return
         before, self._leases, self._unread = self._leases, leases, True
