@@ -66,7 +66,7 @@ class Surroundings:
     here: Here = NOWHERE
     mine: frozenset[int] = frozenset()  # our own processes are strangers nowhere
     own: frozenset[str] = frozenset()  # leases that are in nobody's way here: the asker's own
-    ailments: Mapping[str, str] | None = None  # what events have said of a device
+    ailments: Mapping[str, str] | None = None  # what a device has reported, until it is over
 
 
 EVEN = Weights()
@@ -160,8 +160,9 @@ def _trouble(status: DeviceStatus, around: Surroundings, taken: bool) -> Obstacl
     if status.state in (State.LOST, State.STALE):
         bar = Bar.LOST if status.state is State.LOST else Bar.STALE
         return Obstacle(bar, f"{status.state}: {status.reason or 'it does not answer'}")
-    if around.ailments and uuid in around.ailments:
-        return Obstacle(Bar.ECC, around.ailments[uuid])
+    ailing = around.ailments or {}
+    if (said := ailing.get(uuid) or ailing.get(status.device.parent or "")) is not None:
+        return Obstacle(Bar.BROKEN, said)
     if status.state is State.ASLEEP:
         return None
     if sample is None:

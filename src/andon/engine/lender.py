@@ -58,9 +58,11 @@ class Lender:
         latest: Callable[[], Snapshot],
         env: Mapping[str, str] | None = None,
         longest_wait_seconds: float = LONGEST_WAIT_SECONDS,
+        follows: Callable[[], str | None] = lambda: None,
     ) -> None:
+        """`follows` says why the book is not followed, where it is not."""
         self._surveyor, self._latest = surveyor, latest
-        self._longest_wait_seconds = longest_wait_seconds
+        self._longest_wait_seconds, self._follows = longest_wait_seconds, follows
         self._env = os.environ if env is None else env
         self._lock = threading.Lock()
         self._book: Book | None = None
@@ -113,7 +115,9 @@ class Lender:
             reason = error.reason
             return {"state": "degraded", "reason": reason, **told, "readable": False, "count": None}
         count = sum(name.endswith(LEASE_SUFFIX) for name in book.names())
-        return {"state": "ok", "reason": None, **told, "readable": True, "count": count}
+        reason = self._follows()
+        state = "ok" if reason is None else "degraded"
+        return {"state": state, "reason": reason, **told, "readable": True, "count": count}
 
     def close(self) -> None:
         """Leave the leases as they are: a later server finds them in the book."""

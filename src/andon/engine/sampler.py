@@ -15,7 +15,7 @@ from andon.core.roster import numbered, order
 from andon.engine.bus import Bus, Subscription
 from andon.engine.readers import Choice, Messages, ReaderProcess, Vendor
 from andon.errors import Invalid
-from andon.model.device import Device, Fault, Host, Snapshot
+from andon.model.device import Device, DeviceStatus, Fault, Host, Snapshot
 from andon.ports import EventSource, HostSource
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ NUDGE_SECONDS = 0.02  # an answer takes a few milliseconds; after this a card ma
 LEFTOVER_SECONDS = 0.5
 
 Heard = tuple[Vendor, ReaderProcess, Messages]
+Mark = Callable[[tuple[DeviceStatus, ...]], tuple[DeviceStatus, ...]]
+"""Writes what is known beside the devices into them; at every tick, so it waits for nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,7 @@ class Sampler:
         self._own_cpu = self._own_wall = 0.0
         self._began: float | None = None
         self._own_start = 0.0
+        self._mark: Mark | None = None
 
     # For those who ask.
 
@@ -125,6 +128,10 @@ class Sampler:
     def node(self) -> Node:
         """Whose devices these are."""
         return self._node
+
+    def mark_by(self, mark: Mark | None) -> None:
+        """Have every snapshot marked from now on, for all sessions alike."""
+        self._mark = mark
 
     def reader_pids(self) -> list[int]:
         return [v.reader_pid for v in self._vendors if v.reader_pid is not None]
@@ -270,6 +277,7 @@ class Sampler:
         devices = [device for vendor in self._vendors for device in vendor.roster.devices()]
         visible = self._visibility(devices).visible
         statuses = numbered([vendor.roster.statuses(visible) for vendor in self._vendors])
+        shown = tuple(sorted(statuses, key=order))
         return Snapshot(
             node=self._node.name,
             at=at,
@@ -277,7 +285,7 @@ class Sampler:
             boot=self._node.boot,
             versions={n: t for vendor in self._vendors for n, t in vendor.versions.items()},
             host=Host() if hasty else self._read_host(),
-            devices=tuple(sorted(statuses, key=order)),
+            devices=shown if self._mark is None else self._mark(shown),
             faults=(
                 *self._standing_faults,
                 *(v.fault for v in self._vendors if v.fault is not None),

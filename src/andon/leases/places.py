@@ -82,7 +82,7 @@ def network_system(path: Path, mounts: str) -> str | None:
 
 def refuse_bad_place(path: Path, mounts: str | None = None) -> None:
     """Told without touching the folder: on a network its look may never come back."""
-    mounts = _mounts() if mounts is None else mounts
+    mounts = read_mounts() if mounts is None else mounts
     if not path.is_absolute():
         raise Invalid(f"{VARIABLE} is {str(path)!r}, not a folder that begins with /")
     home = Path(os.environ.get("HOME") or "/")
@@ -91,6 +91,11 @@ def refuse_bad_place(path: Path, mounts: str | None = None) -> None:
             f"the lease book {path} is under a home folder, where other users cannot see it",
             hint="sudo andon setup makes /run/andon",
         )
+    refuse_network(path, mounts)
+
+
+def refuse_network(path: Path, mounts: str) -> None:
+    """A book there cannot be trusted; told before anything touches it, which might hang."""
     if (kind := network_system(path, mounts)) is not None:
         raise Invalid(
             f"the lease book {path} is on a network file system ({kind}), whose locks do not hold",
@@ -158,7 +163,8 @@ def _mend(part: Path, mode: int, owner: int) -> None:
         ) from exc
 
 
-def _mounts() -> str:
+def read_mounts() -> str:
+    """What is mounted where, as the kernel writes it."""
     try:
         return Path("/proc/self/mounts").read_text(errors="surrogateescape")
     except OSError:
