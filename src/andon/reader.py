@@ -1,5 +1,7 @@
 """The only process that calls a driver: `python -m andon.reader BACKEND OPTIONS`.
 
+With `-` for the backend it is started ahead of need, and its first line says which one it is.
+
 A driver call stuck in the kernel cannot be killed, and takes the process that made it along. So
 readings are made here, card by card, and leave as lines of JSON on standard output; a card that
 does not answer keeps the thread that asked it, and another goes on. Requests come as lines on
@@ -14,15 +16,17 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NoReturn
 
 from andon.errors import AndonError, Gone, Unavailable
+from andon.host.presence import vendors
 from andon.model import wire
 from andon.model.device import NAMES_MISSING, Card, Device, Fault, Process, Reading
-from andon.model.request import Request
+from andon.model.request import UNDECIDED, Request
 from andon.ports import Announcing, Backend, ProcessSource
 from andon.registry import BACKENDS, load
 
@@ -293,7 +297,20 @@ def _announce(outbox: Outbox, events: "Sequence[Event]") -> None:
     outbox.post({"events": [event_to_json(event) for event in events]})
 
 
+def _decided() -> list[str]:
+    """Backend and options, told late; what they will most likely need is loaded until then."""
+    with suppress(AndonError, ImportError):  # told in its own time, if it is needed at all
+        for likely in vendors(Path("/"))[:1]:
+            load(BACKENDS, likely)
+    line = sys.stdin.buffer.readline()
+    if not line:
+        os._exit(0)  # nobody needed us
+    return line.decode().rstrip("\n").split(" ", 1)
+
+
 def main(arguments: list[str]) -> None:
+    if arguments[0] == UNDECIDED:
+        arguments = [*_decided(), *arguments[1:]]
     name, options = arguments[0], json.loads(arguments[1])
     nudges = int(arguments[2]) if len(arguments) > 2 else None
     outbox = Outbox(_private_output())

@@ -35,9 +35,7 @@ def sampling(choices: Choices) -> "Sampler":
 
 
 def sampling_ahead(choices: Choices) -> "Sampler":
-    """The same, with its first look under way: a driver takes as long to open as we to import."""
-    from threading import Thread
-
+    """The same, with its readers started: a driver takes as long to open as we to import."""
     sampler = sampling(choices)
-    Thread(target=sampler.once, kwargs={"hasty": True}, name="first look", daemon=True).start()
+    sampler.begin()
     return sampler

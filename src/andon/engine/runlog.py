@@ -115,6 +115,8 @@ class RunLog:
         self._file = None
 
     def _follow(self, sampler: Sampler) -> None:
+        if self.tallies.samples:  # the first sample is here: the next is due in its time
+            self._stop.wait(INTERVALS[0][1])
         while not self._stop.is_set():
             age = time.monotonic() - self._began
             until, interval = next(step for step in INTERVALS if age < step[0])

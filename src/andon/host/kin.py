@@ -12,7 +12,7 @@ from pathlib import Path
 
 from andon.core.attribution import belongs
 from andon.core.holdings import Here
-from andon.host.procfs import parse_uid, read
+from andon.host.kernel_files import parse_uid, read
 from andon.host.system import boot_id
 from andon.model.work import Kin, Owner
 
