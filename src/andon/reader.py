@@ -84,9 +84,13 @@ class Outbox:
 class Desk:
     """Asks one card. While a call of it is stuck, it is busy and nobody asks it again."""
 
-    def __init__(self, backend: Backend, card: Card, names: ProcessSource, outbox: Outbox) -> None:
+    def __init__(
+        self, backend: Backend, card: Card, names: Callable[[], ProcessSource], outbox: Outbox
+    ) -> None:
         self.busy = False
-        self._backend, self._card, self._names, self._outbox = backend, card, names, outbox
+        self._backend, self._card, self._outbox = backend, card, outbox
+        self._make_names = names
+        self._names: ProcessSource | None = None
         self._sent: list[Device] = []
         self._told: set[str] = set()
         self._before: dict[str, Reading] = {}
@@ -133,15 +137,23 @@ class Desk:
 
     def _attributed(self, readings: Sequence[Reading]) -> list[wire.Json]:
         """All of a card's processes are named in one go, so that what ended can be forgotten."""
-        named = self._names.attribute([p for r in readings for p in r.processes])
+        named = self._named([p for r in readings for p in r.processes])
         if len(readings) == 1:
             return [self._difference(readings[0], named)]
         each = iter(named)
         return [self._difference(r, tuple(islice(each, len(r.processes)))) for r in readings]
 
+    def _named(self, processes: list[Process]) -> tuple[Process, ...]:
+        """Nobody waits for the table of processes where there is none to be named."""
+        if self._names is None:
+            if not processes:
+                return ()
+            self._names = self._make_names()
+        return self._names.attribute(processes)
+
     def _difference(self, reading: Reading, named: tuple[Process, ...]) -> wire.Json:
         whole = replace(reading, processes=named) if named else reading
-        note = self._names.note
+        note = self._names.note if self._names else None
         if note is not None and any(process.name is None for process in named):
             whole = replace(whole, missing={**whole.missing, NAMES_MISSING: note})
         before, self._before[whole.uuid] = self._before.get(whole.uuid), whole
@@ -203,7 +215,7 @@ class Reader:
             leave(self._outbox, self._backend.name, down)
         except Exception as exc:  # noqa: BLE001 - the parent must hear of it
             leave(self._outbox, self._backend.name, Unavailable(f"it could not start: {exc!r}"))
-        self._desks = [Desk(self._backend, card, self._names(), self._outbox) for card in cards]
+        self._desks = [Desk(self._backend, card, self._names, self._outbox) for card in cards]
         listed = [wire.card_to_json(card) for card in cards]
         self._outbox.post({"opened": listed, "versions": dict(versions)})
 
@@ -285,7 +297,7 @@ def _heed_nudges(reader: Reader, descriptor: int | None) -> None:
 
 
 def _process_table(root: Path) -> ProcessSource:
-    """Imported once there are cards: where there is no GPU, a person should not wait for it."""
+    """Imported once there is a process: on an idle node a person should not wait for it."""
     from andon.host.processes import ProcessTable
 
     return ProcessTable(root)
