@@ -214,6 +214,21 @@ def test_a_lease_is_used_by_what_runs_inside_it() -> None:
     assert entries() == []
 
 
+def test_simulated_devices_can_be_had_without_further_ado(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done = andon("run", "--simulate", "2", "--gpus", "2", "--", PYTHON, "-c", ENVIRONMENT)
+    assert done.code == 0, done.err
+    assert len(done.out.strip().split(",")) == 2
+    monkeypatch.setenv("ANDON_SIMULATE_SCENARIO", "training")
+    for words in (("run", "--", "true"), ("wait",)):
+        refused = andon(words[0], "--simulate", "2", *words[1:])
+        assert refused.code == (125 if words[0] == "run" else 6)
+        assert refused.err.count("without a lease") == 2
+        assert "ANDON_SIMULATE_SCENARIO=idle" in refused.err
+    assert entries() == []
+
+
 def test_waiting_ends_when_it_comes_free() -> None:
     with running("run", "--gpus", "8", "--", PYTHON, "-c", FOREVER) as first:
         assert line(first) == "started"

@@ -35,7 +35,12 @@ def sampling(choices: Choices) -> "Sampler":
 
 
 def sampling_ahead(choices: Choices) -> "Sampler":
-    """The same, with its readers started: a driver takes as long to open as we to import."""
+    """The same for who shares devices, with its readers started: a driver takes as long to open
+    as we to import. Simulated devices are idle unless a scenario was named: the demo's never are.
+    """
+    resolved = resolved_of(choices)
+    if resolved.settings.simulate and resolved.origin["simulate_scenario"] == "default":
+        choices.overrides["simulate_scenario"] = "idle"
     sampler = sampling(choices)
     sampler.begin()
     return sampler

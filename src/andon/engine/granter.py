@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from andon.engine.refusal import refusal
+from andon.engine.refusal import is_hopeless, refusal
 from andon.engine.survey import Outlook, Pages, Sight, Surveyor
 from andon.errors import Conflict, Denied
 from andon.host.kin import myself, ticks_now
@@ -200,10 +200,11 @@ class Granter:
         return len(attempt.front & self._book.ticket_ids()) > attempt.spare
 
     def _refuse_late(self, attempt: _Attempt, outlook: Outlook, note: str | None) -> None:
-        if self._may_wait(attempt):
+        if self._may_wait(attempt) and not is_hopeless(outlook):
             return
-        waited = time.monotonic() - attempt.began
-        late = attempt.until is not None and attempt.until > attempt.began
+        now = time.monotonic()
+        waited, until = now - attempt.began, attempt.until
+        late = until is not None and attempt.began < until <= now
         raise refusal(outlook, attempt.request, waited if late else None, note)
 
     def _refuse_pushing(self, request: Request) -> None:
