@@ -68,7 +68,7 @@ class Book:
         return tuple(
             cordon
             for _, found in self._files(CORDONS)
-            if (cordon := _read(found, work_wire.cordon_from_json)) is not None
+            if (cordon := _read(found.text, work_wire.cordon_from_json)) is not None
         )
 
     def names(self) -> frozenset[str]:
@@ -242,7 +242,7 @@ def _lease(found: Found) -> Lease | None:
     if found.text is None:
         return None
     first, *more = found.text.split("\n")
-    lease = _read(replace(found, text=first), work_wire.lease_from_json)
+    lease = _read(first, work_wire.lease_from_json)
     if lease is None:
         return None
     for line in more[:-1]:
@@ -259,7 +259,7 @@ def _dated(lease: Lease | None, found: Found) -> Lease | None:
 
 
 def _ticket(found: Found) -> Ticket | None:
-    ticket = _read(found, work_wire.ticket_from_json)
+    ticket = _read(found.text, work_wire.ticket_from_json)
     return replace(ticket, owner=_owned(ticket.owner, found.uid)) if ticket else None
 
 
@@ -268,11 +268,11 @@ def _owned(owner: Owner, uid: int) -> Owner:
     return replace(owner, uid=uid, user=user_name(uid))
 
 
-def _read(found: Found, read: Callable[[wire.Json], T]) -> T | None:
-    if found.text is None:
+def _read(text: str | None, read: Callable[[wire.Json], T]) -> T | None:
+    if text is None:
         return None
     try:
-        return read(wire.loads(found.text))
+        return read(wire.loads(text))
     except Invalid:
         return None
 

@@ -13,7 +13,7 @@ from andon.host.kin import user_name
 from andon.leases.files import holders_of, open_folder
 
 PATIENCE_SECONDS = 5.0
-FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.0005, 0.008
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.0005, 0.03
 
 
 @contextmanager
