@@ -74,6 +74,10 @@ class RunLog:
             {"taken": snapshot.at, "devices": {s.device.uuid: _short(s) for s in counted}},
         )
 
+    def latest_of_run(self) -> list[DeviceStatus]:
+        """The devices as they last were; none where only what was before the run is known."""
+        return list(self.tallies.latest.values()) if self.tallies.samples > 1 else []
+
     def end(self, facts: dict[str, Any]) -> None:
         """Sum up; the file is whole from here on."""
         self._stop.set()
