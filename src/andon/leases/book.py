@@ -232,7 +232,7 @@ def _entry(found: Found, lease: Lease | None, here: str | None) -> Entry:
         and work is not None
         and work.group is not None
         and lease.owner.pid_namespace == here
-        and group_lives(work.group)
+        and group_lives(work.group, work.started_ticks if work.pid == work.group else None)
     )
     return Entry(found.name, found.uid, user_name(found.uid), found.locked, lease, lives)
 
