@@ -3,9 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from importlib import import_module
-from typing import NoReturn
 
 import click
 
@@ -103,17 +101,9 @@ def cli(context: click.Context) -> int | None:
     return overview(chosen(context))
 
 
-def main(args: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line and leave the process.
-
-    Without the interpreter's own tidying up: what must be closed is closed by now, and the rest
-    takes longer than many a command.
-    """
-    code = run(sys.argv[1:] if args is None else args)
-    with suppress(OSError, ValueError):
-        sys.stdout.flush()
-        sys.stderr.flush()
-    os._exit(code)
+def main(args: Sequence[str] | None = None) -> None:
+    """Run the command line and leave the process."""
+    sys.exit(run(sys.argv[1:] if args is None else args))
 
 
 def run(args: Sequence[str]) -> int:
