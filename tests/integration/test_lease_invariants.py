@@ -16,6 +16,7 @@ import pytest
 from andon.host.kin import myself, started_ticks
 from andon.leases import places
 from andon.leases.book import Book
+from andon.model.work import Work
 from tests.conftest import REPOSITORY, need
 from tests.integration.conftest import andon, is_alive
 from tests.integration.lease_crowd import asked
@@ -137,6 +138,24 @@ def test_a_later_process_of_the_same_number_is_never_signalled(book: Book) -> No
         assert andon("release", "abcde").code == 5
         assert is_alive(bystander.pid)
         held.release()
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+def test_a_later_group_of_the_same_number_is_nobodys_work(book: Book) -> None:
+    """A lease whose holder and command were killed, and whose numbers were given away again."""
+    bystander = subprocess.Popen(["sleep", "1000"], process_group=0)
+    try:
+        ticks = started_ticks(bystander.pid) or 0
+        found = []
+        for began in (ticks, ticks - 1):
+            work = Work(bystander.pid, began, bystander.pid)
+            held = book.write_lease(lease(0, owner=myself(), work=work))
+            held.hold.close()
+            found.append([entry.group_lives for entry in book.entries() if not entry.locked])
+            (book.path / "leases" / held.hold.name).unlink()
+        assert found == [[True], [False]]
     finally:
         bystander.kill()
         bystander.wait()

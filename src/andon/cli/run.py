@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from andon.cli.asking import asking, patience, queueing, request_from, surveyor_of
-from andon.cli.options import chosen, duration, shared, whole
+from andon.cli.options import chosen, lasting, shared, whole
 from andon.cli.sources import sampling_ahead
 from andon.cli.terminal import Choices, notice, report
 from andon.cli.waiting import WaitingLine
@@ -41,7 +41,7 @@ class RunCommand(click.Command):
         try:
             return super().make_context(info_name, args, parent, **extra)
         except click.UsageError as mistake:
-            raise OurMistake(mistake.message, mistake.ctx) from mistake
+            raise OurMistake(mistake.format_message(), mistake.ctx) from mistake
 
 
 @click.command(
@@ -50,7 +50,7 @@ class RunCommand(click.Command):
 )
 @asking
 @queueing
-@click.option("--for", "length", type=duration, metavar="TIME", help="End it after so long: 2h.")
+@click.option("--for", "length", type=lasting, metavar="TIME", help="End it after so long: 2h.")
 @click.option("--lease", "lease_id", metavar="ID", help="On the devices of a lease of yours.")
 @click.option("--retry-oom", type=whole, metavar="N", help="Out of memory: N times with more.")
 @click.option("--telemetry-dir", metavar="DIR", help="Where the record goes; the state folder.")

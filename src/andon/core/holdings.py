@@ -58,12 +58,13 @@ def judge(
     """
     entries = list(entries)
     held = [_claim(entry, Standing.HELD) for entry in entries if entry.locked]
-    left = [(s.device.uuid, p) for s in statuses for p in occupancy(s, held, kin, here).strangers]
-    orphans = [
-        _claim(entry, Standing.ORPHANED)
-        for entry in entries
-        if not entry.locked and entry.lease is not None and _lives(entry, left, kin, here)
+    loose = [entry for entry in entries if not entry.locked and entry.lease is not None]
+    left = [
+        (status.device.uuid, process)
+        for status in (statuses if loose else ())
+        for process in occupancy(status, held, kin, here).strangers
     ]
+    orphans = [_claim(e, Standing.ORPHANED) for e in loose if _lives(e, left, kin, here)]
     return (*held, *orphans)
 
 

@@ -82,12 +82,13 @@ def rooms(
 
 def _room(status: DeviceStatus, around: Surroundings, weights: Weights) -> Room:
     uuid = status.device.uuid
-    found = occupancy(status, around.claims, around.kin or {}, around.here, around.mine)
+    on_it = [(c, s) for c in around.claims if (s := c.share_of(uuid)) or c.lease is None]
+    claims = [claim for claim, _ in on_it]
+    found = occupancy(status, claims, around.kin or {}, around.here, around.mine)
     tenants = tuple(
         Tenant(claim, share, _used(claim, found.used_bytes, found.unmeasured))
-        for claim in around.claims
-        if ((share := claim.share_of(uuid)) is not None and not _is_own(claim, around))
-        or claim.lease is None
+        for claim, share in on_it
+        if not _is_own(claim, around)
     )
     free = _free(status, tenants)
     points = score(

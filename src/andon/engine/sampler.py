@@ -1,6 +1,5 @@
 """The one loop: asks every vendor's reader, makes a snapshot per tick, owns the deadlines."""
 
-import logging
 import os
 import threading
 import time
@@ -21,8 +20,6 @@ from andon.ports import EventSource, HostSource
 if TYPE_CHECKING:
     from andon.core.reports import Reports
     from andon.model.alert import Event
-
-log = logging.getLogger("andon.sampler")
 
 FIRST_LOOK_SECONDS = 0.1  # CPU use is a difference: two looks closer than this say nothing
 SHORTEST_SECONDS, LONGEST_SECONDS = 0.05, 86_400.0
@@ -89,6 +86,13 @@ class Sampler:
         self._mark: Mark | None = None
 
     # For those who ask.
+
+    def begin(self) -> None:
+        """Start the readers without waiting for them: until the first look they may be ready."""
+        with self._ticking:
+            self._begin()
+            for vendor in self._vendors:
+                vendor.ask(self._ticks, self._bus.watched, time.monotonic())
 
     def once(self, watched: bool = False, hasty: bool = False) -> Snapshot:
         """A fresh snapshot, for one caller; a hasty one goes without the node's own values."""
@@ -178,9 +182,12 @@ class Sampler:
                 with self._ticking:
                     snapshot = self._tick(self._bus.watched)
                 self._bus.publish(snapshot, time.monotonic())
-            except Exception:
+            except Exception:  # noqa: BLE001 - logged, and the next one is tried
                 self._failed += 1
-                log.exception("a tick failed; the next one is tried")
+                import logging  # not for every start
+
+                failures = logging.getLogger("andon.sampler")
+                failures.exception("a tick failed; the next one is tried")
                 time.sleep(LEFTOVER_SECONDS)
 
     def _wait_for_due(self) -> bool:
@@ -199,9 +206,7 @@ class Sampler:
 
     def _tick(self, watched: bool, hasty: bool = False) -> Snapshot:
         cpu, wall = time.thread_time(), time.perf_counter()
-        if self._began is None:
-            self._began, self._own_start = time.monotonic(), sum(os.times()[:4])
-            self._host.read()
+        self._begin()
         self._ticks += 1
         self._catch_up()
         at = time.time()
@@ -212,6 +217,12 @@ class Sampler:
         self._own_cpu += time.thread_time() - cpu
         self._own_wall += time.perf_counter() - wall - waited
         return snapshot
+
+    def _begin(self) -> None:
+        """What a first tick needs a while ago."""
+        if self._began is None:
+            self._began, self._own_start = time.monotonic(), sum(os.times()[:4])
+            self._host.read()
 
     def _catch_up(self) -> None:
         """Hear what came between two ticks: a late answer is an answer, and not silence."""
