@@ -18,9 +18,10 @@ import { HealthPage } from "./pages/HealthPage";
 import { ItemsPage } from "./pages/ItemsPage";
 import { ProcessesPage } from "./pages/ProcessesPage";
 
+const LeasesPage = lazy(() => import("./pages/LeasesPage"));
 const DevicePage = lazy(() => import("./pages/DevicePage"));
 const PLACES: [string, string][] = [["runs", "Runs"], ["jobs", "Jobs"], ["leases", "Leases"], ["nodes", "Nodes"]];
-const KEYS: Record<string, string> = { b: "#/", p: "#/processes", a: "#/alerts", h: "#/health" };
+const KEYS: Record<string, string> = { b: "#/", p: "#/processes", a: "#/alerts", l: "#/leases", h: "#/health" };
 
 export function App({ trouble }: { trouble: Problem | null }) {
   const route = useRoute();
@@ -133,6 +134,12 @@ function Page({ route, search, judged }: { route: Route; search: string; judged:
       return <ProcessesPage search={search} />;
     case "alerts":
       return <AlertsPage name={route.name} search={search} />;
+    case "leases":
+      return (
+        <Suspense fallback={<p className="dim">Looking…</p>}>
+          <LeasesPage name={route.name} search={search} />
+        </Suspense>
+      );
     case "health":
       return <HealthPage />;
     default: {

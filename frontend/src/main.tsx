@@ -3,7 +3,7 @@ import { QueryClientProvider } from "@tanstack/react-query";
 import { createRoot } from "react-dom/client";
 import { App } from "./App";
 import { signIn } from "./api/client";
-import { client, onAlert, onReturn } from "./api/queries";
+import { client, onAlert, onLeases, onReturn } from "./api/queries";
 import { connect, firstLook } from "./live/socket";
 import "./styles/base.css";
 import "./styles/board.css";
@@ -22,7 +22,7 @@ function draw(trouble: Awaited<ReturnType<typeof signIn>>): void {
 draw(null);
 void signIn().then((trouble) => {
   if (trouble) draw(trouble);
-  connect(onAlert, onReturn);
+  connect(onAlert, onLeases, onReturn);
   void firstLook();
 });
 // A link that is pasted into an open page changes its fragment alone.

@@ -1,7 +1,7 @@
 /** What is asked of the server, and how often. */
 import { QueryClient, useQuery, type UseQueryResult } from "@tanstack/react-query";
 import { get, Problem } from "./client";
-import type { Alert, Alerts, Board, Charts, Features, Health, Rules, Uses, Why } from "./types";
+import type { Alert, Alerts, Board, Charts, Features, Health, Leases, Rules, Uses, Why } from "./types";
 
 export const client = new QueryClient({
   defaultOptions: {
@@ -98,6 +98,14 @@ export function useUses(uuid: string, span: Span): Found<Uses> {
   });
 }
 
+export function useLeases(): Found<Leases> {
+  return useQuery<Leases, Problem>({
+    queryKey: ["leases"],
+    queryFn: ({ signal }) => get<Leases>("/api/leases", signal),
+    refetchInterval: 10_000,
+  });
+}
+
 export interface Items {
   items: Record<string, unknown>[];
   note?: string | null;
@@ -120,6 +128,12 @@ export function onAlert(alert: Alert): void {
   });
   void client.invalidateQueries({ queryKey: ["board"] });
   void client.invalidateQueries({ queryKey: ["alerts"] });
+}
+
+/** The book changed; what is shown of it is asked for with the session's own rights. */
+export function onLeases(): void {
+  void client.invalidateQueries({ queryKey: ["leases"] });
+  void client.invalidateQueries({ queryKey: ["board"] });
 }
 
 /** After a pause everything may be different. */
