@@ -199,7 +199,7 @@ def test_a_lease_is_given_back_when_its_owner_says_so() -> None:
         assert line(process) == "started"
         [name] = held()
         found = leases()[0]
-        assert [share["index"] for share in found["shares"]] == [0, 1]
+        assert [share["index"] for share in found["devices"]] == [0, 1]
         assert andon("release", name[:3]).code == 0
         assert end_of(process).code == 143
     assert entries() == []

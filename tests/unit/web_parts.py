@@ -1,6 +1,7 @@
 """A server in this process, over snapshots built by hand; its clock and its callers are ours."""
 
 import asyncio
+import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,8 +14,11 @@ from andon.core.access import Rules
 from andon.core.rulebook import Rulebook
 from andon.core.settings import Settings
 from andon.engine.bus import Bus, Subscription
+from andon.engine.lender import Lender
 from andon.engine.sampler import Costs, Sampler
+from andon.engine.survey import Surveyor
 from andon.engine.watcher import Watcher
+from andon.leases.places import VARIABLE
 from andon.model.device import Snapshot
 from andon.stores.memory_alerts import MemoryLedger
 from andon.web.api import Shop
@@ -48,7 +52,12 @@ class Hand(Sampler):
             subscription.put(snapshot, number * interval_seconds)
         return subscription
 
+    def once(self, watched: bool = False, hasty: bool = False) -> Snapshot:
+        """The last one that was handed over, as if it were read now."""
+        return self._given[-1]
+
     def give(self, snapshot: Snapshot) -> None:
+        self._given = (*self._given, snapshot)
         self.bus.tell(snapshot.events)
         self.bus.publish(snapshot, time.monotonic())
 
@@ -79,15 +88,25 @@ class Parts:
         self.keys, self.audit = Keys(TOKEN), Audit(folder)
         kept = memory or NoMemory("history was switched off", "start without --no-history")
         self.watcher = Watcher(self.sampler.subscribe(1.0), Rulebook(), MemoryLedger)
-        known: dict[str, Part] = {"store": kept}
+        surveyor = Surveyor(lambda: self.sampler.once(hasty=True), simulated=True)
+        env = {VARIABLE: os.environ.get(VARIABLE, str(folder / "book"))}
+        self.lender = Lender(surveyor, self.station.latest, env)
+        known: dict[str, Part] = {"store": kept, "leases": self.lender}
         self.shop = Shop(
-            self.station, self.keys, kept, known, lambda: "andon_up 1\n", watcher=self.watcher
+            self.station,
+            self.keys,
+            kept,
+            known,
+            lambda: "andon_up 1\n",
+            watcher=self.watcher,
+            lender=self.lender,
         )
         self.app: App = build(self.shop, rules, self.audit)
 
     def close(self) -> None:
         self.station.close()
         self.watcher.close()
+        self.lender.close()
 
 
 class Caller:

@@ -7,13 +7,13 @@ from typing import Any
 import click
 
 from andon.cli.asking import asking, patience, queueing, request_from, surveyor_of
-from andon.cli.options import chosen, duration, shared
+from andon.cli.options import chosen, duration, elsewhere, shared
 from andon.cli.run import RunCommand
 from andon.cli.sources import sampling_ahead
 from andon.cli.terminal import Terminal, notice
 from andon.cli.text import say
 from andon.cli.waiting import WaitingLine
-from andon.errors import Conflict, Denied, Invalid
+from andon.errors import Invalid
 
 
 class LeaseCommand(RunCommand):
@@ -85,23 +85,38 @@ def lease(command: tuple[str, ...], length: float | None, **asked: Any) -> int:
 @click.option(
     "--for", "length", type=duration, metavar="TIME", required=True, help="From now on, as in 1h."
 )
+@elsewhere
 @shared
 def extend(lease_id: str, length: float) -> int:
     """Let a lease of yours end so much later from now."""
-    from andon.leases.book import Book
-
     if length <= 0:
         raise Invalid("--for 0 is no time at all", hint="andon release ends a lease")
-    path, found, held = Book(make=False).find(lease_id)
-    if held.until is None:
-        raise Conflict(f"lease {held.id} has no end that could be moved")
-    if os.getuid() not in (0, found.uid):
-        raise Denied(f"lease {held.id} is {held.owner.user}'s")
-    until = time.time() + length
-    os.utime(path / "leases" / found.name, (until, until), follow_symlinks=False)
-    terminal = Terminal.of(chosen())
-    terminal.say(say(f"lease {held.id} ends {time.strftime('%H:%M', time.localtime(until))}"))
+    choices = chosen()
+    name, until = (_extend_here if choices.url is None else _extend_there)(lease_id, length)
+    ends = time.strftime("%H:%M", time.localtime(until))
+    Terminal.of(choices).say(say(f"lease {name} ends {ends}"))
     return 0
+
+
+def _extend_here(name: str, seconds: float) -> tuple[str, float]:
+    from andon.engine import releaser
+    from andon.leases.book import Book
+
+    held = releaser.extend(Book(make=False), name, seconds)
+    return held.id, held.until or 0.0
+
+
+def _extend_there(name: str, seconds: float) -> tuple[str, float]:
+    from urllib.parse import quote
+
+    from andon.cli.leases import row_of, there
+    from andon.cli.looking import connected
+
+    server = connected(chosen(), chosen().url or "")
+    row = row_of(there(server), name)
+    body = {"seconds": seconds, "fence": row.fence}
+    said = server.post(f"/api/leases/{quote(row.id or '', safe='')}/renew", body)
+    return str(said["id"]), float(said["until"])
 
 
 def _words(grant: Any, has_command: bool) -> str:

@@ -96,12 +96,14 @@ class Server:
         try:
             said = wire.loads(exc.read(65_536))["error"]
             reason, hint = str(said["reason"]), str(said["hint"])
-        except (AndonError, KeyError, TypeError, OSError, HTTPException):
+            details = said.get("details") or ()
+            lines = tuple(str(line) for line in details) if isinstance(details, list) else ()
+        except (AndonError, KeyError, TypeError, AttributeError, OSError, HTTPException):
             return self._stranger()
         kind = _STATUSES.get(exc.code, Unavailable)
         if exc.code == 401:
             hint = "give its token: --token-file FILE, or ANDON_TOKEN"
-        return kind(f"{self.url}: {reason}", hint=hint)
+        return kind(f"{self.url}: {reason}", hint=hint, mistakes=lines)
 
     def _stranger(self) -> AndonError:
         return Unavailable(f"{self.url} is not an andon server", hint="the URL of: andon serve")

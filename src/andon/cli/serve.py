@@ -55,9 +55,10 @@ def serve(
     from andon.web.serving import Place, serve
 
     choices = chosen()
-    settings = looking.settings_of(choices)
-    place = Place(host, port, tls_cert, tls_key, allow_host, not no_history)
-    serve(settings, place, lambda started: _tell(started, choices))
+    resolved = looking.resolved_of(choices)
+    asked = resolved.origin.get("simulate") == "flag"
+    place = Place(host, port, tls_cert, tls_key, allow_host, not no_history, asked)
+    serve(resolved.settings, place, lambda started: _tell(started, choices))
     return 0
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from andon.cli.history import moment
-from andon.cli.leases import Sighting, look_at_leases
+from andon.cli.leases import look_at_leases
 from andon.cli.options import chosen, shared
 from andon.cli.sources import settings_of
 from andon.cli.status import as_json_text
@@ -19,6 +19,7 @@ from andon.units import human_bytes
 
 if TYPE_CHECKING:
     from andon.core.settings import Settings
+    from andon.engine.lister import Sighting
     from andon.ports import Directory
 
 PART_SECONDS = 60.0
@@ -62,7 +63,7 @@ def who(since: float, as_json: bool) -> int:
     return 0
 
 
-def _people(seen: Sighting) -> dict[str, Person]:
+def _people(seen: "Sighting") -> dict[str, Person]:
     people: dict[str, Person] = {}
     for status in seen.snapshot.devices:
         for process in status.processes:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from andon.core.lease_rights import next_fence
 from andon.engine.refusal import refusal
 from andon.engine.survey import Outlook, Pages, Sight, Surveyor
 from andon.errors import Conflict, Denied
@@ -239,7 +240,7 @@ class Granter:
             work=terms.work,
             simulated=outlook.snapshot.simulated,
             even_if_used=request.even_if_used,
-            fence=max([time.time_ns(), *(fence + 1 for fence in fences)]),
+            fence=next_fence(time.time_ns() // 1000, fences),
         )
 
     def _ticket(self, attempt: _Attempt, outlook: Outlook) -> Ticket:

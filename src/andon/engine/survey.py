@@ -75,7 +75,10 @@ class Surveyor:
 
     def see(self) -> Sight:
         """A fresh look; every reader has its deadline, so this returns although a driver hangs."""
-        snapshot = self.look()
+        return self.sight(self.look())
+
+    def sight(self, snapshot: Snapshot) -> Sight:
+        """A look that somebody else took."""
         real = [s for s in snapshot.devices if s.device.vendor != "sim"]
         pids = {process.pid for status in real for process in status.processes}
         return Sight(snapshot, read_kin(pids, containers=True))

@@ -71,6 +71,13 @@ class Book:
             if (cordon := _read(found, work_wire.cordon_from_json)) is not None
         )
 
+    def check(self) -> None:
+        """Whether every part that exists can be read."""
+        for path in self.paths:
+            for part in places.MODES:
+                with self._folder(path, part):
+                    pass
+
     def names(self) -> frozenset[str]:
         """The files of the leases, locked or not: cheap enough to ask many times a second."""
         return self._listed(LEASES)
@@ -140,8 +147,11 @@ class Book:
                     raise self._denied(path) from exc
         return found
 
-    def find(self, name: str) -> tuple[Path, Found, Lease]:
-        """The lease of an id or its beginning, wherever it is; Gone for none."""
+    def find(self, name: str, uid: int | None = None) -> tuple[Path, Found, Lease]:
+        """The lease of an id or its beginning, wherever it is; Gone for none.
+
+        A stranger may write any id into a file: where two have the same, it is this user's.
+        """
         matching = [
             (path, found, lease)
             for path, found in self._files(LEASES)
@@ -150,7 +160,8 @@ class Book:
             and (lease := _dated(_lease(found), found)) is not None
         ]
         exact = [m for m in matching if m[2].id == name and m[1].locked]
-        alive = exact or [m for m in matching if m[1].locked]
+        own = [m for m in exact if m[1].uid == uid]
+        alive = own or exact or [m for m in matching if m[1].locked]
         if not name or not alive:
             raise Gone(f"there is no lease {name[:40]!r}", hint="andon leases lists them")
         if len(alive) > 1:
@@ -255,7 +266,7 @@ def _dated(lease: Lease | None, found: Found) -> Lease | None:
     """With the end that its owner has given it since: the file's own time."""
     if lease is None or lease.until is None:
         return lease
-    return replace(lease, until=found.modified)
+    return replace(lease, until=min(max(0.0, found.modified), work_wire.FURTHEST))
 
 
 def _ticket(found: Found) -> Ticket | None:

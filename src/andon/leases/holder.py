@@ -21,6 +21,7 @@ from andon.leases.hold import Hold
 
 CHECK_SECONDS = 5.0  # how late a moved end or a vanished file is noticed
 _MESSAGE_BYTES = 4096
+_TAKEN = b"."
 
 
 class Keeper:
@@ -29,7 +30,7 @@ class Keeper:
     def __init__(self, detached: bool = False) -> None:
         ours, theirs = socket.socketpair()
         arguments = [sys.executable, "-m", "andon.leases.holder", str(theirs.fileno())]
-        self._socket, self._detached = ours, detached
+        self._socket, self._detached, self._given = ours, detached, False
         self._process = subprocess.Popen(
             arguments,
             pass_fds=[theirs.fileno()],
@@ -43,6 +44,10 @@ class Keeper:
         theirs.close()
 
     @property
+    def process(self) -> "subprocess.Popen[bytes]":
+        return self._process
+
+    @property
     def pid(self) -> int:
         return self._process.pid
 
@@ -50,11 +55,24 @@ class Keeper:
         """Hand it the lock; both processes hold it from now on."""
         told = {"name": hold.name, "ends": ends, "detached": self._detached}
         socket.send_fds(self._socket, [json.dumps(told).encode()], list(hold.descriptors))
+        self._given = True
+
+    def has_taken(self, seconds: float) -> bool:
+        """Whether a detached holder has the lock by now: then nobody else needs to."""
+        self._socket.settimeout(seconds)
+        try:
+            return self._socket.recv(1) == _TAKEN
+        except OSError:
+            return False
+
+    def recall(self) -> None:
+        """Have it give back at once what it holds."""
+        self._process.terminate()
 
     def dismiss(self, seconds: float = 1.0) -> None:
         """Let it go; what it holds it gives back, unless it holds it for good."""
         self._socket.close()
-        if not self._detached:
+        if not (self._detached and self._given):
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(seconds)
 
@@ -76,6 +94,9 @@ def main(arguments: Sequence[str]) -> int:
         return 0  # nothing was granted
     told = json.loads(message)
     hold = Hold(told["name"], *descriptors)
+    if told["detached"]:
+        with suppress(OSError):  # who gave it may be gone already
+            channel.send(_TAKEN)
     _keep(hold, channel, asked, bool(told["ends"]), bool(told["detached"]))
     hold.release()
     return 0

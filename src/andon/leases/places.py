@@ -43,7 +43,7 @@ def books(env: Mapping[str, str]) -> tuple[Path, ...]:
 
 def prepare(path: Path, mounts: str | None = None) -> None:
     """Make the book if it is not there, and refuse a folder that can never be one."""
-    _refuse_bad_place(path, _mounts() if mounts is None else mounts)
+    refuse_bad_place(path, mounts)
     try:
         found = path.lstat()
     except FileNotFoundError:
@@ -80,7 +80,9 @@ def network_system(path: Path, mounts: str) -> str | None:
     return kind if kind in NETWORK_SYSTEMS or kind.partition(".")[0] == "fuse" else None
 
 
-def _refuse_bad_place(path: Path, mounts: str) -> None:
+def refuse_bad_place(path: Path, mounts: str | None = None) -> None:
+    """Told without touching the folder: on a network its look may never come back."""
+    mounts = _mounts() if mounts is None else mounts
     if not path.is_absolute():
         raise Invalid(f"{VARIABLE} is {str(path)!r}, not a folder that begins with /")
     home = Path(os.environ.get("HOME") or "/")

@@ -23,6 +23,7 @@ TICKET = "andon.ticket/1"
 CORDON = "andon.cordon/1"
 MOST_SHARES = 1024
 LONGEST_TEXT = 4096
+FURTHEST = 32_503_680_000.0  # the year 3000; no clock can show what lies far beyond
 
 T = TypeVar("T")
 
@@ -58,7 +59,7 @@ def cordon_from_json(value: Json) -> Cordon:
     return _read(
         value,
         CORDON,
-        lambda v: Cordon(_text(v, "uuid"), _number(v, "at"), _text(v, "by"), _text(v, "reason")),
+        lambda v: Cordon(_text(v, "uuid"), _moment(v, "at"), _text(v, "by"), _text(v, "reason")),
     )
 
 
@@ -88,7 +89,7 @@ def _lease(value: Json) -> Lease:
         shares=tuple(_share(share) for share in shares),
         owner=_owner(value["owner"]),
         kind=LeaseKind(value["kind"]),
-        since=_number(value, "since"),
+        since=_moment(value, "since"),
         since_ticks=_whole(value, "since_ticks"),
         until=_maybe(value, "until", _number),
         command=_text(value, "command"),
@@ -114,7 +115,7 @@ def _ticket(value: Json) -> Ticket:
             even_if_used=_flag(need, "even_if_used"),
         ),
         priority=int(value["priority"]),
-        since=_number(value, "since"),
+        since=_moment(value, "since"),
         simulated=_flag(value, "simulated"),
         until=_maybe(value, "until", _number),
     )
@@ -154,6 +155,13 @@ def _number(value: Json, name: str) -> float:
     if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found):
         raise ValueError(f"{name} is not a number")
     return float(found)
+
+
+def _moment(value: Json, name: str) -> float:
+    found = _number(value, name)
+    if not 0 <= found <= FURTHEST:
+        raise ValueError(f"{name} is no time")
+    return found
 
 
 def _whole(value: Json, name: str) -> int:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from andon.core.access import Key
 from andon.core.series import HOST, HOST_METRICS
+from andon.engine.lender import Lender
 from andon.engine.watcher import Watcher
 from andon.errors import Gone
 from andon.model import wire
@@ -23,6 +24,7 @@ from andon.web.alerts import alert_routes
 from andon.web.auth import TRUSTED
 from andon.web.health import Part, health
 from andon.web.keys import CODE_SECONDS, SESSION_SECONDS, Keys
+from andon.web.leases import lease_routes
 from andon.web.memory import METRICS, Memory
 from andon.web.once import Once
 from andon.web.problems import problem
@@ -32,7 +34,7 @@ from andon.web.texts import SnapshotTexts
 MAX_POINTS = 10_000
 DAY_SECONDS = 86_400.0
 PLACES = ("alerts", "leases", "jobs", "runs", "nodes")
-TO_COME = {"leases": "share", "jobs": "share", "runs": "record"}
+TO_COME = {"jobs": "share", "runs": "record"}
 """What has a place and a tag already, and nothing to say yet."""
 FURTHEST = 32_503_680_000.0  # the year 3000: times beyond it are milliseconds by mistake
 
@@ -48,12 +50,13 @@ class Shop:
     expose: Callable[[], str] | None = None
     texts: SnapshotTexts = field(default_factory=SnapshotTexts)
     watcher: Watcher | None = None
+    lender: Lender | None = None
 
     @property
     def features(self) -> dict[str, bool]:
         """Which of the board's places have something to show."""
         there = {name: name not in TO_COME for name in PLACES}
-        return there | {"alerts": self.watcher is not None}
+        return there | {"alerts": self.watcher is not None, "leases": self.lender is not None}
 
 
 class Problem(BaseModel):
@@ -62,6 +65,9 @@ class Problem(BaseModel):
     kind: str
     reason: str
     hint: str
+    details: list[str] | None = Field(
+        default=None, description="one sentence each, where there is more to say: of every device"
+    )
 
 
 class Problems(BaseModel):
@@ -82,7 +88,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     for status, words in {
         400: "The request cannot be read.",
         401: "The token is missing or wrong.",
-        403: "The Host or Origin is not this server's.",
+        403: "The Host or Origin is not this server's, or what is asked for is another user's.",
         404: "There is no such thing.",
         409: "It is not in a state for that.",
         422: "A parameter makes no sense.",
@@ -107,6 +113,7 @@ def routes(shop: Shop) -> APIRouter:
     _devices(router, shop)
     _past(router, shop)
     alert_routes(router, shop.station, shop.watcher)
+    lease_routes(router, shop.station, shop.lender)
     _later(router, shop)
     _sessions(router, shop)
     _machines(router, shop)

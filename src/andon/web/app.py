@@ -29,7 +29,9 @@ def build(shop: Shop, rules: Rules, audit: Audit) -> App:
     from andon.web.live import Live
 
     lockout = Lockout()
-    live = Live(shop.station, shop.keys, lockout, shop.texts, watcher=shop.watcher)
+    live = Live(
+        shop.station, shop.keys, lockout, shop.texts, watcher=shop.watcher, lender=shop.lender
+    )
     shop.parts["live"] = live
     api = _api(shop, live.run)
     return Gate(live.over(api), Doors(rules, shop.keys, audit, lockout, live.is_admitted))

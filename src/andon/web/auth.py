@@ -28,6 +28,8 @@ from andon.web.problems import UNEXPECTED, Shaped, problem, problem_of
 
 TRUSTED = "andon.trusted"
 """The place in an ASGI scope that says whether the caller showed a right key."""
+NOTES = "andon.notes"
+"""The place in an ASGI scope for what the log is to say of a change, beside what came of it."""
 _PROXY_HEADERS = frozenset({b"forwarded", b"x-forwarded-for", b"x-real-ip", b"via"})
 _POLICY = (
     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
@@ -151,9 +153,11 @@ class Gate:
         except AndonError as error:
             await _answer(send, error.http_status, problem_of(error))
             return
-        await self._app(scope, receive, self._noting(call, number, send))
+        notes: dict[str, object] = {}
+        scope[NOTES] = notes
+        await self._app(scope, receive, self._noting(call, number, notes, send))
 
-    def _noting(self, call: Call, number: str, send: Send) -> Send:
+    def _noting(self, call: Call, number: str, notes: dict[str, object], send: Send) -> Send:
         """What came of a change; a code that was wrong counts as a wrong key."""
 
         async def noting(message: Message) -> None:
@@ -162,7 +166,7 @@ class Gate:
                 if (call.method, call.path) == EXCHANGE and status != 200:
                     self._lockout.failed(call.peer, self._doors.clock())
                 with suppress(AndonError):  # it was written that it was asked for
-                    self._doors.audit.write("done", id=number, status=status)
+                    self._doors.audit.write("done", id=number, status=status, **notes)
             await send(message)
 
         return noting

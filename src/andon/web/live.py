@@ -21,7 +21,8 @@ from andon.model import wire
 from andon.model.alert import Alert
 from andon.model.alert_wire import alert_to_json
 from andon.model.device import Snapshot
-from andon.web import alert_payloads, payloads
+from andon.model.lease_list import LeaseList
+from andon.web import alert_payloads, lease_payloads, payloads
 from andon.web.asgi import App, Receive, Scope, Send
 from andon.web.auth import TRUSTED
 from andon.web.keys import Keys
@@ -32,6 +33,7 @@ from andon.web.station import Station
 from andon.web.texts import SnapshotTexts
 
 if TYPE_CHECKING:
+    from andon.engine.lender import Lender
     from andon.engine.watcher import Watcher
 
 log = logging.getLogger("andon.web")
@@ -66,10 +68,12 @@ class Live:
         texts: SnapshotTexts,
         clock: Callable[[], float] = time.monotonic,
         watcher: "Watcher | None" = None,
+        lender: "Lender | None" = None,
     ) -> None:
         self._station, self._keys, self._lockout, self._clock = station, keys, lockout, clock
         self._texts = texts
-        self._watcher = watcher
+        self._watcher, self._lender = watcher, lender
+        self._leases: LeaseList | None = None
         self._alerts: deque[Alert] = deque(maxlen=MOST_ALERTS)
         self._clients: dict[str, Client] = {}
         self._lines: dict[str, Line] = {}
@@ -132,13 +136,18 @@ class Live:
             loop.call_soon_threadsafe(self._alerted, changed)
 
         self._station.listen(arrived)
-        leave = self._watcher.subscribe(alerted) if self._watcher else None
+
+        def leased(found: LeaseList) -> None:
+            loop.call_soon_threadsafe(self._leased, found)
+
+        leaving = [self._watcher.subscribe(alerted)] if self._watcher else []
+        leaving += [self._lender.subscribe(leased)] if self._lender else []
         pump = asyncio.create_task(self._pump(self._came))
         try:
             yield
         finally:
             self._station.unlisten(arrived)
-            if leave is not None:
+            for leave in leaving:
                 leave()
             pump.cancel()
             with suppress(asyncio.CancelledError):
@@ -156,6 +165,12 @@ class Live:
         if self._came is not None:
             self._came.set()
 
+    def _leased(self, found: LeaseList) -> None:
+        """The whole list: a newer one takes the place of one that was not sent yet."""
+        self._leases = found
+        if self._came is not None:
+            self._came.set()
+
     async def _pump(self, came: asyncio.Event) -> None:
         while True:
             await came.wait()
@@ -163,6 +178,7 @@ class Live:
             newest, self._newest = self._newest, None
             try:
                 await self._publish_alerts()
+                await self._publish_leases()
                 if newest is not None:
                     await self._publish(newest)
             except Exception:
@@ -174,6 +190,12 @@ class Live:
             await self._emit("alert", alert_to_json(alert), TRUST[True])
             shown = alert_payloads.for_strangers(alert)
             await self._emit("alert", alert_to_json(shown), TRUST[False])
+
+    async def _publish_leases(self) -> None:
+        found, self._leases = self._leases, None
+        if found is not None and self._clients:
+            text = lease_payloads.text(found, trusted=False)
+            await self._emit("leases", Prepared(text), EVERYONE)
 
     async def _publish(self, snapshot: Snapshot) -> None:
         await self._drop_the_slow()

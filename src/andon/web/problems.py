@@ -1,5 +1,6 @@
 """The one shape of every error that leaves the server."""
 
+from collections.abc import Sequence
 from http import HTTPStatus
 
 from andon.errors import AndonError
@@ -17,14 +18,17 @@ _LONGEST = 400
 _JSON = b"application/json"
 
 
-def problem(status: int, reason: str, hint: str = "", kind: str | None = None) -> bytes:
-    """`{"error": {"kind", "reason", "hint"}}`."""
-    named = kind or KINDS.get(status, "failed" if status >= 500 else "invalid")
-    return wire.dumps({"error": {"kind": named, "reason": reason, "hint": hint}}).encode()
+def problem(status: int, reason: str, hint: str = "", details: Sequence[str] = ()) -> bytes:
+    """`{"error": {"kind", "reason", "hint"}}`, with `details` where there are some."""
+    kind = KINDS.get(status, "failed" if status >= 500 else "invalid")
+    told: wire.Json = {"kind": kind, "reason": reason, "hint": hint}
+    if details:
+        told["details"] = list(details)
+    return wire.dumps({"error": told}).encode("utf-8", "replace")
 
 
 def problem_of(error: AndonError) -> bytes:
-    return problem(error.http_status, error.reason, error.hint, type(error).__name__.lower())
+    return problem(error.http_status, error.reason, error.hint, error.mistakes)
 
 
 class Shaped:

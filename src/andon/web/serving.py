@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from andon import app
 from andon.core.access import Rules, is_loopback
 from andon.core.settings import Settings
+from andon.engine.sampler import Sampler
 from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
 from andon.model.device import Snapshot
 from andon.web import whereabouts
@@ -25,6 +26,7 @@ from andon.web.memory import Memory, open_memory
 from andon.web.station import Station
 
 if TYPE_CHECKING:
+    from andon.engine.lender import Lender
     from andon.engine.watcher import Watcher
     from andon.web.api import Shop
 
@@ -42,6 +44,7 @@ class Place:
     key: Path | None = None
     allowed_hosts: tuple[str, ...] = ()
     history: bool = True
+    lends_simulated: bool = False  # whether simulated devices may be leased: they were asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,9 @@ def serve(settings: Settings, place: Place, tell: Callable[[Started], None]) -> 
         linked = settings if loopback else _linked(settings, url)
         watcher = app.open_watcher(linked, sampler, memory.vitals, place.history)
         stack.callback(watcher.close)
-        shop = _shop(station, memory, keys, watcher)
+        lender = _lender(sampler, station, settings, place.lends_simulated)
+        stack.callback(lender.close)
+        shop = _shop(station, memory, keys, watcher, lender)
         built = _build(shop, audit, rules)
 
         def ready() -> None:
@@ -94,11 +99,28 @@ def _linked(settings: Settings, url: str) -> Settings:
     return replace(settings, alerts_board_url=settings.alerts_board_url or url)
 
 
-def _shop(station: Station, memory: Memory, keys: Keys, watcher: "Watcher") -> "Shop":
+def _shop(
+    station: Station, memory: Memory, keys: Keys, watcher: "Watcher", lender: "Lender"
+) -> "Shop":
     from andon.web.api import Shop
 
-    parts: dict[str, Part] = {"store": memory, "alerts": watcher}
-    return Shop(station, keys, memory, parts, _exposition(station), watcher=watcher)
+    parts: dict[str, Part] = {"store": memory, "alerts": watcher, "leases": lender}
+    exposition = _exposition(station)
+    return Shop(station, keys, memory, parts, exposition, watcher=watcher, lender=lender)
+
+
+def _lender(sampler: Sampler, station: Station, settings: Settings, simulated: bool) -> "Lender":
+    """Its looks are the sampler's own: this process calls no driver."""
+    from andon.engine.lender import Lender
+    from andon.engine.survey import Surveyor
+
+    surveyor = Surveyor(
+        lambda: sampler.once(hasty=True),
+        app.labels_of(settings),
+        app.weights_of(settings),
+        simulated=simulated,
+    )
+    return Lender(surveyor, station.latest)
 
 
 def _build(shop: "Shop", audit: Audit, rules: Rules) -> App:

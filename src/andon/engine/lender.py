@@ -1,0 +1,258 @@
+"""Lends devices to callers over the network: leases that outlive the server and end in time."""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from andon.core.launching import environment
+from andon.core.lease_rights import check_fence
+from andon.core.lease_rows import lease_row
+from andon.core.redaction import redact
+from andon.engine import releaser
+from andon.engine.granter import Grant, Granter, Progress, Terms
+from andon.engine.lister import book_row, listing, sighted
+from andon.engine.reaper import Reaper
+from andon.engine.survey import Surveyor
+from andon.errors import AndonError, Conflict, Gone, Invalid, Unavailable
+from andon.host.kin import myself, user_name
+from andon.leases import places
+from andon.leases.book import LEASE_SUFFIX, Book
+from andon.leases.holder import Keeper
+from andon.model.device import Snapshot
+from andon.model.lease_list import LeaseList, LeaseRow
+from andon.model.wire import Json
+from andon.model.work import Claim, Cordon, Lease, LeaseKind, Owner, Request, Standing
+
+log = logging.getLogger("andon.lender")
+
+MOST_LENT = 64  # each has a process of its own
+HANDOVER_SECONDS = 10.0
+RELEASE_SECONDS = 5.0  # a caller does not wait for longer; the holder was asked all the same
+
+Listener = Callable[[LeaseList], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Lent:
+    """A lease as its asker gets it."""
+
+    row: LeaseRow
+    environment: Mapping[str, str]
+
+
+class Lender:
+    """Grants, renews and ends leases; everything here may block, and nothing for long.
+
+    `latest` is the last snapshot there is; a grant takes looks of its own through the surveyor.
+    """
+
+    def __init__(
+        self,
+        surveyor: Surveyor,
+        latest: Callable[[], Snapshot],
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        self._surveyor, self._latest = surveyor, latest
+        self._env = os.environ if env is None else env
+        self._lock = threading.Lock()
+        self._book: Book | None = None
+        self._listed: tuple[Snapshot, LeaseList] | None = None
+        self._listeners: tuple[Listener, ...] = ()
+        self._reaper = Reaper(self.changed)
+
+    # What is told.
+
+    def listed(self) -> LeaseList:
+        """Every lease; looked up once for all who ask before the next snapshot comes."""
+        snapshot = self._latest()
+        with self._lock:
+            if self._listed is None or self._listed[0] is not snapshot:
+                self._listed = snapshot, self._look(snapshot)
+            return self._listed[1]
+
+    def changed(self) -> None:
+        """Something in the book is another: whoever listens is told the whole list."""
+        with self._lock:
+            self._listed = None
+        try:
+            found = self.listed() if self._listeners else None
+        except AndonError:
+            return  # before the first look at the devices there is nothing to tell
+        for listener in self._listeners if found else ():
+            try:
+                listener(found)  # type: ignore[arg-type]
+            except Exception:
+                log.exception("a listener failed; the others go on")
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Hear of changes, from whichever thread made them; returns how to leave."""
+        self._listeners = (*self._listeners, listener)
+
+        def leave() -> None:
+            self._listeners = tuple(one for one in self._listeners if one is not listener)
+
+        return leave
+
+    def health(self) -> Json:
+        """Which book is used, whose it is, whether it can be read and how many files it has."""
+        told: Json = {"path": str(places.book_path(self._env)), "owner": None}
+        try:
+            book = self._current()
+            row = book_row(book)
+            told["owner"] = row.owner if row else None
+            book.check()
+        except AndonError as error:
+            reason = error.reason
+            return {"state": "degraded", "reason": reason, **told, "readable": False, "count": None}
+        count = sum(name.endswith(LEASE_SUFFIX) for name in book.names())
+        return {"state": "ok", "reason": None, **told, "readable": True, "count": count}
+
+    def close(self) -> None:
+        """Leave the leases as they are: a later server finds them in the book."""
+        self._reaper.close()
+
+    # What is done.
+
+    def lend(
+        self,
+        request: Request,
+        seconds: float,
+        wait_seconds: float = 0.0,
+        command: str = "",
+        waiting: Callable[[], None] = lambda: None,
+    ) -> Lent:
+        """A lease, as soon as it can be had; what `waiting` raises ends the waiting."""
+
+        def go_on(progress: Progress) -> None:
+            waiting()
+
+        book = self._made()
+        self._refuse_many(book)
+        keeper = Keeper(detached=True)
+        self._reaper.watch(keeper.process)
+        try:
+            terms = Terms(
+                LeaseKind.NETWORK, redact(tuple(command.split(" "))), seconds, _holder(keeper)
+            )
+            grant = Granter(book, self._surveyor).grant(request, terms, wait_seconds, go_on)
+            self._hand_over(grant, keeper, waiting)
+        finally:
+            keeper.dismiss()
+        self.changed()
+        return Lent(self._row(grant.held.lease), _environment(grant))
+
+    def renew(self, name: str, seconds: float, fence: int | None) -> LeaseRow:
+        """Let a lease end so much later from now."""
+        lease = releaser.extend(
+            self._current(), name, seconds, lambda found: check_fence(found, fence)
+        )
+        self.changed()
+        return self._row(lease)
+
+    def release(self, name: str, fence: int | None) -> Lease:
+        """End a lease."""
+        try:
+            return releaser.release(
+                self._current(),
+                name,
+                lambda found: check_fence(found, fence),
+                RELEASE_SECONDS,
+                insist=False,
+            )
+        finally:
+            self.changed()
+
+    def cordon(self, uuid: str, reason: str) -> None:
+        """Give a device to nobody."""
+        self._made().cordon(Cordon(uuid, time.time(), user_name(os.getuid()), reason))
+        self.changed()
+
+    def uncordon(self, uuid: str) -> None:
+        """Give it out again."""
+        if not self._current().uncordon(uuid):
+            raise Gone("this device is not cordoned", hint="GET /api/leases lists what is")
+        self.changed()
+
+    # Helpers.
+
+    def _look(self, snapshot: Snapshot) -> LeaseList:
+        """Fails soft: a book that cannot be read is told of, and is no reason to say nothing."""
+        row = None
+        try:
+            book = self._current()
+            row = book_row(book)
+            seen = sighted(self._surveyor, self._surveyor.sight(snapshot), book)
+        except (AndonError, OSError) as error:
+            reason = error.reason if isinstance(error, AndonError) else str(error)
+            return LeaseList(snapshot.at, book=row, note=reason)
+        return listing(seen, releaser.asker())
+
+    def _current(self) -> Book:
+        """The same object while the same books exist: it remembers what it has read."""
+        places.refuse_bad_place(places.book_path(self._env))  # one that hangs is never touched
+        found = Book(self._env, make=False)
+        if self._book is None or self._book.paths != found.paths:
+            self._book = found
+        return self._book
+
+    def _made(self) -> Book:
+        """The book, made if it is not there; that it cannot be one is no mistake of a caller's."""
+        try:
+            return Book(self._env)
+        except Invalid as error:
+            raise Unavailable(error.reason, hint=error.hint) from error
+
+    def _row(self, lease: Lease) -> LeaseRow:
+        """As the list has it; of one that is not in it yet, nothing is used."""
+        uid = lease.owner.uid
+        with suppress(AndonError):
+            for row in self.listed().leases:
+                if (row.id, row.fence, row.uid) == (lease.id, lease.fence, uid):
+                    return row
+        claim = Claim(lease, Standing.HELD, uid, lease.owner.user)
+        return lease_row(claim, 0, None, releaser.asker())
+
+    def _hand_over(self, grant: Grant, keeper: Keeper, waiting: Callable[[], None]) -> None:
+        """The holder alone has the lock from now on, or nobody has."""
+        try:
+            keeper.give(grant.held.hold, ends=True)
+            if not keeper.has_taken(HANDOVER_SECONDS):
+                raise Unavailable("the lease's holder could not be started", hint="try again")
+            waiting()  # whoever asked may have left meanwhile
+        except BaseException:
+            grant.held.release()
+            keeper.recall()
+            raise
+        grant.held.hold.close()
+
+    def _refuse_many(self, book: Book) -> None:
+        uid = os.getuid()
+        lent = [
+            entry
+            for entry in book.entries()
+            if entry.locked and entry.uid == uid and _is_network(entry.lease)
+        ]
+        if len(lent) >= MOST_LENT:
+            raise Conflict(
+                f"{len(lent)} leases are lent over the network already",
+                hint="release some: andon leases",
+            )
+
+
+def _is_network(lease: Lease | None) -> bool:
+    return lease is not None and lease.kind is LeaseKind.NETWORK
+
+
+def _holder(keeper: Keeper) -> Owner:
+    """It leads a session of its own: what else runs in the server's is not the lease's work."""
+    return replace(myself(keeper.pid), session=keeper.pid)
+
+
+def _environment(grant: Grant) -> Mapping[str, str]:
+    chosen = [room.status.device for room in grant.outlook.choice.chosen]
+    everyone = [status.device for status in grant.outlook.snapshot.devices]
+    return environment(chosen, everyone, grant.held.lease.id)

@@ -1,0 +1,59 @@
+"""Waits for child processes that outlive what started them, so that none stays a zombie."""
+
+import os
+import select
+import socket
+import subprocess
+import threading
+from collections.abc import Callable
+
+
+class Reaper:
+    """One thread over all of them, asleep until one ends; `ended` is called each time."""
+
+    def __init__(self, ended: Callable[[], None]) -> None:
+        self._ended = ended
+        self._lock = threading.Lock()
+        self._children: dict[int, subprocess.Popen[bytes]] = {}  # by pidfd
+        self._ours, self._theirs = socket.socketpair()
+        self._thread: threading.Thread | None = None
+
+    def watch(self, child: "subprocess.Popen[bytes]") -> None:
+        with self._lock:
+            self._children[os.pidfd_open(child.pid)] = child
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="andon reaper", daemon=True)
+                self._thread.start()
+        self._ours.send(b".")
+
+    def close(self) -> None:
+        """Stop waiting; the children go on."""
+        self._ours.close()
+
+    def _run(self) -> None:
+        while self._wait():
+            if self._reap():
+                self._ended()
+        with self._lock:
+            for descriptor in self._children:
+                os.close(descriptor)
+            self._children.clear()
+        self._theirs.close()
+
+    def _wait(self) -> bool:
+        """Until something happens; False when nobody is there any more to be told."""
+        poll = select.poll()
+        poll.register(self._theirs, select.POLLIN)
+        with self._lock:
+            for descriptor in self._children:
+                poll.register(descriptor, select.POLLIN)
+        woken = {descriptor for descriptor, _ in poll.poll()}
+        return self._theirs.fileno() not in woken or bool(self._theirs.recv(4096))
+
+    def _reap(self) -> bool:
+        with self._lock:
+            over = [d for d, child in self._children.items() if child.poll() is not None]
+            for descriptor in over:
+                del self._children[descriptor]
+                os.close(descriptor)
+        return bool(over)

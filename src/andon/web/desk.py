@@ -1,0 +1,82 @@
+"""Carries out what may take a while: never in the server's loop, and only so much at once."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import TypeVar
+
+from fastapi import Request
+
+from andon.errors import Gone, Unavailable
+
+MOST_AT_ONCE = 8
+MOST_WAITING = 4
+
+T = TypeVar("T")
+
+
+class Visit:
+    """One caller, who may leave before it is served."""
+
+    def __init__(self) -> None:
+        self._left = threading.Event()
+
+    def leave(self) -> None:
+        self._left.set()
+
+    def go_on(self) -> None:
+        """Called by whoever works for it, now and then."""
+        if self._left.is_set():
+            raise Gone("nobody waits for this any more", hint="ask again")
+
+
+class Desk:
+    """Threads of its own: who waits here keeps nobody else from being answered."""
+
+    def __init__(self, most: int = MOST_AT_ONCE, most_waiting: int = MOST_WAITING) -> None:
+        self._most, self._most_waiting = most, most_waiting
+        self._busy = self._waiting = 0
+        self._pool = ThreadPoolExecutor(most, thread_name_prefix="andon desk")
+
+    async def do(
+        self, request: Request, work: Callable[[Visit], T], wait_seconds: float = 0.0
+    ) -> T:
+        """What the work brings; it is told when the caller leaves or the server ends."""
+        waits = wait_seconds > 0
+        self._refuse_more(waits)
+        visit, loop = Visit(), asyncio.get_running_loop()
+        self._busy += 1
+        self._waiting += waits
+        working = loop.run_in_executor(self._pool, work, visit)
+        working.add_done_callback(lambda _: self._done(waits))
+        watching = loop.create_task(_watch(request, visit))
+        try:
+            return await asyncio.shield(working)
+        except asyncio.CancelledError:
+            visit.leave()
+            raise
+        finally:
+            watching.cancel()
+
+    def _refuse_more(self, waits: bool) -> None:
+        if waits and self._waiting >= self._most_waiting:
+            raise Unavailable(
+                f"{self._waiting} callers wait for devices already, and more may not",
+                hint="ask with wait_seconds 0, or again later",
+            )
+        if self._busy >= self._most:
+            raise Unavailable("too much is asked of the leases at once", hint="try again")
+
+    def _done(self, waited: bool) -> None:
+        self._busy -= 1
+        self._waiting -= waited
+
+
+async def _watch(request: Request, visit: Visit) -> None:
+    """The body was read: whatever else comes is the end of the connection."""
+    with suppress(RuntimeError):
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+    visit.leave()
