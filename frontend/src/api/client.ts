@@ -11,6 +11,11 @@ export class Problem extends Error {
   ) {
     super(reason);
   }
+
+  /** In one line. */
+  get told(): string {
+    return [this.reason, this.hint].filter(Boolean).join(": ");
+  }
 }
 
 let ended = false;

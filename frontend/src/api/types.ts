@@ -22,18 +22,8 @@ export type Board = Schemas["BoardShape"] & { holders?: Record<string, Holder[]>
 export type BoardDevice = Schemas["LampShape"];
 export type Rules = Schemas["RuleList"];
 export type Rule = Schemas["Rule"];
-export interface Lease {
-  id: string | null; user: string; uid: number; standing: "held" | "orphaned" | "unreadable";
-  kind: "command" | "library" | "network" | null;
-  devices: { uuid: string; index: number; memory_bytes: number | null }[];
-  since: number | null; until: number | null; command: string | null; simulated: boolean;
-  used_bytes: number; promised_bytes: number | null; utilization_percent: number | null;
-  fence: number | null; pid: number | null; releasable: boolean; why_not: string | null;
-}
-export interface Waiting { position: number; user: string; gpus: number; memory_bytes: number | null; since: number; priority: number }
-export interface Cordon { uuid: string; index: number | null; at: number; by: string; reason: string }
-export interface Leases {
-  at: number; leases: Lease[]; waiting: Waiting[]; cordons: Cordon[];
-  book: { path: string; owner: string } | null; note: string | null;
-}
+export type Lease = Schemas["LeaseRow"];
+export type Leases = Schemas["LeaseListShape"];
+export type Waiting = Schemas["WaitingRow"];
+export type Cordon = Schemas["CordonRow"];
 export interface Holder { lease: string | null; user: string; until: number | null; memory_bytes: number | null; standing: string }

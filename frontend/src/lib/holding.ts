@@ -33,7 +33,7 @@ export function whatEnds(lease: Lease): string {
     case "network":
       return `Whoever asked for it is not told, and its ${devices(lease)} may be given to somebody else.`;
     default:
-      return `It ends ${lease.user}'s work: the command is asked to stop, and killed if it does not.`;
+      return `It ends ${lease.user}'s work: the command is asked to stop.`;
   }
 }
 

@@ -30,7 +30,7 @@ export default function LeasesPage({ name, search }: { name: string | null; sear
       </div>
       {found.error && <Trouble problem={found.error} what="This list is old: leases cannot be read now" />}
       {!trusted && said.leases.length > 0 && <p className="dim read-only">read-only: run <Command text="andon open" /> to extend and release.</p>}
-      {said.leases.length === 0 && <Empty note={said.note} />}
+      {said.leases.length === 0 && <Empty said={said} />}
       {said.leases.length > 0 && shown.length === 0 && <Notice title="No lease matches" />}
       <ul className="leases">
         {shown.map((one, place) => (
@@ -63,14 +63,22 @@ function matching(leases: Lease[], search: string): Lease[] {
   });
 }
 
-function Empty({ note }: { note: string | null }) {
+/** Nobody holds one, or nobody can tell: the note says which. */
+function Empty({ said }: { said: Leases }) {
+  if (said.note && !said.note.startsWith("nobody holds a lease")) {
+    return (
+      <Notice title="Nobody can tell who holds what" tone="bad">
+        <p>{said.note}</p>
+        <p><Command label="the same, with what to do about it" text="andon leases" /></p>
+      </Notice>
+    );
+  }
   return (
     <Notice title="Nobody holds a lease">
       <p>A lease is a claim on devices that every andon on this machine honours. It ends by itself when the work does.</p>
       <p><Command label="run on a GPU that nobody else has" text="andon run -- python train.py" /></p>
       <p><Command label="a shell that holds one for two hours" text="andon lease --gpus 1 --for 2h" /></p>
       <p><Command label="which could be had now" text="andon free" /></p>
-      {note && <p className="dim">{note}</p>}
     </Notice>
   );
 }

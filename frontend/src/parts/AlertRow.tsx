@@ -83,7 +83,7 @@ function Actions({ alert, open }: { alert: Alert; open: boolean }) {
       ) : (
         <span className="dim">read-only: run <Command text="andon open" /></span>
       )}
-      {change.error && <span role="alert" className="wrong">{change.error.reason} {change.error.hint}</span>}
+      {change.error && <span role="alert" className="wrong">{change.error.told}</span>}
       <details open={open}>
         <summary>as commands</summary>
         <Command text={`andon alerts ack '${alert.id}'`} />

@@ -140,7 +140,7 @@ function Actions({ lease, id, at }: { lease: Lease; id: string; at: number }) {
       {may && <button type="button" disabled={change.isPending} onClick={() => setAsking(true)}>Release</button>}
       {!lease.releasable && lease.why_not && <span className="dim why-not">{lease.why_not}</span>}
       {change.isPending && <span role="status" className="dim">asking its holder…</span>}
-      {change.error && <span role="alert" className="wrong">{change.error.reason} {change.error.hint}</span>}
+      {change.error && <span role="alert" className="wrong">{change.error.told}</span>}
       <span className="same">
         {length && <Command text={`andon lease extend ${id} --for ${length.text}`} />}
         <Command text={`andon release ${id}`} />
