@@ -73,10 +73,12 @@ def serving(
     umask: int = -1,
     port: int = 0,
     wrapped: Sequence[str] = (),
+    python: str = sys.executable,
     **env: str,
 ) -> Iterator[Served]:
     """`andon serve`, ready to answer."""
-    command = [*wrapped, sys.executable, "-m", "andon.cli", "serve", "--simulate", str(simulate),
+    flag = ["--simulate", str(simulate)] if simulate else []
+    command = [*wrapped, python, "-m", "andon.cli", "serve", *flag,
                "--port", str(port), "--quiet", *options]  # fmt: skip
     surroundings = {**os.environ, "XDG_STATE_HOME": str(state), **env}
     process = subprocess.Popen(

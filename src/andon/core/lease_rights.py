@@ -22,11 +22,11 @@ class Asker:
 def barred(claim: Claim, asker: Asker) -> AndonError | None:
     """Why it is not for this asker to end or move; None where it is."""
     lease = claim.lease
+    whom = f"ask {claim.user}, or root" if claim.uid else "ask root"
     if lease is None:
-        name = f"a lease of {claim.user} that cannot be read"
-        return Denied(name, hint=f"ask {claim.user}, or root")
+        return Denied(f"a lease of {claim.user} that cannot be read", hint=whom)
     if asker.uid not in (0, claim.uid):
-        return Denied(f"lease {lease.id} is {claim.user}'s", hint=f"ask {claim.user}, or root")
+        return Denied(f"lease {lease.id} is {claim.user}'s", hint=whom)
     owner = lease.owner
     if owner.pid_namespace != asker.here.pid_namespace:
         where = f"container {owner.container[:12]}" if owner.container else "another container"

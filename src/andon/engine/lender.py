@@ -132,8 +132,7 @@ class Lender:
 
         book = self._made()
         self._refuse_many(book)
-        keeper = Keeper(detached=True)
-        self._reaper.watch(keeper.process)
+        keeper = self._keeper()
         try:
             terms = Terms(
                 LeaseKind.NETWORK, redact(tuple(command.split(" "))), seconds, _holder(keeper)
@@ -215,6 +214,17 @@ class Lender:
                     return row
         claim = Claim(lease, Standing.HELD, uid, lease.owner.user)
         return lease_row(claim, 0, None, releaser.asker())
+
+    def _keeper(self) -> Keeper:
+        try:
+            keeper = Keeper(detached=True)
+        except OSError as exc:
+            raise Unavailable(
+                f"a holder for the lease cannot be started: {exc.strerror}",
+                hint="is the machine out of memory or processes?",
+            ) from exc
+        self._reaper.watch(keeper.process)
+        return keeper
 
     def _hand_over(self, grant: Grant, keeper: Keeper, waiting: Callable[[], None]) -> None:
         """The holder alone has the lock from now on, or nobody has."""
