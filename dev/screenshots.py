@@ -3,6 +3,8 @@
 make screenshots          writes them to .screenshots, to be looked at
 """
 
+import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -13,6 +15,7 @@ from urllib.parse import quote
 from playwright.sync_api import Browser, Page, expect
 from tests.integration.board import opened, serving_node, sign_in, tiles, uuids
 from tests.integration.browser import chromium
+from tests.integration.leasing import FOREVER, held
 from tests.integration.serving import Served, serving
 
 LOOKS = {

@@ -42,8 +42,8 @@ export function App({ trouble }: { trouble: Problem | null }) {
       <a className="skip" href="#main" onClick={(event) => skip(event)}>skip to the content</a>
       <Bar route={route} search={search} setSearch={setSearch} field={field} onHelp={open} simulated={simulated} />
       <Connection />
-      {trouble && <Trouble problem={trouble} what="You are not signed in" />}
       <main id="main" tabIndex={-1}>
+        {trouble && <Trouble problem={trouble} what="This link signs nobody in" />}
         <Page route={route} search={search} judged={judged} />
       </main>
       <Foot />
