@@ -52,12 +52,14 @@ def nodes(folder: Path) -> Iterator[dict[str, Served]]:
 
 @contextmanager
 def leases(folder: Path, served: Served) -> Iterator[None]:
-    """A book with something of everything: whole and shared, over the network, an orphan, a line."""
+    """A book with whole and shared leases, one over the network, an orphan and a line."""
     os.environ[BOOK] = str(folder / "book")
     os.environ.update(ENVIRONMENTS["leases"])
     simulated = ("--simulate", str(NODES["leases"]))
-    work = ("--", sys.executable, "-c", FOREVER)
-    child = f"import subprocess as s; s.Popen([{sys.executable!r}, '-c', {FOREVER!r}]).wait()"
+    train, finetune = folder / "train.py", folder / "finetune.py"
+    train.write_text(FOREVER)
+    finetune.write_text(f"import subprocess as s; s.Popen(['python3', '{train}']).wait()")
+    work = ("--", "python3", str(train), "--epochs", "40")
     asked = json.dumps({"seconds": 5400, "devices": ["3"], "command": "nightly evaluation"})
     with ExitStack() as stack:
 
@@ -66,7 +68,7 @@ def leases(folder: Path, served: Served) -> Iterator[None]:
             line(process)
             return process.pid
 
-        holder = hold("run", *simulated, "-d", "5", "--", sys.executable, "-c", child)
+        holder = hold("run", *simulated, "-d", "5", "--", "python3", str(finetune))
         worker = work_pid()
         kill(holder)
         kill(worker)  # and its child lives on

@@ -76,10 +76,14 @@ function Bar({ route, search, setSearch, field, onHelp, simulated }: BarProps) {
     ["health", "Health"],
   ];
   const here = route.page === "device" ? "board" : route.page;
+  const nav = useRef<HTMLElement>(null);
+  useEffect(() => {
+    nav.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }, [here]);
   return (
     <header className="bar">
       <a className="mark" href="#/" aria-label="andon, the board">andon</a>
-      <nav aria-label="pages">
+      <nav ref={nav} aria-label="pages">
         {links.map(([page, title]) => (
           <a key={page} href={page === "board" ? "#/" : `#/${page}`} aria-current={here === page ? "page" : undefined}>
             {title}

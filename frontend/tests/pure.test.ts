@@ -53,6 +53,7 @@ test("a holder is told once where it is the one who computes", () => {
   assert.equal(heldBy(undefined), null);
   assert.deepEqual(heldBy([held({})]), { users: "alice", until: null });
   assert.deepEqual(heldBy([held({ until: 5 }), held({ user: "bob" })]), { users: "alice, bob", until: null });
+  assert.equal(heldBy([held({ standing: "orphaned" })])?.users, "alice (orphaned)");
   assert.equal(occupants("", null, null), "nobody");
   assert.equal(occupants("bob · python", null, null), "bob · python");
   assert.equal(occupants("", "alice", "14:20"), "held by alice until 14:20");

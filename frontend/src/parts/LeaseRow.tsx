@@ -141,10 +141,12 @@ function Actions({ lease, id, at }: { lease: Lease; id: string; at: number }) {
       {!lease.releasable && lease.why_not && <span className="dim why-not">{lease.why_not}</span>}
       {change.isPending && <span role="status" className="dim">asking its holder…</span>}
       {change.error && <span role="alert" className="wrong">{change.error.told}</span>}
-      <span className="same">
-        {length && <Command text={`andon lease extend ${id} --for ${length.text}`} />}
-        <Command text={`andon release ${id}`} />
-      </span>
+      {lease.standing === "held" && (
+        <span className="same">
+          {length && <Command text={`andon lease extend ${id} --for ${length.text}`} />}
+          <Command text={`andon release ${id}`} />
+        </span>
+      )}
       {asking && (
         <Confirm title={`Release ${lease.user}'s lease ${id}?`} act={lease.kind === "command" ? "End it and release" : "Release"} onAct={release} onLeave={() => setAsking(false)}>
           <p>{whatEnds(lease)}</p>
