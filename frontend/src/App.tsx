@@ -68,7 +68,7 @@ interface BarProps {
 
 function Bar({ route, search, setSearch, field, onHelp, simulated }: BarProps) {
   const features = useFeatures();
-  const firing = useAlerts().data?.alerts.filter(isLit).length ?? 0;
+  const firing = useAlerts(false).data?.alerts.filter(isLit).length ?? 0;
   const dark = useTheme() === "dark";
   const links: [string, string][] = [
     ["board", "Board"], ["processes", "Processes"], ["alerts", "Alerts"],

@@ -96,6 +96,32 @@ def test_whoever_owes_a_request_too_long_is_cut_off(
     assert not places.owing
 
 
+def test_every_answer_carries_the_date_of_its_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    at = [784111777.2]
+    monkeypatch.setattr("andon.web.connections.time.time", lambda: at[0])
+    app = App()
+    app.may_answer.set()
+
+    async def play() -> list[bytes]:
+        dates = []
+        async with listening(Places(), app) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            for seconds in (0.0, 0.5, 1.0):
+                at[0] += seconds
+                writer.write(GET)
+                head = await reader.readuntil(b"\r\n\r\n")
+                await reader.readuntil(b"0\r\n\r\n")
+                dates += [line for line in head.split(b"\r\n") if line.startswith(b"date:")]
+            writer.close()
+        return dates
+
+    assert asyncio.run(play()) == [
+        b"date: Sun, 06 Nov 1994 08:49:37 GMT",
+        b"date: Sun, 06 Nov 1994 08:49:37 GMT",
+        b"date: Sun, 06 Nov 1994 08:49:38 GMT",
+    ]
+
+
 def test_a_request_at_work_owes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "OWED_SECONDS", 0.05)
 

@@ -31,10 +31,7 @@ def started(ready: list[str]) -> quiet.QuietServer:
     return quiet.QuietServer(config, lambda: ready.append("ready"))
 
 
-def test_a_signal_ends_it_at_once_although_it_never_looks(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(quiet, "DATE_SECONDS", 3600.0)
+def test_a_signal_ends_it_at_once_although_it_never_looks() -> None:
     ready: list[str] = []
 
     async def run() -> None:
@@ -50,31 +47,10 @@ def test_a_signal_ends_it_at_once_although_it_never_looks(
     assert ready == ["ready"]
 
 
-def test_a_signal_before_it_serves_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quiet, "DATE_SECONDS", 3600.0)
-
+def test_a_signal_before_it_serves_is_not_forgotten() -> None:
     async def run() -> None:
         server = started([])
         server.handle_exit(signal.SIGTERM, None)
         await asyncio.wait_for(server.main_loop(), PATIENCE_SECONDS)
 
     asyncio.run(run())
-
-
-def test_answers_carry_the_date_of_their_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quiet, "DATE_SECONDS", 0.01)
-
-    async def run() -> tuple[object, object]:
-        server = started([])
-        looping = asyncio.create_task(server.main_loop())
-        while not server.server_state.default_headers:
-            await asyncio.sleep(0)
-        first = server.server_state.default_headers
-        while server.server_state.default_headers is first:  # made anew
-            await asyncio.sleep(0.01)
-        second = server.server_state.default_headers
-        server.handle_exit(signal.SIGINT, None)
-        await asyncio.wait_for(looping, PATIENCE_SECONDS)
-        return first[0][0], second[0][0]
-
-    assert asyncio.run(run()) == (b"date", b"date")

@@ -33,17 +33,18 @@ export function useBoard(): Board | undefined {
     queryKey: ["board"],
     queryFn: ({ signal }) => get<Board>("/api/board", signal),
     enabled: there,
-    refetchInterval: 10_000,
+    refetchInterval: 15_000, // alerts come by themselves: this is for what no alert tells
   }).data;
 }
 
-export function useAlerts(): Found<Alerts> {
+/** Live events keep the list up to date; a page that is about it asks now and then all the same. */
+export function useAlerts(everyMs: number | false = 15_000): Found<Alerts> {
   const there = useFeatures()["alerts"] === true;
   return useQuery<Alerts, Problem>({
     queryKey: ["alerts"],
     queryFn: ({ signal }) => get<Alerts>("/api/alerts?limit=200", signal),
     enabled: there,
-    refetchInterval: 15_000,
+    refetchInterval: everyMs,
   });
 }
 
@@ -119,6 +120,11 @@ export function useItems(what: string): Found<Items> {
   });
 }
 
+const SOON_MS = 100;
+const APART_MS = 5_000; // a storm of alerts is asked about this often, and not once for each
+let asked = 0;
+let asking: ReturnType<typeof setTimeout> | undefined;
+
 /** One alert changed: put it in its place at once, and let the server tell the rest. */
 export function onAlert(alert: Alert): void {
   client.setQueryData<Alerts>(["alerts"], (before) => {
@@ -126,6 +132,12 @@ export function onAlert(alert: Alert): void {
     const others = before.alerts.filter((one) => one.id !== alert.id);
     return { ...before, alerts: [alert, ...others] };
   });
+  asking ??= setTimeout(askAgain, Math.max(SOON_MS, asked + APART_MS - Date.now()));
+}
+
+function askAgain(): void {
+  asking = undefined;
+  asked = Date.now();
   void client.invalidateQueries({ queryKey: ["board"] });
   void client.invalidateQueries({ queryKey: ["alerts"] });
 }

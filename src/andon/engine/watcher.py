@@ -114,7 +114,11 @@ class Watcher:
         return self._last
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Call this with the alerts that changed; it must not block. Returns how to stop it."""
+        """Call this with the alerts that changed; it must not block. Returns how to stop it.
+
+        Not with those that become pending, or stop being so: on a busy node that happens all the
+        time, and most of them never fire.
+        """
         with self._lock:
             self._listeners = (*self._listeners, listener)
 
@@ -224,7 +228,7 @@ class Watcher:
             events=seen.events,
             troubles=(*self._troubles(), *self._vitals()),
         )
-        self._apply_by(lambda s, m: alerting.step(s, observation, m, self.rulebook))
+        self._apply_by(lambda s, m: alerting.step(s, observation, m, self.rulebook), _has_fired)
         if time.monotonic() - self._written >= SAVE_SECONDS:
             self._save()
 
@@ -259,23 +263,29 @@ class Watcher:
         changed = [alert for alert in outcome.changed if alert.id == number]
         return changed[0] if changed else self.find(number)
 
-    def _apply_by(self, decide: Callable[[State, Moment], Outcome]) -> Outcome:
+    def _apply_by(
+        self,
+        decide: Callable[[State, Moment], Outcome],
+        is_news: Callable[[Alert], bool] = lambda alert: True,
+    ) -> Outcome:
+        """Decide, write down what is news, and pass it on."""
         with self._lock:
             moment = now()
             outcome = decide(self._state, moment)
+            news = tuple(filter(is_news, outcome.changed))
             self._state = outcome.state
             box = self._outbox.add(outcome.notices, self._routes, moment.wall, self._offset)
             box = box.pruned(moment.wall, self._tellers)
             told = box.errands != self._outbox.errands
-            if outcome.changed or told:
-                self._write(box, outcome.changed)
+            if news or told:
+                self._write(box, news)
             self._outbox = box  # only now: a teller must not see what is not on its way to disk
             listeners = self._listeners
         if told:
             for teller in self._tellers.values():
                 teller.wake()
-        if outcome.changed:
-            self._tell_listeners(listeners, outcome.changed)
+        if news:
+            self._tell_listeners(listeners, news)
         return outcome
 
     def _write(self, box: Outbox, changed: Sequence[Alert] = ()) -> None:
@@ -362,6 +372,11 @@ class Watcher:
             message="This is a test: nothing is wrong.",
         )
         return Notice(f"{alert.id}:test", NoticeKind.TEST, alert, at, node, simulated)
+
+
+def _has_fired(alert: Alert) -> bool:
+    """What is merely pending is shown to whoever asks, and told to nobody."""
+    return alert.fired is not None
 
 
 def now() -> Moment:

@@ -18,6 +18,7 @@ from andon.model.device import Disk, Host, Network
 DISKS_EVERY_SECONDS = 30.0
 NETWORK_EVERY_SECONDS = 5.0
 _MAX_DISKS = 32
+_READ_BYTES = 4096  # of files whose beginning tells everything
 _LOCAL = frozenset(
     (
         "apfs", "bcachefs", "btrfs", "exfat", "ext2", "ext3", "ext4", "f2fs", "hfs", "jfs", "msdos",
@@ -139,18 +140,20 @@ class _Proc:
         self._root = root
         proc = root / "proc"
         own = proc / ("self" if root == Path("/") else "1")
-        self._stat, self._meminfo, self._loadavg = proc / "stat", proc / "meminfo", proc / "loadavg"
+        self._stat, self._meminfo = str(proc / "stat"), str(proc / "meminfo")
+        self._loadavg = str(proc / "loadavg")
         self._mounts, self._net = own / "mounts", own / "net/dev"
+        self._second = os.sysconf("SC_CLK_TCK")
 
     def cpu(self) -> CpuTimes:
-        ticks, second = parse_cpu(self._stat.read_bytes()), os.sysconf("SC_CLK_TCK")
-        return CpuTimes(ticks.idle / second, ticks.total / second)
+        ticks = parse_cpu(_beginning(self._stat))
+        return CpuTimes(ticks.idle / self._second, ticks.total / self._second)
 
     def memory(self) -> tuple[int, int]:
-        return parse_memory(self._meminfo.read_bytes())
+        return parse_memory(_beginning(self._meminfo))
 
     def load(self) -> float:
-        return float(self._loadavg.read_bytes().split()[0])
+        return float(_beginning(self._loadavg).split()[0])
 
     def network(self) -> tuple[Network, ...]:
         return parse_network(os.fsdecode(self._net.read_bytes()))
@@ -158,6 +161,15 @@ class _Proc:
     def disks(self) -> tuple[Disk, ...]:
         mounts = local_mounts(parse_mounts(os.fsdecode(self._mounts.read_bytes())))
         return _measured(mounts, self._root)
+
+
+def _beginning(path: str) -> bytes:
+    """As much as one read gives: read every tick, and a file object would cost more than that."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, _READ_BYTES)
+    finally:
+        os.close(descriptor)
 
 
 def parse_cpu(content: bytes) -> CpuTimes:

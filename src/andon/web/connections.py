@@ -5,8 +5,10 @@ Both have a deadline, and when places are short the one that has kept others wai
 """
 
 import asyncio
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from email.utils import formatdate
 from http import HTTPStatus
 from typing import Any
 
@@ -58,6 +60,14 @@ class Places:
     most: int = MOST_CONNECTIONS
     owing: dict["Connection", None] = field(default_factory=dict)
     stalled: dict["Connection", None] = field(default_factory=dict)
+    dated: int = 0  # the second that the answers' date tells
+
+    def date(self, state: ServerState) -> None:
+        """Asked with every request, so that no clock has to wake the server."""
+        second = int(time.time())
+        if second != self.dated:
+            self.dated = second
+            state.default_headers = [(b"date", formatdate(second, usegmt=True).encode())]
 
     def connection(
         self,
@@ -90,6 +100,7 @@ class Connection(H11Protocol):
         self._owes()
 
     def data_received(self, data: bytes) -> None:
+        self._places.date(self.server_state)
         super().data_received(data)
         if self.transport.get_protocol() is not self:
             return  # a WebSocket now

@@ -1,4 +1,4 @@
-"""uvicorn's server without its clock: it looks ten times a second whether it should end."""
+"""uvicorn's server without its clock, which looks ten times a second whether it should end."""
 
 import asyncio
 import gc
@@ -8,11 +8,9 @@ from types import FrameType
 
 import uvicorn
 
-DATE_SECONDS = 1.0
-
 
 class QuietServer(uvicorn.Server):
-    """Woken by a signal, and once a second for the date that answers carry."""
+    """Woken by a signal alone; the date that answers carry is told by their connection."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
         super().__init__(config)
@@ -28,11 +26,9 @@ class QuietServer(uvicorn.Server):
         self._ready()
 
     async def main_loop(self) -> None:
-        loop = self._loop = asyncio.get_running_loop()
-        while not await self.on_tick(0):
-            clock = loop.call_later(DATE_SECONDS, self._woken.set)
+        self._loop = asyncio.get_running_loop()
+        while not self.should_exit:
             await self._woken.wait()
-            clock.cancel()
             self._woken.clear()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
