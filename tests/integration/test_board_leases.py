@@ -99,6 +99,17 @@ def test_where_nobody_holds_one_the_page_teaches(
         assert seen.complaints == []
 
 
+def test_a_book_that_cannot_be_read_is_no_empty_list(seen: Window, tmp_path: Path) -> None:
+    house = tmp_path / "house"
+    bad = {"HOME": str(house), "ANDON_LEASE_DIR": str(house / "book")}
+    with serving(tmp_path / "server", "--no-history", simulate=1, **bad) as served:
+        show(seen.page, served)
+        expect(seen.page.get_by_text("Nobody can tell who holds what")).to_be_visible()
+        expect(seen.page.get_by_role("main")).to_contain_text("is under a home folder")
+        expect(seen.page.get_by_text("Nobody holds a lease")).to_have_count(0)
+        assert violations(seen.page) == []
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_lease_says_who_what_and_until_when(browser: Browser, home: Served, scheme: str) -> None:
     shared = ("--shared", "--memory", "2GiB", "--devices", "1")

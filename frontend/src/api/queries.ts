@@ -121,9 +121,22 @@ export function useItems(what: string): Found<Items> {
 }
 
 const SOON_MS = 100;
-const APART_MS = 5_000; // a storm of alerts is asked about this often, and not once for each
-let asked = 0;
-let asking: ReturnType<typeof setTimeout> | undefined;
+
+/** Asks anew soon, and in a storm of changes only so often and not once for each. */
+function spaced(apartMs: number, ...keys: string[]): () => void {
+  let asked = 0;
+  let asking: ReturnType<typeof setTimeout> | undefined;
+  const ask = () => {
+    asking = undefined;
+    asked = Date.now();
+    for (const key of keys) void client.invalidateQueries({ queryKey: [key] });
+  };
+  return () => {
+    asking ??= setTimeout(ask, Math.max(SOON_MS, asked + apartMs - Date.now()));
+  };
+}
+
+const askAlerts = spaced(5_000, "board", "alerts");
 
 /** One alert changed: put it in its place at once, and let the server tell the rest. */
 export function onAlert(alert: Alert): void {
@@ -132,21 +145,11 @@ export function onAlert(alert: Alert): void {
     const others = before.alerts.filter((one) => one.id !== alert.id);
     return { ...before, alerts: [alert, ...others] };
   });
-  asking ??= setTimeout(askAgain, Math.max(SOON_MS, asked + APART_MS - Date.now()));
-}
-
-function askAgain(): void {
-  asking = undefined;
-  asked = Date.now();
-  void client.invalidateQueries({ queryKey: ["board"] });
-  void client.invalidateQueries({ queryKey: ["alerts"] });
+  askAlerts();
 }
 
 /** The book changed; what is shown of it is asked for with the session's own rights. */
-export function onLeases(): void {
-  void client.invalidateQueries({ queryKey: ["leases"] });
-  void client.invalidateQueries({ queryKey: ["board"] });
-}
+export const onLeases = spaced(2_000, "leases", "board");
 
 /** After a pause everything may be different. */
 export function onReturn(): void {

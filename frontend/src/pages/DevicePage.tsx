@@ -1,5 +1,5 @@
 /** One device: what it does now, why, over time, who is on it, and what is known of it. */
-import { useAlerts, useFeatures } from "../api/queries";
+import { useAlerts, useBoard, useFeatures } from "../api/queries";
 import type { Alert, Device, Holder } from "../api/types";
 import { DeviceCharts } from "../charts/DeviceCharts";
 import { count, DASH, duration, gib, known, percent, used, withUnit, words } from "../lib/format";
@@ -104,13 +104,14 @@ function DeviceAlerts({ uuid }: { uuid: string }) {
 
 function Held({ holders, label }: { holders: Holder[]; label: string }) {
   const there = useFeatures()["leases"];
+  const unknown = useBoard()?.holders_note;
   const at = useLive((now) => now.snapshot?.at ?? 0);
   if (!there) return null;
   return (
     <section className="panel">
       <h2>Held by</h2>
       {holders.length === 0 ? (
-        <p className="dim">Nobody holds a lease on it.</p>
+        <p className="dim">{unknown ?? "Nobody holds a lease on it."}</p>
       ) : <HeldBy holders={holders} at={at} links />}
       <Command text={holders.length ? "andon leases" : `andon lease --devices ${label} --for 2h`} />
     </section>
