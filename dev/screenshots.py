@@ -3,16 +3,20 @@
 make screenshots          writes them to .screenshots, to be looked at
 """
 
+import json
+import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
 from playwright.sync_api import Browser, Page, expect
 from tests.integration.board import opened, serving_node, sign_in, tiles, uuids
 from tests.integration.browser import chromium
+from tests.integration.conftest import andon
+from tests.integration.leasing import FOREVER, kill, line, running, work_pid
 from tests.integration.serving import Served, serving
 
 LOOKS = {
@@ -21,11 +25,13 @@ LOOKS = {
     "phone": {"color_scheme": "light", "viewport": {"width": 390, "height": 844}},
     "phone-dark": {"color_scheme": "dark", "viewport": {"width": 390, "height": 844}},
 }
-NODES = {"0": 0, "1": 1, "8": 8, "64": 64, "lost": 8, "healthy": 8}
+NODES = {"0": 0, "1": 1, "4": 4, "8": 8, "64": 64, "lost": 8, "healthy": 8, "leases": 8}
 ENVIRONMENTS = {
     "lost": {"ANDON_SIMULATE_FAULTS": "lost:2@0,hung:5@0,ecc:6@0=1"},
     "healthy": {"ANDON_SIMULATE_SCENARIO": "training"},
+    "leases": {"ANDON_SIMULATE_SCENARIO": "idle"},
 }
+BOOK = "ANDON_LEASE_DIR"
 PAGES = ("processes", "alerts", "health", "nodes")
 WARM_SECONDS = 75  # until something has happened that is worth a picture
 
@@ -36,10 +42,47 @@ def nodes(folder: Path) -> Iterator[dict[str, Served]]:
     with ExitStack() as stack:
         found = {}
         for name, devices in NODES.items():
-            state, env = folder / name, ENVIRONMENTS.get(name, {})
+            state = folder / name
+            book = str(folder / ("book" if name == "leases" else "empty"))
+            env = {BOOK: book, **ENVIRONMENTS.get(name, {})}
             made = serving(state, simulate=devices, **env) if devices else serving_node(state)
             found[name] = stack.enter_context(made)
         yield found
+
+
+@contextmanager
+def leases(folder: Path, served: Served) -> Iterator[None]:
+    """A book with whole and shared leases, one over the network, an orphan and a line."""
+    os.environ[BOOK] = str(folder / "book")
+    os.environ.update(ENVIRONMENTS["leases"])
+    simulated = ("--simulate", str(NODES["leases"]))
+    train, finetune = folder / "train.py", folder / "finetune.py"
+    train.write_text(FOREVER)
+    finetune.write_text(f"import subprocess as s; s.Popen(['python3', '{train}']).wait()")
+    work = ("--", "python3", str(train), "--epochs", "40")
+    asked = json.dumps({"seconds": 5400, "devices": ["3"], "command": "nightly evaluation"})
+    with ExitStack() as stack:
+
+        def hold(*command: str) -> int:
+            process = stack.enter_context(running(*command))
+            line(process)
+            return process.pid
+
+        holder = hold("run", *simulated, "-d", "5", "--", "python3", str(finetune))
+        worker = work_pid()
+        kill(holder)
+        kill(worker)  # and its child lives on
+        hold("lease", *simulated, "--gpus", "2", "-d", "0,1", "--for", "2h", *work)
+        hold("run", *simulated, "--shared", "-m", "10GiB", "-d", "2", *work)
+        said = {"Content_Type": "application/json", **served.bearer}
+        assert served.ask("/api/leases", "POST", asked, **said).status == 201
+        andon("cordon", *simulated, "7", "--reason", "new fan")
+        stack.enter_context(running("run", *simulated, "--gpus", "4", "-m", "8GiB", *work))
+        try:
+            yield
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(worker, 9)
 
 
 def board(page: Page, served: Served, devices: int) -> None:
@@ -68,6 +111,13 @@ def take(browser: Browser, found: dict[str, Served], out: Path) -> None:
                 seen.page.goto(f"{served.url}/#/{name}")
                 seen.page.wait_for_timeout(1500)
                 seen.page.screenshot(path=out / f"{name}-{look}.png", full_page=True)
+        for name in ("leases", "8"):
+            with opened(browser, **options) as seen:
+                sign_in(seen.page, found[name])
+                seen.page.goto(f"{found[name].url}/#/leases")
+                seen.page.wait_for_timeout(1500)
+                kind = "leases" if name == "leases" else "leases-none"
+                seen.page.screenshot(path=out / f"{kind}-{look}.png", full_page=True)
     with opened(browser, **LOOKS["light"]) as seen:
         board(seen.page, found["8"], 8)
         tiles(seen.page).nth(1).locator("a").hover()
@@ -83,6 +133,7 @@ def main(out: Path) -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         nodes(Path(folder)) as found,
+        leases(Path(folder), found["leases"]),
         chromium() as browser,
     ):
         page = browser.new_page()

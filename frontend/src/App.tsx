@@ -18,9 +18,10 @@ import { HealthPage } from "./pages/HealthPage";
 import { ItemsPage } from "./pages/ItemsPage";
 import { ProcessesPage } from "./pages/ProcessesPage";
 
+const LeasesPage = lazy(() => import("./pages/LeasesPage"));
 const DevicePage = lazy(() => import("./pages/DevicePage"));
 const PLACES: [string, string][] = [["runs", "Runs"], ["jobs", "Jobs"], ["leases", "Leases"], ["nodes", "Nodes"]];
-const KEYS: Record<string, string> = { b: "#/", p: "#/processes", a: "#/alerts", h: "#/health" };
+const KEYS: Record<string, string> = { b: "#/", p: "#/processes", a: "#/alerts", l: "#/leases", h: "#/health" };
 
 export function App({ trouble }: { trouble: Problem | null }) {
   const route = useRoute();
@@ -41,8 +42,8 @@ export function App({ trouble }: { trouble: Problem | null }) {
       <a className="skip" href="#main" onClick={(event) => skip(event)}>skip to the content</a>
       <Bar route={route} search={search} setSearch={setSearch} field={field} onHelp={open} simulated={simulated} />
       <Connection />
-      {trouble && <Trouble problem={trouble} what="You are not signed in" />}
       <main id="main" tabIndex={-1}>
+        {trouble && <Trouble problem={trouble} what="This link signs nobody in" />}
         <Page route={route} search={search} judged={judged} />
       </main>
       <Foot />
@@ -75,10 +76,14 @@ function Bar({ route, search, setSearch, field, onHelp, simulated }: BarProps) {
     ["health", "Health"],
   ];
   const here = route.page === "device" ? "board" : route.page;
+  const nav = useRef<HTMLElement>(null);
+  useEffect(() => {
+    nav.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }, [here]);
   return (
     <header className="bar">
       <a className="mark" href="#/" aria-label="andon, the board">andon</a>
-      <nav aria-label="pages">
+      <nav ref={nav} aria-label="pages">
         {links.map(([page, title]) => (
           <a key={page} href={page === "board" ? "#/" : `#/${page}`} aria-current={here === page ? "page" : undefined}>
             {title}
@@ -133,6 +138,12 @@ function Page({ route, search, judged }: { route: Route; search: string; judged:
       return <ProcessesPage search={search} />;
     case "alerts":
       return <AlertsPage name={route.name} search={search} />;
+    case "leases":
+      return (
+        <Suspense fallback={<p className="dim">Looking…</p>}>
+          <LeasesPage name={route.name} search={search} />
+        </Suspense>
+      );
     case "health":
       return <HealthPage />;
     default: {

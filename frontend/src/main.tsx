@@ -2,8 +2,8 @@
 import { QueryClientProvider } from "@tanstack/react-query";
 import { createRoot } from "react-dom/client";
 import { App } from "./App";
-import { signIn } from "./api/client";
-import { client, onAlert, onReturn } from "./api/queries";
+import { type Problem, signIn } from "./api/client";
+import { client, onAlert, onLeases, onReturn } from "./api/queries";
 import { connect, firstLook } from "./live/socket";
 import "./styles/base.css";
 import "./styles/board.css";
@@ -11,7 +11,7 @@ import "./styles/pages.css";
 
 const root = createRoot(document.getElementById("root") as HTMLElement);
 
-function draw(trouble: Awaited<ReturnType<typeof signIn>>): void {
+function draw(trouble: Problem | null): void {
   root.render(
     <QueryClientProvider client={client}>
       <App trouble={trouble} />
@@ -22,8 +22,8 @@ function draw(trouble: Awaited<ReturnType<typeof signIn>>): void {
 draw(null);
 void signIn().then((trouble) => {
   if (trouble) draw(trouble);
-  connect(onAlert, onReturn);
+  connect(onAlert, onLeases, onReturn);
   void firstLook();
 });
 // A link that is pasted into an open page changes its fragment alone.
-window.addEventListener("hashchange", () => void signIn().then((trouble) => trouble && draw(trouble)));
+window.addEventListener("hashchange", () => void signIn().then((trouble) => trouble !== undefined && draw(trouble)));

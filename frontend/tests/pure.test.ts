@@ -4,7 +4,8 @@ import { test } from "node:test";
 import { bands, drawnFrom, joined } from "../src/charts/data";
 import { askedSpan, moved, pointsOf, viewOf, zoomed } from "../src/charts/span";
 import { fit } from "../src/lib/fit";
-import { bytes, DASH, duration, gib, percent, used } from "../src/lib/format";
+import { bytes, DASH, duration, gib, hourOf, percent, used } from "../src/lib/format";
+import { heldBy, longer, occupants, whatEnds } from "../src/lib/holding";
 import { headline, lampOf, saidBy, shortened } from "../src/lib/lamps";
 import { Rings, spans } from "../src/live/rings";
 import { LiveStore } from "../src/live/store";
@@ -33,6 +34,52 @@ test("tiles are as large as they can be, and without a hole where that costs not
   assert.equal(fit(1, 1400, 660).density, "grand");
   assert.equal(fit(64, 1400, 660).density, "compact");
   assert.equal(fit(64, 360, 500).narrow, true);
+});
+
+test("few tiles are wide rather than tall, and leave no column empty", () => {
+  for (const [width, height] of [[1240, 480], [1240, 544], [1400, 644], [1880, 824]] as const) {
+    for (const count of [1, 2, 3, 4, 6, 8]) {
+      const found = fit(count, width, height);
+      const wide = (width + 8) / found.columns - 8;
+      assert.equal(count % found.columns, 0, `${count} on ${width} x ${height}: ${found.columns} columns`);
+      assert.ok(found.height <= wide, `${count} on ${width} x ${height}`);
+    }
+  }
+  assert.equal(fit(4, 1240, 544).density, "grand");
+});
+
+test("a holder is told once where it is the one who computes", () => {
+  const held = (more: object) => ({ lease: "k7qm2", user: "alice", until: null, memory_bytes: null, standing: "held", ...more });
+  assert.equal(heldBy(undefined), null);
+  assert.deepEqual(heldBy([held({})]), { users: "alice", until: null });
+  assert.deepEqual(heldBy([held({ until: 5 }), held({ user: "bob" })]), { users: "alice, bob", until: null });
+  assert.equal(heldBy([held({ standing: "orphaned" })])?.users, "alice (orphaned)");
+  assert.equal(occupants("", null, null), "nobody");
+  assert.equal(occupants("bob · python", null, null), "bob · python");
+  assert.equal(occupants("", "alice", "14:20"), "held by alice until 14:20");
+  assert.equal(occupants("alice · python", "alice", "14:20"), "alice · python · until 14:20");
+  assert.equal(occupants("alice, root", "alice", null), "alice, root");
+  assert.equal(occupants("bob · python", "alice", "14:20"), "held by alice until 14:20, used by bob · python");
+});
+
+test("an extension is never a shortening", () => {
+  assert.deepEqual(longer(1_000, 900).map((one) => one.text), ["1h", "2h", "4h", "8h", "1d", "3d", "7d"]);
+  assert.deepEqual(longer(900 + 5 * 3_600, 900).map((one) => one.text), ["8h", "1d", "3d", "7d"]);
+  assert.deepEqual(longer(900 + 8 * 86_400, 900), []);
+});
+
+test("before a lease is given back it is said what ends with it", () => {
+  const lease = (more: object) => ({ user: "alice", kind: "command", devices: [{}], ...more }) as never;
+  assert.match(whatEnds(lease({})), /ends alice's work/);
+  assert.match(whatEnds(lease({ kind: "library" })), /goes on/);
+  assert.match(whatEnds(lease({ kind: "network", devices: [{}, {}] })), /its 2 GPUs may be given/);
+});
+
+test("a far time says its day", () => {
+  const noon = new Date(2026, 10, 15, 12, 0).getTime() / 1000;
+  assert.equal(hourOf(noon + 3_600, noon), "13:00");
+  assert.match(hourOf(noon + 86_400, noon), /Mon.*12:00/);
+  assert.match(hourOf(noon + 9 * 86_400, noon), /2026/);
 });
 
 test("spans average what was read and leave gaps where nothing was", () => {

@@ -97,7 +97,7 @@ def test_a_server_that_samples_no_more_is_not_shown_as_live(seen: Window, tmp_pa
 def test_a_bad_link_says_so_and_shows_what_anyone_may_see(seen: Window, tmp_path: Path) -> None:
     with serving(tmp_path, "--no-history", simulate=1) as served:
         seen.page.goto(f"{served.url}/#code=made-up")
-        expect(seen.page.get_by_text("You are not signed in")).to_be_visible()
+        expect(seen.page.get_by_text("This link signs nobody in")).to_be_visible()
         expect(tiles(seen.page)).to_have_count(1)
         expect(seen.page.get_by_text("read-only: run")).to_be_visible()
         assert seen.page.evaluate("sessionStorage.length") == 0

@@ -12,7 +12,7 @@ from tests.integration.browser import Window, chromium
 from tests.integration.serving import Served, serving
 
 DEVICES = 8
-PAGES = ("", "processes", "alerts", "health", "nodes", "nowhere")
+PAGES = ("", "processes", "alerts", "leases", "health", "nodes", "nowhere")
 
 
 @pytest.fixture(scope="module")

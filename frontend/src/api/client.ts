@@ -1,6 +1,7 @@
 /** Requests to the server, with the session's secret where the browser has one. */
 
 const SECRET = "andon.secret";
+const SESSION = "/api/session";
 
 /** What the server says when it cannot: every error of it has this shape. */
 export class Problem extends Error {
@@ -10,6 +11,11 @@ export class Problem extends Error {
     readonly hint: string,
   ) {
     super(reason);
+  }
+
+  /** In one line. */
+  get told(): string {
+    return [this.reason, this.hint].filter(Boolean).join(": ");
   }
 }
 
@@ -48,13 +54,16 @@ export function bearer(): Record<string, string> {
   return shown ? { Authorization: `Bearer ${shown}` } : {};
 }
 
-/** A link of `andon open` carries a one-time code in its fragment, which no server ever sees. */
-export async function signIn(): Promise<Problem | null> {
+/** A link of `andon open` carries a one-time code in its fragment, which no log ever sees.
+ *
+ * Undefined where the address has none.
+ */
+export async function signIn(): Promise<Problem | null | undefined> {
   const code = new URLSearchParams(location.hash.slice(1)).get("code");
-  if (!code) return null;
+  if (!code) return undefined;
   location.replace("#/");
   try {
-    const said = await send<{ secret: string }>("POST", "/api/session", { code });
+    const said = await send<{ secret: string }>("POST", SESSION, { code });
     remember(said.secret);
     return null;
   } catch (error) {
@@ -88,7 +97,7 @@ async function ask<T>(path: string, init: RequestInit): Promise<T> {
     throw new Problem(0, "the server does not answer", "is andon serve running?");
   }
   if (answer.ok) return (await answer.json()) as T;
-  if (answer.status === 401) forget();
+  if (answer.status === 401 && path !== SESSION) forget(); // a spent link ends no session
   throw await problemOf(answer);
 }
 

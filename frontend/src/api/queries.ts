@@ -1,7 +1,7 @@
 /** What is asked of the server, and how often. */
 import { QueryClient, useQuery, type UseQueryResult } from "@tanstack/react-query";
 import { get, Problem } from "./client";
-import type { Alert, Alerts, Board, Charts, Features, Health, Rules, Uses, Why } from "./types";
+import type { Alert, Alerts, Board, Charts, Features, Health, Leases, Rules, Uses, Why } from "./types";
 
 export const client = new QueryClient({
   defaultOptions: {
@@ -99,6 +99,14 @@ export function useUses(uuid: string, span: Span): Found<Uses> {
   });
 }
 
+export function useLeases(): Found<Leases> {
+  return useQuery<Leases, Problem>({
+    queryKey: ["leases"],
+    queryFn: ({ signal }) => get<Leases>("/api/leases", signal),
+    refetchInterval: 10_000,
+  });
+}
+
 export interface Items {
   items: Record<string, unknown>[];
   note?: string | null;
@@ -113,9 +121,22 @@ export function useItems(what: string): Found<Items> {
 }
 
 const SOON_MS = 100;
-const APART_MS = 5_000; // a storm of alerts is asked about this often, and not once for each
-let asked = 0;
-let asking: ReturnType<typeof setTimeout> | undefined;
+
+/** Asks anew soon, and in a storm of changes only so often and not once for each. */
+function spaced(apartMs: number, ...keys: string[]): () => void {
+  let asked = 0;
+  let asking: ReturnType<typeof setTimeout> | undefined;
+  const ask = () => {
+    asking = undefined;
+    asked = Date.now();
+    for (const key of keys) void client.invalidateQueries({ queryKey: [key] });
+  };
+  return () => {
+    asking ??= setTimeout(ask, Math.max(SOON_MS, asked + apartMs - Date.now()));
+  };
+}
+
+const askAlerts = spaced(5_000, "board", "alerts");
 
 /** One alert changed: put it in its place at once, and let the server tell the rest. */
 export function onAlert(alert: Alert): void {
@@ -124,15 +145,11 @@ export function onAlert(alert: Alert): void {
     const others = before.alerts.filter((one) => one.id !== alert.id);
     return { ...before, alerts: [alert, ...others] };
   });
-  asking ??= setTimeout(askAgain, Math.max(SOON_MS, asked + APART_MS - Date.now()));
+  askAlerts();
 }
 
-function askAgain(): void {
-  asking = undefined;
-  asked = Date.now();
-  void client.invalidateQueries({ queryKey: ["board"] });
-  void client.invalidateQueries({ queryKey: ["alerts"] });
-}
+/** The book changed; what is shown of it is asked for with the session's own rights. */
+export const onLeases = spaced(2_000, "leases", "board");
 
 /** After a pause everything may be different. */
 export function onReturn(): void {

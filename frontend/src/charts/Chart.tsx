@@ -27,7 +27,7 @@ interface Props {
 }
 
 export const LEFT = 52;
-export const RIGHT = 12;
+export const RIGHT = 18; // room for half of the last mark's words
 const HEIGHT = 150;
 
 export function Chart(props: Props) {

@@ -12,6 +12,7 @@ export interface Fit {
   narrow: boolean;
 }
 
+/** The least width and height of a tile, and the most height that serves it. */
 interface Size {
   density: Density;
   width: number;
@@ -21,14 +22,15 @@ interface Size {
 
 export const GAP = 8;
 const SIZES: Size[] = [
-  { density: "grand", width: 420, height: 300, most: 400 },
-  { density: "roomy", width: 270, height: 184, most: 280 },
+  { density: "grand", width: 400, height: 250, most: 560 },
+  { density: "roomy", width: 270, height: 184, most: 360 },
   { density: "medium", width: 188, height: 122, most: 168 },
   { density: "compact", width: 108, height: 56, most: 112 },
 ];
 const PLEASING = 1.9; // width to height
+const TALLEST = 0.8; // height to width
 const NARROW = 138;
-const MOST_GRAND = 4;
+const MOST_GRAND = 8;
 
 export function fit(count: number, width: number, height: number): Fit {
   for (const size of SIZES) {
@@ -48,8 +50,8 @@ function arrange(size: Size, count: number, width: number, height: number): Fit 
     const rows = Math.ceil(count / columns);
     const room = (height + GAP) / rows - GAP;
     if (room < size.height) continue;
-    const tall = Math.min(size.most, room);
-    const wide = Math.min(size.density === "grand" ? 704 : 440, (width + GAP) / columns - GAP);
+    const wide = (width + GAP) / columns - GAP;
+    const tall = Math.max(size.height, Math.min(size.most, room, TALLEST * wide));
     const empty = (columns * rows - count) / count;
     const cost = 2 * empty + 0.6 * Math.abs(Math.log(wide / tall / PLEASING));
     if (!best || cost < best.cost) {

@@ -55,13 +55,26 @@ export function duration(seconds: number): string {
   return `${Math.floor(hours / 24)} d`;
 }
 
-const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+/** As the commands and the charts say it. */
+const HOUR = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" } as const;
+const clock = new Intl.DateTimeFormat(undefined, { ...HOUR, second: "2-digit" });
 const day = new Intl.DateTimeFormat(undefined, {
-  year: "numeric", month: "short", day: "2-digit", hour: "2-digit", minute: "2-digit",
+  ...HOUR, year: "numeric", month: "short", day: "2-digit",
 });
 
 export function timeOf(at: number): string {
   return clock.format(at * 1000);
+}
+
+const hour = new Intl.DateTimeFormat(undefined, HOUR);
+const weekday = new Intl.DateTimeFormat(undefined, { ...HOUR, weekday: "short" });
+const DAY_SECONDS = 86_400;
+
+/** A time within a day by its hour, one further off with its day. */
+export function hourOf(at: number, now: number = Date.now() / 1000): string {
+  const far = Math.abs(at - now);
+  if (far > 6 * DAY_SECONDS) return day.format(at * 1000);
+  return (far > DAY_SECONDS / 2 ? weekday : hour).format(at * 1000);
 }
 
 export function dateOf(at: number): string {

@@ -1,6 +1,7 @@
 /** Every device's lamp and the headline, from the server's board and the last snapshot. */
 import { useMemo } from "react";
 import { useBoard } from "../api/queries";
+import type { Holder } from "../api/types";
 import { useNow } from "../live/store";
 import { duration } from "./format";
 import { type Colour, headline, type Lamp, lampOf, saidBy, UNKNOWN } from "./lamps";
@@ -9,6 +10,8 @@ export interface Judged {
   colour: Colour;
   headline: string;
   lamps: Map<string, Lamp>;
+  /** Who holds a device, by its uuid. */
+  holders: Record<string, Holder[]>;
 }
 
 /** What is old is grey: nobody knows whether it is still so. */
@@ -16,7 +19,8 @@ export function useJudged(): Judged {
   const { snapshot, staleSeconds, link, refusal } = useNow();
   const board = useBoard();
   return useMemo(() => {
-    if (!snapshot) return { colour: "grey", headline: refusal ?? "Looking…", lamps: new Map() };
+    const holders = board?.holders ?? {};
+    if (!snapshot) return { colour: "grey", headline: refusal ?? "Looking…", lamps: new Map(), holders };
     if (staleSeconds !== null) {
       const silent = link.state === "live" ? "the server samples no more" : "the server does not answer";
       const lamp: Lamp = { ...UNKNOWN, word: "old", reason: `${duration(staleSeconds)} old` };
@@ -24,12 +28,13 @@ export function useJudged(): Judged {
         colour: "grey",
         headline: `No news for ${duration(staleSeconds)}: ${silent}`,
         lamps: new Map(snapshot.devices.map((device) => [device.uuid, lamp])),
+        holders,
       };
     }
     const said = saidBy(board);
     const lamps = new Map(snapshot.devices.map((d) => [d.uuid, lampOf(d, said, snapshot.at)]));
-    if (board) return { colour: board.lamp as Colour, headline: board.headline, lamps };
+    if (board) return { colour: board.lamp as Colour, headline: board.headline, lamps, holders };
     const plain = headline(snapshot, lamps);
-    return { colour: plain.colour, headline: plain.text, lamps };
+    return { colour: plain.colour, headline: plain.text, lamps, holders };
   }, [snapshot, staleSeconds, link.state, refusal, board]);
 }

@@ -46,3 +46,4 @@ export function keep(query: URLSearchParams): void {
 
 export const deviceLink = (uuid: string): string => `#/device/${encodeURIComponent(uuid)}`;
 export const alertLink = (id: string): string => `#/alerts/${encodeURIComponent(id)}`;
+export const leaseLink = (id: string): string => `#/leases/${encodeURIComponent(id)}`;

@@ -21,7 +21,6 @@ export interface Face {
   wattsLimit: number | null;
   fan: number | null;
   who: string;
-  holder: string | null;
   /** It gives no reading now. */
   silent: boolean;
   line: string;
@@ -66,7 +65,6 @@ function make(device: Device): Face {
     wattsLimit: rounded(s?.power_limit_watts),
     fan: rounded(s?.fan_percent),
     who: whoOf(device.processes),
-    holder: device.processes.find((process) => process.lease)?.lease ?? null,
     silent: s === null,
     ...pathsOf(device.uuid),
   };

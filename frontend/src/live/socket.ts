@@ -13,7 +13,7 @@ function transports(): string[] {
   return home ? ["websocket", "polling"] : ["polling", "websocket"];
 }
 
-export function connect(onAlert: (alert: Alert) => void, onReturn: () => void): void {
+export function connect(onAlert: (alert: Alert) => void, onLeases: () => void, onReturn: () => void): void {
   const socket = io({
     transports: transports(),
     tryAllTransports: true,
@@ -52,6 +52,7 @@ export function connect(onAlert: (alert: Alert) => void, onReturn: () => void): 
   socket.on("snapshot", (snapshot: Snapshot) => live.heard(snapshot));
   socket.once("snapshot", () => performance.mark("andon live"));
   socket.on("alert", onAlert);
+  socket.on("leases", onLeases);
   onAccess(() => {
     socket.io.opts.extraHeaders = bearer();
     if (socket.connected) socket.disconnect().connect();

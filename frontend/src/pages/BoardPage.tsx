@@ -4,6 +4,7 @@ import type { Device, Snapshot } from "../api/types";
 import { useFit } from "../lib/fit";
 import { gib, known, percent, used, withUnit } from "../lib/format";
 import type { Judged } from "../lib/judged";
+import { heldBy } from "../lib/holding";
 import { UNKNOWN } from "../lib/lamps";
 import { useNow } from "../live/store";
 import { Card } from "../parts/Card";
@@ -89,7 +90,7 @@ function Group({ snapshot, judged, search, old }: GroupProps) {
         ref={grid}
         className={`tiles${found?.narrow ? " narrow" : ""}`}
         style={{
-          gridTemplateColumns: `repeat(${found?.columns ?? 1}, minmax(0, ${found?.density === "grand" ? 44 : 27.5}rem))`,
+          gridTemplateColumns: `repeat(${found?.columns ?? 1}, minmax(0, 1fr))`,
           gridAutoRows: `${found?.height ?? 100}px`,
           visibility: found ? "visible" : "hidden",
         }}
@@ -101,31 +102,35 @@ function Group({ snapshot, judged, search, old }: GroupProps) {
       >
         {snapshot.devices.map((device) => {
           const lamp = judged.lamps.get(device.uuid) ?? UNKNOWN;
+          const held = heldBy(judged.holders[device.uuid]);
           return (
             <Tile
               key={device.uuid}
               uuid={device.uuid}
               density={found?.density ?? "compact"}
+              narrow={found?.narrow ?? false}
               colour={lamp.colour}
               word={lamp.word}
               reason={lamp.reason}
               forWhom={lamp.forWhom}
-              faded={!matches(device)}
+              held={held?.users ?? null}
+              until={held?.until ?? null}
+              faded={!matches(device, held?.users)}
             />
           );
         })}
       </ul>
-      {shown && <Card uuid={shown.uuid} anchor={shown.anchor} lamp={judged.lamps.get(shown.uuid) ?? UNKNOWN} />}
+      {shown && <Card uuid={shown.uuid} anchor={shown.anchor} lamp={judged.lamps.get(shown.uuid) ?? UNKNOWN} holders={judged.holders[shown.uuid] ?? []} />}
     </section>
   );
 }
 
 /** Stations keep their places while one searches: those that do not match fade. */
-function matcher(search: string): (device: Device) => boolean {
+function matcher(search: string): (device: Device, holders?: string) => boolean {
   const wanted = search.trim().toLowerCase();
   if (!wanted) return () => true;
-  return (device) => {
-    const texts = [`gpu ${device.index}`, device.uuid, device.name, device.state, device.pci ?? ""];
+  return (device, holders) => {
+    const texts = [`gpu ${device.index}`, device.uuid, device.name, device.state, device.pci ?? "", holders ?? ""];
     for (const one of device.processes) texts.push(one.user ?? "", one.name ?? "", String(one.pid), one.job ?? "");
     return texts.some((text) => text.toLowerCase().includes(wanted));
   };

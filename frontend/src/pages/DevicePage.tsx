@@ -1,6 +1,6 @@
 /** One device: what it does now, why, over time, who is on it, and what is known of it. */
-import { useAlerts } from "../api/queries";
-import type { Alert, Device } from "../api/types";
+import { useAlerts, useBoard, useFeatures } from "../api/queries";
+import type { Alert, Device, Holder } from "../api/types";
 import { DeviceCharts } from "../charts/DeviceCharts";
 import { count, DASH, duration, gib, known, percent, used, withUnit, words } from "../lib/format";
 import type { Judged } from "../lib/judged";
@@ -8,6 +8,7 @@ import { shortened, UNKNOWN } from "../lib/lamps";
 import { alertLink } from "../lib/router";
 import { live, useDevice, useLive } from "../live/store";
 import { Command } from "../parts/Command";
+import { HeldBy } from "../parts/HeldBy";
 import { Lamp } from "../parts/Lamp";
 import { Notice } from "../parts/Notice";
 import { WhyPanel } from "../parts/WhyPanel";
@@ -54,7 +55,8 @@ export default function DevicePage({ uuid, query, judged }: Props) {
         <aside aria-label="about this device">
           <WhyPanel uuid={uuid} label={live.label(uuid)} />
           <DeviceAlerts uuid={uuid} />
-          <Holders device={device} />
+          <Held holders={judged.holders[uuid] ?? []} label={live.label(uuid)} />
+          <Users device={device} />
         </aside>
       </div>
     </article>
@@ -100,7 +102,23 @@ function DeviceAlerts({ uuid }: { uuid: string }) {
   );
 }
 
-function Holders({ device }: { device: Device }) {
+function Held({ holders, label }: { holders: Holder[]; label: string }) {
+  const there = useFeatures()["leases"];
+  const unknown = useBoard()?.holders_note;
+  const at = useLive((now) => now.snapshot?.at ?? 0);
+  if (!there) return null;
+  return (
+    <section className="panel">
+      <h2>Held by</h2>
+      {holders.length === 0 ? (
+        <p className="dim">{unknown ?? "Nobody holds a lease on it."}</p>
+      ) : <HeldBy holders={holders} at={at} links />}
+      <Command text={holders.length ? "andon leases" : `andon lease --devices ${label} --for 2h`} />
+    </section>
+  );
+}
+
+function Users({ device }: { device: Device }) {
   const at = useLive((now) => now.snapshot?.at ?? 0);
   const rest = device.memory_unattributed_bytes;
   return (

@@ -10,7 +10,7 @@ type Row = Record<string, unknown>;
 const MOST_COLUMNS = 10;
 const TIMES = new Set(["at", "since", "until", "started", "ended", "first", "last"]);
 const COMMANDS: Record<string, string> = {
-  leases: "andon leases", jobs: "andon jobs", runs: "andon runs list", nodes: "andon status",
+  jobs: "andon jobs", runs: "andon runs list", nodes: "andon status",
 };
 
 export function ItemsPage({ name, title, search }: { name: string; title: string; search: string }) {
@@ -25,7 +25,7 @@ export function ItemsPage({ name, title, search }: { name: string; title: string
         {command && <Command text={command} />}
       </div>
       {found.error && <Trouble problem={found.error} what={`${title} cannot be read`} />}
-      {rows.length > 0 && <Table caption={title} columns={columns} rows={rows} rowKey={(row) => JSON.stringify(row["id"] ?? row["node"] ?? row)} />}
+      {rows.length > 0 && <Table caption={title} columns={columns} rows={rows} rowKey={(row) => JSON.stringify(row["id"] ?? row["node"] ?? row)} stacked />}
       {found.data && rows.length === 0 && <Notice title={`No ${name}`}><p>{found.data.note}</p></Notice>}
       {found.data?.note && rows.length > 0 && <p className="dim">{found.data.note}</p>}
     </section>
@@ -38,7 +38,9 @@ function matching(rows: Row[], search: string): Row[] {
 }
 
 function columnsOf(rows: Row[]): Column<Row>[] {
-  const names = [...new Set(rows.flatMap((row) => Object.keys(row)))].filter((name) => name !== "timestamp");
+  const names = [...new Set(rows.flatMap((row) => Object.keys(row)))].filter((name) => {
+    return name !== "timestamp" && rows.some((row) => row[name] !== null); // nothing but dashes says nothing
+  });
   return names.slice(0, MOST_COLUMNS).map((name) => ({
     name: words(name),
     by: (row) => (typeof row[name] === "number" || typeof row[name] === "string" ? (row[name] as string | number) : null),

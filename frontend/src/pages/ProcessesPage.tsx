@@ -1,9 +1,10 @@
 /** Every process on a device, and whose it is. */
 import { useMemo } from "react";
+import { useFeatures } from "../api/queries";
 import type { Device, Process } from "../api/types";
 import { useTrusted } from "../lib/access";
 import { count, DASH, duration, gib, percent } from "../lib/format";
-import { deviceLink } from "../lib/router";
+import { deviceLink, leaseLink } from "../lib/router";
 import { live, useLive } from "../live/store";
 import { Command } from "../parts/Command";
 import { Notice } from "../parts/Notice";
@@ -27,6 +28,7 @@ const COLUMNS: Column<Row>[] = [
   { name: "for", by: (r) => r.age, cell: (r) => (r.age === null ? DASH : duration(r.age)), number: true },
   { name: "pid", by: (r) => r.process.pid, cell: (r) => r.process.pid, number: true, wide: true },
   { name: "kind", by: (r) => r.process.kind, cell: (r) => r.process.kind, wide: true },
+  { name: "lease", by: (r) => r.process.lease, cell: (r) => (r.process.lease ? <a href={leaseLink(r.process.lease)}>{r.process.lease}</a> : DASH), wide: true },
   { name: "container or job", by: (r) => where(r.process), cell: (r) => where(r.process) ?? DASH, wide: true },
   { name: "command", by: (r) => r.process.command, cell: (r) => <span className="cut">{r.process.command ?? DASH}</span>, wide: true },
 ];
@@ -35,6 +37,8 @@ export function ProcessesPage({ search }: { search: string }) {
   const snapshot = useLive((now) => now.snapshot);
   const old = useLive((now) => now.staleSeconds !== null);
   const trusted = useTrusted();
+  const leases = useFeatures()["leases"] === true;
+  const columns = useMemo(() => COLUMNS.filter((column) => leases || column.name !== "lease"), [leases]);
   const rows = useMemo(() => rowsOf(snapshot?.devices ?? [], snapshot?.at ?? 0, search), [snapshot, search]);
   const users = new Set(rows.map((row) => row.process.user)).size;
   return (
@@ -45,7 +49,7 @@ export function ProcessesPage({ search }: { search: string }) {
         <Command text="andon ps --tree" />
       </div>
       {rows.length > 0 ? (
-        <Table caption="processes" columns={COLUMNS} rows={rows} rowKey={(r) => `${r.device.uuid}-${r.process.pid}-${r.process.started}-${r.process.kind}`} sort="memory GiB" />
+        <Table caption="processes" columns={columns} rows={rows} rowKey={(r) => `${r.device.uuid}-${r.process.pid}-${r.process.started}-${r.process.kind}`} sort="memory GiB" />
       ) : (
         <Notice title={search ? "No process matches" : "Nobody uses a GPU now"}>
           <p>Whoever starts something on a device appears here within a second: user, memory, container, job.</p>
@@ -66,7 +70,7 @@ function rowsOf(devices: Device[], at: number, search: string): Row[] {
     })))
     .filter(({ device, process }) => {
       if (!wanted) return true;
-      const texts = [`gpu ${device.index}`, process.user, process.name, process.command, String(process.pid), where(process)];
+      const texts = [`gpu ${device.index}`, process.user, process.name, process.command, String(process.pid), process.lease, where(process)];
       return texts.some((text) => text?.toLowerCase().includes(wanted));
     });
 }

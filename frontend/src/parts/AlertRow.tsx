@@ -1,10 +1,9 @@
 /** One alert that is lit, with its remedy and what a person can do about it. */
-import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
-import { type Problem, send } from "../api/client";
-import { client } from "../api/queries";
+import { send } from "../api/client";
 import type { Alert, Silence } from "../api/types";
 import { useTrusted } from "../lib/access";
+import { useChange } from "../lib/change";
 import { dateOf, duration, timeOf } from "../lib/format";
 import type { Colour } from "../lib/lamps";
 import { alertLink, deviceLink } from "../lib/router";
@@ -14,15 +13,6 @@ import { Lamp } from "./Lamp";
 export const LEVELS: Record<string, Colour> = { critical: "red", warning: "amber", info: "green" };
 const PAUSES: [string, number][] = [["1 h", 3_600], ["8 h", 28_800], ["1 d", 86_400]];
 const NAME = "andon.name";
-
-function changed(): void {
-  void client.invalidateQueries({ queryKey: ["alerts"] });
-  void client.invalidateQueries({ queryKey: ["board"] });
-}
-
-function useChange(): ReturnType<typeof useMutation<unknown, Problem, () => Promise<unknown>>> {
-  return useMutation<unknown, Problem, () => Promise<unknown>>({ mutationFn: (act) => act(), onSuccess: changed });
-}
 
 export function AlertRow({ alert, at, open }: { alert: Alert; at: number; open: boolean }) {
   const people = [...new Set(alert.who.map((one) => one.user).filter(Boolean))].join(", ");
@@ -64,7 +54,7 @@ export function MinorRow({ alert, at }: { alert: Alert; at: number }) {
 
 function Actions({ alert, open }: { alert: Alert; open: boolean }) {
   const trusted = useTrusted();
-  const change = useChange();
+  const change = useChange("alerts", "board");
   const [by, setBy] = useState(() => localStorage.getItem(NAME) ?? "");
   const path = `/api/alerts/${encodeURIComponent(alert.id)}/acknowledge`;
   const named = () => {
@@ -93,7 +83,7 @@ function Actions({ alert, open }: { alert: Alert; open: boolean }) {
       ) : (
         <span className="dim">read-only: run <Command text="andon open" /></span>
       )}
-      {change.error && <span role="alert" className="wrong">{change.error.reason} {change.error.hint}</span>}
+      {change.error && <span role="alert" className="wrong">{change.error.told}</span>}
       <details open={open}>
         <summary>as commands</summary>
         <Command text={`andon alerts ack '${alert.id}'`} />
@@ -106,7 +96,7 @@ function Actions({ alert, open }: { alert: Alert; open: boolean }) {
 
 export function SilenceRow({ silence }: { silence: Silence }) {
   const trusted = useTrusted();
-  const change = useChange();
+  const change = useChange("alerts", "board");
   const what = [silence.rule ?? "every rule", silence.subject ?? "everywhere"].join(" · ");
   return (
     <li>

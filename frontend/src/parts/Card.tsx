@@ -1,21 +1,23 @@
 /** What a tile has no room for, beside it while it is pointed at or focused. */
 import { useLayoutEffect, useRef, useState } from "react";
-import type { Device } from "../api/types";
+import type { Device, Holder } from "../api/types";
 import { duration, gib, percent, used, whole, withUnit, words } from "../lib/format";
 import type { Lamp as Lit } from "../lib/lamps";
 import { live, useDevice, useLive } from "../live/store";
+import { HeldBy } from "./HeldBy";
 import { Lamp } from "./Lamp";
 
 interface Props {
   uuid: string;
   lamp: Lit;
   anchor: DOMRect;
+  holders: Holder[];
 }
 
 const MARGIN = 8;
 const MOST_PROCESSES = 6;
 
-export function Card({ uuid, lamp, anchor }: Props) {
+export function Card({ uuid, lamp, anchor, holders }: Props) {
   const device = useDevice(uuid);
   const at = useLive((now) => now.snapshot?.at ?? 0);
   const box = useRef<HTMLDivElement>(null);
@@ -42,7 +44,8 @@ export function Card({ uuid, lamp, anchor }: Props) {
       </p>
       {device.hint && <p className="dim">{device.hint}</p>}
       {device.state === "ok" && device.sample && <Readings device={device} />}
-      <Holders device={device} at={at} />
+      {holders.length > 0 && <HeldBy holders={holders} at={at} />}
+      <Users device={device} at={at} />
     </div>
   );
 }
@@ -69,7 +72,7 @@ function Readings({ device }: { device: Device }) {
   );
 }
 
-function Holders({ device, at }: { device: Device; at: number }) {
+function Users({ device, at }: { device: Device; at: number }) {
   if (!device.processes.length) return <p className="dim">no process</p>;
   return (
     <ul>

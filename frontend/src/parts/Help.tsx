@@ -6,7 +6,7 @@ import { Lamp } from "./Lamp";
 const KEYS: [string, string][] = [
   ["← → ↑ ↓", "from lamp to lamp; Enter opens the device"],
   ["/", "search this page"],
-  ["b  p  a  h", "Board, Processes, Alerts, Health"],
+  ["b  p  a  l  h", "Board, Processes, Alerts, Leases, Health"],
   ["t", "light or dark"],
   ["?", "this help; Esc closes it"],
 ];

@@ -9,6 +9,11 @@ const SHAPES: Record<Colour, React.ReactNode> = {
   grey: <circle cx="12" cy="12" r="7.5" className="hollow" />,
 };
 
+/** What is held by a lease. */
+export function Flag() {
+  return <svg className="flag" viewBox="0 0 12 12" aria-hidden="true"><path d="M1 0h2v12H1zM3 1h8L8.5 4 11 7H3z" /></svg>;
+}
+
 interface Props {
   colour: Colour;
   /** Where no word stands beside it. */

@@ -17,14 +17,16 @@ interface Props<T> {
   rows: T[];
   rowKey: (row: T) => string;
   sort?: string;
+  /** On a narrow page each row becomes a list of its cells. */
+  stacked?: boolean;
 }
 
-export function Table<T>({ caption, columns, rows, rowKey, sort }: Props<T>) {
+export function Table<T>({ caption, columns, rows, rowKey, sort, stacked = false }: Props<T>) {
   const [order, setOrder] = useState<{ name: string; down: boolean }>({ name: sort ?? "", down: true });
   const sorted = useMemo(() => sortedBy(rows, columns, order), [rows, columns, order]);
   return (
     <div className="scroll" tabIndex={0} role="region" aria-label={caption}>
-      <table>
+      <table className={stacked ? "stacked" : undefined}>
         <caption className="hidden">{caption}</caption>
         <thead>
           <tr>
@@ -46,7 +48,7 @@ export function Table<T>({ caption, columns, rows, rowKey, sort }: Props<T>) {
         <tbody>
           {sorted.map((row) => (
             <tr key={rowKey(row)}>
-              {columns.map((column) => <td key={column.name} className={classes(column)}>{column.cell(row)}</td>)}
+              {columns.map((column) => <td key={column.name} className={classes(column)} data-name={stacked ? column.name : undefined}>{column.cell(row)}</td>)}
             </tr>
           ))}
         </tbody>

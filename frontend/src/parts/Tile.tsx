@@ -1,28 +1,37 @@
 /** One station of the board: number, lamp, how busy, and what else its size has room for. */
-import { memo } from "react";
+import { memo, type ReactNode } from "react";
 import type { Density } from "../lib/fit";
 import { gib, percent, used, withUnit } from "../lib/format";
+import { occupants } from "../lib/holding";
 import { type Colour, shortened } from "../lib/lamps";
 import { deviceLink } from "../lib/router";
 import { useFace, type Face } from "../live/faces";
-import { Lamp } from "./Lamp";
+import { Flag, Lamp } from "./Lamp";
 import { Meter } from "./Meter";
 import { Sparkline } from "./Sparkline";
 
 interface Props {
   uuid: string;
   density: Density;
+  /** No room for a word beside the number. */
+  narrow: boolean;
   colour: Colour;
   word: string;
   reason: string | null;
   forWhom: string | null;
+  /** Who holds it, and until when. */
+  held: string | null;
+  until: string | null;
   faded: boolean;
 }
 
-export const Tile = memo(function Tile({ uuid, density, colour, word, reason, forWhom, faded }: Props) {
+export const Tile = memo(function Tile({ uuid, density, narrow, colour, word, reason, forWhom, held, until, faded }: Props) {
   const face = useFace(uuid);
   if (!face) return null;
-  const told = [`GPU ${face.label}`, word, reason, forWhom && `for ${forWhom}`, face.busy !== null && `${face.busy} % busy`];
+  const told = [
+    `GPU ${face.label}`, word, reason, forWhom && `for ${forWhom}`, face.busy !== null && `${face.busy} % busy`,
+    held && `held by ${held}`, held && until && `until ${until}`,
+  ];
   return (
     <li className={`tile ${density} ${colour}${faded ? " faded" : ""}`}>
       <a href={deviceLink(uuid)} data-uuid={uuid}>
@@ -38,9 +47,11 @@ export const Tile = memo(function Tile({ uuid, density, colour, word, reason, fo
             <span className="busy">{percent(face.busy)}</span>
           </span>
           {density === "compact" ? (
-            <Small face={face} told={colour === "green" ? null : (forWhom ?? word)} />
+            <Small face={face} told={colour === "green" ? null : (forWhom ?? (narrow ? word : (shortened(reason) ?? word)))} held={held} />
           ) : (
-            <Full face={face} reason={colour === "green" ? null : shortened(reason)} roomy={density !== "medium"} />
+            <Full face={face} reason={colour === "green" ? null : shortened(reason)} roomy={density !== "medium"}>
+              {(held !== null || !face.silent) && <Who held={held !== null}>{occupants(face.who, held, until)}</Who>}
+            </Full>
           )}
         </span>
       </a>
@@ -48,24 +59,42 @@ export const Tile = memo(function Tile({ uuid, density, colour, word, reason, fo
   );
 });
 
-function Small({ face, told }: { face: Face; told: string | null }) {
+/** Who is there; a flag says that it is held, and not only used. */
+function Who({ held, children }: { held: boolean; children: string }) {
+  return (
+    <span className="who">
+      {held && <Flag />}
+      {children}
+    </span>
+  );
+}
+
+function Small({ face, told, held }: { face: Face; told: string | null; held: string | null }) {
   return (
     <>
       <Sparkline line={face.line} area={face.area} />
       <Meter percent={face.memoryPercent} />
       <span className="foot">
         <span>{withUnit(face.celsius, "°C")}</span>
-        <span className="who">{told ?? face.holder ?? face.who}</span>
+        <Who held={held !== null}>{told ?? held ?? face.who}</Who>
       </span>
     </>
   );
 }
 
-function Full({ face, reason, roomy }: { face: Face; reason: string | null; roomy: boolean }) {
+interface FullProps {
+  face: Face;
+  reason: string | null;
+  roomy: boolean;
+  children: ReactNode;
+}
+
+function Full({ face, reason, roomy, children }: FullProps) {
   return (
     <>
       {reason && <span className="reason">{reason}</span>}
       {face.silent ? null : <Readings face={face} reason={reason} roomy={roomy} />}
+      {children}
     </>
   );
 }
@@ -83,7 +112,6 @@ function Readings({ face, reason, roomy }: { face: Face; reason: string | null; 
         <span>{roomy ? used(face.watts, face.wattsLimit, "W") : withUnit(face.watts, "W")}</span>
         {roomy && face.fan !== null && <span>fan {face.fan} %</span>}
       </span>
-      <span className="who">{face.holder ? `${face.holder} · ${face.who}` : face.who || "nobody"}</span>
     </>
   );
 }

@@ -115,9 +115,9 @@ class Lender:
             reason = error.reason
             return {"state": "degraded", "reason": reason, **told, "readable": False, "count": None}
         count = sum(name.endswith(LEASE_SUFFIX) for name in book.names())
-        reason = self._follows()
-        state = "ok" if reason is None else "degraded"
-        return {"state": state, "reason": reason, **told, "readable": True, "count": count}
+        silent = self._follows()
+        state = "ok" if silent is None else "degraded"
+        return {"state": state, "reason": silent, **told, "readable": True, "count": count}
 
     def close(self) -> None:
         """Leave the leases as they are: a later server finds them in the book."""

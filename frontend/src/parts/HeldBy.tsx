@@ -1,0 +1,28 @@
+/** Who holds a device by a lease: the person, the lease, its end and its part of the memory. */
+import type { Holder } from "../api/types";
+import { duration, gib, hourOf } from "../lib/format";
+import { leaseLink } from "../lib/router";
+import { Flag, Lamp } from "./Lamp";
+
+export function HeldBy({ holders, at, links = false }: { holders: Holder[]; at: number; links?: boolean }) {
+  return (
+    <ul className="plain held-by">
+      {holders.map((one, place) => (
+        <li key={one.lease ?? place}>
+          <span>
+            <Flag /> <b>{one.user}</b>{" "}
+            {one.lease && (links ? <a href={leaseLink(one.lease)}>{one.lease}</a> : one.lease)}
+          </span>
+          <span className="dim">{facts(one, at)}</span>
+          {one.standing !== "held" && <span className="standing"><Lamp colour={one.standing === "orphaned" ? "amber" : "red"} /> {one.standing}</span>}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function facts(one: Holder, at: number): string {
+  const end = one.until === null ? null : `until ${hourOf(one.until, at)}, ${duration(one.until - at)} left`;
+  const part = one.memory_bytes === null ? "the whole device" : `${gib(one.memory_bytes)} GiB`;
+  return [part, end].filter(Boolean).join(" · ");
+}

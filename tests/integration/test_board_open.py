@@ -1,0 +1,127 @@
+"""How a person comes in: the link of `andon open`, what a browser keeps of it, and the help."""
+
+from collections.abc import Iterator
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.integration.board import link, opened, sign_in, tiles, violations
+from tests.integration.browser import Window, chromium
+from tests.integration.serving import Served, serving
+
+DEVICES = 4
+KEPT = "({...localStorage})"
+REFUSED = "the link was used before, or is too old"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("home"), simulate=DEVICES) as served:
+        yield served
+
+
+@pytest.fixture
+def seen(browser: Browser) -> Iterator[Window]:
+    with opened(browser) as found:
+        yield found
+
+
+def secret(page: Page) -> str:
+    found: str = page.evaluate("sessionStorage.getItem('andon.secret') ?? ''")
+    return found
+
+
+def code_of(address: str) -> str:
+    return parse_qs(urlsplit(address).fragment)["code"][0]
+
+
+def test_a_link_signs_in_and_leaves_nothing_behind(seen: Window, home: Served) -> None:
+    address, page = link(home), seen.page
+    page.goto(address)
+    expect(page.get_by_text("signed in")).to_be_visible()
+    held = secret(page)
+    assert len(held) > 20
+    assert page.url == f"{home.url}/#/"
+    assert page.evaluate("history.length") <= 2  # no way back to the code
+    assert page.context.cookies() == []
+    assert held not in str(page.evaluate(KEPT))
+    assert code_of(address) not in page.content() + str(page.evaluate("({...sessionStorage})"))
+    asked = " ".join(seen.requests)
+    assert held not in asked
+    assert code_of(address) not in asked  # a fragment stays in the browser
+    assert seen.complaints == []
+
+
+def test_a_link_that_was_used_is_refused_in_words(browser: Browser, home: Served) -> None:
+    address = link(home)
+    with opened(browser) as first, opened(browser) as second:
+        first.page.goto(address)
+        expect(first.page.get_by_text("signed in")).to_be_visible()
+        second.page.goto(address)
+        expect(second.page.get_by_text(REFUSED)).to_be_visible()
+        expect(second.page.get_by_text("read-only: run")).to_be_visible()
+        expect(tiles(second.page)).to_have_count(DEVICES)
+        assert secret(second.page) == ""
+        assert "code" not in second.page.url
+        assert violations(second.page) == []
+        second.page.goto(link(home))  # a new one, in the same tab
+        expect(second.page.get_by_text("signed in", exact=True)).to_be_visible()
+        expect(second.page.get_by_text(REFUSED)).to_be_hidden()
+
+
+def test_an_old_link_does_not_end_a_session(seen: Window, home: Served) -> None:
+    address = link(home)
+    seen.page.goto(address)
+    expect(seen.page.get_by_text("signed in")).to_be_visible()
+    held = secret(seen.page)
+    seen.page.goto(address)
+    expect(seen.page.get_by_text(REFUSED)).to_be_visible()
+    assert secret(seen.page) == held
+    expect(seen.page.get_by_text("signed in", exact=True)).to_be_visible()
+
+
+def test_a_session_lives_as_long_as_its_tab(seen: Window, home: Served) -> None:
+    sign_in(seen.page, home)
+    seen.page.reload()
+    expect(seen.page.get_by_text("signed in")).to_be_visible()
+    with seen.page.context.expect_page() as other:
+        seen.page.evaluate("open(location.href, '_blank', 'noopener')")
+    expect(other.value.get_by_text("read-only: run")).to_be_visible()
+
+
+def test_the_help_is_closed_by_its_button(seen: Window, home: Served) -> None:
+    page = seen.page
+    page.goto(home.url)
+    opener = page.get_by_role("button", name="help")
+    dialog = page.get_by_role("dialog")
+    for _ in range(2):  # it opens again after it was closed
+        opener.click()
+        expect(dialog).to_be_visible()
+        expect(dialog.get_by_role("button", name="Close")).to_be_focused()
+        dialog.get_by_role("button", name="Close").click()
+        expect(dialog).to_be_hidden()
+        expect(opener).to_be_focused()
+    opener.press("Enter")
+    page.keyboard.press("Enter")
+    expect(dialog).to_be_hidden()
+    assert seen.complaints == []
+
+
+@pytest.mark.parametrize("size", [(1280, 720), (1280, 800), (1440, 900), (1920, 1080)])
+def test_four_devices_use_the_whole_width(
+    browser: Browser, home: Served, size: tuple[int, int]
+) -> None:
+    with opened(browser, viewport={"width": size[0], "height": size[1]}) as seen:
+        seen.page.goto(home.url)
+        expect(tiles(seen.page)).to_have_count(DEVICES)
+        edges = "all => Math.max(...all.map(one => one.getBoundingClientRect().right))"
+        right = tiles(seen.page).evaluate_all(edges)
+        assert right >= size[0] - 24
+        assert seen.page.evaluate("document.documentElement.scrollHeight - innerHeight") <= 0
