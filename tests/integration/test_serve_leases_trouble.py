@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from tests.conftest import REPOSITORY, need
 from tests.integration.leasing import soon
 from tests.integration.lending import Counter, children, lending
 from tests.integration.parts import need_root
+from tests.standin import StandIn, StandInProcess
 from tests.unit.sharing_parts import lease
 from tests.unit.web_parts import end_holders
 
@@ -209,3 +210,39 @@ def test_a_cordon_keeps_a_device_back(folder: Path) -> None:
         assert counter.ask("DELETE", "/api/devices/1/cordon").status == 404
         assert counter.listed()["cordons"] == []
         assert counter.release(counter.lend(gpus=4)).status == 200
+
+
+def test_what_runs_on_lent_devices_is_the_leases_and_a_stranger_is_named(
+    folder: Path, node: StandIn
+) -> None:
+    """Over a driver: who was there before the lease is no part of it, who came after it is."""
+    first, second = list(StandIn.devices(2))
+    with asleep() as stranger:
+        before = StandInProcess(stranger, memory=22 << 30)
+        node.write([replace(first, processes=(before,), used=22 << 30), second])
+        with lending(folder, simulate=0) as counter:
+            refused = counter.ask("POST", "/api/leases", {"gpus": 2})
+            assert refused.status == 409
+            words = refused.json()["error"]["details"][0]
+            assert f"pid {stranger} (" in words
+            assert "uses 22.0 GiB without a lease" in words
+            lent = counter.lend(gpus=1)
+            assert [device["index"] for device in lent["devices"]] == [1]
+            assert lent["simulated"] is False
+            with asleep() as work:
+                after = StandInProcess(work, memory=9 << 30)
+                node.write(
+                    [
+                        replace(first, processes=(before,), used=22 << 30),
+                        replace(second, processes=(after,), used=9 << 30),
+                    ]
+                )
+                soon(lambda: counter.listed()["leases"][0]["used_bytes"] == 9 << 30)
+            assert counter.release(lent).status == 200
+
+
+@contextmanager
+def asleep() -> Iterator[int]:
+    with subprocess.Popen(["sleep", "1000"]) as process:
+        yield process.pid
+        process.kill()

@@ -182,6 +182,15 @@ def test_a_lease_that_is_not_there_is_gone(client: Caller, path: str) -> None:
     assert (answer.status_code, answer.json()["error"]["kind"]) == (404, "gone")
 
 
+def test_the_beginning_of_an_id_is_not_enough(client: Caller) -> None:
+    made = lend(client)
+    answer = client.delete(
+        f"/api/leases/{made['id'][:3]}", params={"fence": made["fence"]}, headers=BEARER
+    )
+    assert answer.status_code == 404
+    assert len(client.get("/api/leases").json()["leases"]) == 1
+
+
 def test_a_lease_without_an_end_cannot_be_moved(client: Caller, book: Book) -> None:
     held = book.write_lease(lease(0, owner=myself()))
     answer = client.post("/api/leases/k7qm2/renew", json={"seconds": 60}, headers=BEARER)
