@@ -292,3 +292,16 @@ def test_simulated_devices_are_lent_only_where_the_flag_was_given(tmp_path: Path
         assert answer.status == 503
         assert "simulated" in answer.json()["error"]["reason"]
         assert counter.book.entries() == []
+
+
+def test_a_command_that_does_not_end_is_killed_when_asked_once_more(counter: Counter) -> None:
+    stubborn = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {FOREVER}"
+    work = ("--simulate", "4", "--", sys.executable, "-c", stubborn)
+    with running("lease", *work) as process:
+        assert line(process) == "started"
+        [name] = counter.held()
+        first = counter.ask("DELETE", f"/api/leases/{name}")
+        assert (first.status, first.json()["error"]["kind"]) == (409, "conflict")
+        assert counter.held() == [name]
+        assert counter.ask("DELETE", f"/api/leases/{name}").status == 200
+        assert end_of(process).code == 137

@@ -157,7 +157,7 @@ class Lender:
     def renew(self, name: str, seconds: float, fence: int | None) -> LeaseRow:
         """Let a lease end so much later from now."""
         lease = releaser.extend(
-            self._current(), name, seconds, lambda found: check_fence(found, fence)
+            self._current(), name, seconds, lambda found: _check(found, name, fence)
         )
         self.changed()
         return self._row(lease)
@@ -168,7 +168,7 @@ class Lender:
             return releaser.release(
                 self._current(),
                 name,
-                lambda found: check_fence(found, fence),
+                lambda found: _check(found, name, fence),
                 RELEASE_SECONDS,
                 insist=False,
             )
@@ -275,6 +275,13 @@ class Lender:
             raise Conflict(error.reason, error.hint, error.mistakes) from error
         if not outlook.choice.chosen and wait_seconds <= 0:
             raise refusal(outlook, request, None)
+
+
+def _check(lease: Lease, name: str, fence: int | None) -> None:
+    """A program says the whole id: the beginning of one could be another's a moment later."""
+    if lease.id != name:
+        raise Gone(f"there is no lease {name[:40]!r}", hint="GET /api/leases lists them")
+    check_fence(lease, fence)
 
 
 def _is_network(lease: Lease | None) -> bool:

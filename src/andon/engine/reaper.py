@@ -6,6 +6,7 @@ import socket
 import subprocess
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 CLOSE_SECONDS = 1.0
 
@@ -26,12 +27,15 @@ class Reaper:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="andon reaper", daemon=True)
                 self._thread.start()
-        self._ours.send(b".")
+        with suppress(OSError):  # at the end nobody is there to be woken
+            self._ours.send(b".")
 
     def close(self) -> None:
         """Stop waiting; the children go on."""
         self._ours.close()
-        if self._thread is not None:
+        if self._thread is None:
+            self._theirs.close()
+        else:
             self._thread.join(CLOSE_SECONDS)
 
     def _run(self) -> None:
@@ -40,8 +44,9 @@ class Reaper:
                 self._ended()
         self._reap()
         with self._lock:
-            for descriptor in self._children:
+            for descriptor, child in self._children.items():
                 os.close(descriptor)
+                child.returncode = 0  # it goes on by itself: Python is not to warn of it
             self._children.clear()
         self._theirs.close()
 
