@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import need
 from tests.integration.conftest import andon, is_alive, wait_for
 from tests.integration.leasing import FOREVER, held, kill, line, running, work_pid
 from tests.integration.parts import wait_until
@@ -209,6 +210,48 @@ def test_a_hostile_book_leaves_the_server_well_and_says_who(served: Served, tmp_
     assert served.ask("/api/health").json()["leases"]["state"] == "degraded"
     folder.with_name("away").rename(folder)
     wait_until(lambda: not served.ask("/api/board").json()["holders_note"], "a book again")
+
+
+UNSERVED = """
+import ctypes, os, sys
+fuse = os.open("/dev/fuse", os.O_RDWR)
+os.set_inheritable(fuse, True)
+libc = ctypes.CDLL(None, use_errno=True)
+options = f"fd={fuse},rootmode=40000,user_id=0,group_id=0".encode()
+assert libc.mount(b"nobody", sys.argv[1].encode(), b"fuse", 0, options) == 0, ctypes.get_errno()
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+"""Mounts a file system that nobody serves, where whoever asks hangs; then begins the rest."""
+
+
+def test_a_book_that_hangs_delays_no_look_and_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("mounting a file system needs root")
+    need("unshare")
+    if not Path("/dev/fuse").exists():
+        pytest.skip("there is no /dev/fuse")
+    book = tmp_path / "book"
+    monkeypatch.setenv("HOME", "/nonexistent")
+    monkeypatch.setenv("ANDON_LEASE_DIR", str(book))
+    (book / "leases").mkdir(parents=True)
+    wrapped = ["unshare", "--mount", PYTHON, "-c", UNSERVED, str(book / "leases")]
+    with serving(tmp_path / "state", "--no-history", wrapped=wrapped) as served:
+
+        def health() -> dict[str, Any]:
+            found: dict[str, Any] = served.ask("/api/health").json()
+            return found
+
+        wait_until(lambda: health()["leases"]["reason"], "the silence of the book")
+        said = health()
+        assert "has not answered for" in said["leases"]["reason"]
+        assert (said["sampler"]["state"], said["sampler"]["missed"]) == ("ok", 0)
+        assert said["sampler"]["ticks"] >= 8
+        board = served.ask("/api/board").json()
+        assert (board["holders"], board["holders_note"]) == ({}, said["leases"]["reason"])
+        served.process.terminate()
+        assert served.process.wait(20) == 0, "and nothing holds up its end"
 
 
 def test_simulated_devices_are_leased_and_shown_and_never_mix(

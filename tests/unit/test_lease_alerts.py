@@ -56,9 +56,7 @@ def test_a_squatter_is_named_beside_the_lease_with_the_time() -> None:
     assert alert.message == (
         "GPU 0: pid 4711 (bob, train.py) computes outside lease k3f9 (alice) for 2 min"
     )
-    assert alert.advice == (
-        "Ask bob to take a device of their own (andon run -- COMMAND), or end it there"
-    )
+    assert alert.advice == "Ask bob to take a device of their own: andon run -- COMMAND"
     assert [(party.pid, party.user) for party in alert.who] == [(4711, "bob"), (100, "alice")]
     assert (alert.value, alert.unit) == (22 * GIB, "bytes")
     assert alert.evidence == {"lease": "k3f9", "user": "alice", "since": AT, "pids": "4711"}
@@ -81,7 +79,7 @@ def test_several_squatters_and_several_leases_are_counted() -> None:
 def test_an_idle_lease_names_its_devices_and_the_command_that_gives_it_back() -> None:
     alert = one(after(1860), "idle_lease")
     assert alert.message == "Lease k3f9 (alice) leaves GPU 0, 1 idle for 31 min"
-    assert alert.advice == "alice: give it back if nobody needs it: andon release k3f9"
+    assert alert.advice == "If nobody needs it, alice can give it back: andon release k3f9"
     assert (alert.where, alert.device, alert.threshold) == ("lease k3f9", None, 1800.0)
     assert [party.user for party in alert.who] == ["alice"]
     idle = [a for a in alerting.current(after(1860)) if a.rule == "idle"]

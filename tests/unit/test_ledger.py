@@ -265,7 +265,11 @@ def test_one_look_has_the_leases_too_and_goes_without_where_nobody_can_say(place
     me = Process(os.getpid(), started=1.0)
     node = Snapshot("node7", time.time(), devices=(gpu(0, processes=[me]), gpu(1)))
     assert with_leases(node) == node, "there is no book yet"
-    held = Book().write_lease(lease(0, since_ticks=0))
+    assert not places.may_hold_leases(os.environ)
+    book = Book()
+    assert not places.may_hold_leases(os.environ)
+    held = book.write_lease(lease(0, since_ticks=0))
+    assert places.may_hold_leases(os.environ)
     marked = with_leases(node)
     assert [p.lease for p in marked.devices[0].processes] == ["k7qm2"]
     (place / "leases").rename(place / "away")

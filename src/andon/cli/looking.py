@@ -56,7 +56,7 @@ def _leased(snapshot: Snapshot) -> Snapshot:
         return snapshot
     from andon.leases import places
 
-    if not any(path.is_dir() for path in places.books(os.environ)):
+    if not places.may_hold_leases(os.environ):
         return snapshot
     from andon.engine.ledger import with_leases
 

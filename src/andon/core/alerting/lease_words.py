@@ -72,13 +72,12 @@ def advice(rule: str, finding: Finding) -> str | None:
         return None
     name, user = held[0].id.partition(":")[2], held[0].user
     if rule in ("idle", "idle_lease"):
-        asked = f"{user}: give it back if nobody needs it" if user else "Give it back if unused"
-        return f"{asked}: andon release {name}"
+        return f"If nobody needs it, {user or 'its owner'} can give it back: andon release {name}"
     if rule == "orphan" and held[0].remedy:
         return f"End what is left of it, and the devices are free: {held[0].remedy}"
     if rule == "squatter" and (found := strangers_of(finding)):
         whom = found[0].user or f"the owner of pid {found[0].pid}"
-        return f"Ask {whom} to take a device of their own (andon run -- COMMAND), or end it there"
+        return f"Ask {whom} to take a device of their own: andon run -- COMMAND"
     return None
 
 
