@@ -186,11 +186,16 @@ def test_a_book_on_a_file_system_of_a_server_that_is_away_is_refused_without_a_t
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [("size=4k,nr_inodes=5", "cannot be written: No space left"), ("ro", "Read-only file system")],
+    [
+        ("size=4k,nr_inodes=5", "cannot be written: No space left"),
+        ("size=16k", "cannot be written: No space left"),
+        ("ro", "Read-only file system"),
+    ],
 )
-def test_a_book_that_is_full_or_read_only_refuses_and_leaves_nothing(
+def test_a_book_that_is_full_or_read_only_refuses_at_once_and_leaves_nothing(
     folder: Path, options: str, words: str
 ) -> None:
+    """Without --no-wait: what waiting cannot cure is not waited for."""
     as_root()
     need("unshare", "mount")
     read_only = options == "ro"
@@ -198,8 +203,9 @@ def test_a_book_that_is_full_or_read_only_refuses_and_leaves_nothing(
         'mount -t tmpfs -o "$2" tmpfs "$1" && export ANDON_LEASE_DIR="$1/andon" && '
         'if [ "$3" = yes ]; then mount -o remount,rw "$1"; fi; '
         '"$4" -c "from andon.leases.book import Book; Book()" && '
-        'if [ "$3" = yes ]; then mount -o remount,ro "$1"; fi; '
-        '"$4" -m andon.cli run --simulate 1 --no-wait -- true; code=$?; '
+        'if [ "$3" = yes ]; then mount -o remount,ro "$1"; '
+        'else dd if=/dev/zero of="$1/full" bs=1k 2>/dev/null; fi; '
+        '"$4" -m andon.cli run --simulate 1 -- true; code=$?; '
         'ls -A "$1/andon/leases" "$1/andon/tickets"; exit $code'
     )
     command = ["unshare", "--mount", "sh", "-c", script, "sh", str(folder), options]

@@ -13,6 +13,7 @@ LOOKING = frozenset(
 """The commands that look at this node's devices; `andon` alone does, too."""
 _ELSEWHERE = ("--url", "--simulate", "--replay", "--help", "-h", "--version")
 _VARIABLES = ("ANDON_SIMULATE", "ANDON_REPLAY", "_ANDON_COMPLETE")
+INTERRUPTED = 130
 FEWER_COLLECTIONS = 20_000  # new objects between two: what is imported stays, and is no garbage
 
 
@@ -23,13 +24,17 @@ def main() -> NoReturn:
     takes longer than many a command.
     """
     gc.set_threshold(FEWER_COLLECTIONS)
-    if will_look(sys.argv[1:], os.environ):
+    # Where a standard stream is closed, a pipe to the reader would get its number.
+    open_ = None not in (sys.stdin, sys.stdout, sys.stderr)
+    if open_ and will_look(sys.argv[1:], os.environ):
         from andon.engine.spawning import start_ahead
 
         start_ahead()
-    from andon.cli.main import run
+    code = INTERRUPTED
+    with suppress(KeyboardInterrupt):  # also while it is still being imported
+        from andon.cli.main import run
 
-    code = run(sys.argv[1:])
+        code = run(sys.argv[1:])
     with suppress(OSError, ValueError):
         sys.stdout.flush()
         sys.stderr.flush()

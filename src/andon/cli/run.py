@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from andon.core.oom import Verdict
 
 OURS = 125
-NO_DEVICE = {"CUDA_VISIBLE_DEVICES": "", "ROCR_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1"}
 
 
 class OurMistake(click.UsageError):
@@ -149,6 +148,7 @@ def _ended(result: "tuple[int, Verdict]", choices: Choices) -> int:
 
 def _without_device(command: Sequence[str]) -> int:
     """An empty mask and no lease: nothing to wait for, nothing to record."""
+    from andon.core.launching import NO_DEVICE
     from andon.engine.launcher import Launcher
 
     launcher = Launcher(command, {**os.environ, **NO_DEVICE})

@@ -220,6 +220,9 @@ class Vendor:
             self._reader.close(timeout_seconds)
             self._reader.forget()
             self._reader = None
+        for reader in self._leaving:
+            reader.close(timeout_seconds)
+        self._reap()
 
     def forget(self) -> None:
         """In a forked child: the reader is the parent's."""
