@@ -101,8 +101,8 @@ def test_where_nobody_holds_one_the_page_teaches(
 
 def test_a_book_that_cannot_be_read_is_no_empty_list(seen: Window, tmp_path: Path) -> None:
     house = tmp_path / "house"
-    bad = {"HOME": str(house), "ANDON_LEASE_DIR": str(house / "book")}
-    with serving(tmp_path / "server", "--no-history", simulate=1, **bad) as served:
+    book = str(house / "book")
+    with serving(tmp_path / "server", simulate=1, HOME=str(house), ANDON_LEASE_DIR=book) as served:
         show(seen.page, served)
         expect(seen.page.get_by_text("Nobody can tell who holds what")).to_be_visible()
         expect(seen.page.get_by_role("main")).to_contain_text("is under a home folder")

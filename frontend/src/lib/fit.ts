@@ -28,7 +28,7 @@ const SIZES: Size[] = [
   { density: "compact", width: 108, height: 56, most: 112 },
 ];
 const PLEASING = 1.9; // width to height
-const TALLEST = 0.8; // height to width
+const TALLEST = 0.9; // height to width
 const NARROW = 138;
 const MOST_GRAND = 8;
 

@@ -49,9 +49,10 @@ export const Tile = memo(function Tile({ uuid, density, narrow, colour, word, re
           {density === "compact" ? (
             <Small face={face} told={colour === "green" ? null : (forWhom ?? (narrow ? word : (shortened(reason) ?? word)))} held={held} />
           ) : (
-            <Full face={face} reason={colour === "green" ? null : shortened(reason)} roomy={density !== "medium"}>
-              {(held !== null || !face.silent) && <Who held={held !== null}>{occupants(face.who, held, until)}</Who>}
-            </Full>
+            <Full
+              face={face} reason={colour === "green" ? null : shortened(reason)} roomy={density !== "medium"}
+              who={(held !== null || !face.silent) && <Who held={held !== null}>{occupants(face.who, held, until)}</Who>}
+            />
           )}
         </span>
       </a>
@@ -86,20 +87,19 @@ interface FullProps {
   face: Face;
   reason: string | null;
   roomy: boolean;
-  children: ReactNode;
+  who: ReactNode;
 }
 
-function Full({ face, reason, roomy, children }: FullProps) {
+function Full(props: FullProps) {
   return (
     <>
-      {reason && <span className="reason">{reason}</span>}
-      {face.silent ? null : <Readings face={face} reason={reason} roomy={roomy} />}
-      {children}
+      {props.reason && <span className="reason">{props.reason}</span>}
+      {props.face.silent ? props.who : <Readings {...props} />}
     </>
   );
 }
 
-function Readings({ face, reason, roomy }: { face: Face; reason: string | null; roomy: boolean }) {
+function Readings({ face, reason, roomy, who }: FullProps) {
   return (
     <>
       {(roomy || !reason) && <Sparkline line={face.line} area={face.area} />}
@@ -111,7 +111,9 @@ function Readings({ face, reason, roomy }: { face: Face; reason: string | null; 
         <span>{withUnit(face.celsius, "°C")}</span>
         <span>{roomy ? used(face.watts, face.wattsLimit, "W") : withUnit(face.watts, "W")}</span>
         {roomy && face.fan !== null && <span>fan {face.fan} %</span>}
+        {!roomy && who}
       </span>
+      {roomy && who}
     </>
   );
 }
