@@ -109,7 +109,7 @@ def test_the_board_knows_the_holder_before_and_while_its_work_runs(
         assert [process["lease"] for process in here] == [name]
     wait_until(lambda: not holders(served), "its end")
     health = served.ask("/api/health").json()["leases"]
-    assert (health["state"], health["leases"]) == ("ok", 0)
+    assert (health["state"], health["count"]) == ("ok", 0)
 
 
 def leases_of_processes(served: Served) -> list[str | None]:

@@ -196,6 +196,7 @@ def test_a_book_on_a_bad_place_is_told_and_never_used(folder: Path) -> None:
         answer = counter.ask("POST", "/api/leases", {"gpus": 1})
         assert (answer.status, answer.json()["error"]["kind"]) == (503, "unavailable")
         assert "relative/book" in counter.listed()["note"]
+        soon(lambda: counter.ask("GET", "/api/health").json()["leases"]["reason"])
         said = counter.ask("GET", "/api/health").json()
         assert (said["status"], said["leases"]["readable"]) == ("degraded", False)
 

@@ -77,7 +77,8 @@ def test_before_the_first_look_nothing_is_said_and_without_a_book_nobody_holds_a
     assert follower.ledger.page() is None
     page = follower.until(known)
     assert page == Page()
-    assert follower.ledger.health()["state"] == "ok"
+    said = follower.ledger.health()
+    assert (said["state"], said["readable"], said["count"]) == ("ok", True, 0)
     statuses = (gpu(0), gpu(1))
     assert follower.ledger.marked(statuses) is statuses
 
@@ -166,7 +167,7 @@ def test_a_book_that_cannot_be_read_is_told_and_followed_again_when_it_can(
     said = follower.ledger.health()
     assert said["state"] == "degraded"
     assert "No such file" in said["reason"]
-    assert said["leases"] is None
+    assert (said["readable"], said["count"]) == (False, None)
     statuses = (gpu(0, processes=[Process(1)]),)
     assert follower.ledger.marked(statuses) is statuses
     (place / "away").rename(place / "leases")

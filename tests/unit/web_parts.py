@@ -15,6 +15,7 @@ from andon.core.access import Rules
 from andon.core.rulebook import Rulebook
 from andon.core.settings import Settings
 from andon.engine.bus import Bus, Subscription
+from andon.engine.ledger import LeaseLedger
 from andon.engine.lender import Lender
 from andon.engine.sampler import Costs, Sampler
 from andon.engine.survey import Surveyor
@@ -95,7 +96,8 @@ class Parts:
         surveyor = Surveyor(lambda: self.sampler.once(hasty=True), simulated=True)
         self.env = {VARIABLE: os.environ.get(VARIABLE, str(folder / "book"))}
         self.lender = Lender(surveyor, self.station.latest, self.env, longest_wait_seconds)
-        known: dict[str, Part] = {"store": kept, "leases": self.lender}
+        self.ledger = LeaseLedger(self.sampler.subscribe(1.0), self.env)
+        known: dict[str, Part] = {"store": kept, "leases": self.ledger}
         self.shop = Shop(
             self.station,
             self.keys,
@@ -111,6 +113,7 @@ class Parts:
         self.station.close()
         self.watcher.close()
         self.lender.close()
+        self.ledger.close()
 
 
 class Caller:

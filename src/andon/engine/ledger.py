@@ -15,11 +15,13 @@ from typing import Any
 
 from andon.core.holders import BLANK, Marker, Page, page_of, wanted_pids
 from andon.engine.bus import Subscription
+from andon.engine.lister import book_row
 from andon.errors import AndonError, Unavailable
 from andon.host.kin import here, read_kin
 from andon.leases import places
 from andon.leases.book import Book
 from andon.model.device import DeviceStatus, Process, Snapshot
+from andon.model.lease_list import BookRow
 from andon.model.work import Entry, Kin
 
 log = logging.getLogger("andon.ledger")
@@ -48,6 +50,7 @@ class LeaseLedger:
         self._trouble: AndonError | None = None
         self._known = False
         self._book: Book | None = None
+        self._row: BookRow | None = None
         self._leases: Seal | None = None
         self._tickets: Seal = ()
         self._entries: tuple[Entry, ...] = ()
@@ -77,14 +80,16 @@ class LeaseLedger:
         return None if found is None else found.reason
 
     def health(self) -> dict[str, Any]:
-        """How following the book goes."""
-        found, book = self._why_not(), self._book
+        """How following the book goes, which book that is, whose, and how many leases it has."""
+        found, row = self._why_not(), self._row
         return {
             "state": "ok" if found is None else "degraded",
             "reason": None if found is None else found.reason,
             "hint": None if found is None else found.hint or None,
-            "books": [] if book is None else [str(path) for path in book.paths],
-            "leases": None if found is not None else len(self._page.claims),
+            "path": str(places.book_path(self._env)),
+            "owner": None if row is None else row.owner,
+            "readable": found is None and self._known,
+            "count": len(self._page.claims) if found is None and self._known else None,
         }
 
     def listen(self, listener: Listener) -> Callable[[], None]:
@@ -153,8 +158,9 @@ class LeaseLedger:
     def _opened(self) -> Book:
         """The books as they are now; a network file system is not even touched."""
         own, mounts = places.book_path(self._env), places.read_mounts()
-        places.refuse_network(own, mounts)
+        places.refuse_bad_place(own, mounts)
         book = Book(self._env, make=False)
+        self._row = book_row(book)
         book.paths = tuple(p for p in book.paths if not places.network_system(p, mounts))
         near = (f for f in _folders(self._env) if not places.network_system(Path(f), mounts))
         self._folders = tuple(near)

@@ -71,13 +71,6 @@ class Book:
             if (cordon := _read(found.text, work_wire.cordon_from_json)) is not None
         )
 
-    def check(self) -> None:
-        """Whether every part that exists can be read."""
-        for path in self.paths:
-            for part in places.MODES:
-                with self._folder(path, part):
-                    pass
-
     def names(self) -> frozenset[str]:
         """The files of the leases, locked or not: cheap enough to ask many times a second."""
         return self._listed(LEASES)

@@ -115,8 +115,8 @@ def _shop(
     from andon.web.api import Shop
 
     parts: dict[str, Part] = {"store": memory, "alerts": watcher}
-    if lender is not None:
-        parts["leases"] = lender
+    if leases is not None:
+        parts["leases"] = leases
     exposition = _exposition(station)
     return Shop(
         station, keys, memory, parts, exposition, watcher=watcher, lender=lender, leases=leases
