@@ -290,7 +290,7 @@ def test_a_server_that_is_killed_at_any_moment_leaves_whole_leases_or_none(
         end_holders(book)
     with capsys.disabled():
         print(f"\nkilled lenders left leases: {dict(held)}")
-    assert set(held) == {0, 1}
+    assert set(held) <= {0, 1}
     assert not any(entry.locked for entry in book.entries())
 
 

@@ -21,7 +21,12 @@ def end(child: "subprocess.Popen[bytes]") -> None:
 
 def test_each_child_is_reaped_when_it_ends_and_the_others_are_waited_for() -> None:
     ended = threading.Semaphore(0)
-    reaper = Reaper(lambda: ended.release())
+
+    def told() -> None:
+        ended.release()
+        raise RuntimeError("a listener's mistake ends nothing")
+
+    reaper = Reaper(told)
     first, second = started(), started()
     reaper.watch(first)
     reaper.watch(second)

@@ -384,7 +384,10 @@ def test_the_servers_own_changes_are_told_with_the_whole_list(client: Caller, pa
     leave = parts.lender.subscribe(heard.append)
     made = lend(client)
     client.delete(f"/api/leases/{made['id']}", params={"fence": made["fence"]}, headers=BEARER)
-    assert [[row.id for row in one.leases] for one in heard[:2]] == [[made["id"]], []]
+    refused = client.delete("/api/leases/zzzzz", headers=BEARER)
+    assert refused.status_code == 404
+    parts.lender.changed()
+    assert [[row.id for row in one.leases] for one in heard] == [[made["id"]], []]
     leave()
     told = len(heard)
     lend(client)

@@ -61,15 +61,18 @@ function arrange(size: Size, count: number, width: number, height: number): Fit 
   return best;
 }
 
-/** Measures the place below an element's top, and again when the window changes. */
-export function useFit(place: RefObject<HTMLElement | null>, count: number, below: number): Fit | null {
+const MARGIN = 14; // above the footer, whose height is another on a phone
+
+/** Measures the place between an element's top and the footer, and again when the window changes. */
+export function useFit(place: RefObject<HTMLElement | null>, count: number): Fit | null {
   const [found, setFound] = useState<Fit | null>(null);
   useLayoutEffect(() => {
     const measure = () => {
       const element = place.current;
       if (!element) return;
       const top = element.getBoundingClientRect().top + window.scrollY;
-      const next = fit(count, element.clientWidth, window.innerHeight - top - below);
+      const below = document.querySelector("footer")?.offsetHeight ?? 0;
+      const next = fit(count, element.clientWidth, window.innerHeight - top - below - MARGIN);
       setFound((before) =>
         before && JSON.stringify(before) === JSON.stringify(next)
           ? before
@@ -85,6 +88,6 @@ export function useFit(place: RefObject<HTMLElement | null>, count: number, belo
       observer.disconnect();
       window.removeEventListener("resize", measure);
     };
-  }, [place, count, below]);
+  }, [place, count]);
   return found;
 }

@@ -13,8 +13,6 @@ import { Lamp } from "../parts/Lamp";
 import { Notice } from "../parts/Notice";
 import { Tile } from "../parts/Tile";
 
-const FOOTER = 56;
-
 export function BoardPage({ judged, search }: { judged: Judged; search: string }) {
   const { snapshot, staleSeconds } = useNow();
   return (
@@ -71,7 +69,7 @@ interface GroupProps {
 
 function Group({ snapshot, judged, search, old }: GroupProps) {
   const grid = useRef<HTMLUListElement>(null);
-  const found = useFit(grid, snapshot.devices.length, FOOTER);
+  const found = useFit(grid, snapshot.devices.length);
   const [shown, setShown] = useState<{ uuid: string; anchor: DOMRect } | null>(null);
   const show = useCallback((target: EventTarget) => {
     const tile = (target as HTMLElement).closest<HTMLElement>("a[data-uuid]");

@@ -38,7 +38,7 @@ export function Table<T>({ caption, columns, rows, rowKey, sort, stacked = false
                 {column.by ? (
                   <button type="button" onClick={() => setOrder((o) => ({ name: column.name, down: o.name === column.name ? !o.down : true }))}>
                     {column.name}
-                    <span aria-hidden="true">{order.name === column.name ? (order.down ? " ↓" : " ↑") : ""}</span>
+                    <span aria-hidden="true">{order.name === column.name ? (order.down ? "\u00a0↓" : "\u00a0↑") : ""}</span>
                   </button>
                 ) : column.name}
               </th>

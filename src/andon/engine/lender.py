@@ -63,10 +63,11 @@ class Lender:
         self._surveyor, self._latest = surveyor, latest
         self._longest_wait_seconds, self._follows = longest_wait_seconds, follows
         self._env = os.environ if env is None else env
-        self._lock = threading.Lock()
+        self._lock, self._telling = threading.Lock(), threading.Lock()
         self._book: Book | None = None
         self._listed: tuple[Snapshot, LeaseList] | None = None
         self._listeners: tuple[Listener, ...] = ()
+        self._told: object = None
         self._reaper = Reaper(self.changed)
 
     # What is told.
@@ -83,18 +84,12 @@ class Lender:
             return self._listed[1]
 
     def changed(self) -> None:
-        """Something in the book is another: whoever listens is told the whole list."""
+        """Something in the book may be another: if so, who listens is told the whole list."""
         with self._lock:
             self._listed = None
-        try:
-            found = self.listed() if self._listeners else None
-        except AndonError:
-            return  # before the first look at the devices there is nothing to tell
-        for listener in self._listeners if found else ():
-            try:
-                listener(found)  # type: ignore[arg-type]
-            except Exception:
-                log.exception("a listener failed; the others go on")
+        with suppress(AndonError), self._telling:  # one at a time: the newest is told last
+            if self._listeners:
+                self._tell(self.listed())
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Hear of changes, from whichever thread made them; returns how to leave."""
@@ -150,16 +145,15 @@ class Lender:
 
     def release(self, name: str, fence: int | None) -> Lease:
         """End a lease."""
-        try:
-            return releaser.release(
-                self._current(),
-                name,
-                lambda found: _check(found, name, fence),
-                RELEASE_SECONDS,
-                insist=False,
-            )
-        finally:
-            self.changed()
+        lease = releaser.release(
+            self._current(),
+            name,
+            lambda found: _check(found, name, fence),
+            RELEASE_SECONDS,
+            insist=False,
+        )
+        self.changed()
+        return lease
 
     def cordon(self, uuid: str, reason: str) -> None:
         """Give a device to nobody."""
@@ -173,6 +167,14 @@ class Lender:
         self.changed()
 
     # Helpers.
+
+    def _tell(self, found: LeaseList) -> None:
+        known, self._told = self._told, _gist(found)
+        for listener in self._listeners if known != self._told else ():
+            try:
+                listener(found)
+            except Exception:
+                log.exception("a listener failed; the others go on")
 
     def _look(self, snapshot: Snapshot) -> LeaseList:
         """Fails soft: a book that cannot be read is told of, and is no reason to say nothing."""
@@ -261,6 +263,12 @@ class Lender:
             raise Conflict(error.reason, error.hint, error.mistakes) from error
         if not outlook.choice.chosen and wait_seconds <= 0:
             raise refusal(outlook, request, None)
+
+
+def _gist(found: LeaseList) -> object:
+    """What of a list is news when it differs; what is used of a lease always does."""
+    rows = [(row.id, row.user, row.fence, row.standing, row.until) for row in found.leases]
+    return rows, found.waiting, found.cordons, found.note
 
 
 def _check(lease: Lease, name: str, fence: int | None) -> None:

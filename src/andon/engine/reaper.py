@@ -1,5 +1,6 @@
 """Waits for child processes that outlive what started them, so that none stays a zombie."""
 
+import logging
 import os
 import select
 import socket
@@ -7,6 +8,8 @@ import subprocess
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+
+log = logging.getLogger("andon.reaper")
 
 CLOSE_SECONDS = 1.0
 
@@ -41,7 +44,7 @@ class Reaper:
     def _run(self) -> None:
         while self._wait():
             if self._reap():
-                self._ended()
+                self._tell()
         self._reap()
         with self._lock:
             for descriptor, child in self._children.items():
@@ -49,6 +52,12 @@ class Reaper:
                 child.returncode = 0  # it goes on by itself: Python is not to warn of it
             self._children.clear()
         self._theirs.close()
+
+    def _tell(self) -> None:
+        try:
+            self._ended()
+        except Exception:
+            log.exception("the end of a child could not be told; the others are waited for")
 
     def _wait(self) -> bool:
         """Until something happens; False when nobody is there any more to be told."""
