@@ -46,14 +46,17 @@ def book() -> Iterator[dict[str, str]]:
 @contextmanager
 def working(command: list[str], env: dict[str, str], **more: Any) -> Iterator[str]:
     """Something that computes on the device; gives what it said when it had begun."""
-    process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, **env},
-        **more,
-    )
+    try:
+        process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, **env},
+            **more,
+        )
+    except PermissionError as exc:
+        raise SkippedError(f"another user cannot start it: {exc}") from exc
     try:
         assert process.stdout is not None
         said = process.stdout.readline().strip()
