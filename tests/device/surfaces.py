@@ -22,7 +22,7 @@ from andon.model import wire
 from andon.model.device import Snapshot
 from tests.device.scenes import Scene, SkippedError
 
-COMMAND = (sys.executable, "-c", "from andon.cli.main import main; main()")
+COMMAND = (sys.executable, "-m", "andon.cli")
 DEADLINE_SECONDS = 30.0
 RUNS = 5
 BUSY_PERCENT = 50
