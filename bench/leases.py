@@ -4,16 +4,18 @@ Over the stand-in driver with eight idle devices; everything in one run on one m
 """
 
 import argparse
+import ctypes
 import fcntl
 import os
 import random
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.integration.lease_crowd import asked
@@ -31,28 +33,30 @@ from bench.history import Target
 from bench.nodes import BUILD
 
 CLAIMANTS = 64
+PR_SET_CHILD_SUBREAPER = 36
 RACERS, RACE_DEVICES, RACE_HOLDS = 32, 4, 5
 SEEN_AFTER_SECONDS, USED_SECONDS = 0.25, 0.05
 
 
 def main() -> None:
     options = _options()
+    print(f"load {os.getloadavg()[0]:.1f} before, {os.cpu_count()} cores")
     with _node() as node:
-        targets = [
-            *_uncontended(options.grants),
-            _crowd("64 claimants of budgets: p99, s", 1.0, "--shared", "1GiB"),
-            _crowd("64 claimants, one device hangs: p99, s", 3.0, "--shared", "1GiB", hung=node),
-            _added(options.starts),
-        ]
-        line = _crowd_seconds("--hold", "0.005")
-    races = [_race(name, race, options.seed) for name, race in _RACES.items()]
+        parts: dict[str, Callable[[], list[Target]]] = {
+            "grants": lambda: _uncontended(options.grants),
+            "crowds": lambda: _crowds(node, options.crowds),
+            "starts": lambda: _added(options.starts, options.beside),
+        }
+        wanted = [name for name in parts if options.only in (None, name)]
+        targets = [target for name in wanted for target in parts[name]()]
     print()
     for target in targets:
         print(target)
-    shown = f"median {statistics.median(line):.2f} s, p99 {_p99(line):.2f} s"
-    print(f"{CLAIMANTS} claimants of 8 whole devices, 5 ms each, in line: {shown}")
-    for name, (doubled, holds) in zip(_RACES, races, strict=True):
-        print(f"{name}: {doubled} double uses in {holds} holds of {RACERS} processes")
+    if options.only in (None, "races"):
+        for name, race in _RACES.items():
+            doubled, holds = _race(race, options.seed)
+            print(f"{name}: {doubled} double uses in {holds} holds of {RACERS} processes")
+    print(f"load {os.getloadavg()[0]:.1f} after")
 
 
 def _uncontended(count: int) -> list[Target]:
@@ -80,35 +84,75 @@ def _uncontended(count: int) -> list[Target]:
     return [Target("an uncontended grant beyond the device read, ms", 1e3 * median(beyond), 5.0)]
 
 
-def _crowd(promise: str, most: float, *more: str, hung: StandIn | None = None) -> Target:
+def _crowds(node: StandIn, count: int) -> list[Target]:
+    """Each claimant and its reader have started and looked once before the clock runs: what is
+    timed is the grant, from asking until the lease is held and looked at again."""
+    budget = ("--shared", "1GiB")
+    healthy = [_crowd("parts of healthy devices", *budget) for _ in range(count)]
+    hanging = [_crowd("while one device hangs", *budget, hung=node) for _ in range(count)]
+    _crowd("8 whole devices in turn, 5 ms each", "--hold", "0.005")
+    return [
+        Target("64 claimants of budgets: p99, s", statistics.median(healthy), 1.0),
+        Target("64 claimants, one device hangs: p99, s", statistics.median(hanging), 3.0),
+    ]
+
+
+def _crowd(name: str, *arguments: str, hung: StandIn | None = None) -> float:
+    """The p99 of one crowd; nobody may be lost."""
     if hung is None:
-        return Target(promise, _p99(_crowd_seconds(*more)), most)
-    seconds = _crowd_seconds(*more, meanwhile=lambda: hung.set_faults(hangs(device=3)))
-    hung.set_faults()
-    return Target(promise, _p99(seconds), most)
-
-
-def _crowd_seconds(*arguments: str, meanwhile: Callable[[], None] | None = None) -> list[float]:
-    results = asked(CLAIMANTS, *arguments, meanwhile=meanwhile)
+        results = asked(CLAIMANTS, *arguments)
+    else:
+        results = asked(CLAIMANTS, *arguments, meanwhile=lambda: hung.set_faults(hangs(device=3)))
+        hung.set_faults()
     lost = [result for result in results if "error" in result]
     if lost or len(results) != CLAIMANTS:
         raise SystemExit(f"{CLAIMANTS - len(results) + len(lost)} claimants were lost: {lost[:1]}")
-    return [result["seconds"] for result in results]
+    seconds = [result["seconds"] for result in results]
+    own = sum(result["cpu_seconds"] for result in results)
+    shown = f"median {statistics.median(seconds):.2f}, p99 {_p99(seconds):.2f} s"
+    print(f"{CLAIMANTS} claimants, {name}: {shown}; their own CPU {own:.2f} s")
+    return _p99(seconds)
 
 
-def _added(count: int) -> Target:
-    """What `andon run` adds to a command that does nothing."""
-    plain = [_timed(["true"]) for _ in range(count)]
-    command = [sys.executable, "-m", "andon.cli", "run", "--", "true"]
-    ours = [_timed(command) for _ in range(count)]
-    added = statistics.median(ours) - statistics.median(plain)
-    return Target("andon run -- true adds, s", added, 0.4)
+def _added(count: int, beside: str | None) -> list[Target]:
+    """What `andon run` adds to a command that does nothing, each beside `true` in turn."""
+    _adopt_orphans()
+    pythons = [sys.executable, *([beside] if beside else [])]
+    timed: dict[str, list[tuple[float, float]]] = {}
+    for _ in range(count + 1):
+        timed.setdefault("true", []).append(_timed(["true"]))
+        for python in pythons:
+            command = [python, "-m", "andon.cli", "run", "--", "true"]
+            timed.setdefault(python, []).append(_timed(command))
+    wall, cpu = (
+        {name: statistics.median(t[place] for t in each[1:]) for name, each in timed.items()}
+        for place in (0, 1)
+    )
+    for python in pythons:
+        added = f"{1e3 * (wall[python] - wall['true']):.0f} ms"
+        print(f"{python} -m andon.cli run -- true: adds {added}; CPU {1e3 * cpu[python]:.0f} ms")
+    return [Target("andon run -- true adds, s", wall[sys.executable] - wall["true"], 0.4)]
 
 
-def _timed(command: Sequence[str]) -> float:
-    began = time.perf_counter()
+def _timed(command: Sequence[str]) -> tuple[float, float]:
+    """Until it has ended, and the CPU time of everything that it started."""
+    used, began = _children_cpu(), time.perf_counter()
     subprocess.run(command, check=True)
-    return time.perf_counter() - began
+    seconds = time.perf_counter() - began
+    with suppress(ChildProcessError):
+        while True:
+            os.wait()
+    return seconds, _children_cpu() - used
+
+
+def _adopt_orphans() -> None:
+    """What a command leaves behind becomes our child, and its CPU time ours to count."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _children_cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 # Looking first and using later, beside a lease. A use shows 250 ms after it began, as a CUDA
@@ -175,7 +219,7 @@ def _racing_by_lease(folder: Path, luck: random.Random, referee: int) -> int:
 _RACES = {"look first, use later": _racing_by_looking, "andon's leases": _racing_by_lease}
 
 
-def _race(name: str, race: Callable[..., int], seed: int) -> tuple[int, int]:
+def _race(race: Callable[..., int], seed: int) -> tuple[int, int]:
     with tempfile.TemporaryDirectory(prefix="andon-bench-") as scratch:
         folder = Path(scratch)
         (folder / "referee").touch()
@@ -229,7 +273,10 @@ def _p99(seconds: Sequence[float]) -> float:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--grants", type=int, default=200)
-    parser.add_argument("--starts", type=int, default=10)
+    parser.add_argument("--crowds", type=int, default=3, help="of each kind; the median counts")
+    parser.add_argument("--starts", type=int, default=15)
+    parser.add_argument("--beside", metavar="PYTHON", help="another environment's, in turn")
+    parser.add_argument("--only", choices=["grants", "crowds", "starts", "races"])
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args()
 

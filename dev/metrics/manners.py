@@ -5,10 +5,8 @@ from dev.metrics.alerting import DIFFERENCES, unsaid
 from andon.core.alerting.episodes import FLAP_SECONDS, FORGET_SECONDS, MOST_FACTOR, SEEN_SECONDS
 from andon.core.alerting.track import FLICKER_SECONDS
 from andon.core.rulebook import RENOTIFY_SECONDS
-from andon.core.rules import RULES, Need, Rule, Rung, asleep_reason
+from andon.core.rules import RULES, SERVED, Rule, Rung, asleep_reason
 from andon.units import human_seconds
-
-AWAKE = frozenset({Need.READINGS, Need.LEASES})
 
 
 def _time(value: float) -> str:
@@ -43,9 +41,10 @@ alert comes, when it goes, and when a person hears of it. More than two hundred 
   end of what was told before.
 - **One trouble, one message.** A lost device stands in front of its other alerts and of its MIG
   instances; a hung one in front of all but Xid, memory errors and its loss; a vendor's hung
-  driver in front of its devices; heat in front of throttling and idleness; a critical Xid in
-  front of the error counter. What stands behind is shown, and told if it still fires when the
-  first is over.
+  driver in front of its devices; heat in front of throttling and idleness; an idle lease in front
+  of its idle devices; memory of a lease that ended in front of memory that nobody explains; a
+  critical Xid in front of the error counter. What stands behind is shown, and told if it still
+  fires when the first is over.
 - **What keeps coming back becomes patient.** An alert that fires again within
   {_time(FLAP_SECONDS)} must be calm twice as long as the last time, up to {MOST_FACTOR} times.
 - **Reasons flicker.** A card that regulates its heat sets and drops its throttle reason every
@@ -85,14 +84,15 @@ nobody. What andon does and Prometheus cannot:
 def manners() -> str:
     """The whole page."""
     rows = [_row(rule, rung) for rule in RULES for rung in rule.rungs]
-    asleep = [f"`{r.name}` ({why})" for r in RULES if (why := asleep_reason(r, AWAKE))]
+    asleep = [f"`{r.name}` ({why})" for r in RULES if (why := asleep_reason(r, SERVED))]
     left_out = [f"| `{rule.name}` | {why} |" for rule in RULES if (why := unsaid(rule))]
     return "\n".join(
         [
             INTRO + "\n".join(rows),
             "",
-            f"In the catalogue and asleep: {', '.join(asleep)}. `idle` judges what somebody holds,",
-            "and finds nothing elsewhere.",
+            f"In the catalogue and asleep: {', '.join(asleep)}. The rules about leases judge what",
+            "the lease book says, in a server that follows it; while it cannot be read, nothing",
+            "about leases begins or ends.",
             PROMETHEUS + "\n".join(f"- {words}" for words in DIFFERENCES),
             "",
             "| not in the file | why |",

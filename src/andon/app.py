@@ -1,6 +1,7 @@
 """The composition root: the only place that reads the configuration and picks adapters."""
 
 import os
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -24,6 +25,7 @@ if TYPE_CHECKING:  # alerts and leases are not for every start
     from andon.core.rooms import Weights
     from andon.core.rulebook import Rulebook
     from andon.core.vitals import StoreVitals
+    from andon.engine.ledger import LeaseLedger
     from andon.engine.watcher import Told, Watcher
     from andon.ports import Ledger
 
@@ -294,8 +296,23 @@ def check_settings(flags: Mapping[str, object], config: str | None = None) -> Re
     return resolved
 
 
+def open_lease_ledger(settings: Settings, sampler: Sampler) -> "LeaseLedger | None":
+    """What the lease book says, beside this sampler; a recording has no leases of its own."""
+    from andon.engine.ledger import LeaseLedger
+
+    if settings.replay or sys.platform == "win32":
+        return None
+    ledger = LeaseLedger(sampler.subscribe(settings.interval_seconds, size=2))
+    sampler.mark_by(ledger.marked)
+    return ledger
+
+
 def open_watcher(
-    settings: Settings, sampler: Sampler, store: "Callable[[], StoreVitals]", keep: bool = True
+    settings: Settings,
+    sampler: Sampler,
+    store: "Callable[[], StoreVitals]",
+    keep: bool = True,
+    leases: "LeaseLedger | None" = None,
 ) -> "Watcher":
     """Alerts over this sampler. Of a recording that is played nobody is told."""
     from andon.engine.pulse import Pulse
@@ -312,4 +329,5 @@ def open_watcher(
         offset(settings.alerts_time_zone),
         sampler.node.boot,
         Pulse(sampler.costs, store),
+        book=None if leases is None else leases.page,
     )

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 from andon import library
-from andon.app import labels_of, weights_of
+from andon.app import labels_of, state_folder, weights_of
 from andon.core.holdings import judge
 from andon.core.launching import LEASE_VARIABLE, environment
 from andon.core.redaction import redact
@@ -22,6 +22,7 @@ from andon.core.requests import parse_count, request_of
 from andon.engine.granter import Grant, Granter, Progress, Terms
 from andon.engine.survey import Outlook, Pages, Surveyor
 from andon.errors import AndonError, Gone
+from andon.host.bulletin import Bulletin
 from andon.host.kin import here, myself, read_kin, started_ticks
 from andon.leases.book import Book
 from andon.leases.hold import LeaseHold
@@ -263,6 +264,7 @@ def surveyor(simulated: bool) -> Surveyor:
         weights_of(settings),
         frozenset({os.getpid()}),
         simulated,
+        ailing=Bulletin(state_folder()),
     )
 
 

@@ -1,5 +1,7 @@
 """The only process that calls a driver: `python -m andon.reader BACKEND OPTIONS`.
 
+With `-` for the backend it is started ahead of need, and its first line says which one it is.
+
 A driver call stuck in the kernel cannot be killed, and takes the process that made it along. So
 readings are made here, card by card, and leave as lines of JSON on standard output; a card that
 does not answer keeps the thread that asked it, and another goes on. Requests come as lines on
@@ -14,15 +16,17 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NoReturn
 
 from andon.errors import AndonError, Gone, Unavailable
+from andon.host.presence import vendors
 from andon.model import wire
 from andon.model.device import NAMES_MISSING, Card, Device, Fault, Process, Reading
-from andon.model.request import Request
+from andon.model.request import UNDECIDED, Request
 from andon.ports import Announcing, Backend, ProcessSource
 from andon.registry import BACKENDS, load
 
@@ -80,9 +84,13 @@ class Outbox:
 class Desk:
     """Asks one card. While a call of it is stuck, it is busy and nobody asks it again."""
 
-    def __init__(self, backend: Backend, card: Card, names: ProcessSource, outbox: Outbox) -> None:
+    def __init__(
+        self, backend: Backend, card: Card, names: Callable[[], ProcessSource], outbox: Outbox
+    ) -> None:
         self.busy = False
-        self._backend, self._card, self._names, self._outbox = backend, card, names, outbox
+        self._backend, self._card, self._outbox = backend, card, outbox
+        self._make_names = names
+        self._names: ProcessSource | None = None
         self._sent: list[Device] = []
         self._told: set[str] = set()
         self._before: dict[str, Reading] = {}
@@ -129,15 +137,23 @@ class Desk:
 
     def _attributed(self, readings: Sequence[Reading]) -> list[wire.Json]:
         """All of a card's processes are named in one go, so that what ended can be forgotten."""
-        named = self._names.attribute([p for r in readings for p in r.processes])
+        named = self._named([p for r in readings for p in r.processes])
         if len(readings) == 1:
             return [self._difference(readings[0], named)]
         each = iter(named)
         return [self._difference(r, tuple(islice(each, len(r.processes)))) for r in readings]
 
+    def _named(self, processes: list[Process]) -> tuple[Process, ...]:
+        """Nobody waits for the table of processes where there is none to be named."""
+        if self._names is None:
+            if not processes:
+                return ()
+            self._names = self._make_names()
+        return self._names.attribute(processes)
+
     def _difference(self, reading: Reading, named: tuple[Process, ...]) -> wire.Json:
         whole = replace(reading, processes=named) if named else reading
-        note = self._names.note
+        note = self._names.note if self._names else None
         if note is not None and any(process.name is None for process in named):
             whole = replace(whole, missing={**whole.missing, NAMES_MISSING: note})
         before, self._before[whole.uuid] = self._before.get(whole.uuid), whole
@@ -199,7 +215,7 @@ class Reader:
             leave(self._outbox, self._backend.name, down)
         except Exception as exc:  # noqa: BLE001 - the parent must hear of it
             leave(self._outbox, self._backend.name, Unavailable(f"it could not start: {exc!r}"))
-        self._desks = [Desk(self._backend, card, self._names(), self._outbox) for card in cards]
+        self._desks = [Desk(self._backend, card, self._names, self._outbox) for card in cards]
         listed = [wire.card_to_json(card) for card in cards]
         self._outbox.post({"opened": listed, "versions": dict(versions)})
 
@@ -281,7 +297,7 @@ def _heed_nudges(reader: Reader, descriptor: int | None) -> None:
 
 
 def _process_table(root: Path) -> ProcessSource:
-    """Imported once there are cards: where there is no GPU, a person should not wait for it."""
+    """Imported once there is a process: on an idle node a person should not wait for it."""
     from andon.host.processes import ProcessTable
 
     return ProcessTable(root)
@@ -293,7 +309,20 @@ def _announce(outbox: Outbox, events: "Sequence[Event]") -> None:
     outbox.post({"events": [event_to_json(event) for event in events]})
 
 
+def _decided() -> list[str]:
+    """Backend and options, told late; what they will most likely need is loaded until then."""
+    with suppress(AndonError, ImportError):  # told in its own time, if it is needed at all
+        for likely in vendors(Path("/"))[:1]:
+            load(BACKENDS, likely)
+    line = sys.stdin.buffer.readline()
+    if not line:
+        os._exit(0)  # nobody needed us
+    return line.decode().rstrip("\n").split(" ", 1)
+
+
 def main(arguments: list[str]) -> None:
+    if arguments[0] == UNDECIDED:
+        arguments = [*_decided(), *arguments[1:]]
     name, options = arguments[0], json.loads(arguments[1])
     nudges = int(arguments[2]) if len(arguments) > 2 else None
     outbox = Outbox(_private_output())

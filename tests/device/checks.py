@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tests.device import contract, events, second_opinion, surfaces
+from tests.device import contract, events, second_opinion, sharing, surfaces
 from tests.device.scenes import Scene
 
 
@@ -49,6 +49,10 @@ ONCE = tuple(
             surfaces.a_forked_child_asks_for_itself_and_the_parent_goes_on,
             surfaces.a_session_that_was_stopped_is_nobodys_latest,
             surfaces.closing_twice_is_fine_and_it_opens_again,
+            sharing.run_adds_little_to_a_command,
+            sharing.a_run_has_the_device_for_itself_and_its_memory_is_the_leases,
+            sharing.a_process_without_a_lease_is_named_in_the_refusal,
+            sharing.the_network_lends_renews_and_takes_back,
             events.an_xid_on_purpose_is_heard_with_its_device,
         ),
     )

@@ -1,8 +1,6 @@
 """What the tests of lending over the network share: a server over a book of its own."""
 
 import json
-import os
-import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -10,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from andon.leases.book import Book
-from tests.integration.conftest import is_alive, wait_for
 from tests.integration.serving import Answer, Served, serving
 
 
@@ -57,22 +54,24 @@ def lending(
 ) -> Iterator[Counter]:
     """`andon serve` with four simulated devices that are idle; its book is in the folder."""
     book = Book({"ANDON_LEASE_DIR": str(folder / "book")})
-    given = {"ANDON_LEASE_DIR": str(book.path), "ANDON_SIMULATE_SCENARIO": "idle"}
-    more = {"HOME": "/nonexistent", **given, **env}
-    asked = ("--no-history", *options)
+    surroundings = {
+        "HOME": "/nonexistent",
+        "ANDON_LEASE_DIR": str(book.path),
+        "ANDON_SIMULATE_SCENARIO": "idle",
+        **env,
+    }
     with serving(
-        folder / "state", *asked, simulate=simulate, wrapped=wrapped, python=python, **more
+        folder / "state",
+        "--no-history",
+        *options,
+        simulate=simulate,
+        umask=-1,
+        port=0,
+        wrapped=wrapped,
+        python=python,
+        **surroundings,
     ) as served:
         yield Counter(served, book)
-
-
-def end_holders(book: Book) -> None:
-    """Whatever a test left: every holder is asked to end, and does."""
-    pids = [e.lease.owner.pid for e in book.entries() if e.locked and e.lease is not None]
-    for pid in pids:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGTERM)
-    wait_for(lambda: not any(is_alive(pid) for pid in pids))
 
 
 def children(pid: int) -> dict[int, str]:

@@ -69,16 +69,16 @@ class Served:
 def serving(
     state: Path,
     *options: str,
-    simulate: int = 2,
+    simulate: int | None = 2,
     umask: int = -1,
     port: int = 0,
     wrapped: Sequence[str] = (),
     python: str = sys.executable,
     **env: str,
 ) -> Iterator[Served]:
-    """`andon serve`, ready to answer."""
-    flag = ["--simulate", str(simulate)] if simulate else []
-    command = [*wrapped, python, "-m", "andon.cli", "serve", *flag,
+    """`andon serve`, ready to answer; over the node's own devices where none are simulated."""
+    devices = ["--simulate", str(simulate)] if simulate else []
+    command = [*wrapped, python, "-m", "andon.cli", "serve", *devices,
                "--port", str(port), "--quiet", *options]  # fmt: skip
     surroundings = {**os.environ, "XDG_STATE_HOME": str(state), **env}
     process = subprocess.Popen(

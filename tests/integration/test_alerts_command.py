@@ -11,7 +11,7 @@ from typing import IO, Any
 
 import pytest
 
-from andon.web import whereabouts
+from andon.host import whereabouts
 from tests.integration.conftest import Outcome
 from tests.integration.parts import wait_until
 from tests.integration.serving import Served, serving
@@ -142,7 +142,8 @@ def test_the_rules_are_listed_with_their_figures(home: Served) -> None:
     listed = andon(home.state, "alerts", "rules").out
     assert "thermal" in listed
     assert "80 °C" in listed
-    assert "nobody keeps a book of leases" in listed
+    assert "there is no queue of jobs on this node" in listed
+    assert "Used outside its lease" in listed
     one = andon(home.state, "alerts", "rules", "thermal").out
     assert "GPU 2" in one
     assert andon(home.state, "alerts", "rules", "--json").json()["schema"] == "andon.rules/1"

@@ -16,6 +16,7 @@ import pytest
 from andon.host.kin import myself, started_ticks
 from andon.leases import places
 from andon.leases.book import Book
+from andon.model.work import Work
 from tests.conftest import REPOSITORY, need
 from tests.integration.conftest import andon, is_alive
 from tests.integration.lease_crowd import asked
@@ -142,6 +143,24 @@ def test_a_later_process_of_the_same_number_is_never_signalled(book: Book) -> No
         bystander.wait()
 
 
+def test_a_later_group_of_the_same_number_is_nobodys_work(book: Book) -> None:
+    """A lease whose holder and command were killed, and whose numbers were given away again."""
+    bystander = subprocess.Popen(["sleep", "1000"], process_group=0)
+    try:
+        ticks = started_ticks(bystander.pid) or 0
+        found = []
+        for began in (ticks, ticks - 1):
+            work = Work(bystander.pid, began, bystander.pid)
+            held = book.write_lease(lease(0, owner=myself(), work=work))
+            held.hold.close()
+            found.append([entry.group_lives for entry in book.entries() if not entry.locked])
+            (book.path / "leases" / held.hold.name).unlink()
+        assert found == [[True], [False]]
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
 def test_a_book_on_a_file_system_of_a_server_that_is_away_is_refused_without_a_touch(
     folder: Path,
 ) -> None:
@@ -167,11 +186,16 @@ def test_a_book_on_a_file_system_of_a_server_that_is_away_is_refused_without_a_t
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [("size=4k,nr_inodes=5", "cannot be written: No space left"), ("ro", "Read-only file system")],
+    [
+        ("size=4k,nr_inodes=5", "cannot be written: No space left"),
+        ("size=16k", "cannot be written: No space left"),
+        ("ro", "Read-only file system"),
+    ],
 )
-def test_a_book_that_is_full_or_read_only_refuses_and_leaves_nothing(
+def test_a_book_that_is_full_or_read_only_refuses_at_once_and_leaves_nothing(
     folder: Path, options: str, words: str
 ) -> None:
+    """Without --no-wait: what waiting cannot cure is not waited for."""
     as_root()
     need("unshare", "mount")
     read_only = options == "ro"
@@ -179,8 +203,9 @@ def test_a_book_that_is_full_or_read_only_refuses_and_leaves_nothing(
         'mount -t tmpfs -o "$2" tmpfs "$1" && export ANDON_LEASE_DIR="$1/andon" && '
         'if [ "$3" = yes ]; then mount -o remount,rw "$1"; fi; '
         '"$4" -c "from andon.leases.book import Book; Book()" && '
-        'if [ "$3" = yes ]; then mount -o remount,ro "$1"; fi; '
-        '"$4" -m andon.cli run --simulate 1 --no-wait -- true; code=$?; '
+        'if [ "$3" = yes ]; then mount -o remount,ro "$1"; '
+        'else dd if=/dev/zero of="$1/full" bs=1k 2>/dev/null; fi; '
+        '"$4" -m andon.cli run --simulate 1 -- true; code=$?; '
         'ls -A "$1/andon/leases" "$1/andon/tickets"; exit $code'
     )
     command = ["unshare", "--mount", "sh", "-c", script, "sh", str(folder), options]

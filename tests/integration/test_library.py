@@ -185,7 +185,8 @@ before = monitor.query_gpus(use_cache=False)
 parent_reader = library.shared()._sampler.reader_pids()
 watching = andon.watch(0.2)
 sampler = library.shared()._sampler
-pipes = [sampler._vendors[0]._reader._requests, sampler._vendors[0]._reader._answers]
+spawned = sampler._vendors[0]._reader._spawned
+pipes = [spawned.requests, spawned.answers]
 child = os.fork()
 if child == 0:
     for pipe in pipes:

@@ -60,6 +60,8 @@ def test_a_command_sees_its_devices_alone_and_leaves_nothing(tmp_path: Path) -> 
         (("sh", "-c", "kill -9 $$"), 137),
         (("no-such-command",), 127),
         (("/etc/passwd",), 126),
+        (("/etc",), 126),
+        (("",), 127),
     ],
 )
 def test_the_exit_code_is_the_commands(command: tuple[str, ...], code: int) -> None:
@@ -78,7 +80,13 @@ def test_the_exit_code_is_the_commands(command: tuple[str, ...], code: int) -> N
         (("--devices", "12"), "there is no device '12'"),
         (("--label", "fast"), "no device has the label"),
         (("--shared",), "--memory says how much"),
-        (("--timeout", "soon"), "not a quantity"),
+        (("--timeout", "soon"), "'--timeout' / '-t': 'soon' is not a quantity"),
+        (("--for", "0s"), "no time at all"),
+        (("--memory", "0"), "not an amount of memory"),
+        (("--gpus", "4..2"), "not a number of GPUs"),
+        (("--exclude", "0,1,2,3,4,5,6,7"), "0 can ever be had"),
+        (("--exclude", "12"), "there is no device '12'"),
+        (("--retry-oom", "0"), "not a whole number"),
         (("--nonsense",), "No such option"),
         (("--lease", "zzzzz"), "there is no lease"),
     ],
@@ -89,6 +97,11 @@ def test_a_mistake_is_told_at_once_and_nothing_is_half_done(
     assert cli(["run", *arguments, "--", "true"]) == 125
     assert words in capsys.readouterr().err
     assert entries() == []
+
+
+def test_a_missing_command_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli(["run", "--gpus", "2"]) == 125
+    assert "Missing argument 'COMMAND" in capsys.readouterr().err
 
 
 def test_no_device_is_an_empty_mask_and_no_lease(tmp_path: Path) -> None:
@@ -211,6 +224,21 @@ def test_a_lease_is_used_by_what_runs_inside_it() -> None:
     done = andon("lease", "--gpus", "2", "--", *inner)
     assert done.code == 0
     assert len(done.out.strip().split(",")) == 2
+    assert entries() == []
+
+
+def test_simulated_devices_can_be_had_without_further_ado(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done = andon("run", "--simulate", "2", "--gpus", "2", "--", PYTHON, "-c", ENVIRONMENT)
+    assert done.code == 0, done.err
+    assert len(done.out.strip().split(",")) == 2
+    monkeypatch.setenv("ANDON_SIMULATE_SCENARIO", "training")
+    for words in (("run", "--", "true"), ("wait",)):
+        refused = andon(words[0], "--simulate", "2", *words[1:])
+        assert refused.code == (125 if words[0] == "run" else 6)
+        assert refused.err.count("without a lease") == 2
+        assert "ANDON_SIMULATE_SCENARIO=idle" in refused.err
     assert entries() == []
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -16,10 +17,12 @@ import pytest
 import socketio
 
 from andon.leases.book import Book
+from tests.conftest import REPOSITORY, need
 from tests.integration.conftest import andon, is_alive, wait_for
 from tests.integration.leasing import FOREVER, end_of, line, running, soon
-from tests.integration.lending import Counter, children, end_holders, lending
+from tests.integration.lending import Counter, children, lending
 from tests.integration.serving import READY_SECONDS
+from tests.unit.web_parts import end_holders
 
 
 @pytest.fixture(autouse=True)
@@ -252,10 +255,32 @@ def test_a_commands_lease_is_ended_and_moved_by_its_users_server(counter: Counte
         assert end_of(process).code == 143
 
 
+def test_the_example_of_the_docs_does_what_it_says(counter: Counter, tmp_path: Path) -> None:
+    need("curl", "jq")
+    page = (REPOSITORY / "docs" / "sharing.md").read_text()
+    script = page.partition("## Over the network")[2].partition("```sh\n")[2].partition("```")[0]
+    token = counter.served.state / "andon" / "token"
+    for ours, theirs in (
+        ("http://127.0.0.1:26366", counter.served.url),
+        ("~/.local/state/andon/token", str(token)),
+    ):
+        assert script.count(ours) == 1
+        script = script.replace(ours, theirs)
+    script += 'echo; echo "$CUDA_VISIBLE_DEVICES"'
+    done = subprocess.run(["sh", "-euc", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    renewed, released, mask = [*done.stdout.replace("}{", "}\n{").splitlines()]
+    assert json.loads(released)["released"] is True
+    assert json.loads(renewed)["command"] == "nightly tests"
+    assert mask == json.loads(renewed)["devices"][0]["uuid"]
+    assert counter.held() == []
+
+
 def test_health_and_features_name_the_book(counter: Counter) -> None:
     counter.lend()
+    soon(lambda: counter.ask("GET", "/api/health").json()["leases"]["count"] == 1)
     said = counter.ask("GET", "/api/health").json()["leases"]
-    assert (said["state"], said["readable"], said["count"]) == ("ok", True, 1)
+    assert (said["state"], said["readable"]) == ("ok", True)
     assert said["path"] == str(counter.book.path)
     assert said["owner"]
     assert counter.ask("GET", "/api/features").json()["features"]["leases"] is True
@@ -268,3 +293,16 @@ def test_simulated_devices_are_lent_only_where_the_flag_was_given(tmp_path: Path
         assert answer.status == 503
         assert "simulated" in answer.json()["error"]["reason"]
         assert counter.book.entries() == []
+
+
+def test_a_command_that_does_not_end_is_killed_when_asked_once_more(counter: Counter) -> None:
+    stubborn = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {FOREVER}"
+    work = ("--simulate", "4", "--", sys.executable, "-c", stubborn)
+    with running("lease", *work) as process:
+        assert line(process) == "started"
+        [name] = counter.held()
+        first = counter.ask("DELETE", f"/api/leases/{name}")
+        assert (first.status, first.json()["error"]["kind"]) == (409, "conflict")
+        assert counter.held() == [name]
+        assert counter.ask("DELETE", f"/api/leases/{name}").status == 200
+        assert end_of(process).code == 137

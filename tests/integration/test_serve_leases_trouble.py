@@ -3,11 +3,14 @@
 import fcntl
 import json
 import os
+import random
 import subprocess
 import sys
 import tempfile
+import time
+from collections import Counter as TallyOf
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,9 +21,11 @@ from andon.leases.book import Book
 from andon.model import work_wire
 from tests.conftest import REPOSITORY, need
 from tests.integration.leasing import soon
-from tests.integration.lending import Counter, children, end_holders, lending
+from tests.integration.lending import Counter, children, lending
 from tests.integration.parts import need_root
+from tests.standin import StandIn, StandInProcess
 from tests.unit.sharing_parts import lease
+from tests.unit.web_parts import end_holders
 
 NOBODY = 65534
 AS_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
@@ -191,6 +196,7 @@ def test_a_book_on_a_bad_place_is_told_and_never_used(folder: Path) -> None:
         answer = counter.ask("POST", "/api/leases", {"gpus": 1})
         assert (answer.status, answer.json()["error"]["kind"]) == (503, "unavailable")
         assert "relative/book" in counter.listed()["note"]
+        soon(lambda: counter.ask("GET", "/api/health").json()["leases"]["reason"])
         said = counter.ask("GET", "/api/health").json()
         assert (said["status"], said["leases"]["readable"]) == ("degraded", False)
 
@@ -208,3 +214,96 @@ def test_a_cordon_keeps_a_device_back(folder: Path) -> None:
         assert counter.ask("DELETE", "/api/devices/1/cordon").status == 404
         assert counter.listed()["cordons"] == []
         assert counter.release(counter.lend(gpus=4)).status == 200
+
+
+def test_what_runs_on_lent_devices_is_the_leases_and_a_stranger_is_named(
+    folder: Path, node: StandIn
+) -> None:
+    """Over a driver: who was there before the lease is no part of it, who came after it is."""
+    first, second = list(StandIn.devices(2))
+    with asleep() as stranger:
+        before = StandInProcess(stranger, memory=22 << 30)
+        node.write([replace(first, processes=(before,), used=22 << 30), second])
+        with lending(folder, simulate=0) as counter:
+            refused = counter.ask("POST", "/api/leases", {"gpus": 2})
+            assert refused.status == 409
+            words = refused.json()["error"]["details"][0]
+            assert f"pid {stranger} (" in words
+            assert "uses 22.0 GiB without a lease" in words
+            lent = counter.lend(gpus=1)
+            assert [device["index"] for device in lent["devices"]] == [1]
+            assert lent["simulated"] is False
+            with asleep() as work:
+                after = StandInProcess(work, memory=9 << 30)
+                node.write(
+                    [
+                        replace(first, processes=(before,), used=22 << 30),
+                        replace(second, processes=(after,), used=9 << 30),
+                    ]
+                )
+                soon(lambda: counter.listed()["leases"][0]["used_bytes"] == 9 << 30)
+            assert counter.release(lent).status == 200
+
+
+@contextmanager
+def asleep() -> Iterator[int]:
+    with subprocess.Popen(["sleep", "1000"]) as process:
+        yield process.pid
+        process.kill()
+
+
+LENDING = """
+import sys, time
+from andon.core.requests import request_of
+from andon.engine.lender import Lender
+from andon.engine.survey import Surveyor
+from andon.model.device import Snapshot
+from tests.unit.sharing_parts import gpu
+
+def look():
+    return Snapshot("n", time.time(), devices=tuple(gpu(i) for i in range(4)))
+
+lender = Lender(Surveyor(look), look)
+while True:
+    print("asks", flush=True)
+    row = lender.lend(request_of((2, 2)), 600.0).row
+    print("lent", flush=True)
+    lender.release(row.id, row.fence)
+"""
+
+
+def test_a_server_that_is_killed_at_any_moment_leaves_whole_leases_or_none(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ANDON_LEASE_DIR", str(folder / "book"))
+    book, chance, held = Book(), random.Random(7), TallyOf[int]()
+    for _ in range(16):
+        command = [sys.executable, "-c", LENDING]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=REPOSITORY) as process:
+            assert process.stdout is not None
+            for _ in range(chance.randrange(1, 4)):
+                process.stdout.readline()
+            time.sleep(chance.uniform(0, 0.2))  # any moment, and the same ones each time
+            process.kill()
+        soon(lambda: holders(book.path) == locked(book))
+        held[len(locked(book))] += 1
+        end_holders(book)
+    with capsys.disabled():
+        print(f"\nkilled lenders left leases: {dict(held)}")
+    assert set(held) <= {0, 1}
+    assert not any(entry.locked for entry in book.entries())
+
+
+def locked(book: Book) -> set[int]:
+    return {e.lease.owner.pid for e in book.entries() if e.locked and e.lease is not None}
+
+
+def holders(path: Path) -> set[int]:
+    """The holder processes of this book, as the system lists them."""
+    found = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            ours = f"ANDON_LEASE_DIR={path}".encode() in (folder / "environ").read_bytes()
+            if ours and b"andon.leases.holder" in (folder / "cmdline").read_bytes():
+                found.add(int(folder.name))
+    return found

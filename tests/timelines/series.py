@@ -15,7 +15,7 @@ MOST_LOOKS = 7500
 # promtool takes its time: the longest are played only on demand.
 LOOKS = MOST_LOOKS if os.environ.get("ANDON_EVERY_LOOK") == "1" else 250
 OTHERWISE = ("restart", "suspend", "reboot", "clock", "silence", "unsilence", "ack", "unack", "set",
-             "lease", "release", "xid")  # fmt: skip
+             "lease", "release", "orphan", "book:", "forget", "xid")  # fmt: skip
 """Items that change something which Prometheus does not see, or sees otherwise."""
 _LINE = re.compile(r"(\w+)(?:\{(.*)\})? (\S+)")
 _LEVELS = {"info": 1, "warning": 2, "critical": 3}

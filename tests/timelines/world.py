@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from andon.core.alerting import Held, Moment, Observation, Trouble
+from andon.core.alerting import Former, Held, Moment, Observation, Sharing, Trouble
 from andon.model.alert import Event, EventKind
 from andon.model.device import (
     Device,
@@ -34,6 +34,7 @@ FIELDS = {
     "fan": "fan_percent", "throttle": "throttle", "ecc": "ecc_uncorrected",
 }  # fmt: skip
 STATES = {"lost": State.LOST, "stale": State.STALE, "asleep": State.ASLEEP}
+STRANGER = 7000  # the first pid of those who compute outside a lease
 _OF_BOARDS = ("temp", "power", "limit", "util", "sm_clock", "throttle", "fan")
 
 
@@ -66,6 +67,7 @@ class Thing:
         self.total = round(line.memory_gib * GIB)
         self.user, self.command = "user", "work"
         self.hidden = False  # whether its processes cannot be read
+        self.stranger = "none"  # `bob:train.py`, or `?` for one that nobody can place
         self.sample: Sample | None = None
         self.moving: set[str] = set()
         self.same: DeviceStatus | None = None  # the last status, while nothing moves
@@ -130,6 +132,8 @@ class Thing:
     def _assign(self, name: str, text: str, at: float) -> None:
         if name == "by":
             self.user, _, self.command = text.partition(":")
+        elif name == "stranger":
+            self.stranger = text
         elif name == "index":
             self.device = replace(self.device, index=int(text))
         else:
@@ -161,10 +165,16 @@ class Thing:
 
     def _processes(self, at: float, used: int | None) -> tuple[Process, ...]:
         held = 0 if used is None else used - (self.now("unattributed", at) or 0)
-        if self.hidden or held <= 0:
+        if self.hidden:
             return ()
-        return (Process(4000 + self.line.label, started=WALL - 86_400, name="python",
-                        user=self.user, command=self.command, memory_bytes=held),)  # fmt: skip
+        user, _, command = self.stranger.partition(":")
+        found = [
+            Process(4000 + self.line.label, started=WALL - 86_400, name="python",
+                    user=self.user, command=self.command, memory_bytes=held),
+            Process(STRANGER + self.line.label, started=WALL, name="python",
+                    user=user, command=command, memory_bytes=0),
+        ]  # fmt: skip
+        return tuple(found[(0 if held > 0 else 1) : (1 if self.stranger == "none" else 2)])
 
 
 class World:
@@ -178,7 +188,9 @@ class World:
         self.disks = {"/": Disk("/", 500 * GIB, 1000 * GIB)}
         self.disks_known = True
         self.troubles: dict[str, str] = {}
-        self.leases: dict[int, Held] = {}
+        self.leases: dict[str, Held] = {}  # by name, or by the device's label
+        self.former: dict[str, Former] = {}
+        self.book_is_read = True
         self.events: list[Event] = []
         self.repeating: tuple[int, str | None] | None = None
 
@@ -203,8 +215,17 @@ class World:
             devices=tuple(thing.status(at, wall) for thing in listed),
         )  # fmt: skip
         troubles = tuple(Trouble(subject, why) for subject, why in self.troubles.items())
-        leases = tuple(self.leases.values())
-        return Observation(snapshot, tuple(events), troubles, leases)
+        leases = tuple(self.leases.values()) if self.book_is_read else None
+        return Observation(snapshot, tuple(events), troubles, leases, self._sharing())
+
+    def _sharing(self) -> Sharing:
+        there = {t.device.uuid: t for t in self.things.values() if t.stranger != "none"}
+        placed = {uuid: thing for uuid, thing in there.items() if thing.stranger != "?"}
+        return Sharing(
+            {uuid: frozenset({STRANGER + t.line.label}) for uuid, t in placed.items()},
+            frozenset(there.keys() - placed.keys()),
+            dict(self.former),
+        )
 
     def _host(self) -> Host:
         memory = self.host["memory"]
@@ -226,12 +247,8 @@ class World:
             self.troubles.pop(match[1], None)
             if match[2] != "ok":
                 self.troubles[match[1]] = match[2]
-        elif match := re.fullmatch(r"lease (\d+) by (\w+)", item):
-            label, user = int(match[1]), match[2]
-            id_ = f"lease:{label}-{at:g}"
-            self.leases[label] = Held(id_, (uuid_of(label),), self.moment(at).wall, user)
-        elif match := re.fullmatch(r"release (\d+)", item):
-            del self.leases[int(match[1])]
+        elif item.startswith(("lease ", "release ", "orphan ", "book: ", "forget")):
+            self._book(item, at)
         elif match := re.fullmatch(r"ecc (\d+) uncorrected=\+(\d+)", item):
             thing = self.things[int(match[1])]
             thing.take(f"ecc={thing.now('ecc', at) + int(match[2])}", at)
@@ -239,6 +256,30 @@ class World:
             self._xid(item, at)
         else:
             raise ValueError(f"{item!r} is no item")
+
+    def _book(self, item: str, at: float) -> None:
+        """An item that changes what the lease book says."""
+        verb, _, rest = item.partition(" ")
+        if match := re.fullmatch(r"lease (\d+(?:-\d+)?) by (\w+)(?: as (\w+))?", item):
+            self._lease(labels(match[1]), match[2], match[3], at)
+        elif verb == "release":
+            gone = self.leases.pop(rest)
+            wall = self.moment(at).wall
+            self.former |= dict.fromkeys(gone.devices, Former(gone.id, gone.user, wall))
+        elif verb == "orphan":
+            self.leases[rest] = replace(self.leases[rest], orphaned=True)
+        elif verb == "book:":
+            self.book_is_read = rest == "ok"
+        elif item == "forget":
+            self.former.clear()
+        else:
+            raise ValueError(f"{item!r} is no item")
+
+    def _lease(self, devices: list[int], user: str, name: str | None, at: float) -> None:
+        """One with a name is a lease of the book; one without is any claim, such as a run's."""
+        id_ = f"claim:{devices[0]}-{at:g}" if name is None else f"lease:{name}"
+        uuids = tuple(uuid_of(label) for label in devices)
+        self.leases[name or str(devices[0])] = Held(id_, uuids, self.moment(at).wall, user)
 
     def _node(self, words: str) -> None:
         pieces = words.split()

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.core import alerting
-from andon.core.alerting import EMPTY, Held, Moment, Observation, State, Trouble
+from andon.core.alerting import EMPTY, Former, Held, Moment, Observation, Sharing, State, Trouble
 from andon.core.alerting.finding import Finding
 from andon.core.alerting.validity import validate
 from andon.core.alerting.words import advice, message
 from andon.core.forecast import Arrival, Trend
 from andon.core.rulebook import Override, Rulebook, Thresholds, figures_of, thresholds_of
-from andon.core.rules import BY_NAME, RULES, Need, asleep_reason, severity
+from andon.core.rules import BY_NAME, RULES, SERVED, Need, asleep_reason, severity
 from andon.errors import Conflict, Gone, Invalid
 from andon.model.alert import Event, EventKind, Level, NoticeKind, Phase, Silence
 from andon.model.device import (
@@ -76,7 +76,9 @@ STATUSES = st.builds(
     state=st.sampled_from(DeviceState),
     since=st.just(AT),
     sample=st.none() | SAMPLES,
+    processes=st.sampled_from([(), (Process(9, user="dan", memory_bytes=5 * GIB),)]),
 )  # fmt: skip
+HELD = Held("lease:1", ("GPU-0", "GPU-9"), AT, "alice")
 EVENTS = st.builds(Event, kind=st.sampled_from(EventKind), at=st.just(AT),
                    uuid=st.sampled_from([None, "GPU-0", "GPU-9"]),
                    code=st.sampled_from([None, 13, 48, 79, 999]))  # fmt: skip
@@ -92,7 +94,10 @@ OBSERVATIONS = st.builds(
     ),
     events=st.lists(EVENTS, max_size=2).map(tuple),
     troubles=st.sampled_from([(), (Trouble("store", "full"),), (Trouble("notifier:x", "no"),)]),
-    leases=st.sampled_from([None, (), (Held("lease:1", ("GPU-0",), AT, "alice"),)]),
+    leases=st.sampled_from([None, (), (HELD,), (HELD, replace(HELD, id="lease:2", orphaned=True))]),
+    sharing=st.builds(Sharing, strangers=st.sampled_from([{}, {"GPU-0": frozenset({9})}]),
+                      unsure=st.sampled_from([frozenset(), frozenset({"GPU-0", "GPU-1"})]),
+                      former=st.sampled_from([{}, {"GPU-1": Former("lease:0", "bob", AT)}])),
 )  # fmt: skip
 LOOKS = st.lists(
     st.tuples(OBSERVATIONS, st.sampled_from([1.0, 30.0, 400.0, 90_000.0, -5.0])), max_size=12
@@ -268,8 +273,9 @@ def test_a_forecast_names_its_bounds() -> None:
 def test_what_waits_for_leases_says_so() -> None:
     assert asleep_reason(BY_NAME["thermal"]) is None
     assert asleep_reason(BY_NAME["idle"]) is not None
-    assert asleep_reason(BY_NAME["idle"], frozenset({Need.READINGS, Need.LEASES})) is None
-    assert asleep_reason(BY_NAME["squatter"], frozenset(Need)) is not None
+    assert asleep_reason(BY_NAME["idle"], SERVED) is None
+    assert asleep_reason(BY_NAME["squatter"], SERVED) is None
+    assert asleep_reason(BY_NAME["job_stalled"], frozenset(Need)) is not None
 
 
 def test_heat_outranks_idleness() -> None:

@@ -13,8 +13,8 @@ from andon.cli.alerts_follow import changes
 from andon.cli.alerts_text import Page
 from andon.cli.terminal import Choices
 from andon.errors import Gone, Unavailable
+from andon.host import whereabouts
 from andon.model.alert import Acknowledgement, Alert, Level, Phase
-from andon.web import whereabouts
 from tests.unit import alert_pages
 from tests.unit.test_cli_golden_snapshots import AT
 

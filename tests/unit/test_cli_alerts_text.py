@@ -14,6 +14,7 @@ from andon.cli.alert_text import render_alert, render_change
 from andon.cli.alerts_text import FINE, Page, names_of, render_alerts, short_name
 from andon.cli.text import display_width
 from andon.core.rulebook import Override, Rulebook
+from andon.core.rules import SERVED
 from andon.model.alert import Phase
 from andon.model.wire import Json
 from andon.web.alert_payloads import rules_to_json
@@ -106,7 +107,7 @@ def test_golden_changes_look_as_drawn() -> None:
 def _rules() -> list[Json]:
     cool = Override(device=1, figures={"thermal_celsius": 70.0}, off=frozenset({"memory"}))
     devices = [status.device for status in farm().devices[:3]]
-    rules: list[Json] = rules_to_json(Rulebook(None, [cool]), devices)["rules"]
+    rules: list[Json] = rules_to_json(Rulebook(None, [cool]), devices, SERVED)["rules"]
     return rules
 
 

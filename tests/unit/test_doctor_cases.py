@@ -121,6 +121,13 @@ def books() -> Iterator[Case]:
             *([(C.BOOK_FOREIGN, WARN)] if foreign else []),
             says=f"{path} belongs to {name}",
         )
+    both = (Book("/tmp/andon", "alice", 1000), Book("/run/andon", "root", 0))
+    yield case(
+        "two books, one of them used",
+        own(server(), books=both, book_place="/run/andon"),
+        says="/run/andon belongs to root; leases go there|"
+        "/tmp/andon belongs to alice; its leases count, too",
+    )
     for mode in (0o777, 0o775, 0o1777, 0o757):
         yield case(
             f"a book of mode {mode:o}",

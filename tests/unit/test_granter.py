@@ -241,6 +241,25 @@ def test_simulated_and_real_leases_do_not_meet(book: Book) -> None:
     grant.held.release()
 
 
+def test_simulated_work_never_ends_and_is_not_waited_for(book: Book) -> None:
+    """Until the end of time it would; a lease on simulated devices may end, and is."""
+    stranger = Process(4711, memory_bytes=GIB)
+    busy, free = gpu(0, processes=[stranger]), gpu(1)
+
+    def on(*statuses: DeviceStatus) -> Granter:
+        look = Surveyor(lambda: node(list(statuses), simulated=True), simulated=True)
+        return Granter(book, look)
+
+    with pytest.raises(Conflict) as refused:
+        on(busy).grant(request(), Terms(), None)
+    assert not isinstance(refused.value, TimedOut)
+    assert "ANDON_SIMULATE_SCENARIO=idle" in refused.value.hint
+    held = on(busy, free).grant(request(), Terms(), None).held
+    with pytest.raises(TimedOut, match="after"):
+        on(busy, free).grant(request(), Terms(), 0.05)
+    held.release()
+
+
 def test_every_device_has_its_line(book: Book) -> None:
     statuses = [gpu(0), gpu(1, state=State.LOST), gpu(2, visible=False)]
     held = granter(book, [gpu(0)]).grant(request(), Terms(seconds=60.0), 0.0)

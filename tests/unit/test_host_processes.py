@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from andon.core.attribution import Belonging, Container, SlurmStep
 from andon.host import processes
+from andon.host.kernel_files import parse_uid
 from andon.host.processes import FOREIGN, HIDDEN, ProcessTable, sees_host_pids
 from andon.host.procfs import (
     HostUse,
@@ -24,7 +25,6 @@ from andon.host.procfs import (
     parse_passwd,
     parse_stamp,
     parse_stat,
-    parse_uid,
     process_name,
     slurm_variables,
     split_command,

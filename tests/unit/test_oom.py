@@ -77,7 +77,9 @@ def test_a_complaint_that_was_caught_is_none() -> None:
 def test_other_ends_are_told_apart() -> None:
     full = [Strain(0, 79 * GIB, 80 * GIB)]
     assert verdict(137, 9, "", [], host_kills=1).end is End.HOST_MEMORY
+    assert verdict(137, None, "", [], host_kills=1).end is End.HOST_MEMORY
     assert verdict(137, 9, "", [], host_kills=0).end is End.SIGNAL
+    assert verdict(137, None, "", [], host_kills=0).end is End.FAILED
     assert verdict(139, 11, "", full).words == "signal 11 ended it; GPU 0 held 79.0 GiB of 80.0 GiB"
     assert verdict(143, 15, "", [], ended_for="lease abc has ended").end is End.TIMEOUT
     assert verdict(130, 2, "", [], asked=True).end is End.ASKED

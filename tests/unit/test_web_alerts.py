@@ -10,12 +10,14 @@ from urllib.parse import quote
 
 import pytest
 
+from andon.core.holders import Holder
 from andon.core.lamps import board
 from andon.core.rulebook import Rulebook
 from andon.errors import Unavailable
 from andon.model.alert import Event, EventKind, Party
 from andon.model.alert_wire import alert_from_json, alert_to_json, alerts_from_json, alerts_to_json
 from andon.model.device import Snapshot
+from andon.model.work import Standing
 from andon.web.alert_payloads import board_to_json, for_strangers, rules_to_json
 from andon.web.audit import NAME
 from tests.unit import alert_pages
@@ -194,6 +196,15 @@ def test_where_past_alerts_cannot_be_read_the_present_is_told_with_a_note(
     assert said["note"] == "past alerts cannot be read: the disk is gone"
 
 
+HOLDERS = {
+    drawn.uuid(0): [Holder("k7qm2", "alice", AT + 3600, None, Standing.HELD)],
+    drawn.uuid(1): [
+        Holder("p3xw9", "bob", None, 10 * 2**30, Standing.HELD),
+        Holder(None, "carol", None, None, Standing.UNREADABLE),
+    ],
+}
+
+
 def test_the_golden_payloads_are_what_is_said() -> None:
     page = alert_pages.busy()
     devices = [status.device for status in drawn.farm().devices[:2]]
@@ -202,7 +213,7 @@ def test_the_golden_payloads_are_what_is_said() -> None:
         "alerts": alerts_to_json(page.alerts, page.silences, page.node, AT) | {"note": None},
         "event-alert": alert_to_json(alert_pages.hot()),
         "alert-rules": {**rules, "rules": rules["rules"][:2]},
-        "board": board_to_json(board(drawn.farm(), page.alerts), "node17"),
+        "board": board_to_json(board(drawn.farm(), page.alerts), "node17", HOLDERS),
     }
     for name, said in golden.items():
         text = json.dumps(said, indent=2, ensure_ascii=False, allow_nan=False) + "\n"

@@ -60,6 +60,7 @@ def test_the_golden_health_is_what_is_said(tmp_path: Path, monkeypatch: pytest.M
     said = health(parts.station, parts.shop.parts)
     said |= {"at": AT, "uptime_seconds": 60.0, "version": "0.1.0"}
     said["sampler"]["age_seconds"] = 0.4
+    said["leases"] |= {"path": "/run/andon", "owner": "root", "readable": True, "count": 2}
     parts.close()
     assert_golden("api/health.json", json.dumps(said, indent=2, ensure_ascii=False) + "\n")
 

@@ -2,9 +2,10 @@
 
 import asyncio
 import os
+import signal
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,13 @@ from andon.core.access import Rules
 from andon.core.rulebook import Rulebook
 from andon.core.settings import Settings
 from andon.engine.bus import Bus, Subscription
+from andon.engine.ledger import LeaseLedger
 from andon.engine.lender import Lender
 from andon.engine.sampler import Costs, Sampler
 from andon.engine.survey import Surveyor
 from andon.engine.watcher import Watcher
+from andon.host.kin import started_ticks
+from andon.leases.book import Book
 from andon.leases.places import VARIABLE
 from andon.model.device import Snapshot
 from andon.stores.memory_alerts import MemoryLedger
@@ -80,6 +84,7 @@ class Parts:
         snapshots: Sequence[Snapshot],
         rules: Rules = HOME,
         memory: Memory | None = None,
+        longest_wait_seconds: float = 30.0,
     ) -> None:
         self.sampler = Hand(*snapshots)
         self.station = Station(self.sampler, Settings())
@@ -89,9 +94,10 @@ class Parts:
         kept = memory or NoMemory("history was switched off", "start without --no-history")
         self.watcher = Watcher(self.sampler.subscribe(1.0), Rulebook(), MemoryLedger)
         surveyor = Surveyor(lambda: self.sampler.once(hasty=True), simulated=True)
-        env = {VARIABLE: os.environ.get(VARIABLE, str(folder / "book"))}
-        self.lender = Lender(surveyor, self.station.latest, env)
-        known: dict[str, Part] = {"store": kept, "leases": self.lender}
+        self.env = {VARIABLE: os.environ.get(VARIABLE, str(folder / "book"))}
+        self.lender = Lender(surveyor, self.station.latest, self.env, longest_wait_seconds)
+        self.ledger = LeaseLedger(self.sampler.subscribe(1.0), self.env)
+        known: dict[str, Part] = {"store": kept, "leases": self.ledger}
         self.shop = Shop(
             self.station,
             self.keys,
@@ -107,6 +113,7 @@ class Parts:
         self.station.close()
         self.watcher.close()
         self.lender.close()
+        self.ledger.close()
 
 
 class Caller:
@@ -142,6 +149,18 @@ class Caller:
 def served(parts: Parts, peer: str = "127.0.0.1", host: str = "localhost") -> Iterator[Caller]:
     yield Caller(parts.app, peer, host)
     parts.close()
+
+
+def end_holders(book: Book) -> None:
+    """Whatever a test left: every holder is asked to end, and does."""
+    pids = [e.lease.owner.pid for e in book.entries() if e.locked and e.lease is not None]
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+    end = time.monotonic() + 20
+    while any(started_ticks(pid) is not None for pid in pids):
+        assert time.monotonic() < end, "a holder does not end"
+        time.sleep(0.01)
 
 
 def at_home(app: App) -> App:

@@ -1,5 +1,5 @@
 """`python -m andon.cli`, for where the script is not on the PATH."""
 
-from andon.cli.main import main
+from andon.cli.entry import main
 
 main()

@@ -101,8 +101,9 @@ def patience(asked: dict[str, Any]) -> float:
 
 def surveyor_of(choices: Choices, sampler: "Sampler") -> "Surveyor":
     """Over this sampler; simulated devices are claimed only where the flag itself is given."""
-    from andon.app import labels_of, weights_of
+    from andon.app import labels_of, state_folder, weights_of
     from andon.engine.survey import Surveyor
+    from andon.host.bulletin import Bulletin
 
     resolved = resolved_of(choices)
     return Surveyor(
@@ -110,6 +111,7 @@ def surveyor_of(choices: Choices, sampler: "Sampler") -> "Surveyor":
         labels_of(resolved.settings),
         weights_of(resolved.settings),
         simulated=resolved.origin.get("simulate") == "flag",
+        ailing=Bulletin(state_folder()),
     )
 
 

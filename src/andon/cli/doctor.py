@@ -3,7 +3,6 @@
 import os
 import platform
 import sys
-import tempfile
 import time
 from dataclasses import replace
 from importlib import metadata
@@ -102,9 +101,9 @@ def own_of(choices: Choices, settings: "Settings", mistakes: tuple[str, ...]) ->
     from andon.core.checkup_facts import Own
     from andon.core.settings import Settings, describe
     from andon.host.inspection_access import read_books
+    from andon.leases.places import book_path
 
     terminal, path, plain = Terminal.of(choices), app.config_path(choices.config), Settings()
-    places = book_places()
     return Own(
         version=__version__,
         python=platform.python_version(),
@@ -114,8 +113,8 @@ def own_of(choices: Choices, settings: "Settings", mistakes: tuple[str, ...]) ->
         changed=sum(getattr(settings, r.name) != getattr(plain, r.name) for r in describe()),
         mistakes=mistakes,
         state=_state(),
-        books=read_books(Path("/"), places),
-        book_place=str(places[0 if "ANDON_LEASE_DIR" in os.environ else -1]),
+        books=read_books(Path("/"), book_places()),
+        book_place=str(book_path(os.environ)),
         encoding=sys.stdout.encoding or "ascii",
         columns=terminal.width,
         color=terminal.color,
@@ -123,10 +122,10 @@ def own_of(choices: Choices, settings: "Settings", mistakes: tuple[str, ...]) ->
 
 
 def book_places() -> list[Path]:
-    """Where a lease book may lie: a grant reads every one that exists."""
-    named = os.environ.get("ANDON_LEASE_DIR")
-    usual = [Path("/run/andon"), Path(tempfile.gettempdir()) / "andon"]
-    return [Path(named), *usual] if named else usual
+    """Where a lease book may lie, the one that is used first: a grant reads all that exist."""
+    from andon.leases.places import COMMON_BOOK, SYSTEM_BOOK, book_path
+
+    return list(dict.fromkeys((book_path(os.environ), SYSTEM_BOOK, COMMON_BOOK)))
 
 
 def _state() -> "Folder":

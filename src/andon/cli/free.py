@@ -61,7 +61,7 @@ def wait(**asked: Any) -> int:
     To wait and claim in one, use andon run or andon lease.
     """
     from andon.engine.granter import Progress
-    from andon.engine.refusal import refusal
+    from andon.engine.refusal import is_hopeless, refusal
     from andon.engine.survey import Pages
     from andon.leases.book import Book
 
@@ -79,8 +79,8 @@ def wait(**asked: Any) -> int:
                 if outlook.choice.chosen:
                     break
                 waited = time.monotonic() - began
-                if waited >= seconds:
-                    raise refusal(outlook, request, waited if seconds else None)
+                if waited >= seconds or is_hopeless(outlook):
+                    raise refusal(outlook, request, waited if 0 < seconds <= waited else None)
                 line(Progress(waited, outlook))
                 time.sleep(min(LOOK_SECONDS, max(0.0, seconds - waited)))
         finally:

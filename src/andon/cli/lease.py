@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from andon.cli.asking import asking, patience, queueing, request_from, surveyor_of
-from andon.cli.options import chosen, duration, elsewhere, shared
+from andon.cli.options import chosen, elsewhere, lasting, shared
 from andon.cli.run import RunCommand
 from andon.cli.sources import sampling_ahead
 from andon.cli.terminal import Terminal, notice
@@ -35,7 +35,7 @@ class LeaseCommand(RunCommand):
 @asking
 @queueing
 @click.option(
-    "--for", "length", type=duration, metavar="TIME", help="How long, as in 2h; else while it runs."
+    "--for", "length", type=lasting, metavar="TIME", help="How long, as in 2h; else while it runs."
 )
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @shared
@@ -83,7 +83,7 @@ def lease(command: tuple[str, ...], length: float | None, **asked: Any) -> int:
 @click.command()
 @click.argument("lease_id", metavar="ID")
 @click.option(
-    "--for", "length", type=duration, metavar="TIME", required=True, help="From now on, as in 1h."
+    "--for", "length", type=lasting, metavar="TIME", required=True, help="From now on, as in 1h."
 )
 @elsewhere
 @shared

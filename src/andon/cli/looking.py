@@ -1,6 +1,7 @@
 """How a command gets its snapshots: the settings, the sampler, and which devices were meant."""
 
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -44,7 +45,22 @@ def connected(choices: Choices, url: str) -> "Server":
 def look(choices: Choices, watched: bool = False) -> Snapshot:
     """One fresh snapshot."""
     with following(choices) as sampler:
-        return sampler.once(watched)
+        snapshot = sampler.once(watched)
+    return snapshot if choices.url is not None else _leased(snapshot)
+
+
+def _leased(snapshot: Snapshot) -> Snapshot:
+    """With the leases of its processes; a server's have them already, a recording's are old."""
+    there = any(status.processes for status in snapshot.devices)
+    if not there or "replay" in snapshot.versions or sys.platform == "win32":
+        return snapshot
+    from andon.leases import places
+
+    if not places.may_hold_leases(os.environ):
+        return snapshot
+    from andon.engine.ledger import with_leases
+
+    return with_leases(snapshot)
 
 
 def mask_of(snapshot: Snapshot, left_out: int = 0, url: str | None = None) -> Mask:

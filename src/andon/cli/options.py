@@ -112,3 +112,10 @@ def duration(text: str) -> float:
         return parse_seconds(text)
     except ValueError as exc:
         raise click.BadParameter(str(exc)) from exc
+
+
+def lasting(text: str) -> float:
+    """The same, and more than nothing."""
+    if (seconds := duration(text)) <= 0:
+        raise click.BadParameter(f"{text[:40]!r} is no time at all")
+    return seconds

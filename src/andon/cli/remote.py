@@ -218,7 +218,7 @@ def connect(url: str, token_file: str | None) -> Server:
 
 def own_server() -> str | None:
     """The URL of the server that this user started on this machine, if it runs."""
-    from andon.web import whereabouts
+    from andon.host import whereabouts
     from andon.web.keys import state_folder
 
     return whereabouts.find(state_folder())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from andon.cli.asking import asking, patience, queueing, request_from, surveyor_of
-from andon.cli.options import chosen, duration, shared, whole
+from andon.cli.options import chosen, lasting, shared, whole
 from andon.cli.sources import sampling_ahead
 from andon.cli.terminal import Choices, notice, report
 from andon.cli.waiting import WaitingLine
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from andon.core.oom import Verdict
 
 OURS = 125
-NO_DEVICE = {"CUDA_VISIBLE_DEVICES": "", "ROCR_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1"}
 
 
 class OurMistake(click.UsageError):
@@ -41,7 +40,7 @@ class RunCommand(click.Command):
         try:
             return super().make_context(info_name, args, parent, **extra)
         except click.UsageError as mistake:
-            raise OurMistake(mistake.message, mistake.ctx) from mistake
+            raise OurMistake(mistake.format_message(), mistake.ctx) from mistake
 
 
 @click.command(
@@ -50,7 +49,7 @@ class RunCommand(click.Command):
 )
 @asking
 @queueing
-@click.option("--for", "length", type=duration, metavar="TIME", help="End it after so long: 2h.")
+@click.option("--for", "length", type=lasting, metavar="TIME", help="End it after so long: 2h.")
 @click.option("--lease", "lease_id", metavar="ID", help="On the devices of a lease of yours.")
 @click.option("--retry-oom", type=whole, metavar="N", help="Out of memory: N times with more.")
 @click.option("--telemetry-dir", metavar="DIR", help="Where the record goes; the state folder.")
@@ -149,6 +148,7 @@ def _ended(result: "tuple[int, Verdict]", choices: Choices) -> int:
 
 def _without_device(command: Sequence[str]) -> int:
     """An empty mask and no lease: nothing to wait for, nothing to record."""
+    from andon.core.launching import NO_DEVICE
     from andon.engine.launcher import Launcher
 
     launcher = Launcher(command, {**os.environ, **NO_DEVICE})

@@ -118,7 +118,7 @@ class Running:
             outcome = launcher.run(_Check(held, self._tell), self._tell)
             if held is not None:
                 held.release()  # before anything else: others wait for it
-            strains = [_strain(status) for status in log.tallies.latest.values()]
+            strains = [_strain(status) for status in log.latest_of_run()]
             judged = verdict(
                 outcome.code,
                 outcome.signal,

@@ -35,9 +35,12 @@ def sampling(choices: Choices) -> "Sampler":
 
 
 def sampling_ahead(choices: Choices) -> "Sampler":
-    """The same, with its first look under way: a driver takes as long to open as we to import."""
-    from threading import Thread
-
+    """The same for who shares devices, with its readers started: a driver takes as long to open
+    as we to import. Simulated devices are idle unless a scenario was named: the demo's never are.
+    """
+    resolved = resolved_of(choices)
+    if resolved.settings.simulate and resolved.origin["simulate_scenario"] == "default":
+        choices.overrides["simulate_scenario"] = "idle"
     sampler = sampling(choices)
-    Thread(target=sampler.once, kwargs={"hasty": True}, name="first look", daemon=True).start()
+    sampler.begin()
     return sampler

@@ -68,7 +68,7 @@ def _room(state: Folder) -> Finding:
 
 def _books(facts: Facts) -> Iterator[Finding]:
     own = facts.own
-    if not own.books:
+    if not any(book.path == own.book_place for book in own.books):
         yield ok(Check.BOOK, f"no lease book yet; the first lease makes {own.book_place}")
     for book in own.books:
         yield _book(book, facts)
@@ -92,7 +92,8 @@ def _book(book: Book, facts: Facts) -> Finding:
     if book.uid not in (0, facts.user.uid):
         words = f"the lease book {book.path} belongs to {book.owner}, who could remove it"
         return warning(Check.BOOK_FOREIGN, words, _MAKE_BOOK, **place)
-    return ok(Check.BOOK, f"the lease book {book.path} belongs to {book.owner}", **place)
+    use = "leases go there" if book.path == facts.own.book_place else "its leases count, too"
+    return ok(Check.BOOK, f"the lease book {book.path} belongs to {book.owner}; {use}", **place)
 
 
 def _packages(facts: Facts) -> Iterator[Finding]:

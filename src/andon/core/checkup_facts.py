@@ -144,7 +144,7 @@ class Own:
     mistakes: tuple[str, ...] = ()
     state: Folder = Folder("")
     books: tuple[Book, ...] = ()
-    book_place: str = ""  # where the first lease will make one
+    book_place: str = ""  # the one that is used; the first lease makes it
     encoding: str = "utf-8"
     columns: int = 80
     color: bool = False

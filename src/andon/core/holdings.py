@@ -58,12 +58,13 @@ def judge(
     """
     entries = list(entries)
     held = [_claim(entry, Standing.HELD) for entry in entries if entry.locked]
-    left = [(s.device.uuid, p) for s in statuses for p in occupancy(s, held, kin, here).strangers]
-    orphans = [
-        _claim(entry, Standing.ORPHANED)
-        for entry in entries
-        if not entry.locked and entry.lease is not None and _lives(entry, left, kin, here)
+    loose = [entry for entry in entries if not entry.locked and entry.lease is not None]
+    left = [
+        (status.device.uuid, process)
+        for status in (statuses if loose else ())
+        for process in occupancy(status, held, kin, here).strangers
     ]
+    orphans = [_claim(e, Standing.ORPHANED) for e in loose if _lives(e, left, kin, here)]
     return (*held, *orphans)
 
 
@@ -79,15 +80,23 @@ def occupancy(
     used = {lease.id: 0 for lease in leases}
     unmeasured, strangers = set(), []
     for process in status.processes:
-        bonds = [(bond(lease, kin.get(process.pid), here), lease.since, lease) for lease in leases]
-        strength, _, lease = max(bonds, key=lambda b: b[:2], default=(0, 0.0, None))
-        if lease is not None and strength:
+        lease = nearest(process, leases, kin, here)
+        if lease is not None:
             used[lease.id] += process.memory_bytes or 0
             if process.memory_bytes is None:
                 unmeasured.add(lease.id)
         elif process.kind is ProcessKind.COMPUTE and process.pid not in mine:
             strangers.append(process)
     return Occupancy(used, frozenset(unmeasured), tuple(strangers))
+
+
+def nearest(
+    process: Process, leases: Iterable[Lease], kin: Mapping[int, Kin], here: Here
+) -> Lease | None:
+    """The lease that a process belongs to most surely, the latest where several do."""
+    bonds = [(bond(lease, kin.get(process.pid), here), lease.since, lease) for lease in leases]
+    strength, _, lease = max(bonds, key=lambda b: b[:2], default=(0, 0.0, None))
+    return lease if strength else None
 
 
 def _claim(entry: Entry, standing: Standing) -> Claim:

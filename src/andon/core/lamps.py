@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from andon.core.alerting.lease_words import program
 from andon.core.alerting.words import labels
 from andon.core.bands import Band, band
 from andon.model.alert import Alert, Level, Party, Phase
@@ -62,7 +63,7 @@ PHRASES: Mapping[str, tuple[str, str]] = {
     "unattributed_memory": ("memory held", "has memory that no process explains"),
     "memory_leak": ("filling up", "is filling up"),
     "idle": ("held and idle", "is held and idle"),
-    "squatter": ("no lease", "is used without a lease"),
+    "squatter": ("shared unasked", "is used outside its lease"),
     "ghost_memory": ("memory held", "has memory of a lease that ended"),
 }
 """The word under a lamp, and how a headline goes on after `GPU 3`."""
@@ -177,15 +178,6 @@ def _whose(snapshot: Snapshot, status: DeviceStatus, who: tuple[Party, ...]) -> 
         told = f"{told}, {human_seconds(lasted)}"
         return told if busy is None else f"{told} at {busy} %"
     return told if busy is None else f"{told}, {busy} %"
-
-
-def program(party: Party) -> str:
-    """What a person calls a process: the script that it runs, else its name."""
-    for word in (party.command or "").split():
-        base = word.rpartition("/")[2]
-        if base.endswith((".py", ".sh", ".ipynb")):
-            return base
-    return party.name or f"process {party.pid}"
 
 
 def _need(count: int) -> str:

@@ -7,6 +7,15 @@ from andon.model.device import Device
 
 LEASE_VARIABLE = "ANDON_LEASE"
 ORDER = ("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+INTEL_ORDER = {"ZE_ENABLE_PCI_ID_DEVICE_ORDER": "1"}  # else discrete cards come first
+NO_INTEL = "9999"  # an empty mask is none; a number that no device has leaves none
+NO_DEVICE = {
+    "CUDA_VISIBLE_DEVICES": "",
+    "ROCR_VISIBLE_DEVICES": "-1",
+    "HIP_VISIBLE_DEVICES": "-1",
+    "ZE_AFFINITY_MASK": NO_INTEL,
+}
+"""What hides the devices of every vendor."""
 
 
 def environment(
@@ -21,7 +30,8 @@ def environment(
     if any(device.vendor == "amd" for device in everyone):
         out |= _amd([d for d in chosen if d.vendor == "amd"], everyone)
     if any(device.vendor == "intel" for device in everyone):
-        out["ZE_AFFINITY_MASK"] = _numbers([d for d in chosen if d.vendor == "intel"], everyone)
+        mask = _numbers([d for d in chosen if d.vendor == "intel"], everyone)
+        out |= {"ZE_AFFINITY_MASK": mask or NO_INTEL, **INTEL_ORDER}
     if lease is not None:
         out[LEASE_VARIABLE] = lease
     return out

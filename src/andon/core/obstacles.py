@@ -15,6 +15,7 @@ class Bar(StrEnum):
     STALE = "stale"
     UNKNOWN = "unknown"  # a reading is missing: unknown is not free
     ECC = "ecc"
+    BROKEN = "broken"  # it reported an error that means so
     GHOST = "ghost"  # memory that no process explains
     CORDONED = "cordoned"
     LEASED = "leased"
@@ -29,7 +30,7 @@ class Bar(StrEnum):
 NEVER = frozenset({Bar.MASKED, Bar.UNASKED, Bar.DIVIDED, Bar.SMALL})
 """Nothing that happens on the device takes these away."""
 
-HEALTH = frozenset({Bar.LOST, Bar.STALE, Bar.UNKNOWN, Bar.ECC, Bar.GHOST, Bar.CORDONED})
+HEALTH = frozenset({Bar.LOST, Bar.STALE, Bar.UNKNOWN, Bar.ECC, Bar.BROKEN, Bar.GHOST, Bar.CORDONED})
 """These go when the device is cured, and not when its work ends."""
 
 

@@ -98,7 +98,7 @@ def verdict(
     said = complaint(tail)
     if said is not None:
         return Verdict(End.DEVICE_MEMORY, _device_words(*said, strains), said[0])
-    if signal == SIGKILL and host_kills > 0:
+    if SIGKILL in (signal, code - 128) and host_kills > 0:  # of the command, or a shell's word
         words = "the kernel killed it for want of host memory (OOM killer)"
         return Verdict(End.HOST_MEMORY, words)
     if asked:

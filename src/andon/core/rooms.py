@@ -66,7 +66,7 @@ class Surroundings:
     here: Here = NOWHERE
     mine: frozenset[int] = frozenset()  # our own processes are strangers nowhere
     own: frozenset[str] = frozenset()  # leases that are in nobody's way here: the asker's own
-    ailments: Mapping[str, str] | None = None  # what events have said of a device
+    ailments: Mapping[str, str] | None = None  # what a device has reported, until it is over
 
 
 EVEN = Weights()
@@ -82,12 +82,13 @@ def rooms(
 
 def _room(status: DeviceStatus, around: Surroundings, weights: Weights) -> Room:
     uuid = status.device.uuid
-    found = occupancy(status, around.claims, around.kin or {}, around.here, around.mine)
+    on_it = [(c, s) for c in around.claims if (s := c.share_of(uuid)) or c.lease is None]
+    claims = [claim for claim, _ in on_it]
+    found = occupancy(status, claims, around.kin or {}, around.here, around.mine)
     tenants = tuple(
         Tenant(claim, share, _used(claim, found.used_bytes, found.unmeasured))
-        for claim in around.claims
-        if ((share := claim.share_of(uuid)) is not None and not _is_own(claim, around))
-        or claim.lease is None
+        for claim, share in on_it
+        if not _is_own(claim, around)
     )
     free = _free(status, tenants)
     points = score(
@@ -160,8 +161,9 @@ def _trouble(status: DeviceStatus, around: Surroundings, taken: bool) -> Obstacl
     if status.state in (State.LOST, State.STALE):
         bar = Bar.LOST if status.state is State.LOST else Bar.STALE
         return Obstacle(bar, f"{status.state}: {status.reason or 'it does not answer'}")
-    if around.ailments and uuid in around.ailments:
-        return Obstacle(Bar.ECC, around.ailments[uuid])
+    ailing = around.ailments or {}
+    if (said := ailing.get(uuid) or ailing.get(status.device.parent or "")) is not None:
+        return Obstacle(Bar.BROKEN, said)
     if status.state is State.ASLEEP:
         return None
     if sample is None:

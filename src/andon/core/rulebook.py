@@ -35,6 +35,10 @@ class Thresholds:
     node_cpu_percent: float = 95.0
     node_memory_percent: float = 95.0
     node_disk_percent: float = 90.0
+    squatter_seconds: float = 60.0
+    idle_lease_seconds: float = 1800.0
+    orphan_seconds: float = 60.0
+    ghost_memory_seconds: float = 60.0
     off: frozenset[str] = frozenset()
 
 

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from andon.core.rulebook import Rulebook
-from andon.core.rules import RULES, About, Need, Rule, asleep_reason
+from andon.core.rules import READINGS, RULES, About, Need, Rule, asleep_reason
 from andon.model.device import Device
 
 Json = dict[str, Any]
@@ -14,7 +14,7 @@ Json = dict[str, Any]
 def listing(
     rulebook: Rulebook,
     devices: Iterable[Device] = (),
-    awake: frozenset[Need] = frozenset({Need.READINGS}),
+    awake: frozenset[Need] = READINGS,
 ) -> list[Json]:
     """Every rule, asleep ones too; `devices` says what counts for each, None where it is off."""
     known = tuple(devices)

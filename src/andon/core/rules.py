@@ -32,12 +32,16 @@ class Need(StrEnum):
 
 
 ASLEEP = {
-    Need.LEASES: "nobody keeps a book of leases on this node",
+    Need.LEASES: "a server that follows the lease book judges it: andon serve",
     Need.JOBS: "there is no queue of jobs on this node",
     Need.RUNS: "no runs are recorded on this node",
     Need.NODES: "no other node reports here",
 }
 """Why a rule that needs this is asleep, where it does not exist."""
+READINGS = frozenset({Need.READINGS})
+"""What one look at the devices has."""
+SERVED = frozenset({Need.READINGS, Need.LEASES})
+"""What a server has, beside the devices: it follows the lease book."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,7 @@ class Rule:
         return self.rungs[0].clear_seconds
 
 
-def asleep_reason(rule: Rule, awake: frozenset[Need] = frozenset({Need.READINGS})) -> str | None:
+def asleep_reason(rule: Rule, awake: frozenset[Need] = READINGS) -> str | None:
     """Why a rule judges nothing here; None where it does."""
     return ASLEEP[rule.needs] if rule.needs not in awake or not rule.built else None
 
@@ -284,33 +288,41 @@ NODE_RULES = (
     ),
 )  # fmt: skip
 
-WAITING_RULES = (
+LEASE_RULES = (
     Rule(
-        "squatter", "Used without a lease", About.DEVICE,
-        (Rung(WARNING, "a process computes on it outside any lease", 60, "none does", 60),),
+        "squatter", "Used outside its lease", About.DEVICE,
+        (Rung(WARNING, "a lease holds it, and a process computes there that belongs to none", 60,
+              "none does for 60 s, or nobody holds it", 60, for_figure="squatter_seconds"),),
         "Whoever holds the lease shares the device without knowing.",
-        "Ask its owner to take a lease: andon run", needs=Need.LEASES, weight=4, built=False,
+        "Ask its owner to take a device of their own: andon run -- COMMAND",
+        "squatter_seconds", "bytes", needs=Need.LEASES, weight=4,
     ),
     Rule(
         "idle_lease", "An idle lease", About.LEASE,
-        (Rung(WARNING, "none of its devices does anything", 1800, "one does", 60),),
-        "Others wait for devices that nobody uses.", "Give it back: andon release",
-        needs=Need.LEASES, weight=2, built=False,
+        (Rung(WARNING, "none of its devices does anything", 1800,
+              "one works for 60 s, or it is given back", 60, for_figure="idle_lease_seconds"),),
+        "Others wait for devices that nobody uses.", "Give it back: andon release ID",
+        "idle_lease_seconds", "seconds", needs=Need.LEASES, weight=2,
     ),
     Rule(
         "orphan", "An orphaned lease", About.LEASE,
-        (Rung(WARNING, "its holder is gone and its work lives on", 60, "it ended", 60),),
+        (Rung(WARNING, "its holder is gone and its work lives on", 60, "its work ended", 60,
+              for_figure="orphan_seconds"),),
         "Its devices are withheld from others.",
-        "End what is left of it, and the devices are free.", needs=Need.LEASES, weight=4,
-        built=False,
+        "End what is left of it, and the devices are free: andon leases",
+        "orphan_seconds", "seconds", needs=Need.LEASES, weight=4,
     ),
     Rule(
         "ghost_memory", "Memory of a lease that ended", About.DEVICE,
-        (Rung(WARNING, "memory stays in use after the lease that held it ended", 60, "none", 60),),
-        "The next holder finds less memory than was promised.",
-        "Find who has it open: sudo fuser -v /dev/nvidia*", needs=Need.LEASES, weight=5,
-        built=False,
+        (Rung(WARNING, "memory stays in use after the lease that held it ended", 60,
+              "none for 60 s, or somebody takes it", 60, for_figure="ghost_memory_seconds"),),
+        "The device is withheld: the next holder would find less memory than was promised.",
+        "Find who has it open: sudo fuser -v /dev/nvidia*",
+        "ghost_memory_seconds", "bytes", needs=Need.LEASES, weight=5,
     ),
+)  # fmt: skip
+
+WAITING_RULES = (
     Rule(
         "job_stalled", "A job stands still", About.JOB,
         (Rung(WARNING, "it runs and does nothing", 900, "it goes on", 60),),
@@ -331,6 +343,6 @@ WAITING_RULES = (
     ),
 )  # fmt: skip
 
-RULES: tuple[Rule, ...] = (*DEVICE_RULES, *NODE_RULES, *WAITING_RULES)
+RULES: tuple[Rule, ...] = (*DEVICE_RULES, *NODE_RULES, *LEASE_RULES, *WAITING_RULES)
 """Every rule there is."""
 BY_NAME = {rule.name: rule for rule in RULES}

@@ -132,7 +132,7 @@ NOTIFIER_COLUMNS = (
     Column("rules", RULES, "only these rules"),
     Column("devices", Kind('a list such as [0, "GPU-…"]', _devices), "only these devices"),
     Column("owners", Kind('a list of users such as ["ada"]', RULES.read),
-           "only what concerns processes of these users"),
+           "only what concerns processes or leases of these users"),
     Column("quiet_hours", QUIET, 'held back meanwhile; "" for none; else alerts.quiet_hours'),
     Column("wakes", Kind("critical, warning or never", _one_of("critical", "warning", "never")),
            "the level from which quiet hours do not count"),

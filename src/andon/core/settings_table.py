@@ -73,6 +73,10 @@ class Settings:
     alerts_node_cpu_percent: float | None = 95.0
     alerts_node_memory_percent: float | None = 95.0
     alerts_node_disk_percent: float | None = 90.0
+    alerts_squatter_seconds: float | None = 60.0
+    alerts_idle_lease_seconds: float | None = 1800.0
+    alerts_orphan_seconds: float | None = 60.0
+    alerts_ghost_memory_seconds: float | None = 60.0
     alerts_off: tuple[str, ...] = ()
     alerts_renotify_seconds: float = 14_400.0
     alerts_minimum_level: str = "warning"
@@ -277,6 +281,22 @@ FIELDS = (
     _alert("node_cpu_percent", NUMBER_OR_OFF, "how busy the node's CPU may be", 1, 100),
     _alert("node_memory_percent", NUMBER_OR_OFF, "how full the node's own memory may be", 1, 100),
     _alert("node_disk_percent", NUMBER_OR_OFF, "how full a disk of the node may be", 1, 100),
+    _alert(
+        "squatter_seconds", SECONDS_OR_OFF,
+        "how long somebody may compute on a device that another has leased", 1, 31_536_000,
+    ),
+    _alert(
+        "idle_lease_seconds", SECONDS_OR_OFF,
+        "how long a lease may hold devices of which none works", 1, 31_536_000,
+    ),
+    _alert(
+        "orphan_seconds", SECONDS_OR_OFF,
+        "how long work may outlive the holder of its lease", 1, 31_536_000,
+    ),
+    _alert(
+        "ghost_memory_seconds", SECONDS_OR_OFF,
+        "how long memory may stay in use after its lease ended", 1, 31_536_000,
+    ),
     _alert("off", RULES, "rules that do not count on this node"),
     _alert(
         "renotify_seconds", SECONDS,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from andon.core.redaction import redact
 from andon.core.routes import Offset
+from andon.core.rules import BY_NAME
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Party
 from andon.units import human_seconds
 
@@ -178,8 +179,13 @@ def _more(alert: Alert) -> str:
 
 
 def _headline(alert: Alert) -> str:
-    """A message is "what: figures"; the title needs the first half alone."""
-    return _sentence(alert).partition(": ")[0]
+    """A message is "what: figures", and the title needs the first half alone; where that is the
+    device and no more, the rule says what."""
+    first = _sentence(alert).partition(": ")[0]
+    rule = BY_NAME.get(alert.rule)
+    if rule is not None and alert.where.startswith(f"{first} ("):
+        return f"{first}: {rule.title[:1].lower()}{rule.title[1:]}"
+    return first
 
 
 def _sentence(alert: Alert) -> str:

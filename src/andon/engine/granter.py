@@ -4,10 +4,10 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from andon.core.lease_rights import next_fence
-from andon.engine.refusal import refusal
+from andon.engine.refusal import is_hopeless, refusal
 from andon.engine.survey import Outlook, Pages, Sight, Surveyor
 from andon.errors import Conflict, Denied
 from andon.host.kin import myself, ticks_now
@@ -162,12 +162,19 @@ class Granter:
     def _is_clean(self, attempt: _Attempt, held: LeaseHold) -> bool:
         """Whether nobody without a lease is on the devices that were chosen."""
         attempt.seen = sight = self._surveyor.see()
-        chosen = {share.uuid for share in held.lease.shares}
         if attempt.request.even_if_used:
             return True
-        found = self._surveyor.rooms(sight, Pages.of(self._book))
-        mine = [room for room in found if room.uuid in chosen]
-        return len(mine) == len(chosen) and not any(r.strangers or r.trouble for r in mine)
+        chosen = {share.uuid for share in held.lease.shares}
+        mine = tuple(s for s in sight.snapshot.devices if s.device.uuid in chosen)
+        used = any(status.processes for status in mine)
+        pages = Pages.of(self._book) if used else self._own_page(held)
+        found = self._surveyor.rooms(Sight(replace(sight.snapshot, devices=mine), sight.kin), pages)
+        return len(found) == len(chosen) and not any(r.strangers or r.trouble for r in found)
+
+    def _own_page(self, held: LeaseHold) -> Pages:
+        """Our lease alone: where no process is, nobody's lease has to be asked for its own."""
+        own = Entry(held.hold.name, os.getuid(), held.lease.owner.user, True, held.lease)
+        return Pages((own,), (), self._book.cordons())
 
     def _doze(self, attempt: _Attempt, ahead: int) -> None:
         """Until the book changes in our favour, or the devices are worth another look."""
@@ -201,10 +208,11 @@ class Granter:
         return len(attempt.front & self._book.ticket_ids()) > attempt.spare
 
     def _refuse_late(self, attempt: _Attempt, outlook: Outlook, note: str | None) -> None:
-        if self._may_wait(attempt):
+        if self._may_wait(attempt) and not is_hopeless(outlook):
             return
-        waited = time.monotonic() - attempt.began
-        late = attempt.until is not None and attempt.until > attempt.began
+        now = time.monotonic()
+        waited, until = now - attempt.began, attempt.until
+        late = until is not None and attempt.began < until <= now
         raise refusal(outlook, attempt.request, waited if late else None, note)
 
     def _refuse_pushing(self, request: Request) -> None:

@@ -4,6 +4,7 @@ import os
 import select
 import signal
 import subprocess
+import termios
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -63,13 +64,15 @@ class Launcher:
     def run(self, check: Callable[[], str | None], told: Callable[[str], None]) -> Outcome:
         """Start it and wait for it. `check` may give a reason to end it; `told` is for a person."""
         self._told = told
-        before = self._listen()
-        began = time.monotonic()
+        before, modes = self._listen(), _modes(self._terminal)
+        began, code = time.monotonic(), -1
         try:
             self._start()
             code = self._wait(check)
         finally:
             self._take_terminal_back()
+            if code < 0 or self._asked or self._ended_for:
+                _set_modes(self._terminal, modes)
             for number, handler in before.items():
                 signal.signal(number, handler)
         seconds = time.monotonic() - began
@@ -105,6 +108,7 @@ class Launcher:
             self._give_terminal()
         for number in self._pending:
             self._send(number)
+        self._child(signal.SIGCHLD, None)  # it may have stopped before it was known
 
     # Waiting.
 
@@ -216,6 +220,20 @@ def _terminal() -> int | None:
         if os.tcgetpgrp(0) == os.getpgrp():
             return 0
     return None
+
+
+def _modes(terminal: int | None) -> list[Any] | None:
+    """How the terminal echoes and edits."""
+    with suppress(termios.error):
+        return None if terminal is None else termios.tcgetattr(terminal)
+    return None
+
+
+def _set_modes(terminal: int | None, modes: list[Any] | None) -> None:
+    """As it was: who is killed at a prompt leaves a terminal that neither echoes nor edits."""
+    if terminal is not None and modes is not None:
+        with suppress(termios.error):
+            termios.tcsetattr(terminal, termios.TCSADRAIN, modes)
 
 
 def _set_foreground(terminal: int | None, group: int) -> None:

@@ -16,19 +16,20 @@ from andon.engine import releaser
 from andon.engine.granter import Grant, Granter, Progress, Terms
 from andon.engine.lister import book_row, listing, sighted
 from andon.engine.reaper import Reaper
-from andon.engine.survey import Surveyor
+from andon.engine.refusal import refusal
+from andon.engine.survey import Pages, Surveyor
 from andon.errors import AndonError, Conflict, Gone, Invalid, Unavailable
 from andon.host.kin import myself, user_name
 from andon.leases import places
-from andon.leases.book import LEASE_SUFFIX, Book
+from andon.leases.book import Book
 from andon.leases.holder import Keeper
 from andon.model.device import Snapshot
 from andon.model.lease_list import LeaseList, LeaseRow
-from andon.model.wire import Json
 from andon.model.work import Claim, Cordon, Lease, LeaseKind, Owner, Request, Standing
 
 log = logging.getLogger("andon.lender")
 
+LONGEST_WAIT_SECONDS = 30.0
 MOST_LENT = 64  # each has a process of its own
 HANDOVER_SECONDS = 10.0
 RELEASE_SECONDS = 5.0  # a caller does not wait for longer; the holder was asked all the same
@@ -55,13 +56,18 @@ class Lender:
         surveyor: Surveyor,
         latest: Callable[[], Snapshot],
         env: Mapping[str, str] | None = None,
+        longest_wait_seconds: float = LONGEST_WAIT_SECONDS,
+        follows: Callable[[], str | None] = lambda: None,
     ) -> None:
+        """`follows` says why the book is not followed, where it is not."""
         self._surveyor, self._latest = surveyor, latest
+        self._longest_wait_seconds, self._follows = longest_wait_seconds, follows
         self._env = os.environ if env is None else env
-        self._lock = threading.Lock()
+        self._lock, self._telling = threading.Lock(), threading.Lock()
         self._book: Book | None = None
         self._listed: tuple[Snapshot, LeaseList] | None = None
         self._listeners: tuple[Listener, ...] = ()
+        self._told: object = None
         self._reaper = Reaper(self.changed)
 
     # What is told.
@@ -69,24 +75,21 @@ class Lender:
     def listed(self) -> LeaseList:
         """Every lease; looked up once for all who ask before the next snapshot comes."""
         snapshot = self._latest()
+        silent = self._follows()
+        if silent is not None:  # a file system that hangs would keep whoever asks it
+            return LeaseList(snapshot.at, note=silent)
         with self._lock:
             if self._listed is None or self._listed[0] is not snapshot:
                 self._listed = snapshot, self._look(snapshot)
             return self._listed[1]
 
     def changed(self) -> None:
-        """Something in the book is another: whoever listens is told the whole list."""
+        """Something in the book may be another: if so, who listens is told the whole list."""
         with self._lock:
             self._listed = None
-        try:
-            found = self.listed() if self._listeners else None
-        except AndonError:
-            return  # before the first look at the devices there is nothing to tell
-        for listener in self._listeners if found else ():
-            try:
-                listener(found)  # type: ignore[arg-type]
-            except Exception:
-                log.exception("a listener failed; the others go on")
+        with suppress(AndonError), self._telling:  # one at a time: the newest is told last
+            if self._listeners:
+                self._tell(self.listed())
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Hear of changes, from whichever thread made them; returns how to leave."""
@@ -96,20 +99,6 @@ class Lender:
             self._listeners = tuple(one for one in self._listeners if one is not listener)
 
         return leave
-
-    def health(self) -> Json:
-        """Which book is used, whose it is, whether it can be read and how many files it has."""
-        told: Json = {"path": str(places.book_path(self._env)), "owner": None}
-        try:
-            book = self._current()
-            row = book_row(book)
-            told["owner"] = row.owner if row else None
-            book.check()
-        except AndonError as error:
-            reason = error.reason
-            return {"state": "degraded", "reason": reason, **told, "readable": False, "count": None}
-        count = sum(name.endswith(LEASE_SUFFIX) for name in book.names())
-        return {"state": "ok", "reason": None, **told, "readable": True, "count": count}
 
     def close(self) -> None:
         """Leave the leases as they are: a later server finds them in the book."""
@@ -131,13 +120,15 @@ class Lender:
             waiting()
 
         book = self._made()
+        patience = min(wait_seconds, self._longest_wait_seconds)
         self._refuse_many(book)
+        self._refuse_hopeless(book, request, patience)
         keeper = self._keeper()
         try:
             terms = Terms(
                 LeaseKind.NETWORK, redact(tuple(command.split(" "))), seconds, _holder(keeper)
             )
-            grant = Granter(book, self._surveyor).grant(request, terms, wait_seconds, go_on)
+            grant = Granter(book, self._surveyor).grant(request, terms, patience, go_on)
             self._hand_over(grant, keeper, waiting)
         finally:
             keeper.dismiss()
@@ -147,23 +138,22 @@ class Lender:
     def renew(self, name: str, seconds: float, fence: int | None) -> LeaseRow:
         """Let a lease end so much later from now."""
         lease = releaser.extend(
-            self._current(), name, seconds, lambda found: check_fence(found, fence)
+            self._current(), name, seconds, lambda found: _check(found, name, fence)
         )
         self.changed()
         return self._row(lease)
 
     def release(self, name: str, fence: int | None) -> Lease:
         """End a lease."""
-        try:
-            return releaser.release(
-                self._current(),
-                name,
-                lambda found: check_fence(found, fence),
-                RELEASE_SECONDS,
-                insist=False,
-            )
-        finally:
-            self.changed()
+        lease = releaser.release(
+            self._current(),
+            name,
+            lambda found: _check(found, name, fence),
+            RELEASE_SECONDS,
+            insist=False,
+        )
+        self.changed()
+        return lease
 
     def cordon(self, uuid: str, reason: str) -> None:
         """Give a device to nobody."""
@@ -177,6 +167,14 @@ class Lender:
         self.changed()
 
     # Helpers.
+
+    def _tell(self, found: LeaseList) -> None:
+        known, self._told = self._told, _gist(found)
+        for listener in self._listeners if known != self._told else ():
+            try:
+                listener(found)
+            except Exception:
+                log.exception("a listener failed; the others go on")
 
     def _look(self, snapshot: Snapshot) -> LeaseList:
         """Fails soft: a book that cannot be read is told of, and is no reason to say nothing."""
@@ -251,6 +249,33 @@ class Lender:
                 f"{len(lent)} leases are lent over the network already",
                 hint="release some: andon leases",
             )
+
+    def _refuse_hopeless(self, book: Book, request: Request, wait_seconds: float) -> None:
+        """Before a holder is started: what can never be met, or not now by who does not wait."""
+        seen = self._surveyor.see()
+        self._surveyor.check(seen.snapshot, request)
+        try:
+            outlook = self._surveyor.outlook(seen, Pages.of(book), request, None, time.time())
+        except Unavailable as error:
+            if not seen.snapshot.devices:
+                raise
+            # The caller asks for too much, and nothing is wrong here.
+            raise Conflict(error.reason, error.hint, error.mistakes) from error
+        if not outlook.choice.chosen and wait_seconds <= 0:
+            raise refusal(outlook, request, None)
+
+
+def _gist(found: LeaseList) -> object:
+    """What of a list is news when it differs; what is used of a lease always does."""
+    rows = [(row.id, row.user, row.fence, row.standing, row.until) for row in found.leases]
+    return rows, found.waiting, found.cordons, found.note
+
+
+def _check(lease: Lease, name: str, fence: int | None) -> None:
+    """A program says the whole id: the beginning of one could be another's a moment later."""
+    if lease.id != name:
+        raise Gone(f"there is no lease {name[:40]!r}", hint="GET /api/leases lists them")
+    check_fence(lease, fence)
 
 
 def _is_network(lease: Lease | None) -> bool:

@@ -25,7 +25,9 @@ def find(command: Sequence[str]) -> str:
         return found
     path = os.path.realpath(name) if os.sep in name else shutil.which(name, os.F_OK)
     if path is None or not os.path.exists(path):  # noqa: PTH110 - a name may hold anything
-        raise CannotStart(f"{name}: command not found", NOT_FOUND)
+        raise CannotStart(f"{name or repr(name)}: command not found", NOT_FOUND)
+    if os.path.isdir(path):  # noqa: PTH112
+        raise CannotStart(f"{name}: it is a folder", NOT_EXECUTABLE)
     raise CannotStart(f"{name}: it cannot be executed", NOT_EXECUTABLE, hint=f"chmod +x {name}")
 
 

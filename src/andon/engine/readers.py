@@ -3,18 +3,15 @@
 import contextlib
 import os
 import signal
-import subprocess
-import sys
-import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from andon.core import patience
 from andon.core.patience import Attempts, Life, Phase
 from andon.core.roster import Roster
+from andon.engine.spawning import take, wait_for
 from andon.errors import AndonError, Unavailable
 from andon.model import wire
 from andon.model.device import Device, Fault, Reading
@@ -27,7 +24,6 @@ Messages = list[wire.Json]
 """What came in one piece; an empty list is the end of a reader."""
 Deliver = Callable[["ReaderProcess", Messages], None]
 
-PASSES_DESCRIPTORS = os.name == "posix"
 STUCK_HINT = "a driver call hangs in the kernel: see `sudo dmesg`; only a reboot may end it"
 BROKEN_HINT = "the reader is a Python process of its own: python -m andon.reader must work here"
 CRASH_HINT = "the vendor's library crashed in its own process; andon goes on with a new one"
@@ -37,30 +33,11 @@ class ReaderProcess:
     """One `python -m andon.reader`, started by exec: the caller may have threads or CUDA."""
 
     def __init__(self, backend: str, options: Mapping[str, object], deliver: Deliver) -> None:
-        requests, self._requests = os.pipe()
-        self._answers, answers = os.pipe()
-        nudges, self._nudges = os.pipe()
-        command = [sys.executable, "-P", "-m", "andon.reader", backend, wire.dumps(dict(options))]
-        if PASSES_DESCRIPTORS:
-            command.append(str(nudges))
-        self._words = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the reader
         try:
-            # A session of its own: Ctrl-C at a terminal is for the person's command, not for us.
-            self._process = subprocess.Popen(
-                command,
-                stdin=requests,
-                stdout=answers,
-                stderr=self._words,
-                env=_environment(),
-                start_new_session=True,
-                pass_fds=(nudges,) if PASSES_DESCRIPTORS else (),
-            )
+            self._spawned = take(backend, wire.dumps(dict(options)))
         except OSError as exc:
-            self.forget()
             raise Unavailable(f"the reader could not be started: {exc}") from exc
-        finally:
-            for theirs in (requests, answers, nudges):
-                os.close(theirs)
+        self._process = self._spawned.process
         self._deliver = deliver
         threading.Thread(target=self._listen, name=f"{backend} reader", daemon=True).start()
 
@@ -70,11 +47,11 @@ class ReaderProcess:
 
     def ask(self, request: Request) -> None:
         """Send a request; a reader that has gone is noticed by its listener."""
-        self._write(self._requests, request.encoded())
+        self._write(self._spawned.requests, request.encoded())
 
     def nudge(self) -> None:
         """Say that an answer is missed: a thread that is stuck must not hold up the others."""
-        self._write(self._nudges, b"!")
+        self._write(self._spawned.nudges, b"!")
 
     def ended(self) -> int | None:
         """Its exit code, once the kernel has let go of it."""
@@ -83,27 +60,22 @@ class ReaderProcess:
     def last_words(self) -> str:
         """The last line that it wrote to its standard error."""
         with contextlib.suppress(OSError, ValueError):
-            self._words.seek(max(0, self._words.seek(0, os.SEEK_END) - 1000))
-            lines = self._words.read().decode(errors="replace").strip().splitlines()
+            words = self._spawned.words
+            words.seek(max(0, words.seek(0, os.SEEK_END) - 1000))
+            lines = words.read().decode(errors="replace").strip().splitlines()
             return lines[-1] if lines else ""
         return ""
 
     def close(self, timeout_seconds: float = 0.0) -> None:
         """End it; one that is stuck in the kernel is left behind, because nothing can end it."""
         self._process.kill()
-        try:
-            self._process.wait(timeout_seconds)
-        except subprocess.TimeoutExpired:
-            return
+        if timeout_seconds:
+            wait_for(self._process, timeout_seconds)
+        self._process.poll()
 
     def forget(self) -> None:
         """Close our ends of its pipes, and nothing else: in a forked child it is not ours."""
-        for name in ("_requests", "_answers", "_nudges"):
-            descriptor = getattr(self, name)
-            if descriptor >= 0:
-                setattr(self, name, -1)
-                os.close(descriptor)
-        self._words.close()
+        self._spawned.forget()
 
     def _write(self, descriptor: int, data: bytes) -> None:
         with contextlib.suppress(OSError):
@@ -119,7 +91,7 @@ class ReaderProcess:
 
     def _receive(self) -> bytes:
         try:
-            return os.read(self._answers, 1 << 18)
+            return os.read(self._spawned.answers, 1 << 18)
         except OSError:
             return b""
 
@@ -248,6 +220,9 @@ class Vendor:
             self._reader.close(timeout_seconds)
             self._reader.forget()
             self._reader = None
+        for reader in self._leaving:
+            reader.close(timeout_seconds)
+        self._reap()
 
     def forget(self) -> None:
         """In a forked child: the reader is the parent's."""
@@ -403,13 +378,6 @@ class Vendor:
         reader.close()
         reader.forget()
         self._leaving.append(reader)
-
-
-def _environment() -> dict[str, str]:
-    """Ours, with the place that andon was imported from, last: it may be on no path of its own."""
-    here = str(Path(__file__).parents[2])
-    known = os.environ.get("PYTHONPATH")
-    return {**os.environ, "PYTHONPATH": f"{known}{os.pathsep}{here}" if known else here}
 
 
 def _ending(code: int | None) -> str:

@@ -1,11 +1,17 @@
 """Waits for child processes that outlive what started them, so that none stays a zombie."""
 
+import logging
 import os
 import select
 import socket
 import subprocess
 import threading
 from collections.abc import Callable
+from contextlib import suppress
+
+log = logging.getLogger("andon.reaper")
+
+CLOSE_SECONDS = 1.0
 
 
 class Reaper:
@@ -24,21 +30,34 @@ class Reaper:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="andon reaper", daemon=True)
                 self._thread.start()
-        self._ours.send(b".")
+        with suppress(OSError):  # at the end nobody is there to be woken
+            self._ours.send(b".")
 
     def close(self) -> None:
         """Stop waiting; the children go on."""
         self._ours.close()
+        if self._thread is None:
+            self._theirs.close()
+        else:
+            self._thread.join(CLOSE_SECONDS)
 
     def _run(self) -> None:
         while self._wait():
             if self._reap():
-                self._ended()
+                self._tell()
+        self._reap()
         with self._lock:
-            for descriptor in self._children:
+            for descriptor, child in self._children.items():
                 os.close(descriptor)
+                child.returncode = 0  # it goes on by itself: Python is not to warn of it
             self._children.clear()
         self._theirs.close()
+
+    def _tell(self) -> None:
+        try:
+            self._ended()
+        except Exception:
+            log.exception("the end of a child could not be told; the others are waited for")
 
     def _wait(self) -> bool:
         """Until something happens; False when nobody is there any more to be told."""

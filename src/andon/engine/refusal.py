@@ -3,7 +3,7 @@
 import time
 
 from andon.core.eligibility import count_words
-from andon.core.obstacles import Obstacle
+from andon.core.obstacles import Bar, Obstacle
 from andon.core.placement_choice import Candidate
 from andon.engine.survey import Outlook, names
 from andon.errors import Conflict, TimedOut
@@ -11,6 +11,7 @@ from andon.model.work import Request
 from andon.units import human_bytes, human_seconds
 
 DAY_SECONDS = 86_400.0
+SIMULATED_WORK = frozenset({Bar.STRANGER, Bar.BUSY})
 
 
 def refusal(
@@ -24,10 +25,20 @@ def refusal(
     told = outlook.choice.reason or f"{asked} wanted, {free} free"
     lines = tuple(device_lines(outlook))
     hint = "see who holds them: andon leases"
+    if is_hopeless(outlook):
+        hint = "simulated work never ends; idle devices: ANDON_SIMULATE_SCENARIO=idle"
     if waited_seconds is None:
         return Conflict(note or told, hint=hint, mistakes=lines)
     reason = f"{told} after {human_seconds(waited_seconds)}"
     return TimedOut(f"{reason}: {note}" if note else reason, hint=hint, mistakes=lines)
+
+
+def is_hopeless(outlook: Outlook) -> bool:
+    """Whether only simulated work is in the way, which does not end: waiting would help nobody."""
+    barred = (c.obstacle.bar for c in outlook.choice.candidates if c.obstacle is not None)
+    lasting = sum(bar in SIMULATED_WORK for bar in barred)
+    left = len(outlook.need.eligible) - lasting
+    return outlook.snapshot.simulated and left < outlook.need.least
 
 
 def device_lines(outlook: Outlook) -> list[str]:

@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from andon.core.lease_rights import Asker, barred
@@ -70,7 +71,9 @@ def extend(book: Book, name: str, seconds: float, check: Check = no_check) -> Le
         raise Denied(
             f"lease {lease.id} may not be changed", hint=f"ask {claim.user}, or root"
         ) from exc
-    return book.find(lease.id, os.getuid())[2]
+    if not _is_held(book, claim.file):
+        raise Gone(f"lease {lease.id} has ended", hint="ask for a new one")
+    return replace(lease, until=until)
 
 
 def ask(lease: Lease) -> None:
@@ -110,8 +113,12 @@ def _find(book: Book, name: str, check: Check) -> tuple[Path, Claim, Lease]:
 
 def _is_gone(book: Book, file: str, seconds: float) -> bool:
     end = time.monotonic() + seconds
-    while any(entry.locked and entry.file == file for entry in book.entries()):
+    while _is_held(book, file):
         if time.monotonic() >= end:
             return False
         time.sleep(GLANCE_SECONDS)
     return True
+
+
+def _is_held(book: Book, file: str) -> bool:
+    return any(entry.locked and entry.file == file for entry in book.entries())

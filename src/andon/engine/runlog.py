@@ -74,6 +74,10 @@ class RunLog:
             {"taken": snapshot.at, "devices": {s.device.uuid: _short(s) for s in counted}},
         )
 
+    def latest_of_run(self) -> list[DeviceStatus]:
+        """The devices as they last were; none where only what was before the run is known."""
+        return list(self.tallies.latest.values()) if self.tallies.samples > 1 else []
+
     def end(self, facts: dict[str, Any]) -> None:
         """Sum up; the file is whole from here on."""
         self._stop.set()
@@ -115,6 +119,8 @@ class RunLog:
         self._file = None
 
     def _follow(self, sampler: Sampler) -> None:
+        if self.tallies.samples:  # the first sample is here: the next is due in its time
+            self._stop.wait(INTERVALS[0][1])
         while not self._stop.is_set():
             age = time.monotonic() - self._began
             until, interval = next(step for step in INTERVALS if age < step[0])

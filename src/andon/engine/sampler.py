@@ -1,6 +1,5 @@
 """The one loop: asks every vendor's reader, makes a snapshot per tick, owns the deadlines."""
 
-import logging
 import os
 import threading
 import time
@@ -15,14 +14,12 @@ from andon.core.roster import numbered, order
 from andon.engine.bus import Bus, Subscription
 from andon.engine.readers import Choice, Messages, ReaderProcess, Vendor
 from andon.errors import Invalid
-from andon.model.device import Device, Fault, Host, Snapshot
+from andon.model.device import Device, DeviceStatus, Fault, Host, Snapshot
 from andon.ports import EventSource, HostSource
 
 if TYPE_CHECKING:
     from andon.core.reports import Reports
     from andon.model.alert import Event
-
-log = logging.getLogger("andon.sampler")
 
 FIRST_LOOK_SECONDS = 0.1  # CPU use is a difference: two looks closer than this say nothing
 SHORTEST_SECONDS, LONGEST_SECONDS = 0.05, 86_400.0
@@ -30,6 +27,8 @@ NUDGE_SECONDS = 0.02  # an answer takes a few milliseconds; after this a card ma
 LEFTOVER_SECONDS = 0.5
 
 Heard = tuple[Vendor, ReaderProcess, Messages]
+Mark = Callable[[tuple[DeviceStatus, ...]], tuple[DeviceStatus, ...]]
+"""Writes what is known beside the devices into them; at every tick, so it waits for nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +83,16 @@ class Sampler:
         self._own_cpu = self._own_wall = 0.0
         self._began: float | None = None
         self._own_start = 0.0
+        self._mark: Mark | None = None
 
     # For those who ask.
+
+    def begin(self) -> None:
+        """Start the readers without waiting for them: until the first look they may be ready."""
+        with self._ticking:
+            self._begin()
+            for vendor in self._vendors:
+                vendor.ask(self._ticks, self._bus.watched, time.monotonic())
 
     def once(self, watched: bool = False, hasty: bool = False) -> Snapshot:
         """A fresh snapshot, for one caller; a hasty one goes without the node's own values."""
@@ -125,6 +132,10 @@ class Sampler:
     def node(self) -> Node:
         """Whose devices these are."""
         return self._node
+
+    def mark_by(self, mark: Mark | None) -> None:
+        """Have every snapshot marked from now on, for all sessions alike."""
+        self._mark = mark
 
     def reader_pids(self) -> list[int]:
         return [v.reader_pid for v in self._vendors if v.reader_pid is not None]
@@ -171,9 +182,12 @@ class Sampler:
                 with self._ticking:
                     snapshot = self._tick(self._bus.watched)
                 self._bus.publish(snapshot, time.monotonic())
-            except Exception:
+            except Exception:  # noqa: BLE001 - logged, and the next one is tried
                 self._failed += 1
-                log.exception("a tick failed; the next one is tried")
+                import logging  # not for every start
+
+                failures = logging.getLogger("andon.sampler")
+                failures.exception("a tick failed; the next one is tried")
                 time.sleep(LEFTOVER_SECONDS)
 
     def _wait_for_due(self) -> bool:
@@ -192,9 +206,7 @@ class Sampler:
 
     def _tick(self, watched: bool, hasty: bool = False) -> Snapshot:
         cpu, wall = time.thread_time(), time.perf_counter()
-        if self._began is None:
-            self._began, self._own_start = time.monotonic(), sum(os.times()[:4])
-            self._host.read()
+        self._begin()
         self._ticks += 1
         self._catch_up()
         at = time.time()
@@ -205,6 +217,12 @@ class Sampler:
         self._own_cpu += time.thread_time() - cpu
         self._own_wall += time.perf_counter() - wall - waited
         return snapshot
+
+    def _begin(self) -> None:
+        """What a first tick needs a while ago."""
+        if self._began is None:
+            self._began, self._own_start = time.monotonic(), sum(os.times()[:4])
+            self._host.read()
 
     def _catch_up(self) -> None:
         """Hear what came between two ticks: a late answer is an answer, and not silence."""
@@ -270,6 +288,7 @@ class Sampler:
         devices = [device for vendor in self._vendors for device in vendor.roster.devices()]
         visible = self._visibility(devices).visible
         statuses = numbered([vendor.roster.statuses(visible) for vendor in self._vendors])
+        shown = tuple(sorted(statuses, key=order))
         return Snapshot(
             node=self._node.name,
             at=at,
@@ -277,7 +296,7 @@ class Sampler:
             boot=self._node.boot,
             versions={n: t for vendor in self._vendors for n, t in vendor.versions.items()},
             host=Host() if hasty else self._read_host(),
-            devices=tuple(sorted(statuses, key=order)),
+            devices=shown if self._mark is None else self._mark(shown),
             faults=(
                 *self._standing_faults,
                 *(v.fault for v in self._vendors if v.fault is not None),

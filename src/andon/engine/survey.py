@@ -26,6 +26,7 @@ class Sight:
 
     snapshot: Snapshot
     kin: Mapping[int, Kin]
+    ailments: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,7 @@ class Surveyor:
     mine: frozenset[int] = frozenset()
     simulated: bool = False  # whether simulated devices may be claimed
     is_own: Callable[[Lease], bool] = _nobodys
+    ailing: Callable[[], Mapping[str, str]] = dict  # which devices reported that they are broken
 
     def see(self) -> Sight:
         """A fresh look; every reader has its deadline, so this returns although a driver hangs."""
@@ -81,7 +83,7 @@ class Surveyor:
         """A look that somebody else took."""
         real = [s for s in snapshot.devices if s.device.vendor != "sim"]
         pids = {process.pid for status in real for process in status.processes}
-        return Sight(snapshot, read_kin(pids, containers=True))
+        return Sight(snapshot, read_kin(pids, containers=True), self.ailing())
 
     def check(self, snapshot: Snapshot, request: Request) -> None:
         """Refuse at once what makes no sense, or would claim what is not there."""
@@ -118,6 +120,7 @@ class Surveyor:
             here=here(),
             mine=self.mine,
             own=frozenset(own),
+            ailments=sight.ailments,
         )
         return rooms(sight.snapshot.devices, around, self.weights)
 

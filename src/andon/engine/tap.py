@@ -1,11 +1,14 @@
 """Listens in on a command's error output without taking it away from anybody."""
 
 import os
-import socket
+import select
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+
+from andon.engine.spawning import wait_for
 
 ANSWER_SECONDS = 1.0
 
@@ -14,18 +17,19 @@ class Tap:
     """A tee between the command and our standard error; a terminal stays a terminal."""
 
     def __init__(self) -> None:
-        self._ours, theirs = socket.socketpair()
+        asked, self._ask = os.pipe()
+        self._answer, answer = os.pipe()
         source, self.entrance = _terminal() if os.isatty(2) else os.pipe()
         tee = Path(__file__).with_name("tee.py")
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(tee), str(theirs.fileno())],
+            [sys.executable, "-I", "-S", str(tee), str(asked), str(answer)],
             stdin=source,
             stdout=subprocess.DEVNULL,
-            pass_fds=[theirs.fileno()],
+            pass_fds=[asked, answer],
             start_new_session=True,  # a Ctrl-C is not for it
         )
-        os.close(source)
-        theirs.close()
+        for theirs in (source, asked, answer):
+            os.close(theirs)
 
     def started(self) -> None:
         """The command has its end: ours is closed, so that the tee sees when it closes its own."""
@@ -34,17 +38,20 @@ class Tap:
     def tail(self) -> str:
         """The end of what was written, once the command has ended; what it left behind may go on
         writing."""
-        content = b""
-        self._ours.settimeout(ANSWER_SECONDS)
         with suppress(OSError):  # it may have ended, and left its answer
-            self._ours.send(b"?")
-        with suppress(OSError):
-            while piece := self._ours.recv(65536):
-                content += piece
-        self._ours.close()
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(0.1)
+            os.write(self._ask, b"?")
+        content = b"".join(self._pieces())
+        os.close(self._ask)
+        os.close(self._answer)
+        wait_for(self._process, 0.1)
         return content.decode(errors="replace")
+
+    def _pieces(self) -> Iterator[bytes]:
+        """Until the answer ends, or stays away for too long."""
+        there = select.poll()
+        there.register(self._answer, select.POLLIN)
+        while there.poll(ANSWER_SECONDS * 1000) and (piece := os.read(self._answer, 65536)):
+            yield piece
 
 
 def _terminal() -> tuple[int, int]:

@@ -12,7 +12,7 @@ TAIL_BYTES = 64 * 1024
 PIECE_BYTES = 64 * 1024
 
 
-def copy(source: int, target: int, asker: int) -> None:
+def copy(source: int, target: int, asker: int, answer: int) -> None:
     """Until the source ends. When the asker has spoken, send it the tail; it may also be gone."""
     tail = b""
     waiting = [source, asker]
@@ -27,10 +27,10 @@ def copy(source: int, target: int, asker: int) -> None:
         elif asker in readable:  # only when nothing more is there to be copied
             waiting.remove(asker)
             if _read(asker):
-                _write(asker, tail)
-                os.close(asker)
+                _write(answer, tail)
+            os.close(answer)
     if asker in waiting:
-        _write(asker, tail)
+        _write(answer, tail)
 
 
 def _read(descriptor: int) -> bytes:
@@ -49,4 +49,4 @@ def _write(descriptor: int, content: bytes) -> None:
 
 
 if __name__ == "__main__":
-    copy(0, 2, int(sys.argv[1]))
+    copy(0, 2, int(sys.argv[1]), int(sys.argv[2]))

@@ -8,12 +8,15 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from andon.core import alerting
+from andon.core.ailments import ailments
 from andon.core.alerting import Moment, Observation, Outcome, State, Trouble
 from andon.core.episodes import Query
+from andon.core.holders import BLANK, Page
 from andon.core.outbox import Errand, Outbox, Saved
 from andon.core.routes import Offset, Route
 from andon.core.rulebook import Rulebook
 from andon.core.rulelist import listing
+from andon.core.rules import READINGS, SERVED, Need
 from andon.engine.bus import Subscription
 from andon.engine.scribe import Scribe
 from andon.engine.teller import GATHER_SECONDS, Teller, Work
@@ -52,11 +55,12 @@ class Watcher:
         boot: str | None = None,
         vitals: Callable[[], Sequence[Trouble]] = tuple,
         gather_seconds: float = GATHER_SECONDS,
+        book: Callable[[], Page | None] | None = None,
     ) -> None:
-        """`vitals` says what is wrong with andon itself."""
+        """`vitals` says what is wrong with andon itself, `book` what the lease book says."""
         self.rulebook = rulebook
         self._subscription, self._offset, self._boot = subscription, offset, boot
-        self._vitals = vitals
+        self._vitals, self._book = vitals, book
         self._routes = tuple(route for _, route in notifiers)
         self._lock = threading.Lock()
         self._state: State = alerting.EMPTY
@@ -84,6 +88,10 @@ class Watcher:
             drawn = self._drawn = (state, alerting.current(state))
         return drawn[1]
 
+    def ailments(self) -> dict[str, str]:
+        """The devices that are not to be handed out, by what they reported."""
+        return ailments(self.alerts())
+
     def past(self, query: Query | None = None) -> Sequence[Alert]:
         """Episodes of the past and the present, the newest first."""
         return self._scribe.ledger.episodes(query or Query())
@@ -103,7 +111,12 @@ class Watcher:
     def rules(self) -> list[dict[str, Any]]:
         """The catalogue, with the figures in force for each device."""
         devices = self._last.devices if self._last else ()
-        return listing(self.rulebook, [status.device for status in devices])
+        return listing(self.rulebook, [status.device for status in devices], self.awake)
+
+    @property
+    def awake(self) -> frozenset[Need]:
+        """What the rules have to judge by."""
+        return READINGS if self._book is None else SERVED
 
     def silences(self) -> tuple[Silence, ...]:
         return self._state.silences
@@ -223,10 +236,13 @@ class Watcher:
             self._judge(seen)
 
     def _judge(self, seen: Snapshot) -> None:
+        page = None if self._book is None else self._book()
         observation = Observation(
             snapshot=seen,
             events=seen.events,
             troubles=(*self._troubles(), *self._vitals()),
+            leases=None if page is None else page.leases,
+            sharing=BLANK.sharing if page is None else page.sharing,
         )
         self._apply_by(lambda s, m: alerting.step(s, observation, m, self.rulebook), _has_fired)
         if time.monotonic() - self._written >= SAVE_SECONDS:

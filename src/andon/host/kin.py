@@ -12,7 +12,7 @@ from pathlib import Path
 
 from andon.core.attribution import belongs
 from andon.core.holdings import Here
-from andon.host.procfs import parse_uid, read
+from andon.host.kernel_files import parse_uid, read
 from andon.host.system import boot_id
 from andon.model.work import Kin, Owner
 
@@ -49,11 +49,16 @@ def ticks_now() -> int:
     return int(time.clock_gettime(clock) * os.sysconf("SC_CLK_TCK"))
 
 
-def group_lives(group: int) -> bool:
+def group_lives(group: int, leader_ticks: int | None = None) -> bool:
     """Whether a process group still has members, whoever they belong to.
 
     A dead one that nobody has reaped is none: in a container without an init it stays for ever.
+    With the start of its leader, a later group of the same number is none either: the kernel gives
+    a number away again only when nobody is left in its group.
     """
+    leader = None if leader_ticks is None else started_ticks(group)
+    if leader is not None and leader != leader_ticks:
+        return False
     try:
         os.killpg(group, 0)
     except ProcessLookupError:

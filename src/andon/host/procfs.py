@@ -7,6 +7,7 @@ from pathlib import Path
 
 from andon.core.attribution import Belonging, belongs, slurm_from_environment
 from andon.core.redaction import printable, redact
+from andon.host.kernel_files import OPEN, parse_uid, read
 
 Stamp = tuple[float, bytes, int]
 """When a process started, as the system counts it; its short name, which changes with exec; and
@@ -20,7 +21,6 @@ _NAME_CHARACTERS = 64
 _MAX_USERS = 1024
 _FIRST_PID_NAMESPACE = "pid:[4026531836]"  # fixed in the kernel's proc_ns.h
 _DEVICE_FILES = ("/dev/nvidia", "/dev/dri/", "/dev/kfd", "/dev/dxg", "/dev/accel")
-_OPEN = os.O_RDONLY | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Proc:
 
     def _first_stamp(self, pid: int) -> Stamp | None:
         try:
-            descriptor = os.open(f"{self._proc}/{pid}/stat", _OPEN)
+            descriptor = os.open(f"{self._proc}/{pid}/stat", OPEN)
         except (OSError, ValueError):
             return None
         if len(self._kept) < _MAX_KEPT:
@@ -218,14 +218,6 @@ def parse_boot_time(content: bytes) -> float:
     return 0.0
 
 
-def parse_uid(content: bytes) -> int | None:
-    """The real user of /proc/<pid>/status; the folder's owner is root for a guarded process."""
-    for line in content.splitlines():
-        if line.startswith(b"Uid:\t"):
-            return int(line.split()[1])
-    return None
-
-
 def parse_hidepid(mounts: bytes, folder: str) -> bool:
     """Whether the last mount on this folder hides processes; 0 and `off` do not."""
     hides = False
@@ -277,24 +269,6 @@ def parse_passwd(content: bytes) -> dict[int, str]:
         if len(parts) > 2 and parts[2].isdecimal():
             names.setdefault(int(parts[2]), printable(parts[0]))
     return names
-
-
-def read(path: str, limit_bytes: int) -> bytes | None:
-    """The beginning of a file of the kernel's; None where it may not be read, or is gone."""
-    try:
-        descriptor = os.open(path, _OPEN)
-    except (OSError, ValueError):
-        return None
-    try:
-        content = piece = os.read(descriptor, limit_bytes)
-        while piece and len(content) >= 4096 and len(content) < limit_bytes:
-            piece = os.read(descriptor, limit_bytes - len(content))  # /proc answers page by page
-            content += piece
-    except OSError:  # it ended after it was opened
-        return None
-    finally:
-        os.close(descriptor)
-    return content
 
 
 def _read_on(descriptor: int) -> bytes:

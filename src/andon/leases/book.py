@@ -68,15 +68,8 @@ class Book:
         return tuple(
             cordon
             for _, found in self._files(CORDONS)
-            if (cordon := _read(found, work_wire.cordon_from_json)) is not None
+            if (cordon := _read(found.text, work_wire.cordon_from_json)) is not None
         )
-
-    def check(self) -> None:
-        """Whether every part that exists can be read."""
-        for path in self.paths:
-            for part in places.MODES:
-                with self._folder(path, part):
-                    pass
 
     def names(self) -> frozenset[str]:
         """The files of the leases, locked or not: cheap enough to ask many times a second."""
@@ -243,7 +236,7 @@ def _entry(found: Found, lease: Lease | None, here: str | None) -> Entry:
         and work is not None
         and work.group is not None
         and lease.owner.pid_namespace == here
-        and group_lives(work.group)
+        and group_lives(work.group, work.started_ticks if work.pid == work.group else None)
     )
     return Entry(found.name, found.uid, user_name(found.uid), found.locked, lease, lives)
 
@@ -253,7 +246,7 @@ def _lease(found: Found) -> Lease | None:
     if found.text is None:
         return None
     first, *more = found.text.split("\n")
-    lease = _read(replace(found, text=first), work_wire.lease_from_json)
+    lease = _read(first, work_wire.lease_from_json)
     if lease is None:
         return None
     for line in more[:-1]:
@@ -270,7 +263,7 @@ def _dated(lease: Lease | None, found: Found) -> Lease | None:
 
 
 def _ticket(found: Found) -> Ticket | None:
-    ticket = _read(found, work_wire.ticket_from_json)
+    ticket = _read(found.text, work_wire.ticket_from_json)
     return replace(ticket, owner=_owned(ticket.owner, found.uid)) if ticket else None
 
 
@@ -279,11 +272,11 @@ def _owned(owner: Owner, uid: int) -> Owner:
     return replace(owner, uid=uid, user=user_name(uid))
 
 
-def _read(found: Found, read: Callable[[wire.Json], T]) -> T | None:
-    if found.text is None:
+def _read(text: str | None, read: Callable[[wire.Json], T]) -> T | None:
+    if text is None:
         return None
     try:
-        return read(wire.loads(found.text))
+        return read(wire.loads(text))
     except Invalid:
         return None
 

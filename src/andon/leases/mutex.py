@@ -2,19 +2,18 @@
 
 import fcntl
 import os
-import random
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from andon.errors import Conflict
+from andon.host.kernel_files import parse_uid, read
 from andon.host.kin import user_name
-from andon.host.procfs import parse_uid, read
 from andon.leases.files import holders_of, open_folder
 
 PATIENCE_SECONDS = 5.0
-FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.0005, 0.008
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.0005, 0.03
 
 
 @contextmanager
@@ -53,7 +52,7 @@ def _wait(descriptor: int, path: Path, end: float, patience_seconds: float) -> N
         except BlockingIOError:
             if time.monotonic() >= end:
                 raise _stuck(path, descriptor, patience_seconds) from None
-        time.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - to not knock in step
+        time.sleep(pause * (0.5 + os.urandom(1)[0] / 255))  # to not knock in step
         pause = min(pause * 1.5, LONGEST_PAUSE_SECONDS)
 
 

@@ -7,7 +7,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from andon.errors import Denied, Invalid, Unavailable
-from andon.host.kin import user_name
 from andon.host.system import parse_mounts
 
 SYSTEM_BOOK = Path("/run/andon")
@@ -41,6 +40,16 @@ def books(env: Mapping[str, str]) -> tuple[Path, ...]:
     return tuple(sorted((own, *others)))
 
 
+def may_hold_leases(env: Mapping[str, str]) -> bool:
+    """Whether there is a file in any book: worth asking before more is imported."""
+    mounts = read_mounts()
+    for path in books(env):
+        with suppress(OSError):
+            if network_system(path, mounts) is None and os.listdir(path / LEASES):  # noqa: PTH208
+                return True
+    return False
+
+
 def prepare(path: Path, mounts: str | None = None) -> None:
     """Make the book if it is not there, and refuse a folder that can never be one."""
     refuse_bad_place(path, mounts)
@@ -53,12 +62,12 @@ def prepare(path: Path, mounts: str | None = None) -> None:
         raise Unavailable(f"the lease book {path}: {exc.strerror}") from exc
     if not stat.S_ISDIR(found.st_mode):
         raise Denied(
-            f"the lease book {path} is not a folder; {user_name(found.st_uid)} made it",
+            f"the lease book {path} is not a folder; {_user(found.st_uid)} made it",
             hint=f"remove it, or name another folder: {VARIABLE}",
         )
     if found.st_mode & 0o022:
         raise Denied(
-            f"others than its owner ({user_name(found.st_uid)}) may change the lease book {path}",
+            f"others than its owner ({_user(found.st_uid)}) may change the lease book {path}",
             hint=f"chmod 755 {path}",
         )
     _complete(path, found.st_uid)
@@ -82,7 +91,7 @@ def network_system(path: Path, mounts: str) -> str | None:
 
 def refuse_bad_place(path: Path, mounts: str | None = None) -> None:
     """Told without touching the folder: on a network its look may never come back."""
-    mounts = _mounts() if mounts is None else mounts
+    mounts = read_mounts() if mounts is None else mounts
     if not path.is_absolute():
         raise Invalid(f"{VARIABLE} is {str(path)!r}, not a folder that begins with /")
     home = Path(os.environ.get("HOME") or "/")
@@ -91,6 +100,11 @@ def refuse_bad_place(path: Path, mounts: str | None = None) -> None:
             f"the lease book {path} is under a home folder, where other users cannot see it",
             hint="sudo andon setup makes /run/andon",
         )
+    refuse_network(path, mounts)
+
+
+def refuse_network(path: Path, mounts: str) -> None:
+    """A book there cannot be trusted; told before anything touches it, which might hang."""
     if (kind := network_system(path, mounts)) is not None:
         raise Invalid(
             f"the lease book {path} is on a network file system ({kind}), whose locks do not hold",
@@ -140,8 +154,8 @@ def _complete(path: Path, owner: int) -> None:
             continue
         if not stat.S_ISDIR(found.st_mode) or found.st_uid not in (owner, 0):
             raise Denied(
-                f"{part} is not the folder of the book's owner ({user_name(owner)})",
-                hint=f"{user_name(owner)} or root can remove it",
+                f"{part} is not the folder of the book's owner ({_user(owner)})",
+                hint=f"{_user(owner)} or root can remove it",
             )
         if stat.S_IMODE(found.st_mode) != mode:
             _mend(part, mode, owner)
@@ -153,12 +167,20 @@ def _mend(part: Path, mode: int, owner: int) -> None:
         part.chmod(mode)
     except OSError as exc:
         raise Unavailable(
-            f"the lease book lacks {part} ({exc.strerror}), and {user_name(owner)} owns it",
+            f"the lease book lacks {part} ({exc.strerror}), and {_user(owner)} owns it",
             hint="sudo andon setup",
         ) from exc
 
 
-def _mounts() -> str:
+def _user(uid: int) -> str:
+    """Imported only where something is wrong: every status asks whether there is a lease."""
+    from andon.host.kin import user_name
+
+    return user_name(uid)
+
+
+def read_mounts() -> str:
+    """What is mounted where, as the kernel writes it."""
     try:
         return Path("/proc/self/mounts").read_text(errors="surrogateescape")
     except OSError:

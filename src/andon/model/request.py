@@ -2,6 +2,9 @@
 
 from typing import NamedTuple, Self
 
+UNDECIDED = "-"
+"""In the place of a backend: the reader is told on its standard input which one it is."""
+
 
 class Request(NamedTuple):
     """A line that the parent writes. Twelve plain bytes: this is read once a second, cold."""

@@ -77,7 +77,10 @@ class Lease:
     fence: int = 0  # grows with every lease: who holds a smaller one is too late
 
     def share_of(self, uuid: str) -> Share | None:
-        return next((share for share in self.shares if share.uuid == uuid), None)
+        for share in self.shares:  # asked of every lease for every device: no generator
+            if share.uuid == uuid:
+                return share
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from andon.errors import Invalid
@@ -29,21 +29,27 @@ T = TypeVar("T")
 
 
 def lease_to_json(lease: Lease) -> Json:
-    return {"schema": LEASE, **asdict(lease)}
+    """Made while others wait for the book, and so without `asdict`, which copies every value."""
+    return {
+        "schema": LEASE,
+        **_plain(lease),
+        "shares": [_plain(share) for share in lease.shares],
+        "owner": _plain(lease.owner),
+        "work": None if lease.work is None else _plain(lease.work),
+    }
 
 
 def ticket_to_json(ticket: Ticket) -> Json:
-    value = {"schema": TICKET, **asdict(ticket)}
-    value["need"]["eligible"] = sorted(ticket.need.eligible)
-    return value
+    need = {**_plain(ticket.need), "eligible": sorted(ticket.need.eligible)}
+    return {"schema": TICKET, **_plain(ticket), "owner": _plain(ticket.owner), "need": need}
 
 
 def cordon_to_json(cordon: Cordon) -> Json:
-    return {"schema": CORDON, **asdict(cordon)}
+    return {"schema": CORDON, **_plain(cordon)}
 
 
 def work_to_json(work: Work) -> Json:
-    return {"work": asdict(work)}
+    return {"work": _plain(work)}
 
 
 def lease_from_json(value: Json) -> Lease:
@@ -78,6 +84,11 @@ def _read(value: Json, schema: str, read: Callable[[Json], T]) -> T:
         return read(value)
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as exc:
         raise Invalid(f"not a valid {schema}: {exc}") from exc
+
+
+def _plain(value: Lease | Ticket | Need | Owner | Share | Work | Cordon) -> Json:
+    """The fields of one value, and not those of what it holds."""
+    return {name: getattr(value, name) for name in value.__slots__}
 
 
 def _lease(value: Json) -> Lease:

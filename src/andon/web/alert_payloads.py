@@ -1,11 +1,12 @@
 """What the routes about alerts say: the list, the catalogue, and who may read command lines."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 
+from andon.core.holders import Holder
 from andon.core.lamps import Board
 from andon.core.rulebook import Rulebook, Thresholds
-from andon.core.rules import RULES, About, Rule, asleep_reason
+from andon.core.rules import READINGS, RULES, About, Need, Rule, asleep_reason
 from andon.model.alert import Alert
 from andon.model.device import Device
 from andon.model.wire import Json
@@ -20,8 +21,13 @@ def for_strangers(alert: Alert) -> Alert:
     return replace(alert, who=tuple(replace(party, command=None) for party in alert.who))
 
 
-def board_to_json(board: Board, node: str) -> Json:
-    """The lamps as they hang over the line."""
+def board_to_json(
+    board: Board,
+    node: str,
+    holders: Mapping[str, Sequence[Holder]] | None = None,
+    holders_note: str | None = None,
+) -> Json:
+    """The lamps as they hang over the line, and who holds the devices below them."""
     return {
         "schema": BOARD_SCHEMA,
         "node": node,
@@ -41,19 +47,28 @@ def board_to_json(board: Board, node: str) -> Json:
             }
             for one in board.devices
         ],
+        "holders": {
+            uuid: [{**asdict(one), "standing": str(one.standing)} for one in on]
+            for uuid, on in (holders or {}).items()
+        },
+        "holders_note": holders_note,
     }
 
 
-def rules_to_json(rulebook: Rulebook, devices: Sequence[Device]) -> Json:
+def rules_to_json(
+    rulebook: Rulebook, devices: Sequence[Device], awake: frozenset[Need] = READINGS
+) -> Json:
     """The catalogue, with the thresholds that are in force here."""
     return {
         "schema": RULES_SCHEMA,
-        "rules": [_rule_to_json(rule, rulebook, devices) for rule in RULES],
+        "rules": [_rule_to_json(rule, rulebook, devices, awake) for rule in RULES],
     }
 
 
-def _rule_to_json(rule: Rule, rulebook: Rulebook, devices: Sequence[Device]) -> Json:
-    reason = asleep_reason(rule) or (
+def _rule_to_json(
+    rule: Rule, rulebook: Rulebook, devices: Sequence[Device], awake: frozenset[Need]
+) -> Json:
+    reason = asleep_reason(rule, awake) or (
         "it is off in the settings" if rule.name in rulebook.thresholds.off else None
     )
     return {

@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from andon.core.lamps import Lamp
 from andon.model.alert import Alert, Level, Silence
+from andon.model.work import Standing
 
 LONGEST_SILENCE_SECONDS = 366 * 86_400.0
 Short = Annotated[str, Field(max_length=200)]
@@ -111,6 +112,16 @@ class LampShape(BaseModel):
     alerts: list[str]
 
 
+class HolderShape(BaseModel):
+    """Who holds a device, or a part of it, by a lease."""
+
+    lease: str | None = Field(description="its id; null where the lease cannot be read")
+    user: str
+    until: float | None = Field(description="UTC seconds; null where it ends with its work")
+    memory_bytes: int | None = Field(description="of a shared device; null for the whole")
+    standing: Standing
+
+
 class BoardShape(BaseModel):
     """andon.board/1."""
 
@@ -121,6 +132,8 @@ class BoardShape(BaseModel):
     headline: str
     lamp: Lamp
     devices: list[LampShape]
+    holders: dict[str, list[HolderShape]] = Field(description="by the device's uuid")
+    holders_note: str | None = Field(description="why nobody can say who holds what")
 
 
 class SilenceList(BaseModel):

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from andon.core import lamps
 from andon.core.episodes import Query as Wanted
 from andon.core.episodes import matches
+from andon.core.holders import holders
 from andon.errors import AndonError, Gone, Invalid, Unavailable
 from andon.model import wire
 from andon.model.alert import Alert, Level, Phase, Silence
@@ -33,6 +34,7 @@ from andon.web.auth import TRUSTED
 from andon.web.station import Station
 
 if TYPE_CHECKING:
+    from andon.engine.ledger import LeaseLedger
     from andon.engine.watcher import Watcher
 
 MOST = 1000
@@ -41,7 +43,12 @@ Named = Annotated[str, Path(max_length=300, description="the alert's id; # is %2
 Asked = Callable[[], "Watcher"]
 
 
-def alert_routes(router: APIRouter, station: Station, watcher: "Watcher | None") -> None:
+def alert_routes(
+    router: APIRouter,
+    station: Station,
+    watcher: "Watcher | None",
+    leases: "LeaseLedger | None" = None,
+) -> None:
     """All of /api/alerts, /api/silences and /api/board."""
 
     def watching() -> "Watcher":
@@ -50,6 +57,7 @@ def alert_routes(router: APIRouter, station: Station, watcher: "Watcher | None")
         return watcher
 
     _reading(router, station, watching)
+    _board(router, station, watching, leases)
     _changing(router, station, watching)
     _silences(router, station, watching)
 
@@ -76,18 +84,27 @@ def _reading(router: APIRouter, station: Station, watching: Asked) -> None:
     def rules() -> Response:
         """andon.rules/1: the catalogue, with the thresholds that are in force here."""
         devices = [status.device for status in station.latest().devices]
-        return _json(rules_to_json(watching().rulebook, devices))
+        return _json(rules_to_json(watching().rulebook, devices, watching().awake))
 
     @router.get("/api/alerts/{alert}", tags=["explain"], responses=says(Alert))
     def alert(request: Request, alert: Named) -> Response:
         """One alert, of the present or the past."""
         return _json(_shown(request, watching().find(alert)))
 
+
+def _board(
+    router: APIRouter, station: Station, watching: Asked, leases: "LeaseLedger | None"
+) -> None:
     @router.get("/api/board", tags=["explain"], responses=says(BoardShape))
     def board() -> Response:
-        """andon.board/1: a lamp per device, and one headline for the node."""
+        """andon.board/1: a lamp per device, who holds it, and one headline for the node."""
         snapshot = station.latest()
-        return _json(board_to_json(lamps.board(snapshot, watching().alerts()), snapshot.node))
+        lit = lamps.board(snapshot, watching().alerts())
+        page = None if leases is None else leases.page()
+        uuids = [status.device.uuid for status in snapshot.devices]
+        held = {} if page is None else holders(page, uuids)
+        note = None if leases is None else leases.why_not()
+        return _json(board_to_json(lit, snapshot.node, held, note))
 
 
 def _changing(router: APIRouter, station: Station, watching: Asked) -> None:

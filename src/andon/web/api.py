@@ -7,14 +7,13 @@ much: these run in threads.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from andon.core.access import Key
 from andon.core.series import HOST, HOST_METRICS
-from andon.engine.lender import Lender
 from andon.engine.watcher import Watcher
 from andon.errors import Gone
 from andon.model import wire
@@ -30,6 +29,10 @@ from andon.web.once import Once
 from andon.web.problems import problem
 from andon.web.station import Station, all_for_strangers, for_strangers
 from andon.web.texts import SnapshotTexts
+
+if TYPE_CHECKING:  # locks are not on every system
+    from andon.engine.ledger import LeaseLedger
+    from andon.engine.lender import Lender
 
 MAX_POINTS = 10_000
 DAY_SECONDS = 86_400.0
@@ -50,7 +53,8 @@ class Shop:
     expose: Callable[[], str] | None = None
     texts: SnapshotTexts = field(default_factory=SnapshotTexts)
     watcher: Watcher | None = None
-    lender: Lender | None = None
+    lender: "Lender | None" = None
+    leases: "LeaseLedger | None" = None
 
     @property
     def features(self) -> dict[str, bool]:
@@ -88,7 +92,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     for status, words in {
         400: "The request cannot be read.",
         401: "The token is missing or wrong.",
-        403: "The Host or Origin is not this server's, or what is asked for is another user's.",
+        403: "The Host or Origin is not this server's.",
         404: "There is no such thing.",
         409: "It is not in a state for that.",
         422: "A parameter makes no sense.",
@@ -112,7 +116,7 @@ def routes(shop: Shop) -> APIRouter:
     _kept(router, shop)
     _devices(router, shop)
     _past(router, shop)
-    alert_routes(router, shop.station, shop.watcher)
+    alert_routes(router, shop.station, shop.watcher, shop.leases)
     lease_routes(router, shop.station, shop.lender)
     _later(router, shop)
     _sessions(router, shop)

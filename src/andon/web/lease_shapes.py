@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from andon.core.requests import MOST_GPUS
+from andon.engine.lender import LONGEST_WAIT_SECONDS
 from andon.model.lease_list import BookRow, CordonRow, LeaseRow, WaitingRow
 
 SHORTEST_SECONDS, LONGEST_SECONDS = 10.0, 7 * 86_400.0
-LONGEST_WAIT_SECONDS = 30.0
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Names = Annotated[list[Name], Field(max_length=64)]
 Count = Annotated[int, Field(strict=True, ge=1, le=MOST_GPUS)]

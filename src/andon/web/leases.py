@@ -1,12 +1,11 @@
 """REST about leases: who holds what, and how a caller gets, keeps and gives back devices."""
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from andon.core.requests import parse_count, request_of
-from andon.engine.lender import Lender
 from andon.errors import Unavailable
 from andon.model import wire, work
 from andon.model.lease_list import LeaseRow, row_to_json
@@ -26,16 +25,19 @@ from andon.web.lease_shapes import (
 )
 from andon.web.station import Station
 
+if TYPE_CHECKING:  # locks are not on every system
+    from andon.engine.lender import Lender
+
 Named = Annotated[str, Path(min_length=1, max_length=100, description="the lease's id")]
 Device = Annotated[str, Path(max_length=200, description="UUID, the beginning of one, or index")]
-Lending = Callable[[], Lender]
+Lending = Callable[[], "Lender"]
 
 
-def lease_routes(router: APIRouter, station: Station, lender: Lender | None) -> None:
+def lease_routes(router: APIRouter, station: Station, lender: "Lender | None") -> None:
     """All of /api/leases, and the cordons of devices."""
     desk = Desk()
 
-    def lending() -> Lender:
+    def lending() -> "Lender":
         if lender is None:
             raise Unavailable("this server does not lend devices", hint="start: andon serve")
         return lender

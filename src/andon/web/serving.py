@@ -16,8 +16,8 @@ from andon.core.access import Rules, is_loopback
 from andon.core.settings import Settings
 from andon.engine.sampler import Sampler
 from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
+from andon.host import whereabouts
 from andon.model.device import Snapshot
-from andon.web import whereabouts
 from andon.web.asgi import App
 from andon.web.audit import Audit
 from andon.web.health import Part
@@ -26,6 +26,7 @@ from andon.web.memory import Memory, open_memory
 from andon.web.station import Station
 
 if TYPE_CHECKING:
+    from andon.engine.ledger import LeaseLedger
     from andon.engine.lender import Lender
     from andon.engine.watcher import Watcher
     from andon.web.api import Shop
@@ -78,11 +79,15 @@ def serve(settings: Settings, place: Place, tell: Callable[[Started], None]) -> 
         stack.callback(memory.close)
         url = _url(place, address, port)
         linked = settings if loopback else _linked(settings, url)
-        watcher = app.open_watcher(linked, sampler, memory.vitals, place.history)
+        leases = app.open_lease_ledger(settings, sampler)
+        if leases is not None:
+            stack.callback(leases.close)
+        watcher = app.open_watcher(linked, sampler, memory.vitals, place.history, leases)
         stack.callback(watcher.close)
-        lender = _lender(sampler, station, settings, place.lends_simulated)
-        stack.callback(lender.close)
-        shop = _shop(station, memory, keys, watcher, lender)
+        lender = _lender(sampler, station, settings, watcher, leases, place.lends_simulated)
+        if lender is not None:
+            stack.callback(lender.close)
+        shop = _shop(station, memory, keys, watcher, lender, leases)
         built = _build(shop, audit, rules)
 
         def ready() -> None:
@@ -100,17 +105,35 @@ def _linked(settings: Settings, url: str) -> Settings:
 
 
 def _shop(
-    station: Station, memory: Memory, keys: Keys, watcher: "Watcher", lender: "Lender"
+    station: Station,
+    memory: Memory,
+    keys: Keys,
+    watcher: "Watcher",
+    lender: "Lender | None",
+    leases: "LeaseLedger | None",
 ) -> "Shop":
     from andon.web.api import Shop
 
-    parts: dict[str, Part] = {"store": memory, "alerts": watcher, "leases": lender}
+    parts: dict[str, Part] = {"store": memory, "alerts": watcher}
+    if leases is not None:
+        parts["leases"] = leases
     exposition = _exposition(station)
-    return Shop(station, keys, memory, parts, exposition, watcher=watcher, lender=lender)
+    return Shop(
+        station, keys, memory, parts, exposition, watcher=watcher, lender=lender, leases=leases
+    )
 
 
-def _lender(sampler: Sampler, station: Station, settings: Settings, simulated: bool) -> "Lender":
+def _lender(
+    sampler: Sampler,
+    station: Station,
+    settings: Settings,
+    watcher: "Watcher",
+    leases: "LeaseLedger | None",
+    simulated: bool,
+) -> "Lender | None":
     """Its looks are the sampler's own: this process calls no driver."""
+    if leases is None:
+        return None  # a recording, or a system without locks
     from andon.engine.lender import Lender
     from andon.engine.survey import Surveyor
 
@@ -119,8 +142,11 @@ def _lender(sampler: Sampler, station: Station, settings: Settings, simulated: b
         app.labels_of(settings),
         app.weights_of(settings),
         simulated=simulated,
+        ailing=watcher.ailments,
     )
-    return Lender(surveyor, station.latest)
+    lender = Lender(surveyor, station.latest, follows=leases.why_not)
+    leases.listen(lender.changed)
+    return lender
 
 
 def _build(shop: "Shop", audit: Audit, rules: Rules) -> App:

@@ -10,10 +10,12 @@ from andon.core.alerting.commands import (
 from andon.core.alerting.keeping import dump, restore
 from andon.core.alerting.state import (
     EMPTY,
+    Former,
     Held,
     Moment,
     Observation,
     Outcome,
+    Sharing,
     State,
     Trouble,
 )
@@ -21,10 +23,12 @@ from andon.core.alerting.stepping import step
 
 __all__ = [
     "EMPTY",
+    "Former",
     "Held",
     "Moment",
     "Observation",
     "Outcome",
+    "Sharing",
     "State",
     "Trouble",
     "acknowledge",

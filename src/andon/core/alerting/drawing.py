@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from andon.core.alerting import words
 from andon.core.alerting.finding import Finding
+from andon.core.alerting.lease_words import holders_of, strangers_of
 from andon.core.rules import BY_NAME
 from andon.model.alert import Alert, Event, Party
 from andon.model.device import DeviceStatus, Process, Snapshot
@@ -33,16 +34,17 @@ class Artist:
         alert, rule, subject = self.named(alert), alert.rule, alert.subject
         status = self._status(subject)
         it = self._called(subject) if status is None else f"GPU {self._number(subject)}"
+        lasted = self.snapshot.at - alert.since
         return replace(
             alert,
             value=finding.value,
             threshold=finding.threshold,
             limit=finding.limit,
             unit=BY_NAME[rule].unit,
-            message=words.message(rule, it, finding),
+            message=words.message(rule, it, finding, lasted, self._devices(finding)),
             advice=words.advice(rule, self._number(subject), finding),
             who=_reported(finding)
-            or words.parties(self._people(subject, status, finding))
+            or _concerned(finding, words.parties(self._people(subject, status, finding)))
             or alert.who,
             evidence=words.evidence(rule, finding),
         )
@@ -60,6 +62,12 @@ class Artist:
         named = event.pids if isinstance(event, Event) else ()
         return tuple(p for p in found if p.pid in named) or found
 
+    def _devices(self, finding: Finding) -> str:
+        """`GPU 0, 1`: the devices of the claim that a finding is about."""
+        held = holders_of(finding)
+        numbers = [self._number(uuid) for uuid in held[0].devices] if held else []
+        return f"GPU {', '.join(numbers)}" if numbers else ""
+
     def _status(self, subject: str) -> DeviceStatus | None:
         if self._statuses is None:
             self._statuses = {status.device.uuid: status for status in self.snapshot.devices}
@@ -76,7 +84,19 @@ class Artist:
             return f"The {VENDORS.get(name, name)} driver"
         if kind == "node":
             return f"node {self.snapshot.node}" if self.snapshot.node else "this node"
+        if kind == "lease":
+            return f"lease {name}"
         return {"store": "the history", "sampler": "the sampler"}.get(subject, subject)
+
+
+def _concerned(finding: Finding, there: tuple[Party, ...]) -> tuple[Party, ...]:
+    """With those who hold the device: the owner of an idle lease is told of it, and whoever
+    shares a device without knowing."""
+    strangers = words.parties(strangers_of(finding))
+    holders = tuple(party for held in holders_of(finding) for party in held.who)
+    first = strangers[: words.MOST_PARTIES - 1] or ()
+    others = () if strangers else tuple(p for p in there if p.pid not in {h.pid for h in holders})
+    return (*first, *holders, *others)[: words.MOST_PARTIES]
 
 
 def _reported(finding: Finding) -> tuple[Party, ...]:

@@ -204,7 +204,7 @@ def idle(seen: Seen) -> Finding:
         return UNKNOWN
     if now > 0:
         return Finding(0, ALL)
-    return Finding(1, 0, now, seen.figures.idle_seconds, None, (held.user, held.name, held.id))
+    return Finding(1, 0, now, seen.figures.idle_seconds, None, (held,))
 
 
 DEVICE_JUDGES: tuple[tuple[str, Judge], ...] = tuple(

@@ -7,6 +7,7 @@ from andon.core.alerting.finding import ENDED, NEITHER, UNKNOWN, Finding
 from andon.core.alerting.judges import DEVICE_JUDGES, idle
 from andon.core.alerting.node import node_findings, trouble_findings
 from andon.core.alerting.seen import Seen
+from andon.core.alerting.sharing import sharing_findings
 from andon.core.alerting.state import Episode, Held, Moment, Observation, State
 from andon.core.alerting.track import Track, followed
 from andon.core.rulebook import Rulebook
@@ -34,10 +35,13 @@ class Look:
         self.ecc: Mapping[str, int] = state.ecc
         self.xids = state.xids
         self.anew: set[str] = set()  # devices whose error counter began anew
-        self._divided = {s.device.parent for s in self.snapshot.devices} - {None}
+        self._divided = frozenset(
+            parent for s in self.snapshot.devices if (parent := s.device.parent) is not None
+        )
         self._held = _holders(observation.leases)
         for status in self.snapshot.devices:
             self._device(status)
+        self._sharing()
         self._unlisted()
         self._readers()
         self._rest()
@@ -115,6 +119,21 @@ class Look:
         if anew:
             self.anew.add(uuid)
 
+    def _sharing(self) -> None:
+        seen = self.observation
+        found = sharing_findings(
+            seen.leases, seen.sharing, self.statuses, self._divided, self.state.episodes,
+            self.rulebook,
+        )  # fmt: skip
+        for subject, rule, finding in found:
+            if finding is not None and (finding.holds or rule in self._on(subject)):
+                self.add(subject, rule, finding)
+
+    def holder_of(self, uuid: str) -> str | None:
+        """The id of the claim whose idleness a device's would be."""
+        held = self._held.get(uuid) if self._held else None
+        return None if held is None else held.id
+
     def _unlisted(self) -> None:
         """Devices with alerts that the snapshot does not have: no data, unless taken away."""
         for subject, on in self.state.episodes.items():
@@ -178,10 +197,10 @@ class Look:
 
 
 def _holders(leases: tuple[Held, ...] | None) -> dict[str, Held] | None:
-    """Who holds each device; the latest claim where there are several."""
+    """Who holds each device, and could give it back; the latest where there are several."""
     if leases is None:
         return None
-    ordered = sorted(leases, key=lambda held: held.since)
+    ordered = sorted((h for h in leases if not h.orphaned), key=lambda held: held.since)
     return {uuid: held for held in ordered for uuid in held.devices}
 
 

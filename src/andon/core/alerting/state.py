@@ -7,7 +7,7 @@ from typing import NamedTuple
 from andon.core.alerting.finding import Finding
 from andon.core.alerting.track import Track
 from andon.core.rulebook import Rulebook
-from andon.model.alert import Alert, Event, Notice, Silence
+from andon.model.alert import Alert, Event, Notice, Party, Silence
 from andon.model.device import Snapshot
 
 
@@ -36,17 +36,46 @@ class Held:
     devices: tuple[str, ...]  # uuids
     since: float
     user: str | None = None
-    name: str | None = None
+    name: str | None = None  # what it is for
+    orphaned: bool = False  # its holder is gone, and its work lives on
+    who: tuple[Party, ...] = ()  # its holder; of an orphan, what is left of its work
+    remedy: str = ""  # the command that ends what is left of an orphan
+
+
+@dataclass(frozen=True, slots=True)
+class Former:
+    """The last lease that a device had."""
+
+    id: str
+    user: str | None
+    ended: float
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """What the lease book says of devices, beside who holds them; by uuid."""
+
+    strangers: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    """The pids that compute there and belong to no lease on it."""
+    unsure: frozenset[str] = frozenset()
+    """Where a process computes of which that cannot be told."""
+    former: Mapping[str, Former] = field(default_factory=dict)
+    """The leases that ended lately, or left memory in use."""
+
+
+ALONE = Sharing()
+"""Where nobody shares anything."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What is judged in one step. `leases` is None where nobody keeps a book of them."""
+    """What is judged in one step. `leases` is None where nobody can say which there are."""
 
     snapshot: Snapshot
     events: tuple[Event, ...] = ()
     troubles: tuple[Trouble, ...] = ()
     leases: tuple[Held, ...] | None = None
+    sharing: Sharing = ALONE
 
 
 NEVER = float("inf")

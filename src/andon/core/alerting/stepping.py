@@ -18,6 +18,7 @@ from andon.core.alerting.state import (
     NEVER,
     Ended,
     Episode,
+    Held,
     Moment,
     Observation,
     Outcome,
@@ -183,7 +184,7 @@ class _Step:
                 alert = episode.alert
                 front = alert.inhibited_by
                 if behind or front is not None:
-                    front = inhibitor(episode, self.episodes, place)
+                    front = inhibitor(episode, self.episodes, place, self.look.holder_of(subject))
                 until = silenced_until(silences, alert, wall) if silences else None
                 if front != alert.inhibited_by or until != alert.silenced_until:
                     alert = replace(alert, inhibited_by=front, silenced_until=until)
@@ -242,9 +243,11 @@ class _Step:
         if rule != "idle" or finding is None or not finding.details:
             return finding
         before = self.state.findings.get(subject, _NOTHING_FOUND).get(rule)
-        if before is None or not before.details or before.details == finding.details:
+        if before is None or not before.details:
             return finding
-        return ENDED
+        was, now = before.details[0], finding.details[0]
+        same = isinstance(was, Held) and isinstance(now, Held) and was.id == now.id
+        return finding if same else ENDED
 
     def _factor(self, rule: str, subject: str) -> int:
         last = self.ended.get(f"{rule}@{subject}") if self.ended else None

@@ -10,19 +10,22 @@ from andon.model.alert import Alert, Level, NoticeKind, Phase, Silence
 
 LONGEST_SECONDS = 86_400.0
 NOT_BEHIND_A_HANG = frozenset({"driver_hung", "device_lost", "xid", "ecc"})
-INHIBITORS = frozenset({"device_lost", "driver_hung", "thermal", "xid"})
+INHIBITORS = frozenset({"device_lost", "driver_hung", "thermal", "xid", "ghost_memory", "idle"})
 BEHIND_HEAT = frozenset({"throttle_thermal", "idle"})
 
 Episodes = Mapping[str, Mapping[str, Episode]]
 
 
 def may_inhibit(on: Mapping[str, Episode]) -> bool:
-    """Whether one of a subject's alerts can stand in front of another, or behind its reader's."""
+    """Whether one of a subject's alerts can stand in front of another, or behind its reader's or
+    its lease's."""
     return not INHIBITORS.isdisjoint(on)
 
 
-def inhibitor(episode: Episode, episodes: Episodes, place: Place | None) -> str | None:
-    """The id of the alert that stands in front of this one."""
+def inhibitor(
+    episode: Episode, episodes: Episodes, place: Place | None, holder: str | None = None
+) -> str | None:
+    """The id of the alert that stands in front of this one; `holder` is who holds its device."""
     alert = episode.alert
     own, rule = episodes[alert.subject], alert.rule
     found = own.get("device_lost") if rule != "device_lost" else None
@@ -35,9 +38,21 @@ def inhibitor(episode: Episode, episodes: Episodes, place: Place | None) -> str 
         found = episodes.get(f"reader:{place.vendor}", {}).get("driver_hung")
     if found is None and rule in BEHIND_HEAT:
         found = own.get("thermal")
+    if found is None and rule == "idle":
+        return _spoken_for(alert, episodes.get(holder or "", {}).get("idle_lease"), holder)
+    if found is None and rule == "unattributed_memory":
+        found = own.get("ghost_memory")
     if found is None and rule == "ecc":
         return _explained(alert, own.get("xid"))
     return None if found is None else found.alert.id
+
+
+def _spoken_for(alert: Alert, lease: Episode | None, holder: str | None) -> str | None:
+    """An idle lease speaks for its devices, also while nobody can say who holds them."""
+    if lease is not None and lease.fired is not None:
+        return lease.alert.id
+    before = alert.inhibited_by
+    return before if holder is None and before is not None and "idle_lease@" in before else None
 
 
 def _explained(alert: Alert, xid: Episode | None) -> str | None:

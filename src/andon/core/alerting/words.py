@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
+from andon.core.alerting import lease_words
 from andon.core.alerting.finding import Finding
+from andon.core.alerting.lease_words import LASTING, holders_of
 from andon.core.alerting.track import Track
 from andon.core.forecast import Arrival, Trend, arrival
 from andon.core.rules import BY_NAME
@@ -17,9 +19,17 @@ SOON_SECONDS = 3600.0
 Say = Callable[[str, Finding], str]
 
 
-def message(rule: str, subject: str, finding: Finding) -> str:
-    """The sentence for one finding; `subject` is how a person calls the thing."""
-    return _SENTENCES[rule](subject, finding)
+def message(
+    rule: str, subject: str, finding: Finding, lasted_seconds: float = 0.0, gpus: str = ""
+) -> str:
+    """The sentence for one finding; `subject` is how a person calls the thing, `gpus` how the
+    devices of a lease."""
+    if rule in _OF_LEASES:
+        told = _OF_LEASES[rule](subject, finding, gpus)
+    else:
+        told = _SENTENCES[rule](subject, finding)
+    lasts = rule in LASTING and lasted_seconds >= 1
+    return f"{told} for {human_seconds(lasted_seconds)}" if lasts else told
 
 
 def advice(rule: str, number: str, finding: Finding) -> str:
@@ -27,6 +37,8 @@ def advice(rule: str, number: str, finding: Finding) -> str:
     first = finding.details[0] if finding.details else None
     if isinstance(first, Event):
         return explain_event(first).advice(number)
+    if (told := lease_words.advice(rule, finding)) is not None:
+        return told
     hint = finding.details[1] if rule in _HINTED and len(finding.details) > 1 else None
     return str(hint) if hint else BY_NAME[rule].advice
 
@@ -43,7 +55,7 @@ def evidence(rule: str, finding: Finding) -> Mapping[str, float | str]:
     if rule == "thermal":
         when = _slows_down(finding)
         return {} if when is None else _bounds("slowdown_in", when)
-    return {}
+    return lease_words.evidence(finding)
 
 
 def labels(snapshot: Snapshot) -> dict[str, str]:
@@ -126,7 +138,8 @@ def _throttle_hardware(gpu: str, f: Finding) -> str:
 
 
 def _idle(gpu: str, f: Finding) -> str:
-    user = f.details[0] if f.details else None
+    held = holders_of(f)
+    user = held[0].user if held else None
     return f"{gpu} is held by {user} and idle" if user else f"{gpu} is held and idle"
 
 
@@ -223,4 +236,10 @@ _SENTENCES: Mapping[str, Say] = {
     "store": _reasoned("The history is not written"),
     "sampler": _reasoned("Looks are missed"),
     "notifier": _reasoned("{it} fails"),
+    "squatter": lease_words.squatter,
+    "ghost_memory": lease_words.ghost_memory,
+}
+_OF_LEASES: Mapping[str, Callable[[str, Finding, str], str]] = {
+    "idle_lease": lease_words.idle_lease,
+    "orphan": lease_words.orphan,
 }

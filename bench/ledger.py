@@ -1,0 +1,99 @@
+"""What following the lease book costs a server at every tick: `python -m bench.ledger`.
+
+Eight devices and forty processes; the processor time of one turn beside a tick, without a book,
+with one in which nobody holds anything, and with eight leases.
+"""
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+from andon.engine.bus import Bus
+from andon.engine.ledger import LeaseLedger
+from andon.host.kin import myself, ticks_now
+from andon.leases import places
+from andon.leases.book import Book
+from andon.model.device import Device, DeviceStatus, Process, Sample, Snapshot, State
+from andon.model.work import Lease, LeaseKind, Share
+
+DEVICES, PROCESSES, TURNS = 8, 40, 2000
+MOST_MICROSECONDS = 100.0
+
+
+def main() -> None:
+    places.SYSTEM_BOOK = places.COMMON_BOOK = Path("/nonexistent/andon")
+    os.environ["HOME"] = "/nonexistent"
+    print(f"{DEVICES} devices, {PROCESSES} processes: CPU microseconds of one turn, median")
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ[places.VARIABLE] = f"{folder}/book"
+        quiet = [_turn("no book", lambda: None)]
+        book = Book()
+        quiet.append(_turn("a book, no lease", lambda: None))
+        held = [book.write_lease(_lease(n)) for n in range(DEVICES)]
+        _turn("eight leases", lambda: None)
+        _turn("eight leases, processes change", _processes)
+        for one in held:
+            one.release()
+    verdict = "kept" if max(quiet) <= MOST_MICROSECONDS else "MISSED"
+    print(f"promise: under {MOST_MICROSECONDS:g} µs where nobody holds a lease: {verdict}")
+    sys.exit(max(quiet) > MOST_MICROSECONDS)
+
+
+def _turn(name: str, change: Callable[[], tuple[Process, ...] | None]) -> float:
+    bus = Bus()
+    ledger = LeaseLedger(bus.subscribe(1.0, watching=False, size=2))
+    ledger.close()  # its thread; the turns are ours
+    statuses = _statuses()
+    for _ in range(3):
+        ledger._turn(Snapshot("bench", time.time(), devices=statuses))
+    ledger._unread, spent = False, []
+    for _ in range(TURNS):
+        if change() is not None:
+            statuses = _statuses()
+        ledger._due = 0.0  # as if a second had passed
+        snapshot = Snapshot("bench", time.time(), devices=ledger.marked(statuses))
+        began = time.thread_time()
+        ledger._turn(snapshot)
+        spent.append(1e6 * (time.thread_time() - began))
+    found = median(spent)
+    print(f"{name:32} {found:8.1f}")
+    return found
+
+
+def _processes() -> tuple[Process, ...]:
+    started = time.time() - 60
+    mine = [Process(os.getpid(), started=1.0, memory_bytes=1)]
+    rest = [Process(n + 1, started=started, memory_bytes=1) for n in range(4)]
+    return (*mine, *rest)
+
+
+def _statuses() -> tuple[DeviceStatus, ...]:
+    return tuple(
+        DeviceStatus(
+            Device(f"GPU-{n}", n, "nvidia", "NVIDIA H200", memory_total_bytes=2**37),
+            State.OK,
+            0.0,
+            sample=Sample(1.0, utilization_percent=0, memory_used_bytes=5),
+            processes=_processes(),
+        )
+        for n in range(DEVICES)
+    )
+
+
+def _lease(number: int) -> Lease:
+    return Lease(
+        f"bench{number}",
+        (Share(f"GPU-{number}", number),),
+        myself(),
+        LeaseKind.COMMAND,
+        time.time(),
+        ticks_now(),
+    )
+
+
+if __name__ == "__main__":
+    main()

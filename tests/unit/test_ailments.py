@@ -1,0 +1,216 @@
+"""What a device reported withholds it, wherever it is handed out, until it is over."""
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from andon.core import alerting
+from andon.core.ailments import ailments
+from andon.core.alerting import EMPTY, Moment, Observation
+from andon.core.obstacles import HEALTH, Bar
+from andon.core.placement_choice import hopeful, obstacle
+from andon.core.rulebook import Rulebook
+from andon.engine.granter import Granter, Terms
+from andon.engine.survey import Surveyor
+from andon.errors import Conflict
+from andon.host import bulletin, whereabouts
+from andon.host.bulletin import Bulletin
+from andon.leases.book import Book
+from andon.model.alert import Alert, Event, EventKind, Level, Phase
+from andon.model.alert_wire import alerts_to_json
+from andon.model.device import Snapshot, State
+from tests.unit.sharing_parts import gpu, need, request, rooms_of
+from tests.unit.test_lease_book import a_book
+
+AT = 1_767_614_400.0
+
+
+def fired(rule: str = "xid", level: Level = Level.CRITICAL, **more: Any) -> Alert:
+    values: dict[str, Any] = {
+        "state": Phase.FIRING,
+        "where": "GPU 0 (NVIDIA H100)",
+        "message": "GPU 0 reports Xid 79: the GPU has fallen off the bus",
+    }
+    return Alert(f"{rule}@GPU-0#1", rule, "GPU-0", level, since=AT, **(values | more))
+
+
+@pytest.mark.parametrize(
+    ("alert", "withheld"),
+    [
+        (fired(), True),
+        (fired("ecc", message="GPU 0 has 3 memory errors that could not be corrected"), True),
+        (fired(level=Level.WARNING), False),  # a copy engine, a row that is remapped at a reset
+        (fired("ecc", level=Level.INFO), False),  # from before andon first saw it
+        (fired("thermal"), False),
+        (fired(state=Phase.RESOLVED), False),
+    ],
+)
+def test_only_what_means_a_broken_device_withholds_it(alert: Alert, withheld: bool) -> None:
+    assert bool(ailments([alert])) is withheld
+
+
+def test_an_error_of_no_device_withholds_none() -> None:
+    assert ailments([Alert("xid@node#1", "xid", "node", Level.CRITICAL, Phase.FIRING, AT)]) == {}
+
+
+def test_a_broken_device_is_told_with_its_error_and_returned_when_that_is_over() -> None:
+    """From the event itself, through the alerts, to the choice; and back after a day."""
+    state, status, book = EMPTY, gpu(0), Rulebook()
+    node = Snapshot("n", AT, boot="one", devices=(status,))
+    xid = Event(EventKind.XID, "GPU-0", AT, 79, source="nvml")
+    told: dict[int, str | None] = {}
+    for second in range(0, 86_500, 25):
+        seen = Observation(node, () if second else (xid,))
+        state = alerting.step(state, seen, Moment(AT + second, float(second)), book).state
+        room = rooms_of([status], ailments=ailments(alerting.current(state)))[0]
+        found = obstacle(room, need(even_if_used=True))
+        told[second] = None if found is None else f"{found.bar}: {found.words}"
+    assert str(told[0]).startswith("broken: reports Xid 79: the GPU has fallen off the bus")
+    assert told[86_375] == told[0]
+    assert told[86_475] is None
+
+
+def test_a_board_takes_its_instances_along() -> None:
+    part = gpu(1)
+    part = replace(part, device=replace(part.device, parent="GPU-0"))
+    [room] = rooms_of([part], ailments={"GPU-0": "reports Xid 48"})
+    assert room.trouble is not None
+    assert room.trouble.bar is Bar.BROKEN
+
+
+def test_every_ailment_is_waited_for_and_goes_with_its_cure() -> None:
+    """Lost, silent, errors, ghost memory: withheld with the reason, and free when cured."""
+    sick = {
+        Bar.LOST: gpu(0, state=State.LOST),
+        Bar.STALE: gpu(0, state=State.STALE),
+        Bar.ECC: gpu(0, ecc_uncorrected=1),
+        Bar.GHOST: gpu(0, used_gib=12),
+    }
+    for bar, status in sick.items():
+        [room] = rooms_of([status])
+        found = obstacle(room, need())
+        assert (found.bar if found else None) is bar
+        assert bar in HEALTH
+        assert not hopeful(room, need()), "work that ends does not cure it"
+        assert obstacle(rooms_of([gpu(0)])[0], need()) is None
+
+
+def test_a_grant_passes_a_broken_device_over_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    book, said = a_book(tmp_path / "andon", monkeypatch), {"GPU-0": "reports Xid 79: gone"}
+    look = Snapshot("n", AT, devices=(gpu(0), gpu(1)))
+    granter = Granter(book, Surveyor(lambda: look, ailing=lambda: said))
+    grant = granter.grant(request(), Terms(), 0.0)
+    assert [share.uuid for share in grant.held.lease.shares] == ["GPU-1"]
+    with pytest.raises(Conflict) as refused:
+        granter.grant(request(), Terms(), 0.0)
+    assert "GPU 0: reports Xid 79: gone" in refused.value.mistakes
+    said.clear()
+    cured = granter.grant(request(), Terms(), 0.0)
+    assert [share.uuid for share in cured.held.lease.shares] == ["GPU-0"]
+    for held in (grant, cured):
+        held.held.release()
+    assert Book(make=False).entries() == []
+
+
+# What a server says, asked over the loopback.
+
+
+class Server(HTTPServer):
+    """Answers with what it is given, and remembers what it was asked."""
+
+    body = b"{}"
+    status = 200
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.asked: list[tuple[str, str | None]] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:
+        self.server.asked.append((self.path, self.headers.get("Authorization")))
+        self.send_response(self.server.status)
+        self.end_headers()
+        self.wfile.write(self.server.body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as in the base
+        return
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    made = Server()
+    thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield made
+    made.shutdown()
+    thread.join()
+    made.server_close()
+
+
+def say(server: Server, *alerts: Alert) -> None:
+    server.body = json.dumps(alerts_to_json(alerts, (), "n", AT, False)).encode()
+
+
+def test_the_own_server_is_asked_with_the_token_and_not_at_every_look(
+    server: Server, tmp_path: Path
+) -> None:
+    (tmp_path / "token").write_text("secret\n")
+    whereabouts.announce(tmp_path, server.url, "127.0.0.1")
+    say(server, fired())
+    asks = Bulletin(tmp_path, 1)
+    assert asks() == {"GPU-0": "reports Xid 79: the GPU has fallen off the bus"}
+    assert asks() is asks()
+    assert server.asked == [(bulletin.ASKED, "Bearer secret")]
+
+
+def test_a_service_of_the_system_is_asked_without_our_token_and_a_strangers_is_not(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "token").write_text("secret\n")
+    say(server, fired())
+    assert Bulletin(tmp_path, server.server_port)().keys() == {"GPU-0"}
+    assert server.asked[-1] == (bulletin.ASKED, None)
+    monkeypatch.setattr(bulletin, "trusted_listener", lambda port, uid: False)
+    assert Bulletin(tmp_path, server.server_port)() == {}
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "body"), [(401, b"{}"), (200, b"<html>"), (200, b'{"schema": "x"}'), (200, b"\xff")]
+)
+def test_what_answers_otherwise_says_nothing(
+    server: Server, tmp_path: Path, status: int, body: bytes
+) -> None:
+    whereabouts.announce(tmp_path, server.url, "127.0.0.1")
+    server.status, server.body = status, body
+    assert Bulletin(tmp_path, 1)() == {}
+
+
+def test_a_server_that_hangs_is_done_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulletin, "TIMEOUT_SECONDS", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        whereabouts.announce(tmp_path, f"http://127.0.0.1:{port}", "127.0.0.1")
+        assert Bulletin(tmp_path, 1)() == {}
+
+
+def test_without_a_server_nothing_is_known(tmp_path: Path) -> None:
+    assert Bulletin(tmp_path / "nowhere", 1)() == {}

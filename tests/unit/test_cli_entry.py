@@ -1,0 +1,36 @@
+"""For which command lines a reader is started before anything else."""
+
+import pytest
+
+from andon.cli.catalogue import COMMANDS
+from andon.cli.entry import LOOKING, will_look
+
+
+@pytest.mark.parametrize(
+    "args",
+    ["", "run -- true", "run --gpus 2 -- python train.py --help", "status --json", "lease", "free"],
+)
+def test_a_command_that_looks_at_this_nodes_devices_has_a_reader_started(args: str) -> None:
+    assert will_look(args.split(), {})
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        "--help", "run --help", "run -h", "--version", "serve", "history", "nonsense",
+        "status --url http://node7:26366", "status --url=http://node7:26366",
+        "run --simulate 2 -- true", "watch --replay file", "lease extend k7qm2 --for 1h",
+    ],
+)  # fmt: skip
+def test_another_has_none(args: str) -> None:
+    assert not will_look(args.split(), {})
+
+
+@pytest.mark.parametrize("name", ["ANDON_SIMULATE", "ANDON_REPLAY", "_ANDON_COMPLETE"])
+def test_what_is_not_about_this_nodes_devices_has_none(name: str) -> None:
+    assert not will_look(["run", "--", "true"], {name: "1"})
+    assert will_look(["run", "--", "true"], {name: ""})
+
+
+def test_every_command_that_looks_is_a_command() -> None:
+    assert set(COMMANDS) >= LOOKING

@@ -1,0 +1,160 @@
+"""What alerts about leases say, whom they concern, and that the owner of an idle one is told."""
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from andon.core import alerting
+from andon.core.alerting import EMPTY, Former, Held, Moment, Observation, Sharing, State
+from andon.core.holders import Page
+from andon.core.lamps import board
+from andon.core.routes import Route, concerns
+from andon.core.rulebook import Rulebook
+from andon.core.telling import message
+from andon.engine.watcher import Watcher
+from andon.model.alert import Alert, Notice, NoticeKind, Party
+from andon.model.device import DeviceStatus, Process, Snapshot
+from andon.model.device import State as DeviceState
+from andon.units import GIB
+from tests.unit.sharing_parts import gpu
+from tests.unit.test_watcher import Heard, Playing, wait_for
+
+AT = 1_767_614_400.0
+ALICE = Party(100, "alice", None, "python train.py")
+HELD = Held("lease:k3f9", ("GPU-0", "GPU-1"), AT, "alice", "python train.py", who=(ALICE,))
+BOB = Process(4711, user="bob", name="python", command="/usr/bin/python /home/bob/train.py",
+              memory_bytes=22 * GIB)  # fmt: skip
+BOOK = Rulebook()
+
+
+def after(
+    seconds: float,
+    *statuses: DeviceStatus,
+    leases: tuple[Held, ...] | None = (HELD,),
+    sharing: Sharing | None = None,
+) -> State:
+    """The state when this has been so for a while, with a look every twenty seconds."""
+    state, passed = EMPTY, 0.0
+    while passed <= seconds:
+        node = Snapshot("n", AT + passed, boot="one", devices=statuses or (gpu(0), gpu(1)))
+        seen = Observation(node, leases=leases, sharing=sharing or Sharing())
+        state = alerting.step(state, seen, Moment(AT + passed, passed), BOOK).state
+        passed += 20.0
+    return state
+
+
+def one(state: State, rule: str) -> Alert:
+    [found] = [alert for alert in alerting.current(state) if alert.rule == rule]
+    return found
+
+
+def test_a_squatter_is_named_beside_the_lease_with_the_time() -> None:
+    there = gpu(0, used_gib=44, processes=[Process(9, user="alice", memory_bytes=22 * GIB), BOB])
+    state = after(120, there, gpu(1), sharing=Sharing({"GPU-0": frozenset({4711})}))
+    alert = one(state, "squatter")
+    assert alert.message == (
+        "GPU 0: pid 4711 (bob, train.py) computes outside lease k3f9 (alice) for 2 min"
+    )
+    assert alert.advice == "Ask bob to take a device of their own: andon run -- COMMAND"
+    assert [(party.pid, party.user) for party in alert.who] == [(4711, "bob"), (100, "alice")]
+    assert (alert.value, alert.unit) == (22 * GIB, "bytes")
+    assert alert.evidence == {"lease": "k3f9", "user": "alice", "since": AT, "pids": "4711"}
+    lamp = board(Snapshot("n", AT, devices=(there,)), [alert])
+    assert lamp.headline.startswith("GPU 0 is used outside its lease: bob's train.py")
+
+
+def test_several_squatters_and_several_leases_are_counted() -> None:
+    others = [BOB, Process(4712, user="carol", name="vllm"), Process(4713)]
+    there = gpu(0, used_gib=44, processes=others)
+    leases = (HELD, Held("lease:p3xw", ("GPU-0",), AT, "dave"))
+    sharing = Sharing({"GPU-0": frozenset({4711, 4712, 4713})})
+    told = one(after(0, there, gpu(1), leases=leases, sharing=sharing), "squatter").message
+    assert told == (
+        "GPU 0: pid 4711 (bob, train.py) and 2 more compute "
+        "outside lease k3f9 (alice) and lease p3xw (dave)"
+    )
+
+
+def test_an_idle_lease_names_its_devices_and_the_command_that_gives_it_back() -> None:
+    alert = one(after(1860), "idle_lease")
+    assert alert.message == "Lease k3f9 (alice) leaves GPU 0, 1 idle for 31 min"
+    assert alert.advice == "If nobody needs it, alice can give it back: andon release k3f9"
+    assert (alert.where, alert.device, alert.threshold) == ("lease k3f9", None, 1800.0)
+    assert [party.user for party in alert.who] == ["alice"]
+    idle = [a for a in alerting.current(after(1860)) if a.rule == "idle"]
+    assert [a.inhibited_by for a in idle] == [alert.id, alert.id]
+    assert {a.advice for a in idle} == {alert.advice}
+    assert [party.user for a in idle for party in a.who] == ["alice", "alice"]
+
+
+def test_an_orphan_names_what_is_left_and_how_to_end_it() -> None:
+    left = Party(4711, "alice", "python", "python train.py")
+    orphan = Held("lease:k3f9", ("GPU-0",), AT, "alice", orphaned=True,
+                  who=(left, Party(4712, "alice")), remedy="kill -- -4711")  # fmt: skip
+    alert = one(after(120, leases=(orphan,)), "orphan")
+    assert alert.message == (
+        "Lease k3f9 (alice) is orphaned: its holder is gone and pid 4711 (train.py) and 1 more "
+        "live on, GPU 0 withheld for 2 min"
+    )
+    assert alert.advice == "End what is left of it, and the devices are free: kill -- -4711"
+    assert alert.evidence["pids"] == "4711, 4712"
+
+
+def test_a_ghost_names_the_lease_that_left_it() -> None:
+    former = Sharing(former={"GPU-0": Former("lease:k3f9", "alice", AT)})
+    alert = one(after(120, gpu(0, used_gib=40), leases=(), sharing=former), "ghost_memory")
+    assert alert.message == "GPU 0: 40.0 GiB stayed in use when lease k3f9 (alice) ended"
+    assert alert.advice == "Find who has it open: sudo fuser -v /dev/nvidia*"
+    assert alert.evidence == {"lease": "k3f9", "user": "alice"}
+    assert alert.value == 40 * GIB
+
+
+@pytest.mark.parametrize("rule", ["squatter", "ghost_memory"])
+def test_the_title_on_a_phone_says_more_than_the_device(rule: str) -> None:
+    former = Sharing({"GPU-0": frozenset({4711})}, former={"GPU-0": Former("k3f9", "alice", AT)})
+    leases = (HELD,) if rule == "squatter" else ()
+    there = gpu(0, used_gib=60, processes=[BOB])
+    alert = one(after(120, there, gpu(1), leases=leases, sharing=former), rule)
+    said = message([Notice("x", NoticeKind.FIRING, alert, AT, "node7")], AT, lambda at: 0.0)
+    assert "used outside its lease" in said.title or "memory of a lease that ended" in said.title
+
+
+def test_the_owner_of_an_idle_lease_is_told_and_nobody_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    alices, bobs, ours = Heard("alice"), Heard("bob"), Heard("all")
+    page = Page(leases=(Held("lease:k3f9", ("GPU-0",), AT, "alice", who=(ALICE,)),))
+    monkeypatch.setattr("tests.unit.test_watcher.Watcher", _with_book(lambda: page))
+    playing = Playing(
+        monkeypatch,
+        (alices, Route("alice", owners=("alice",))),
+        (bobs, Route("bob", owners=("bob",))),
+        ours,
+    )
+    playing.tick(DeviceState.OK, ticks=95)
+    wait_for(lambda: alices.kinds("idle_lease") == [NoticeKind.FIRING])
+    wait_for(lambda: ours.kinds("idle_lease") == [NoticeKind.FIRING])
+    assert bobs.told == []
+    rows = {row["name"]: row for row in playing.watcher.rules()}
+    assert rows["idle_lease"]["awake"]
+    assert rows["job_stalled"]["asleep_reason"]
+    playing.watcher.close()
+
+
+def _with_book(book: Any) -> Any:
+    return partial(Watcher, book=book)
+
+
+def test_a_book_that_nobody_can_read_judges_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.unit.test_watcher.Watcher", _with_book(lambda: None))
+    playing = Playing(monkeypatch)
+    playing.tick(DeviceState.OK, ticks=20)
+    assert playing.watcher.alerts() == ()
+    playing.watcher.close()
+
+
+def test_a_route_by_owner_takes_the_holder_of_an_idle_device() -> None:
+    idle = next(a for a in alerting.current(after(400)) if a.rule == "idle")
+    assert concerns(Route("x", owners=("alice",)), idle)
+    assert not concerns(Route("x", owners=("bob",)), idle)

@@ -1,0 +1,103 @@
+"""What a list of leases says, and what it keeps for itself."""
+
+import pytest
+
+from andon.core.holdings import Here
+from andon.core.lease_rights import Asker
+from andon.core.lease_rows import cordon_rows, lease_rows, waiting_rows
+from andon.errors import Invalid
+from andon.model.device import Process
+from andon.model.lease_list import (
+    BookRow,
+    LeaseList,
+    list_from_json,
+    list_to_json,
+)
+from andon.model.work import Claim, Cordon, LeaseKind, Standing
+from andon.units import GIB
+from andon.web.lease_payloads import for_strangers
+from tests.unit.sharing_parts import claim, gpu, kin, lease, need, rooms_of, ticket
+
+HERE = Here("b", "n")
+ALICE = Asker(1000, HERE)
+
+
+def test_what_is_used_is_summed_over_the_leases_devices_and_no_others() -> None:
+    mine = claim(lease(0, 1, until=5000.0, command="python train.py", fence=9))
+    statuses = [
+        gpu(0, busy=90, processes=[Process(7, memory_bytes=10 * GIB)]),
+        gpu(1, busy=50, processes=[Process(8, memory_bytes=5 * GIB)]),
+        gpu(2, busy=10, processes=[Process(9, memory_bytes=40 * GIB)]),
+    ]
+    family = {pid: kin(pid) for pid in (7, 8, 9)}
+    [row] = lease_rows([mine], rooms_of(statuses, mine, kin=family, here=HERE), ALICE)
+    assert (row.used_bytes, row.promised_bytes) == (15 * GIB, None)
+    assert row.utilization_percent == 70.0
+    assert (row.id, row.user, row.kind, row.pid) == ("k7qm2", "alice", LeaseKind.COMMAND, 100)
+    assert (row.since, row.until, row.command, row.fence) == (1000.0, 5000.0, "python train.py", 9)
+    assert (row.releasable, row.why_not) == (True, None)
+
+
+def test_promises_are_summed_where_memory_was_promised() -> None:
+    part = claim(lease(0, 1, memory_gib=10))
+    [row] = lease_rows([part], rooms_of([gpu(0), gpu(1)], part), ALICE)
+    assert row.promised_bytes == 20 * GIB
+
+
+def test_of_what_cannot_be_read_nothing_is_claimed() -> None:
+    closed = Claim(None, Standing.UNREADABLE, 1001, "bob", "x.lease")
+    [row] = lease_rows([closed], rooms_of([gpu(0, busy=90)], closed), ALICE)
+    unknown = (row.id, row.kind, row.since, row.until, row.command, row.fence, row.pid)
+    assert unknown == (None,) * 7
+    assert (row.devices, row.utilization_percent, row.releasable) == ((), None, False)
+    assert row.why_not == "a lease of bob that cannot be read: ask bob, or root"
+
+
+def test_a_device_that_is_not_here_has_no_utilisation() -> None:
+    away = claim(lease(7))
+    [row] = lease_rows([away], rooms_of([gpu(0, busy=90)], away), ALICE)
+    assert row.utilization_percent is None
+
+
+def test_the_line_and_the_cordons_are_told_in_order() -> None:
+    line = [ticket("a", wanted=need(2, memory_bytes=GIB)), ticket("b", user="bob", priority=-1)]
+    first, second = waiting_rows(line)
+    assert (first.position, first.gpus, first.memory_bytes) == (1, 2, GIB)
+    assert (second.position, second.user, second.priority) == (2, "bob", -1)
+    devices = [gpu(0).device]
+    rows = cordon_rows([Cordon("GPU-0", 1.0, "root", "fan"), Cordon("GPU-9", 2.0, "root")], devices)
+    assert [row.index for row in rows] == [0, None]
+
+
+def a_list() -> LeaseList:
+    held = [claim(lease(0, command="secret", fence=9)), claim(None, Standing.UNREADABLE)]
+    return LeaseList(
+        1000.0,
+        lease_rows(held, rooms_of([gpu(0)], *held), ALICE),
+        waiting_rows([ticket()]),
+        cordon_rows([Cordon("GPU-9", 2.0, "root")], []),
+        BookRow("/run/andon", "root"),
+    )
+
+
+def test_a_list_is_read_as_it_was_written() -> None:
+    said = list_to_json(a_list(), "then")
+    assert list_from_json(said) == a_list()
+    newer = {**said, "leases": [{**row, "more": 1} for row in said["leases"]]}
+    assert list_from_json(newer) == a_list()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"schema": "andon.leases/2"}, {"leases": [{}]}, {"leases": 3}, {"at": "now"}, {"book": []}],
+)
+def test_what_is_no_list_is_refused(change: dict[str, object]) -> None:
+    with pytest.raises(Invalid):
+        list_from_json({**list_to_json(a_list(), "then"), **change})
+
+
+def test_strangers_learn_who_and_not_what_for() -> None:
+    shown = for_strangers(a_list())
+    assert [row.command for row in shown.leases] == [None, None]
+    assert [row.fence for row in shown.leases] == [None, None]
+    assert [row.user for row in shown.leases] == ["alice", "alice"]
