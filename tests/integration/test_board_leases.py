@@ -7,6 +7,7 @@ import re
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -258,11 +259,10 @@ def test_who_waits_and_what_is_cordoned_is_listed(seen: Window, home: Served) ->
     everything = ("--gpus", str(DEVICES - 1))
     page = seen.page
     assert andon("cordon", *SIMULATED, "2", "--reason", "new fan").code == 0
-    with (
-        running("run", *SIMULATED, *everything, *WORK) as process,
-        running("run", *SIMULATED, "--memory", "1GiB", *WORK),
-    ):
-        assert line(process) == "started"
+    with ExitStack() as stack:
+        process = stack.enter_context(running("run", *SIMULATED, *everything, *WORK))
+        assert line(process) == "started"  # the next must not come first
+        stack.enter_context(running("run", *SIMULATED, "--memory", "1GiB", *WORK))
         soon(lambda: home.ask("/api/leases").json()["waiting"])
         show(page, home)
         waiting = page.locator("ol.waiting li")

@@ -18,7 +18,8 @@ export type Features = Schemas["Features"];
 export type Alert = Required<Schemas["Alert"]>;
 export type Silence = Required<Schemas["Silence"]>;
 export type Alerts = Omit<Schemas["AlertList"], "alerts" | "silences"> & { alerts: Alert[]; silences: Silence[] };
-export type Board = Schemas["BoardShape"] & { holders?: Record<string, Holder[]>; holders_note?: string | null };
+export type Board = Schemas["BoardShape"];
+export type Holder = Schemas["HolderShape"];
 export type BoardDevice = Schemas["LampShape"];
 export type Rules = Schemas["RuleList"];
 export type Rule = Schemas["Rule"];
@@ -26,4 +27,3 @@ export type Lease = Schemas["LeaseRow"];
 export type Leases = Schemas["LeaseListShape"];
 export type Waiting = Schemas["WaitingRow"];
 export type Cordon = Schemas["CordonRow"];
-export interface Holder { lease: string | null; user: string; until: number | null; memory_bytes: number | null; standing: string }
