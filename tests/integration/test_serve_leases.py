@@ -243,6 +243,22 @@ def test_every_change_is_told_to_who_is_connected(counter: Counter) -> None:
     client.disconnect()
 
 
+def test_the_lease_of_a_command_is_told_too_when_it_begins_and_ends(counter: Counter) -> None:
+    heard: Queue[dict[str, Any]] = Queue()
+    client = socketio.Client()
+    client.on("leases", heard.put)
+    client.connect(counter.served.url)
+    with running("run", "--simulate", "4", "--", sys.executable, "-c", FOREVER) as process:
+        assert line(process) == "started"
+        [row] = heard.get(timeout=READY_SECONDS)["leases"]
+        assert (row["kind"], row["standing"]) == ("command", "held")
+        process.terminate()
+        process.wait()
+        while heard.get(timeout=READY_SECONDS)["leases"]:
+            continue  # its work was named meanwhile
+    client.disconnect()
+
+
 def test_a_commands_lease_is_ended_and_moved_by_its_users_server(counter: Counter) -> None:
     work = ("--simulate", "4", "--for", "1h", "--", sys.executable, "-c", FOREVER)
     with running("lease", *work) as process:

@@ -71,6 +71,11 @@ class Subscription:
             return self._snapshots.popleft() if self._snapshots else None
 
     @property
+    def patience_seconds(self) -> float:
+        """How long it may be left alone without a loss, with room to spare."""
+        return self.interval_seconds * (self._snapshots.maxlen or 1) / 2
+
+    @property
     def closed(self) -> bool:
         """Whether it has ended and everything in it was read."""
         return self._closed and not self._snapshots

@@ -87,16 +87,20 @@ class Recorder:
     def _turn(self) -> None:
         self._open_if_due()
         due = self._backlog.due(self._flush_seconds)
-        snapshot = self._subscription.get(max(0.0, due - time.monotonic()))
-        if snapshot is not None:
-            self._take(snapshot)
+        # Several looks at once, when they are to be written: waking for each costs more than it.
+        rest = min(due - time.monotonic(), self._subscription.patience_seconds)
+        self._ended.wait(max(0.0, rest))
+        self._take_all()
         if time.monotonic() >= due:
             self._flush()
 
     def _finish(self) -> None:
+        self._take_all()
+        self._flush()
+
+    def _take_all(self) -> None:
         while (snapshot := self._subscription.get(0)) is not None:
             self._take(snapshot)
-        self._flush()
 
     def _take(self, snapshot: Snapshot) -> None:
         self._uses, changed = self._uses.follow(snapshot)
