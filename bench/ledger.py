@@ -1,4 +1,4 @@
-"""What following the lease book costs a server at every tick: `python -m bench.ledger`.
+"""What following the lease book costs a server at every turn: `python -m bench.ledger`.
 
 Eight devices and forty processes; the processor time of one turn beside a tick, without a book,
 with one in which nobody holds anything, and with eight leases.

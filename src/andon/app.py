@@ -5,7 +5,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,7 +63,7 @@ def open_sampler(settings: Settings) -> Sampler:
         vendors=_vendors(settings, root),
         host=System(root),
         node=Node(settings.node or node_name(), boot_id(root)),
-        visibility=_visible_to_this_process,
+        visibility=_VisibleHere(),
         deadline_seconds=settings.deadline_seconds,
         standing_faults=() if settings.simulate else unreadable(),
         kernel_log=None if settings.simulate else KernelLog(root),
@@ -131,15 +130,19 @@ def _simulation(settings: Settings) -> dict[str, object]:
     }
 
 
-def _visible_to_this_process(devices: Sequence[Device]) -> Visibility:
-    masks = tuple((name, os.environ[name]) for name in VARIABLES if name in os.environ)
-    return _visible(tuple(devices), masks)
+class _VisibleHere:
+    """Which devices this process's masks show: asked on every tick, and another about never."""
 
+    def __init__(self) -> None:
+        self._of: tuple[list[Device], dict[str, str]] | None = None
+        self._found = visibility((), {})
 
-@lru_cache(maxsize=8)
-def _visible(devices: tuple[Device, ...], masks: tuple[tuple[str, str], ...]) -> Visibility:
-    """Asked on every tick, and the answer changes about never."""
-    return visibility(devices, dict(masks))
+    def __call__(self, devices: Sequence[Device]) -> Visibility:
+        masks = {name: os.environ[name] for name in VARIABLES if name in os.environ}
+        asked = list(devices), masks
+        if asked != self._of:  # the devices are mostly the same objects, and compared as such
+            self._of, self._found = asked, visibility(devices, masks)
+        return self._found
 
 
 def _read(path: Path) -> str:
@@ -298,11 +301,12 @@ def check_settings(flags: Mapping[str, object], config: str | None = None) -> Re
 
 def open_lease_ledger(settings: Settings, sampler: Sampler) -> "LeaseLedger | None":
     """What the lease book says, beside this sampler; a recording has no leases of its own."""
-    from andon.engine.ledger import LeaseLedger
+    from andon.engine.ledger import TURN_SECONDS, LeaseLedger
 
     if settings.replay or sys.platform == "win32":
         return None
-    ledger = LeaseLedger(sampler.subscribe(settings.interval_seconds, size=2))
+    pace = max(settings.interval_seconds, TURN_SECONDS)
+    ledger = LeaseLedger(sampler.subscribe(pace, size=2))
     sampler.mark_by(ledger.marked)
     return ledger
 

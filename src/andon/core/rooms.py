@@ -169,7 +169,8 @@ def _trouble(status: DeviceStatus, around: Surroundings, taken: bool) -> Obstacl
     if sample is None:
         return Obstacle(Bar.UNKNOWN, "it has not answered yet")
     if sample.ecc_uncorrected:
-        return Obstacle(Bar.ECC, f"{sample.ecc_uncorrected} uncorrected memory errors (ECC)")
+        many = "s" * (sample.ecc_uncorrected != 1)
+        return Obstacle(Bar.ECC, f"{sample.ecc_uncorrected} uncorrected memory error{many} (ECC)")
     return None if taken else _ghost(status)
 
 

@@ -27,7 +27,7 @@ from andon.model.work import Entry, Kin
 log = logging.getLogger("andon.ledger")
 
 SILENT_SECONDS = 10.0
-TURN_SECONDS = 1.0
+TURN_SECONDS = 2.0  # how late somebody else's lease is seen
 PACE = 400.0  # the book is read again after this many times what reading it cost: 0.25 % of a core
 FRESH_SECONDS = 1.0  # a folder's time is coarse: what changed just now may have changed once more
 RETRY_SECONDS = 5.0

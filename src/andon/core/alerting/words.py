@@ -155,7 +155,8 @@ def _xid(gpu: str, f: Finding) -> str:
 def _ecc(gpu: str, f: Finding) -> str:
     more = f" ({f.details[0]})" if f.details and f.details[0] else ""
     count = "" if f.value is None else f"{f.value:.0f} "
-    return f"{gpu} has {count}memory errors that could not be corrected{more}"
+    errors = "error" if f.value == 1 else "errors"
+    return f"{gpu} has {count}memory {errors} that could not be corrected{more}"
 
 
 def _leak(gpu: str, f: Finding) -> str:
