@@ -4,6 +4,7 @@ import ctypes
 import importlib
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,6 +23,10 @@ REPOSITORY = Path(__file__).parent.parent
 settings.register_profile("quick", max_examples=20, deadline=None)
 settings.register_profile("thorough", max_examples=100, deadline=None)
 settings.load_profile("thorough" if os.environ.get("CI") == "true" else "quick")
+
+
+# What a shell starts in the background ignores Ctrl-C, and so would every command under test.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def need(*tools: str) -> None:

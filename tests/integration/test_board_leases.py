@@ -15,6 +15,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
+from andon.leases.book import Book
 from andon.units import GIB
 from tests.integration.board import opened, serving_node, sign_in, tiles, uuids, violations
 from tests.integration.browser import Window, chromium
@@ -22,6 +23,7 @@ from tests.integration.conftest import andon, is_alive, wait_for
 from tests.integration.leasing import FOREVER, kill, line, running, soon, work_pid
 from tests.integration.serving import Served, serving
 from tests.standin import StandIn, StandInProcess
+from tests.unit.web_parts import end_holders
 
 pytestmark = pytest.mark.timeout(150)
 
@@ -43,12 +45,13 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(autouse=True)
-def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("HOME", "/nonexistent")
     monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("ANDON_SIMULATE_SCENARIO", "idle")
-    return tmp_path / "book"
+    yield tmp_path / "book"
+    end_holders(Book(make=False))
 
 
 @pytest.fixture
