@@ -10,7 +10,7 @@ run: setup
 
 test: setup
 	@dev/parts
-	@$(BIN)/python -m pytest
+	@dev/test
 
 check: setup
 	@$(BIN)/ruff format --check .
