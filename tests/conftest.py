@@ -25,8 +25,11 @@ settings.register_profile("thorough", max_examples=100, deadline=None)
 settings.load_profile("thorough" if os.environ.get("CI") == "true" else "quick")
 
 
-# What a shell starts in the background ignores Ctrl-C, and so would every command under test.
+# What a shell starts in the background ignores Ctrl-C, and under nohup a hangup; so would every
+# command under test. What has a handler here has none in a process that is started from here.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda number, frame: None)
 
 
 def need(*tools: str) -> None:

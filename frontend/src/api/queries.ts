@@ -33,7 +33,8 @@ export function useBoard(): Board | undefined {
     queryKey: ["board"],
     queryFn: ({ signal }) => get<Board>("/api/board", signal),
     enabled: there,
-    refetchInterval: 15_000, // alerts come by themselves: this is for what no alert tells
+    // Alerts come by themselves. While a lamp is lit its words have figures, which grow old.
+    refetchInterval: ({ state }) => (state.data && state.data.lamp !== "green" ? 3_000 : 15_000),
   }).data;
 }
 
