@@ -162,6 +162,18 @@ def test_what_can_never_be_met_is_refused_although_the_caller_would_wait(
     assert book.entries() == []
 
 
+def test_devices_of_different_sizes_are_lent_together_only_where_that_is_said(
+    tmp_path: Path, book: Book
+) -> None:
+    mixed = Snapshot("node17", AT, devices=(gpu(0), gpu(1, total=24 << 30)))
+    with served(Parts(tmp_path, [mixed])) as client:
+        refused = client.post("/api/leases", json={"gpus": 2}, headers=BEARER)
+        assert refused.status_code == 409
+        assert "unbalanced" in refused.json()["error"]["hint"]
+        assert len(lend(client, gpus=2, unbalanced=True)["devices"]) == 2
+        end_holders(book)
+
+
 def test_another_users_lease_is_refused_with_who_to_ask(
     client: Caller, book: Book, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -137,9 +137,9 @@ def lease_name(lease: Lease) -> str:
 
 def _by_device(claims: Iterable[Claim]) -> dict[str, list[Lease]]:
     found: dict[str, list[Lease]] = {}
-    for claim in claims:
-        for share in claim.lease.shares if claim.lease else ():
-            found.setdefault(share.uuid, []).append(claim.lease)  # type: ignore[arg-type]
+    for lease in (claim.lease for claim in claims if claim.lease is not None):
+        for share in lease.shares:
+            found.setdefault(share.uuid, []).append(lease)
     return found
 
 

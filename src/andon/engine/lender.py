@@ -12,6 +12,7 @@ from andon.core.launching import environment
 from andon.core.lease_rights import check_fence
 from andon.core.lease_rows import lease_row
 from andon.core.redaction import redact
+from andon.core.requests import LONGEST_WAIT_SECONDS
 from andon.engine import releaser
 from andon.engine.granter import Grant, Granter, Progress, Terms
 from andon.engine.lister import book_row, listing, sighted
@@ -29,7 +30,6 @@ from andon.model.work import Claim, Cordon, Lease, LeaseKind, Owner, Request, St
 
 log = logging.getLogger("andon.lender")
 
-LONGEST_WAIT_SECONDS = 30.0
 MOST_LENT = 64  # each has a process of its own
 HANDOVER_SECONDS = 10.0
 RELEASE_SECONDS = 5.0  # a caller does not wait for longer; the holder was asked all the same

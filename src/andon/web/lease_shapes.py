@@ -5,8 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from andon.core.requests import MOST_GPUS
-from andon.engine.lender import LONGEST_WAIT_SECONDS
+from andon.core.requests import LONGEST_WAIT_SECONDS, MOST_GPUS
 from andon.model.lease_list import BookRow, CordonRow, LeaseRow, WaitingRow
 
 SHORTEST_SECONDS, LONGEST_SECONDS = 10.0, 7 * 86_400.0
@@ -31,6 +30,7 @@ class Ask(BaseModel):
     exclude: Names = []
     prefer: Names = []
     pack: bool = False
+    unbalanced: bool = False
     priority: Annotated[int, Field(ge=-1000, le=1000)] = 0
     seconds: Lifetime = 600.0
     wait_seconds: Annotated[float, Field(ge=0, le=LONGEST_WAIT_SECONDS)] = 0.0

@@ -122,6 +122,7 @@ def _request(given: Ask) -> work.Request:
         exclude=given.exclude,
         prefer=given.prefer,
         pack=given.pack,
+        balanced=not given.unbalanced,
         priority=given.priority,
     )
 
