@@ -1,6 +1,5 @@
 """JSON in and out for alerts: `andon.alerts/1`."""
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,6 +14,7 @@ from andon.model.alert import (
     Phase,
     Silence,
 )
+from andon.model.json_fields import number_in, text_in, time_in, words_of
 
 ALERTS = "andon.alerts/1"
 
@@ -133,20 +133,20 @@ def alerts_from_json(value: Json) -> tuple[tuple[Alert, ...], tuple[Silence, ...
 def alert_from_json(value: Json) -> Alert:
     try:
         seen = value.get("acknowledged")
-        numbers = {name: _number(value, name) for name in _NUMBERS}
+        numbers = {name: number_in(value, name) for name in _NUMBERS}
         return Alert(
-            id=_text(value, "id"),
-            rule=_text(value, "rule"),
-            subject=_text(value, "subject"),
+            id=text_in(value, "id"),
+            rule=text_in(value, "rule"),
+            subject=text_in(value, "subject"),
             level=Level(value["level"]),
             state=Phase(value["state"]),
-            since=_time(value, "since"),
-            where=_text(value, "where"),
+            since=time_in(value, "since"),
+            where=text_in(value, "where"),
             device=None if value.get("device") is None else int(value["device"]),
             severity=int(value["severity"]),
-            unit=_text(value, "unit"),
-            message=_text(value, "message"),
-            advice=_text(value, "advice"),
+            unit=text_in(value, "unit"),
+            message=text_in(value, "message"),
+            advice=text_in(value, "advice"),
             who=tuple(_party(one) for one in value.get("who") or ()),
             acknowledged=None if seen is None else _acknowledgement(seen),
             inhibited_by=value.get("inhibited_by"),
@@ -155,36 +155,36 @@ def alert_from_json(value: Json) -> Alert:
             **numbers,
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as exc:
-        raise Invalid(f"not a valid alert: {_words(exc)}") from exc
+        raise Invalid(f"not a valid alert: {words_of(exc)}") from exc
 
 
 def silence_from_json(value: Json) -> Silence:
     try:
         return Silence(
-            id=_text(value, "id"),
-            until=_time(value, "until"),
+            id=text_in(value, "id"),
+            until=time_in(value, "until"),
             rule=value.get("rule"),
             subject=value.get("subject"),
-            by=_text(value, "by"),
-            note=_text(value, "note"),
-            begun=_number(value, "begun") or 0.0,
+            by=text_in(value, "by"),
+            note=text_in(value, "note"),
+            begun=number_in(value, "begun") or 0.0,
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as exc:
-        raise Invalid(f"not a valid silence: {_words(exc)}") from exc
+        raise Invalid(f"not a valid silence: {words_of(exc)}") from exc
 
 
 def notice_from_json(value: Json) -> Notice:
     try:
         return Notice(
-            id=_text(value, "id"),
+            id=text_in(value, "id"),
             kind=NoticeKind(value["kind"]),
             alert=alert_from_json(value["alert"]),
-            at=_time(value, "at"),
-            node=_text(value, "node"),
+            at=time_in(value, "at"),
+            node=text_in(value, "node"),
             simulated=bool(value.get("simulated", False)),
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as exc:
-        raise Invalid(f"not a valid notice: {_words(exc)}") from exc
+        raise Invalid(f"not a valid notice: {words_of(exc)}") from exc
 
 
 def _party(value: Json) -> Party:
@@ -193,36 +193,9 @@ def _party(value: Json) -> Party:
         user=value.get("user"),
         name=value.get("name"),
         command=value.get("command"),
-        started=_number(value, "started"),
+        started=number_in(value, "started"),
     )
 
 
 def _acknowledgement(value: Json) -> Acknowledgement:
-    return Acknowledgement(_time(value, "at"), _text(value, "by"), _text(value, "note"))
-
-
-def _number(value: Json, name: str) -> Any:
-    found = value.get(name)
-    if found is None or type(found) is int:
-        return found
-    if type(found) is not float or not math.isfinite(found):
-        raise ValueError(f"{name} is {found!r}, not a number")
-    return found
-
-
-def _time(value: Json, name: str) -> float:
-    found = _number(value, name)
-    if found is None:
-        raise ValueError(f"{name} is missing")
-    return float(found)
-
-
-def _text(value: Json, name: str) -> str:
-    found = value.get(name)
-    if not isinstance(found, str):
-        raise ValueError(f"{name} is {found!r}, not a text")
-    return found
-
-
-def _words(exc: Exception) -> str:
-    return f"{exc.args[0]} is missing" if isinstance(exc, KeyError) else str(exc)
+    return Acknowledgement(time_in(value, "at"), text_in(value, "by"), text_in(value, "note"))

@@ -1,7 +1,6 @@
 """JSON in and out: `andon.snapshot/1`, and the shapes that a reader process speaks."""
 
 import json
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from operator import attrgetter
@@ -26,6 +25,7 @@ from andon.model.device import (
     Snapshot,
     State,
 )
+from andon.model.json_fields import number_in, text_in, time_in, words_of
 
 SNAPSHOT = "andon.snapshot/1"
 
@@ -239,8 +239,8 @@ def snapshot_from_json(value: Json) -> Snapshot:
         )
     try:
         return Snapshot(
-            node=_text(value, "node"),
-            at=_time(value, "at"),
+            node=text_in(value, "node"),
+            at=time_in(value, "at"),
             simulated=bool(value.get("simulated", False)),
             boot=value.get("boot"),
             versions=_texts(value.get("versions")),
@@ -249,7 +249,7 @@ def snapshot_from_json(value: Json) -> Snapshot:
             faults=tuple(_each(value, "faults", fault_from_json)),
         )
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as exc:
-        raise Invalid(f"not a valid {SNAPSHOT}: {_words(exc)}") from exc
+        raise Invalid(f"not a valid {SNAPSHOT}: {words_of(exc)}") from exc
 
 
 def status_from_json(value: Json) -> DeviceStatus:
@@ -258,11 +258,11 @@ def status_from_json(value: Json) -> DeviceStatus:
     return DeviceStatus(
         device=device_from_json(value),
         state=State(value["state"]),
-        since=_time(value, "since"),
+        since=time_in(value, "since"),
         reason=value.get("reason"),
         hint=value.get("hint"),
         visible=bool(value.get("visible", True)),
-        cuda_index=_number(value, "cuda_index"),
+        cuda_index=number_in(value, "cuda_index"),
         sample=None if sample is None else sample_from_json(sample),
         missing={name: why for name, why in missing.items() if name not in DERIVED},
         processes=tuple(_each(value, "processes", process_from_json)),
@@ -272,28 +272,28 @@ def status_from_json(value: Json) -> DeviceStatus:
 def device_from_json(value: Json) -> Device:
     limits = value.get("limits") or {}
     return Device(
-        uuid=_text(value, "uuid"),
+        uuid=text_in(value, "uuid"),
         index=int(value["index"]),
-        vendor=_text(value, "vendor"),
-        name=_text(value, "name"),
+        vendor=text_in(value, "vendor"),
+        name=text_in(value, "name"),
         pci=value.get("pci"),
         parent=value.get("parent"),
         memory_kind=MemoryKind(value.get("memory_kind", "device")),
-        memory_total_bytes=_number(value, "memory_total_bytes"),
-        limits=Limits(**{name: _number(limits, name) for name in _LIMITS}),
+        memory_total_bytes=number_in(value, "memory_total_bytes"),
+        limits=Limits(**{name: number_in(limits, name) for name in _LIMITS}),
     )
 
 
 def sample_from_json(value: Json) -> Sample:
     values: Json = {
-        name: value.get(name) if name in _TEXT_VALUES else _number(value, name)
+        name: value.get(name) if name in _TEXT_VALUES else number_in(value, name)
         for name in SAMPLE_VALUES
     }
     throttle = values["throttle"]
     values["throttle"] = None if throttle is None else tuple(str(reason) for reason in throttle)
     read_at = value.get("read_at") or {}
     return Sample(
-        at=_time(value, "at"), read_at={str(n): _time(read_at, n) for n in read_at}, **values
+        at=time_in(value, "at"), read_at={str(n): time_in(read_at, n) for n in read_at}, **values
     )
 
 
@@ -302,12 +302,12 @@ def process_from_json(value: Json) -> Process:
     return Process(
         pid=int(value["pid"]),
         kind=ProcessKind(get("kind", "compute")),
-        started=_number(value, "started"),
+        started=number_in(value, "started"),
         name=get("name"),
         user=get("user"),
         command=get("command"),
-        memory_bytes=_number(value, "memory_bytes"),
-        utilization_percent=_number(value, "utilization_percent"),
+        memory_bytes=number_in(value, "memory_bytes"),
+        utilization_percent=number_in(value, "utilization_percent"),
         container=get("container"),
         job=get("job"),
         lease=get("lease"),
@@ -315,7 +315,7 @@ def process_from_json(value: Json) -> Process:
 
 
 def card_from_json(value: Json) -> Card:
-    return Card(_text(value, "key"), int(value["index"]), value.get("pci"), value.get("name"))
+    return Card(text_in(value, "key"), int(value["index"]), value.get("pci"), value.get("name"))
 
 
 def reading_from_json(value: Json, before: Reading | None = None) -> Reading:
@@ -351,15 +351,15 @@ def _sample_after(value: Json, before: Sample | None) -> Sample | None:
 
 
 def fault_from_json(value: Json) -> Fault:
-    return Fault(_text(value, "source"), _text(value, "reason"), str(value.get("hint") or ""))
+    return Fault(text_in(value, "source"), text_in(value, "reason"), str(value.get("hint") or ""))
 
 
 def _host_from_json(value: Json) -> Host:
     return Host(
-        cpu_percent=_number(value, "cpu_percent"),
-        memory_used_bytes=_number(value, "memory_used_bytes"),
-        memory_total_bytes=_number(value, "memory_total_bytes"),
-        load_1m=_number(value, "load_1m"),
+        cpu_percent=number_in(value, "cpu_percent"),
+        memory_used_bytes=number_in(value, "memory_used_bytes"),
+        memory_total_bytes=number_in(value, "memory_total_bytes"),
+        load_1m=number_in(value, "load_1m"),
         disk=tuple(
             _each(value, "disk", lambda d: Disk(d["mount"], d["used_bytes"], d["total_bytes"]))
         ),
@@ -377,36 +377,9 @@ def _each(value: Json, name: str, read: Callable[[Json], T]) -> list[T]:
     return [read(item) for item in value.get(name) or ()]
 
 
-def _number(value: Json, name: str) -> Any:
-    found = value.get(name)
-    if found is None or type(found) is int:
-        return found
-    if type(found) is not float or not math.isfinite(found):
-        raise ValueError(f"{name} is {found!r}, not a number")
-    return found
-
-
-def _time(value: Json, name: str) -> float:
-    found = _number(value, name)
-    if found is None:
-        raise ValueError(f"{name} is missing")
-    return float(found)
-
-
-def _text(value: Json, name: str) -> str:
-    found = value.get(name)
-    if not isinstance(found, str):
-        raise ValueError(f"{name} is {found!r}, not a text")
-    return found
-
-
 def _texts(value: object) -> dict[str, str]:
     if value is None:
         return {}
     if not isinstance(value, dict):
         raise ValueError(f"{value!r} is not a table of texts")
     return {str(name): str(text) for name, text in value.items()}
-
-
-def _words(exc: Exception) -> str:
-    return f"{exc.args[0]} is missing" if isinstance(exc, KeyError) else str(exc)
