@@ -4,8 +4,8 @@ import time
 
 from andon.cli import looking
 from andon.cli.terminal import Choices
+from andon.core.telling import trial_notice
 from andon.errors import AndonError, Gone
-from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase
 from andon.model.wire import Json
 from andon.ports import Notifier
 
@@ -29,7 +29,7 @@ def trial(choices: Choices, name: str | None) -> Json:
 def _sent(notifier: Notifier) -> Json:
     error: AndonError | None = None
     try:
-        notifier.send([_message()], [])
+        notifier.send([trial_notice(time.time())], [])
     except AndonError as exc:
         error = exc
     finally:
@@ -40,18 +40,3 @@ def _sent(notifier: Notifier) -> Json:
         "reason": None if error is None else error.reason,
         "hint": None if error is None else error.hint or None,
     }
-
-
-def _message() -> Notice:
-    at = time.time()
-    alert = Alert(
-        id=f"test@node#{at:.0f}",
-        rule="test",
-        subject="node",
-        level=Level.INFO,
-        state=Phase.FIRING,
-        since=at,
-        where="this node",
-        message="This is a test: nothing is wrong.",
-    )
-    return Notice(f"{alert.id}:test", NoticeKind.TEST, alert, at)

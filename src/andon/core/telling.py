@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from andon.core.redaction import redact
 from andon.core.routes import Offset
 from andon.core.rules import BY_NAME
-from andon.model.alert import Alert, Level, Notice, NoticeKind, Party
+from andon.model.alert import Alert, Level, Notice, NoticeKind, Party, Phase
 from andon.units import human_seconds
 
 MOST_LISTED = 8
@@ -17,6 +17,21 @@ DAY_SECONDS = 86_400
 LATE_SECONDS = 600.0
 LATE = "This comes late: it was held back, or could not be sent before."
 SIMULATED = "SIMULATED: no real device is concerned."
+
+
+def trial_notice(at: float, node: str = "", simulated: bool = False) -> Notice:
+    """What a notifier is tried with; it says that nothing is wrong."""
+    alert = Alert(
+        id=f"test@node#{at:.0f}",
+        rule="test",
+        subject="node",
+        level=Level.INFO,
+        state=Phase.FIRING,
+        since=at,
+        where="this node",
+        message="This is a test: nothing is wrong.",
+    )
+    return Notice(f"{alert.id}:test", NoticeKind.TEST, alert, at, node, simulated)
 
 
 @dataclass(frozen=True, slots=True)

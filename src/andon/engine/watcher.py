@@ -17,11 +17,12 @@ from andon.core.routes import Offset, Route
 from andon.core.rulebook import Rulebook
 from andon.core.rulelist import listing
 from andon.core.rules import READINGS, SERVED, Need
+from andon.core.telling import trial_notice
 from andon.engine.bus import Subscription
 from andon.engine.scribe import Scribe
 from andon.engine.teller import GATHER_SECONDS, Teller, Work
 from andon.errors import AndonError, Gone
-from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase, Silence
+from andon.model.alert import Alert, Notice, Phase, Silence
 from andon.model.device import Snapshot
 from andon.ports import Ledger, Notifier
 
@@ -189,7 +190,7 @@ class Watcher:
             known = ", ".join(self._tellers) or "there is none"
             raise Gone(f"there is no notifier {name[:60]!r}", hint=f"notifiers: {known}")
         chosen = [t for t in self._tellers.values() if name in (None, t.name)]
-        trials = {teller.name: teller.test(self._test_notice()) for teller in chosen}
+        trials = {teller.name: teller.test(self._trial_notice()) for teller in chosen}
         end = time.monotonic() + TEST_SECONDS
         return {n: trial.wait(max(0.1, end - time.monotonic())) for n, trial in trials.items()}
 
@@ -374,20 +375,10 @@ class Watcher:
             self._write(box)
             self._outbox = box
 
-    def _test_notice(self) -> Notice:
-        at, last = time.time(), self._last
+    def _trial_notice(self) -> Notice:
+        last = self._last
         node, simulated = (last.node, last.simulated) if last else ("this node", False)
-        alert = Alert(
-            id=f"test@node#{at:.0f}",
-            rule="test",
-            subject="node",
-            level=Level.INFO,
-            state=Phase.FIRING,
-            since=at,
-            where="this node",
-            message="This is a test: nothing is wrong.",
-        )
-        return Notice(f"{alert.id}:test", NoticeKind.TEST, alert, at, node, simulated)
+        return trial_notice(time.time(), node, simulated)
 
 
 def _has_fired(alert: Alert) -> bool:
