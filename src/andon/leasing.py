@@ -229,7 +229,7 @@ def is_own(lease: Lease) -> bool:
     if lease.id == os.environ.get(LEASE_VARIABLE):
         return True
     work = lease.work
-    same = lease.owner.pid_namespace == here().pid_namespace
+    same = lease.owner.pid_namespace == here().pid_namespace and lease.owner.uid == os.getuid()
     return same and work is not None and work.pid == os.getpid()
 
 
@@ -275,7 +275,7 @@ def _owner(keeper: Keeper) -> Owner:
 def _work() -> Work:
     """Its group only where this process leads it: a shell's other jobs are not this work."""
     pid, group = os.getpid(), os.getpgid(0)
-    return Work(pid, started_ticks(pid) or 0, group if group == pid else None)
+    return Work(pid, started_ticks(pid) or 0, group if group == pid > 1 else None)
 
 
 def _command() -> str:

@@ -153,9 +153,9 @@ def test_a_later_group_of_the_same_number_is_nobodys_work(book: Book) -> None:
             work = Work(bystander.pid, began, bystander.pid)
             held = book.write_lease(lease(0, owner=myself(), work=work))
             held.hold.close()
-            found.append([entry.group_lives for entry in book.entries() if not entry.locked])
+            found.append([entry.left for entry in book.entries() if not entry.locked])
             (book.path / "leases" / held.hold.name).unlink()
-        assert found == [[True], [False]]
+        assert found == [[(bystander.pid,)], [()]]
     finally:
         bystander.kill()
         bystander.wait()

@@ -85,8 +85,8 @@ def claim(held: Lease | None, standing: Standing = Standing.HELD, user: str = "a
     return Claim(held, standing, 1000, user, "k7qm2.lease")
 
 
-def entry(held: Lease | None, locked: bool = True, group_lives: bool = False) -> Entry:
-    return Entry("k7qm2.lease", 1000, "alice", locked, held, group_lives)
+def entry(held: Lease | None, locked: bool = True, left: tuple[int, ...] = ()) -> Entry:
+    return Entry("k7qm2.lease", 1000, "alice", locked, held, left)
 
 
 def kin(pid: int, uid: int = 1000, started_ticks: int = 70, **more: Any) -> Kin:

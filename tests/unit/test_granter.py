@@ -13,6 +13,7 @@ from andon.engine.granter import Granter, Progress, Terms
 from andon.engine.refusal import device_lines
 from andon.engine.survey import Pages, Surveyor
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, TimedOut, Unavailable
+from andon.host.kin import myself
 from andon.leases.book import Book
 from andon.leases.mutex import mutex
 from andon.model.device import DeviceStatus, Process, Snapshot, State
@@ -181,8 +182,9 @@ def test_a_locked_book_is_waited_for_and_named(book: Book, monkeypatch: pytest.M
 
 def test_dead_leases_of_ours_are_swept_unless_their_work_may_live(book: Book) -> None:
     mine = lease(0, owner=replace(lease(0).owner, boot="another"))
-    elsewhere = lease(9, name="other")  # on a device that this process does not see
-    for left in (mine, elsewhere):
+    gone = lease(9, name="gone")  # of another boot, so nothing of it can live anywhere
+    elsewhere = lease(9, name="other", owner=myself())  # on a device that we do not see
+    for left in (mine, gone, elsewhere):
         book.write_lease(left).hold.close()
     granter(book).grant(request(), Terms(), 0.0).held.release()
     assert [entry.lease.id for entry in book.entries() if entry.lease] == ["other"]

@@ -118,13 +118,25 @@ def test_an_orphan_names_what_is_left_of_it_and_how_to_end_it() -> None:
     [held] = found.leases
     assert held.orphaned
     assert [party.pid for party in held.who] == [300]
-    assert held.remedy == "kill -- -150"
+    assert held.remedy == "kill 300"
     elsewhere = replace(dead, owner=owner(pid_namespace="another"))
     [held] = page([entry(elsewhere, locked=False)], [on(0, there)], kin(300)).leases
     assert held.remedy == "kill 300"
-    [held] = page([entry(dead, locked=False, group_lives=True)], [on(0)]).leases
+    [held] = page([entry(dead, locked=False, left=(151,))], [on(0)]).leases
     [left] = held.who
-    assert (left.pid, left.name, left.command) == (150, "python", "python train.py")
+    assert (left.pid, left.name, left.command) == (151, "python", "python train.py")
+    assert held.remedy == "kill 151"
+
+
+def test_a_remedy_names_only_pids_that_were_verified_and_never_a_group() -> None:
+    dead = lease(0, 1, work=Work(1, 61, 1), command="x")
+    victim, own = Process(400, user="bob"), Process(300, user="alice")
+    known = kin(400, uid=1001, session=90), kin(300, session=90)
+    found = page([entry(dead, locked=False, left=(0, 1, 301))], [on(0, victim, own)], *known)
+    [held] = found.leases
+    assert held.remedy == "kill 300 301"
+    assert [party.pid for party in held.who] == [300]
+    assert page([entry(dead, locked=False)], [on(0, victim)], known[0]).leases == ()
 
 
 def test_a_lease_that_ended_is_remembered_while_memory_stays() -> None:

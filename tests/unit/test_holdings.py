@@ -2,9 +2,19 @@
 
 import pytest
 
-from andon.core.holdings import BY_FAMILY, BY_ITSELF, BY_USER, Here, bond, judge, occupancy
+from andon.core.holdings import (
+    BY_FAMILY,
+    BY_ITSELF,
+    BY_USER,
+    BY_WORD,
+    Here,
+    believed,
+    bond,
+    judge,
+    occupancy,
+)
 from andon.model.device import Process, ProcessKind
-from andon.model.work import Standing, Work
+from andon.model.work import Kin, Standing, Work
 from andon.units import GIB
 from tests.unit.sharing_parts import claim, entry, gpu, kin, lease, owner
 
@@ -23,7 +33,11 @@ HERE = Here("b", "n")
         (kin(200), BY_USER),  # the same user, begun after the grant
         (kin(200, started_ticks=59), 0),
         (kin(200, uid=1001), 0),
-        (kin(200, uid=7, container="c1"), BY_FAMILY),
+        (kin(200, container="c1", started_ticks=59), BY_FAMILY),
+        (kin(200, uid=7, container="c1"), BY_WORD),  # what is another user's, the file alone says
+        (kin(200, uid=7, group=150), BY_WORD),
+        (kin(200, uid=7, session=90), BY_WORD),
+        (kin(100, uid=7, started_ticks=50), BY_WORD),
         (None, 0),
     ],
 )
@@ -54,12 +68,15 @@ def test_what_is_unlocked_is_free_unless_its_work_lives() -> None:
     cases = [
         (entry(lease(0), locked=False), gpu(0), {}, 0),
         (entry(None, locked=False), left, {300: kin(300)}, 0),
-        (entry(lease(0), locked=False, group_lives=True), gpu(0), {}, 1),
-        (entry(lease(0), locked=False), left, {300: kin(300, session=90, uid=7)}, 1),
+        (entry(lease(0), locked=False, left=(150,)), gpu(0), {}, 1),
+        (entry(lease(0), locked=False), left, {300: kin(300, session=90, started_ticks=60)}, 1),
+        # Whoever wrote the file can name any session, group or process of another user's.
+        (entry(lease(0), locked=False), left, {300: kin(300, session=90, uid=7)}, 0),
+        (entry(lease(0, work=Work(300, 70, 300)), locked=False), left, {300: kin(300, uid=7)}, 0),
         (entry(lease(0), locked=False), left, {300: kin(300)}, 1),
         (entry(lease(0), locked=False), left, {300: kin(300, uid=1001)}, 0),
         (entry(lease(1), locked=False), left, {300: kin(300)}, 0),  # on another device
-        (entry(lease(0, owner=owner(boot="last week")), False, True), left, {300: kin(300)}, 0),
+        (entry(lease(0, owner=owner(boot="last week")), False, (9,)), left, {300: kin(300)}, 0),
     ]
     for found, status, known, standing in cases:
         claims = judge([found], [status], known, HERE)
@@ -98,3 +115,32 @@ def test_processes_are_counted_for_the_lease_they_are_nearest_to() -> None:
     assert found.used_bytes == {"mine": 3 * GIB, "other": 2 * GIB}
     assert found.unmeasured == {"other"}
     assert [p.pid for p in found.strangers] == [303]
+
+
+def test_a_lease_of_roots_may_speak_for_a_process_of_another_user() -> None:
+    roots = lease(0, owner=owner("root", 0), work=Work(150, 61, 150))
+    assert bond(roots, kin(200, group=150), HERE) == BY_ITSELF
+    assert bond(roots, kin(200), HERE) == 0
+
+
+def test_only_living_members_of_the_owners_are_left_of_a_group() -> None:
+    work = Work(150, 61, 150)
+    mine, other = kin(200, group=150), kin(201, uid=7, group=150)
+    dead = Kin(202, 1000, 70, 9, 150, ended=True)
+    assert believed(work, 1000, [mine, other, dead]) == (200,)
+    assert believed(work, 0, [mine, other, dead]) == (200, 201)
+    assert believed(work, 7, [mine, dead]) == ()
+    assert believed(work, 1000, []) == ()
+
+
+def test_a_later_group_of_the_same_number_is_not_believed() -> None:
+    leader, child = kin(150, group=150, started_ticks=61), kin(200, group=150)
+    assert believed(Work(150, 61, 150), 1000, [leader, child]) == (150, 200)
+    assert believed(Work(150, 60, 150), 1000, [leader, child]) == ()
+    assert believed(Work(149, 60, 150), 1000, [leader, child]) == (150, 200)
+
+
+@pytest.mark.parametrize("group", [None, 0, 1, -1])
+def test_a_number_that_kill_takes_for_everything_is_no_group(group: int | None) -> None:
+    everyone = [kin(pid, group=group or 0) for pid in (2, 3)]
+    assert believed(Work(5, 5, group), 1000, everyone) == ()

@@ -5,7 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from andon.host.kin import group_lives, myself, parse_kin, read_kin, started_ticks, ticks_now
+import pytest
+
+from andon.host.kin import group_members, myself, parse_kin, read_kin, started_ticks, ticks_now
 
 
 def test_a_process_knows_itself() -> None:
@@ -24,16 +26,33 @@ def test_a_name_with_parentheses_is_no_field() -> None:
     assert parse_kin(b"") is None
 
 
-def test_a_group_lives_while_a_member_does_and_a_zombie_is_none() -> None:
+def test_a_group_has_its_members_and_a_zombie_is_told_from_the_living() -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, process_group=0
     )
-    assert group_lives(process.pid)
+    [member] = group_members({process.pid})[process.pid]
+    assert (member.pid, member.uid, member.ended) == (process.pid, os.getuid(), False)
     assert process.stdin is not None
     process.stdin.close()
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # dead, and not reaped
     assert Path(f"/proc/{process.pid}").exists()
-    assert not group_lives(process.pid)
+    [member] = group_members({process.pid})[process.pid]
+    assert member.ended
     assert started_ticks(process.pid) is None
     process.wait()
-    assert not group_lives(process.pid)
+    assert group_members({process.pid}) == {}
+
+
+def test_one_look_at_all_processes_serves_every_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[str] = []
+    real = os.listdir
+
+    def counted(path: str) -> list[str]:
+        looks.append(path)
+        return real(path)
+
+    monkeypatch.setattr(os, "listdir", counted)
+    assert os.getpgid(0) in group_members({os.getpgid(0), 2**22 - 1, 2**22 - 2})
+    assert looks == ["/proc"]
+    assert group_members(set()) == {}
+    assert looks == ["/proc"]

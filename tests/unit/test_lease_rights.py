@@ -48,9 +48,9 @@ def test_a_lease_in_another_container_is_ended_there() -> None:
 def test_what_has_no_holder_or_no_words_cannot_be_ended() -> None:
     assert isinstance(barred(claim(None, Standing.UNREADABLE), ROOT), Denied)
     orphan = claim(lease(0, work=Work(7, 7, 7)), Standing.ORPHANED)
-    assert words(orphan, ALICE) == (
-        "lease k7qm2 has lost its holder: end its work (process group 7)"
-    )
+    assert words(orphan, ALICE) == "lease k7qm2 has lost its holder: end its work (see andon ps)"
+    verified = replace(orphan, left=(8, 9))
+    assert words(verified, ALICE) == "lease k7qm2 has lost its holder: end its work (pid 8, 9)"
 
 
 def test_a_network_lease_wants_its_own_fence() -> None:

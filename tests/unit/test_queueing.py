@@ -28,19 +28,20 @@ def test_who_has_stopped_looking_or_is_past_its_time_is_not_in_line() -> None:
 
 
 def test_one_that_can_be_served_keeps_only_what_it_gets() -> None:
-    kept = reserved([ticket(wanted=need(2))], rooms_of([gpu(i) for i in range(4)]))
+    kept = reserved([ticket(wanted=need(2))], rooms_of([gpu(i) for i in range(4)])).kept
     assert len(kept) == 2
     assert "kept for alice, who waits in front for 2 GPUs" in next(iter(kept.values())).words
 
 
 def test_one_that_cannot_keeps_all_that_it_may_be_met_by() -> None:
     found = rooms_of([gpu(i) for i in range(4)], claim(lease(0)))
-    assert set(reserved([ticket(wanted=need(3, [0, 1, 2]))], found)) == {"GPU-0", "GPU-1", "GPU-2"}
+    kept = reserved([ticket(wanted=need(3, [0, 1, 2]))], found).kept
+    assert set(kept) == {"GPU-0", "GPU-1", "GPU-2"}
 
 
 def test_one_that_no_end_of_work_can_help_keeps_nothing() -> None:
     found = rooms_of([gpu(0), gpu(1, state=State.LOST)])
-    assert reserved([ticket(wanted=need(2, [0, 1]))], found) == {}
+    assert reserved([ticket(wanted=need(2, [0, 1]))], found).kept == {}
 
 
 @dataclass
@@ -67,7 +68,7 @@ class Machine:
             return None
         asking = line[turn % len(line)]
         ahead = in_front_of(line, asking)
-        group = pick(self.rooms(), asking.need, reserved(ahead, self.rooms()).keys())
+        group = pick(self.rooms(), asking.need, reserved(ahead, self.rooms()).kept.keys())
         if not group:
             return None
         devices = tuple(room.status.device.index for room in group)

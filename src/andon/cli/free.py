@@ -60,6 +60,7 @@ def wait(**asked: Any) -> int:
 
     To wait and claim in one, use andon run or andon lease.
     """
+    from andon.core.queueing import NO_TURNS, Turns
     from andon.engine.granter import Progress
     from andon.engine.refusal import is_hopeless, refusal
     from andon.engine.survey import Pages
@@ -67,15 +68,16 @@ def wait(**asked: Any) -> int:
 
     choices, request = chosen(), request_from(asked)
     seconds, began, line = patience(asked), time.monotonic(), WaitingLine(chosen())
+    turns = NO_TURNS.since
     with sampling_ahead(choices) as sampler:
         surveyor = surveyor_of(choices, sampler)
         _refuse_nothing(request)
         try:
             while True:
                 sight = surveyor.see()
-                outlook = surveyor.outlook(
-                    sight, Pages.of(Book(make=False)), request, None, time.time()
-                )
+                pages, now = Pages.of(Book(make=False)), Turns(time.monotonic(), turns)
+                outlook = surveyor.outlook(sight, pages, request, None, time.time(), now)
+                turns = outlook.turns
                 if outlook.choice.chosen:
                     break
                 waited = time.monotonic() - began

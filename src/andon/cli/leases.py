@@ -17,6 +17,7 @@ from andon.cli.text import UNKNOWN, Text, say
 from andon.errors import Gone, Invalid
 from andon.model.lease_list import LeaseList, LeaseRow, list_from_json
 from andon.model.work import Standing
+from andon.model.work_wire import LONGEST_ID
 from andon.units import human_bytes, human_seconds
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def leases(as_json: bool, mine: bool) -> int:
     An orphaned lease has lost its holder while its work lives on; its devices are withheld
     until that ends.
     """
-    found, terminal = _list(chosen(), mine), Terminal.of(chosen())
+    (found, remarks), terminal = _list(chosen(), mine), Terminal.of(chosen())
     if as_json:
         from andon.web.lease_payloads import leases as to_json
 
@@ -52,6 +53,8 @@ def leases(as_json: bool, mine: bool) -> int:
         count = f"{place.gpus} GPU{'s' * (place.gpus != 1)}"
         words = f"waiting {place.position}: {place.user}, {count}, {waited}"
         terminal.say(say(words, "dim"))
+    for remark in remarks:
+        terminal.say(say(remark, "yellow"))
     return 0
 
 
@@ -104,19 +107,21 @@ def there(server: "Server") -> LeaseList:
         raise server.of_another_version(exc.reason) from exc
 
 
-def _list(choices: Choices, mine: bool) -> LeaseList:
+def _list(choices: Choices, mine: bool) -> tuple[LeaseList, tuple[str, ...]]:
+    """The list, and what was ignored; a server does not say that."""
     from dataclasses import replace
 
     if choices.url is not None:
         if mine:
             raise Invalid("--mine and --url exclude each other", hint="a server has its own users")
-        return there(connected(choices, choices.url))
+        return there(connected(choices, choices.url)), ()
     from andon.engine.lister import listing
     from andon.engine.releaser import asker
 
-    found = listing(look_at_leases(choices), asker())
+    seen = look_at_leases(choices)
+    found = listing(seen, asker())
     own = tuple(row for row in found.leases if row.uid == os.getuid())
-    return replace(found, leases=own) if mine else found
+    return (replace(found, leases=own), ()) if mine else (found, seen.remarks)
 
 
 def look_at_leases(choices: Choices) -> "Sighting":
@@ -130,7 +135,7 @@ def look_at_leases(choices: Choices) -> "Sighting":
 
 def _columns(at: float) -> tuple[Column[LeaseRow], ...]:
     return (
-        Column("LEASE", lambda row: say(row.id or "?"), lead=True),
+        Column("LEASE", _id, lead=True),
         Column("USER", lambda row: say(row.user), elastic=6),
         Column("GPU", _devices, right=True),
         Column("SINCE", lambda row: _since(row, at), rank=1, right=True),
@@ -139,6 +144,12 @@ def _columns(at: float) -> tuple[Column[LeaseRow], ...]:
         Column("UTIL", _busy, rank=2, right=True),
         Column("COMMAND", _command, rank=3, elastic=12),
     )
+
+
+def _id(row: LeaseRow) -> Text:
+    """Cut: what a server calls an id must not take the other columns' room."""
+    name = row.id or "?"
+    return say(name if len(name) <= LONGEST_ID else f"{name[: LONGEST_ID - 1]}…")
 
 
 def _devices(row: LeaseRow) -> Text:

@@ -5,14 +5,16 @@ from dataclasses import dataclass, field, replace
 
 from andon.core.alerting.state import ALONE, Former, Held, Sharing
 from andon.core.ghosts import least_ghost_bytes
-from andon.core.holdings import Here, judge, nearest
+from andon.core.holdings import Here, is_owners, judge, nearest
 from andon.model.alert import Party
 from andon.model.device import NAMES_MISSING, DeviceStatus, Process, ProcessKind
 from andon.model.work import Claim, Entry, Kin, Lease, Standing
+from andon.model.work_wire import LONGEST_ID, PLAIN
 
 SETTLING_SECONDS = 30.0  # a process list may be some seconds older than the book
-LONGEST_ID, LONGEST_COMMAND = 16, 200
+LONGEST_COMMAND = 200
 MOST_LEFT = 5
+MOST_ENDED = 32  # pids in one command that ends what is left
 DRIVERS_OWN = "nvidia-cuda-mps"  # it computes for others, who are listed themselves
 
 Marks = Mapping[str, Mapping[int, str]]
@@ -80,7 +82,7 @@ def page_of(
                 unsure.add(status.device.uuid)
     former = _former(before, claims, statuses, at)
     held = _unique(
-        _held(claim, claim.lease, statuses, marks, here) for claim in claims if claim.lease
+        _held(claim, claim.lease, statuses, marks, kin) for claim in claims if claim.lease
     )
     if not (strangers or unsure or former):
         return Page(claims, marks, held)
@@ -132,7 +134,7 @@ def plain(text: str, longest: int) -> str:
 
 def lease_name(lease: Lease) -> str:
     """The id as far as it is one: letters and digits."""
-    return "".join(c for c in lease.id if c.isascii() and c.isalnum())[:LONGEST_ID] or "unnamed"
+    return "".join(c for c in lease.id if c in PLAIN)[:LONGEST_ID] or "unnamed"
 
 
 def _by_device(claims: Iterable[Claim]) -> dict[str, list[Lease]]:
@@ -191,7 +193,11 @@ def _puts_up(lease: Lease, process: Process, kin: Kin | None) -> bool:
 
 
 def _held(
-    claim: Claim, lease: Lease, statuses: Iterable[DeviceStatus], marks: Marks, here: Here
+    claim: Claim,
+    lease: Lease,
+    statuses: Iterable[DeviceStatus],
+    marks: Marks,
+    kin: Mapping[int, Kin],
 ) -> Held:
     name, orphaned = lease_name(lease), claim.standing is Standing.ORPHANED
     command = plain(lease.command, LONGEST_COMMAND) or None
@@ -199,11 +205,12 @@ def _held(
     remedy = ""
     if orphaned:
         left = {p.pid: p for s in statuses for p in s.processes
-                if marks.get(s.device.uuid, {}).get(p.pid) == name}  # fmt: skip
+                if marks.get(s.device.uuid, {}).get(p.pid) == name
+                and is_owners(kin.get(p.pid), claim.uid)}  # fmt: skip
         who = tuple(Party(p.pid, p.user, p.name, p.command, p.started) for p in left.values())
-        remedy = _remedy(lease, tuple(left), here)
-        if not who and lease.work is not None:
-            who = (Party(lease.work.pid, claim.user, _program(command), command),)
+        remedy = _remedy((*left, *(pid for pid in claim.left if pid not in left)))
+        if not who:
+            who = tuple(Party(pid, claim.user, _program(command), command) for pid in claim.left)
     return Held(
         id=f"lease:{name}",
         devices=tuple(share.uuid for share in lease.shares),
@@ -222,12 +229,10 @@ def _program(command: str | None) -> str | None:
     return words[0].rpartition("/")[2] or None if words else None
 
 
-def _remedy(lease: Lease, pids: tuple[int, ...], here: Here) -> str:
-    if lease.owner.pid_namespace == here.pid_namespace and lease.work and lease.work.group:
-        return f"kill -- -{lease.work.group}"
-    if pids:
-        return f"kill {' '.join(map(str, pids[:MOST_LEFT]))}"
-    return ""
+def _remedy(pids: tuple[int, ...]) -> str:
+    """Plain pids that were verified, and never a group: its number is the file's word."""
+    named = [str(pid) for pid in pids[:MOST_ENDED] if pid > 1]
+    return f"kill {' '.join(named)}" if named else ""
 
 
 def _unique(leases: Iterable[Held]) -> tuple[Held, ...]:

@@ -1,12 +1,19 @@
-"""Which lease a process belongs to, and which leases of the book still stand."""
+"""Which lease a process belongs to, and which leases of the book still stand.
+
+Whoever writes a lease file can name any process in it. So a process of another user belongs to a
+lease by the file's word alone: that is enough to not call it a stranger there, and never enough
+to withhold a device for it or to advise that it be ended.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from andon.model.device import DeviceStatus, Process, ProcessKind
-from andon.model.work import Claim, Entry, Kin, Lease, Standing
+from andon.model.work import Claim, Entry, Kin, Lease, Standing, Work
 
-BY_ITSELF, BY_FAMILY, BY_USER = 3, 2, 1
+BY_ITSELF, BY_FAMILY, BY_USER, BY_WORD = 4, 3, 2, 1
+
+LEAST_GROUP = 2  # to `kill`, group 1 means every process and group 0 the caller's own
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +40,16 @@ def bond(lease: Lease, kin: Kin | None, here: Here) -> int:
     """How surely a process belongs to a lease; 0 is not at all."""
     if kin is None:
         return 0
+    named = _named(lease, kin, here)
+    if not is_owners(kin, lease.owner.uid):
+        return BY_WORD if named else 0
+    if kin.uid != lease.owner.uid:
+        return named
+    return named or (BY_USER if kin.started_ticks >= lease.since_ticks else 0)
+
+
+def _named(lease: Lease, kin: Kin, here: Here) -> int:
+    """How closely the lease's own numbers name this process."""
     later = kin.started_ticks >= lease.since_ticks
     owner, work = lease.owner, lease.work
     if owner.pid_namespace == here.pid_namespace:
@@ -46,7 +63,27 @@ def bond(lease: Lease, kin: Kin | None, here: Here) -> int:
             return BY_FAMILY
     if owner.container is not None and kin.container == owner.container:
         return BY_FAMILY
-    return BY_USER if later and kin.uid == owner.uid else 0
+    return 0
+
+
+def believed(work: Work | None, uid: int, members: Sequence[Kin]) -> tuple[int, ...]:
+    """Who is left of a lease's work: the living members of its group that are its owner's.
+
+    With the start of its leader, a later group of the same number is none of them: the kernel
+    gives a number away again only when no one is left in its group.
+    """
+    if work is None or work.group is None or work.group < LEAST_GROUP:
+        return ()
+    leader = next((kin for kin in members if kin.pid == work.group), None)
+    if leader and work.pid == work.group and leader.started_ticks != work.started_ticks:
+        return ()
+    return tuple(kin.pid for kin in members if is_owners(kin, uid) and not kin.ended)
+
+
+def is_owners(kin: Kin | None, uid: int) -> bool:
+    """Whether a lease of this user may speak for a process: it is the user's own, or the lease is
+    root's, who could name no process that is not root's to end."""
+    return kin is not None and uid in (0, kin.uid)
 
 
 def judge(
@@ -101,7 +138,7 @@ def nearest(
 
 def _claim(entry: Entry, standing: Standing) -> Claim:
     known = Standing.UNREADABLE if entry.lease is None else standing
-    return Claim(entry.lease, known, entry.uid, entry.user, entry.file)
+    return Claim(entry.lease, known, entry.uid, entry.user, entry.file, entry.left)
 
 
 def _lives(
@@ -110,10 +147,10 @@ def _lives(
     lease = entry.lease
     if lease is None or lease.owner.boot != here.boot:
         return False
-    if entry.group_lives:
+    if entry.left:
         return True
     return any(
-        bond(lease, kin.get(process.pid), here) > 0
+        bond(lease, kin.get(process.pid), here) > BY_WORD
         for uuid, process in left
         if lease.share_of(uuid)
     )

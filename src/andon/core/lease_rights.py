@@ -9,6 +9,7 @@ from andon.model.work import Claim, Lease, LeaseKind, Standing
 
 LARGEST_FENCE = 2**53 - 1  # beyond it programs that count in floats would say another number
 AHEAD_MICROSECONDS = 86_400 * 10**6
+MOST_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ def barred(claim: Claim, asker: Asker) -> AndonError | None:
         where = f"container {owner.container[:12]}" if owner.container else "another container"
         return Conflict(f"lease {lease.id} is held in {where}", hint="release it there")
     if claim.standing is Standing.ORPHANED:
-        left = f"end its work ({_work(lease)})"
+        left = f"end its work ({_work(claim)})"
         return Conflict(f"lease {lease.id} has lost its holder", hint=left)
     return None
 
@@ -59,7 +60,7 @@ def check_fence(lease: Lease, shown: int | None) -> None:
         )
 
 
-def _work(lease: Lease) -> str:
-    return (
-        f"process group {lease.work.group}" if lease.work and lease.work.group else "see andon ps"
-    )
+def _work(claim: Claim) -> str:
+    """Only pids that were verified: what the file says may be anybody's."""
+    pids = claim.left[:MOST_NAMED]
+    return f"pid {', '.join(map(str, pids))}" if pids else "see andon ps"

@@ -52,6 +52,9 @@ def obstacle(room: Room, need: Need) -> Obstacle | None:
 
 def hopeful(room: Room, need: Need) -> bool:
     """Whether the device could meet the need once the work on it has ended."""
+    total = room.status.device.memory_total_bytes
+    if total is not None and (need.memory_bytes or 0) > total:
+        return False
     return room.uuid in need.eligible and (
         room.trouble is None or room.trouble.bar not in HEALTH or need.even_if_used
     )

@@ -2,17 +2,19 @@
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from andon.core.lease_rights import next_fence
+from andon.core.queueing import Place, Turns, place_of
 from andon.engine.refusal import is_hopeless, refusal
 from andon.engine.survey import Outlook, Pages, Sight, Surveyor
 from andon.errors import Conflict, Denied
-from andon.host.kin import myself, ticks_now
+from andon.host.kin import here, myself, ticks_now
 from andon.leases.book import Book
-from andon.leases.hold import Hold, LeaseHold
+from andon.leases.hold import LeaseHold
+from andon.leases.tickets import TicketHold
 from andon.model.work import Entry, Lease, LeaseKind, Owner, Request, Share, Ticket, Work
 
 FIRST_GLANCE_SECONDS, LAST_GLANCE_SECONDS = 0.005, 0.1
@@ -20,6 +22,7 @@ GLANCES_PER_WAIT = 500  # who has waited for long does not mind a little longer
 MOST_AHEAD = 15  # beyond this nobody looks less often still
 BEHIND_SECONDS = 0.005  # for each one in front: a change is seldom for the last in line
 LOOK_SECONDS = 1.0  # between two looks at the devices while waiting
+FAR_LOOK_SECONDS = 10.0  # and at most, for one whose turn is far away
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +65,12 @@ class _Attempt:
     until: float | None
     me: Owner = field(default_factory=myself)
     ticket: Ticket | None = None
-    hold: Hold | None = None
+    hold: TicketHold | None = None
+    parked: tuple[TicketHold, Ticket] | None = None  # a place to come back to
     seen: Sight | None = None
+    looked: float = 0.0
+    turns: Mapping[Place, float] = field(default_factory=dict)
+    hint: str = ""  # what to do about the note
     names: frozenset[str] = frozenset()  # the leases that were in the book when we last read it
     ahead: frozenset[str] = frozenset()  # who was in front of us then
     front: frozenset[str] = frozenset()  # those of them who can only be served by what we want, too
@@ -95,10 +102,10 @@ class Granter:
             return self._wait(attempt, waiting)
         finally:
             self._leave_line(attempt)
+            self._drop_parked(attempt)
 
     def _wait(self, attempt: _Attempt, waiting: Callable[[Progress], None] | None) -> Grant:
-        attempt.seen = self._surveyor.see()
-        self._surveyor.check(attempt.seen.snapshot, attempt.request)
+        self._surveyor.check(self._see(attempt).snapshot, attempt.request)
         while True:
             outlook, held, note = self._try(attempt)
             if held is not None:
@@ -110,6 +117,7 @@ class Granter:
 
     def _try(self, attempt: _Attempt) -> tuple[Outlook, LeaseHold | None, str | None]:
         """Claim under the lock, then look once more: a stranger may have come meanwhile."""
+        attempt.hint = ""
         if attempt.hold is not None:  # in line: knock only when it looks like our turn
             outlook = self._outlook(attempt)
             if not outlook.choice.chosen:
@@ -120,6 +128,7 @@ class Granter:
         except Conflict as busy:
             if attempt.until is not None and attempt.until <= attempt.began:
                 raise
+            attempt.hint = busy.hint
             return self._outlook(attempt), None, busy.reason
         if held is None:
             return outlook, None, None
@@ -130,8 +139,12 @@ class Granter:
             held.release()
             raise
         held.release()
-        attempt.seen = self._surveyor.see()
+        self._see(attempt)
         return self._outlook(attempt), None, "a process without a lease came first"
+
+    def _see(self, attempt: _Attempt) -> Sight:
+        attempt.seen, attempt.looked = self._surveyor.see(), time.monotonic()
+        return attempt.seen
 
     def _claim(self, attempt: _Attempt) -> tuple[Outlook, LeaseHold | None]:
         attempt.names = self._book.names()
@@ -140,28 +153,43 @@ class Granter:
         self._sweep(attempt, pages, outlook)
         if outlook.choice.chosen:
             held = self._book.write_lease(self._lease(attempt, outlook, pages))
-            self._leave_line(attempt)
+            self._park(attempt)
             return outlook, held
         if attempt.hold is None and self._may_wait(attempt):
-            ticket = self._ticket(attempt, outlook)
-            attempt.hold, attempt.ticket = self._book.write_ticket(ticket), ticket
+            self._queue(attempt, outlook)
         return outlook, None
 
+    def _queue(self, attempt: _Attempt, outlook: Outlook) -> None:
+        """Take a place in the line, or the one that we had before."""
+        if attempt.parked is not None:
+            hold, ticket = attempt.parked
+            if hold.resume(time.time()):
+                attempt.hold, attempt.ticket, attempt.parked = hold, ticket, None
+                return
+            self._drop_parked(attempt)
+        ticket = self._ticket(attempt, outlook)
+        attempt.hold = self._book.write_ticket(ticket)
+        attempt.ticket = replace(ticket, since=max(ticket.since, attempt.hold.queued))
+
     def _outlook(self, attempt: _Attempt, pages: Pages | None = None) -> Outlook:
-        seen = attempt.seen or self._surveyor.see()
+        seen = attempt.seen or self._see(attempt)
         if pages is None:
             attempt.names = self._book.names()  # before the rest: what changes later is news
             pages = Pages.of(self._book)
-        found = self._surveyor.outlook(seen, pages, attempt.request, attempt.ticket, time.time())
-        mine = found.need.eligible
+        turns = Turns(time.monotonic(), attempt.turns)
+        found = self._surveyor.outlook(
+            seen, pages, attempt.request, attempt.ticket, time.time(), turns
+        )
+        mine, attempt.turns = found.need.eligible, found.turns
         attempt.ahead = frozenset(ticket.id for ticket in found.ahead)
-        attempt.front = frozenset(t.id for t in found.ahead if t.need.eligible <= mine)
+        taking = (t for t in found.ahead if place_of(t) not in found.late)
+        attempt.front = frozenset(t.id for t in taking if t.need.eligible <= mine)
         attempt.spare = len(mine) - found.need.least
         return found
 
     def _is_clean(self, attempt: _Attempt, held: LeaseHold) -> bool:
         """Whether nobody without a lease is on the devices that were chosen."""
-        attempt.seen = sight = self._surveyor.see()
+        sight = self._see(attempt)
         if attempt.request.even_if_used:
             return True
         chosen = {share.uuid for share in held.lease.shares}
@@ -188,8 +216,9 @@ class Granter:
                 if outlook.choice.chosen:
                     break
                 ahead = len(outlook.ahead)
-        if not self._is_far_back(attempt):
-            attempt.seen = self._surveyor.see()
+        old = time.monotonic() - attempt.looked >= FAR_LOOK_SECONDS
+        if old or not self._is_far_back(attempt):
+            self._see(attempt)
 
     def _is_news(self, attempt: _Attempt) -> bool:
         """Whether the book changed since we read it, in a way that may concern us.
@@ -213,7 +242,7 @@ class Granter:
         now = time.monotonic()
         waited, until = now - attempt.began, attempt.until
         late = until is not None and attempt.began < until <= now
-        raise refusal(outlook, attempt.request, waited if late else None, note)
+        raise refusal(outlook, attempt.request, waited if late else None, note, attempt.hint)
 
     def _refuse_pushing(self, request: Request) -> None:
         if request.priority > 0 and os.getuid() not in (0, self._book.path.stat().st_uid):
@@ -223,10 +252,22 @@ class Granter:
             )
 
     def _leave_line(self, attempt: _Attempt) -> None:
-        """One that has to come back gets the same place again: places go by when one first came."""
         if attempt.hold is not None:
             attempt.hold.release()
         attempt.hold = attempt.ticket = None
+
+    def _park(self, attempt: _Attempt) -> None:
+        """Leave the line with a lease that a stranger may yet spoil: then one comes back to the
+        same place, which goes by when the ticket was made."""
+        if attempt.hold is not None and attempt.ticket is not None:
+            attempt.hold.park()
+            attempt.parked = attempt.hold, attempt.ticket
+        attempt.hold = attempt.ticket = None
+
+    def _drop_parked(self, attempt: _Attempt) -> None:
+        if attempt.parked is not None:
+            attempt.parked[0].release()
+        attempt.parked = None
 
     def _may_wait(self, attempt: _Attempt) -> bool:
         return not _is_over(attempt.until)
@@ -275,9 +316,12 @@ class Granter:
 
 
 def _is_dead(entry: Entry, seen: set[str]) -> bool:
-    if entry.locked or entry.group_lives:
+    if entry.locked or entry.left:
         return False
-    return entry.lease is None or all(share.uuid in seen for share in entry.lease.shares)
+    lease = entry.lease
+    if lease is None or lease.owner.boot != here().boot:
+        return True
+    return all(share.uuid in seen for share in lease.shares)
 
 
 def _glance_seconds(waited_seconds: float, ahead: int) -> float:

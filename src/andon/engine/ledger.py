@@ -29,6 +29,8 @@ log = logging.getLogger("andon.ledger")
 SILENT_SECONDS = 10.0
 TURN_SECONDS = 2.0  # how late somebody else's lease is seen
 PACE = 400.0  # the book is read again after this many times what reading it cost: 0.25 % of a core
+LONGEST_PAUSE_SECONDS = 30.0  # and then, whatever it cost
+LATE_SECONDS = 10.0  # beyond that pause; what is older still is not what the book says
 FRESH_SECONDS = 1.0  # a folder's time is coarse: what changed just now may have changed once more
 RETRY_SECONDS = 5.0
 LEAVING_SECONDS = 1.0
@@ -45,7 +47,9 @@ class LeaseLedger:
     def __init__(self, subscription: Subscription, env: Mapping[str, str] | None = None) -> None:
         self._subscription = subscription
         self._env = os.environ if env is None else env
-        self._folders: tuple[str, ...] = ()
+        self._paths: tuple[Path, ...] = ()
+        self._watched: tuple[str, ...] = ()
+        self._said: list[str] = []
         self._page, self._marker = BLANK, Marker()
         self._trouble: AndonError | None = None
         self._known = False
@@ -58,7 +62,7 @@ class LeaseLedger:
         self._judged: tuple[tuple[Entry, ...], Seen] | None = None
         self._kin: dict[tuple[int, float | None], Kin] = {}
         self._due = self._retry = 0.0
-        self._turned = time.monotonic()
+        self._turned = self._current = time.monotonic()
         self._listeners: tuple[Listener, ...] = ()
         self._thread = threading.Thread(target=self._loop, name="lease ledger", daemon=True)
         self._thread.start()
@@ -136,8 +140,11 @@ class LeaseLedger:
             self._book, self._unread = self._opened(), True
         page, tickets = self._page, self._tickets
         self._glance()
-        if (self._unread or self._entries) and now >= self._due:
+        if not self._unread and not self._entries:
+            self._current = now  # nothing is in it, and nothing has changed
+        elif now >= self._due:
             self._read(self._book)
+            self._current = time.monotonic()
         if self._entries or page.claims or page.sharing.former:
             self._judge(snapshot)
         self._trouble, self._known = None, True
@@ -146,14 +153,14 @@ class LeaseLedger:
 
     def _glance(self) -> None:
         """Whether the book may differ from what was read: some system calls, and no more."""
-        leases = tuple(_stamp(f"{folder}/{places.LEASES}") for folder in self._folders)
+        leases = tuple(_stamp(folder) for folder in self._watched)
         if self._listeners:  # the line is of no use to anybody else here
-            self._tickets = tuple(_stamp(f"{folder}/{places.TICKETS}") for folder in self._folders)
+            self._tickets = tuple(_stamp(f"{path}/{places.TICKETS}") for path in self._paths)
         if leases == self._leases:
             return
         before, self._leases, self._unread = self._leases, leases, True
-        if before is not None and list(map(bool, leases)) != list(map(bool, before)):
-            self._book = self._opened()  # a book appeared, or is gone
+        if before is not None and [s and s[1] for s in leases] != [s and s[1] for s in before]:
+            self._book = self._opened()  # a book appeared, is gone, or is another one
 
     def _opened(self) -> Book:
         """The books as they are now; a network file system is not even touched."""
@@ -162,14 +169,24 @@ class LeaseLedger:
         book = Book(self._env, make=False)
         self._row = book_row(book)
         book.paths = tuple(p for p in book.paths if not places.network_system(p, mounts))
-        near = (f for f in _folders(self._env) if not places.network_system(Path(f), mounts))
-        self._folders = tuple(near)
+        near = (p for p in _candidates(self._env) if not places.network_system(p, mounts))
+        self._paths = book.paths
+        self._watched = tuple(_watched(path, book.paths) for path in near)
+        self._say_unread(book)
         return book
+
+    def _say_unread(self, book: Book) -> None:
+        said = [f"{path} is left out: {reason}" for path, reason in book.unread.items()]
+        for words in said:
+            if words not in self._said:
+                log.warning("%s", words)
+        self._said = said
 
     def _read(self, book: Book) -> None:
         began = time.thread_time()
         self._entries = tuple(book.entries())
-        self._due = time.monotonic() + PACE * (time.thread_time() - began)
+        pause = min(PACE * (time.thread_time() - began), LONGEST_PAUSE_SECONDS)
+        self._due = time.monotonic() + pause
         newest = max((one[0] for one in self._leases or () if one is not None), default=0) / 1e9
         self._unread = abs(time.time() - newest) < FRESH_SECONDS
 
@@ -219,13 +236,19 @@ class LeaseLedger:
     def _why_not(self) -> AndonError | None:
         if self._trouble is not None:
             return self._trouble
-        silent = time.monotonic() - self._turned
-        if silent < max(SILENT_SECONDS, 5 * self._subscription.interval_seconds):
-            return None
-        return Unavailable(
-            f"the lease book has not answered for {silent:.0f} s",
-            hint="look at its file system: andon doctor",
-        )
+        now, slack = time.monotonic(), max(SILENT_SECONDS, 5 * self._subscription.interval_seconds)
+        if now - self._turned >= slack:
+            return Unavailable(
+                f"the lease book has not answered for {now - self._turned:.0f} s",
+                hint="look at its file system: andon doctor",
+            )
+        old = now - self._current
+        if old >= LONGEST_PAUSE_SECONDS + max(LATE_SECONDS, slack):
+            return Unavailable(
+                f"the lease book was last read {old:.0f} s ago",
+                hint="look at who fills it: andon leases, andon doctor",
+            )
+        return None
 
 
 def with_leases(snapshot: Snapshot, env: Mapping[str, str] | None = None) -> Snapshot:
@@ -242,11 +265,16 @@ def with_leases(snapshot: Snapshot, env: Mapping[str, str] | None = None) -> Sna
     return replace(snapshot, devices=Marker().marked(snapshot.devices, page.marks))
 
 
-def _folders(env: Mapping[str, str]) -> tuple[str, ...]:
+def _candidates(env: Mapping[str, str]) -> tuple[Path, ...]:
     """Wherever a book may be or appear."""
     named = env.get(places.VARIABLE)
-    usual = [str(places.SYSTEM_BOOK), str(places.COMMON_BOOK)]
-    return tuple(dict.fromkeys([named, *usual] if named else usual))
+    usual = [places.SYSTEM_BOOK, places.COMMON_BOOK]
+    return tuple(dict.fromkeys([Path(named), *usual] if named else usual))
+
+
+def _watched(path: Path, read: tuple[Path, ...]) -> str:
+    """What is looked at for changes; of a book that is not read, only whether it is the same."""
+    return str(path) if path.is_dir() and path not in read else f"{path}/{places.LEASES}"
 
 
 def _stamp(path: str) -> tuple[int, int] | None:

@@ -25,6 +25,7 @@ class Sighting:
     line: tuple[Ticket, ...]
     cordons: tuple[Cordon, ...] = ()
     book: BookRow | None = None
+    remarks: tuple[str, ...] = ()  # what lies in the book and decides nothing
 
 
 def sighted(surveyor: Surveyor, sight: Sight, book: Book) -> Sighting:
@@ -36,7 +37,14 @@ def sighted(surveyor: Surveyor, sight: Sight, book: Book) -> Sighting:
         tuple(in_order(pages.waiting, time.time())),
         pages.cordons,
         book_row(book),
+        remarks(book),
     )
+
+
+def remarks(book: Book) -> tuple[str, ...]:
+    """What was ignored at the last look, and whose it is."""
+    unread = (f"{path} is left out: {reason}" for path, reason in book.unread.items())
+    return (*unread, *map(str, book.left_out()))
 
 
 def listing(seen: Sighting, asker: Asker) -> LeaseList:

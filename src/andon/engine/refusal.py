@@ -15,9 +15,16 @@ SIMULATED_WORK = frozenset({Bar.STRANGER, Bar.BUSY})
 
 
 def refusal(
-    outlook: Outlook, request: Request, waited_seconds: float | None, note: str | None = None
+    outlook: Outlook,
+    request: Request,
+    waited_seconds: float | None,
+    note: str | None = None,
+    note_hint: str = "",
 ) -> Conflict:
-    """The error of a request that was not met: at once, or after so long a wait."""
+    """The error of a request that was not met: at once, or after so long a wait.
+
+    A note says what else was in the way, with what to do about that.
+    """
     free = sum(c.obstacle is None for c in outlook.choice.candidates)
     asked = count_words(request)
     if request.memory_bytes is not None:
@@ -27,6 +34,7 @@ def refusal(
     hint = "see who holds them: andon leases"
     if is_hopeless(outlook):
         hint = "simulated work never ends; idle devices: ANDON_SIMULATE_SCENARIO=idle"
+    hint = note_hint or hint
     if waited_seconds is None:
         return Conflict(note or told, hint=hint, mistakes=lines)
     reason = f"{told} after {human_seconds(waited_seconds)}"

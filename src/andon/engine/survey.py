@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from andon.core.eligibility import Labels, bars, need_of, preferred, titles
 from andon.core.holdings import judge
 from andon.core.masks import visibility
-from andon.core.obstacles import Obstacle
 from andon.core.placement_choice import Choice, choose, rank
-from andon.core.queueing import Waiting, in_front_of, in_order, reserved
+from andon.core.queueing import NO_TURNS, Place, Turns, Waiting, in_front_of, in_order, reserved
 from andon.core.rooms import Room, Surroundings, Weights, rooms
 from andon.errors import Invalid, Unavailable
 from andon.host.kin import here, read_kin
@@ -52,6 +51,8 @@ class Outlook:
     claims: tuple[Claim, ...]
     ahead: tuple[Ticket, ...] = ()
     rooms: tuple[Room, ...] = ()
+    turns: Mapping[Place, float] = field(default_factory=dict)  # for the next look of who waits
+    late: frozenset[Place] = frozenset()  # those in front that keep nothing any more
 
     @property
     def missing(self) -> int:
@@ -125,20 +126,29 @@ class Surveyor:
         return rooms(sight.snapshot.devices, around, self.weights)
 
     def outlook(
-        self, sight: Sight, pages: Pages, request: Request, ticket: Ticket | None, at: float
+        self,
+        sight: Sight,
+        pages: Pages,
+        request: Request,
+        ticket: Ticket | None,
+        at: float,
+        turns: Turns = NO_TURNS,
     ) -> Outlook:
-        """What the request would get if it were asked now; without a ticket it comes last."""
+        """What the request would get if it were asked now; without a ticket it comes last.
+
+        Who waits hands in what it saw before: those in front must take what they could have.
+        """
         statuses = sight.snapshot.devices
         found = bars(statuses, request, self.labels)
         need = need_of(statuses, request, found)
         spaces = self.rooms(sight, pages)
         line = in_order(pages.waiting, at)
         ahead = tuple(_ahead(line, ticket, request.priority))
-        kept: dict[str, Obstacle] = reserved(ahead, spaces, need)
+        kept = reserved(ahead, spaces, need, turns)
         order = rank(preferred(statuses, request, self.labels), request.layout)
-        choice = choose(spaces, need, found, kept, order)
+        choice = choose(spaces, need, found, kept.kept, order)
         claims = tuple({id(t.claim): t.claim for r in spaces for t in r.tenants}.values())
-        return Outlook(sight.snapshot, need, choice, claims, ahead, spaces)
+        return Outlook(sight.snapshot, need, choice, claims, ahead, spaces, kept.since, kept.late)
 
 
 def _ahead(line: Sequence[Ticket], ticket: Ticket | None, priority: int) -> Sequence[Ticket]:

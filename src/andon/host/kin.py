@@ -7,6 +7,7 @@ process's memory lock.
 import os
 import time
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from pathlib import Path
 
@@ -38,7 +39,7 @@ def started_ticks(pid: int) -> int | None:
     """When a process began, in ticks since the boot; None when it is gone, or a zombie."""
     content = read(f"/proc/{pid}/stat", _STAT_BYTES) or b""
     found = parse_kin(content)
-    if found is None or content.rpartition(b") ")[2][:1] in (b"Z", b"X"):
+    if found is None or _is_ended(content):
         return None
     return found[2]
 
@@ -49,33 +50,31 @@ def ticks_now() -> int:
     return int(time.clock_gettime(clock) * os.sysconf("SC_CLK_TCK"))
 
 
-def group_lives(group: int, leader_ticks: int | None = None) -> bool:
-    """Whether a process group still has members, whoever they belong to.
-
-    A dead one that nobody has reaped is none: in a container without an init it stays for ever.
-    With the start of its leader, a later group of the same number is none either: the kernel gives
-    a number away again only when nobody is left in its group.
-    """
-    leader = None if leader_ticks is None else started_ticks(group)
-    if leader is not None and leader != leader_ticks:
-        return False
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    states = list(_states_of(group))
-    return not states or any(state not in (b"Z", b"X") for state in states)
+def group_members(groups: AbstractSet[int]) -> dict[int, tuple[Kin, ...]]:
+    """The members of process groups that this system shows, from one look at all processes."""
+    found: dict[int, list[Kin]] = {}
+    for pid in _pids() if groups else ():
+        content = read(f"/proc/{pid}/stat", _STAT_BYTES) or b""
+        about = parse_kin(content)
+        if about is None or about[0] not in groups:
+            continue
+        uid = parse_uid(read(f"/proc/{pid}/status", 4096) or b"")
+        if uid is not None:
+            group, session, started = about
+            member = Kin(pid, uid, started, session, group, ended=_is_ended(content))
+            found.setdefault(group, []).append(member)
+    return {group: tuple(members) for group, members in found.items()}
 
 
-def _states_of(group: int) -> Iterator[bytes]:
-    """The states of a group's members that can be seen; none where they are hidden from us."""
+def _pids() -> Iterator[int]:
     for name in os.listdir("/proc"):  # noqa: PTH208 - names alone
         if name.isdecimal():
-            values = (read(f"/proc/{name}/stat", _STAT_BYTES) or b"").rpartition(b") ")[2].split()
-            if len(values) > 2 and values[2] == b"%d" % group:
-                yield values[0]
+            yield int(name)
+
+
+def _is_ended(content: bytes) -> bool:
+    """A zombie: in a container without an init nobody ever reaps it."""
+    return content.rpartition(b") ")[2][:1] in (b"Z", b"X")
 
 
 def here() -> Here:

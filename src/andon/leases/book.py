@@ -3,73 +3,110 @@
 import errno
 import fcntl
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from andon.core.queueing import Waiting
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
-from andon.host.kin import group_lives, pid_namespace, user_name
-from andon.leases import files, places
+from andon.host.kin import here, user_name
+from andon.leases import contents, files, places, tickets
 from andon.leases.files import Found
 from andon.leases.hold import Hold, LeaseHold
-from andon.leases.mutex import PATIENCE_SECONDS, mutex
+from andon.leases.mutex import PATIENCE_SECONDS, mutex, named_holders
 from andon.leases.places import CORDONS, LEASES, TICKETS
+from andon.leases.tickets import TICKET_SUFFIX, TicketHold
 from andon.model import wire, work_wire
-from andon.model.work import Cordon, Entry, Lease, Owner, Ticket
+from andon.model.work import Cordon, Entry, Lease, Ticket
 
 T = TypeVar("T")
 LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # none that looks like another
 ID_LETTERS = 5
 MOST_REMEMBERED = 4096
-_NEVER: tuple[int, Any] = (-1, None)
-LEASE_SUFFIX, TICKET_SUFFIX = ".lease", ".ticket"
+LEASE_SUFFIX = ".lease"
+SUFFIXES = {LEASES: LEASE_SUFFIX, TICKETS: TICKET_SUFFIX, CORDONS: ""}
+
+Key = tuple[Path, str, str, int, int]
+"""Book, part, name, inode and owner of a file: nothing less tells it from every other."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Files of the book that decide nothing; whose they are, and why."""
+
+    folder: Path
+    user: str
+    count: int
+    why: str
+
+    def __str__(self) -> str:
+        many = "s" * (self.count != 1)
+        return f"{self.folder}: {self.count} file{many} of {self.user} ignored: {self.why}"
 
 
 class Book:
-    """Every book of this machine; new leases go into one of them."""
+    """Every book of this machine that decides; new leases go into one of them."""
 
     def __init__(self, env: Mapping[str, str] | None = None, make: bool = True) -> None:
         env = os.environ if env is None else env
         self.path = places.book_path(env)
         if make:
             places.prepare(self.path)
-        self.paths = tuple(p for p in places.books(env) if p.is_dir())
-        self._seen: dict[str, tuple[int, Any]] = {}
+        self.unread: dict[Path, str] = {}  # books beside it that cannot be read, and why
+        self.paths = tuple(p for p in places.books(env) if self._is_there(p))
+        self._seen: dict[Key, tuple[int, Any]] = {}
+        self._ignored: dict[str, tuple[LeftOut, ...]] = {}
 
     def locked(self, patience_seconds: float = PATIENCE_SECONDS) -> AbstractContextManager[None]:
         """One grant at a time; no driver call and no sleep belongs inside."""
-        return mutex(self.paths, patience_seconds)
+        there = [path for path in self.paths if path == self.path or path.is_dir()]
+        return mutex(there, patience_seconds)
 
     # Reading.
 
     def entries(self) -> list[Entry]:
         """Every file of the leases, judged by nobody yet."""
-        here = pid_namespace()
-        return [
-            _entry(found, self._parsed(found, _lease), here)
-            for _, found in self._files(LEASES, self._known)
+        read = [
+            (found, contents.dated(self._parsed(path, LEASES, found, contents.lease_in), found))
+            for path, _, found in self._files(LEASES, self._known)
         ]
+        bad = [found for found, lease in read if lease is None and not found.locked]
+        self._ignore(LEASES, "they are no leases", Counter(found.uid for found in bad))
+        return contents.entries_of(read, here())
 
     def waiting(self) -> list[Waiting]:
-        """The tickets whose owners live. Only root and a book's owner may push in front."""
-        out = []
-        for path, found in self._files(TICKETS, self._known):
-            ticket = self._parsed(found, _ticket)
-            if found.locked and ticket is not None:
-                if found.uid not in (0, path.stat().st_uid) and ticket.priority > 0:
-                    ticket = replace(ticket, priority=0)
-                out.append(Waiting(ticket, found.modified))
+        """The tickets whose owners live. Only root and the owner of the book that new leases go
+        to may push in front, and nobody comes before the time of its file."""
+        out, bad = [], Counter[int]()
+        pushing = (0, self._owner(self.path))
+        for path, folder, found in self._files(TICKETS, self._known):
+            ticket = self._parsed(path, TICKETS, found, contents.ticket_in)
+            if ticket is None:
+                bad[found.uid] += 1
+            elif found.locked:
+                top = ticket.priority if path == self.path and found.uid in pushing else 0
+                ticket = replace(
+                    ticket,
+                    priority=min(ticket.priority, top),
+                    since=max(ticket.since, found.changed),
+                )
+                out.append(Waiting(ticket, tickets.looked(folder, found)))
+        self._ignore(TICKETS, "they are no tickets", bad)
         return out
 
     def cordons(self) -> tuple[Cordon, ...]:
         return tuple(
             cordon
-            for _, found in self._files(CORDONS)
-            if (cordon := _read(found.text, work_wire.cordon_from_json)) is not None
+            for path, _, found in self._files(CORDONS)
+            if (cordon := contents.cordon_in(found, self._owner(path))) is not None
         )
+
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """What decides nothing, as it was at the last look at leases and tickets."""
+        return tuple(one for found in self._ignored.values() for one in found)
 
     def names(self) -> frozenset[str]:
         """The files of the leases, locked or not: cheap enough to ask many times a second."""
@@ -77,7 +114,8 @@ class Book:
 
     def ticket_ids(self) -> frozenset[str]:
         """Who is in line, dead or alive; as cheap."""
-        return frozenset(name.partition("-")[0] for name in self._listed(TICKETS))
+        names = self._listed(TICKETS)
+        return frozenset(n.partition("-")[0] for n in names if n.endswith(TICKET_SUFFIX))
 
     def _listed(self, part: str) -> frozenset[str]:
         found: set[str] = set()
@@ -91,12 +129,15 @@ class Book:
     def write_lease(self, lease: Lease) -> LeaseHold:
         name = f"{lease.id}-{os.urandom(8).hex()}{LEASE_SUFFIX}"
         text = wire.dumps(work_wire.lease_to_json(lease)) + "\n"
-        return LeaseHold(lease, self._make(LEASES, name, text, lease.until))
+        with self._making(LEASES) as folder:
+            return LeaseHold(lease, Hold(name, files.make(folder, name, text, lease.until), folder))
 
-    def write_ticket(self, ticket: Ticket) -> Hold:
+    def write_ticket(self, ticket: Ticket) -> TicketHold:
         name = f"{ticket.id}-{os.urandom(8).hex()}{TICKET_SUFFIX}"
         text = wire.dumps(work_wire.ticket_to_json(ticket)) + "\n"
-        return self._make(TICKETS, name, text, None)
+        with self._making(TICKETS) as folder:
+            descriptor, awake = tickets.make(folder, name, text)
+            return TicketHold(name, descriptor, folder, awake=awake)
 
     def new_id(self) -> str:
         """A short name that no lease in the book has."""
@@ -111,20 +152,20 @@ class Book:
         uid = os.getuid()
         names = {entry.file for entry in dead}
         for path in self.paths:
-            for part in (LEASES, TICKETS):
-                with self._folder(path, part) as folder:
-                    for found in files.look(folder):
-                        old = found.name in names or part == TICKETS
-                        if old and not found.locked and uid in (0, found.uid):
-                            files.remove(folder, found.name)
-                    for name in files.drafts(folder, uid):
-                        files.remove(folder, name)
+            with self._folder(path, LEASES) as folder:
+                for found in files.look(folder, LEASE_SUFFIX):
+                    if found.name in names and not found.locked and uid in (0, found.uid):
+                        files.remove(folder, found.name)
+                files.remove_drafts(folder, uid)
+            with self._folder(path, TICKETS) as folder:
+                tickets.sweep(folder, uid)
+                files.remove_drafts(folder, uid)
 
     def cordon(self, cordon: Cordon) -> None:
         """Only the book's owner and root may: the folder's mode says so."""
-        with self._folder(self.path, CORDONS) as folder, self._translated():
+        with self._folder(self.path, CORDONS) as folder, self._translated(CORDONS, folder):
             text = wire.dumps(work_wire.cordon_to_json(cordon)) + "\n"
-            os.close(files.make(folder, _file_name(cordon.uuid), text))
+            os.close(files.make(folder, contents.cordon_name(cordon.uuid), text))
 
     def uncordon(self, uuid: str) -> bool:
         """Whether it was cordoned."""
@@ -132,7 +173,7 @@ class Book:
         for path in self.paths:
             with self._folder(path, CORDONS) as folder:
                 try:
-                    os.unlink(_file_name(uuid), dir_fd=folder)
+                    os.unlink(contents.cordon_name(uuid), dir_fd=folder)
                     found = True
                 except FileNotFoundError:
                     continue
@@ -147,10 +188,9 @@ class Book:
         """
         matching = [
             (path, found, lease)
-            for path, found in self._files(LEASES)
-            if found.name.endswith(LEASE_SUFFIX)
-            and found.name.startswith(name)
-            and (lease := _dated(_lease(found), found)) is not None
+            for path, _, found in self._files(LEASES)
+            if found.name.startswith(name)
+            and (lease := contents.dated(contents.lease_in(found), found)) is not None
         ]
         exact = [m for m in matching if m[2].id == name and m[1].locked]
         own = [m for m in exact if m[1].uid == uid]
@@ -158,59 +198,122 @@ class Book:
         if not name or not alive:
             raise Gone(f"there is no lease {name[:40]!r}", hint="andon leases lists them")
         if len(alive) > 1:
-            raise Invalid(f"{len(alive)} leases begin with {name[:40]!r}", hint="write more of it")
+            whose = tuple(f"{user_name(m[1].uid)}: {m[1].name}" for m in alive[:5])
+            raise Invalid(
+                f"{len(alive)} leases begin with {name[:40]!r}",
+                hint="write more of it",
+                mistakes=whose,
+            )
         return alive[0]
 
     # Helpers.
 
+    def _is_there(self, path: Path) -> bool:
+        """Whether a book can be read; the one for new leases says itself why it cannot."""
+        if path == self.path:
+            return path.is_dir()
+        try:
+            for part in places.MODES:
+                os.close(files.open_folder(path, part))
+        except AndonError as exc:
+            if path.is_dir():
+                self.unread[path] = exc.reason
+            return False
+        return True
+
     def _files(
-        self, part: str, known: Callable[[str, int], bool] = files.unknown
-    ) -> Iterator[tuple[Path, Found]]:
+        self, part: str, known: Callable[[Path, str], files.Known] | None = None
+    ) -> Iterator[tuple[Path, int, Found]]:
+        """The files of a part, in every book; one book that fails costs that book alone."""
+        beyond: dict[Path, Counter[int]] = {}
         for path in self.paths:
-            with self._folder(path, part) as folder:
-                for found in files.look(folder, known):
-                    yield path, found
+            beyond[path] = Counter()
+            seen = files.unknown if known is None else known(path, part)
+            try:
+                with self._folder(path, part) as folder:
+                    for found in files.look(folder, SUFFIXES[part], seen, beyond[path]):
+                        yield path, folder, found
+            except AndonError as exc:
+                if path == self.path:
+                    raise
+                self.unread[path] = exc.reason
+        self._ignored[f"{part} beyond"] = tuple(
+            LeftOut(path / part, user_name(uid), count, "one user has too many")
+            for path, counted in beyond.items()
+            for uid, count in counted.items()
+        )
 
-    def _known(self, name: str, size: int) -> bool:
-        return self._seen.get(name, _NEVER)[0] == size
+    def _ignore(self, part: str, why: str, counted: Counter[int]) -> None:
+        self._ignored[part] = tuple(
+            LeftOut(self.path / part, user_name(uid), count, why) for uid, count in counted.items()
+        )
 
-    def _parsed(self, found: Found, read: Callable[[Found], T]) -> T:
+    def _known(self, path: Path, part: str) -> files.Known:
+        def known(name: str, facts: os.stat_result) -> bool:
+            kept = self._seen.get((path, part, name, facts.st_ino, facts.st_uid))
+            return kept is not None and kept[0] == facts.st_size
+
+        return known
+
+    def _parsed(self, path: Path, part: str, found: Found, read: Callable[[Found], T]) -> T:
         """What a file says; read and understood once, and kept while it does not grow."""
-        known = self._seen.get(found.name, _NEVER)
-        if known[0] != found.size or found.text is not None:
+        key = (path, part, found.name, found.inode, found.uid)
+        known = self._seen.get(key)
+        if known is None or known[0] != found.size or found.text is not None:
             if len(self._seen) >= MOST_REMEMBERED:
                 self._seen.clear()
-            self._seen[found.name] = known = (found.size, read(found))
+            self._seen[key] = known = (found.size, read(found))
         kept: T = known[1]
         return kept
 
+    def _owner(self, path: Path) -> int:
+        """Whose a book is; of one that is gone, nobody's."""
+        try:
+            return path.stat().st_uid
+        except OSError:
+            return -1
+
     @contextmanager
     def _folder(self, path: Path, part: str) -> Iterator[int]:
-        folder = files.open_folder(path / part)
+        folder = files.open_folder(path, part)
         try:
             yield folder
         finally:
             os.close(folder)
 
-    def _make(self, part: str, name: str, text: str, modified: float | None) -> Hold:
-        folder = files.open_folder(self.path / part)
+    @contextmanager
+    def _making(self, part: str) -> Iterator[int]:
+        """The folder for a new file, locked as every holder locks it; it stays open for it."""
+        folder = files.open_folder(self.path, part)
         try:
-            with self._translated():
+            with self._translated(part, folder):
                 fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                return Hold(name, files.make(folder, name, text, modified), folder)
+                self._refuse_many(part, folder)
+                yield folder
         except BaseException:
             os.close(folder)
             raise
 
+    def _refuse_many(self, part: str, folder: int) -> None:
+        """More than this nobody reads: a lease beyond would hold nothing."""
+        count = files.count_of(folder, SUFFIXES[part], os.getuid())
+        if count >= files.MOST_OF_ONE_USER:
+            raise Conflict(
+                f"{count} files of yours are in {self.path / part}, and no more are read",
+                hint="end some of them, or let root remove what is not locked: sudo andon setup",
+            )
+
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translated(self, part: str, folder: int) -> Iterator[None]:
         try:
             yield
         except PermissionError as exc:
             raise self._denied(self.path) from exc
         except BlockingIOError as exc:
+            who, _ = named_holders(folder)
             raise Conflict(
-                f"somebody has locked {self.path / LEASES} for himself", hint="try again"
+                f"another process holds an exclusive lock on {self.path / part}: {who}",
+                hint="nothing of andon does that: its user or root can end it",
             ) from exc
         except OSError as exc:
             full = exc.errno in (errno.ENOSPC, errno.EDQUOT)
@@ -225,63 +328,3 @@ class Book:
             f"({user_name(path.stat().st_uid)}) may do that",
             hint="with sudo",
         )
-
-
-def _entry(found: Found, lease: Lease | None, here: str | None) -> Entry:
-    lease = _dated(lease, found)
-    work = lease.work if lease else None
-    lives = (
-        not found.locked
-        and lease is not None
-        and work is not None
-        and work.group is not None
-        and lease.owner.pid_namespace == here
-        and group_lives(work.group, work.started_ticks if work.pid == work.group else None)
-    )
-    return Entry(found.name, found.uid, user_name(found.uid), found.locked, lease, lives)
-
-
-def _lease(found: Found) -> Lease | None:
-    """The first line is the lease, later ones say what it is for; half a line is no line."""
-    if found.text is None:
-        return None
-    first, *more = found.text.split("\n")
-    lease = _read(first, work_wire.lease_from_json)
-    if lease is None:
-        return None
-    for line in more[:-1]:
-        with suppress(Invalid):
-            lease = work_wire.with_work(lease, wire.loads(line))
-    return replace(lease, owner=_owned(lease.owner, found.uid))
-
-
-def _dated(lease: Lease | None, found: Found) -> Lease | None:
-    """With the end that its owner has given it since: the file's own time."""
-    if lease is None or lease.until is None:
-        return lease
-    return replace(lease, until=min(max(0.0, found.modified), work_wire.FURTHEST))
-
-
-def _ticket(found: Found) -> Ticket | None:
-    ticket = _read(found.text, work_wire.ticket_from_json)
-    return replace(ticket, owner=_owned(ticket.owner, found.uid)) if ticket else None
-
-
-def _owned(owner: Owner, uid: int) -> Owner:
-    """Whose it is says the file system and not the file."""
-    return replace(owner, uid=uid, user=user_name(uid))
-
-
-def _read(text: str | None, read: Callable[[wire.Json], T]) -> T | None:
-    if text is None:
-        return None
-    try:
-        return read(wire.loads(text))
-    except Invalid:
-        return None
-
-
-def _file_name(uuid: str) -> str:
-    """A device's uuid as a file's name; it may hold anything, so nothing of it is trusted."""
-    plain = "".join(c if c.isalnum() or c in "-_@" else "+" for c in uuid[:120])
-    return f"c{plain}"

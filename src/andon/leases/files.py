@@ -4,16 +4,25 @@ import errno
 import fcntl
 import os
 import stat
-from collections.abc import Callable, Iterator
+import string
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from andon.errors import Conflict, Denied, Unavailable
+from andon.errors import AndonError, Conflict, Denied, Unavailable
+from andon.host.births import born
+from andon.host.kin import user_name
 
 LARGEST_BYTES = 64 * 1024
-MOST_FILES = 8192
-_MAKE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+MOST_OF_ONE_USER = 1024  # in one folder; what one user has beyond that is ignored and named
+MOST_FILES = 65_536  # beyond it nobody could read the folder in time
+LONGEST_NAME = 160
+_PLAIN = frozenset(string.ascii_letters + string.digits + "-_@+.")
+_OUT_OF_MEANS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+MAKE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOOK = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -24,14 +33,25 @@ class Found:
     name: str
     uid: int
     locked: bool
-    modified: float
+    modified: float  # its owner sets this one as it likes
+    changed: float  # and this one nobody: the last rename, write or change of the other
     size: int
+    inode: int
     text: str | None  # None where it cannot be read: not ours to open, too large, not text
+    born: float | None = None  # of another user's file that was read, where the kernel tells
 
 
-def unknown(name: str, size: int) -> bool:
+Known = Callable[[str, os.stat_result], bool]
+
+
+def unknown(name: str, facts: os.stat_result) -> bool:
     """Nothing is known yet."""
     return False
+
+
+def is_named(name: str, suffix: str) -> bool:
+    """Whether andon may have given a file this name: short, and of plain letters."""
+    return name.endswith(suffix) and len(name) <= LONGEST_NAME and _PLAIN.issuperset(name)
 
 
 def make(folder: int, name: str, text: str, modified: float | None = None) -> int:
@@ -41,7 +61,7 @@ def make(folder: int, name: str, text: str, modified: float | None = None) -> in
     on a file that is replaced would be held twice.
     """
     draft = f".{os.urandom(12).hex()}"
-    descriptor = os.open(draft, _MAKE, 0o600, dir_fd=folder)
+    descriptor = os.open(draft, MAKE, 0o600, dir_fd=folder)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.fchmod(descriptor, 0o644)  # whatever the umask: others must see who holds it
@@ -63,30 +83,83 @@ def stamp(descriptor: int, at: float) -> None:
     os.utime(descriptor, ns=(nanoseconds, nanoseconds))
 
 
-def look(folder: int, known: Callable[[str, int], bool] = unknown) -> Iterator[Found]:
-    """Every regular file whose name shows; links, pipes and the rest are none of ours.
+def look(
+    folder: int, suffix: str, known: Known = unknown, beyond: Counter[int] | None = None
+) -> Iterator[Found]:
+    """Every regular file that has a name of ours; links, pipes and the rest are none of ours.
 
-    What is `known` by its name and size is not read again: names are never used twice, and files
-    only grow.
+    What is `known` is not read again: names are never used twice, and files only grow. `beyond`
+    counts what was ignored of users who have too many.
     """
+    for name in _listed(folder, suffix, Counter() if beyond is None else beyond):
+        found = look_at(folder, name, known)
+        if found is not None:
+            yield found
+
+
+def count_of(folder: int, suffix: str, uid: int) -> int:
+    """How many files one user has; only counted where there are that many at all."""
     with os.scandir(folder) as entries:
-        for number, entry in enumerate(entries):
-            if number >= MOST_FILES:
-                raise Conflict(
-                    f"the lease book holds more than {MOST_FILES} files",
-                    hint="its owner or root can remove what is not locked: andon setup",
-                )
-            if not entry.name.startswith(".") and entry.is_file(follow_symlinks=False):
-                found = _look_at(folder, entry.name, known)
-                if found is not None:
-                    yield found
+        named = [entry for entry in entries if is_named(entry.name, suffix)]
+    if len(named) < MOST_OF_ONE_USER:
+        return len(named)
+    return sum(owner_of(entry) == uid for entry in named)
 
 
-def drafts(folder: int, uid: int) -> list[str]:
+def _listed(folder: int, suffix: str, beyond: Counter[int]) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            named = [e for e in entries if not e.name.startswith(".") and is_named(e.name, suffix)]
+        named = [entry for entry in named if entry.is_file(follow_symlinks=False)]
+    except OSError as exc:
+        raise _failed(exc) from exc
+    if len(named) <= MOST_OF_ONE_USER:
+        return [entry.name for entry in named]
+    if len(named) > MOST_FILES:
+        raise _crowded(named)
+    return _fair(named, beyond)
+
+
+def _fair(named: Sequence["os.DirEntry[str]"], beyond: Counter[int]) -> list[str]:
+    """No user's files keep those of the others from being read."""
+    counted: Counter[int] = Counter()
+    out = []
+    for entry in named:
+        uid = owner_of(entry)
+        if uid is None:
+            continue
+        counted[uid] += 1
+        if counted[uid] <= MOST_OF_ONE_USER:
+            out.append(entry.name)
+        else:
+            beyond[uid] += 1
+    return out
+
+
+def _crowded(named: Sequence["os.DirEntry[str]"]) -> Conflict:
+    owners = Counter(uid for entry in named if (uid := owner_of(entry)) is not None)
+    who = ", ".join(f"{user_name(uid)}: {count}" for uid, count in owners.most_common(3))
+    return Conflict(
+        f"the lease book holds {len(named)} files ({who})",
+        hint="root can remove what is not locked: sudo andon setup",
+    )
+
+
+def owner_of(entry: "os.DirEntry[str]") -> int | None:
+    """Whose a file is; None where it is gone."""
+    try:
+        return entry.stat(follow_symlinks=False).st_uid
+    except OSError:
+        return None
+
+
+def remove_drafts(folder: int, uid: int) -> None:
     """Unfinished files that a killed process left, as far as they are this user's to remove."""
     with os.scandir(folder) as entries:
-        names = [entry.name for entry in entries if entry.name.startswith(".")]
-    return [name for name in names if _is_left_over(folder, name, uid)]
+        hidden = [entry for entry in entries if entry.name.startswith(".")]
+    for entry in hidden:
+        if (uid == 0 or owner_of(entry) == uid) and _is_left_over(folder, entry.name, uid):
+            remove(folder, entry.name)
 
 
 def remove(folder: int, name: str) -> bool:
@@ -100,37 +173,71 @@ def remove(folder: int, name: str) -> bool:
     return True
 
 
-def open_folder(path: Path) -> int:
+def open_folder(path: Path, part: str = "") -> int:
+    """A book, or a part of it; never through a link, which its owner could turn elsewhere."""
     try:
-        return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        book = os.open(path, _FOLDER)
+        if not part:
+            return book
+        try:
+            return os.open(part, _FOLDER, dir_fd=book)
+        finally:
+            os.close(book)
     except PermissionError as exc:
-        raise Denied(f"the lease book {path} may not be read") from exc
+        raise Denied(f"the lease book {path / part} may not be read") from exc
     except OSError as exc:
-        raise Unavailable(f"the lease book {path}: {exc.strerror}") from exc
+        raise Unavailable(f"the lease book {path / part}: {exc.strerror}") from exc
 
 
-def _look_at(folder: int, name: str, known: Callable[[str, int], bool]) -> Found | None:
+def look_at(folder: int, name: str, known: Known = unknown) -> Found | None:
+    """One file; None where it is gone, or no regular one."""
     try:
         descriptor = os.open(name, _LOOK, dir_fd=folder)
     except FileNotFoundError:
         return None
-    except PermissionError:
-        return _closed(folder, name)
     except OSError as exc:
         if exc.errno in (errno.ELOOP, errno.ENXIO):  # it became a link or a socket meanwhile
             return None
-        raise
+        if exc.errno in _OUT_OF_MEANS:
+            raise _failed(exc) from exc
+        return _closed(folder, name)
     try:
         facts = os.fstat(descriptor)
-        if not stat.S_ISREG(facts.st_mode):
-            return None
-        text = None
-        if facts.st_size <= LARGEST_BYTES and not known(name, facts.st_size):
-            text = _text(descriptor)
-        locked = _is_locked(descriptor)
-        return Found(name, facts.st_uid, locked, facts.st_mtime, facts.st_size, text)
+        return _open(descriptor, name, facts, known) if stat.S_ISREG(facts.st_mode) else None
+    except OSError as exc:
+        if exc.errno in _OUT_OF_MEANS:
+            raise _failed(exc) from exc
+        return _closed(folder, name)  # a bad block costs this file and no other
     finally:
         os.close(descriptor)
+
+
+def _open(descriptor: int, name: str, facts: os.stat_result, known: Known) -> Found:
+    text = made = None
+    if facts.st_size <= LARGEST_BYTES and not known(name, facts):
+        text = _text(descriptor)
+        made = born(descriptor) if facts.st_uid != os.geteuid() else None
+    return _found(name, facts, _is_locked(descriptor), text, made)
+
+
+def _found(
+    name: str, facts: os.stat_result, locked: bool, text: str | None, made: float | None = None
+) -> Found:
+    return Found(
+        name,
+        facts.st_uid,
+        locked,
+        facts.st_mtime,
+        facts.st_ctime,
+        facts.st_size,
+        facts.st_ino,
+        text,
+        made,
+    )
+
+
+def _failed(exc: OSError) -> AndonError:
+    return Unavailable(f"the lease book cannot be read: {exc.strerror}")
 
 
 def _is_locked(descriptor: int) -> bool:
@@ -149,15 +256,18 @@ def _closed(folder: int, name: str) -> Found | None:
         facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return None
+    except PermissionError as exc:
+        raise Denied("the files of the lease book may not be read") from exc
+    except OSError as exc:
+        raise _failed(exc) from exc
     if not stat.S_ISREG(facts.st_mode):
         return None
     locked = holders_of(facts)
-    held = locked is None or bool(locked)
-    return Found(name, facts.st_uid, held, facts.st_mtime, facts.st_size, None)
+    return _found(name, facts, locked is None or bool(locked), None)
 
 
 def holders_of(facts: os.stat_result) -> list[int] | None:
-    """The pids that hold a flock on a file; None where the kernel does not tell."""
+    """The pids that hold an exclusive flock on a file; None where the kernel does not tell."""
     try:
         lines = Path("/proc/locks").read_text("ascii").splitlines()
     except (OSError, ValueError):
@@ -169,7 +279,7 @@ def holders_of(facts: os.stat_result) -> list[int] | None:
 def _holder(line: str, wanted: tuple[int, int, int]) -> int | None:
     """`7: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF`; one that waits begins with `7: ->`."""
     parts = line.split()
-    if len(parts) < 6 or parts[1] != "FLOCK":
+    if len(parts) < 6 or parts[1] != "FLOCK" or parts[3] != "WRITE":
         return None
     try:
         major, minor, inode = parts[5].split(":")

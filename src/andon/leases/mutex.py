@@ -13,6 +13,7 @@ from andon.host.kin import user_name
 from andon.leases.files import holders_of, open_folder
 
 PATIENCE_SECONDS = 5.0
+MOST_NAMED = 3
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.0005, 0.03
 
 
@@ -66,10 +67,16 @@ def _is_still(path: Path, descriptor: int) -> bool:
 
 
 def _stuck(path: Path, descriptor: int, seconds: float) -> Conflict:
-    pids = [pid for pid in holders_of(os.fstat(descriptor)) or [] if pid > 0]
-    who = ", ".join(_named(pid) for pid in pids) or "a process that cannot be seen from here"
+    who, pids = named_holders(descriptor)
     hint = f"if it is stopped, let it go on: kill -CONT {pids[0]}" if pids else "try again"
     return Conflict(f"the lease book {path} has been locked for {seconds:.0f} s by {who}", hint)
+
+
+def named_holders(descriptor: int) -> tuple[str, list[int]]:
+    """Who has locked a folder or file for itself: in words, and the pids that can be seen."""
+    pids = [pid for pid in holders_of(os.fstat(descriptor)) or [] if pid > 1]
+    who = ", ".join(_named(pid) for pid in pids[:MOST_NAMED])
+    return who or "a process that cannot be seen from here", pids
 
 
 def _named(pid: int) -> str:

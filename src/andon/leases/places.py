@@ -1,5 +1,6 @@
 """Where the lease book is, and which folders can never be one."""
 
+import errno
 import os
 import stat
 from collections.abc import Mapping
@@ -30,14 +31,58 @@ def book_path(env: Mapping[str, str]) -> Path:
     named = env.get(VARIABLE)
     if named:
         return Path(named)
-    return SYSTEM_BOOK if SYSTEM_BOOK.is_dir() else COMMON_BOOK
+    return SYSTEM_BOOK if is_set_up() else COMMON_BOOK
 
 
 def books(env: Mapping[str, str]) -> tuple[Path, ...]:
-    """Every book that exists or is ours to make: a grant reads them all, in this order."""
+    """Every book that decides: a grant reads them all, in this order.
+
+    Where root has set one up, a book that another user made beside it decides nothing. Where root
+    has not, the first user's is the book of the machine.
+    """
     own = book_path(env)
-    others = [p for p in (SYSTEM_BOOK, COMMON_BOOK) if p != own and p.is_dir()]
+    others = [p for p in (SYSTEM_BOOK, COMMON_BOOK) if p != own and _decides(p)]
     return tuple(sorted((own, *others)))
+
+
+def foreign_books(env: Mapping[str, str]) -> tuple[tuple[Path, int], ...]:
+    """The books that are there and decide nothing, each with its owner's uid."""
+    read = books(env)
+    found = ((path, _owner(path)) for path in (SYSTEM_BOOK, COMMON_BOOK) if path not in read)
+    return tuple((path, uid) for path, uid in found if uid is not None)
+
+
+def is_set_up() -> bool:
+    """Whether root has made the machine's own book."""
+    return _owner(SYSTEM_BOOK) is not None and _is_trusted(SYSTEM_BOOK)
+
+
+def _decides(path: Path) -> bool:
+    if _owner(path) is None:
+        return False
+    return _is_trusted(path) or (path == COMMON_BOOK and not is_set_up())
+
+
+def _is_trusted(path: Path) -> bool:
+    """Whether root or this user made it, or it lies where only they can make anything: seen from
+    a user namespace, root's folders are nobody's."""
+    safe = (0, os.getuid())
+    if _owner(path) in safe:
+        return True
+    try:
+        above = path.parent.lstat()
+    except OSError:
+        return False
+    return above.st_uid in safe and not above.st_mode & 0o022
+
+
+def _owner(path: Path) -> int | None:
+    """Whose a folder is; None for anything else, links included."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return None
+    return found.st_uid if stat.S_ISDIR(found.st_mode) else None
 
 
 def may_hold_leases(env: Mapping[str, str]) -> bool:
@@ -65,12 +110,29 @@ def prepare(path: Path, mounts: str | None = None) -> None:
             f"the lease book {path} is not a folder; {_user(found.st_uid)} made it",
             hint=f"remove it, or name another folder: {VARIABLE}",
         )
+    _refuse_other_use(path, found)
     if found.st_mode & 0o022:
         raise Denied(
             f"others than its owner ({_user(found.st_uid)}) may change the lease book {path}",
-            hint=f"chmod 755 {path}",
+            hint=f"{_user(found.st_uid)} or root can mend that: chmod 755 {path}",
         )
     _complete(path, found.st_uid)
+
+
+def _refuse_other_use(path: Path, found: os.stat_result) -> None:
+    """A folder that is for something else is no book, and gets no parts of one."""
+    try:
+        names = set(os.listdir(path))  # noqa: PTH208 - names alone
+    except OSError as exc:
+        raise Denied(
+            f"the lease book {path} of {_user(found.st_uid)} may not be read",
+            hint=f"sudo andon setup makes {SYSTEM_BOOK}",
+        ) from exc
+    if found.st_mode & stat.S_ISVTX or (names and not names & MODES.keys()):
+        raise Invalid(
+            f"{path} is used for other things, and is no lease book",
+            hint=f"name a folder of its own for it: {VARIABLE}={path / 'andon'}",
+        )
 
 
 def network_system(path: Path, mounts: str) -> str | None:
@@ -94,6 +156,11 @@ def refuse_bad_place(path: Path, mounts: str | None = None) -> None:
     mounts = read_mounts() if mounts is None else mounts
     if not path.is_absolute():
         raise Invalid(f"{VARIABLE} is {str(path)!r}, not a folder that begins with /")
+    if path == Path("/"):
+        raise Invalid(
+            f"{VARIABLE} is {str(path)!r}, not a folder of its own",
+            hint=f"as in {VARIABLE}={SYSTEM_BOOK}",
+        )
     home = Path(os.environ.get("HOME") or "/")
     if home not in (Path("/"), Path("/tmp")) and home in path.parents:  # noqa: S108
         raise Invalid(
@@ -162,13 +229,17 @@ def _complete(path: Path, owner: int) -> None:
 
 
 def _mend(part: Path, mode: int, owner: int) -> None:
+    """Only in a book of our own: in another's, its owner can put a link where we look."""
     try:
+        if owner != os.getuid():
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
         part.mkdir(exist_ok=True)
         part.chmod(mode)
     except OSError as exc:
         raise Unavailable(
-            f"the lease book lacks {part} ({exc.strerror}), and {_user(owner)} owns it",
-            hint="sudo andon setup",
+            f"the lease book lacks {part} as it should be ({exc.strerror}), "
+            f"and {_user(owner)} owns it",
+            hint=f"sudo andon setup makes {SYSTEM_BOOK}, which then counts instead",
         ) from exc
 
 

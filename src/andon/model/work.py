@@ -92,6 +92,7 @@ class Claim:
     uid: int
     user: str
     file: str = ""
+    left: tuple[int, ...] = ()  # verified pids of its work, where its holder is gone
 
     def share_of(self, uuid: str) -> Share | None:
         return None if self.lease is None else self.lease.share_of(uuid)
@@ -162,6 +163,7 @@ class Kin:
     session: int
     group: int
     container: str | None = None
+    ended: bool = False  # a zombie that nobody has reaped yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,4 +175,4 @@ class Entry:
     user: str
     locked: bool
     lease: Lease | None = None  # None: it cannot be read as a lease
-    group_lives: bool = False  # of an unlocked one: whether its work's process group still exists
+    left: tuple[int, ...] = ()  # of an unlocked one: verified pids of its work's process group

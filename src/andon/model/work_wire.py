@@ -1,6 +1,10 @@
-"""Leases, tickets and cordons as JSON: `andon.lease/1`, `andon.ticket/1`, `andon.cordon/1`."""
+"""Leases, tickets and cordons as JSON: `andon.lease/1`, `andon.ticket/1`, `andon.cordon/1`.
+
+Any user of the machine can write these files, so every field is read with a type and bounds.
+"""
 
 import math
+import string
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
@@ -22,8 +26,16 @@ LEASE = "andon.lease/1"
 TICKET = "andon.ticket/1"
 CORDON = "andon.cordon/1"
 MOST_SHARES = 1024
-LONGEST_TEXT = 4096
+LONGEST_TEXT = 4096  # a command, a reason
+LONGEST_NAME = 256  # a uuid, a user, a container
+LONGEST_ID = 16
 FURTHEST = 32_503_680_000.0  # the year 3000; no clock can show what lies far beyond
+LARGEST_PID = 2**22  # of any Linux, and the largest value of kernel.pid_max
+LARGEST_INDEX = 2**16
+LARGEST_COUNT = 2**53  # ticks and fences: beyond it programs that count in floats are wrong
+LARGEST_MEMORY = 2**63 - 1
+LARGEST_PRIORITY = 1000
+PLAIN = frozenset(string.ascii_letters + string.digits)
 
 T = TypeVar("T")
 
@@ -65,7 +77,7 @@ def cordon_from_json(value: Json) -> Cordon:
     return _read(
         value,
         CORDON,
-        lambda v: Cordon(_text(v, "uuid"), _moment(v, "at"), _text(v, "by"), _text(v, "reason")),
+        lambda v: Cordon(_name(v, "uuid"), _moment(v, "at"), _name(v, "by"), _text(v, "reason")),
     )
 
 
@@ -73,7 +85,7 @@ def with_work(lease: Lease, value: Json) -> Lease:
     """The lease after its work has begun; a line that says nothing of it changes nothing."""
     try:
         return replace(lease, work=_work(value["work"])) if "work" in value else lease
-    except (TypeError, ValueError, KeyError):
+    except (TypeError, ValueError, KeyError, AttributeError):
         return lease
 
 
@@ -96,68 +108,81 @@ def _lease(value: Json) -> Lease:
     if not isinstance(shares, list) or not 1 <= len(shares) <= MOST_SHARES:
         raise ValueError("shares is not a list of devices")
     return Lease(
-        id=_text(value, "id"),
+        id=_id(value),
         shares=tuple(_share(share) for share in shares),
         owner=_owner(value["owner"]),
         kind=LeaseKind(value["kind"]),
         since=_moment(value, "since"),
-        since_ticks=_whole(value, "since_ticks"),
-        until=_maybe(value, "until", _number),
+        since_ticks=_count(value, "since_ticks"),
+        until=_maybe(value, "until", _end),
         command=_text(value, "command"),
         work=None if value.get("work") is None else _work(value["work"]),
         simulated=_flag(value, "simulated"),
         even_if_used=_flag(value, "even_if_used"),
-        fence=_whole(value, "fence"),
+        fence=_count(value, "fence"),
     )
 
 
 def _ticket(value: Json) -> Ticket:
     need = value["need"]
+    least = _whole(need, "least", 1, MOST_SHARES)
     return Ticket(
-        id=_text(value, "id"),
+        id=_id(value),
         owner=_owner(value["owner"]),
         need=Need(
-            eligible=frozenset(_texts(need, "eligible")),
-            least=_whole(need, "least"),
-            most=_whole(need, "most"),
-            memory_bytes=_maybe(need, "memory_bytes", _whole),
+            eligible=frozenset(_names(need, "eligible")),
+            least=least,
+            most=_whole(need, "most", least, MOST_SHARES),
+            memory_bytes=_maybe(need, "memory_bytes", _memory),
             shared=_flag(need, "shared"),
             balanced=_flag(need, "balanced"),
             even_if_used=_flag(need, "even_if_used"),
         ),
-        priority=int(value["priority"]),
+        priority=_whole(value, "priority", -LARGEST_PRIORITY, LARGEST_PRIORITY),
         since=_moment(value, "since"),
         simulated=_flag(value, "simulated"),
-        until=_maybe(value, "until", _number),
+        until=_maybe(value, "until", _end),
     )
 
 
 def _share(value: Json) -> Share:
     return Share(
-        _text(value, "uuid"), _whole(value, "index"), _maybe(value, "memory_bytes", _whole)
+        _name(value, "uuid"),
+        _whole(value, "index", 0, LARGEST_INDEX),
+        _maybe(value, "memory_bytes", _memory),
     )
 
 
 def _owner(value: Json) -> Owner:
+    """Session 0 is one that began outside of the holder's pid namespace."""
     return Owner(
-        uid=_whole(value, "uid"),
-        user=_text(value, "user"),
-        pid=_whole(value, "pid"),
-        started_ticks=_whole(value, "started_ticks"),
-        session=_whole(value, "session"),
-        boot=_maybe(value, "boot", _text),
-        pid_namespace=_maybe(value, "pid_namespace", _text),
-        container=_maybe(value, "container", _text),
+        uid=_whole(value, "uid", 0, 2**32 - 1),
+        user=_name(value, "user"),
+        pid=_pid(value, "pid"),
+        started_ticks=_count(value, "started_ticks"),
+        session=_whole(value, "session", 0, LARGEST_PID),
+        boot=_maybe(value, "boot", _name),
+        pid_namespace=_maybe(value, "pid_namespace", _name),
+        container=_maybe(value, "container", _name),
     )
 
 
 def _work(value: Json) -> Work:
-    return Work(
-        _whole(value, "pid"), _whole(value, "started_ticks"), _maybe(value, "group", _whole)
-    )
+    return Work(_pid(value, "pid"), _count(value, "started_ticks"), _maybe(value, "group", _group))
 
 
-def _maybe(value: Json, name: str, read: Callable[[Json, str], T]) -> T | None:
+def _pid(value: Json, name: str) -> int:
+    """1 is a container's first process, which may well hold a lease."""
+    return _whole(value, name, 1, LARGEST_PID)
+
+
+def _group(value: Json, name: str) -> int | None:
+    """Group 1 is dropped: to `kill` it means every process there is."""
+    group = _whole(value, name, 1, LARGEST_PID)
+    return group if group > 1 else None
+
+
+def _maybe(value: Json, name: str, read: Callable[[Json, str], T | None]) -> T | None:
     return None if value.get(name) is None else read(value, name)
 
 
@@ -175,18 +200,49 @@ def _moment(value: Json, name: str) -> float:
     return found
 
 
-def _whole(value: Json, name: str) -> int:
+def _end(value: Json, name: str) -> float:
+    """Cut and not refused: `--for` may name any number of hours."""
+    return min(max(0.0, _number(value, name)), FURTHEST)
+
+
+def _whole(value: Json, name: str, least: int, most: int) -> int:
     found = value[name]
-    if type(found) is not int or not 0 <= found < 2**63:
-        raise ValueError(f"{name} is not a whole number")
+    if type(found) is not int or not least <= found <= most:
+        raise ValueError(f"{name} is not a whole number from {least} to {most}")
     return found
 
 
-def _text(value: Json, name: str) -> str:
-    found = value[name]
-    if not isinstance(found, str) or len(found) > LONGEST_TEXT:
-        raise ValueError(f"{name} is not a text")
+def _count(value: Json, name: str) -> int:
+    return _whole(value, name, 0, LARGEST_COUNT)
+
+
+def _memory(value: Json, name: str) -> int:
+    return _whole(value, name, 1, LARGEST_MEMORY)
+
+
+def _id(value: Json) -> str:
+    found = _text(value, "id", LONGEST_ID)
+    if not found or not PLAIN.issuperset(found):
+        raise ValueError("id is not made of plain letters and digits")
     return found
+
+
+def _name(value: Json, name: str) -> str:
+    return _text(value, name, LONGEST_NAME)
+
+
+def _text(value: Json, name: str, longest: int = LONGEST_TEXT) -> str:
+    found = value[name]
+    if not is_text(found, longest):
+        raise ValueError(f"{name} is not a text of at most {longest} characters")
+    return str(found)
+
+
+def is_text(value: object, longest: int) -> bool:
+    """Whether it is a text that every output can carry: JSON may hold half a character."""
+    if not isinstance(value, str) or len(value) > longest:
+        return False
+    return value.isascii() or not any("\ud800" <= c <= "\udfff" for c in value)
 
 
 def _flag(value: Json, name: str) -> bool:
@@ -196,10 +252,10 @@ def _flag(value: Json, name: str) -> bool:
     return found
 
 
-def _texts(value: Json, name: str) -> list[str]:
+def _names(value: Json, name: str) -> list[str]:
     found = value[name]
     if not isinstance(found, list) or len(found) > MOST_SHARES:
         raise ValueError(f"{name} is not a list")
-    if not all(isinstance(item, str) and len(item) <= LONGEST_TEXT for item in found):
-        raise ValueError(f"{name} is not a list of texts")
+    if not all(is_text(item, LONGEST_NAME) for item in found):
+        raise ValueError(f"{name} is not a list of names")
     return found

@@ -1,0 +1,110 @@
+"""What the files of the book say, as far as they can be believed.
+
+Whose a file is and when it was made says the kernel; what is in it, its owner.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import TypeVar
+
+from andon.core.holdings import Here, believed
+from andon.errors import Invalid
+from andon.host.kin import group_members, user_name
+from andon.leases.files import Found
+from andon.model import wire, work_wire
+from andon.model.work import Cordon, Entry, Kin, Lease, Owner, Ticket
+
+T = TypeVar("T")
+
+
+def lease_in(found: Found) -> Lease | None:
+    """The first line is the lease, later ones say what it is for; half a line is no line."""
+    if found.text is None:
+        return None
+    first, *more = found.text.split("\n")
+    lease = _read(first, work_wire.lease_from_json)
+    if lease is None or not _is_name_of(found, lease.id):
+        return None
+    for line in more[:-1]:
+        with suppress(Invalid):
+            lease = work_wire.with_work(lease, wire.loads(line))
+    since = min(max(lease.since, found.born or 0.0), max(0.0, found.changed))
+    return replace(lease, owner=_owned(lease.owner, found.uid), since=since)
+
+
+def dated(lease: Lease | None, found: Found) -> Lease | None:
+    """With the end that its owner has given it since: the file's own time."""
+    if lease is None or lease.until is None:
+        return lease
+    return replace(lease, until=min(max(0.0, found.modified), work_wire.FURTHEST))
+
+
+def ticket_in(found: Found) -> Ticket | None:
+    ticket = _read(found.text, work_wire.ticket_from_json)
+    if ticket is None or not _is_name_of(found, ticket.id):
+        return None
+    return replace(ticket, owner=_owned(ticket.owner, found.uid))
+
+
+def cordon_in(found: Found, owner: int) -> Cordon | None:
+    """Only root and the book's owner may cordon a device, and in their own name."""
+    cordon = _read(found.text, work_wire.cordon_from_json)
+    if cordon is None or found.uid not in (0, owner) or found.name != cordon_name(cordon.uuid):
+        return None
+    return replace(cordon, by=user_name(found.uid), at=max(0.0, found.changed))
+
+
+def entries_of(files: Iterable[tuple[Found, Lease | None]], here: Here) -> list[Entry]:
+    """The leases with what is left of their work; one look at all processes serves them all."""
+    read = list(files)
+    wanted = {group for found, lease in read if (group := _loose_group(found, lease, here))}
+    members = group_members(wanted)
+    return [_entry(found, lease, members, here) for found, lease in read]
+
+
+def cordon_name(uuid: str) -> str:
+    """A device's uuid as a file's name; it may hold anything, so nothing of it is trusted."""
+    plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_@") else "+" for c in uuid[:120])
+    return f"c{plain}"
+
+
+def _loose_group(found: Found, lease: Lease | None, here: Here) -> int | None:
+    """The process group that may still live although its lease is held no more."""
+    if found.locked or lease is None or lease.work is None:
+        return None
+    owner = lease.owner
+    return lease.work.group if (owner.boot, owner.pid_namespace) == _place(here) else None
+
+
+def _place(here: Here) -> tuple[str | None, str | None]:
+    return here.boot, here.pid_namespace
+
+
+def _entry(
+    found: Found, lease: Lease | None, members: Mapping[int, tuple[Kin, ...]], here: Here
+) -> Entry:
+    group = _loose_group(found, lease, here)
+    left: tuple[int, ...] = ()
+    if lease is not None and group is not None:
+        left = believed(lease.work, found.uid, members.get(group, ()))
+    return Entry(found.name, found.uid, user_name(found.uid), found.locked, lease, left)
+
+
+def _is_name_of(found: Found, name: str) -> bool:
+    """Whether a file has the name that its content gives it: what is looked up goes by names."""
+    return found.name.startswith(f"{name}-")
+
+
+def _owned(owner: Owner, uid: int) -> Owner:
+    """Whose it is says the file system and not the file."""
+    return replace(owner, uid=uid, user=user_name(uid))
+
+
+def _read(text: str | None, read: Callable[[wire.Json], T]) -> T | None:
+    if text is None:
+        return None
+    try:
+        return read(wire.loads(text))
+    except Invalid:
+        return None

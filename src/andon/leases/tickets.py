@@ -1,0 +1,104 @@
+"""A place in the queue that is held: a locked ticket, and a file beside it that says "awake".
+
+The ticket itself is never touched after it was made, so the kernel's time of its last change is
+when it came into the queue: nobody can set that one, and whoever touches a ticket goes to the end.
+"""
+
+import fcntl
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+
+from andon.leases import files
+from andon.leases.hold import Hold
+
+TICKET_SUFFIX, AWAKE_SUFFIX = ".ticket", ".awake"
+RESUME_TRIES = 20
+
+
+@dataclass(slots=True)
+class TicketHold(Hold):
+    """A locked ticket. Parked, it keeps its place although it is not in the queue."""
+
+    awake: int = -1
+
+    @property
+    def queued(self) -> float:
+        """When it came into the queue."""
+        return os.fstat(self.descriptor).st_ctime
+
+    def stamp(self, at: float) -> None:
+        files.stamp(self.awake, at)
+
+    def park(self) -> None:
+        """Leave the queue for a moment: nobody counts a ticket that is not locked."""
+        with suppress(OSError):
+            fcntl.flock(self.descriptor, fcntl.LOCK_UN)
+
+    def resume(self, at: float) -> bool:
+        """Come back to the same place; False where the ticket was swept meanwhile, or another
+        process does not let go of it."""
+        for _ in range(RESUME_TRIES):
+            try:
+                fcntl.flock(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:  # someone asks whether it is locked
+                os.sched_yield()
+                continue
+            self.stamp(at)
+            return self.stands
+        return False
+
+    def release(self) -> None:
+        if self.descriptor >= 0 and os.getpid() == self.pid:
+            files.remove(self.folder, awake_name(self.name))
+        Hold.release(self)
+
+    def close(self) -> None:
+        with suppress(OSError):
+            os.close(self.awake)
+        self.awake = -1
+        Hold.close(self)
+
+
+def make(folder: int, name: str, text: str) -> tuple[int, int]:
+    """The descriptors of a new ticket and of the file beside it, which is there first."""
+    beside = awake_name(name)
+    awake = os.open(beside, files.MAKE, 0o644, dir_fd=folder)
+    try:
+        return files.make(folder, name, text), awake
+    except BaseException:
+        files.remove(folder, beside)
+        os.close(awake)
+        raise
+
+
+def awake_name(name: str) -> str:
+    return name.removesuffix(TICKET_SUFFIX) + AWAKE_SUFFIX
+
+
+def looked(folder: int, found: files.Found) -> float:
+    """When a ticket's owner was last awake: the time of the file beside it, if it is the same
+    user's, else the ticket's own."""
+    try:
+        facts = os.stat(awake_name(found.name), dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return found.modified
+    return facts.st_mtime if facts.st_uid == found.uid else found.modified
+
+
+def sweep(folder: int, uid: int) -> None:
+    """Remove the tickets that nobody holds, as far as they are this user's to remove."""
+    for found in files.look(folder, TICKET_SUFFIX):
+        if not found.locked and uid in (0, found.uid):
+            files.remove(folder, awake_name(found.name))
+            files.remove(folder, found.name)
+    with os.scandir(folder) as entries:
+        names = {entry.name: entry for entry in entries}
+    for name, entry in names.items():
+        if name.endswith(AWAKE_SUFFIX) and _ticket_of(name) not in names:
+            if uid in (0, files.owner_of(entry)):
+                files.remove(folder, name)
+
+
+def _ticket_of(name: str) -> str:
+    return name.removesuffix(AWAKE_SUFFIX) + TICKET_SUFFIX
