@@ -34,8 +34,9 @@ from tests.unit.sharing_parts import gpu, kin, lease, ticket
 EXAMPLES = int(os.environ.get("ANDON_FUZZ_EXAMPLES", "60"))
 NODE = tuple(gpu(i, processes=[Process(os.getpid()), Process(2)]) for i in range(2))
 KIN = {os.getpid(): kin(os.getpid()), 2: kin(2, uid=0)}
+EVIL = lease(0, name="evil", owner=myself(), work=Work(os.getpid(), 1, os.getpgid(0)))
 PARTS = {
-    places.LEASES: ("evil-0.lease", work_wire.lease_to_json, lease(0, name="evil")),
+    places.LEASES: ("evil-0.lease", work_wire.lease_to_json, EVIL),
     places.TICKETS: ("evil-0.ticket", work_wire.ticket_to_json, ticket("evil")),
     places.CORDONS: ("cGPU-0", work_wire.cordon_to_json, Cordon("GPU-0", 1.0, "root", "")),
 }
@@ -141,7 +142,7 @@ def test_any_value_in_any_field(part: str, data: st.DataObject, locked: bool) ->
     if isinstance(value[name], dict) and data.draw(st.booleans()):
         table = value[name]
         name = data.draw(st.sampled_from(sorted(table)))
-    table[name] = data.draw(values)
+    table[name] = data.draw(st.one_of(numbers, values))
     line = json.dumps({"work": data.draw(values)}) if data.draw(st.booleans()) else "{"
     with tempfile.TemporaryDirectory() as folder, a_book(folder) as book:
         put(book, part, f"{json.dumps(value)}\n{line}\n".encode(), locked)

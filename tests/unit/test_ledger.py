@@ -259,6 +259,14 @@ def test_a_dear_book_is_read_more_seldom(
         follower.tick()
         time.sleep(0.002)
     assert len(reads) == 1
+    left = follower.ledger._due - time.monotonic()
+    assert left <= following.LONGEST_PAUSE_SECONDS, "whoever fills the book sets no longer pause"
+    assert follower.ledger.health()["state"] == "ok"
+    follower.ledger._current -= 45.0
+    said = follower.ledger.health()
+    assert (said["state"], said["count"]) == ("degraded", None)
+    assert "was last read 4" in said["reason"]
+    assert follower.ledger.page() is None
     held.release()
 
 

@@ -6,7 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.core.placement_choice import pick
-from andon.core.queueing import ASLEEP_SECONDS, Waiting, in_front_of, in_order, reserved
+from andon.core.queueing import (
+    ASLEEP_SECONDS,
+    TAKING_SECONDS,
+    UNSEEN_SECONDS,
+    Turns,
+    Waiting,
+    in_front_of,
+    in_order,
+    reserved,
+)
 from andon.core.rooms import Room
 from andon.model.device import State
 from andon.model.work import Ticket
@@ -42,6 +51,59 @@ def test_one_that_cannot_keeps_all_that_it_may_be_met_by() -> None:
 def test_one_that_no_end_of_work_can_help_keeps_nothing() -> None:
     found = rooms_of([gpu(0), gpu(1, state=State.LOST)])
     assert reserved([ticket(wanted=need(2, [0, 1]))], found).kept == {}
+
+
+def test_a_time_to_come_does_not_keep_one_in_line() -> None:
+    """Its owner sets a file's time: one of next year would be awake until then."""
+    ahead = Waiting(ticket("ahead"), looked=10.0 + ASLEEP_SECONDS + 0.1)
+    assert in_order([ahead], 10.0) == []
+
+
+def test_one_that_has_not_taken_what_it_could_have_had_keeps_nothing() -> None:
+    free = rooms_of([gpu(i) for i in range(4)])
+    idle = ticket("idle", wanted=need(4, range(4)))
+    first = reserved([idle], free, need(1), Turns(100.0))
+    assert len(first.kept) == 4
+    soon = reserved([idle], free, need(1), Turns(100.0 + TAKING_SECONDS - 0.1, first.since))
+    assert (len(soon.kept), soon.late) == (4, frozenset())
+    later = reserved([idle], free, need(1), Turns(100.0 + TAKING_SECONDS, soon.since))
+    assert later.kept == {}
+    assert later.late == {(1000, "idle")}
+    still = reserved([idle], free, need(1), Turns(500.0, later.since))
+    assert still.kept == {}
+
+
+def test_a_moment_in_which_it_could_not_be_served_gives_it_the_whole_time_again() -> None:
+    free, busy = rooms_of([gpu(0)]), rooms_of([gpu(0)], claim(lease(0)))
+    idle = ticket("idle", wanted=need(1, [0]))
+    first = reserved([idle], free, turns=Turns(100.0))
+    taken = reserved([idle], busy, turns=Turns(110.0, first.since))
+    again = reserved([idle], free, turns=Turns(100.0 + TAKING_SECONDS, taken.since))
+    assert set(again.kept) == {"GPU-0"}
+
+
+def test_many_tickets_of_one_user_do_not_take_turns_at_it() -> None:
+    free = rooms_of([gpu(i) for i in range(4)])
+    idle = [ticket(f"t{n}", since=n, wanted=need(4, range(4))) for n in range(9)]
+    other = ticket("other", since=20.0, wanted=need(4, range(4)), uid=1001)
+    since = reserved([*idle, other], free, need(1), Turns(100.0)).since
+    found = reserved([*idle, other], free, need(1), Turns(100.0 + TAKING_SECONDS, since))
+    assert {uid for uid, _ in found.late} == {1000}
+    assert len(found.kept) == 4, "who never had its turn still has it"
+
+
+def test_one_that_waits_for_devices_that_nobody_sees_does_not_keep_ours_for_ever() -> None:
+    seen = rooms_of([gpu(i) for i in range(4)])
+    large = ticket("large", wanted=need(9, range(40)))
+    first = reserved([large], seen, need(1), Turns(100.0))
+    assert len(first.kept) == 4
+    assert len(reserved([large], seen, need(1), Turns(200.0, first.since)).kept) == 4
+    assert reserved([large], seen, need(1), Turns(100.0 + UNSEEN_SECONDS, first.since)).kept == {}
+
+
+def test_more_memory_than_a_device_ever_has_is_not_waited_for() -> None:
+    found = rooms_of([gpu(0), gpu(1)], claim(lease(0)))
+    assert reserved([ticket(wanted=need(2, [0, 1], memory_bytes=2**50))], found).kept == {}
 
 
 @dataclass

@@ -95,9 +95,9 @@ def sweep(folder: int, uid: int) -> None:
     with os.scandir(folder) as entries:
         names = {entry.name: entry for entry in entries}
     for name, entry in names.items():
-        if name.endswith(AWAKE_SUFFIX) and _ticket_of(name) not in names:
-            if uid in (0, files.owner_of(entry)):
-                files.remove(folder, name)
+        alone = name.endswith(AWAKE_SUFFIX) and _ticket_of(name) not in names
+        if alone and uid in (0, files.owner_of(entry)):
+            files.remove(folder, name)
 
 
 def _ticket_of(name: str) -> str:

@@ -1,0 +1,296 @@
+"""A user who wants to harm the others, as another uid, on a machine with /run and /tmp of its own.
+
+Everything runs in mount and pid namespaces: nothing of this machine is touched, and nothing of it
+is left when the script ends.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import REPOSITORY, need
+
+PREPARE = r"""
+set -e
+mount -t tmpfs -o mode=755 tmpfs /run
+mount -t tmpfs -o mode=1777 tmpfs /tmp
+if [ -n "$CLOSED" ]; then  # an interpreter that only root can reach
+    mkdir /run/base; mount --bind "$BASE" /run/base
+    mount -t tmpfs -o mode=755 tmpfs "$CLOSED"
+    mkdir -p "$BASE"; mount --bind /run/base "$BASE"
+fi
+export HOME=/nonexistent XDG_STATE_HOME=/tmp/state TMPDIR=/tmp ANDON_SIMULATE_SCENARIO=idle
+andon() { "$PYTHON" -P -m andon.cli "$@"; }
+user() {
+    uid=$1; shift
+    setpriv --reuid $uid --regid $uid --clear-groups env XDG_STATE_HOME=/tmp/state$uid "$@"
+}
+take() { user $1 "$PYTHON" -P -m andon.cli run --simulate 8 --no-wait -- true; }
+hold() {  # a lease of another user's that is held until the script ends
+    user $1 "$PYTHON" -P -m andon.cli run --simulate 2 -- sleep 60 &
+    for i in $(seq 400); do ls $2/leases 2>/dev/null | grep -q lease && return; sleep 0.05; done
+    false
+}
+book() {
+    mkdir -p $1/leases $1/tickets $1/cordons
+    chmod 755 $1 $1/cordons; chmod 1777 $1/leases $1/tickets
+}
+"""
+
+
+def closed_folder() -> str:
+    """The folder on the way to this interpreter that other users may not pass, if there is one."""
+    above = reversed(Path(sys.base_prefix).parents)
+    return next((str(path) for path in above if not path.stat().st_mode & 0o001), "")
+
+
+def on_a_machine(script: str, **programs: str) -> str:
+    """Run a shell script as root of a machine of its own; what it printed. Programs are Python,
+    started by `user UID "$PYTHON" -P -c "$NAME"`."""
+    if os.geteuid() != 0:
+        pytest.skip("other users and mounts need root")
+    need("unshare", "setpriv", "mount")
+    apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    variables = {name: text for name, text in os.environ.items() if not name.startswith("ANDON_")}
+    done = subprocess.run(
+        [*apart, "bash", "-c", PREPARE + script],
+        capture_output=True,
+        text=True,
+        timeout=120.0,
+        cwd="/",
+        env={
+            **variables,
+            **programs,
+            "BASE": sys.base_prefix,
+            "CLOSED": closed_folder(),
+            "PYTHON": sys.executable,
+            "PYTHONPATH": str(REPOSITORY / "src"),
+        },
+    )
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said
+    assert "Traceback" not in said, said
+    return said
+
+
+# Finding 2: anybody's /tmp/andon.
+
+FORGE_BOOK = """
+import os
+from andon.leases.book import Book
+from andon.model.work import Cordon, Need, Owner, Ticket
+os.environ["ANDON_LEASE_DIR"] = "/tmp/andon"
+book = Book()
+for index in range(8):
+    book.cordon(Cordon(f"SIM-{index}", 1.0, "root", "hardware fault, do not use"))
+held = book.write_ticket(Ticket("evil", Owner(0, "root", 5, 1, 1), Need(frozenset()), 999, 0.0))
+print("ready", flush=True)
+import time; time.sleep(60)
+"""
+
+
+def test_where_root_has_set_up_a_book_another_users_decides_nothing() -> None:
+    said = on_a_machine(
+        """
+andon setup >/dev/null
+user 65534 mkdir /tmp/andon
+take 0; take 1000; echo without-parts
+user 65534 chmod 700 /tmp/andon
+take 0; take 1000; echo unreadable
+user 65534 chmod 755 /tmp/andon
+user 65534 "$PYTHON" -P -c "$FORGE_BOOK" >/tmp/said &
+for i in $(seq 400); do grep -q ready /tmp/said && break; sleep 0.05; done
+grep ready /tmp/said
+take 0; take 1000; echo forged
+user 1000 "$PYTHON" -P -m andon.cli free --simulate 8
+""",
+        FORGE_BOOK=FORGE_BOOK,
+    )
+    assert all(word in said for word in ("without-parts", "unreadable", "ready", "forged"))
+    assert "cordoned" not in said
+    assert "left out" not in said
+
+
+def test_a_foreign_book_is_listed_with_its_owner_for_who_looks_into_it() -> None:
+    code = "from andon.leases import places as p; print(p.books({}), p.foreign_books({}))"
+    said = on_a_machine(
+        """
+user 65534 mkdir /tmp/andon
+"$PYTHON" -P -c "$LIST"
+andon setup >/dev/null
+"$PYTHON" -P -c "$LIST"
+rmdir /tmp/andon; mkdir /tmp/andon
+"$PYTHON" -P -c "$LIST"
+""",
+        LIST=code,
+    ).splitlines()
+    assert said[0] == "(PosixPath('/tmp/andon'),) ()"
+    assert said[1] == "(PosixPath('/run/andon'),) ((PosixPath('/tmp/andon'), 65534),)"
+    assert said[2] == "(PosixPath('/run/andon'), PosixPath('/tmp/andon')) ()"
+
+
+def test_without_roots_book_the_first_users_is_that_of_the_machine() -> None:
+    said = on_a_machine("""
+hold 1000 /tmp/andon
+stat -c 'owner %u' /tmp/andon
+user 1001 "$PYTHON" -P -m andon.cli run --simulate 2 --gpus 2 --no-wait -- true || echo refused $?
+""")
+    assert "owner 1000" in said
+    assert "held by lease" in said
+    assert "refused" in said
+
+
+def test_a_book_of_ones_own_from_before_the_setup_is_still_read() -> None:
+    said = on_a_machine("""
+hold 1000 /tmp/andon
+andon setup
+user 1000 "$PYTHON" -P -m andon.cli leases --simulate 2
+""")
+    assert "/tmp/andon of 1000 is not read any more; it still has 1 lease" in said
+    assert "sleep 60" in said
+
+
+def test_root_changes_nothing_in_a_book_of_another_users() -> None:
+    """Its owner could put a link to anything where root is about to change a mode."""
+    said = on_a_machine("""
+book /tmp/andon; chown -R 65534:65534 /tmp/andon; chmod 755 /tmp/andon/leases
+take 0 || echo refused
+stat -c '%a %u' /tmp/andon/leases
+rmdir /tmp/andon/leases
+take 0 || echo refused
+ls /tmp/andon | tr '\\n' ' '
+""")
+    assert said.count("refused") == 2
+    assert "755 65534" in said
+    assert "cordons tickets" in said
+
+
+# Findings 13 and 14: many files.
+
+FILL = """
+import json
+from andon.host.kin import myself
+from andon.model import work_wire
+from andon.model.work import Lease, LeaseKind, Share, Work
+for number in range(9000):
+    for part in ("leases", "tickets"):
+        open(f"/tmp/andon/{part}/.hidden{number}", "w").close()
+    made = Lease("evil", (Share("SIM-0", 0),), myself(), LeaseKind.COMMAND, 1.0, 1,
+                 work=Work(5, 1, 2 + number))
+    with open(f"/tmp/andon/leases/evil-{number}.lease", "w") as file:
+        file.write(json.dumps(work_wire.lease_to_json(made)) + "\\n")
+"""
+
+
+def test_thousands_of_files_of_one_user_keep_nobody_from_a_lease_and_setup_removes_them() -> None:
+    said = on_a_machine(
+        """
+book /tmp/andon
+user 65534 "$PYTHON" -P -c "$FILL"
+take 1000; echo taken
+user 1000 "$PYTHON" -P -m andon.cli leases --simulate 8
+andon setup
+ls -A /tmp/andon/leases /tmp/andon/tickets | grep -c -e hidden -e evil || true
+""",
+        FILL=FILL,
+    )
+    assert "taken" in said
+    assert "7976 files of nobody ignored: one user has too many" in said
+    assert "/tmp/andon: removed 27000 files that nobody held" in said
+    assert said.splitlines()[-1] == "0"
+
+
+LEAVE = """
+import os, subprocess
+from dataclasses import replace
+from andon.host.kin import myself, started_ticks
+from andon.leases.book import Book
+from andon.model.work import Lease, LeaseKind, Share, Work
+work = subprocess.Popen(["sleep", "60"], process_group=0)
+kept = Lease("kept", (Share("SIM-9", 9),), myself(), LeaseKind.COMMAND, 1.0, 1,
+             work=Work(work.pid, started_ticks(work.pid), work.pid))
+for one in (kept, replace(kept, id="dead", work=None)):
+    Book().write_lease(one).hold.close()
+os.mkfifo("/run/andon/leases/pipe.lease")
+os.symlink("/etc/passwd", "/run/andon/leases/link.lease")
+"""
+
+
+def test_setup_leaves_what_is_held_and_what_still_works() -> None:
+    said = on_a_machine(
+        """
+andon setup >/dev/null
+hold 1000 /run/andon
+user 1000 "$PYTHON" -P -c "$LEAVE"
+andon setup | grep removed
+ls /run/andon/leases | cut -d- -f1 | grep -v -e kept | wc -l
+ls /run/andon/leases | cut -d- -f1 | tr '\\n' ' '
+test -e /etc/passwd
+""",
+        LEAVE=LEAVE,
+    )
+    assert "/run/andon: removed 3 files" in said
+    assert "kept " in said
+    assert "dead " not in said
+    assert "1" in said.splitlines(), "the lease that is held"
+
+
+def test_setup_follows_no_link_out_of_a_book() -> None:
+    said = on_a_machine("""
+mkdir -p /tmp/precious/leases /tmp/precious/tickets; echo 1 >/tmp/precious/leases/thesis
+chown -R 1000:1000 /tmp/precious
+user 65534 ln -s /tmp/precious /tmp/andon
+andon setup
+user 65534 rm /tmp/andon; user 65534 mkdir /tmp/andon
+user 65534 ln -s /tmp/precious/leases /tmp/andon/leases
+andon setup
+ls /tmp/precious/leases
+""")
+    assert said.splitlines()[-1] == "thesis"
+
+
+# Finding 5 with real users, and finding 39 as root.
+
+FORGE_WORK = """
+import sys
+from andon.host.kin import myself
+from andon.leases.book import Book
+from andon.model.work import Lease, LeaseKind, Share, Work
+shares = tuple(Share(f"GPU-{n}", n) for n in range(8))
+made = Lease("evil", shares, myself(), LeaseKind.COMMAND, 1.0, 1, work=Work(9, 9, int(sys.argv[1])))
+Book().write_lease(made).hold.close()
+print([entry.user for entry in Book().entries() if entry.left])
+"""
+
+
+def test_another_users_work_named_in_a_file_withholds_nothing() -> None:
+    said = on_a_machine(
+        """
+andon setup >/dev/null
+user 1000 setsid sleep 60 &
+for i in $(seq 200); do victim=$(pgrep -u 1000 -x sleep) && break; sleep 0.05; done
+user 65534 "$PYTHON" -P -c "$FORGE_WORK" $victim
+user 1000 "$PYTHON" -P -c "$FORGE_WORK" $victim
+""",
+        FORGE_WORK=FORGE_WORK,
+    ).splitlines()
+    assert said[:2] == ["[]", "['1000']"]
+
+
+@pytest.mark.parametrize("folder", ["/", "/tmp", "/etc"])
+def test_a_folder_that_is_no_book_is_refused_and_left_as_it_is(folder: str) -> None:
+    said = on_a_machine(f"""
+mkdir /tmp/state /tmp/state1000; chown 1000 /tmp/state1000
+before=$(ls -A {folder}; stat -c %a {folder})
+export ANDON_LEASE_DIR={folder}
+take 0 || echo refused $?
+take 1000 || echo refused $?
+after=$(ls -A {folder} | grep -v '^state0'; stat -c %a {folder})
+test "$before" = "$after" && echo unchanged
+""")
+    assert said.count("refused 125") == 2
+    assert "chmod" not in said
+    assert "unchanged" in said
