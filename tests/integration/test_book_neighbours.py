@@ -1,7 +1,7 @@
-"""A user who wants to harm the others, as another uid, on a machine with /run and /tmp of its own.
+"""A user who wants to harm the others, as another uid, on a machine of its own.
 
-Everything runs in mount and pid namespaces: nothing of this machine is touched, and nothing of it
-is left when the script ends.
+Everything runs in mount and pid namespaces over a copy of the file system that is thrown away:
+nothing of this machine is written to, and nothing runs on when a script ends.
 """
 
 import os
@@ -13,15 +13,23 @@ import pytest
 
 from tests.conftest import REPOSITORY, need
 
+NO_OVERLAY = 77
+MACHINE = rf"""
+set -e
+mount -t tmpfs -o mode=755 tmpfs /mnt
+mkdir /mnt/upper /mnt/work /mnt/root
+options=lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work
+mount -t overlay -o $options overlay /mnt/root || exit {NO_OVERLAY}
+mount -t proc proc /mnt/root/proc
+mount --rbind /dev /mnt/root/dev
+mount -t tmpfs -o mode=755 tmpfs /mnt/root/run
+mount -t tmpfs -o mode=1777 tmpfs /mnt/root/tmp
+exec chroot /mnt/root bash -c "$SCRIPT"
+"""
 PREPARE = r"""
 set -e
-mount -t tmpfs -o mode=755 tmpfs /run
-mount -t tmpfs -o mode=1777 tmpfs /tmp
-if [ -n "$CLOSED" ]; then  # an interpreter that only root can reach
-    mkdir /run/base; mount --bind "$BASE" /run/base
-    mount -t tmpfs -o mode=755 tmpfs "$CLOSED"
-    mkdir -p "$BASE"; mount --bind /run/base "$BASE"
-fi
+for folder in $CLOSED; do chmod o+x $folder; done
+mkdir -p /etc/tmpfiles.d
 export HOME=/nonexistent XDG_STATE_HOME=/tmp/state TMPDIR=/tmp ANDON_SIMULATE_SCENARIO=idle
 andon() { "$PYTHON" -P -m andon.cli "$@"; }
 user() {
@@ -41,22 +49,22 @@ book() {
 """
 
 
-def closed_folder() -> str:
-    """The folder on the way to this interpreter that other users may not pass, if there is one."""
-    above = reversed(Path(sys.base_prefix).parents)
-    return next((str(path) for path in above if not path.stat().st_mode & 0o001), "")
+def closed_folders() -> str:
+    """The folders on the way to this interpreter and to andon that other users may not pass."""
+    above = {*Path(sys.base_prefix).parents, *Path(sys.prefix).parents, *REPOSITORY.parents}
+    return " ".join(str(path) for path in above if not path.stat().st_mode & 0o001)
 
 
 def on_a_machine(script: str, **programs: str) -> str:
-    """Run a shell script as root of a machine of its own; what it printed. Programs are Python,
-    started by `user UID "$PYTHON" -P -c "$NAME"`."""
+    """Run a shell script as root of such a machine; what it printed. Programs are Python, started
+    by `user UID "$PYTHON" -P -c "$NAME"`."""
     if os.geteuid() != 0:
         pytest.skip("other users and mounts need root")
     need("unshare", "setpriv", "mount")
-    apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child"]
     variables = {name: text for name, text in os.environ.items() if not name.startswith("ANDON_")}
     done = subprocess.run(
-        [*apart, "bash", "-c", PREPARE + script],
+        [*apart, "bash", "-c", MACHINE],
         capture_output=True,
         text=True,
         timeout=120.0,
@@ -64,12 +72,14 @@ def on_a_machine(script: str, **programs: str) -> str:
         env={
             **variables,
             **programs,
-            "BASE": sys.base_prefix,
-            "CLOSED": closed_folder(),
+            "CLOSED": closed_folders(),
+            "SCRIPT": PREPARE + script,
             "PYTHON": sys.executable,
             "PYTHONPATH": str(REPOSITORY / "src"),
         },
     )
+    if done.returncode == NO_OVERLAY:
+        pytest.skip("there is no overlay file system")
     said = done.stdout + done.stderr
     assert done.returncode == 0, said
     assert "Traceback" not in said, said
