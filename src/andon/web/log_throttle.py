@@ -8,6 +8,7 @@ from dataclasses import dataclass
 EVERY_SECONDS = 60.0
 MOST_KINDS = 64
 LONGEST_MESSAGE = 500
+_FORMATTER = logging.Formatter()
 
 
 @dataclass(slots=True)
@@ -22,7 +23,8 @@ class LogThrottle(logging.Filter):
     """Lets the first message of a kind through, then one a minute with the number left out.
 
     The kind is the logger, the unformatted message and the type of the exception. What a client
-    sent cannot begin a line of its own or move the cursor: control characters are escaped.
+    sent cannot begin a line of its own or move the cursor: control characters are escaped, and the
+    lines of a traceback are indented.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -37,6 +39,8 @@ class LogThrottle(logging.Filter):
         message = escaped(record.getMessage())
         record.msg = f"{message} ({left_out} more of this kind since)" if left_out else message
         record.args = None
+        if record.exc_info:
+            record.exc_text = _indented(_FORMATTER.formatException(record.exc_info))
         return True
 
     def _left_out(self, name: tuple[str, str, str], now: float) -> int | None:
@@ -71,6 +75,10 @@ def escaped(text: str) -> str:
     """The text in one line of printable characters, and not longer than a message needs."""
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
     return shown if len(shown) <= LONGEST_MESSAGE else f"{shown[:LONGEST_MESSAGE]}…"
+
+
+def _indented(traceback: str) -> str:
+    return "\n".join(f"  {escaped(line)}" for line in traceback.splitlines())
 
 
 def _kind(record: logging.LogRecord) -> tuple[str, str, str]:
