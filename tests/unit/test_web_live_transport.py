@@ -11,6 +11,7 @@ from socketio.exceptions import ConnectionRefusedError as Refused
 
 from andon.web import live_transport
 from andon.web.keys import KEPT, SESSION_SECONDS
+from andon.web.live_requests import asked
 from tests.unit import test_cli_golden_snapshots as drawn
 from tests.unit.live_parts import (
     PATH,
@@ -359,30 +360,35 @@ def test_anonymous_handshakes_leave_a_place_for_the_token(play: Any) -> None:
     "query",
     [
         "", "EIO=3&transport=polling", "EIO=4", "EIO=4&transport=pigeon",
-        "EIO=4&transport=websocket", "EIO=4&transport=polling&j=0", "EIO=4&transport=polling&sid=a&sid=b",
-        "EIO=4&transport=polling&transport=polling", "EIO=4&transport=polling&sid=x%0aFAKE%1b",
+        "EIO=4&transport=websocket", "EIO=4&transport=polling&j=0",
+        "EIO=4&transport=polling&sid=a&sid=b", "EIO=4&transport=polling&transport=polling",
         "EIO=4&transport=polling&sid=" + "x" * 65, "EIO=4&transport=polling" + "&a=b" * 20,
+        "EIO=4&transport=polling&t=\xff",
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("method", ["GET", "POST"])
-def test_what_is_no_request_of_socket_io_is_refused_without_a_word_of_it(
-    play: Any, caplog: pytest.LogCaptureFixture, method: str, query: str
+def test_what_is_no_request_of_socket_io_is_none(query: str) -> None:
+    assert asked({"type": "http", "query_string": query.encode("latin-1")}) is None
+
+
+def test_a_name_that_is_none_is_refused_without_a_word_of_it(
+    play: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def script(parts: Parts) -> None:
         async with browser(parts.app) as client:
-            answer = await client.request(method, f"{PATH}?{query}")
-            assert answer.status_code == 400
-            assert "FAKE" not in answer.text
+            for method in ("GET", "POST"):
+                answer = await client.request(method, f"{POLLING}&sid=x%0aFAKE%1b")
+                assert answer.status_code == 400
+                assert "FAKE" not in answer.text
 
     play(script)
     assert "FAKE" not in caplog.text
 
 
-@pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS", "HEAD"])
-def test_other_methods_are_refused(play: Any, method: str) -> None:
+def test_other_methods_are_refused(play: Any) -> None:
     async def script(parts: Parts) -> None:
         async with browser(parts.app) as client:
-            assert (await client.request(method, POLLING)).status_code == 405
+            for method in ("PUT", "DELETE", "OPTIONS", "HEAD"):
+                assert (await client.request(method, POLLING)).status_code == 405
 
     play(script)
 
@@ -436,6 +442,28 @@ def test_one_kind_of_update_that_fails_leaves_the_others_and_is_told(
             await published.wait()
         assert said(parts)["state"] == "degraded"
         assert "slow" in said(parts)["reason"]
+
+    play(script)
+
+
+def test_an_error_in_a_packets_handler_is_counted_and_the_client_stays(
+    play: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def script(parts: Parts) -> None:
+        live = live_of(parts)
+
+        def failing(*_: object) -> None:
+            raise RuntimeError("of this test")
+
+        monkeypatch.setattr(live, "_summary", failing)
+        client = WebSocket(parts.app)
+        await client.joined()
+        client.send('42["request_gpu_update"]')
+        client.send('427["subscribe","snapshot"]')
+        await client.heard("437")
+        assert said(parts)["errors"] == 2  # the welcome failed as well
+        client.hang_up()
+        await client.closed()
 
     play(script)
 

@@ -80,7 +80,7 @@ class Live:
         self._busy: frozenset[str] = frozenset()
         self._came: asyncio.Event | None = None
         self._visitors, self._tally = Visitors(), Tally()
-        self._server = LiveServer(self._began, self._ended)
+        self._server = LiveServer(self._tally, self._began, self._ended)
         self._transport = Transport(self._server, self._visitors, keys, self._tally)
         for name in ("connect", "disconnect", *sorted(EVENTS)):
             self._server.on(name, getattr(self, f"_{name}"))

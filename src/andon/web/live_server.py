@@ -14,6 +14,7 @@ import socketio
 from andon.web.asgi import Receive, Scope, Send
 from andon.web.frames import MAX_MESSAGE_BYTES
 from andon.web.lines import Outbox
+from andon.web.live_tally import Tally
 from andon.web.log_throttle import throttled
 from andon.web.packets import Packet
 
@@ -30,8 +31,10 @@ class Engine(engineio.AsyncServer):  # type: ignore[misc]
 class LiveServer(socketio.AsyncServer):  # type: ignore[misc]
     """Reports every connection that began with a real handshake, and its end."""
 
-    def __init__(self, began: Callable[[str, Scope], None], ended: Callable[[str], None]) -> None:
-        self._began, self._ended = began, ended
+    def __init__(
+        self, tally: Tally, began: Callable[[str, Scope], None], ended: Callable[[str], None]
+    ) -> None:
+        self._tally, self._began, self._ended = tally, began, ended
         # Its own messages could be forged, and came with a traceback for each bad packet.
         log = throttled("andon.web.socketio", logging.ERROR)
         super().__init__(
@@ -65,7 +68,7 @@ class LiveServer(socketio.AsyncServer):  # type: ignore[misc]
     async def _handle_eio_message(self, eio_sid: str, data: Any) -> None:
         """Not for a connection that has ended: joining again would leave it in the rooms."""
         if eio_sid in self.environ:
-            await super()._handle_eio_message(eio_sid, data)
+            await self._tally.tried("a packet", super()._handle_eio_message(eio_sid, data))
 
     # What the rest of the server calls.
 
