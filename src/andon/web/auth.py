@@ -114,7 +114,7 @@ class Gate:
             fetch_mode=mode[0] if mode else None,
             forwarded=any(name in _PROXY_HEADERS for name, _ in headers),
             admitted=self._is_admitted(scope),
-            key=self._doors.keys.grade(_shown(_texts(headers, b"authorization"))),
+            key=self._doors.keys.grade(shown_key(headers)),
         )
 
     def _is_admitted(self, scope: Scope) -> bool:
@@ -241,8 +241,9 @@ def _texts(headers: list[tuple[bytes, bytes]], name: bytes) -> tuple[str, ...]:
     return tuple(value.decode("latin-1").strip() for key, value in headers if key == name)
 
 
-def _shown(authorization: tuple[str, ...]) -> str | None:
+def shown_key(headers: list[tuple[bytes, bytes]]) -> str | None:
     """The bearer's secret; another scheme or two headers are a wrong key and not none."""
+    authorization = _texts(headers, b"authorization")
     if not authorization:
         return None
     scheme, _, secret = authorization[0].partition(" ")

@@ -101,6 +101,7 @@ class Keys:
         self._codes: OrderedDict[bytes, float] = OrderedDict()
         self._sessions: OrderedDict[bytes, float] = OrderedDict()
         self._lock = threading.Lock()
+        self._listeners: list[Callable[[bytes], None]] = []
 
     def grade(self, shown: str | None) -> Key:
         if shown is None:
@@ -123,17 +124,38 @@ class Keys:
             self._codes.pop(digest, None)
         return self._new(self._sessions, SESSION_SECONDS) if good else None
 
-    def end_session(self, secret: str) -> bool:
+    def session(self, secret: str) -> tuple[bytes, float] | None:
+        """The name of a session, which is no secret, and how many seconds it has left."""
+        name, now = _digest(secret), self._clock()
         with self._lock:
-            return self._sessions.pop(_digest(secret), None) is not None
+            return (name, self._sessions[name] - now) if _lives(self._sessions, name, now) else None
+
+    def listen(self, listener: Callable[[bytes], None]) -> None:
+        """Call this with the name of each session that ends before its time, from any thread."""
+        self._listeners.append(listener)
+
+    def end_session(self, secret: str) -> bool:
+        name = _digest(secret)
+        with self._lock:
+            ended = self._sessions.pop(name, None) is not None
+        if ended:
+            self._notify(name)
+        return ended
 
     def _new(self, table: OrderedDict[bytes, float], seconds: float) -> str:
         secret = secrets.token_urlsafe(_TOKEN_BYTES)
+        gone = list[bytes]()
         with self._lock:
             table[_digest(secret)] = self._clock() + seconds
             while len(table) > KEPT:
-                table.popitem(last=False)
+                gone.append(table.popitem(last=False)[0])
+        for name in gone:
+            self._notify(name)
         return secret
+
+    def _notify(self, name: bytes) -> None:
+        for listener in self._listeners:
+            listener(name)
 
 
 def _lives(table: OrderedDict[bytes, float], digest: bytes, now: float) -> bool:

@@ -1,16 +1,13 @@
 """Live events over Socket.IO: every client has a bounded outbox, and one that overruns it goes."""
 
 import asyncio
-import logging
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs
+from typing import TYPE_CHECKING
 
-import socketio
 from socketio.exceptions import ConnectionRefusedError as Refused
 
 from andon.core import cadence
@@ -24,37 +21,38 @@ from andon.model.device import Snapshot
 from andon.model.lease_list import LeaseList
 from andon.web import alert_payloads, lease_payloads, payloads
 from andon.web.asgi import App, Receive, Scope, Send
-from andon.web.auth import TRUSTED
+from andon.web.frames import EVENTS
 from andon.web.keys import Keys
-from andon.web.lines import Line, Outbox
-from andon.web.packets import Packet, Prepared
-from andon.web.problems import problem
+from andon.web.live_requests import VISITOR
+from andon.web.live_server import LiveServer
+from andon.web.live_tally import Tally
+from andon.web.live_transport import Transport
+from andon.web.packets import Prepared
 from andon.web.station import Station
 from andon.web.texts import SnapshotTexts
+from andon.web.visitors import Visitor, Visitors
 
 if TYPE_CHECKING:
     from andon.engine.lender import Lender
     from andon.engine.watcher import Watcher
 
-log = logging.getLogger("andon.web")
-
 UPDATE_SECONDS = 5.0
-MAX_CLIENTS = 1000
-MAX_MESSAGE_BYTES = 64_000  # clients have little to say
 MOST_ALERTS = 512  # that wait to be sent; the list has them all
 EVERYONE = "everyone"
 TRUST = {False: "strangers", True: "trusted"}
 ROOMS = {False: "snapshot", True: "snapshot with commands"}
-_LINE = "andon.line"
 
 
 @dataclass(slots=True)
 class Client:
-    """One connection, and what it asked for."""
+    """One that has joined, and what it asked for."""
 
-    connection: str
-    trusted: bool
+    visitor: Visitor
     wants: set[str] = field(default_factory=set)
+
+    @property
+    def trusted(self) -> bool:
+        return self.visitor.trusted
 
 
 class Live:
@@ -76,52 +74,40 @@ class Live:
         self._leases: LeaseList | None = None
         self._alerts: deque[Alert] = deque(maxlen=MOST_ALERTS)
         self._clients: dict[str, Client] = {}
-        self._lines: dict[str, Line] = {}
-        self._dropped = 0
+        self._trouble: str | None = None  # what the last update could not do
         self._newest: Snapshot | None = None
         self._slot: int | None = None
         self._busy: frozenset[str] = frozenset()
         self._came: asyncio.Event | None = None
-        self._server = socketio.AsyncServer(
-            async_mode="asgi",
-            serializer=Packet,
-            cors_allowed_origins=[],  # the gate checks origins; no CORS header is ever sent
-            max_http_buffer_size=MAX_MESSAGE_BYTES,
-            async_handlers=False,  # a client's requests wait for each other, not in memory
-            http_compression=False,
-        )
-        setattr(self._server.eio, "create_queue", Outbox)  # noqa: B010 (an instance's method)
-        for name in ("connect", "disconnect", "request_gpu_update", "subscribe", "unsubscribe"):
+        self._visitors, self._tally = Visitors(), Tally()
+        self._server = LiveServer(self._tally, self._began, self._ended)
+        self._transport = Transport(self._server, self._visitors, keys, self._tally)
+        for name in ("connect", "disconnect", *sorted(EVENTS)):
             self._server.on(name, getattr(self, f"_{name}"))
 
     # For the rest of the server.
 
     def over(self, app: App) -> App:
-        """The application with /socket.io/ in front of it."""
-        inner = socketio.ASGIApp(self._server, app)
+        """The application with live events in front of it, at one path."""
 
         async def entered(scope: Scope, receive: Receive, send: Send) -> None:
-            if not scope.get("path", "").startswith(LIVE):
-                await inner(scope, receive, send)
-            elif scope["type"] == "websocket":
-                await self._websocket(inner, scope, receive, send)
-            elif self._is_full() and not _connection(scope):
-                await _full(send)
-            else:
-                await inner(scope, receive, send)
+            await (self._transport if scope.get("path") == LIVE else app)(scope, receive, send)
 
         return entered
 
     def is_admitted(self, connection: str) -> bool:
         """Whether the gate let this connection in before."""
-        return connection in self._server.eio.sockets
+        return self._visitors.of(connection) is not None
 
     def health(self) -> wire.Json:
         return {
-            "state": "ok",
-            "reason": None,
+            "state": "ok" if self._trouble is None else "degraded",
+            "reason": self._trouble,
             "clients": len(self._clients),
-            "dropped": self._dropped,
+            "dropped": self._tally.dropped,
+            "refused": self._tally.refused,
+            "malformed": self._tally.malformed,
+            "errors": self._tally.errors,
         }
 
     @asynccontextmanager
@@ -176,13 +162,17 @@ class Live:
             await came.wait()
             came.clear()
             newest, self._newest = self._newest, None
-            try:
-                await self._publish_alerts()
-                await self._publish_leases()
-                if newest is not None:
-                    await self._publish(newest)
-            except Exception:
-                log.exception("an update failed; the next one is tried")
+            self._trouble = None
+            await self._tried("alerts", self._publish_alerts())
+            await self._tried("leases", self._publish_leases())
+            if newest is not None:
+                await self._tried("dropping slow clients", self._drop_the_slow())
+                await self._tried("snapshots", self._publish(newest))
+
+    async def _tried(self, what: str, work: Awaitable[None]) -> None:
+        """One kind of update that fails leaves the others, and /api/health says so."""
+        if not await self._tally.tried(what, work):
+            self._trouble = f"the last update of {what} failed"
 
     async def _publish_alerts(self) -> None:
         while self._alerts:
@@ -198,7 +188,6 @@ class Live:
             await self._emit("leases", Prepared(text), EVERYONE)
 
     async def _publish(self, snapshot: Snapshot) -> None:
-        await self._drop_the_slow()
         risen, self._busy = _risen(self._busy, self._busy_in(snapshot))
         slot = cadence.slot(self._clock(), UPDATE_SECONDS)
         due, self._slot = slot != self._slot, slot
@@ -214,15 +203,16 @@ class Live:
                 await self._emit("snapshot", Prepared(self._texts.of(snapshot, trusted)), room)
 
     async def _drop_the_slow(self) -> None:
-        sockets = self._server.eio.sockets
-        for connection, socket in list(sockets.items()):
-            if socket.queue.overrun:
-                self._dropped += 1
-                log.warning("a client does not keep up and is dropped")
-                if connection in self._lines:
-                    self._lines[connection].cut()
-                await socket.close(wait=False, abort=True)
-                sockets.pop(connection, None)
+        for connection in self._server.slow():
+            self._tally.drop()
+            await self._tried("a slow client's end", self._drop(connection))
+
+    async def _drop(self, connection: str) -> None:
+        visitor = self._visitors.of(connection)
+        if visitor is not None:
+            await self._transport.end(visitor)
+        else:
+            await self._server.end(connection)
 
     async def _emit(self, event: str, value: wire.Json | Prepared, to: str) -> None:
         await self._server.emit(event, value, to=to)
@@ -243,49 +233,57 @@ class Live:
 
     # What clients ask. These never wait: a new client's first event follows its acceptance.
 
-    async def _connect(self, sid: str, environ: dict[str, Any], auth: object = None) -> None:
-        scope = environ["asgi.scope"]
-        trusted = self._grade(auth, scope) or bool(scope.get(TRUSTED))
-        connection = self._server.manager.eio_sid_from_sid(sid, "/")
-        self._clients[sid] = Client(connection, trusted)
-        if _LINE in scope:
-            self._lines[connection] = scope[_LINE]
-        self._server.start_background_task(self._welcome, sid)
+    def _began(self, connection: str, scope: Scope) -> None:
+        self._visitors.began(scope[VISITOR], connection)
 
-    def _grade(self, auth: object, scope: Scope) -> bool:
+    def _ended(self, connection: str) -> None:
+        self._transport.ended(connection)
+
+    async def _connect(self, sid: str, _environ: object, auth: object = None) -> None:
+        """What the handshake proved is in the table of visitors, and only there."""
+        visitor = self._visitors.of(self._server.connection_of(sid))
+        if visitor is None or visitor.joined:
+            raise Refused("this connection has no handshake of its own")
+        self._grade(auth, visitor)
+        visitor.joined = True
+        self._clients[sid] = Client(visitor)
+        self._transport.start(self._welcome(sid))
+
+    def _grade(self, auth: object, visitor: Visitor) -> None:
         """The key in Socket.IO's own greeting; a wrong one is refused, and counted."""
         shown = auth.get("token") if isinstance(auth, dict) else None
-        key = self._keys.grade(shown if isinstance(shown, str) else None)
-        if key is not Key.WRONG:
-            return key.is_right
-        peer = (scope.get("client") or (None,))[0]
-        if not self._lockout.wait_seconds(peer, self._clock()):
-            self._lockout.failed(peer, self._clock())
+        secret = shown if isinstance(shown, str) else None
+        key = self._keys.grade(secret)
+        if key is Key.TOKEN or (key is Key.SESSION and self._transport.tie(visitor, secret or "")):
+            self._visitors.trust(visitor)
+        elif key is not Key.NONE:
+            self._refuse_key(visitor.address)
+
+    def _refuse_key(self, address: str | None) -> None:
+        if not self._lockout.wait_seconds(address, self._clock()):
+            self._lockout.failed(address, self._clock())
             raise Refused("the token is not this server's")
         raise Refused("too many wrong tokens from this address")
 
     async def _welcome(self, sid: str) -> None:
-        try:
-            snapshot = self._station.latest()
-        except AndonError:
-            return  # the first update will tell
-        await self._server.enter_room(sid, EVERYONE)
+        """It may have left already; the library forgets such a client by itself."""
         client = self._clients.get(sid)
-        if client is not None:
-            await self._server.enter_room(sid, TRUST[client.trusted])
-        await self._emit("gpu_status", self._summary(snapshot), sid)
-        busy = self._busy_in(snapshot)
-        if busy:
-            await self._emit("high_gpu_usage_alert", self._high_usage(snapshot, busy), sid)
-
-    async def _disconnect(self, sid: str, _reason: object = None) -> None:
-        client = self._clients.pop(sid, None)
         if client is None:
             return
-        self._lines.pop(client.connection, None)
-        socket = self._server.eio.sockets.get(client.connection)
-        if socket is not None:
-            socket.queue.put_nowait(None)  # a poll that still waits would wait for nothing
+        await self._server.enter_room(sid, EVERYONE)
+        await self._server.enter_room(sid, TRUST[client.trusted])
+        with suppress(AndonError):  # before the first snapshot: the first update will say
+            snapshot = self._station.latest()
+            await self._emit("gpu_status", self._summary(snapshot), sid)
+            busy = self._busy_in(snapshot)
+            if busy:
+                await self._emit("high_gpu_usage_alert", self._high_usage(snapshot, busy), sid)
+
+    async def _disconnect(self, sid: str, _reason: object = None) -> None:
+        """There is nothing else to be connected for."""
+        client = self._clients.pop(sid, None)
+        if client is not None:
+            self._transport.start(self._transport.end(client.visitor))
 
     async def _request_gpu_update(self, sid: str, _data: object = None) -> None:
         with suppress(AndonError):
@@ -307,34 +305,6 @@ class Live:
         change = self._server.enter_room if wanted else self._server.leave_room
         await change(sid, room)
         return {"subscribed": sorted(client.wants)}
-
-    # The connections.
-
-    def _is_full(self) -> bool:
-        return len(self._server.eio.sockets) >= MAX_CLIENTS
-
-    async def _websocket(self, inner: App, scope: Scope, receive: Receive, send: Send) -> None:
-        known = _connection(scope)
-        if self._is_full() and known is None:
-            await receive()
-            await send({"type": "websocket.close", "code": 1013, "reason": "too many clients"})
-            return
-        line = scope[_LINE] = Line(inner(scope, receive, send))
-        if known is not None and self.is_admitted(known):
-            self._lines[known] = line
-        await line.held()
-
-
-def _connection(scope: Scope) -> str | None:
-    found = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("sid")
-    return found[0] if found else None
-
-
-async def _full(send: Send) -> None:
-    headers = [(b"content-type", b"application/json"), (b"retry-after", b"10")]
-    await send({"type": "http.response.start", "status": 503, "headers": headers})
-    body = problem(503, f"{MAX_CLIENTS} clients are connected", "try again later")
-    await send({"type": "http.response.body", "body": body})
 
 
 def _risen(before: frozenset[str], busy: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:

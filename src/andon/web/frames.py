@@ -1,0 +1,116 @@
+"""What a live client may send: one grammar, checked before the Socket.IO library sees anything.
+
+Engine.IO frames: close, pong, message, and for an upgrade the probe and its end. Messages: join,
+leave, and the events below with at most one argument. There is one namespace and nothing binary.
+"""
+
+import json
+import re
+from enum import StrEnum
+from typing import Any, NoReturn
+
+EVENTS = frozenset({"request_gpu_update", "subscribe", "unsubscribe"})
+RESERVED = frozenset({"connect", "connect_error", "disconnect", "disconnecting", "message", "*"})
+"""Names of the libraries' own events; theirs have handlers that no client may call."""
+MAX_MESSAGE_BYTES = 64_000  # clients have little to say
+MOST_FRAMES = 16  # in one request
+MOST_ARGUMENTS = 1
+_SEPARATOR = "\x1e"
+_CLOSE, _PONG = "1", "3"
+_POLLING = frozenset({_CLOSE, _PONG})
+_WEBSOCKET = _POLLING | {"2probe", "5"}  # and what an upgrade needs
+_MOST_DIGITS = 20
+_MESSAGE = re.compile(r"4(?P<kind>[0-9])(?P<number>[0-9]{0,15})(?P<data>[^0-9].*)?", re.DOTALL)
+_JOIN, _LEAVE, _EVENT = "0", "1", "2"
+
+
+class Malformed(StrEnum):
+    """Why a frame is refused; also the kinds that the log and the counters know."""
+
+    SIZE = "too large"
+    BINARY = "binary data"
+    FRAME = "no frame that a client may send"
+    PACKET = "no packet that a client may send"
+    NAMESPACE = "a namespace"
+    JSON = "no JSON that can be read"
+    RESERVED = "a reserved event"
+    EVENT = "an unknown event"
+    ARGUMENTS = "too many arguments"
+    COUNT = "too many frames at once"
+    TEXT = "no UTF-8 text"
+
+
+def check_frame(frame: object) -> Malformed | None:
+    """One WebSocket frame; None lets it pass."""
+    return Malformed.BINARY if not isinstance(frame, str) else _check(frame, _WEBSOCKET)
+
+
+def check_body(body: bytes) -> list[Malformed]:
+    """What is wrong in the body of a polling request; an empty list lets it pass."""
+    if len(body) > MAX_MESSAGE_BYTES:
+        return [Malformed.SIZE]
+    try:
+        frames = body.decode("utf-8").split(_SEPARATOR)
+    except UnicodeDecodeError:
+        return [Malformed.TEXT]
+    if len(frames) > MOST_FRAMES:
+        return [Malformed.COUNT]
+    if _CLOSE in frames[:-1]:
+        return [Malformed.FRAME]  # nothing follows it
+    found = (_check(frame, _POLLING) for frame in frames)
+    return [one for one in found if one is not None]
+
+
+def _check(frame: str, bare: frozenset[str]) -> Malformed | None:
+    if len(frame) > MAX_MESSAGE_BYTES:
+        return Malformed.SIZE
+    if frame in bare:
+        return None
+    if frame[:1] != "4":
+        return Malformed.BINARY if frame[:1] == "b" else Malformed.FRAME
+    found = _MESSAGE.fullmatch(frame)
+    return Malformed.PACKET if found is None else _check_message(**found.groupdict())
+
+
+def _check_message(kind: str, number: str, data: str | None) -> Malformed | None:
+    if kind not in (_JOIN, _LEAVE, _EVENT) or (number and kind != _EVENT):
+        return Malformed.PACKET
+    if data is not None and data[0] in "/?":
+        return Malformed.NAMESPACE
+    if kind == _EVENT:
+        return _check_event(data)
+    if data is None:
+        return None
+    return Malformed.PACKET if kind == _LEAVE or not _parsed(data) else None
+
+
+def _check_event(data: str | None) -> Malformed | None:
+    if data is None:
+        return Malformed.PACKET
+    parsed = _parsed(data)
+    if not parsed:
+        return Malformed.JSON
+    event = parsed[0]
+    if not isinstance(event, list) or not event or not isinstance(event[0], str):
+        return Malformed.PACKET
+    if event[0] not in EVENTS:
+        return Malformed.RESERVED if event[0] in RESERVED else Malformed.EVENT
+    return Malformed.ARGUMENTS if len(event) > 1 + MOST_ARGUMENTS else None
+
+
+def _parsed(data: str) -> list[Any]:
+    """The value in a list, or an empty list; never more lenient than the library's own parser."""
+    try:
+        return [json.loads(data, parse_int=_whole, parse_constant=_constant)]
+    except (ValueError, RecursionError):
+        return []
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > _MOST_DIGITS:
+        raise ValueError("too many digits")
+    return int(digits)
+
+
+def _constant(name: str) -> NoReturn:
+    raise ValueError(name)

@@ -1,0 +1,69 @@
+"""The table of live connections and its quotas."""
+
+from andon.core.peers import LOOPBACK, peer
+from andon.web.visitors import MOST, MOST_ANONYMOUS, Visitors
+
+
+def test_all_of_loopback_is_one_peer_and_so_is_a_network_of_ipv6() -> None:
+    own = ("127.0.0.1", "127.1.2.3", "127.255.255.254", "::1", "::ffff:127.0.0.9")
+    assert {peer(address) for address in own} == {LOOPBACK}
+    assert peer("10.0.0.1") != peer("10.0.0.2")
+    assert peer("::ffff:10.0.0.1") == peer("10.0.0.1")
+    assert peer("2001:db8::1") == peer("2001:db8::ffff")
+    assert peer("2001:db8::1") != peer("2001:db8:0:1::1")
+    assert peer(None) == ""
+    assert peer("no address") == "no address"
+
+
+def test_anonymous_clients_of_one_peer_leave_places_for_those_with_a_key() -> None:
+    visitors = Visitors()
+    came = [visitors.admit(f"127.0.{n // 250}.{n % 250 + 1}", False) for n in range(MOST)]
+    assert len([one for one in came if one]) == MOST_ANONYMOUS < MOST
+    assert visitors.admit("10.0.0.7", False) is not None
+    assert visitors.admit("127.0.0.1", True) is not None
+
+
+def test_a_place_is_given_back_once() -> None:
+    visitors = Visitors(most=3, most_anonymous=1)
+    first = visitors.admit("127.0.0.1", False)
+    assert first is not None
+    visitors.began(first, "c1")
+    assert visitors.of("c1") is first
+    assert visitors.admit("127.0.0.2", False) is None
+    visitors.leave(first)
+    visitors.leave(first)
+    assert (visitors.of("c1"), len(visitors), first.gone) == (None, 0, True)
+    assert visitors.admit("127.0.0.2", False) is not None
+    assert visitors.admit("127.0.0.2", False) is None
+
+
+def test_whoever_shows_a_key_later_gives_the_anonymous_place_back() -> None:
+    visitors = Visitors(most=3, most_anonymous=1)
+    first = visitors.admit("::1", False)
+    assert first is not None
+    visitors.trust(first)
+    visitors.trust(first)
+    second = visitors.admit("::1", False)
+    assert second is not None
+    visitors.leave(first)
+    assert visitors.admit("::1", False) is None
+    visitors.leave(second)
+    assert visitors.admit("::1", False) is not None
+
+
+def test_there_is_an_end_to_places_for_those_with_a_key() -> None:
+    visitors = Visitors(most=2)
+    assert visitors.admit("10.0.0.1", True)
+    assert visitors.admit("10.0.0.1", True)
+    assert visitors.admit("10.0.0.1", True) is None
+
+
+def test_the_connections_of_a_session_are_found() -> None:
+    visitors = Visitors()
+    first, second = visitors.admit("::1", True), visitors.admit("::1", True)
+    assert first is not None
+    assert second is not None
+    first.sessions.add(b"s")
+    assert visitors.of_session(b"s") == [first]
+    visitors.leave(first)
+    assert visitors.of_session(b"s") == []
