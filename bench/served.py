@@ -5,10 +5,11 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPSConnection
 from pathlib import Path
+from ssl import SSLContext
 from typing import Any
 
 from bench.tools import process_cpu_seconds, resident_bytes
@@ -60,9 +61,13 @@ class Served:
     port: int
     process: subprocess.Popen[str]
     readers: tuple[int, ...]
+    tls: SSLContext | None = None
 
     def health(self) -> Any:
-        return health(self.port)
+        return health(self.port, self.tls)
+
+    def connection(self, seconds: float) -> HTTPConnection:
+        return _connection(self.port, self.tls, seconds)
 
     def used(self) -> Used:
         return Used(
@@ -78,29 +83,44 @@ class Served:
 
 
 @contextmanager
-def served(environment: Mapping[str, str], state: Path, *options: str) -> Iterator[Served]:
-    """A server on a free port, its history and secrets in `state`."""
+def served(
+    environment: Mapping[str, str],
+    state: Path,
+    *options: str,
+    log: Path | None = None,
+    tls: SSLContext | None = None,
+) -> Iterator[Served]:
+    """A server on a free port, its history and secrets in `state`; its errors go to `log`."""
     command = [sys.executable, "-m", "bench.named_threads", "serve", "--port", "0", "--quiet",
                *options]  # fmt: skip
-    process = subprocess.Popen(
-        command, env={**environment, "XDG_STATE_HOME": str(state)}, stdout=subprocess.PIPE,
-        text=True,
-    )  # fmt: skip
+    with ExitStack() as stack:
+        errors = None if log is None else stack.enter_context(log.open("wb"))
+        process = subprocess.Popen(
+            command, env={**environment, "XDG_STATE_HOME": str(state)}, stdout=subprocess.PIPE,
+            stderr=errors, text=True,
+        )  # fmt: skip
     try:
         assert process.stdout is not None
         told = process.stdout.readline()
         found = re.search(r"https?://\S+:(\d+)", told)
         assert found, f"the server did not start: {told}"
         port = int(found[1])
-        yield Served(port, process, tuple(reader["pid"] for reader in health(port)["readers"]))
+        readers = tuple(reader["pid"] for reader in health(port, tls)["readers"])
+        yield Served(port, process, readers, tls)
     finally:
         process.terminate()
         process.wait(READY_SECONDS)
 
 
-def health(port: int) -> Any:
+def _connection(port: int, tls: SSLContext | None, seconds: float) -> HTTPConnection:
+    if tls is None:
+        return HTTPConnection("127.0.0.1", port, timeout=seconds)
+    return HTTPSConnection("127.0.0.1", port, timeout=seconds, context=tls)
+
+
+def health(port: int, tls: SSLContext | None = None) -> Any:
     """What a server says of itself."""
-    connection = HTTPConnection("127.0.0.1", port, timeout=ANSWER_SECONDS)
+    connection = _connection(port, tls, ANSWER_SECONDS)
     try:
         connection.request("GET", "/api/health")
         return json.loads(connection.getresponse().read())

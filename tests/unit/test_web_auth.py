@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from andon.core.access import Key
 from andon.core.lockout import ALLOWED
 from andon.errors import Denied, Unavailable
 from andon.web.asgi import Message, Scope
-from andon.web.audit import Audit
+from andon.web.audit import MOST_WAITING, Audit
 from andon.web.keys import (
     CODE_SECONDS,
     KEPT,
@@ -101,6 +102,51 @@ def test_wrong_codes_count_as_wrong_keys(outside: Caller) -> None:
     assert outside.post("/api/session", json={"code": "another"}).status_code == 429
 
 
+def test_a_right_code_passes_on_the_same_machine_as_a_right_token_does(
+    home: Caller, tmp_path: Path
+) -> None:
+    """Else any user could keep another's browser from signing in."""
+    for _ in range(ALLOWED):
+        home.post("/api/session", json={"code": "guess"})
+    assert home.post("/api/session", json={"code": "guess"}).status_code == 429
+    for headers in ({}, BEARER):
+        code = home.post("/api/links", headers=BEARER).json()["code"]
+        assert home.post("/api/session", json={"code": code}, headers=headers).status_code == 200
+        assert home.post("/api/session", json={"code": code}).status_code == 429  # it is spent
+    lines = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
+    signed_in = [line["key"] for line in lines if line.get("path") == "/api/session"]
+    assert signed_in == ["code", "token"]
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b'"code"', b'{"code": 5}', b"[" * 30_000, b"\xff"]
+)
+def test_what_is_no_code_is_a_wrong_one(home: Caller, body: bytes) -> None:
+    sent = {"Content-Type": "application/json"}
+    assert home.post("/api/session", content=body, headers=sent).status_code in (400, 401, 422)
+
+
+def test_every_address_of_this_machine_is_one_guesser(tmp_path: Path) -> None:
+    parts = Parts(tmp_path, [drawn.farm()], HOME)
+    for number in range(ALLOWED + 1):
+        peers = (f"127.0.{number}.7", "::1", "::ffff:127.0.0.3")
+        caller = Caller(parts.app, peers[number % len(peers)], "localhost")
+        status = caller.post("/api/session", json={"code": "guess"}).status_code
+        assert status == (401 if number < ALLOWED else 429)
+    parts.close()
+
+
+def test_wrong_codes_cannot_fill_the_log(tmp_path: Path) -> None:
+    """They need no right at all: one line a minute says how many there were."""
+    parts = Parts(tmp_path, [drawn.farm()], OUTSIDE)
+    for number in range(50):
+        caller = Caller(parts.app, f"10.0.{number}.9", "node17")
+        assert caller.post("/api/session", json={"code": "guess"}).status_code == 401
+    parts.close()
+    lines = (tmp_path / "audit.jsonl").read_text().splitlines()
+    assert [json.loads(line)["event"] for line in lines] == ["wrong code"]
+
+
 def test_asking_without_a_key_is_not_guessing(outside: Caller) -> None:
     for _ in range(3 * ALLOWED):
         assert outside.get("/metrics").status_code == 401
@@ -123,7 +169,12 @@ def test_nobody_can_fill_the_memory_with_what_they_send(home: Caller, path: str)
         assert home.post(path, headers={"Content-Length": size, **BEARER}).status_code == 413
 
 
-@pytest.mark.parametrize("name", ["Forwarded", "X-Forwarded-For", "X-Real-IP", "Via"])
+@pytest.mark.parametrize(
+    "name",
+    ["Forwarded", "X-Forwarded-For", "X-Real-IP", "Via", "X-Forwarded-Host", "X-Forwarded-Proto",
+     "X-Forwarded-Port", "X-Forwarded-Server", "X-Client-IP", "CF-Connecting-IP", "True-Client-IP",
+     "X-Cluster-Client-IP", "Fastly-Client-IP", "X-Forwarded"],
+)  # fmt: skip
 def test_who_comes_through_a_proxy_needs_the_token(home: Caller, name: str) -> None:
     assert home.get("/api/snapshot", headers={name: "for=10.0.0.9"}).status_code == 401
     assert home.get("/api/snapshot", headers={name: "x", **BEARER}).status_code == 200
@@ -141,10 +192,10 @@ def test_every_change_is_written_down_with_what_came_of_it(home: Caller, tmp_pat
     assert told == [
         ("asked", "/api/links", None, "token"),
         ("done", None, 200, None),
-        ("asked", "/api/session", None, "none"),
-        ("done", None, 401, None),
+        ("wrong code", None, None, None),
     ]
-    assert lines[0]["id"] == lines[1]["id"] != lines[2]["id"]
+    assert lines[0]["id"] == lines[1]["id"]
+    assert lines[2]["count"] == 1
     assert TOKEN not in (tmp_path / "audit.jsonl").read_text()
     assert (tmp_path / "audit.jsonl").stat().st_mode & 0o777 == 0o600
 
@@ -168,6 +219,67 @@ def test_the_log_is_only_ever_added_to(tmp_path: Path) -> None:
         "before",
         "after",
     ]
+
+
+def test_the_log_is_bounded_and_the_one_before_it_is_kept(tmp_path: Path) -> None:
+    audit = Audit(tmp_path, most_bytes=1_000)
+    for number in range(40):
+        audit.write("done", number=number)
+    kept = audit.earlier.read_text() + audit.path.read_text()
+    numbers = [json.loads(line)["number"] for line in kept.splitlines()]
+    assert numbers == list(range(numbers[0], 40))
+    assert len(numbers) >= 15
+    assert all(path.stat().st_size <= 1_000 for path in (audit.path, audit.earlier))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["audit.jsonl", "audit.jsonl.1"]
+
+
+def test_a_pipe_in_the_place_of_the_log_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "audit.jsonl")
+    with pytest.raises(Unavailable, match="regular file"):
+        Audit(tmp_path).write("after")
+
+
+def test_a_disk_that_hangs_stops_only_the_change_that_waits_for_it(tmp_path: Path) -> None:
+    """The line is written in a thread; the loop answers others meanwhile."""
+    held = threading.Event()
+
+    class Hanging(Audit):
+        def _append(self, line: bytes) -> None:
+            held.wait()
+
+    parts = Parts(tmp_path, [drawn.farm()], audit=Hanging(tmp_path, deadline_seconds=0.05))
+    caller = Caller(parts.app, "127.0.0.1", "localhost")
+
+    async def both() -> tuple[httpx.Response, httpx.Response]:
+        change = asyncio.ensure_future(caller.ask("POST", "/api/links", headers=BEARER))
+        await asyncio.sleep(0)
+        health = await caller.ask("GET", "/healthz")
+        assert not change.done()
+        return health, await change
+
+    health, change = asyncio.run(both())
+    assert (health.status_code, change.status_code) == (200, 503)
+    assert "audit" in change.json()["error"]["reason"]
+    held.set()
+    parts.close()
+
+
+def test_too_many_lines_that_wait_are_refused_at_once(tmp_path: Path) -> None:
+    held = threading.Event()
+
+    class Hanging(Audit):
+        def _append(self, line: bytes) -> None:
+            held.wait()
+
+    async def play() -> None:
+        audit = Hanging(tmp_path, deadline_seconds=60.0)
+        waiting = [asyncio.ensure_future(audit.record("asked")) for _ in range(MOST_WAITING + 8)]
+        done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        assert all(isinstance(one.exception(), Unavailable) for one in done)
+        held.set()
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+    asyncio.run(play())
 
 
 def test_a_link_in_the_place_of_the_log_is_not_followed(tmp_path: Path) -> None:

@@ -1,7 +1,10 @@
-"""Connections: each has its time and its place, and no error is plain text."""
+"""Connections: each has its time and its seat, and no error is plain text."""
 
 import asyncio
+import errno
 import json
+import logging
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -10,16 +13,19 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from andon.web import connections
+from andon.core.quotas import Standing
+from andon.web import accepting, connections, places
+from andon.web.accepting import Acceptor
 from andon.web.asgi import Receive, Scope, Send
-from andon.web.connections import Connection, Places, most_connections
+from andon.web.connections import Connection, Dates
+from andon.web.places import SEAT, Places, Seat
 from andon.web.problems import Shaped
 
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 class App:
-    """Answers when it is told to; a large answer is a megabyte."""
+    """Answers when it is told to, and only those that it may work for; large is a megabyte."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
@@ -27,9 +33,13 @@ class App:
         self.size = 2
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self.asked.set()
-        await self.may_answer.wait()
-        await send({"type": "http.response.start", "status": 200, "headers": []})
+        seat: Seat = scope["state"][SEAT]
+        headers = dict(scope["headers"])
+        status = 200 if seat.work(b"authorization" in headers, scope["path"] == "/live") else 503
+        if status == 200:
+            self.asked.set()
+            await self.may_answer.wait()
+        await send({"type": "http.response.start", "status": status, "headers": []})
         await send({"type": "http.response.body", "body": b"k" * self.size})
 
 
@@ -38,12 +48,24 @@ async def listening(places: Places, app: App) -> AsyncIterator[int]:
     """The real protocol on a real port."""
     config, state = uvicorn.Config(app, ws="none", log_level="critical"), ServerState()
     config.load()
-    loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: places.connection(config, state, {}), "127.0.0.1", 0)
-    async with server:
-        yield server.sockets[0].getsockname()[1]
+    dates = Dates()
+
+    def connection(seat: Seat) -> Connection:
+        return Connection(seat, dates, config, state, {})
+
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        acceptor = Acceptor(sock, places, connection)
+        yield sock.getsockname()[1]
+        acceptor.close()
         for one in list(state.connections):
             one.transport.abort()
+        while len(places):
+            await asyncio.sleep(0)
+
+
+async def until(places: Places, standing: Standing, count: int) -> None:
+    while places.counts()[standing] != count:
+        await asyncio.sleep(0)
 
 
 async def ended(reader: asyncio.StreamReader) -> None:
@@ -83,6 +105,7 @@ def test_whoever_owes_a_request_too_long_is_cut_off(
     begun: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "OWED_SECONDS", 0.05)
+    monkeypatch.setattr(accepting, "OWED_SECONDS", 0.05)
     places = Places()
 
     async def play() -> None:
@@ -93,7 +116,7 @@ def test_whoever_owes_a_request_too_long_is_cut_off(
             writer.close()
 
     asyncio.run(play())
-    assert not places.owing
+    assert not len(places)
 
 
 def test_every_answer_carries_the_date_of_its_second(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,6 +147,7 @@ def test_every_answer_carries_the_date_of_its_second(monkeypatch: pytest.MonkeyP
 
 def test_a_request_at_work_owes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "OWED_SECONDS", 0.05)
+    monkeypatch.setattr(accepting, "OWED_SECONDS", 0.05)
 
     async def play() -> None:
         app = App()
@@ -143,52 +167,153 @@ def test_a_request_at_work_owes_nothing(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_where_all_places_are_taken_the_oldest_silent_one_goes() -> None:
     async def play() -> None:
-        app, places = App(), Places(most=3)
+        app, places = App(), Places(most=20)
         app.may_answer.set()
         async with listening(places, app) as port:
-            silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
+            silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(20)]
+            await until(places, Standing.SILENT, 20)
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(GET)
             assert (await reader.readline()).startswith(b"HTTP/1.1 200")
             await ended(silent[0][0])
-            assert len(places.owing) == 2
+            assert len(places) == 20
             for _, one in [*silent, (reader, writer)]:
                 one.close()
 
     asyncio.run(play())
 
 
-def test_where_all_places_are_at_work_the_next_is_told_to_wait() -> None:
+@pytest.mark.parametrize("path", [b"/", b"/live"])
+def test_requests_of_strangers_leave_room_for_a_right_key(path: bytes) -> None:
+    """Everybody comes from the same address, and all of the strangers' requests wait."""
+
     async def play() -> None:
-        app = App()
-        async with listening(Places(most=1), app) as port:
-            _, busy = await asyncio.open_connection("127.0.0.1", port)
-            busy.write(GET)
-            await app.asked.wait()
+        app, places = App(), Places(most=20)
+        async with listening(places, app) as port:
+            open_ones = []
+            for _ in range(20):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(GET.replace(b"GET /", b"GET " + path))
+                open_ones.append((reader, writer))
+            refused = {asyncio.ensure_future(reader.readline()): reader for reader, _ in open_ones}
+            done, _ = await asyncio.wait(refused, return_when=asyncio.FIRST_COMPLETED)
+            assert {one.result() for one in done} == {b"HTTP/1.1 503 Service Unavailable\r\n"}
+            at_work = places.counts()[Standing.STRANGER] + places.counts()[Standing.LIVE]
+            assert at_work == (places.quotas.live if path == b"/live" else places.quotas.strangers)
+            app.may_answer.set()
+            await asyncio.gather(*refused)
+            for _, writer in open_ones:
+                writer.close()
+
+    asyncio.run(play())
+
+
+def test_a_right_key_is_worked_for_when_all_strangers_wait() -> None:
+    async def play() -> None:
+        app, places = App(), Places(most=20)
+        async with listening(places, app) as port:
+            strangers = [await asyncio.open_connection("127.0.0.1", port) for _ in range(19)]
+            for _, writer in strangers:
+                writer.write(GET)
+            await until(places, Standing.STRANGER, places.quotas.strangers)
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
-            status, said = await told(reader)
-            assert (status, said["error"]["kind"]) == (503, "unavailable")
-            for one in (busy, writer):
+            writer.write(GET.replace(b"\r\n\r\n", b"\r\nAuthorization: x\r\n\r\n"))
+            await until(places, Standing.OWNER, 1)
+            app.may_answer.set()
+            assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+            for _, one in [*strangers, (reader, writer)]:
                 one.close()
 
     asyncio.run(play())
+
+
+def test_a_connection_that_was_answered_waits_as_those_who_have_not_asked() -> None:
+    async def play() -> None:
+        app, places = App(), Places()
+        app.may_answer.set()
+        async with listening(places, app) as port:
+            for more, standing in ((b"", Standing.BEGUN), (b"Authorization: x\r\n", Standing.KEPT)):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(GET.replace(b"\r\n\r\n", b"\r\n" + more + b"\r\n"))
+                await reader.readuntil(b"0\r\n\r\n")
+                assert places.counts()[standing] == 1
+                writer.close()
+
+    asyncio.run(play())
+
+
+def test_a_silent_connection_is_a_bare_socket() -> None:
+    """Thousands of them cost a descriptor each: neither transport, protocol nor parser is made."""
+    made: list[Seat] = []
+
+    async def play() -> None:
+        places = Places()
+        with socket.create_server(("127.0.0.1", 0)) as sock:
+
+            def connection(seat: Seat) -> asyncio.Protocol:
+                made.append(seat)
+                return asyncio.Protocol()
+
+            acceptor = Acceptor(sock, places, connection)
+            reader, writer = await asyncio.open_connection(*sock.getsockname())
+            await until(places, Standing.SILENT, 1)
+            assert not made
+            writer.write(b"G")
+            await until(places, Standing.BEGUN, 1)
+            writer.close()
+            assert reader is not None
+            await until(places, Standing.BEGUN, 0)
+            acceptor.close()
+
+    asyncio.run(play())
+    assert len(made) == 1
+
+
+def test_short_files_are_told_once_and_accepting_goes_on_later(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The listening socket stays ready all the time: this must not become a spin."""
+    tries: list[int] = []
+
+    class Short(socket.socket):
+        def accept(self) -> tuple[socket.socket, Any]:
+            tries.append(1)
+            raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(accepting, "AGAIN_SECONDS", 0.01)
+
+    async def play() -> None:
+        with Short() as sock:
+            sock.bind(("127.0.0.1", 0))
+            sock.listen()
+            acceptor = Acceptor(sock, Places(), lambda _: asyncio.Protocol())
+            with socket.create_connection(sock.getsockname()):
+                turns = 0
+                while len(tries) < 3:
+                    await asyncio.sleep(0)
+                    turns += 1
+            acceptor.close()
+            assert turns > 3 * len(tries)
+
+    with caplog.at_level(logging.ERROR, "andon.web"):
+        asyncio.run(play())
+    assert "Too many open files" in caplog.text
 
 
 def test_whoever_does_not_take_the_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "STALLED_SECONDS", 0.05)
 
     async def play() -> None:
-        app, places = App(), Places()
+        app, seats = App(), Places()
         app.size = 64_000_000  # more than any system buffers
         app.may_answer.set()
-        async with listening(places, app) as port:
+        async with listening(seats, app) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.transport.pause_reading()  # type: ignore[attr-defined]
             writer.write(GET)
-            while not places.stalled:
+            while not seats.stalled:
                 await asyncio.sleep(0)
-            while places.stalled:
+            while seats.stalled:
                 await asyncio.sleep(0.01)
             writer.close()
             assert reader is not None
@@ -199,30 +324,26 @@ def test_whoever_does_not_take_the_answer_is_cut_off(monkeypatch: pytest.MonkeyP
 def test_of_many_that_do_not_take_their_answers_the_oldest_goes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(connections, "MOST_STALLED", 1)
+    monkeypatch.setattr(places, "MOST_STALLED", 1)
 
     async def play() -> None:
-        app, places = App(), Places()
+        app, seats = App(), Places()
         app.size = 64_000_000
         app.may_answer.set()
-        async with listening(places, app) as port:
-            first: Connection | None = None
+        async with listening(seats, app) as port:
+            first: Seat | None = None
             for _ in range(2):
                 _, writer = await asyncio.open_connection("127.0.0.1", port)
                 writer.transport.pause_reading()  # type: ignore[attr-defined]
                 writer.write(GET)
-                while not places.stalled or next(iter(places.stalled)) is first:
+                while not seats.stalled or next(iter(seats.stalled)) is first:
                     await asyncio.sleep(0)
-                found = next(iter(places.stalled))
-                assert first is None or first.transport.is_closing()
+                found = next(iter(seats.stalled))
+                assert first is None or first not in seats.stalled
                 first = found
                 writer.close()
 
     asyncio.run(play())
-
-
-def test_the_places_leave_files_for_the_rest() -> None:
-    assert 16 <= most_connections() <= connections.MOST_CONNECTIONS
 
 
 @pytest.mark.parametrize(

@@ -85,12 +85,13 @@ class Parts:
         rules: Rules = HOME,
         memory: Memory | None = None,
         longest_wait_seconds: float = 30.0,
+        audit: Audit | None = None,
     ) -> None:
         self.sampler = Hand(*snapshots)
         self.station = Station(self.sampler, Settings())
         if snapshots:
             assert self.station.wait_for_first(10)
-        self.keys, self.audit = Keys(TOKEN), Audit(folder)
+        self.keys, self.audit = Keys(TOKEN), audit or Audit(folder)
         kept = memory or NoMemory("history was switched off", "start without --no-history")
         self.watcher = Watcher(self.sampler.subscribe(1.0), Rulebook(), MemoryLedger)
         surveyor = Surveyor(lambda: self.sampler.once(hasty=True), simulated=True)
@@ -123,7 +124,7 @@ class Caller:
         self._app, self._peer, self._host = app, peer, host
 
     def request(self, method: str, path: str, **more: Any) -> httpx.Response:
-        return asyncio.run(self._request(method, path, **more))
+        return asyncio.run(self.ask(method, path, **more))
 
     def get(self, path: str, **more: Any) -> httpx.Response:
         return self.request("GET", path, **more)
@@ -134,7 +135,7 @@ class Caller:
     def delete(self, path: str, **more: Any) -> httpx.Response:
         return self.request("DELETE", path, **more)
 
-    async def _request(self, method: str, path: str, **more: Any) -> httpx.Response:
+    async def ask(self, method: str, path: str, **more: Any) -> httpx.Response:
         transport = httpx.ASGITransport(
             self._app,
             raise_app_exceptions=False,

@@ -18,6 +18,16 @@ EXCHANGE = ("POST", "/api/session")
 """A one-time code is shown here instead of a key."""
 LIVE = "/socket.io/"
 
+PROXY_HEADERS = frozenset(
+    {
+        "forwarded", "via", "x-real-ip", "x-client-ip", "x-cluster-client-ip", "true-client-ip",
+        "cf-connecting-ip", "cf-connecting-ipv6", "cf-ray", "fastly-client-ip", "fly-client-ip",
+        "x-original-host", "x-original-forwarded-for", "x-envoy-external-address",
+        "x-appengine-user-ip", "x-azure-clientip",
+    }
+)  # fmt: skip
+"""What proxies add, beside all that begins with `x-forwarded`."""
+
 _HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(?::(?P<port>[0-9]{1,5}))?", re.ASCII)
 _ORIGIN = re.compile(r"(?P<scheme>https?)://(?P<place>[^/?#@\s]+)", re.ASCII)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -28,6 +38,7 @@ class Key(StrEnum):
 
     NONE = "none"
     WRONG = "wrong"
+    CODE = "code"  # a one-time code, where one is exchanged for a session
     SESSION = "session"
     TOKEN = "token"  # noqa: S105 (the name of a kind, not a secret)
 
@@ -86,6 +97,11 @@ def is_open(call: Call) -> bool:
     return call.method in ("GET", "HEAD") and (
         call.path in SHELL or call.path.startswith(SHELL_FOLDER)
     )
+
+
+def is_proxys(header: str) -> bool:
+    """Whether a header, in small letters, says that the request came by way of a proxy."""
+    return header in PROXY_HEADERS or header.startswith("x-forwarded")
 
 
 def is_loopback(address: str | None) -> bool:

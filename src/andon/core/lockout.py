@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 ALLOWED = 10
 WITHIN_SECONDS = 60.0
+LOOPBACK = "loopback"
 KEPT = 4096  # addresses; the oldest are forgotten first
 
 
@@ -18,7 +19,7 @@ class Count:
 
 
 class Lockout:
-    """Counts failures by address; a whole IPv6 network of one customer is one address."""
+    """Counts failures by peer, which may have many addresses."""
 
     def __init__(self, allowed: int = ALLOWED, within_seconds: float = WITHIN_SECONDS) -> None:
         self._allowed, self._within = allowed, within_seconds
@@ -26,17 +27,17 @@ class Lockout:
 
     def wait_seconds(self, address: str | None, now: float) -> float:
         """How long the address has to wait; 0 lets it try."""
-        count = self._counts.get(_network(address))
+        count = self._counts.get(network(address))
         if count is None or count.failures < self._allowed:
             return 0.0
         return max(0.0, count.since + self._within - now)
 
     def failed(self, address: str | None, now: float) -> None:
-        network = _network(address)
-        before = self._counts.pop(network, None)
+        peer = network(address)
+        before = self._counts.pop(peer, None)
         if before is None or now - before.since >= self._within:
             before = Count(0, now)
-        self._counts[network] = Count(before.failures + 1, before.since)
+        self._counts[peer] = Count(before.failures + 1, before.since)
         while len(self._counts) > KEPT:
             self._counts.popitem(last=False)
 
@@ -44,11 +45,18 @@ class Lockout:
         return len(self._counts)
 
 
-def _network(address: str | None) -> str:
+def network(address: str | None) -> str:
+    """The peer that an address belongs to: whoever has one has the others, too.
+
+    All of this machine's own addresses are one, and so is an IPv6 network of one customer.
+    """
     try:
         found = ipaddress.ip_address(address or "")
     except ValueError:
         return address or ""
-    if found.version == 4 or found.is_loopback:
+    found = getattr(found, "ipv4_mapped", None) or found
+    if found.is_loopback:
+        return LOOPBACK
+    if found.version == 4:
         return str(found)
     return str(ipaddress.ip_network((found, 64), strict=False))

@@ -1,9 +1,10 @@
 """REST: every route, each a few lines over the payloads.
 
-What only reads the last snapshot is answered at once, and does not queue behind those who ask for
-much: these run in threads.
+What only reads the last snapshot is answered at once. What takes longer runs in threads, and what
+anybody can make dear in a few threads of its own (`reading`), where it delays only its like.
 """
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from andon.web.leases import lease_routes
 from andon.web.memory import METRICS, Memory
 from andon.web.once import Once
 from andon.web.problems import problem
+from andon.web.reading import Reading
 from andon.web.station import Station, all_for_strangers, for_strangers
 from andon.web.texts import SnapshotTexts
 
@@ -55,6 +57,10 @@ class Shop:
     watcher: Watcher | None = None
     lender: "Lender | None" = None
     leases: "LeaseLedger | None" = None
+    past: Reading = field(default_factory=Reading)
+    """For what reads the store."""
+    minutes: Reading = field(default_factory=Reading)
+    """For what goes through all of the last two minutes."""
 
     @property
     def features(self) -> dict[str, bool]:
@@ -157,7 +163,7 @@ def _devices(router: APIRouter, shop: Shop) -> None:
         return Response(text, media_type="application/json")
 
     @router.get("/api/snapshots", tags=["watch"])
-    def snapshots(request: Request) -> Response:
+    async def snapshots(request: Request) -> Response:
         """The snapshots of the last two minutes, the oldest first."""
         past, trusted = shop.station.past(), _trusted(request)
 
@@ -165,7 +171,10 @@ def _devices(router: APIRouter, shop: Shop) -> None:
             shown = past if trusted else all_for_strangers(past)
             return wire.dumps({"items": [wire.snapshot_to_json(one) for one in shown]}).encode()
 
-        return Response(dear.answer(past[-1], trusted, made), media_type="application/json")
+        key = ("snapshots", past[-1].at, trusted)
+        return sent(
+            await shop.minutes.read(request, key, lambda: dear.answer(past[-1], trusted, made))
+        )
 
     @router.get("/api/system", tags=["watch"])
     async def system(request: Request) -> Response:
@@ -183,10 +192,15 @@ def _devices(router: APIRouter, shop: Shop) -> None:
         return _json(payloads.device(_seen(request, shop), device))
 
     @router.get("/api/devices/{device}/why", tags=["explain"])
-    def why(request: Request, device: DeviceName) -> Response:
+    async def why(request: Request, device: DeviceName) -> Response:
         """andon.why/1: why it is hot, slow, full or idle, from the last two minutes."""
-        past = shop.station.past()
-        return _json(payloads.why(past if _trusted(request) else all_for_strangers(past), device))
+        past, trusted = shop.station.past(), _trusted(request)
+        uuid = payloads.named(past[-1], device).device.uuid
+
+        def made() -> bytes:
+            return dumped(payloads.why(past if trusted else all_for_strangers(past), uuid))
+
+        return sent(await shop.minutes.read(request, ("why", uuid, past[-1].at, trusted), made))
 
     @router.get("/api/processes", tags=["watch"])
     async def processes(request: Request) -> Response:
@@ -196,7 +210,8 @@ def _devices(router: APIRouter, shop: Shop) -> None:
 
 def _past(router: APIRouter, shop: Shop) -> None:
     @router.get("/api/devices/{device}/history", tags=["watch"])
-    def history(
+    async def history(
+        request: Request,
         device: Past,
         metric: Annotated[str, Query(max_length=60, description=f"one of: {_KEPT}")],
         start: Annotated[Moment, Query(alias="from")] = None,
@@ -204,23 +219,36 @@ def _past(router: APIRouter, shop: Shop) -> None:
         points: Annotated[int, Query(ge=1, le=MAX_POINTS)] = 300,
     ) -> Response:
         """Least, mean and most per bucket; the last day if not told otherwise."""
-        uuid = _uuid(shop, device)
-        return _json(shop.memory.history(uuid, metric, *_span(start, end), points))
+        since, until = _span(start, end)
+
+        def made() -> bytes:
+            uuid = _uuid(shop, device)
+            return dumped(shop.memory.history(uuid, metric, since, until, points))
+
+        key = ("history", device, metric, since, until, points)
+        return sent(await shop.past.read(request, key, made))
 
     @router.get("/api/history/devices", tags=["watch"])
-    def recorded() -> Response:
+    async def recorded(request: Request) -> Response:
         """Every device with a past, those that are gone among them."""
-        return _json(shop.memory.devices())
+        made = await shop.past.read(request, "devices", lambda: dumped(shop.memory.devices()))
+        return sent(made)
 
     @router.get("/api/uses", tags=["watch"])
-    def uses(
+    async def uses(
+        request: Request,
         device: Annotated[str | None, Query(max_length=200)] = None,
         start: Annotated[Moment, Query(alias="from")] = None,
         end: Annotated[Moment, Query(alias="to")] = None,
     ) -> Response:
         """Who was on a device, or on any, from when until when; the last day if not told."""
-        uuid = None if device is None else _uuid(shop, device)
-        return _json(shop.memory.uses(uuid, *_span(start, end)))
+        since, until = _span(start, end)
+
+        def made() -> bytes:
+            uuid = None if device is None else _uuid(shop, device)
+            return dumped(shop.memory.uses(uuid, since, until))
+
+        return sent(await shop.past.read(request, ("all uses", device, since, until), made))
 
 
 def _later(router: APIRouter, shop: Shop) -> None:
@@ -241,12 +269,12 @@ def _to_come(router: APIRouter, name: str, tag: str) -> None:
 
 def _sessions(router: APIRouter, shop: Shop) -> None:
     @router.post("/api/links", tags=["access"])
-    def new_link() -> Response:
+    async def new_link() -> Response:
         """A one-time code for a browser; needs the token."""
         return _json({"code": shop.keys.new_code(), "expires_in_seconds": CODE_SECONDS})
 
     @router.post("/api/session", tags=["access"])
-    def new_session(given: Code) -> Response:
+    async def new_session(given: Code) -> Response:
         """A session's secret for a one-time code."""
         secret = shop.keys.exchange(given.code)
         if secret is None:
@@ -255,7 +283,7 @@ def _sessions(router: APIRouter, shop: Shop) -> None:
         return _json({"secret": secret, "expires_in_seconds": SESSION_SECONDS})
 
     @router.delete("/api/session", tags=["access"])
-    def end_session(request: Request) -> Response:
+    async def end_session(request: Request) -> Response:
         """End the session whose secret is shown."""
         secret = request.headers.get("authorization", "").partition(" ")[2].strip()
         if shop.keys.grade(secret) is not Key.SESSION or not shop.keys.end_session(secret):
@@ -287,7 +315,8 @@ def _trusted(request: Request) -> bool:
 
 
 def _span(start: float | None, end: float | None) -> tuple[float, float]:
-    until = time.time() if end is None else end
+    """Now is a whole second, so that those who ask in the same one ask the same."""
+    until = math.ceil(time.time()) if end is None else end
     return max(0.0, until - DAY_SECONDS) if start is None else start, until
 
 
@@ -304,7 +333,15 @@ def _uuid(shop: Shop, name: str) -> str:
 
 
 def _json(value: wire.Json) -> Response:
-    return Response(wire.dumps(value), media_type="application/json")
+    return sent(dumped(value))
+
+
+def dumped(value: wire.Json) -> bytes:
+    return wire.dumps(value).encode("utf-8")
+
+
+def sent(body: bytes) -> Response:
+    return Response(body, media_type="application/json")
 
 
 device_uuid = _uuid

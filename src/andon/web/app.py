@@ -20,6 +20,7 @@ from andon.web.auth import Doors, Gate
 from andon.web.board import add_board
 from andon.web.description import describe
 from andon.web.problems import UNEXPECTED, problem, problem_of
+from andon.web.reading import Busy
 
 _JSON = "application/json"
 
@@ -63,7 +64,8 @@ def _api(shop: Shop, run: Callable[[], AbstractAsyncContextManager[None]]) -> Fa
 def _speak_one_shape(api: FastAPI) -> None:
     @api.exception_handler(AndonError)
     def ours(_request: Request, error: AndonError) -> Response:
-        return Response(problem_of(error), error.http_status, media_type=_JSON)
+        seconds = {"Retry-After": str(error.retry_seconds)} if isinstance(error, Busy) else None
+        return Response(problem_of(error), error.http_status, seconds, media_type=_JSON)
 
     @api.exception_handler(HTTPException)
     def theirs(request: Request, error: HTTPException) -> Response:

@@ -1,39 +1,108 @@
-"""The append-only log of every change that was asked for: who, from where, what came of it."""
+"""The log of every change that was asked for: who, from where, what came of it.
 
+It is written in a thread of its own: a disk that hangs stops the request that waits for its line,
+and nothing else.
+"""
+
+import asyncio
 import json
 import os
+import queue
 import threading
 import time
+from concurrent.futures import Future
 from pathlib import Path
 
 from andon.errors import Unavailable
+from andon.host.private_files import open_regular
 
 NAME = "audit.jsonl"
+MOST_BYTES = 10_000_000  # then it becomes the one before it, which is kept
+MOST_WAITING = 64
+DEADLINE_SECONDS = 3.0
+
+_Line = tuple[bytes, "Future[None]"]
 
 
 class Audit:
     """One JSON line per fact; what cannot be written down is not done."""
 
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / NAME
+    def __init__(
+        self,
+        folder: Path,
+        most_bytes: int = MOST_BYTES,
+        deadline_seconds: float = DEADLINE_SECONDS,
+    ) -> None:
+        self.path, self.earlier = folder / NAME, folder / f"{NAME}.1"
+        self._most_bytes, self._deadline = most_bytes, deadline_seconds
+        self._waiting: queue.Queue[_Line] = queue.Queue(MOST_WAITING)
         self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
 
     def write(self, event: str, **facts: object) -> None:
-        """Append a line. Opened anew each time, so that logrotate may move the file."""
-        line = json.dumps({"at": round(time.time(), 3), "event": event, **facts}) + "\n"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        """Append a line at once, however long that takes; not for the server's loop."""
         try:
-            with self._lock:
-                descriptor = os.open(self.path, flags, 0o600)
-                try:
-                    _write_whole(descriptor, line.encode("utf-8"))
-                finally:
-                    os.close(descriptor)
+            self._append(_line(event, facts))
         except OSError as exc:
-            raise Unavailable(
-                f"the audit log cannot be written: {exc.strerror or exc}",
-                hint=f"nothing was changed; make room for {self.path}",
-            ) from exc
+            raise self._failed(exc.strerror or str(exc)) from exc
+
+    async def record(self, event: str, **facts: object) -> None:
+        """Append a line in time, or say that it could not be."""
+        done: Future[None] = Future()
+        try:
+            self._waiting.put_nowait((_line(event, facts), done))
+        except queue.Full:
+            raise self._failed("too many lines wait for it") from None
+        self._start()
+        try:
+            await asyncio.wait_for(asyncio.wrap_future(done), self._deadline)
+        except TimeoutError:
+            raise self._failed(f"no answer within {self._deadline:g} s") from None
+        except OSError as exc:
+            raise self._failed(exc.strerror or str(exc)) from exc
+
+    def _start(self) -> None:
+        """A daemon: a disk that hangs must not keep the server from ending."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._follow, name="andon audit", daemon=True)
+            self._thread.start()
+
+    def _follow(self) -> None:
+        while True:
+            line, done = self._waiting.get()
+            if not done.set_running_or_notify_cancel():
+                continue  # its request was answered that it could not be written
+            try:
+                self._append(line)
+            except OSError as exc:
+                done.set_exception(exc)
+            else:
+                done.set_result(None)
+
+    def _append(self, line: bytes) -> None:
+        """Opened for each line, so that logrotate may move the file."""
+        with self._lock:
+            if self._size() + len(line) > self._most_bytes:
+                self.path.replace(self.earlier)
+            descriptor = open_regular(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            try:
+                _write_whole(descriptor, line)
+            finally:
+                os.close(descriptor)
+
+    def _size(self) -> int:
+        try:
+            return self.path.lstat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def _failed(self, reason: str) -> Unavailable:
+        hint = f"nothing was changed; see to {self.path}: a file, on a disk with room that answers"
+        return Unavailable(f"the audit log cannot be written: {reason}", hint=hint)
+
+
+def _line(event: str, facts: dict[str, object]) -> bytes:
+    return (json.dumps({"at": round(time.time(), 3), "event": event, **facts}) + "\n").encode()
 
 
 def _write_whole(descriptor: int, line: bytes) -> None:

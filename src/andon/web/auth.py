@@ -1,10 +1,11 @@
 """The gate: one ASGI layer in front of everything, REST, pages, polling and WebSocket alike."""
 
+import json
 import secrets
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import parse_qs
 
 from andon.core.access import (
@@ -17,20 +18,22 @@ from andon.core.access import (
     changes,
     is_loopback,
     is_open,
+    is_proxys,
     judge,
 )
 from andon.core.lockout import Lockout
+from andon.core.seldom import Seldom
 from andon.errors import AndonError
 from andon.web.asgi import App, Message, Receive, Scope, Send
 from andon.web.audit import Audit
 from andon.web.keys import Keys
+from andon.web.places import SEAT, Seat
 from andon.web.problems import UNEXPECTED, Shaped, problem, problem_of
 
 TRUSTED = "andon.trusted"
 """The place in an ASGI scope that says whether the caller showed a right key."""
 NOTES = "andon.notes"
 """The place in an ASGI scope for what the log is to say of a change, beside what came of it."""
-_PROXY_HEADERS = frozenset({b"forwarded", b"x-forwarded-for", b"x-real-ip", b"via"})
 _POLICY = (
     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
     "object-src 'none'"
@@ -64,7 +67,7 @@ class Gate:
 
     def __init__(self, app: App, doors: Doors) -> None:
         self._app, self._doors = app, doors
-        self._lockout = doors.lockout
+        self._lockout, self._guesses = doors.lockout, Seldom()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -87,17 +90,22 @@ class Gate:
     async def _judged(self, scope: Scope, receive: Receive, send: Send) -> None:
         call = self._call(scope)
         guarded = _guarded(send)
+        refusal = judge(call, self._doors.rules) or _too_large(scope["headers"])
+        if _is_exchange(call) and refusal is None:
+            call, receive = await self._with_code(call, receive)
         waiting = self._waiting(call)
         if waiting:
             await refuse(scope, receive, guarded, _TOO_OFTEN, waiting)
             return
-        refusal = judge(call, self._doors.rules) or _too_large(scope["headers"])
         if refusal is not None:
             if call.key is Key.WRONG:
                 self._lockout.failed(call.peer, self._doors.clock())
             await refuse(scope, receive, guarded, refusal)
             return
         scope[TRUSTED] = call.key.is_right
+        if not _seated(call, scope):
+            await refuse(scope, receive, guarded, FULL, FULL_SECONDS)
+            return
         await self._pass(call, scope, receive, guarded)
 
     def _call(self, scope: Scope) -> Call:
@@ -112,7 +120,7 @@ class Gate:
             origins=_texts(headers, b"origin"),
             fetch_site=site[0] if site else None,
             fetch_mode=mode[0] if mode else None,
-            forwarded=any(name in _PROXY_HEADERS for name, _ in headers),
+            forwarded=any(is_proxys(name.decode("latin-1")) for name, _ in headers),
             admitted=self._is_admitted(scope),
             key=self._doors.keys.grade(shown_key(headers)),
         )
@@ -131,12 +139,16 @@ class Gate:
         Guessing is hopeless at any rate (the token has 256 bits); the wait keeps the noise down.
         """
         waiting = self._lockout.wait_seconds(call.peer, self._doors.clock())
-        if call.path == "/healthz" or (is_loopback(call.peer) and not self._guesses(call)):
+        if call.path == "/healthz" or (is_loopback(call.peer) and not _guesses(call)):
             return 0.0
         return waiting
 
-    def _guesses(self, call: Call) -> bool:
-        return call.key is Key.WRONG or (call.method, call.path) == EXCHANGE
+    async def _with_code(self, call: Call, receive: Receive) -> tuple[Call, Receive]:
+        """A code stands in the body. A right one is a key like others: it passes every wait."""
+        body, receive = await _read(receive)
+        if call.key is Key.NONE and self._doors.keys.knows_code(_code(body)):
+            call = replace(call, key=Key.CODE)
+        return call, receive
 
     async def _pass(self, call: Call, scope: Scope, receive: Receive, send: Send) -> None:
         if not is_open(call) or call.path == "/":
@@ -146,33 +158,89 @@ class Gate:
         if not changes(call):
             await self._app(scope, receive, send)
             return
+        if _guesses(call):
+            await self._note_guess(call)
+            await self._app(scope, receive, send)
+            return
         number = secrets.token_hex(4)
         facts = {"id": number, "method": call.method, "path": call.path[:200]}
         try:
-            self._doors.audit.write("asked", **facts, peer=call.peer, key=str(call.key))
+            await self._doors.audit.record("asked", **facts, peer=call.peer, key=str(call.key))
         except AndonError as error:
             await _answer(send, error.http_status, problem_of(error))
             return
         notes: dict[str, object] = {}
         scope[NOTES] = notes
-        await self._app(scope, receive, self._noting(call, number, notes, send))
+        await self._app(scope, receive, self._noting(number, notes, send))
 
-    def _noting(self, call: Call, number: str, notes: dict[str, object], send: Send) -> Send:
-        """What came of a change; a code that was wrong counts as a wrong key."""
+    async def _note_guess(self, call: Call) -> None:
+        """A wrong code counts as a wrong key. It needs no right at all and changes nothing, so
+        that the log has it once a minute, with how many there were."""
+        now = self._doors.clock()
+        self._lockout.failed(call.peer, now)
+        count = self._guesses.happened("code", now)
+        if count is not None:
+            with suppress(AndonError):
+                await self._doors.audit.record("wrong code", peer=call.peer, count=count)
+
+    def _noting(self, number: str, notes: dict[str, object], send: Send) -> Send:
+        """What came of a change."""
 
         async def noting(message: Message) -> None:
             if message["type"] == "http.response.start":
-                status = message["status"]
-                if (call.method, call.path) == EXCHANGE and status != 200:
-                    self._lockout.failed(call.peer, self._doors.clock())
                 with suppress(AndonError):  # it was written that it was asked for
-                    self._doors.audit.write("done", id=number, status=status, **notes)
+                    status = message["status"]
+                    await self._doors.audit.record("done", id=number, status=status, **notes)
             await send(message)
 
         return noting
 
 
+FULL = Refusal(503, "all connections of this server are in use", "try again in a few seconds")
+FULL_SECONDS = 10.0
 _TOO_OFTEN = Refusal(429, "too many wrong tokens from this address", "wait, then use the right one")
+
+
+def _is_exchange(call: Call) -> bool:
+    return (call.method, call.path) == EXCHANGE
+
+
+def _guesses(call: Call) -> bool:
+    return call.key is Key.WRONG or (_is_exchange(call) and call.key is Key.NONE)
+
+
+async def _read(receive: Receive) -> tuple[bytes, Receive]:
+    """A body whose size was checked, and a way to read it once more."""
+    first, body = await receive(), b""
+    while first["type"] == "http.request":
+        body += first.get("body", b"")
+        if not first.get("more_body", False):
+            first = {"type": "http.request", "body": body, "more_body": False}
+            break
+        first = await receive()
+    given = [first]
+
+    async def again() -> Message:
+        return given.pop() if given else await receive()
+
+    return body, again
+
+
+def _code(body: bytes) -> str:
+    try:
+        given = json.loads(body)
+    except (ValueError, RecursionError):
+        return ""
+    code = given.get("code") if isinstance(given, dict) else None
+    return code if isinstance(code, str) else ""
+
+
+def _seated(call: Call, scope: Scope) -> bool:
+    """Whether the connection's request may be worked for; `/healthz` is answered in any case."""
+    seat: Seat | None = (scope.get("state") or {}).get(SEAT)
+    if seat is None or call.path == "/healthz":
+        return True
+    return seat.work(call.key.is_right, live=call.path.startswith(LIVE))
 
 
 def _too_large(headers: list[tuple[bytes, bytes]]) -> Refusal | None:

@@ -1,11 +1,12 @@
 """What the board draws: several readings at once, who used a device, the last minutes."""
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from andon.core.series import Bucket, throttle_reasons
 from andon.errors import Invalid
@@ -13,7 +14,7 @@ from andon.model import wire
 from andon.model.device import Snapshot
 from andon.ports import Store
 from andon.version import __version__
-from andon.web.api import DAY_SECONDS, ERRORS, DeviceName, Moment, Shop, device_uuid
+from andon.web.api import DAY_SECONDS, ERRORS, DeviceName, Moment, Shop, device_uuid, dumped, sent
 from andon.web.memory import METRICS
 
 DRAWN = (
@@ -30,7 +31,8 @@ def routes(shop: Shop) -> APIRouter:
     router = APIRouter(responses=ERRORS, tags=["board"])
 
     @router.get("/api/devices/{device}/charts")
-    def charts(
+    async def charts(
+        request: Request,
         device: DeviceName,
         metrics: Annotated[str, Query(max_length=400)] = ",".join(DRAWN),
         start: Annotated[Moment, Query(alias="from")] = None,
@@ -38,32 +40,44 @@ def routes(shop: Shop) -> APIRouter:
         points: Annotated[int, Query(ge=1, le=MOST_POINTS)] = 300,
     ) -> Response:
         """Several readings over time in columns, and what slowed the device down."""
-        uuid, names = device_uuid(shop, device), _names(metrics)
-        since, until = _span(start, end)
-        return _json(drawn(shop.memory.store(), uuid, names, since, until, points))
+        names, (since, until) = _names(metrics), _span(start, end)
+
+        def made() -> bytes:
+            uuid = device_uuid(shop, device)
+            return dumped(drawn(shop.memory.store(), uuid, names, since, until, points))
+
+        key = ("charts", device, tuple(names), since, until, points)
+        return sent(await shop.past.read(request, key, made))
 
     @router.get("/api/devices/{device}/uses")
-    def uses(
+    async def uses(
+        request: Request,
         device: DeviceName,
         start: Annotated[Moment, Query(alias="from")] = None,
         end: Annotated[Moment, Query(alias="to")] = None,
     ) -> Response:
         """Who was on the device, and when; the last day if not told otherwise."""
-        uuid = device_uuid(shop, device)
         since, until = _span(start, end)
-        return _json(used(shop.memory.store(), uuid, since, until))
+
+        def made() -> bytes:
+            return dumped(used(shop.memory.store(), device_uuid(shop, device), since, until))
+
+        return sent(await shop.past.read(request, ("uses", device, since, until), made))
 
     @router.get("/api/recent")
-    def recent(
+    async def recent(
+        request: Request,
         metric: Annotated[str, Query(max_length=60)] = "utilization_percent",
     ) -> Response:
         """One reading of every device over the last two minutes."""
-        return _json(lately(shop.station.past(), _names(metric)[0]))
+        past, name = shop.station.past(), _names(metric)[0]
+        key = ("recent", name, past[-1].at)
+        return sent(await shop.minutes.read(request, key, lambda: dumped(lately(past, name))))
 
     @router.get("/api/features")
-    def features() -> Response:
+    async def features() -> Response:
         """What this server can do: the board shows a place for each."""
-        return _json({"version": __version__, "features": shop.features})
+        return sent(dumped({"version": __version__, "features": shop.features}))
 
     return router
 
@@ -141,12 +155,8 @@ def _names(text: str) -> list[str]:
 
 
 def _span(start: float | None, end: float | None) -> tuple[float, float]:
-    until = time.time() if end is None else end
+    until = math.ceil(time.time()) if end is None else end
     since = max(0.0, until - DAY_SECONDS) if start is None else start
     if since >= until:
         raise Invalid("the time ends before it begins", hint="from must be less than to")
     return since, until
-
-
-def _json(value: wire.Json) -> Response:
-    return Response(wire.dumps(value), media_type="application/json")

@@ -1,13 +1,11 @@
-"""The server's HTTP connections: each has its time and its place, and no error is plain text.
+"""The server's HTTP connections: each has a deadline and a seat, and no error is plain text.
 
-Whoever connects and says nothing, or asks and does not take the answer, costs a place and memory.
-Both have a deadline, and when places are short the one that has kept others waiting longest goes.
+Whoever begins a request and does not end it, or asks and does not take the answer, costs a seat and
+memory. Both have a deadline. What binds to uvicorn's protocol is here.
 """
 
 import asyncio
 import time
-from contextlib import suppress
-from dataclasses import dataclass, field
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import Any
@@ -18,76 +16,44 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from andon.core.access import Refusal
-from andon.web.asgi import Receive, Scope, Send
-from andon.web.auth import refuse
+from andon.web.accepting import OWED_SECONDS
+from andon.web.places import SEAT, Seat
 from andon.web.problems import problem
 
-MOST_CONNECTIONS = 2000
-MOST_STALLED = 64  # an answer may have megabytes
-OWED_SECONDS = 10.0  # for a whole request, from its first byte or from connecting
 STALLED_SECONDS = 60.0
-RESERVED_FILES = 256  # for the store, the readers and whatever a request opens
 
 BAD_REQUEST = Refusal(400, "this is no HTTP request that can be read", "is the URL http or https?")
 BAD_UPGRADE = Refusal(
     400, "this is no WebSocket handshake", "version 13, with a key of 16 bytes in base64"
 )
-FULL = Refusal(503, "all connections of this server are in use", "try again in a few seconds")
 
 
-def most_connections() -> int:
-    """As many as there are files for; the soft limit is often far below what is allowed."""
-    try:
-        import resource
-    except ImportError:  # not on this system, which has no such limit
-        return MOST_CONNECTIONS
-    wanted = MOST_CONNECTIONS + RESERVED_FILES
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        raised = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
-        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    if soft == resource.RLIM_INFINITY:
-        return MOST_CONNECTIONS
-    return max(16, min(MOST_CONNECTIONS, soft - RESERVED_FILES))
+class Dates:
+    """The date that answers carry, asked with every request: no clock has to wake the server."""
 
+    def __init__(self) -> None:
+        self._second = 0
 
-@dataclass(slots=True)
-class Places:
-    """What the connections of one server share; the oldest of each kind comes first."""
-
-    most: int = MOST_CONNECTIONS
-    owing: dict["Connection", None] = field(default_factory=dict)
-    stalled: dict["Connection", None] = field(default_factory=dict)
-    dated: int = 0  # the second that the answers' date tells
-
-    def date(self, state: ServerState) -> None:
-        """Asked with every request, so that no clock has to wake the server."""
+    def tell(self, state: ServerState) -> None:
         second = int(time.time())
-        if second != self.dated:
-            self.dated = second
+        if second != self._second:
+            self._second = second
             state.default_headers = [(b"date", formatdate(second, usegmt=True).encode())]
-
-    def connection(
-        self,
-        config: Config,
-        server_state: ServerState,
-        app_state: dict[str, Any],
-        _loop: asyncio.AbstractEventLoop | None = None,
-    ) -> "Connection":
-        """What uvicorn calls for every new one."""
-        return Connection(self, config, server_state, app_state)
 
 
 class Connection(H11Protocol):
     """uvicorn's own, with deadlines and our words."""
 
     def __init__(
-        self, places: Places, config: Config, server_state: ServerState, app_state: dict[str, Any]
+        self,
+        seat: Seat,
+        dates: Dates,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
     ) -> None:
-        super().__init__(config, server_state, app_state)
-        self._places = places
+        super().__init__(config, server_state, {**app_state, SEAT: seat})
+        self._seat, self._dates = seat, dates
         self._owed: asyncio.TimerHandle | None = None
         self._stall: asyncio.TimerHandle | None = None
 
@@ -95,17 +61,16 @@ class Connection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > self._places.most:
-            self._make_room()
-        self._owes()
+        self._seat.begin(self._give_up)
+        self._owes(self._seat.arrived_at + OWED_SECONDS)
 
     def data_received(self, data: bytes) -> None:
-        self._places.date(self.server_state)
+        self._dates.tell(self.server_state)
         super().data_received(data)
         if self.transport.get_protocol() is not self:
             return  # a WebSocket now
         if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
-            self._owes()
+            self._owes(self.loop.time() + OWED_SECONDS)
         else:
             self._owes_nothing()
 
@@ -117,11 +82,8 @@ class Connection(H11Protocol):
     def pause_writing(self) -> None:
         """More waits to be taken than the system holds for the client."""
         super().pause_writing()
-        stalled = self._places.stalled
-        stalled[self] = None
         self._stall = self._stall or self.loop.call_later(STALLED_SECONDS, self._give_up)
-        if len(stalled) > MOST_STALLED:
-            next(iter(stalled))._give_up()
+        self._seat.stall()
 
     def resume_writing(self) -> None:
         super().resume_writing()
@@ -134,36 +96,28 @@ class Connection(H11Protocol):
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
         self._owes_nothing()
-        if self.app is not self.config.loaded_app:
-            self._answer(FULL)
-        elif not _is_handshake(dict(self.headers), event.method):
+        if not _is_handshake(dict(self.headers), event.method):
             self._answer(BAD_UPGRADE)
         else:
             super().handle_websocket_upgrade(event)
 
+    def on_response_complete(self) -> None:
+        self._seat.rest()
+        super().on_response_complete()
+
     # How it is carried out.
 
-    def _make_room(self) -> None:
-        """Somebody who owes a request goes first; where all are at work, it is this one."""
-        owing = self._places.owing
-        if owing:
-            next(iter(owing))._give_up()
-        else:
-            self.app = _full
-
-    def _owes(self) -> None:
+    def _owes(self, due: float) -> None:
         if self._owed is None and not self.transport.is_closing():
-            self._owed = self.loop.call_later(OWED_SECONDS, self._give_up)
-            self._places.owing[self] = None
+            self._owed = self.loop.call_at(due, self._give_up)
 
     def _owes_nothing(self) -> None:
-        self._places.owing.pop(self, None)
         if self._owed is not None:
             self._owed.cancel()
             self._owed = None
 
     def _moves(self) -> None:
-        self._places.stalled.pop(self, None)
+        self._seat.flow()
         if self._stall is not None:
             self._stall.cancel()
             self._stall = None
@@ -191,10 +145,6 @@ class Connection(H11Protocol):
             for part in (head, h11.Data(data=body), h11.EndOfMessage()):
                 self.transport.write(self.conn.send(part) or b"")
         self.transport.close()
-
-
-async def _full(scope: Scope, receive: Receive, send: Send) -> None:
-    await refuse(scope, receive, send, FULL, wait_seconds=OWED_SECONDS)
 
 
 def _is_handshake(headers: dict[bytes, bytes], method: bytes) -> bool:

@@ -116,6 +116,11 @@ class Keys:
         """For a link: good once, and not for long."""
         return self._new(self._codes, CODE_SECONDS)
 
+    def knows_code(self, code: str) -> bool:
+        """Whether a code is good now; it is not spent."""
+        with self._lock:
+            return _lives(self._codes, _digest(code), self._clock())
+
     def exchange(self, code: str) -> str | None:
         """A session's secret for a code; the code is spent."""
         digest = _digest(code)

@@ -1,4 +1,4 @@
-"""uvicorn's server without its clock, which looks ten times a second whether it should end."""
+"""uvicorn's server without its clock and its accepting: it wakes when something happens."""
 
 import asyncio
 import gc
@@ -8,18 +8,29 @@ from types import FrameType
 
 import uvicorn
 
+from andon.web.accepting import Acceptor
+from andon.web.connections import Connection, Dates
+from andon.web.places import Places, Seat
+
 
 class QuietServer(uvicorn.Server):
     """Woken by a signal alone; the date that answers carry is told by their connection."""
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, ready: Callable[[], None], places: Places | None = None
+    ) -> None:
         super().__init__(config)
-        self._ready = ready
+        self._ready, self._places = ready, places or Places()
+        self._dates = Dates()
+        self._acceptors: list[Acceptor] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._woken = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        await super().startup([])  # it serves nothing by itself: connections are counted by us
+        self._acceptors = [
+            Acceptor(one, self._places, self._connection, self.config.ssl) for one in sockets or []
+        ]
         # What is there now stays: looking through it for garbage again and again finds none.
         gc.collect()
         gc.freeze()
@@ -31,7 +42,16 @@ class QuietServer(uvicorn.Server):
             await self._woken.wait()
             self._woken.clear()
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for acceptor in self._acceptors:
+            acceptor.close()
+        await super().shutdown(sockets)
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         super().handle_exit(sig, frame)
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._woken.set)
+
+    def _connection(self, seat: Seat) -> Connection:
+        state = self.lifespan.state
+        return Connection(seat, self._dates, self.config, self.server_state, state)

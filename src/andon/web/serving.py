@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING
 
 from andon import app
 from andon.core.access import Rules, is_loopback
+from andon.core.quotas import places_for
 from andon.core.settings import Settings
 from andon.engine.sampler import Sampler
 from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
 from andon.host import whereabouts
+from andon.host.open_files import raised_limit
 from andon.model.device import Snapshot
+from andon.web import logs
 from andon.web.asgi import App
 from andon.web.audit import Audit
 from andon.web.health import Part
@@ -33,6 +36,9 @@ if TYPE_CHECKING:
 
 FIRST_LOOK_SECONDS = 5.0
 GRACE_SECONDS = 2
+BACKLOG = 4096
+"""Accepting is quick, and where this queue is full the kernel drops the attempts of all, who then
+wait a second before the next: a short one would hand the door to whoever knocks most often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +72,7 @@ def serve(settings: Settings, place: Place, tell: Callable[[Started], None]) -> 
     keys, audit = Keys(make_token(folder)), Audit(folder)
     check_certificate(place)
     with ExitStack() as stack:
+        stack.enter_context(logs.bounded())
         listening = stack.enter_context(bound(place.host, place.port))
         address, port = listening.getsockname()[:2]
         loopback = is_loopback(address)
@@ -174,12 +181,14 @@ def _run(
 ) -> None:
     import uvicorn
 
-    from andon.web.connections import Places, most_connections
+    from andon.web.places import Places
     from andon.web.quiet import QuietServer
 
     config = uvicorn.Config(
         application,
-        http=Places(most_connections()).connection,  # type: ignore[arg-type]
+        http="h11",
+        loop="asyncio",
+        log_config=None,
         log_level="error",  # strangers who send nonsense must not fill a log
         access_log=False,
         proxy_headers=False,  # an address that a header claims is nobody's
@@ -195,7 +204,7 @@ def _run(
     # uvicorn raises the signal that ended it once more: by then it has done its work.
     signal.signal(signal.SIGTERM, lambda *_: None)
     with suppress(KeyboardInterrupt):
-        QuietServer(config, ready).run([listening])
+        QuietServer(config, ready, Places(places_for(raised_limit()))).run([listening])
 
 
 def names(place: Place, loopback: bool) -> frozenset[str]:
@@ -218,7 +227,7 @@ def bound(host: str, port: int) -> Iterator[socket.socket]:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind(address)
-            listening.listen(512)
+            listening.listen(BACKLOG)
         except OSError as exc:
             raise _unbound(exc, host, port) from exc
         yield listening

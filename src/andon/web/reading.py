@@ -1,0 +1,127 @@
+"""Reads the past in a few threads of its own, so that dear questions delay only each other.
+
+Who asks the same while it is being read gets the same answer. Of those who wait, callers with a
+right key come first, and one peer without may have only its share of the queue.
+"""
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Callable, Hashable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+from fastapi import Request
+
+from andon.core.lockout import network
+from andon.errors import Gone, Unavailable
+from andon.web.auth import TRUSTED
+
+THREADS = 2
+MOST_WAITING = 32
+SHARE = 16  # of one peer without a key, at work and waiting
+
+
+class Busy(Unavailable):
+    """Too much is asked at once; Retry-After says when to ask again."""
+
+    retry_seconds = 5
+
+
+@dataclass(eq=False, slots=True)
+class _Job:
+    key: Hashable
+    work: Callable[[], bytes]
+    found: "asyncio.Future[bytes]"
+    peer: str | None  # None for one who showed a right key
+    callers: int = 0
+
+
+class Reading:
+    """A small pool with a bounded queue; everything but the work itself happens in the loop."""
+
+    def __init__(
+        self, threads: int = THREADS, most_waiting: int = MOST_WAITING, share: int = SHARE
+    ) -> None:
+        self._threads, self._most_waiting, self._share = threads, most_waiting, share
+        self._jobs: dict[Hashable, _Job] = {}
+        self._waiting: dict[bool, deque[_Job]] = {True: deque(), False: deque()}
+        self._of_peers: Counter[str | None] = Counter()
+        self._busy = 0
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="andon history")
+
+    async def read(self, request: Request, key: Hashable, work: Callable[[], bytes]) -> bytes:
+        """What the work brings; `key` says when two questions are the same."""
+        job = self._jobs.get(key) or self._queued(request, key, work)
+        job.callers += 1
+        gone = asyncio.ensure_future(_gone(request))
+        try:
+            await asyncio.wait((job.found, gone), return_when=asyncio.FIRST_COMPLETED)
+            if not job.found.done():
+                raise Gone("the caller has left", hint="ask again")
+            return job.found.result()
+        finally:
+            gone.cancel()
+            job.callers -= 1
+            self._forget(job)
+
+    def _queued(self, request: Request, key: Hashable, work: Callable[[], bytes]) -> _Job:
+        trusted = bool(request.scope.get(TRUSTED))
+        peer = None if trusted else network(request.client.host if request.client else None)
+        self._refuse_more(peer)
+        job = _Job(key, work, asyncio.get_running_loop().create_future(), peer)
+        self._jobs[key] = job
+        self._of_peers[peer] += 1
+        self._waiting[trusted].append(job)
+        self._next()
+        return job
+
+    def _refuse_more(self, peer: str | None) -> None:
+        waiting = sum(map(len, self._waiting.values()))
+        if waiting >= self._most_waiting:
+            raise Busy("too many questions about the past wait already", hint="try again")
+        if peer is not None and self._of_peers[peer] >= self._share:
+            raise Busy(
+                f"{self._share} questions about the past wait from this address already",
+                hint="try again; with the token the whole queue is yours",
+            )
+
+    def _next(self) -> None:
+        while self._busy < self._threads and (queue := self._waiting[True] or self._waiting[False]):
+            job = queue.popleft()
+            self._busy += 1
+            loop = asyncio.get_running_loop()
+            working = loop.run_in_executor(self._pool, job.work)
+            working.add_done_callback(partial(self._done, job))
+
+    def _done(self, job: _Job, done: "asyncio.Future[bytes]") -> None:
+        self._busy -= 1
+        self._end(job)
+        error = None if done.cancelled() else done.exception()
+        if done.cancelled() or not job.callers:
+            job.found.cancel()
+        elif error is not None:
+            job.found.set_exception(error)
+        else:
+            job.found.set_result(done.result())
+        self._next()
+
+    def _forget(self, job: _Job) -> None:
+        """Nobody waits for it any more: if it was not begun, it never is."""
+        if not job.callers:
+            with suppress(ValueError):
+                self._waiting[job.peer is None].remove(job)
+                self._end(job)
+
+    def _end(self, job: _Job) -> None:
+        del self._jobs[job.key]
+        self._of_peers[job.peer] -= 1
+        if not self._of_peers[job.peer]:
+            del self._of_peers[job.peer]
+
+
+async def _gone(request: Request) -> None:
+    """A question has no body: whatever comes after it is the end of the connection."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,85 @@
+"""The server's log: no caller can fill it, and no caller can forge a line of it."""
+
+import io
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from andon.web.logs import Quota, bounded, kind_of
+
+log = logging.getLogger("andon.test")
+
+
+@pytest.fixture
+def out() -> Iterator[io.StringIO]:
+    stream = io.StringIO()
+    with bounded(stream):
+        yield stream
+
+
+def fail(words: str) -> None:
+    raise ValueError(words)
+
+
+def test_errors_of_a_kind_are_logged_once(out: io.StringIO) -> None:
+    for number in range(1_000):
+        try:
+            fail(f"a stranger says {number}")
+        except ValueError:
+            log.exception("an update failed for %d", number)
+    assert out.getvalue().count("Traceback") == 1
+    assert len(out.getvalue()) < 2_000
+
+
+def test_other_kinds_are_not_held_back(out: io.StringIO) -> None:
+    for _ in range(2):
+        log.error("one")
+        log.error("two")
+    assert [line.rpartition(" ")[2] for line in out.getvalue().splitlines()] == ["one", "two"]
+
+
+def test_what_was_held_back_is_told_with_its_count() -> None:
+    now, stream = [0.0], io.StringIO()
+    quota, handler = Quota(lambda: now[0]), logging.StreamHandler(stream)
+    handler.addFilter(quota)
+    log.addHandler(handler)
+    try:
+        for seconds in (0.0, 1.0, 60.0, 61.0):
+            now[0] = seconds
+            log.error("again")
+        assert "(and 1 more of the kind within a minute)" in stream.getvalue()
+        assert "logged at" not in stream.getvalue()
+        now[0] = 120.0
+        quota.tell()
+        assert "1 more of the kind that is logged at" in stream.getvalue()
+    finally:
+        quota.close()
+        log.removeHandler(handler)
+
+
+def test_no_line_can_be_forged(out: io.StringIO) -> None:
+    log.error("Invalid session %s", "x\n2026-11-15 CRITICAL all is lost\x1b[31m\r\x9b\u2028")
+    try:
+        fail("y\n2026-11-15 CRITICAL all is lost")
+    except ValueError:
+        log.exception("failed")
+    lines = out.getvalue().splitlines()
+    assert not [line for line in lines if line.startswith("2026-11-15 CRITICAL")]
+    assert not [char for char in out.getvalue() if char != "\n" and not char.isprintable()]
+
+
+def test_nothing_that_a_caller_says_is_part_of_a_kind() -> None:
+    def record(words: str) -> logging.LogRecord:
+        return logging.LogRecord("a", 40, "file.py", 7, "%s", (words,), None)
+
+    assert kind_of(record("one")) == kind_of(record("two"))
+
+
+def test_the_libraries_get_no_handler_of_their_own(out: io.StringIO) -> None:
+    import socketio
+
+    socketio.AsyncServer(async_mode="asgi")
+    for name in ("engineio.server", "socketio.server"):
+        logging.getLogger(name).error("their words")
+    assert out.getvalue().count("their words") == 2
