@@ -131,7 +131,7 @@ RESET = "amdgpu 0000:07:00.0: amdgpu: GPU reset begin!"
     ],
 )
 def test_only_what_a_driver_begins_counts(before: str, words: str) -> None:
-    """Any user can have the kernel quote him: `mount -o 'NVRM: Xid …'` in a namespace of his own."""
+    """Any user can have the kernel quote him: `mount -o 'NVRM: …'` in a namespace of his own."""
     assert parse_line(before + words, 0.0) is None
     assert parse_record(f"3,1,2,-;{before}{words}\n DEVICE=+pci:0000:07:00.0\n", 0.0) is None
 
