@@ -222,16 +222,14 @@ def test_a_long_line_is_cut_and_says_so() -> None:
 
 
 PIECES = (
-    "a", " ", "://", "://a:", "://u:p", "@", "--a ", "--token ", "a=", "token=", 'token="', "token='",
-    "?a=", "?token=", "&sig=x", "Authorization:", "Authorization: ", "cookie ", "x-", "x-a-key",
-    "eyJ-", "eyJaaaaa.", "bearer ", "bearer", "sk-", "npm_", "-----BEGIN ", "-----BEGIN A",
-    "PRIVATE KEY", "a.", '"a":', "\"a\":'", "'a':\"", '"token":"', "hooks.slack.com/", "-", "\x1b",
-    "\U000e0001", "A", "aB", "+", "=", "'", '"',
+    "a", " ", "://", "://a:", "://u:p", "@", "--a ", "--token ", "a=", "token=", 'token="',
+    "token='", "?a=", "?token=", "&sig=x", "Authorization:", "Authorization: ", "cookie ", "x-",
+    "x-a-key", "eyJ-", "eyJaaaaa.", "bearer ", "bearer", "sk-", "npm_", "-----BEGIN ",
+    "-----BEGIN A", "PRIVATE KEY", "a.", '"a":', "\"a\":'", "'a':\"", '"token":"', "-",
+    "hooks.slack.com/", "\x1b", "\U000e0001", "A", "aB", "+", "=", "'", '"',
 )  # fmt: skip
 """What the patterns look for, and what nearly is that."""
 MANY = 100_000  # characters: a cost that grows with their square would take a minute
-
-
 
 
 @pytest.mark.timeout(10)
@@ -259,7 +257,9 @@ def test_more_than_can_be_shown_costs_nothing(monkeypatch: pytest.MonkeyPatch) -
     """However long an argument is, and however much longer its escapes make it."""
     seen: list[int] = []
     inside = redaction._inside
-    monkeypatch.setattr(redaction, "_inside", lambda text: (seen.append(len(text)), inside(text))[1])
+    monkeypatch.setattr(
+        redaction, "_inside", lambda text: (seen.append(len(text)), inside(text))[1]
+    )
     redact(["x", "\U000e0001 " * 100_000])
     assert sum(seen) <= redaction.READ_CHARACTERS
 

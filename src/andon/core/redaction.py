@@ -10,10 +10,10 @@ a password), and a short option of a program that is known to take a password th
   count only for the programs in `_SHORT_OPTIONS`.
 - Names are compared word by word: `--tokenizer`, `--max-tokens`, `--eos-token`, `--keyframes` and
   `--password-file` are harmless.
-- Any user writes command lines, so the cost grows with their length and no faster: no pattern looks
-  twice at the same stretch of text, and a value is looked for only behind a name that is secret.
-- What tells a secret may stand behind it (`://u:x@`, a closing quote). So a line that is too long is
-  cut at a blank, and a quote that does not close reaches to the end.
+- Any user writes command lines, so the cost grows with their length and no faster: no pattern
+  looks twice at the same stretch of text, and a value is looked for only behind a secret name.
+- What tells a secret may stand behind it (`://u:x@`, a closing quote). So a line that is too long
+  is cut at a blank, and a quote that does not close reaches to the end.
 """
 
 import re
