@@ -354,3 +354,26 @@ def test_no_text_raises_and_every_answer_can_be_shown(text: str) -> None:
     found = belongs(text)
     for shown in (describe(found), found.job):
         assert shown is None or shown.isprintable()
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/" + "conmon-" * 20_000,
+        "/" + "pod-" * 40_000,
+        "/a.slice:" * 20_000,
+        "/machine-" + "a.scope" * 20_000,
+        "/docker-" * 20_000,
+        "/a" * 80_000,
+        "/" + f"{'a' * 64}/" * 2_000,
+    ],
+)
+def test_the_cost_of_a_hostile_path_grows_no_faster_than_the_path(path: str) -> None:
+    """Whoever is given a cgroup may make others below it, and name them."""
+    belongs(f"0::{path}\n")
+
+
+def test_a_name_that_the_kernel_would_not_allow_says_nothing() -> None:
+    assert belongs(f"0::/system.slice/{'a' * 300}.service").unit is None
+    assert belongs(f"0::/system.slice/{'a' * 200}.service").unit == f"{'a' * 200}.service"

@@ -28,6 +28,7 @@ from andon.host.procfs import (
     process_name,
     slurm_variables,
     split_command,
+    whole_words,
 )
 from andon.model.device import Process, ProcessKind
 
@@ -260,6 +261,28 @@ def test_a_command_line_that_may_not_be_read_stays_none(tree: Tree) -> None:
 def test_a_very_long_command_line_is_bounded(tree: Tree) -> None:
     tree.add(7, *["x" * 50] * 2000)
     assert len(attribute(tree, Process(7))[0].command or "") == 4096
+
+
+@linux
+def test_a_secret_at_the_end_of_what_is_read_is_not_shown_in_part(tree: Tree) -> None:
+    """Much of a line is hidden, so that its end would still be shown."""
+    for more in range(40):
+        tree.add(7, "x", "--token", "€" * 5440 + "s" * more, "postgres://u:hunter2hunter2@h/db")
+        command = attribute(tree, Process(7))[0].command or ""
+        assert "hunter" not in command
+
+
+@pytest.mark.parametrize(
+    ("content", "kept"),
+    [
+        (b"python\0train", b"python\0train"),
+        (b"python\0train.py", "python\0…".encode()),
+        (b"sh\0-c\0a b://u:secr", "sh\0-c\0a\0…".encode()),
+        (b"x" * 20, "\0…".encode()),
+    ],
+)
+def test_the_word_that_a_limit_cuts_through_is_left_out(content: bytes, kept: bytes) -> None:
+    assert whole_words(content, 14) == kept
 
 
 @linux

@@ -106,10 +106,68 @@ def test_what_a_user_writes_into_the_log_is_not_believed() -> None:
 
 def test_a_record_with_a_device_and_a_second_line_is_read() -> None:
     text = "NVRM: Xid (PCI:0000:1b:00): 48, pid=1, DBE\\x1b[31m"
-    record = f"4,1,2,-;{text}\n SUBSYSTEM=pci\n DEVICE=+pci\n"
+    record = f"4,1,2,-;{text}\n SUBSYSTEM=pci\n DEVICE=+pci:0000:1b:00.0\n"
     event = parse_record(record, 0.0)
     assert event is not None
     assert event.detail == "DBE [31m", "nothing that would move a terminal's cursor"
+
+
+FORGED = "NVRM: Xid (PCI:0000:f0:00): 79"
+RESET = "amdgpu 0000:07:00.0: amdgpu: GPU reset begin!"
+
+
+@pytest.mark.parametrize(
+    "words", [FORGED, RESET, "NVRM: GPU 0000:f0:00.0: GPU has fallen off the bus."]
+)
+@pytest.mark.parametrize(
+    "before",
+    [
+        "tmpfs: Unknown parameter '",
+        "tmpfs: Unknown parameter 'a\\x0a",
+        "x[7]: ",
+        " ",
+        "\\x0a",
+        "[1.0] ",
+    ],
+)
+def test_only_what_a_driver_begins_counts(before: str, words: str) -> None:
+    """Any user can have the kernel quote him: `mount -o 'NVRM: …'` in a namespace of his own."""
+    assert parse_line(before + words, 0.0) is None
+    assert parse_record(f"3,1,2,-;{before}{words}\n DEVICE=+pci:0000:07:00.0\n", 0.0) is None
+
+
+@pytest.mark.parametrize("flag", ["c", "+"])
+def test_a_fragment_of_a_line_is_not_the_drivers_word(flag: str) -> None:
+    """What continues another's line begins with whatever that one quotes."""
+    assert parse_record(f"4,1,2,-;{FORGED}\n", 0.0) is not None
+    assert parse_record(f"4,1,2,{flag};{FORGED}\n", 0.0) is None
+
+
+@pytest.mark.parametrize(
+    ("device", "counts"),
+    [
+        ("", False),
+        (" SUBSYSTEM=pci\n DEVICE=+pci:0000:07:00.0\n", True),
+        (" SUBSYSTEM=pci\n DEVICE=+pci:0000:08:00.0\n", False),
+        (" SUBSYSTEM=usb\n DEVICE=c189:1\n", False),
+    ],
+)
+def test_a_reset_counts_where_the_log_says_that_this_device_reported_it(
+    device: str, counts: bool
+) -> None:
+    assert (parse_record(f"3,1,2,-;{RESET}\n{device}", 0.0) is not None) is counts
+
+
+def test_an_xid_that_another_device_reported_does_not_count() -> None:
+    """NVIDIA's driver names no device beside its lines; who does is not NVIDIA's driver."""
+    assert parse_record(f"3,1,2,-;{FORGED}\n SUBSYSTEM=usb\n DEVICE=c189:1\n", 0.0) is None
+    same = f"3,1,2,-;{FORGED}\n SUBSYSTEM=pci\n DEVICE=+pci:0000:f0:00.0\n"
+    assert parse_record(same, 0.0) is not None
+
+
+def test_a_long_number_is_no_priority() -> None:
+    assert parse_record(f"{'9' * 5000},1,2,-;{FORGED}\n", 0.0) is None
+    assert parse_record(f"3,{'9' * 5000},2,-;{FORGED}\n", 0.0) is None
 
 
 @given(st.text())
@@ -190,6 +248,15 @@ def test_a_flood_does_not_hold_up_the_tick(kmsg: Path, tmp_path: Path) -> None:
         assert looks < 10
     assert looks >= 1, "it took more than one look"
     assert [event.code for event in found] == [62]
+    log.close()
+
+
+def test_a_record_is_read_with_the_lines_that_belong_to_it(kmsg: Path, tmp_path: Path) -> None:
+    log = KernelLog(tmp_path)
+    with kmsg.open("a") as file:
+        file.write(f"3,2,2,-;{RESET}\n SUBSYSTEM=pci\n DEVICE=+pci:0000:07:00.0\n")
+        file.write(f"3,3,3,-;usb: \x0b3,1,1,-;{FORGED}\x85\u2028{FORGED}\n")
+    assert [event.kind for event in log.read()] == [EventKind.RESET]
     log.close()
 
 

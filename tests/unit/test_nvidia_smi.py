@@ -539,3 +539,14 @@ def test_an_unheard_of_failure_is_told_in_its_own_words() -> None:
     assert trouble.failure(77, "the moon is full") is None
     error = trouble.misunderstood(77, "\n  the moon is full\n")
     assert error.reason == 'nvidia-smi says "the moon is full" (exit code 77)'
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize(
+    "piece",
+    ["<nvidia_smi_log>", "</nvidia_smi_log>", "<process_name>", "</process_name> ", " ", "<"],
+)
+def test_the_cost_of_a_hostile_document_grows_no_faster_than_it(piece: str) -> None:
+    """Others choose the names of processes, and nvidia-smi writes them unescaped."""
+    document.parse(f"<nvidia_smi_log>{piece * 100_000}</nvidia_smi_log>")
+    document.around(piece * 100_000)

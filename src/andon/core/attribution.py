@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from andon.core.redaction import printable
 
 UNKNOWN = "container"  # the runtime of a container whose path does not say
+LONGEST_NAME = 255  # of a cgroup, by the kernel: whoever is given one may name those below it
 SHORT_ID = 12  # how docker, podman and crictl print an id
 
 
@@ -190,6 +191,8 @@ def _from_path(path: str) -> Belonging:
 def _segments(path: str) -> Iterable[str]:
     """The names in the path; `a.slice:runtime:id` is what containerd makes of two of them."""
     for name in path.split("/"):
+        if len(name) > LONGEST_NAME:
+            continue
         if merged := _COLONS.fullmatch(name):
             yield merged["slice"]
             yield f"{merged['prefix']}-{merged['id']}.scope"
@@ -200,15 +203,15 @@ def _segments(path: str) -> Iterable[str]:
 def _container(segments: list[str]) -> Container | None:
     """The innermost; a process of LXC's monitor or of conmon is outside."""
     for place in reversed(range(len(segments))):
-        if found := _one_container(segments[place], segments[:place]):
+        if found := _one_container(segments, place):
             return found
     return None
 
 
-def _one_container(name: str, path: list[str]) -> Container | None:
-    above = path[-1] if path else ""
+def _one_container(segments: list[str], place: int) -> Container | None:
+    name, above = segments[place], segments[place - 1] if place else ""
     if scoped := _SCOPED_ID.fullmatch(name):
-        runtime = _RUNTIMES.get(scoped["prefix"] or "") or _by_parents(path)
+        runtime = _RUNTIMES.get(scoped["prefix"] or "") or _by_parents(segments[:place])
         return Container(runtime, scoped["id"])
     if above == "ecs" and _ECS_ID.fullmatch(name):
         return Container("ecs", name)

@@ -1,6 +1,12 @@
-"""Reads a driver's own words out of the kernel's log: NVIDIA's Xids, AMD's resets."""
+"""Reads a driver's own words out of the kernel's log: NVIDIA's Xids, AMD's resets.
+
+Any user can have the kernel quote him, as in `tmpfs: Unknown parameter '<his words>'`. So a line
+counts only where a driver begins it, and where the log says which device it came from, only if
+that is the device it speaks of.
+"""
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from andon.model.alert import Event, EventKind, Party
@@ -9,22 +15,24 @@ SOURCE: Final = "kernel log"
 LONGEST_DETAIL: Final = 200
 FALLEN: Final = 79
 
-_HEAD = re.compile(r"(?P<priority>\d+),\d+,\d+,[^;]*;(?P<text>.*)", re.DOTALL)
+# Priority, number, time, and a flag: "c" and "+" are fragments, which go on with another's line.
+_HEAD = re.compile(r"(?P<priority>[0-9]{1,5}),[0-9]{1,20},[0-9]{1,20},-(?:,[^;]{0,80})?;")
 _XID = re.compile(
     r"NVRM: Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})"
-    r"(?P<instance>[^)]*)\): (?P<code>\d{1,5})\b,?\s*(?P<rest>.*)"
+    r"(?P<instance>[^)]{0,40})\): (?P<code>[0-9]{1,5})(?:,\s*(?P<rest>.*))?$"
 )
 _FALLEN = re.compile(
     r"NVRM: GPU (?P<pci>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): "
     r"(?P<words>GPU has fallen off the bus.*)"
 )
 _RESET = re.compile(
-    r"\bamdgpu (?P<pci>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): amdgpu: "
+    r"amdgpu (?P<pci>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): amdgpu: "
     r"(?P<words>GPU reset (?:begin!|end with ret = -(?P<error>\d{1,4})).*)"
 )
 _PID = re.compile(r"pid=['\"]?(?P<pid>\d{1,10}|<unknown>)['\"]?,?\s*")
 _NAME = re.compile(r"name=(?P<name><unknown>|[^,]*),?\s*")
 _ESCAPE = re.compile(r"\\x([0-9a-f]{2})")
+_PACKET = re.compile(r"IN=[^ ]{0,16} OUT=")  # a packet's line begins with words of a user's choice
 _FROM_USERS: Final = 1 << 3  # the kernel's own messages have facility 0; anyone may write others
 
 
@@ -33,15 +41,19 @@ def parse_record(record: str, at: float) -> Event | None:
     head = _HEAD.match(record)
     if head is None or int(head["priority"]) >= _FROM_USERS:
         return None
-    return parse_line(head["text"].split("\n", 1)[0], at)
+    text, *lines = record[head.end() :].split("\n")
+    event = parse_line(text, at)
+    return event if event is not None and _comes_from(event, _keys(lines)) else None
 
 
 def parse_line(text: str, at: float) -> Event | None:
-    """The same from the text alone, without the numbers before it."""
-    found = _XID.search(text)
+    """The same from the text alone, without the numbers before it and the keys behind it."""
+    if _PACKET.search(text):
+        return None
+    found = _XID.match(text)
     if found is None:
         return _fallen(text, at) or _reset(text, at)
-    rest, pid = _taken(_PID, found["rest"])
+    rest, pid = _taken(_PID, found["rest"] or "")
     rest, name = _taken(_NAME, rest)
     pids = (int(pid),) if pid and pid.isdecimal() and int(pid) > 0 else ()
     return Event(
@@ -57,9 +69,24 @@ def parse_line(text: str, at: float) -> Event | None:
     )
 
 
+def _keys(lines: list[str]) -> dict[str, str]:
+    """What the kernel itself adds about a record's origin: ` DEVICE=+pci:0000:07:00.0`."""
+    pairs = (line[1:].partition("=") for line in lines if line.startswith(" "))
+    return {name: value for name, _, value in pairs}
+
+
+def _comes_from(event: Event, keys: Mapping[str, str]) -> bool:
+    """AMD's driver names its device beside every line; NVIDIA's names none."""
+    origin = keys.get("DEVICE")
+    if origin is None:
+        return event.kind is not EventKind.RESET
+    address = origin.removeprefix("+pci:").partition(".")[0]
+    return address == (event.pci or "").partition(".")[0]
+
+
 def _fallen(text: str, at: float) -> Event | None:
     """The same as Xid 79, beside which it stands, or in its place."""
-    found = _FALLEN.search(text)
+    found = _FALLEN.match(text)
     if found is None:
         return None
     detail = _plain(found["words"])[:LONGEST_DETAIL]
@@ -68,7 +95,7 @@ def _fallen(text: str, at: float) -> Event | None:
 
 def _reset(text: str, at: float) -> Event | None:
     """That a reset begins, or failed; one that went well says nothing new."""
-    found = _RESET.search(text)
+    found = _RESET.match(text)
     if found is None:
         return None
     return Event(

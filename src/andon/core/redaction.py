@@ -10,15 +10,20 @@ a password), and a short option of a program that is known to take a password th
   count only for the programs in `_SHORT_OPTIONS`.
 - Names are compared word by word: `--tokenizer`, `--max-tokens`, `--eos-token`, `--keyframes` and
   `--password-file` are harmless.
+- Any user writes command lines, so the cost grows with their length and no faster: no pattern
+  looks twice at the same stretch of text, and a value is looked for only behind a secret name.
+- What tells a secret may stand behind it (`://u:x@`, a closing quote). So a line that is too long
+  is cut at a blank, and a quote that does not close reaches to the end.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 HIDDEN = "***"
 MAX_CHARACTERS = 4096
 _MAX_DEPTH = 4  # `--env=A=B=c`
-_READ_CHARACTERS = 2 * MAX_CHARACTERS  # more could not be shown, and must not cost time
+READ_CHARACTERS = 2 * MAX_CHARACTERS  # more could not be shown, and must not cost time
+CUT = "…"
 
 _SHORT_OPTIONS = {
     "curl": {"-u", "-U", "--user", "--proxy-user"},
@@ -61,12 +66,15 @@ _OWNERS_OF_A_PASS = {
     "proxy", "redis", "root", "smtp", "ssh", "user",
 }  # fmt: skip
 _QUERY_WORDS = {"auth", "code", "key", "sig", "signature", "token"}
+_STEM = re.compile("auth|bearer|code|cook|cred|key|pass|pwd|secret|sig|token", re.IGNORECASE)
+"""In every name that is secret; most names are told by this alone."""
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _FLAG = re.compile(r"--?[A-Za-z][\w.-]+")
 _ASSIGNMENT = re.compile(r"((?:--?|\+{1,2})?[A-Za-z_][\w.-]*)=(.+)")
 _HEADER = (
-    r"(?:proxy-)?authorization|(?:set-)?cookie|x-[\w-]{0,40}(?:token|key|secret)"
+    r"(?:proxy-)?authorization|(?:set-)?cookie"
+    r"|x-(?=[\w-]{3,46}+\s*:)[\w-]{0,40}(?:token|key|secret)"
     r"|api-key|private-token"
 )
 _WHOLE_HEADER = re.compile(rf"((?:-H)?(?:{_HEADER})\s*:)\s*\S.*", re.IGNORECASE)
@@ -76,9 +84,10 @@ _INNER_HEADER = re.compile(
 _JSON = re.compile(r"""(["'])([\w.-]+)\1\s*:\s*(?=["'])""")
 _QUERY = re.compile(r"[?&]([\w.-]+)=")
 _NAMED = re.compile(r"(?<![\w?&.-])(?:(-{1,2}[A-Za-z][\w.-]+)\s+|(-{0,2}[A-Za-z_][\w.-]*)=)")
-_QUOTED_OR_RUN = re.compile(r""""[^"]*"|'[^']*'|\S+""")
+_QUOTED_OR_RUN = re.compile(r""""[^"]*"?|'[^']*'?|\S+""")
 _QUERY_VALUE = re.compile(r"""[^&\s#"']*""")
-_URL_PASSWORD = re.compile(r"(://[^\s:/@?#]*):(?![0-9]{1,5}(?:[/?#]|$))[^\s\"']*@")
+_URL_USER = re.compile(r"://[^\s:/@?#]*:(?![0-9]{1,5}(?:[/?#]|$))")
+_URL_REST = re.compile(r"[^\s\"']*")
 _URL_TOKEN = re.compile(r"://[^\s:/@?#]{20,}@")
 _SLACK = re.compile(r"(hooks\.slack\.com/)[\w/]+")
 _BEARER = re.compile(r"\b(bearer\s+)[\w.~+/=-]{8,}", re.IGNORECASE)
@@ -86,27 +95,38 @@ _KNOWN = re.compile(
     r"(?<![A-Za-z0-9_])(?:"
     r"sk-[\w-]{16,}|hf_[A-Za-z0-9]{16,}|gh[opsur]_[A-Za-z0-9]{16,}|github_pat_\w{16,}"
     r"|glpat-[\w-]{16,}|xox[a-z]-[\w-]{10,}|(?:AKIA|ASIA)[A-Z0-9]{12,}|AIza[\w-]{30,}"
-    r"|npm_[A-Za-z0-9]{30,}|pypi-[\w-]{30,}|eyJ[\w-]{5,}\.[\w-]{5,}(?:\.[\w-]*)?"
-    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*)"
+    r"|npm_[A-Za-z0-9]{30,}|pypi-[\w-]{30,}|-----BEGIN [A-Z ]*PRIVATE KEY-----.*)"
 )
+# Matches without its second part too: else it would be looked for again from each `eyJ` within.
+_WEB_TOKEN = re.compile(r"(?<![A-Za-z0-9_])eyJ[\w-]{5,}(\.[\w-]{5,}(?:\.[\w-]*)?)?")
 
 
 def redact(arguments: Sequence[str]) -> str:
     """Join a command line for people."""
     shown: list[str] = []
-    hide_next = False
+    hide_next, room = False, READ_CHARACTERS
     short_options = _short_options(arguments)
-    for argument in _within(arguments, _READ_CHARACTERS):
-        hidden = hide_next and argument
-        shown.append(HIDDEN if hidden else _argument(printable(argument), short_options))
+    for argument in arguments:
+        text = printable(argument[: room + 1])
+        whole = len(text) <= room
+        text = text if whole else text[:room].rpartition(" ")[0]
+        if text or whole:
+            hidden = hide_next and argument
+            shown.append(HIDDEN if hidden else _argument(text, short_options))
+        if not whole:
+            shown.append(CUT)
+            break
         is_flag = _FLAG.fullmatch(argument) is not None
         hide_next = argument in short_options or (is_flag and is_secret_name(argument))
+        room = max(0, room - len(text) - 1)
     line = " ".join(shown)
-    return line if len(line) <= MAX_CHARACTERS else line[: MAX_CHARACTERS - 1] + "…"
+    return line if len(line) <= MAX_CHARACTERS else line[: MAX_CHARACTERS - 1] + CUT
 
 
 def is_secret_name(name: str) -> bool:
     """Whether a value so named is one to hide: `DB_PASSWORD`, `--api-key`, `authToken`."""
+    if _STEM.search(name) is None:
+        return False
     words = [word.lower() for word in _WORD.findall(name)]
     if not words or words[0] in _SWITCHES:
         return False
@@ -131,14 +151,6 @@ def printable(text: str) -> str:
         return text
     spaced = re.sub(r"[\t\n\r]", " ", text)
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in spaced)
-
-
-def _within(arguments: Iterable[str], characters: int) -> Iterable[str]:
-    for argument in arguments:
-        if characters <= 0:
-            return
-        yield argument[:characters]
-        characters -= len(argument) + 1
 
 
 def _short_options(arguments: Sequence[str]) -> frozenset[str]:
@@ -169,14 +181,30 @@ def _inside(text: str) -> str:
     text = _hide_values(text, _JSON, _QUOTED_OR_RUN, lambda m: is_secret_name(m[2]))
     text = _hide_values(text, _QUERY, _QUERY_VALUE, lambda m: _is_secret_parameter(m[1]))
     text = _hide_values(text, _NAMED, _QUOTED_OR_RUN, lambda m: is_secret_name(m[1] or m[2]))
-    text = _URL_PASSWORD.sub(rf"\1:{HIDDEN}@", text)
+    text = _hide_passwords(text)
     text = _URL_TOKEN.sub(f"://{HIDDEN}@", text)
     text = _SLACK.sub(rf"\1{HIDDEN}", text)
     text = _BEARER.sub(rf"\1{HIDDEN}", text)
+    text = _WEB_TOKEN.sub(lambda m: HIDDEN if m[1] else m[0], text)
     return _KNOWN.sub(HIDDEN, text)
 
 
+def _hide_passwords(text: str) -> str:
+    """What stands between a URL's user and its last `@`; nothing else tells where it ends."""
+    parts: list[str] = []
+    done = rest_ends = last_at = 0
+    for user in _URL_USER.finditer(text):
+        if user.end() > rest_ends and (rest := _URL_REST.match(text, user.end())):
+            rest_ends, last_at = rest.end(), text.rfind("@", *rest.span())
+        if done <= user.start() and user.end() <= last_at:
+            parts += [text[done : user.end()], HIDDEN]
+            done = last_at
+    return "".join([*parts, text[done:]])
+
+
 def _is_secret_parameter(name: str) -> bool:
+    if _STEM.search(name) is None:
+        return False
     words = _WORD.findall(name)
     return is_secret_name(name) or (bool(words) and words[-1].lower() in _QUERY_WORDS)
 
@@ -191,8 +219,10 @@ def _hide_values(
     parts: list[str] = []
     done = 0
     for name in names.finditer(text):
+        if name.start() < done or not is_secret(name):
+            continue
         value = values.match(text, name.end())
-        if value and value[0] and name.start() >= done and is_secret(name):
+        if value and value[0]:
             parts += [text[done : name.end()], HIDDEN]
             done = value.end()
     return "".join([*parts, text[done:]])

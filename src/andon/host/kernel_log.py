@@ -61,5 +61,19 @@ class KernelLog:
                 break
             if not data:
                 break
-            found += data.decode(errors="replace").splitlines()
+            found += _split(data.decode(errors="replace"))
         return found
+
+
+def _split(text: str) -> list[str]:
+    """Each record with its keys, which stand on lines that begin with a blank.
+
+    At line feeds alone: the kernel escapes those of a message, and no other kind of line end.
+    """
+    found: list[str] = []
+    for line in text.split("\n"):
+        if line.startswith(" ") and found:
+            found[-1] += f"\n{line}"
+        elif line:
+            found.append(line)
+    return found

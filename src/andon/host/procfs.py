@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from andon.core.attribution import Belonging, belongs, slurm_from_environment
-from andon.core.redaction import printable, redact
+from andon.core.redaction import CUT, printable, redact
 from andon.host.kernel_files import OPEN, parse_uid, read
 
 Stamp = tuple[float, bytes, int]
@@ -118,7 +118,7 @@ class Proc:
         folder = f"{self._proc}/{pid}"
         ticks, comm, _ = stamp
         line = read(f"{folder}/cmdline", _COMMAND_BYTES)
-        arguments = None if line is None else split_command(line)
+        arguments = None if line is None else split_command(whole_words(line, _COMMAND_BYTES))
         short = os.fsdecode(comm)
         uid = parse_uid(read(f"{folder}/status", 4096) or b"")
         return Facts(
@@ -234,6 +234,17 @@ def slurm_variables(content: bytes) -> Mapping[str, str]:
     wanted = (b"SLURM_JOB_ID=", b"SLURM_STEP_ID=", b"SLURMD_NODENAME=")
     kept = [item for item in content.split(b"\0") if item.startswith(wanted)]
     return dict(os.fsdecode(item).split("=", 1) for item in kept)
+
+
+def whole_words(content: bytes, limit_bytes: int) -> bytes:
+    """What was read up to a limit, without the word that the limit may have cut through.
+
+    Half a secret may no longer look like one.
+    """
+    if len(content) < limit_bytes:
+        return content
+    end = max(content.rfind(blank) for blank in (b"\0", b" ", b"\n", b"\t"))
+    return content[: max(0, end)] + f"\0{CUT}".encode()
 
 
 def split_command(content: bytes) -> tuple[str, ...]:

@@ -11,8 +11,9 @@ from andon.backends.nvidia_smi.report import Gpu, Part, Report, Use
 from andon.backends.nvidia_smi.texts import NOT_REPORTED, THROTTLE, Unknown, Value
 from andon.model.device import ProcessKind
 
-_BODY: Final = re.compile(r"<nvidia_smi_log>.*</nvidia_smi_log>", re.DOTALL)
-_NAME: Final = re.compile(r"<process_name>.*?</process_name>(?=\s*<used_memory>)", re.DOTALL)
+_LOG: Final = ("<nvidia_smi_log>", "</nvidia_smi_log>")
+_NAME: Final = "<process_name>"
+_NAME_ENDS: Final = re.compile(r"</process_name>(?=\s*<used_memory>)")
 _NOT_XML: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 _PCIE = "pci/pci_gpu_link_info"
@@ -69,12 +70,12 @@ def parse(text: str) -> Report | None:
     Only the body is parsed, so that no document type can define an entity. Names of processes are
     dropped first: other people choose them, they are written unescaped, and the host knows better.
     """
-    body = _BODY.search(text)
+    body = _body(text)
     if body is None:
         return None
     try:
         log = ElementTree.fromstring(  # noqa: S314 - no document type, so no entities
-            _NOT_XML.sub("", _NAME.sub("", body[0]))
+            _NOT_XML.sub("", _without_names(body))
         )
     except ElementTree.ParseError:
         return None
@@ -85,7 +86,24 @@ def parse(text: str) -> Report | None:
 
 def around(text: str) -> str:
     """What stands before and after the document, where nobody's process can write."""
-    return _BODY.sub("\n", text)
+    body = _body(text)
+    return text if body is None else text.replace(body, "\n", 1)
+
+
+def _body(text: str) -> str | None:
+    """From the first beginning to the last end, as far as there are both."""
+    start, end = text.find(_LOG[0]), text.rfind(_LOG[1])
+    return text[start : end + len(_LOG[1])] if 0 <= start < end else None
+
+
+def _without_names(text: str) -> str:
+    """Each name reaches to where the next field begins: it may itself look like a document."""
+    parts: list[str] = []
+    done = 0
+    while (start := text.find(_NAME, done)) >= 0 and (end := _NAME_ENDS.search(text, start)):
+        parts.append(text[done:start])
+        done = end.end()
+    return "".join([*parts, text[done:]])
 
 
 def _gpu(gpu: Element) -> Gpu:
