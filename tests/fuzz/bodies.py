@@ -9,9 +9,10 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from tests.fuzz.chance import Chance, nested, rounds
-from tests.fuzz.target import LIMIT_SECONDS, Target
+from tests.fuzz.routes import Odd, Route, describe, identifiers, sweep
+from tests.fuzz.target import LIMIT_SECONDS, Target, give_back
 
-REQUESTS = 20  # in a round, on one connection as long as it lasts
+SWEPT, REQUESTS = 20, 10  # in a round, on one connection as long as it lasts
 METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT", "X")
 CONTENT_TYPES = (
     "application/json", "application/json", "application/json; charset=utf-16", "text/plain", "",
@@ -22,20 +23,9 @@ HEADERS = (
     "X-Forwarded-For", "X-HTTP-Method-Override", "Sec-Fetch-Site", "Sec-Fetch-Mode", "Expect",
     "Authorization", "If-None-Match", "Upgrade", "Content-Encoding", "X-Odd", "Forwarded", "Via",
 )  # fmt: skip
-PLAIN = {"string": "x", "integer": 1, "number": 10, "boolean": False, "array": []}
 LONGEST_HEADER = 300
 MOST_ANSWER_BYTES = 1 << 20
 LONGEST_WAIT_SECONDS, LONGEST_LEASE_SECONDS = 0.2, 60
-
-
-@dataclass(frozen=True)
-class Route:
-    """One operation of the description."""
-
-    method: str
-    path: str
-    queries: tuple[str, ...]
-    body: dict[str, Any] | None  # its fields, each with a value of the right type
 
 
 @dataclass(frozen=True)
@@ -53,66 +43,49 @@ def play(target: Target, seed: int, seconds: float) -> int:
     """Rounds of some requests; the server is looked after in between."""
     routes = describe(target)
     ids = identifiers(target)
+    single = sweep(routes, seed)
 
     def one(chance: Chance, number: int) -> None:
         connection = HTTPConnection("127.0.0.1", target.served.port, timeout=LIMIT_SECONDS)
         try:
+            for place in range(number * SWEPT, (number + 1) * SWEPT):
+                _answer(target, connection, one_odd(single[place % len(single)], ids, target))
             for _ in range(REQUESTS):
                 _answer(target, connection, request(chance, routes, ids, target))
         finally:
             connection.close()
         _malformed(target, chance, request(chance, routes, ids, target))
+        give_back(target, keep=target.lease)
         if number % 5 == 0:
             target.check()
 
     return rounds("bodies", seed, seconds, one)
 
 
-# What can be asked.
-
-
-def describe(target: Target) -> list[Route]:
-    status, text = target.get("/openapi.json")
-    assert status == 200, text
-    found = json.loads(text)
-    shapes = found["components"]["schemas"]
-    routes = []
-    for path, methods in found["paths"].items():
-        for method, operation in methods.items():
-            parameters = operation.get("parameters", [])
-            queries = tuple(p["name"] for p in parameters if p["in"] == "query")
-            content = operation.get("requestBody", {}).get("content", {})
-            shape = content.get("application/json", {}).get("schema")
-            body = None if shape is None else _example(shape, shapes)
-            routes.append(Route(method.upper(), path, queries, body))
-    return routes
-
-
-def _example(shape: dict[str, Any], shapes: dict[str, Any]) -> Any:
-    """A value that the description allows; the simplest one."""
-    if "$ref" in shape:
-        return _example(shapes[shape["$ref"].rpartition("/")[2]], shapes)
-    if "default" in shape:
-        return shape["default"]
-    if "anyOf" in shape:
-        return _example(shape["anyOf"][-1], shapes)  # null, where that is one of them
-    if "enum" in shape:
-        return shape["enum"][0]
-    if shape.get("type") == "object":
-        fields = shape.get("properties", {})
-        return {name: _example(inner, shapes) for name, inner in fields.items()}
-    return PLAIN.get(shape.get("type", ""))
-
-
-def identifiers(target: Target) -> list[str]:
-    """Names that exist: devices, alerts, the lease, a metric."""
-    devices = json.loads(target.get("/api/devices")[1])["items"]
-    alerts = json.loads(target.get("/api/alerts")[1])["alerts"]
-    uuids = [device["uuid"] for device in devices[:3]]
-    return [*uuids, *(a["id"] for a in alerts[:3]), "0", "1", "host", target.lease, "power_watts"]
-
-
 # One request.
+
+
+def one_odd(odd: Odd, ids: list[str], target: Target) -> Sent:
+    """All as it should be, with the token, but for one value."""
+    path = odd.route.path
+    for name, value in (("device", ids[0]), ("lease", target.lease), ("alert", ids[-1])):
+        path = path.replace(f"{{{name}}}", quote(value, safe=""))
+    path = path.replace("{silence}", "x")
+    queries, body = dict(odd.route.queries), odd.route.body
+    if odd.name in queries:
+        queries[odd.name] = odd.value
+    elif body is not None:
+        body = _tamed({**body, odd.name: odd.value})
+    told = {name: _told(value) for name, value in queries.items() if value is not None}
+    told = {name: value for name, value in told.items() if value != str(target.fence)}
+    asked = "?" + urlencode({name: _bytes(value) for name, value in told.items()}) if told else ""
+    sent = None if body is None else json.dumps(body).encode()
+    headers = {**target.served.bearer, "Content-Type": "application/json"}
+    return Sent(odd.route.method, path + asked, headers, sent, trusted=True)
+
+
+def _told(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)[:800]
 
 
 def request(chance: Chance, routes: list[Route], ids: list[str], target: Target) -> Sent:
@@ -122,7 +95,7 @@ def request(chance: Chance, routes: list[Route], ids: list[str], target: Target)
     method = route.method if chance.random() < 0.9 else chance.choice(METHODS)
     ids = [*ids, *target.lent]
     path = _path(chance, route, ids)
-    body = _body(chance, route, ids)
+    body = _body(chance, route)
     if body is not None and chance.random() < 0.85:
         headers["Content-Type"] = "application/json"
     for _ in range(chance.choice((0, 0, 0, 1, 3))):
@@ -160,7 +133,7 @@ def _query(chance: Chance, route: Route, ids: list[str], target: Target) -> str:
     return "?" + urlencode([(_bytes(n), _bytes(v)) for n, v in pairs]) if pairs else ""
 
 
-def _body(chance: Chance, route: Route, ids: list[str]) -> bytes | None:
+def _body(chance: Chance, route: Route) -> bytes | None:
     if route.body is None:
         return chance.junk(200) if chance.random() < 0.05 else None
     kind = chance.randrange(10)

@@ -79,7 +79,8 @@ class Chance(random.Random):
         copied = json.loads(json.dumps(value))
         places = list(_places(copied))
         holder, key = self.choice(places)
-        holder[key] = self.odd()
+        number = isinstance(holder[key], int | float) and self.random() < 0.6
+        holder[key] = self.choice(NUMBERS) if number else self.odd()
         return dict(copied)
 
     def spoiled(self, content: bytes) -> bytes:

@@ -6,6 +6,7 @@ import pytest
 
 from tests.fuzz import bodies
 from tests.fuzz.chance import PARTS, SECONDS, SEED
+from tests.fuzz.routes import describe
 from tests.fuzz.target import target
 
 SHARE = SECONDS / PARTS
@@ -14,7 +15,7 @@ SHARE = SECONDS / PARTS
 @pytest.mark.timeout(SHARE + 120)
 def test_no_request_breaks_the_server_or_shows_a_secret(tmp_path: Path) -> None:
     with target(tmp_path / "bodies") as fuzzed:
-        routes = bodies.describe(fuzzed)
+        routes = describe(fuzzed)
         assert len(routes) > 30, "the description names the routes"
         assert sum(route.body is not None for route in routes) > 5
         played = bodies.play(fuzzed, SEED, SHARE)
