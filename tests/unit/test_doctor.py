@@ -14,6 +14,7 @@ from andon.cli.status import as_json_text
 from andon.cli.text import display_width, say
 from andon.core.checkup import judge
 from andon.core.checkup_facts import Book, Facts, Library
+from andon.core.checkup_security_facts import Contents, Listener, Odd, Server, Stray
 from andon.core.findings import (
     Check,
     Finding,
@@ -29,7 +30,18 @@ from andon.core.findings import (
 from tests.unit.test_cli_golden_snapshots import AT
 from tests.unit.test_doctor_case import box, kernel, one_card, own
 from tests.unit.test_doctor_cases import CASES
-from tests.unit.test_doctor_machines import LIBRARY, broken, laptop, no_gpu, server
+from tests.unit.test_doctor_machines import (
+    FOLDER,
+    HISTORY,
+    LIBRARY,
+    SAFE,
+    STATE,
+    TOKEN,
+    broken,
+    laptop,
+    no_gpu,
+    server,
+)
 
 TITLE = doctor.title_of("doctor", "node17")
 Golden = Callable[[str, str], None]
@@ -50,6 +62,24 @@ def nouveau() -> Facts:
     return kernel(replace(bare, libraries=(Library(lies, "", lies),)), modules=("nouveau",))
 
 
+def shared() -> Facts:
+    """A machine with a hostile neighbour: his book, his files, his listener; a loose state."""
+    contents = Contents(
+        (Stray(Odd.MALFORMED, "mallory", 1002, 2), Stray(Odd.UNLOCKED, "bob", 1001)),
+        (("mallory", 1002, 8000), ("bob", 1001, 3)),
+    )
+    loose = replace(TOKEN, mode=0o644)
+    security = replace(
+        SAFE,
+        state=(replace(FOLDER, mode=0o755), loose, replace(HISTORY, mode=0o644)),
+        server=Server(f"{STATE}/server.json", 26366, lives=False),
+        listeners=(Listener("127.0.0.1", 26366, "mallory", 1002),),
+        protected_hardlinks=False,
+    )
+    books = (Book("/tmp/andon", "mallory", 1002, contents=contents),)
+    return replace(own(server(), books=books), security=security)
+
+
 def drawn(facts: Facts, width: int = 80, color: bool = False, quiet: bool = False) -> str:
     return render_findings(judge(facts), TITLE, width, color, quiet)
 
@@ -62,6 +92,7 @@ def drawn(facts: Facts, width: int = 80, color: bool = False, quiet: bool = Fals
         ("upgraded", upgraded()),
         ("nouveau", nouveau()),
         ("laptop", laptop()),
+        ("shared", shared()),
     ],
 )
 def test_golden_examinations_look_as_drawn(name: str, facts: Facts, golden: Golden) -> None:
@@ -147,7 +178,7 @@ def test_the_order_within_a_grade_is_kept() -> None:
 
 def test_every_name_is_a_plain_word_with_an_area() -> None:
     assert {check.area for check in Check} == {
-        "devices", "driver", "library", "access", "container", "system", "andon",
+        "devices", "driver", "library", "access", "container", "system", "andon", "security",
     }  # fmt: skip
     assert all(check.replace("_", "").isalpha() and check.islower() for check in Check)
 

@@ -6,10 +6,7 @@ from dataclasses import replace
 import pytest
 
 from andon.core.checkup import judge
-from andon.core.checkup_facts import (
-    Book,
-    Folder,
-)
+from andon.core.checkup_facts import Folder
 from andon.core.findings import Check, Grade, Named
 from andon.units import GIB, MIB
 from tests.unit.test_doctor_case import (
@@ -30,6 +27,7 @@ from tests.unit.test_doctor_machines import (
     server,
     wrong,
 )
+from tests.unit.test_doctor_security import books, exposures, servers, strays
 from tests.unit.test_doctor_surroundings import containers, devices, masks, systems
 
 # andon itself.
@@ -83,7 +81,6 @@ def itself() -> Iterator[Case]:
         own(server(), state=replace(OWN.state, exists=False)),
         says="made when first needed",
     )
-    yield from books()
     for name in ("click", "nvidia-ml-py", "psutil"):
         packages = {**OWN.packages, name: None}
         yield case(
@@ -109,50 +106,6 @@ def itself() -> Iterator[Case]:
         )
 
 
-def books() -> Iterator[Case]:
-    for path, uid, name, foreign in (
-        ("/run/andon", 0, "root", False), ("/tmp/andon", 0, "root", False),
-        ("/tmp/andon", 1000, "alice", False), ("/tmp/andon", 1002, "mallory", True),
-    ):  # fmt: skip
-        facts = own(server(), books=(Book(path, name, uid),))
-        yield case(
-            f"{path} of {name}",
-            facts,
-            *([(C.BOOK_FOREIGN, WARN)] if foreign else []),
-            says=f"{path} belongs to {name}",
-        )
-    both = (Book("/tmp/andon", "alice", 1000), Book("/run/andon", "root", 0))
-    yield case(
-        "two books, one of them used",
-        own(server(), books=both, book_place="/run/andon"),
-        says="/run/andon belongs to root; leases go there|"
-        "/tmp/andon belongs to alice; its leases count, too",
-    )
-    for mode in (0o777, 0o775, 0o1777, 0o757):
-        yield case(
-            f"a book of mode {mode:o}",
-            own(server(), books=(Book("/tmp/andon", "alice", 1000, mode),)),
-            (C.BOOK_UNSAFE, FAIL),
-            says=f"{mode:04o}|ls -ld /tmp/andon",
-        )
-    yield case(
-        "a book that is a link",
-        own(server(), books=(Book("/tmp/andon", "eve", 1003, link=True),)),
-        (C.BOOK_UNSAFE, FAIL),
-        says="is a link",
-    )
-    yield case(
-        "leases that only one can take",
-        own(server(), books=(Book("/run/andon", "root", 0, leases_mode=0o755),)),
-        (C.BOOK_UNSAFE, FAIL),
-        says="chmod 1777 /run/andon/leases",
-    )
-    yield case(
-        "a book without leases",
-        own(server(), books=(Book("/run/andon", "root", 0, leases_mode=None),)),
-    )
-
-
 def machines() -> Iterator[Case]:
     fine: dict[str, tuple[tuple[Check, Grade], ...]] = {
         "no_gpu": (*NOTHING, (C.NO_CARD, WARN)), "container": ((C.PIDS_OWN, WARN),),
@@ -164,7 +117,7 @@ def machines() -> Iterator[Case]:
 
 GROUPS: tuple[Callable[[], Iterator[Case]], ...] = (
     machines, drivers, sleepers, libraries, versions, device_files, containers, systems, devices,
-    masks, itself,
+    masks, itself, books, strays, exposures, servers,
 )  # fmt: skip
 CASES = [made for group in GROUPS for made in group()]
 

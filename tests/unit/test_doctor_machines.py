@@ -16,6 +16,7 @@ from andon.core.checkup_facts import (
     PciCard,
     User,
 )
+from andon.core.checkup_security_facts import Kept, Security
 from andon.core.findings import Check, Finding, Grade, Named
 from andon.model.device import Fault, Snapshot, State
 from andon.units import GIB
@@ -36,6 +37,20 @@ OWN = Own(
     state=Folder("/home/alice/.local/state/andon", True, True, 200 * GIB, "ext4"),
     book_place="/tmp/andon",
     color=True,
+)
+STATE = "/home/alice/.local/state/andon"
+FOLDER = Kept("folder", STATE, "alice", 1000, 0o700, "folder")
+TOKEN = Kept("token", f"{STATE}/token", "alice", 1000)
+HISTORY = Kept("history", f"{STATE}/history.db", "alice", 1000)
+AUDIT = Kept("audit log", f"{STATE}/audit.jsonl", "alice", 1000)
+HOUSE = Kept("above", "/home/alice", "alice", 1000, 0o755, "folder")
+SLASH = Kept("above", "/", "root", 0, 0o755, "folder")
+SAFE = Security(
+    state=(FOLDER, TOKEN, HISTORY, AUDIT),
+    above=(HOUSE, SLASH),
+    protected_hardlinks=True,
+    dmesg_restrict=True,
+    kptr_restrict=1,
 )
 ALICE = User("alice", 1000, ("alice", "users"), ())
 
@@ -84,6 +99,7 @@ def server() -> Facts:
         ),
         clock=Clock(AT, True),
         own=OWN,
+        security=SAFE,
         look=Look(snapshot(), 0.31),
     )
 

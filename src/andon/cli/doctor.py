@@ -22,6 +22,7 @@ from andon.version import __version__
 
 if TYPE_CHECKING:
     from andon.core.checkup_facts import Facts, Folder, Look, Own
+    from andon.core.checkup_security_facts import Security
     from andon.core.settings import Settings
 
 SCHEMA = "andon.doctor/1"
@@ -79,7 +80,8 @@ def gather(choices: Choices) -> "Facts":
         settings, mistakes = Settings(), wrong.mistakes or (wrong.reason,)
     facts = inspect(Path(settings.root))
     look = look_of(settings)
-    return replace(facts, own=own_of(choices, settings, mistakes), look=look)
+    own = own_of(choices, settings, mistakes)
+    return replace(facts, own=own, look=look, security=security_of(own))
 
 
 def look_of(settings: "Settings") -> "Look":
@@ -119,6 +121,16 @@ def own_of(choices: Choices, settings: "Settings", mistakes: tuple[str, ...]) ->
         columns=terminal.width,
         color=terminal.color,
     )
+
+
+def security_of(own: "Own") -> "Security":
+    """Who could read or replace what is this user's; a network file system is not touched."""
+    from andon.host.inspection_security import read_security
+
+    state = own.state
+    unseen = f"it is on a network file system ({state.kind})" if state.remote else ""
+    folder = Path(state.path) if state.path and not state.remote else None
+    return read_security(folder, Path(own.config) if own.config else None, unseen=unseen)
 
 
 def book_places() -> list[Path]:

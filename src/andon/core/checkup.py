@@ -1,6 +1,13 @@
 """Judges a machine: facts in, findings out, each with what to type about it."""
 
-from andon.core import checkup_access, checkup_andon, checkup_devices, checkup_driver
+from andon.core import (
+    checkup_access,
+    checkup_andon,
+    checkup_books,
+    checkup_devices,
+    checkup_driver,
+    checkup_security,
+)
 from andon.core import checkup_system as system
 from andon.core.checkup_facts import Facts
 from andon.core.findings import Finding, in_order
@@ -13,6 +20,8 @@ AREAS = (
     checkup_access.judge_containers,
     system.judge,
     checkup_andon.judge,
+    checkup_books.judge,
+    checkup_security.judge,
 )
 
 

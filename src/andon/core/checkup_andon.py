@@ -1,21 +1,19 @@
-"""Judges andon itself: its settings, its folders, the lease book, its packages, the terminal."""
+"""Judges andon itself: its settings, its folders, its packages, the terminal."""
 
 from collections.abc import Iterator
 
-from andon.core.checkup_facts import Book, Facts, Folder
+from andon.core.checkup_facts import Facts, Folder
 from andon.core.findings import Check, Finding, Value, failure, ok, unknown, warning
 from andon.units import GIB, MIB, human_bytes
 
 ROOMY_BYTES = 1 * GIB  # a month of history of eight devices takes a quarter of it
 TIGHT_BYTES = 50 * MIB
-_MAKE_BOOK = "sudo andon setup"
 _NEEDED = ("click", "nvidia-ml-py", "psutil")
 
 
 def judge(facts: Facts) -> Iterator[Finding]:
     yield from _settings(facts)
     yield _state(facts.own.state)
-    yield from _books(facts)
     yield from _packages(facts)
     yield _terminal(facts)
 
@@ -64,36 +62,6 @@ def _room(state: Folder) -> Finding:
         return say(Check.STATE_FULL, words, f'df -h "{state.path}"', **place)
     made = "" if state.exists else ", made when first needed"
     return ok(Check.STATE, f"{state.path}: {free} free{made}", **place)
-
-
-def _books(facts: Facts) -> Iterator[Finding]:
-    own = facts.own
-    if not any(book.path == own.book_place for book in own.books):
-        yield ok(Check.BOOK, f"no lease book yet; the first lease makes {own.book_place}")
-    for book in own.books:
-        yield _book(book, facts)
-
-
-def _book(book: Book, facts: Facts) -> Finding:
-    place: dict[str, Value] = {
-        "path": book.path,
-        "owner": book.owner,
-        "uid": book.uid,
-        "mode": f"{book.mode:04o}",
-    }
-    if book.link or book.mode & 0o022:
-        how = "is a link" if book.link else f"can be written by others ({book.mode:04o})"
-        words = f"the lease book {book.path} of {book.owner} {how}: its leases prove nothing"
-        fix = f"ls -ld {book.path} # then: sudo rm -r {book.path} && {_MAKE_BOOK}"
-        return failure(Check.BOOK_UNSAFE, words, fix, **place)
-    if book.leases_mode is not None and book.leases_mode != 0o1777:
-        words = f"{book.path}/leases has mode {book.leases_mode:04o}: not everyone can take a lease"
-        return failure(Check.BOOK_UNSAFE, words, f"sudo chmod 1777 {book.path}/leases", **place)
-    if book.uid not in (0, facts.user.uid):
-        words = f"the lease book {book.path} belongs to {book.owner}, who could remove it"
-        return warning(Check.BOOK_FOREIGN, words, _MAKE_BOOK, **place)
-    use = "leases go there" if book.path == facts.own.book_place else "its leases count, too"
-    return ok(Check.BOOK, f"the lease book {book.path} belongs to {book.owner}; {use}", **place)
 
 
 def _packages(facts: Facts) -> Iterator[Finding]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from andon.core.checkup_security_facts import Contents, Security
 from andon.model.device import DeviceStatus, Snapshot, State
 
 
@@ -129,6 +130,7 @@ class Book:
     mode: int = 0o755
     link: bool = False
     leases_mode: int | None = 0o1777
+    contents: Contents = field(default_factory=Contents)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +175,7 @@ class Facts:
     proc: Proc = Proc()
     clock: Clock = Clock()
     own: Own = Own()
+    security: Security = field(default_factory=Security)
     masks: Mapping[str, str] = field(default_factory=dict)  # the variables of core.masks
     look: Look = Look()
 

@@ -52,6 +52,8 @@ def _log(facts: Facts) -> Finding:
     if why is None:
         words = "the kernel's log can be followed, for what drivers report"
         return ok(Check.LOG_OPEN, words)
+    if facts.security.dmesg_restrict:
+        why += ", kernel.dmesg_restrict=1"
     words = f"the kernel's log is closed to {facts.user.name} ({why}): only NVML tells of errors"
     return ok(Check.LOG_CLOSED, words, reason=why)
 
@@ -61,7 +63,10 @@ def _processes(facts: Facts) -> Finding:
     if proc.hidepid in _SEEN or proc.let_off:
         return ok(Check.PROC_OPEN, "the processes of all users can be seen", hidepid=proc.hidepid)
     hidden = _ALL.get(proc.hidepid, "all of")
-    words = f"/proc hides {hidden} other users' processes (hidepid={proc.hidepid}): no names"
+    words = (
+        f"/proc hides {hidden} other users' processes (hidepid={proc.hidepid}): no names, and "
+        "who holds a lease cannot be verified"
+    )
     fix = "sudo mount -o remount,hidepid=0 /proc"
     if proc.group:
         fix = f"sudo usermod -aG $(getent group {proc.group} | cut -d: -f1) {facts.user.name}"

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from andon.core.checkup_facts import Book, Folder, Node, Proc, User
+from andon.core.checkup_security_facts import Contents
+from andon.host.inspection_books import read_contents
 from andon.host.inspection_files import BIG_BYTES, names_in, read_bytes, read_text
 from andon.host.processes import parse_passwd
 
@@ -145,4 +147,5 @@ def _book(path: Path, users: Mapping[int, str]) -> Book | None:
     owner = users.get(seen.st_uid, str(seen.st_uid))
     link = not stat.S_ISDIR(seen.st_mode)
     mode = 0o755 if link else stat.S_IMODE(seen.st_mode)
-    return Book(str(path), owner, seen.st_uid, mode, link, leases_mode)
+    contents = Contents() if link else read_contents(path, users)
+    return Book(str(path), owner, seen.st_uid, mode, link, leases_mode, contents)
