@@ -30,3 +30,8 @@ def make_private_file(path: Path) -> None:
 
 def others_may_write(folder: Path) -> bool:
     return bool(folder.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+
+
+def expanded(path: str) -> Path:
+    """With `~` and `~user` replaced; a user that does not exist stays as it is written."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111 - Path.expanduser raises RuntimeError
