@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import inspect
+import math
 import os
 import sys
 import threading
@@ -29,7 +30,7 @@ from andon.leases.hold import LeaseHold
 from andon.leases.holder import Keeper
 from andon.model.device import Device, DeviceStatus
 from andon.model.work import Lease, LeaseKind, Owner, Request, Work
-from andon.units import parse_seconds
+from andon.units import check_seconds, parse_seconds
 
 DEFAULT_SECONDS = 8 * 3600.0
 DEFAULT_TIMEOUT_SECONDS = 300.0
@@ -206,7 +207,7 @@ def lease(
         even_if_used=even_if_used,
         priority=priority,
     )
-    patience = None if timeout is None else _seconds(timeout)
+    patience = None if timeout in (None, math.inf) else _seconds(timeout)
     length = None if seconds is None else _seconds(seconds)
 
     def ask(waiting: Callable[[Progress], None]) -> Held:
@@ -285,7 +286,7 @@ def _command() -> str:
 
 
 def _seconds(value: float | str) -> float:
-    return parse_seconds(value) if isinstance(value, str) else float(value)
+    return parse_seconds(value) if isinstance(value, str) else check_seconds(float(value))
 
 
 def _give_back(asking: "asyncio.Future[Held]") -> None:
