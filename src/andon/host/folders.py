@@ -16,7 +16,13 @@ def make_private(folder: Path) -> None:
         return
     if folder.parent != folder:
         make_private(folder.parent)
-    folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+    try:
+        folder.mkdir(mode=PRIVATE_FOLDER)
+    except FileExistsError:
+        if not folder.is_dir():
+            raise
+    else:  # a umask may also take from its owner what a folder needs
+        folder.chmod(PRIVATE_FOLDER)
 
 
 def make_private_file(path: Path) -> None:

@@ -6,7 +6,6 @@ SIGTERM, which is how `andon release` asks.
 """
 
 import json
-import os
 import select
 import signal
 import socket
@@ -15,8 +14,8 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 
+from andon.host.interpreter import module_command, module_environment
 from andon.leases.hold import Hold
 
 CHECK_SECONDS = 5.0  # how late a moved end or a vanished file is noticed
@@ -29,7 +28,7 @@ class Keeper:
 
     def __init__(self, detached: bool = False) -> None:
         ours, theirs = socket.socketpair()
-        arguments = [sys.executable, "-m", "andon.leases.holder", str(theirs.fileno())]
+        arguments = module_command("andon.leases.holder", str(theirs.fileno()))
         self._socket, self._detached, self._given = ours, detached, False
         self._process = subprocess.Popen(
             arguments,
@@ -39,7 +38,7 @@ class Keeper:
             stderr=subprocess.DEVNULL,
             start_new_session=True,  # a Ctrl-C is not for it
             cwd="/",
-            env=_environment(),
+            env=module_environment(),
         )
         theirs.close()
 
@@ -75,12 +74,6 @@ class Keeper:
         if not (self._detached and self._given):
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(seconds)
-
-
-def _environment() -> dict[str, str]:
-    here = str(Path(__file__).parents[2])
-    known = os.environ.get("PYTHONPATH")
-    return {**os.environ, "PYTHONPATH": f"{known}{os.pathsep}{here}" if known else here}
 
 
 def main(arguments: Sequence[str]) -> int:
