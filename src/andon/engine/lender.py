@@ -227,7 +227,7 @@ class Lender:
     def _hand_over(self, grant: Grant, keeper: Keeper, waiting: Callable[[], None]) -> None:
         """The holder alone has the lock from now on, or nobody has."""
         try:
-            keeper.give(grant.held.hold, ends=True)
+            keeper.give(grant.held)
             if not keeper.has_taken(HANDOVER_SECONDS):
                 raise Unavailable("the lease's holder could not be started", hint="try again")
             waiting()  # whoever asked may have left meanwhile
