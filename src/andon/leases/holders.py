@@ -41,8 +41,8 @@ def parse_locks(text: str) -> dict[Place, list[int]]:
         if len(parts) >= 6 and parts[1] == "FLOCK" and parts[3] == "WRITE":
             with suppress(ValueError):
                 major, minor, inode = parts[5].split(":")
-                place = int(major, 16), int(minor, 16), int(inode)
-                found.setdefault(place, []).append(int(parts[4]))
+                pid, place = int(parts[4]), (int(major, 16), int(minor, 16), int(inode))
+                found.setdefault(place, []).append(pid)
     return found
 
 
