@@ -13,8 +13,10 @@ from andon.core.settings import Resolved, Settings, resolve
 from andon.engine.readers import Choice
 from andon.engine.sampler import Node, Sampler
 from andon.errors import Invalid
+from andon.host.folders import expanded
 from andon.host.kernel_log import KernelLog
 from andon.host.presence import has_nvidia_smi, unreadable, vendors
+from andon.host.private_files import is_regular, read_regular
 from andon.host.system import System, boot_id, node_name
 from andon.model.device import Device
 from andon.ports import Store
@@ -30,6 +32,7 @@ if TYPE_CHECKING:  # alerts and leases are not for every start
 
 IN_MEMORY = ":memory:"
 LONGEST_CONFIG_BYTES = 1 << 20
+LONGEST_SHOWN = 200  # letters of a path in a message
 SMI_DEADLINES = 5.0  # the command takes up to a second for eight devices
 
 
@@ -37,10 +40,10 @@ def config_path(explicit: str | None = None) -> Path | None:
     """The configuration file in force: named, the person's, the system's, or none."""
     named = explicit or os.environ.get("ANDON_CONFIG")
     if named:
-        return Path(named).expanduser()
+        return expanded(named)
     home = Path(os.environ.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser())
     for path in (home / "andon" / "andon.toml", Path("/etc/andon/andon.toml")):
-        if path.is_file():
+        if is_regular(path):
             return path
     return None
 
@@ -95,7 +98,7 @@ def _replay(settings: Settings) -> Sampler:
     from andon.backends.replay import RecordedHost
 
     played: dict[str, object] = {
-        "path": str(Path(settings.replay).expanduser().absolute()),
+        "path": str(expanded(settings.replay).absolute()),
         "speed": settings.replay_speed,
         "loop": settings.replay_loop,
         "origin": time.time(),
@@ -146,12 +149,16 @@ class _VisibleHere:
 
 
 def _read(path: Path) -> str:
+    """The text of a file of settings; the null device stands for none."""
+    if str(path) == os.devnull:
+        return ""
     try:
-        with path.open("rb") as file:
-            return file.read(LONGEST_CONFIG_BYTES).decode()
-    except (OSError, UnicodeDecodeError) as exc:
+        return read_regular(path, LONGEST_CONFIG_BYTES, follow=True).decode()
+    except (OSError, ValueError) as exc:
+        reason = exc.strerror if isinstance(exc, OSError) else "not UTF-8 text"
         raise Invalid(
-            f"{path} cannot be read: {exc}", hint="check the file, or unset ANDON_CONFIG"
+            f"{str(path)[:LONGEST_SHOWN]} cannot be read: {reason}",
+            hint="check the file, or unset ANDON_CONFIG",
         ) from exc
 
 
@@ -176,7 +183,7 @@ def open_store(settings: Settings, readonly: bool = False) -> Store:
 def history_path(settings: Settings) -> Path:
     """The file of the history: named, or in the person's state folder."""
     if settings.history_path:
-        return Path(settings.history_path).expanduser()
+        return expanded(settings.history_path)
     return state_folder() / "history.db"
 
 
@@ -287,7 +294,7 @@ def check_settings(flags: Mapping[str, object], config: str | None = None) -> Re
         resolved = load_settings(flags, config, strict=True)
     except Invalid as exc:
         path = config_path(config)
-        named = addresses(_read(path)) if path is not None and path.is_file() else ()
+        named = addresses(_read(path)) if path is not None and is_regular(path) else ()
         try:
             open_notifiers(Settings(alerts_notifiers=named))
         except Invalid as more:

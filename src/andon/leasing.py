@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import inspect
+import math
 import os
 import sys
 import threading
@@ -19,6 +20,7 @@ from andon.core.holdings import judge
 from andon.core.launching import LEASE_VARIABLE, environment
 from andon.core.redaction import redact
 from andon.core.requests import parse_count, request_of
+from andon.engine import releaser
 from andon.engine.granter import Grant, Granter, Progress, Terms
 from andon.engine.survey import Outlook, Pages, Surveyor
 from andon.errors import AndonError, Gone
@@ -29,7 +31,7 @@ from andon.leases.hold import LeaseHold
 from andon.leases.holder import Keeper
 from andon.model.device import Device, DeviceStatus
 from andon.model.work import Lease, LeaseKind, Owner, Request, Work
-from andon.units import parse_seconds
+from andon.units import check_seconds, parse_seconds
 
 DEFAULT_SECONDS = 8 * 3600.0
 DEFAULT_TIMEOUT_SECONDS = 300.0
@@ -77,19 +79,27 @@ class Held:
     @property
     def until(self) -> float | None:
         """When it ends; None where it has ended, or has no end."""
-        return self._held.until() if self._held.hold.stands else None
+        return self._held.until() if self._is_kept else None
 
     @property
     def stands(self) -> bool:
         """Whether the devices are still ours: not after its end, nor after `andon release`."""
-        until = self.until
-        return self._held.hold.stands and (until is None or time.time() < until)
+        left = self._held.left_seconds() if self._is_kept else 0.0
+        return left is None or left > 0
+
+    @property
+    def _is_kept(self) -> bool:
+        """A file that was removed may have been written again by the holder, under another name."""
+        return self._held.hold.stands or (self._held.hold.descriptor >= 0 and self._keeper.lives)
 
     def extend(self, seconds: float | str) -> None:
         """Let it end so much later from now."""
         if not self.stands:
             raise Gone(f"lease {self.id} has ended")
-        self._held.extend(time.time() + _seconds(seconds))
+        length = _seconds(seconds)
+        if not self._held.hold.stands:  # its holder has written another file
+            releaser.extend(Book(make=False), self.id, length)
+        self._held.hold.stamp(time.time() + length)
 
     def release(self) -> None:
         """Give the devices back; a second time does nothing, nor does a forked child."""
@@ -206,7 +216,7 @@ def lease(
         even_if_used=even_if_used,
         priority=priority,
     )
-    patience = None if timeout is None else _seconds(timeout)
+    patience = None if timeout in (None, math.inf) else _seconds(timeout)
     length = None if seconds is None else _seconds(seconds)
 
     def ask(waiting: Callable[[Progress], None]) -> Held:
@@ -215,7 +225,7 @@ def lease(
             terms = Terms(LeaseKind.LIBRARY, _command(), length, _owner(keeper), _work())
             granter = Granter(Book(), surveyor(simulated))
             grant = granter.grant(request, terms, patience, waiting)
-            keeper.give(grant.held.hold, length is not None)
+            keeper.give(grant.held)
         except BaseException:
             keeper.dismiss()
             raise
@@ -285,7 +295,7 @@ def _command() -> str:
 
 
 def _seconds(value: float | str) -> float:
-    return parse_seconds(value) if isinstance(value, str) else float(value)
+    return parse_seconds(value) if isinstance(value, str) else check_seconds(float(value))
 
 
 def _give_back(asking: "asyncio.Future[Held]") -> None:

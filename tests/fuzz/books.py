@@ -16,7 +16,7 @@ from typing import Any
 from andon.core.lease_rights import Asker
 from andon.engine.lister import listing, sighted
 from andon.engine.survey import Sight, Surveyor
-from andon.host.kin import here, pid_namespace
+from andon.host.kin import here
 from andon.leases.book import Book
 from andon.model.device import Snapshot
 from andon.web.lease_payloads import text
@@ -34,7 +34,7 @@ COMMANDS = (
 )  # fmt: skip
 OWNER = {
     "uid": 1000, "user": "alice", "pid": 4194304, "started_ticks": 50, "session": 4194304,
-    "boot": here().boot, "pid_namespace": pid_namespace(), "container": None,
+    "boot": here().boot, "pid_namespace": here().pid_namespace, "container": None,
 }  # fmt: skip
 LEASE: dict[str, Any] = {
     "schema": "andon.lease/1", "id": "hogxx", "kind": "command", "since": 1700000000.0,

@@ -255,3 +255,16 @@ def test_a_real_h200_is_plausible_and_follows_its_load() -> None:
 def test_a_busy_h200_would_be_left_alone_and_an_idle_one_taken() -> None:
     assert choose(recorded("idle"))[0] is not None
     assert choose(recorded("loaded"))[0] is None
+
+
+def test_the_load_runs_no_file_of_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder that another user wrote to: its modules have the names of Python's own."""
+    ran = tmp_path / "ran"
+    for name in ("subprocess", "torch", "cupy", "jax"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(ran)!r}, 'w').close()\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(Unavailable), loaded("GPU-0", 0.1):
+        pass
+    assert not ran.exists()

@@ -12,7 +12,7 @@ from andon.core.series import HOST, Tick
 from andon.core.series_codec import pack_points
 from andon.core.series_tiers import DAY_SECONDS, Retention, Tier
 from andon.core.series_uses import Use
-from andon.errors import Invalid
+from andon.errors import Invalid, Unavailable
 from andon.stores import sqlite_file
 from andon.stores.sqlite import SqliteStore
 from andon.stores.sqlite_alerts import SqliteLedger
@@ -210,3 +210,87 @@ def test_who_asks_while_it_is_packed_sees_all_of_it(tmp_path: Path) -> None:
     found = store.history(GPU, "utilization_percent", AT, AT + 3600, 7)
     assert seen | {sum(bucket.count for bucket in found)} == {3600}
     store.close()
+
+
+BROKEN = (
+    "DROP TABLE device",
+    "DROP TABLE alert_state",
+    "ALTER TABLE episode RENAME COLUMN weight TO heaviness",
+    "PRAGMA user_version = 1",
+)
+
+
+def set_aside(folder: Path) -> list[str]:
+    return [found.name for found in folder.glob("history.db.corrupt-*Z")]
+
+
+@pytest.mark.parametrize("statement", BROKEN)
+def test_a_file_without_one_of_its_tables_is_set_aside(tmp_path: Path, statement: str) -> None:
+    path = tmp_path / "history.db"
+    SqliteStore(path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(statement)
+        connection.commit()
+    store = SqliteStore(path)
+    store.write([tick(AT, 1)])
+    assert store.history(GPU, "utilization_percent", AT, AT + 1, 1)[0].count == 1
+    store.close()
+    assert len(set_aside(tmp_path)) == 1
+
+
+def test_a_table_that_vanishes_while_it_is_used_costs_one_write(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    store = SqliteStore(path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("DROP TABLE use")
+    with pytest.raises(Unavailable):
+        store.write([tick(AT, 1)], [Use(GPU, 1, None, "ada", None, AT, AT)])
+    store.write([tick(AT, 1)], [Use(GPU, 1, None, "ada", None, AT, AT)])
+    assert len(store.uses(None, AT - 1, AT + 1)) == 1
+    store.close()
+    assert len(set_aside(tmp_path)) == 1
+
+
+def test_who_only_reads_a_file_without_a_table_is_told_and_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    SqliteStore(path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("DROP TABLE device")
+    store = SqliteStore(path, readonly=True)
+    with pytest.raises(Unavailable, match="damaged") as told:
+        store.devices()
+    assert "andon serve" in told.value.hint
+    assert set_aside(tmp_path) == []
+
+
+@pytest.mark.parametrize("version", [0, len(STEPS)])
+def test_the_database_of_another_program_is_left_alone(tmp_path: Path, version: int) -> None:
+    path = tmp_path / "history.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE moz_places (url)")
+        connection.execute(f"PRAGMA user_version = {version}")
+    with pytest.raises(Invalid, match="another program"):
+        SqliteStore(path)
+    assert set_aside(tmp_path) == []
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT count(*) FROM sqlite_master").fetchone() == (1,)
+
+
+def test_a_link_that_leads_nowhere_makes_no_file(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    path.symlink_to(tmp_path / "target")
+    with pytest.raises(Unavailable, match="link"):
+        SqliteStore(path)
+    with pytest.raises(sqlite3.OperationalError):
+        sqlite_file.connect(path)
+    assert not (tmp_path / "target").exists()
+
+
+def test_a_link_to_a_file_on_another_disk_is_followed(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    SqliteStore(tmp_path / "large.db").close()
+    path.symlink_to(tmp_path / "large.db")
+    store = SqliteStore(path)
+    store.write([tick(AT, 1)])
+    store.close()
+    assert path.is_symlink()

@@ -70,12 +70,13 @@ def moment(text: str) -> float:
         return time.time()
     try:
         return time.time() - parse_seconds(text)
-    except ValueError:
-        pass
+    except ValueError as exc:
+        reason = str(exc)
     try:
         return datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError) as exc:
-        raise click.BadParameter(f"{text!r} is no time such as 24h or 2026-11-15T03:00") from exc
+        shown = f"{text[:40]!r} is no time such as 24h or 2026-11-15T03:00"
+        raise click.BadParameter(f"{shown}: {reason}") from exc
 
 
 def metric_names(text: str) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from andon.errors import Unavailable
+from andon.host.interpreter import module_command, module_environment
 
 FRAMEWORKS = ("torch", "cupy", "jax")
 MAX_SECONDS = 10.0
@@ -34,7 +35,7 @@ def installed() -> list[str]:
 @contextmanager
 def loaded(uuid: str, seconds: float) -> Iterator[tuple[int, str]]:
     """The device is busy inside the block; yields the pid and the framework."""
-    command = [sys.executable, "-m", "andon.cli.selftest_load", f"{min(seconds, MAX_SECONDS):g}"]
+    command = module_command("andon.cli.selftest_load", f"{min(seconds, MAX_SECONDS):g}")
     child = subprocess.Popen(
         command,
         env=environment(uuid),
@@ -56,7 +57,7 @@ def loaded(uuid: str, seconds: float) -> Iterator[tuple[int, str]]:
 def environment(uuid: str) -> dict[str, str]:
     """The one device, and frameworks that take what they need instead of all there is."""
     return {
-        **os.environ,
+        **module_environment(),
         "CUDA_VISIBLE_DEVICES": uuid,
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",

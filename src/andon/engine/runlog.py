@@ -12,6 +12,7 @@ from typing import Any
 from andon.core.run_summary import RunTallies
 from andon.engine.bus import Subscription
 from andon.engine.sampler import Sampler
+from andon.host.folders import make_private
 from andon.model import wire
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.work import Lease
@@ -48,7 +49,7 @@ class RunLog:
         self._thread: threading.Thread | None = None
         self._session: Subscription | None = None
         try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(path.parent)
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
             self._file = os.open(path, flags, 0o600)
         except OSError as exc:

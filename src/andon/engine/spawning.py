@@ -3,11 +3,10 @@
 import os
 import select
 import subprocess
-import sys
 from contextlib import suppress
-from pathlib import Path
 from typing import BinaryIO
 
+from andon.host.interpreter import module_command, module_environment
 from andon.model.request import UNDECIDED
 
 PASSES_DESCRIPTORS = os.name == "posix"
@@ -20,7 +19,7 @@ class Spawned:
         requests, self.requests = os.pipe()
         self.answers, answers = os.pipe()
         nudges, self.nudges = os.pipe()
-        command = [sys.executable, "-P", "-m", "andon.reader", *arguments]
+        command = module_command("andon.reader", *arguments)
         if PASSES_DESCRIPTORS:
             command.append(str(nudges))
         self.words = _nameless_file()
@@ -31,7 +30,7 @@ class Spawned:
                 stdin=requests,
                 stdout=answers,
                 stderr=self.words,
-                env=_environment(),
+                env=module_environment(),
                 start_new_session=True,
                 pass_fds=(nudges,) if PASSES_DESCRIPTORS else (),
             )
@@ -103,10 +102,3 @@ def _nameless_file() -> BinaryIO:
     from tempfile import TemporaryFile
 
     return TemporaryFile()
-
-
-def _environment() -> dict[str, str]:
-    """Ours, with the place that andon was imported from, last: it may be on no path of its own."""
-    here = str(Path(__file__).parents[2])
-    known = os.environ.get("PYTHONPATH")
-    return {**os.environ, "PYTHONPATH": f"{known}{os.pathsep}{here}" if known else here}

@@ -3,12 +3,12 @@
 import os
 import select
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from andon.engine.spawning import wait_for
+from andon.host.interpreter import script_command
 
 ANSWER_SECONDS = 1.0
 
@@ -22,7 +22,7 @@ class Tap:
         source, self.entrance = _terminal() if os.isatty(2) else os.pipe()
         tee = Path(__file__).with_name("tee.py")
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(tee), str(asked), str(answer)],
+            script_command(tee, str(asked), str(answer)),
             stdin=source,
             stdout=subprocess.DEVNULL,
             pass_fds=[asked, answer],

@@ -16,7 +16,13 @@ def make_private(folder: Path) -> None:
         return
     if folder.parent != folder:
         make_private(folder.parent)
-    folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+    try:
+        folder.mkdir(mode=PRIVATE_FOLDER)
+    except FileExistsError:
+        if not folder.is_dir():
+            raise
+    else:  # a umask may also take from its owner what a folder needs
+        folder.chmod(PRIVATE_FOLDER)
 
 
 def make_private_file(path: Path) -> None:
@@ -30,3 +36,8 @@ def make_private_file(path: Path) -> None:
 
 def others_may_write(folder: Path) -> bool:
     return bool(folder.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+
+
+def expanded(path: str) -> Path:
+    """With `~` and `~user` replaced; a user that does not exist stays as it is written."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111 - Path.expanduser raises RuntimeError

@@ -10,12 +10,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from andon.core.holdings import Here
 from andon.core.queueing import Waiting
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
 from andon.host.kin import here, user_name
 from andon.leases import contents, files, places, tickets
 from andon.leases.files import Found
 from andon.leases.hold import Hold, LeaseHold
+from andon.leases.holders import LockTable, strangers
 from andon.leases.mutex import PATIENCE_SECONDS, mutex, named_holders
 from andon.leases.places import CORDONS, LEASES, TICKETS
 from andon.leases.tickets import TICKET_SUFFIX, TicketHold
@@ -69,13 +71,17 @@ class Book:
 
     def entries(self) -> list[Entry]:
         """Every file of the leases, judged by nobody yet."""
+        place, table = here(), LockTable()
         read = [
-            (found, contents.dated(self._parsed(path, LEASES, found, contents.lease_in), found))
+            (_really_locked(path, found, lease, place, table), lease)
             for path, _, found in self._files(LEASES, self._known)
+            for lease in (
+                contents.dated(self._parsed(path, LEASES, found, contents.lease_in), found),
+            )
         ]
         bad = [found for found, lease in read if lease is None and not found.locked]
         self._ignore(LEASES, "they are no leases", Counter(found.uid for found in bad))
-        return contents.entries_of(read, here())
+        return contents.entries_of(read, place)
 
     def waiting(self) -> list[Waiting]:
         """The tickets whose owners live. Only root and the owner of the book that new leases go
@@ -130,14 +136,16 @@ class Book:
         name = f"{lease.id}-{os.urandom(8).hex()}{LEASE_SUFFIX}"
         text = wire.dumps(work_wire.lease_to_json(lease)) + "\n"
         with self._making(LEASES) as folder:
-            return LeaseHold(lease, Hold(name, files.make(folder, name, text, lease.until), folder))
+            made = files.make(folder, name, text, lease.until)
+            return LeaseHold(lease, Hold(name, made, folder, place=self._place(LEASES, name)))
 
     def write_ticket(self, ticket: Ticket) -> TicketHold:
         name = f"{ticket.id}-{os.urandom(8).hex()}{TICKET_SUFFIX}"
         text = wire.dumps(work_wire.ticket_to_json(ticket)) + "\n"
         with self._making(TICKETS) as folder:
             descriptor, awake = tickets.make(folder, name, text)
-            return TicketHold(name, descriptor, folder, awake=awake)
+            place = self._place(TICKETS, name)
+            return TicketHold(name, descriptor, folder, place=place, awake=awake)
 
     def new_id(self) -> str:
         """A short name that no lease in the book has."""
@@ -281,6 +289,9 @@ class Book:
         finally:
             os.close(folder)
 
+    def _place(self, part: str, name: str) -> str:
+        return str(self.path / part / name)
+
     @contextmanager
     def _making(self, part: str) -> Iterator[int]:
         """The folder for a new file, locked as every holder locks it; it stays open for it."""
@@ -328,3 +339,14 @@ class Book:
             f"({user_name(path.stat().st_uid)}) may do that",
             hint="with sudo",
         )
+
+
+def _really_locked(
+    path: Path, found: Found, lease: Lease | None, place: Here, table: LockTable
+) -> Found:
+    """Not locked, where only other users' processes keep the lock of a dead holder's file."""
+    if not found.locked or lease is None:
+        return found
+    if strangers(path / LEASES / found.name, lease, found.uid, place, table):
+        return replace(found, locked=False)
+    return found

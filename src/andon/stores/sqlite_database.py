@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from andon.errors import AndonError, Conflict, Gone, Unavailable
-from andon.stores import sqlite_file
+from andon.stores import sqlite_file, sqlite_form
 
 log = logging.getLogger("andon.history")
 
@@ -108,7 +108,7 @@ class Database:
             self._begin()
         except sqlite3.Error as exc:
             self._let_go()
-            if not sqlite_file.is_damaged(exc):
+            if not _is_damaged(exc):
                 raise sqlite_file.translated(exc, self.path) from exc
             self._set_aside()
         except AndonError:
@@ -118,7 +118,7 @@ class Database:
     def _begin(self) -> None:
         sqlite_file.make_file(self.path)
         self._writer = sqlite_file.connect(self.path)
-        sqlite_file.migrate(self._writer)
+        sqlite_form.bring_up_to_date(self._writer)
         self._forget()
         self._identity = sqlite_file.identity(self.path)
 
@@ -154,6 +154,10 @@ class Database:
                 with suppress(sqlite3.Error), closing(connection):
                     pass
         self._reader = self._writer = None
+
+
+def _is_damaged(error: sqlite3.Error) -> bool:
+    return isinstance(error, sqlite_form.Incomplete) or sqlite_file.is_damaged(error)
 
 
 def _nothing() -> None:

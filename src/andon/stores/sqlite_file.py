@@ -1,5 +1,6 @@
 """The SQLite file itself: opened, brought up to date, moved aside when damaged; its errors."""
 
+import errno
 import os
 import sqlite3
 import time
@@ -34,14 +35,23 @@ def translated(error: sqlite3.Error, path: Path) -> AndonError:
         return Conflict(f"{path} is locked by another process", hint=f"fuser {path}")
     if kind in _DAMAGED:
         return Unavailable(f"{path} is damaged: {error}")
+    if str(error).startswith("no such "):  # a table or a column
+        return Unavailable(
+            f"{path} is damaged, or of an older andon: {error}",
+            hint="andon serve brings it up to date, or sets it aside",
+        )
     return Unavailable(f"{path}: {error}")
 
 
 def connect(path: Path, readonly: bool = False) -> sqlite3.Connection:
-    """A connection that says BEGIN itself; raises sqlite3.Error."""
+    """A connection that says BEGIN itself; raises sqlite3.Error.
+
+    SQLite never makes the file itself: it would follow a link, and let others read it.
+    """
     if readonly:
         return _opened(f"{path.absolute().as_uri()}?mode=ro")
-    connection = _opened(f"{path.absolute().as_uri()}?mode=rwc")
+    make_private_file(path)
+    connection = _opened(f"{path.absolute().as_uri()}?mode=rw")
     try:
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # before the first page is written
         connection.execute("PRAGMA journal_mode = WAL")
@@ -64,11 +74,6 @@ def migrate(connection: sqlite3.Connection, steps: Sequence[str] | None = None) 
     """Bring the database up to date; each step is a transaction of its own."""
     steps = migrations("sqlite") if steps is None else steps
     version = version_of(connection)
-    if version > len(steps):
-        raise Invalid(
-            f"the history was written by a newer andon (form {version}, known: {len(steps)})",
-            hint="upgrade andon, or set ANDON_HISTORY to another file",
-        )
     for number, step in enumerate(steps[version:], version + 1):
         connection.execute("BEGIN IMMEDIATE")
         try:
@@ -81,6 +86,16 @@ def migrate(connection: sqlite3.Connection, steps: Sequence[str] | None = None) 
             if connection.in_transaction:
                 connection.rollback()
             raise
+
+
+def refuse_newer(connection: sqlite3.Connection) -> None:
+    """Raise Invalid for a file that a later version of andon has brought up to date."""
+    version, known = version_of(connection), len(migrations("sqlite"))
+    if version > known:
+        raise Invalid(
+            f"the history was written by a newer andon (form {version}, known: {known})",
+            hint="upgrade andon, or set ANDON_HISTORY to another file",
+        )
 
 
 def _statements(script: str) -> Iterator[str]:
@@ -123,6 +138,8 @@ def make_file(path: Path) -> None:
     try:
         make_private(path.parent)
         make_private_file(path)
+        if path.is_symlink() and not path.exists():
+            raise FileNotFoundError(errno.ENOENT, "a link to a file that does not exist")
     except PermissionError as exc:
         raise Denied(f"{path} cannot be made", hint="set ANDON_HISTORY to a file") from exc
     except OSError as exc:

@@ -1,0 +1,69 @@
+"""Whether a database has the tables that the migrations make: no fewer, and no other program's."""
+
+import sqlite3
+from contextlib import closing
+from functools import lru_cache
+
+from andon.errors import Invalid
+from andon.stores.sqlite_file import migrate, refuse_newer
+
+_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+Form = dict[str, frozenset[str]]
+
+
+class Incomplete(sqlite3.DatabaseError):
+    """A table or a column is missing although the file says that it is up to date."""
+
+
+def check_complete(connection: sqlite3.Connection) -> None:
+    """Raise Incomplete where the form differs from the one that the migrations make."""
+    found = _form(connection)
+    for table, columns in _wanted().items():
+        if table not in found:
+            raise Incomplete(f"no such table: {table}")
+        if missing := columns - found[table]:
+            raise Incomplete(f"no such column: {table}.{min(missing)}")
+
+
+def bring_up_to_date(connection: sqlite3.Connection) -> None:
+    """Migrate, and check the result; raises Incomplete where that cannot succeed."""
+    refuse_newer(connection)
+    refuse_foreign(connection)
+    try:
+        migrate(connection)
+    except sqlite3.OperationalError as exc:
+        if exc.sqlite_errorcode != sqlite3.SQLITE_ERROR:  # locked, full, or read-only
+            raise
+        raise Incomplete(str(exc)) from exc
+    check_complete(connection)
+
+
+def refuse_foreign(connection: sqlite3.Connection) -> None:
+    """Raise Invalid for a file that another program keeps its own tables in."""
+    foreign = sorted(_names(connection) - _wanted().keys())
+    if foreign:
+        raise Invalid(
+            f"the history's file is another program's database: it has a table {foreign[0][:40]!r}",
+            hint="set ANDON_HISTORY to a file of its own",
+        )
+
+
+def _form(connection: sqlite3.Connection) -> Form:
+    return {name: _columns(connection, name) for name in _names(connection)}
+
+
+def _names(connection: sqlite3.Connection) -> set[str]:
+    return {str(name) for (name,) in connection.execute(_TABLES)}
+
+
+def _columns(connection: sqlite3.Connection, table: str) -> frozenset[str]:
+    rows = connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
+    return frozenset(str(name) for (name,) in rows)
+
+
+@lru_cache(maxsize=1)
+def _wanted() -> Form:
+    """Made once in memory, so that it cannot differ from the migrations."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        migrate(connection)
+        return _form(connection)

@@ -1,0 +1,76 @@
+"""Durations and sizes as people write them: absurd ones are usage errors, and change nothing."""
+
+from pathlib import Path
+
+import pytest
+
+from andon import leasing
+from andon.cli.main import run
+from andon.units import LONGEST_SECONDS, check_seconds, parse_bytes, parse_seconds
+
+ABSURD = ("99999999999999h", "9" * 5000 + "d", "36601d", "9" * 400)
+OURS = 125  # what run and lease say of themselves, as `env` does
+
+
+@pytest.fixture(autouse=True)
+def _apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ANDON_CONFIG", "/dev/null")
+    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+
+
+@pytest.mark.parametrize("text", ABSURD)
+def test_no_duration_is_longer_than_a_hundred_years(text: str) -> None:
+    with pytest.raises(ValueError) as told:
+        parse_seconds(text)
+    assert len(str(told.value)) < 100
+    assert parse_seconds("36600d") == LONGEST_SECONDS
+
+
+@pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf"), LONGEST_SECONDS + 1])
+def test_a_number_of_seconds_has_the_same_bounds(seconds: float) -> None:
+    with pytest.raises(ValueError):
+        check_seconds(seconds)
+
+
+def test_no_size_is_larger_than_any_memory() -> None:
+    with pytest.raises(ValueError) as told:
+        parse_bytes("9" * 5000 + "GiB")
+    assert len(str(told.value)) < 100
+
+
+@pytest.mark.parametrize("text", ABSURD)
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("history", "--since"), 2),
+        (("history", "--until"), 2),
+        (("who", "--since"), 2),
+        (("watch", "--interval"), 2),
+        (("alerts", "silence", "thermal@3"), 2),
+        (("wait", "--gpus", "1", "--timeout"), 2),
+        (("lease", "extend", "abcde", "--for"), 2),
+        (("lease", "--for"), OURS),
+        (("run", "--for"), OURS),
+        (("run", "--timeout"), OURS),
+    ],
+)
+def test_an_absurd_duration_is_a_usage_error(
+    arguments: tuple[str, ...],
+    code: int,
+    text: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    given = [*arguments, text, "true"] if code == OURS else [*arguments, text]
+    assert run(given) == code
+    told = capsys.readouterr().err
+    assert told.startswith("andon: ")
+    assert len(told) < 400
+    assert not (tmp_path / "book").exists()
+
+
+def test_a_program_cannot_ask_for_an_endless_lease() -> None:
+    for seconds in (1e30, float("inf"), float("nan"), "99999999999999h"):
+        with pytest.raises(ValueError):
+            leasing.lease(seconds=seconds)
