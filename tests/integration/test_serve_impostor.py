@@ -13,11 +13,16 @@ import pytest
 from andon.cli.catalogue import COMMANDS
 from andon.cli.main import cli
 from andon.host import whereabouts
+from andon.host.bulletin import Bulletin
+from andon.model.alert import Alert, Level, Phase
+from andon.model.alert_wire import alerts_to_json
+from tests.conftest import need
 from tests.integration.conftest import Outcome
 from tests.integration.impostor import NOBODY, Impostor, impostor
 from tests.integration.parts import free_port, need_root
 from tests.integration.serving import Served, serving
 from tests.integration.test_serve import andon as andon_in
+from tests.unit.proving import proving
 
 ONE_LOOK = "judged from one look"
 EXAMPLES: dict[str, tuple[str, ...]] = {
@@ -231,6 +236,31 @@ def test_the_server_file_says_which_process_and_which_boot(tmp_path: Path) -> No
         assert whereabouts.find(tmp_path / "andon") is None
         server_file(tmp_path).write_text(json.dumps({**said, "started_ticks": 1}))
         assert whereabouts.find(tmp_path / "andon") is None
+
+
+def test_a_server_in_a_pid_namespace_of_its_own_is_found_from_outside(tmp_path: Path) -> None:
+    """As in a container that shares the state folder and the network: its pid says nothing here."""
+    need("unshare")
+    inside = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+    with serving(tmp_path, "--no-history", simulate=1, wrapped=inside) as served:
+        assert json.loads(server_file(tmp_path).read_text())["pid"] == 1
+        done = andon(tmp_path, "open", "--print")
+        assert done.out.startswith(f"{served.url}/#code="), done.err
+
+
+# Finding 28: a listener on another address of the same port is not the one that is asked.
+
+
+def test_another_loopback_address_does_not_switch_the_systems_server_off(tmp_path: Path) -> None:
+    broken = Alert("xid@GPU-0#1", "xid", "GPU-0", Level.CRITICAL, Phase.FIRING, 1.0, message="Xid")
+    with proving() as service:
+        service.body = json.dumps(alerts_to_json((broken,), (), "n", 1.0, False)).encode()
+        with impostor(tmp_path, host="127.0.0.9", port=service.server_port) as beside:
+            assert Bulletin(tmp_path, service.server_port)().keys() == {"GPU-0"}
+            assert beside.text() == ""
+    with impostor(tmp_path) as instead:
+        assert Bulletin(tmp_path, instead.port)() == {}
+        assert instead.text() == "", "another user's listener is not asked"
 
 
 # Row A11: a token of one's own does not keep anyone from reading.

@@ -53,7 +53,7 @@ def test_who_cannot_is_read_without_it_where_the_person_named_it(
 
 @pytest.mark.parametrize(
     ("token", "trust"),
-    [(NAMED, Trust.NAMED), (NAMED, Trust.SERVICE), (OWN, Trust.OWN), (None, Trust.OWN)],
+    [(NAMED, Trust.NAMED), (NAMED, Trust.PROVEN), (OWN, Trust.PROVEN), (None, Trust.PROVEN)],
 )
 def test_who_cannot_is_not_asked_where_it_must(
     server: Proving, token: Token | None, trust: Trust
@@ -72,7 +72,7 @@ def test_a_man_between_gets_no_token(
     server.place = "127.0.0.1:1"
     monkeypatch.setattr(server_calls, "listeners", lambda address, port: frozenset({65534}))
     with pytest.raises(Denied) as refused:
-        ask(server, Token(TOKEN, own), Trust.OWN)
+        ask(server, Token(TOKEN, own), Trust.PROVEN)
     assert server.asked == []
     if own:
         assert server.proofs == 0, "another user's listener is not even asked"
@@ -80,7 +80,7 @@ def test_a_man_between_gets_no_token(
         assert "passes requests on" in refused.value.reason
     monkeypatch.setattr(server_calls, "listeners", lambda address, port: frozenset())
     with pytest.raises(Denied):
-        ask(server, Token(TOKEN, own), Trust.OWN)
+        ask(server, Token(TOKEN, own), Trust.PROVEN)
     assert server.asked == []
 
 
@@ -130,6 +130,15 @@ def test_a_service_is_this_users_or_the_systems(
         ask(server, None, Trust.SERVICE)
     assert seen == [("127.0.0.1", server.server_port)], "of the very address that was asked"
     assert len(server.asked) == 1
+
+
+def test_a_service_that_does_not_know_the_named_token_is_read_without_it(server: Proving) -> None:
+    server.token = "u" * 43
+    assert ask(server, NAMED, Trust.SERVICE).status == 200
+    assert server.asked == [("/api/x", None)]
+    server.token = TOKEN
+    assert ask(server, NAMED, Trust.SERVICE).doubt is None
+    assert server.asked[-1] == ("/api/x", BEARER)
 
 
 def test_no_other_module_sends_a_token() -> None:

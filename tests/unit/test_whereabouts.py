@@ -59,8 +59,8 @@ def test_a_draft_that_a_killed_server_left_does_not_stop_the_next(tmp_path: Path
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"started_ticks": 1}, "ended without a word"),  # its number is another process's now
-        ({"started_ticks": None}, "ended without a word"),
+        ({"started_ticks": 1}, "ended without removing"),  # its number is another process's now
+        ({"started_ticks": None}, "ended without removing"),
         ({"boot": "another"}, "before the last boot"),
         ({"boot": None}, "before the last boot"),
         ({"boot": "another", "node": "node17"}, "was started on 'node17'"),

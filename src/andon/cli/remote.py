@@ -220,7 +220,7 @@ def own_server() -> Server | None:
     if url is None:
         return None
     try:
-        return Server(Target(url, Trust.OWN, Token(own_token(state_folder()))))
+        return Server(Target(url, Trust.PROVEN, Token(own_token(state_folder()))))
     except AndonError:
         return None
 
@@ -247,7 +247,7 @@ def signing_in(url: str | None, token_file: str | None, tell: Tell) -> Server:
             hint=f"{owner}--token-file FILE, or ANDON_TOKEN; a server's is in its state folder",
         )
     _warn(place, token, tell)
-    return Server(Target(place, Trust.OWN, token))
+    return Server(Target(place, Trust.PROVEN, token))
 
 
 def token_for(url: str, token_file: str | None) -> tuple[Token | None, AndonError | None]:

@@ -47,7 +47,7 @@ class Bulletin:
 
         own, token = whereabouts.find(self._folder), _token(self._folder)
         if own is not None and token is not None:
-            yield Target(own, Trust.OWN, Token(token))
+            yield Target(own, Trust.PROVEN, Token(token))
         yield Target(f"http://127.0.0.1:{self._port}", Trust.SERVICE)
 
 

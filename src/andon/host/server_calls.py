@@ -28,10 +28,10 @@ FAILURES = (OSError, HTTPException, ValueError)
 
 
 class Trust(StrEnum):
-    """How the server was found, and so what it must show before it is believed."""
+    """What a server must show before it is believed; it depends on how it was found."""
 
-    NAMED = "named"  # by the person: it is asked, without the token where it proves nothing
-    OWN = "own"  # by this user's own file: it must prove that it knows the token
+    NAMED = "named"  # by the person: nothing; without a proof it is asked without the token
+    PROVEN = "proven"  # by this user's own file: that it knows the token
     SERVICE = "service"  # on the usual port: this user or the system must listen there
 
 
@@ -78,8 +78,8 @@ class Answer(NamedTuple):
 def call(target: Target, asked: Asked, limits: Limits) -> Answer:
     """One request, with the token where the server has proved itself.
 
-    Denied where a token was named for this server, or it should be this user's own, and the proof
-    fails; Unavailable where it should be the system's and another user listens there.
+    Denied where the proof fails of a server that must give one, or that a token was named for;
+    Unavailable where it should be the system's and another user listens there.
     """
     doubt = None
     if target.token is not None:
@@ -88,7 +88,8 @@ def call(target: Target, asked: Asked, limits: Limits) -> Answer:
             if doubt is None:
                 headers = {"Authorization": f"Bearer {target.token.text}"}
                 return _exchange(connection, target, asked, limits, headers)
-    if target.trust is Trust.OWN or not (target.token is None or target.token.own):
+    named = target.trust is Trust.NAMED and target.token is not None and not target.token.own
+    if named or target.trust is Trust.PROVEN:
         raise Denied(
             f"the token was not sent to {target.url}: {doubt or 'there is none here'}",
             hint="is it the right token, and the right server?",

@@ -114,7 +114,7 @@ def gone(said: Announced) -> str | None:
         return "was started before the last boot"
     if said.pid_namespace != now.pid_namespace:
         return None  # in another container: its numbers mean nothing here
-    return None if _runs(said, now) else "ended without a word"
+    return None if _runs(said, now) else f"ended without removing {NAME}"
 
 
 def _runs(said: Announced, now: Here) -> bool:
