@@ -17,6 +17,7 @@ from andon.host.folders import expanded
 from andon.host.kernel_log import KernelLog
 from andon.host.presence import has_nvidia_smi, unreadable, vendors
 from andon.host.private_files import is_regular, read_regular
+from andon.host.state_folder import state_folder as state_folder
 from andon.host.system import System, boot_id, node_name
 from andon.model.device import Device
 from andon.ports import Store
@@ -203,12 +204,6 @@ def weights_of(settings: Settings) -> "Weights":
     from andon.core.rooms import Weights
 
     return Weights(settings.score_memory_weight, settings.score_utilization_weight)
-
-
-def state_folder() -> Path:
-    """Where what andon remembers for this person is kept."""
-    home = Path(os.environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser())
-    return home / "andon"
 
 
 def kept_apart(settings: Settings) -> Settings:

@@ -2,10 +2,8 @@
 
 import json
 import socket
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +18,13 @@ from andon.core.rulebook import Rulebook
 from andon.engine.granter import Granter, Terms
 from andon.engine.survey import Surveyor
 from andon.errors import Conflict
-from andon.host import bulletin, whereabouts
+from andon.host import bulletin, server_calls, whereabouts
 from andon.host.bulletin import Bulletin
 from andon.leases.book import Book
 from andon.model.alert import Alert, Event, EventKind, Level, Phase
 from andon.model.alert_wire import alerts_to_json
 from andon.model.device import Snapshot, State
+from tests.unit.proving import TOKEN, Proving, proving
 from tests.unit.sharing_parts import gpu, need, request, rooms_of
 from tests.unit.test_lease_book import a_book
 
@@ -124,70 +123,54 @@ def test_a_grant_passes_a_broken_device_over_and_says_so(
 # What a server says, asked over the loopback.
 
 
-class Server(HTTPServer):
-    """Answers with what it is given, and remembers what it was asked."""
-
-    body = b"{}"
-    status = 200
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.asked: list[tuple[str, str | None]] = []
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: Server
-
-    def do_GET(self) -> None:
-        self.server.asked.append((self.path, self.headers.get("Authorization")))
-        self.send_response(self.server.status)
-        self.end_headers()
-        self.wfile.write(self.server.body)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as in the base
-        return
+@pytest.fixture
+def server() -> Iterator[Proving]:
+    with proving() as made:
+        yield made
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
-    made = Server()
-    thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield made
-    made.shutdown()
-    thread.join()
-    made.server_close()
+def state(tmp_path: Path) -> Path:
+    """A state folder with its token."""
+    (tmp_path / "token").touch(0o600)
+    (tmp_path / "token").write_text(f"{TOKEN}\n")
+    return tmp_path
 
 
-def say(server: Server, *alerts: Alert) -> None:
+def say(server: Proving, *alerts: Alert) -> None:
     server.body = json.dumps(alerts_to_json(alerts, (), "n", AT, False)).encode()
 
 
 def test_the_own_server_is_asked_with_the_token_and_not_at_every_look(
-    server: Server, tmp_path: Path
+    server: Proving, state: Path
 ) -> None:
-    (tmp_path / "token").write_text("secret\n")
-    whereabouts.announce(tmp_path, server.url, "127.0.0.1")
+    whereabouts.announce(state, server.url, "127.0.0.1")
     say(server, fired())
-    asks = Bulletin(tmp_path, 1)
+    asks = Bulletin(state, 1)
     assert asks() == {"GPU-0": "reports Xid 79: the GPU has fallen off the bus"}
     assert asks() is asks()
-    assert server.asked == [(bulletin.ASKED, "Bearer secret")]
+    assert server.asked == [(bulletin.ASKED, f"Bearer {TOKEN}")]
+
+
+@pytest.mark.parametrize("proof", [None, "u" * 43])
+def test_who_does_not_prove_to_be_the_own_server_says_nothing(
+    server: Proving, state: Path, proof: str | None
+) -> None:
+    whereabouts.announce(state, server.url, "127.0.0.1")
+    say(server, fired())
+    server.token = proof
+    assert Bulletin(state, 1)() == {}
+    assert {shown for _, shown in server.asked} <= {None}
 
 
 def test_a_service_of_the_system_is_asked_without_our_token_and_a_strangers_is_not(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: Proving, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "token").write_text("secret\n")
     say(server, fired())
-    assert Bulletin(tmp_path, server.server_port)().keys() == {"GPU-0"}
-    assert server.asked[-1] == (bulletin.ASKED, None)
-    monkeypatch.setattr(bulletin, "trusted_listener", lambda port, uid: False)
-    assert Bulletin(tmp_path, server.server_port)() == {}
+    assert Bulletin(state, server.server_port)().keys() == {"GPU-0"}
+    assert server.asked == [(bulletin.ASKED, None)]
+    monkeypatch.setattr(server_calls, "trusted_listener", lambda address, port, uid: False)
+    assert Bulletin(state, server.server_port)() == {}
     assert len(server.asked) == 1
 
 
@@ -195,21 +178,20 @@ def test_a_service_of_the_system_is_asked_without_our_token_and_a_strangers_is_n
     ("status", "body"), [(401, b"{}"), (200, b"<html>"), (200, b'{"schema": "x"}'), (200, b"\xff")]
 )
 def test_what_answers_otherwise_says_nothing(
-    server: Server, tmp_path: Path, status: int, body: bytes
+    server: Proving, state: Path, status: int, body: bytes
 ) -> None:
-    whereabouts.announce(tmp_path, server.url, "127.0.0.1")
+    whereabouts.announce(state, server.url, "127.0.0.1")
     server.status, server.body = status, body
-    assert Bulletin(tmp_path, 1)() == {}
+    assert Bulletin(state, 1)() == {}
+    assert server.asked
 
 
-def test_a_server_that_hangs_is_done_without(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_hangs_is_done_without(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulletin, "TIMEOUT_SECONDS", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
-        whereabouts.announce(tmp_path, f"http://127.0.0.1:{port}", "127.0.0.1")
-        assert Bulletin(tmp_path, 1)() == {}
+        whereabouts.announce(state, f"http://127.0.0.1:{port}", "127.0.0.1")
+        assert Bulletin(state, 1)() == {}
 
 
 def test_without_a_server_nothing_is_known(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """The parts of `andon alerts` that need no server: names, changes, where a server is."""
 
-import json
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -107,37 +105,3 @@ def test_a_server_that_is_named_is_asked_and_no_other(state: Path) -> None:
 def test_devices_that_are_simulated_here_are_no_servers(state: Path) -> None:
     whereabouts.announce(state, "http://127.0.0.1:9", "127.0.0.1")
     assert isinstance(source_of(Choices(simulate=2)), FromLooks)
-
-
-def test_the_file_of_a_server_that_died_is_no_server(state: Path) -> None:
-    gone = os.fork()
-    if gone == 0:
-        os._exit(0)
-    os.waitpid(gone, 0)
-    (state / whereabouts.NAME).write_text(json.dumps({"url": "http://127.0.0.1:9", "pid": gone}))
-    assert whereabouts.find(state) is None
-    assert isinstance(source_of(Choices()), FromLooks)
-
-
-@pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"url": 5, "pid": 1}', '{"url": "x"}', '{"url": "x", "pid": -1}', "\0"]
-)
-def test_a_file_that_makes_no_sense_is_no_server(state: Path, text: str) -> None:
-    (state / whereabouts.NAME).write_text(text)
-    assert whereabouts.find(state) is None
-
-
-def test_a_server_takes_back_only_what_it_said_itself(state: Path) -> None:
-    whereabouts.announce(state, "https://node17:7000", "::")
-    assert whereabouts.find(state) == "https://[::1]:7000"
-    whereabouts.withdraw(state)
-    assert whereabouts.find(state) is None
-    (state / whereabouts.NAME).write_text(json.dumps({"url": "http://h:1", "pid": os.getppid()}))
-    whereabouts.withdraw(state)
-    assert whereabouts.find(state) == "http://h:1"
-
-
-def test_where_nothing_can_be_written_it_is_done_without(tmp_path: Path) -> None:
-    whereabouts.announce(tmp_path / "nowhere", "http://127.0.0.1:1", "127.0.0.1")
-    whereabouts.withdraw(tmp_path / "nowhere")
-    assert whereabouts.find(tmp_path / "nowhere") is None

@@ -71,7 +71,7 @@ def test_a_file_in_the_place_of_a_private_folder_is_an_error(tmp_path: Path) -> 
 def test_the_record_of_a_run_makes_a_state_folder_that_a_server_accepts(
     tmp_path: Path, mask: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from andon.web.keys import open_state_folder
+    from andon.host.state_folder import open_state_folder
 
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     before = os.umask(mask)

@@ -1,7 +1,8 @@
-"""Who listens on a port: this user, a service, or somebody who may pose as one."""
+"""Who listens on an address: this user, a service, or another user who may pose as one."""
 
 import os
 import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,41 +11,92 @@ from hypothesis import strategies as st
 
 from andon.host.listeners import listeners, parse_listeners, trusted_listener
 
-TABLE = """\
-  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
-   0: 0100007F:66FE 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1001        0 20 1 0
-   1: 0100007F:66FE 0100007F:D0C2 01 00000000:00000000 00:00000000 00000000  1002        0 21 1 0
-   2: 00000000:0016 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 22 1 0
-"""
+PORT = 0x66FE
+ZEROS, MAPPED, ONE = "0" * 32, "0000000000000000FFFF0000", "00000000000000000000000001000000"
 
 
+def row(local: str, uid: int, state: str = "0A", remote: str = "00000000:0000") -> str:
+    return f"   0: {local} {remote} {state} 00000000:00000000 00:00000000 00000000 {uid} 0 20 1 0"
+
+
+TABLE = "\n".join(
+    [
+        "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt uid timeout",
+        row("0100007F:66FE", 1001),
+        row("0100007F:66FE", 1002, "01", "0100007F:D0C2"),
+        row("00000000:0016", 0),
+    ]
+)
+
+little = pytest.mark.skipif(sys.byteorder == "big", reason="tables as a little-endian kernel's")
+
+
+@little
 def test_only_those_who_listen_count() -> None:
-    assert parse_listeners(TABLE, 0x66FE) == {1001}
-    assert parse_listeners(TABLE, 22) == {0}
-    assert parse_listeners(TABLE, 23) == set()
+    assert parse_listeners(TABLE, "127.0.0.1", PORT) == {1001}
+    assert parse_listeners(TABLE, "127.0.0.1", 22) == {0}
+    assert parse_listeners(TABLE, "127.0.0.1", 23) == set()
 
 
-@given(st.text(), st.integers(0, 65535))
-def test_no_text_breaks_it(text: str, port: int) -> None:
-    parse_listeners(text, port)
+@little
+def test_another_address_of_the_same_port_is_another_listener() -> None:
+    table = "\n".join([row("0100007F:66FE", 0), row("0900007F:66FE", 65534)])
+    assert parse_listeners(table, "127.0.0.1", PORT) == {0}
+    assert parse_listeners(table, "127.0.0.9", PORT) == {65534}
+    assert parse_listeners(table, "127.0.0.8", PORT) == set()
+    assert parse_listeners(table, "::1", PORT) == set()
 
 
+@little
+@pytest.mark.parametrize(
+    ("rows", "address", "uid"),
+    [
+        ([row("00000000:66FE", 0), row(f"{ZEROS}:66FE", 7)], "127.0.0.1", 0),
+        ([row("00000000:66FE", 0), row(f"{ZEROS}:66FE", 7)], "::1", 7),
+        ([row(f"{ZEROS}:66FE", 7)], "127.0.0.1", 7),
+        ([row(f"{MAPPED}0100007F:66FE", 8), row(f"{ZEROS}:66FE", 7)], "127.0.0.1", 8),
+        ([row(f"{ONE}:66FE", 9), row(f"{ZEROS}:66FE", 7)], "::1", 9),
+        ([row("0100007F:66FE", 5)], "::ffff:127.0.0.1", 5),
+    ],
+)
+def test_the_most_specific_address_accepts(rows: list[str], address: str, uid: int) -> None:
+    assert parse_listeners("\n".join(rows), address, PORT) == {uid}
+
+
+@given(st.text(), st.text(), st.integers(0, 65535))
+def test_no_text_breaks_it(text: str, address: str, port: int) -> None:
+    parse_listeners(text, address, port)
+    parse_listeners(text, "127.0.0.1", port)
+
+
+@little
 @pytest.mark.parametrize(
     ("uid", "trusted"), [(1001, True), (1002, False), (0, False)], ids=["own", "other", "root"]
 )
 def test_a_port_of_another_person_is_not_trusted(tmp_path: Path, uid: int, trusted: bool) -> None:
     (tmp_path / "proc/net").mkdir(parents=True)
     (tmp_path / "proc/net/tcp").write_text(TABLE)
-    assert trusted_listener(0x66FE, uid, tmp_path) == trusted
-    assert trusted_listener(22, uid, tmp_path), "root's"
-    assert not trusted_listener(23, uid, tmp_path), "nobody's"
+    assert trusted_listener("127.0.0.1", PORT, uid, tmp_path) == trusted
+    assert trusted_listener("127.0.0.1", 22, uid, tmp_path), "root's"
+    assert not trusted_listener("127.0.0.1", 23, uid, tmp_path), "no one's"
 
 
-def test_this_machines_own_table_is_read() -> None:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
+@pytest.mark.parametrize(
+    ("family", "bound", "asked"),
+    [
+        (socket.AF_INET, "127.0.0.1", "127.0.0.1"),
+        (socket.AF_INET, "0.0.0.0", "127.0.0.1"),
+        (socket.AF_INET6, "::1", "::1"),
+        (socket.AF_INET6, "::", "127.0.0.1"),
+    ],
+)
+def test_this_machines_own_table_is_read(family: int, bound: str, asked: str) -> None:
+    with socket.socket(family) as listening:
+        if bound == "::":
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        listening.bind((bound, 0))
         port = listening.getsockname()[1]
-        assert os.geteuid() not in listeners(port)
+        assert listeners(asked, port) == set()
         listening.listen()
-        assert listeners(port) == {os.geteuid()}
-        assert trusted_listener(port, os.geteuid())
+        assert listeners(asked, port) == {os.geteuid()}
+        assert trusted_listener(asked, port, os.geteuid())

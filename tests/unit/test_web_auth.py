@@ -10,9 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
+from andon.core import server_proof
 from andon.core.access import Key
 from andon.core.lockout import ALLOWED
 from andon.errors import Denied, Unavailable
+from andon.host.state_folder import open_state_folder, read_token
 from andon.web.asgi import Message, Scope
 from andon.web.audit import MOST_WAITING, Audit
 from andon.web.keys import (
@@ -21,8 +23,6 @@ from andon.web.keys import (
     SESSION_SECONDS,
     Keys,
     make_token,
-    open_state_folder,
-    read_token,
 )
 from tests.unit import test_cli_golden_snapshots as drawn
 from tests.unit.web_parts import BEARER, HOME, OUTSIDE, TOKEN, Caller, Parts, served
@@ -323,6 +323,40 @@ def test_a_foreign_handshake_is_refused_in_either_way(
     assert in_http[0]["status"] in (401, 403)
     assert _handshake(parts, headers, {})[0]["type"] == "websocket.close"
     parts.close()
+
+
+# The proof that a server gives before it is sent the token.
+
+
+@pytest.mark.parametrize("where", ["home", "outside"])
+def test_anyone_may_ask_for_the_proof_and_it_is_the_right_one(
+    where: str, request: pytest.FixtureRequest
+) -> None:
+    caller: Caller = request.getfixturevalue(where)
+    nonce = bytes(range(32))
+    answer = caller.get("/api/proof", params={"nonce": nonce.hex()})
+    assert answer.status_code == 200
+    assert answer.headers["cache-control"] == "no-store"
+    said = server_proof.parse_statement(answer.json())
+    assert said is not None
+    assert said == server_proof.prove(server_proof.proof_key(TOKEN), nonce, said.place)
+    assert TOKEN not in answer.text
+
+
+@pytest.mark.parametrize(
+    "nonce", [None, "", "0" * 63, "0" * 65, "0" * 64 + "\n", "G" * 64, "٠" * 64, "0" * 10_000]
+)
+def test_a_nonce_that_is_none_is_refused(home: Caller, nonce: str | None) -> None:
+    asked = {} if nonce is None else {"nonce": nonce}
+    assert home.get("/api/proof", params=asked).status_code == 422
+
+
+def test_the_proof_is_asked_for_by_reading_alone(home: Caller, outside: Caller) -> None:
+    path = f"/api/proof?nonce={'0' * 64}"
+    for method in ("POST", "PUT", "DELETE"):
+        assert home.request(method, path).status_code == 401
+    assert outside.get(path, headers={"Host": "evil.example"}).status_code == 403
+    assert outside.get(path, headers={"Origin": "http://evil.example"}).status_code == 403
 
 
 # Keys.

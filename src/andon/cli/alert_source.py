@@ -1,17 +1,16 @@
 """Where `andon alerts` has its alerts from: a server that watches, or one look at this node."""
 
-import os
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 from andon.cli import looking
 from andon.cli.alerts_text import Page
-from andon.cli.remote import Server, connect, own_server
+from andon.cli.remote import DEFAULT_URL, Server, own_server, service
 from andon.cli.terminal import Choices
-from andon.errors import AndonError, Gone, Unavailable
+from andon.errors import AndonError, Denied, Gone, Unavailable
 from andon.model.alert import Alert, Phase
 from andon.model.alert_wire import alert_from_json, alerts_from_json
 from andon.model.wire import Json
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from andon.core.settings import Settings
     from andon.model.device import Snapshot
 
-DEFAULT_URL = "http://127.0.0.1:26366"
 FOLLOW_SECONDS = 1.0
 OVERLAP_SECONDS = 10.0  # what ended while we asked is asked for once more
 MOST = 1000
@@ -153,8 +151,7 @@ class FromLooks:
 def source_of(choices: Choices) -> FromServer | FromLooks:
     """The server that was named, the one that runs here, or this node itself."""
     if choices.url is not None:
-        looking.server_of(choices, choices.url)  # what excludes each other is told
-        return FromServer(connect(choices.url, choices.token_file))
+        return FromServer(looking.connected(choices, choices.url))
     if choices.simulate is not None or choices.replay is not None:
         return FromLooks(choices)
     return _running(choices) or FromLooks(choices)
@@ -173,24 +170,20 @@ def _running(choices: Choices) -> FromServer | None:
 
     Not just anybody's: what to type stands in an alert, and any user may listen there.
     """
-    for url in (own_server(), _service()):
-        if url is None:
-            continue
-        server = connect(url, choices.token_file)
-        try:
-            server.get("/api/alerts?limit=1")
-        except Unavailable:
-            continue
-        return FromServer(server)
-    return None
+    own = own_server()
+    if own is not None and _answers(own, Unavailable, Denied):
+        return FromServer(own)
+    system = service(DEFAULT_URL, choices.token_file)
+    return FromServer(system) if _answers(system, Unavailable) else None
 
 
-def _service() -> str | None:
-    from andon.host.listeners import trusted_listener
-
-    port = urlsplit(DEFAULT_URL).port
-    uid = os.geteuid() if hasattr(os, "geteuid") else -1
-    return DEFAULT_URL if port is not None and trusted_listener(port, uid) else None
+def _answers(server: Server, *none: type[AndonError]) -> bool:
+    """Whether it is there, and is what it should be; what proves nothing counts as no server."""
+    try:
+        server.get("/api/alerts?limit=1")
+    except none:
+        return False
+    return True
 
 
 def resolved(page: Page, name: str) -> Alert:

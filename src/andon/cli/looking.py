@@ -39,7 +39,7 @@ def connected(choices: Choices, url: str) -> "Server":
     settings_of(choices)
     if choices.simulate or choices.replay:
         raise Invalid("--url excludes --simulate and --replay", hint="a server has its own")
-    return connect(url, choices.token_file)
+    return connect(url, choices.token_file, lambda words: notice(words, choices))
 
 
 def look(choices: Choices, watched: bool = False) -> Snapshot:

@@ -10,7 +10,7 @@ import click
 
 from andon.cli.options import chosen, shared
 from andon.cli.terminal import Terminal, notice
-from andon.errors import Denied, Unavailable
+from andon.errors import Unavailable
 from andon.model import wire
 
 URL = "http://127.0.0.1:26366"
@@ -29,15 +29,9 @@ def open_(url: str | None, token_file: str | None, only_print: bool) -> int:
     The link works once, within two minutes. What it carries stays in the browser's tab: no
     server on the way sees it, and no cookie is set.
     """
-    from andon.cli.remote import base_url, connect, own_server, token_for
+    from andon.cli.remote import signing_in
 
-    url = url or own_server() or URL
-    if token_for(base_url(url), token_file) is None:
-        raise Denied(
-            f"there is no token for {url} here",
-            hint="--token-file FILE, or ANDON_TOKEN; a server's is in its state folder",
-        )
-    server = connect(url, token_file)
+    server = signing_in(url, token_file, lambda words: notice(words, chosen()))
     link = f"{server.url}/#code={_code(server.post('/api/links'))}"
     if only_print or not _opened(link):
         Terminal.of(chosen()).show(f"{link}\n")
@@ -61,7 +55,7 @@ def _opened(link: str) -> bool:
         return False
     import webbrowser
 
-    from andon.web.keys import open_state_folder
+    from andon.host.state_folder import open_state_folder
 
     path = open_state_folder() / PAGE
     _write(path, link)

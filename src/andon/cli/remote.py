@@ -3,26 +3,39 @@
 import os
 import time
 from collections.abc import Callable, Iterator
-from http.client import HTTPException
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
-from urllib import error, request
+from typing import Self
 from urllib.parse import urlencode, urlsplit
 
 from andon.core.access import is_loopback
 from andon.core.cadence import retry_seconds
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
+from andon.host import whereabouts
+from andon.host.server_calls import (
+    FAILURES,
+    Answer,
+    Asked,
+    Limits,
+    Target,
+    Token,
+    Trust,
+    call,
+    names_of,
+    users_at,
+)
+from andon.host.state_folder import own_token, read_token, state_folder
 from andon.model import wire
 from andon.model.device import Snapshot
 from andon.units import human_seconds
 from andon.version import __version__
 
-if TYPE_CHECKING:
-    from http.client import HTTPResponse
-
-TIMEOUT_SECONDS = 10.0
-MAX_BYTES = 64 * 1024 * 1024
+DEFAULT_URL = "http://127.0.0.1:26366"
+LIMITS = Limits(timeout_seconds=10.0, most_bytes=64 * 1024 * 1024)
+PROBE_SECONDS = 1.0
+NO_SERVER = "No andon server runs here: andon serve"
+CLEAR_TEXT = "the token crosses the network in clear text: use https, or an SSH tunnel"
+Tell = Callable[[str], None]
 _STATUSES: dict[int, type[AndonError]] = {
     401: Denied, 403: Denied, 404: Gone, 409: Conflict, 422: Invalid, 429: Denied,
 }  # fmt: skip
@@ -31,11 +44,9 @@ _STATUSES: dict[int, type[AndonError]] = {
 class Server:
     """An andon server, asked one thing at a time."""
 
-    def __init__(self, url: str, token: str | None) -> None:
-        self.url, self._token = base_url(url), token
-        # No proxy for a token: http_proxy would be shown it.
-        handlers = (_NoRedirects(), request.ProxyHandler({}) if token else request.ProxyHandler())
-        self._opener = request.build_opener(*handlers)
+    def __init__(self, target: Target, no_token: AndonError | None = None) -> None:
+        self.url, self._target = target.url, target
+        self._no_token = no_token  # why the token that is here cannot be used
 
     def get(self, path: str, **asked: object) -> wire.Json:
         """What is at a path, which every server of this version has."""
@@ -67,42 +78,36 @@ class Server:
 
     def _ask(self, method: str, path: str, body: wire.Json | None = None) -> wire.Json:
         data = None if body is None else wire.dumps(body).encode()
-        asked = request.Request(self.url + path, data, method=method)  # noqa: S310 (http or https)
-        asked.add_header("Accept", "application/json")
-        if data is not None:
-            asked.add_header("Content-Type", "application/json")
-        if self._token:
-            asked.add_unredirected_header("Authorization", f"Bearer {self._token}")
         try:
-            with self._opener.open(asked, timeout=TIMEOUT_SECONDS) as answer:
-                return self._read(answer)
-        except error.HTTPError as exc:
-            with exc:
-                raise self._refused(exc) from exc
-        except (OSError, HTTPException, ValueError) as exc:
+            answer = call(self._target, Asked(method, path, data), LIMITS)
+        except FAILURES as exc:
             raise Unavailable(
                 f"{self.url} cannot be reached: {_words(exc)}",
                 hint="is it running there? andon serve",
             ) from exc
-
-    def _read(self, answer: "HTTPResponse") -> wire.Json:
+        if not 200 <= answer.status < 300:  # a server of ours never sends anyone elsewhere
+            raise self._refused(answer)
         try:
-            return wire.loads(answer.read(MAX_BYTES))
+            return wire.loads(answer.body)
         except Invalid as exc:
             raise self._stranger() from exc
 
-    def _refused(self, exc: error.HTTPError) -> AndonError:
+    def _refused(self, answer: Answer) -> AndonError:
         """The server's own words, where it is one of ours."""
         try:
-            said = wire.loads(exc.read(65_536))["error"]
+            said = wire.loads(answer.body)["error"]
             reason, hint = str(said["reason"]), str(said["hint"])
             details = said.get("details") or ()
             lines = tuple(str(line) for line in details) if isinstance(details, list) else ()
-        except (AndonError, KeyError, TypeError, AttributeError, OSError, HTTPException):
+        except (AndonError, KeyError, TypeError, AttributeError):
             return self._stranger()
-        kind = _STATUSES.get(exc.code, Unavailable)
-        if exc.code == 401:
+        kind = _STATUSES.get(answer.status, Unavailable)
+        if answer.status == 401:
+            if self._no_token is not None:
+                return self._no_token
             hint = "give its token: --token-file FILE, or ANDON_TOKEN"
+            if answer.doubt is not None:
+                hint = f"your own token was not sent, {answer.doubt}; {hint}"
         return kind(f"{self.url}: {reason}", hint=hint, mistakes=lines)
 
     def _stranger(self) -> AndonError:
@@ -110,25 +115,15 @@ class Server:
 
 
 def _words(exc: BaseException) -> str:
-    """`Connection refused` and not `<urlopen error [Errno 111] Connection refused>`."""
-    inner = getattr(exc, "reason", None)
-    if isinstance(inner, BaseException):
-        return _words(inner)
+    """`Connection refused` and not `[Errno 111] Connection refused`."""
     plain = isinstance(exc, OSError) and type(exc).__module__ == "builtins" and exc.strerror
-    return str(plain or inner or exc)
-
-
-class _NoRedirects(request.HTTPRedirectHandler):
-    """A server of ours never sends anyone elsewhere."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
+    return str(plain or str(exc) or type(exc).__name__)
 
 
 class Remote:
     """Stands where a sampler stands: one snapshot, or a session of them."""
 
-    def __init__(self, server: Server, tell: Callable[[str], None] = lambda _words: None) -> None:
+    def __init__(self, server: Server, tell: Tell = lambda _words: None) -> None:
         self._server, self._tell = server, tell
 
     def once(self, watched: bool = False) -> Snapshot:
@@ -211,32 +206,80 @@ class Session:
         """Nothing is kept open."""
 
 
-def connect(url: str, token_file: str | None) -> Server:
-    """The server, with the token that is meant for it."""
-    return Server(url, token_for(base_url(url), token_file))
+def connect(url: str, token_file: str | None, tell: Tell) -> Server:
+    """The server that was named, with the token that is meant for it."""
+    url = base_url(url)
+    token, no_token = token_for(url, token_file)
+    _warn(url, token, tell)
+    return Server(Target(url, Trust.NAMED, token), no_token)
 
 
-def own_server() -> str | None:
-    """The URL of the server that this user started on this machine, if it runs."""
-    from andon.host import whereabouts
-    from andon.web.keys import state_folder
+def own_server() -> Server | None:
+    """The server that this user started on this machine, if it runs; it must prove to be it."""
+    url = whereabouts.find(state_folder())
+    if url is None:
+        return None
+    try:
+        return Server(Target(url, Trust.PROVEN, Token(own_token(state_folder()))))
+    except AndonError:
+        return None
 
-    return whereabouts.find(state_folder())
+
+def service(url: str, token_file: str | None) -> Server:
+    """The system's server on its usual port; this user's own token is not for it."""
+    return Server(Target(url, Trust.SERVICE, _given(token_file)))
 
 
-def token_for(url: str, token_file: str | None) -> str | None:
-    """The named file's, else ANDON_TOKEN, else this user's own for a server on this machine."""
-    from andon.web.keys import read_token, state_folder
+def signing_in(url: str | None, token_file: str | None, tell: Tell) -> Server:
+    """The server that is to make a link: it must prove that it knows the token."""
+    folder = state_folder()
+    found = base_url(url) if url else whereabouts.find(folder)
+    place = found or DEFAULT_URL
+    users = users_at(place, PROBE_SECONDS) if found is None else frozenset()
+    if users is None:
+        last = whereabouts.stale(folder)
+        raise Unavailable(NO_SERVER, hint=last or "one that runs elsewhere: andon open --url URL")
+    token, no_token = token_for(place, token_file)
+    if token is None:
+        owner = f"ask {names_of(users)}, who runs it; " if users else ""
+        raise no_token or Denied(
+            f"there is no token for {place} here",
+            hint=f"{owner}--token-file FILE, or ANDON_TOKEN; a server's is in its state folder",
+        )
+    _warn(place, token, tell)
+    return Server(Target(place, Trust.PROVEN, token))
 
+
+def token_for(url: str, token_file: str | None) -> tuple[Token | None, AndonError | None]:
+    """The named file's, else ANDON_TOKEN, else this user's own for a server on this machine; and
+    why that one cannot be used, which matters only where the server wants it."""
+    given = _given(token_file)
+    if given is not None or not _is_here(url):
+        return given, None
+    try:
+        return Token(own_token(state_folder())), None
+    except Unavailable:
+        return None, None
+    except AndonError as exc:
+        return None, exc
+
+
+def _given(token_file: str | None) -> Token | None:
+    """What the person named: it is meant for this server and no other."""
     if token_file is not None:
-        return read_token(Path(token_file).expanduser())
-    given = os.environ.get("ANDON_TOKEN")
-    if given:
-        return given.strip()
-    own, host = state_folder() / "token", urlsplit(url).hostname or ""
-    if (host == "localhost" or is_loopback(host)) and own.is_file():
-        return read_token(own)
-    return None
+        return Token(read_token(Path(token_file).expanduser()), own=False)
+    given = os.environ.get("ANDON_TOKEN", "").strip()
+    return Token(given, own=False) if given else None
+
+
+def _warn(url: str, token: Token | None, tell: Tell) -> None:
+    if token is not None and url.startswith("http:") and not _is_here(url):
+        tell(CLEAR_TEXT)
+
+
+def _is_here(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    return host == "localhost" or is_loopback(host)
 
 
 def base_url(url: str) -> str:

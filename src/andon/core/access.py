@@ -10,9 +10,12 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
+from andon.core.server_proof import PATH as PROOF
+
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-SHELL = frozenset({"/", "/healthz", "/favicon.ico"})
-"""What anyone may fetch: it holds no reading. The page has to load before it can show a key."""
+SHELL = frozenset({"/", "/healthz", "/favicon.ico", PROOF})
+"""What anyone may fetch: it holds no reading. The page has to load before it can show a key, and
+a client sends its token only after the server has proved that it knows it."""
 SHELL_FOLDER = "/static/"
 EXCHANGE = ("POST", "/api/session")
 """A one-time code is shown here instead of a key."""

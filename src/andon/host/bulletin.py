@@ -3,15 +3,17 @@
 Xids come and go: a command that looks once has missed them, a server that watches has not.
 """
 
-import os
-import socket
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from andon.errors import AndonError
 from andon.host import whereabouts
-from andon.host.listeners import trusted_listener
+from andon.host.state_folder import own_token
+
+if TYPE_CHECKING:
+    from andon.host.server_calls import Target
 
 SERVICE_PORT = 26366
 ASKED = "/api/alerts?state=firing&level=critical&limit=1000"
@@ -36,50 +38,39 @@ class Bulletin:
         return self._said
 
     def _ask(self) -> Mapping[str, str]:
-        own = whereabouts.find(self._folder)
-        said = None if own is None else _get(own, _headers(self._folder))
-        if said is None and (service := self._running_service()) is not None:
-            said = _get(service, {})  # another's server: our token is not for it
-        return said or {}
+        answers = (_get(target) for target in self._targets())
+        return next((said for said in answers if said is not None), {})
 
-    def _running_service(self) -> str | None:
-        """One that this user or the system runs: anybody else could withhold devices."""
-        try:
-            socket.create_connection(("127.0.0.1", self._port), TIMEOUT_SECONDS).close()
-        except OSError:
-            return None
-        trusted = trusted_listener(self._port, os.geteuid())
-        return f"http://127.0.0.1:{self._port}" if trusted else None
+    def _targets(self) -> Iterator["Target"]:
+        """This user's own server; else the system's, which our token is not for."""
+        from andon.host.server_calls import Target, Token, Trust
+
+        own, token = whereabouts.find(self._folder), _token(self._folder)
+        if own is not None and token is not None:
+            yield Target(own, Trust.PROVEN, Token(token))
+        yield Target(f"http://127.0.0.1:{self._port}", Trust.SERVICE)
 
 
-def _get(url: str, headers: dict[str, str]) -> Mapping[str, str] | None:
+def _get(target: "Target") -> Mapping[str, str] | None:
     """None where it does not answer in time, or not as a server of this version does."""
-    from http.client import HTTPConnection, HTTPException, HTTPSConnection
-    from urllib.parse import urlsplit
-
     from andon.core.ailments import ailments
-    from andon.errors import AndonError
+    from andon.host.server_calls import FAILURES, Asked, Limits, call
     from andon.model import wire
     from andon.model.alert_wire import alerts_from_json
 
-    place = urlsplit(url)
-    kind = HTTPSConnection if place.scheme == "https" else HTTPConnection
-    connection = kind(place.hostname or "", place.port, timeout=TIMEOUT_SECONDS)
     try:
-        connection.request("GET", ASKED, headers=headers)
-        answer = connection.getresponse()
+        answer = call(target, Asked("GET", ASKED), Limits(TIMEOUT_SECONDS, MOST_BYTES))
         if answer.status != 200:
             return None
-        alerts, _ = alerts_from_json(wire.loads(answer.read(MOST_BYTES).decode()))
+        alerts, _ = alerts_from_json(wire.loads(answer.body.decode()))
         return ailments(alerts)
-    except (OSError, HTTPException, AndonError, ValueError):
+    except (AndonError, *FAILURES):
         return None
-    finally:
-        connection.close()
 
 
-def _headers(folder: Path) -> dict[str, str]:
-    """A server that is open to others wants this user's token for reading, too."""
-    with suppress(OSError, UnicodeDecodeError):
-        return {"Authorization": f"Bearer {(folder / 'token').read_text().strip()}"}
-    return {}
+def _token(folder: Path) -> str | None:
+    """Without it this user's own server cannot prove anything, and is not asked."""
+    try:
+        return own_token(folder)
+    except AndonError:
+        return None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from andon.core import server_proof
 from andon.core.access import Key
 from andon.core.series import HOST, HOST_METRICS
 from andon.engine.watcher import Watcher
@@ -268,6 +269,18 @@ def _to_come(router: APIRouter, name: str, tag: str) -> None:
 
 
 def _sessions(router: APIRouter, shop: Shop) -> None:
+    @router.get(server_proof.PATH, tags=["access"])
+    async def proof(
+        request: Request,
+        nonce: Annotated[str, Query(pattern="^[0-9a-f]{64}$", max_length=64)],
+    ) -> Response:
+        """That this server knows the token: an HMAC over the nonce and the server's address."""
+        address, port = request.scope.get("server") or ("", 0)
+        said = shop.keys.prove(bytes.fromhex(nonce), server_proof.place_of(address, port or 0))
+        answer = _json({"address": said.place, "proof": said.proof})
+        answer.headers["cache-control"] = "no-store"
+        return answer
+
     @router.post("/api/links", tags=["access"])
     async def new_link() -> Response:
         """A one-time code for a browser; needs the token."""

@@ -4,51 +4,28 @@ import hashlib
 import hmac
 import os
 import secrets
-import stat
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 
+from andon.core import server_proof
 from andon.core.access import Key
-from andon.errors import Denied, Unavailable
-from andon.host.folders import make_private, others_may_write
+from andon.core.server_proof import Statement
+from andon.errors import Denied
+from andon.host.state_folder import TOKEN, read_token
 
 CODE_SECONDS = 120.0
 SESSION_SECONDS = 12 * 3600.0
 KEPT = 256  # sessions, and codes; the oldest are forgotten first
 _TOKEN_BYTES = 32
-_SHORTEST = 32
-
-
-def state_folder() -> Path:
-    """Where this user's server keeps its token and its log."""
-    home = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-    return Path(home).expanduser() / "andon"
-
-
-def open_state_folder() -> Path:
-    """The folder, made if need be, for this user alone."""
-    folder = state_folder()
-    try:
-        make_private(folder)
-        if not os.access(folder, os.W_OK | os.X_OK):
-            raise PermissionError(13, "Permission denied")
-    except OSError as exc:
-        raise Denied(
-            f"the state folder {folder} cannot be written: {exc.strerror}",
-            hint="make it writable, or set XDG_STATE_HOME to a folder of yours",
-        ) from exc
-    if others_may_write(folder):
-        raise Denied(f"others may write to the state folder {folder}", hint=f"chmod 700 {folder}")
-    return folder
 
 
 def make_token(folder: Path) -> str:
     """The token of this folder; made whole or not at all, also when two servers start at once."""
-    path, fresh = folder / "token", folder / f".token.{secrets.token_hex(4)}"
-    if not path.exists():
+    path, fresh = folder / TOKEN, folder / f".token.{secrets.token_hex(4)}"
+    if not os.path.lexists(path):
         try:
             _write(fresh, secrets.token_urlsafe(_TOKEN_BYTES) + "\n")
             try:
@@ -65,25 +42,6 @@ def make_token(folder: Path) -> str:
     return read_token(path)
 
 
-def read_token(path: Path) -> str:
-    """The token in a file that nobody else may read."""
-    try:
-        with path.open(encoding="ascii") as file:
-            status = os.fstat(file.fileno())
-            text = file.read(4096).strip()
-    except FileNotFoundError as exc:
-        raise Unavailable(f"there is no token in {path}", hint="andon serve makes one") from exc
-    except (OSError, UnicodeDecodeError) as exc:
-        raise Denied(
-            f"the token in {path} cannot be read: {exc}", hint="whose file is it?"
-        ) from exc
-    if not stat.S_ISREG(status.st_mode) or status.st_mode & 0o077:
-        raise Denied(f"others may read the token in {path}", hint="a file of mode 600 is needed")
-    if len(text) < _SHORTEST:
-        raise Denied(f"what is in {path} is too short for a token", hint="andon serve makes one")
-    return text
-
-
 def _write(path: Path, text: str) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     with os.fdopen(os.open(path, flags, 0o600), "w", encoding="ascii") as file:
@@ -96,7 +54,7 @@ class Keys:
     """Grades what callers show. Secrets are kept as hashes, and compared in constant time."""
 
     def __init__(self, token: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self._token = _digest(token)
+        self._token, self._proof_key = _digest(token), server_proof.proof_key(token)
         self._clock = clock
         self._codes: OrderedDict[bytes, float] = OrderedDict()
         self._sessions: OrderedDict[bytes, float] = OrderedDict()
@@ -111,6 +69,10 @@ class Keys:
             return Key.TOKEN
         with self._lock:
             return Key.SESSION if _lives(self._sessions, digest, self._clock()) else Key.WRONG
+
+    def prove(self, nonce: bytes, place: str) -> Statement:
+        """That this server knows the token, to a client that has not sent it yet."""
+        return server_proof.prove(self._proof_key, nonce, place)
 
     def new_code(self) -> str:
         """For a link: good once, and not for long."""

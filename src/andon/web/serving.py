@@ -19,12 +19,13 @@ from andon.engine.sampler import Sampler
 from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
 from andon.host import whereabouts
 from andon.host.open_files import raised_limit
+from andon.host.state_folder import open_state_folder
 from andon.model.device import Snapshot
 from andon.web import logs
 from andon.web.asgi import App
 from andon.web.audit import Audit
 from andon.web.health import Part
-from andon.web.keys import Keys, make_token, open_state_folder
+from andon.web.keys import Keys, make_token
 from andon.web.memory import Memory, open_memory
 from andon.web.station import Station
 
@@ -69,11 +70,12 @@ class Started:
 def serve(settings: Settings, place: Place, tell: Callable[[Started], None]) -> None:
     """Serve until a signal; every mistake of the caller is found before anything starts."""
     folder = open_state_folder()
-    keys, audit = Keys(make_token(folder)), Audit(folder)
     check_certificate(place)
     with ExitStack() as stack:
         stack.enter_context(logs.bounded())
+        stack.enter_context(whereabouts.sole_server(folder))
         listening = stack.enter_context(bound(place.host, place.port))
+        keys, audit = Keys(make_token(folder)), Audit(folder)
         address, port = listening.getsockname()[:2]
         loopback = is_loopback(address)
         audit.write("started", address=address, port=port)

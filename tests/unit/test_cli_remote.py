@@ -1,0 +1,141 @@
+"""Which token is meant for which server, and what is said where there is none."""
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from andon.cli import remote
+from andon.cli.remote import CLEAR_TEXT, NO_SERVER, connect, own_server, signing_in, token_for
+from andon.errors import Denied, Unavailable
+from andon.host import server_calls, whereabouts
+from tests.unit.proving import TOKEN, Proving, proving
+
+BEARER = f"Bearer {TOKEN}"
+HERE, THERE = "http://127.0.0.1:1", "http://192.0.2.7:26366"
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr(remote, "DEFAULT_URL", "http://127.0.0.1:9")  # no one is there
+    folder = tmp_path / "andon"
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+@pytest.fixture
+def token(state: Path) -> Path:
+    path = state / "token"
+    path.touch(0o600)
+    path.write_text(f"{TOKEN}\n")
+    return path
+
+
+@pytest.fixture
+def server() -> Iterator[Proving]:
+    with proving() as made:
+        yield made
+
+
+def quiet(words: str) -> None:
+    raise AssertionError(words)
+
+
+def test_the_own_token_is_for_this_machine_alone(token: Path) -> None:
+    for url in (HERE, "http://localhost:1", "http://[::1]:1", "https://127.0.0.9"):
+        found, _ = token_for(url, None)
+        assert found is not None
+        assert found.own
+    assert token_for(THERE, None) == (None, None)
+    assert token_for("http://localhost.example:1", None) == (None, None)
+
+
+def test_a_named_token_is_for_the_server_that_was_named(
+    token: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named, _ = token_for(THERE, str(token))
+    assert named is not None
+    assert not named.own
+    monkeypatch.setenv("ANDON_TOKEN", " x ")
+    given, _ = token_for(HERE, None)
+    assert given is not None
+    assert (given.text, given.own) == ("x", False)
+
+
+@pytest.mark.parametrize(
+    ("url", "warned"),
+    [(THERE, True), ("http://node17", True), ("https://node17", False), (HERE, False),
+     ("localhost:26366", False), ("http://[::1]:1", False)],
+)  # fmt: skip
+def test_a_token_in_clear_text_is_warned_about(token: Path, url: str, warned: bool) -> None:
+    told: list[str] = []
+    connect(url, str(token), told.append)
+    assert told == [CLEAR_TEXT] * warned
+    connect(url, None, quiet)
+
+
+def test_a_token_that_cannot_be_used_matters_only_where_it_is_wanted(
+    token: Path, server: Proving
+) -> None:
+    token.chmod(0o644)
+    asked = connect(server.url, None, quiet)
+    assert asked.get("/api/x") == {}
+    server.status = 401
+    server.body = b'{"error": {"reason": "changing something needs the token", "hint": "h"}}'
+    with pytest.raises(Denied, match="others may read the token"):
+        asked.post("/api/x")
+    assert {shown for _, shown in server.asked} == {None}
+
+
+def test_the_own_server_has_to_prove_itself(token: Path, server: Proving) -> None:
+    whereabouts.announce(token.parent, server.url, "127.0.0.1")
+    own = own_server()
+    assert own is not None
+    assert own.get("/api/x") == {}
+    assert server.asked == [("/api/x", BEARER)]
+    server.token = "u" * 43
+    with pytest.raises(Denied, match="was not sent"):
+        own.get("/api/x")
+    assert len(server.asked) == 1
+
+
+def test_without_its_token_the_own_server_is_none(state: Path) -> None:
+    whereabouts.announce(state, HERE, "127.0.0.1")
+    assert own_server() is None
+
+
+def test_where_no_server_runs_that_is_said(token: Path) -> None:
+    for _ in range(2):
+        with pytest.raises(Unavailable) as refused:
+            signing_in(None, None, quiet)
+        assert refused.value.reason == NO_SERVER
+        token.unlink(missing_ok=True)
+    (token.parent / whereabouts.NAME).write_text(
+        f'{{"url": "{HERE}", "pid": {os.getpid()}, "started_ticks": 1}}'
+    )
+    with pytest.raises(Unavailable, match=NO_SERVER) as refused:
+        signing_in(None, None, quiet)
+    assert f"pid {os.getpid()}" in refused.value.hint
+
+
+def test_without_a_token_the_one_who_runs_the_server_is_named(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        monkeypatch.setattr(remote, "DEFAULT_URL", url)
+        monkeypatch.setattr(server_calls, "listeners", lambda address, port: frozenset({0}))
+        with pytest.raises(Denied, match="there is no token") as refused:
+            signing_in(None, None, quiet)
+    assert "ask root (uid 0)" in refused.value.hint
+
+
+def test_a_link_is_asked_only_of_who_proved_itself(token: Path, server: Proving) -> None:
+    server.token = "u" * 43
+    server.body = b'{"code": "evil"}'
+    with pytest.raises(Denied, match="was not sent"):
+        signing_in(server.url, None, quiet).post("/api/links")
+    assert server.asked == []

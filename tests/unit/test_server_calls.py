@@ -1,0 +1,158 @@
+"""The token goes to a server that proved itself, on the connection on which it did."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from andon.core.server_proof import PATH
+from andon.errors import Denied, Unavailable
+from andon.host import server_calls
+from andon.host.server_calls import FAILURES, Answer, Asked, Limits, Target, Token, Trust, call
+from tests.conftest import REPOSITORY
+from tests.unit.proving import TOKEN, Proving, proving
+
+SOURCE = REPOSITORY / "src" / "andon"
+BEARER = f"Bearer {TOKEN}"
+OWN, NAMED = Token(TOKEN), Token(TOKEN, own=False)
+
+
+@pytest.fixture
+def server() -> Iterator[Proving]:
+    with proving() as made:
+        yield made
+
+
+def ask(server: Proving, token: Token | None = OWN, trust: Trust = Trust.NAMED) -> Answer:
+    return call(Target(server.url, trust, token), Asked("GET", "/api/x"), Limits(5.0, 1 << 20))
+
+
+def test_who_proved_itself_gets_the_token(server: Proving) -> None:
+    for token in (OWN, NAMED):
+        assert ask(server, token) == (200, b"{}", None)
+    assert server.asked == [("/api/x", BEARER)] * 2
+    assert server.proofs == 2, "each connection is a question of its own"
+
+
+def test_below_a_path_of_a_proxys_the_proof_is_asked_for_there(server: Proving) -> None:
+    call(Target(f"{server.url}/gpu/", token=OWN), Asked("GET", "/api/x"), Limits(5.0, 1 << 20))
+    assert [path.partition("?")[0] for path, _ in server.asked] == [f"/gpu{PATH}", "/gpu/api/x"]
+
+
+@pytest.mark.parametrize("wrong", [None, "u" * 43])
+def test_who_cannot_is_read_without_it_where_the_person_named_it(
+    server: Proving, wrong: str | None
+) -> None:
+    server.token = wrong
+    answer = ask(server)
+    assert answer.status == 200
+    assert answer.doubt is not None
+    assert [path for path, _ in server.asked][-1] == "/api/x"
+    assert {shown for _, shown in server.asked} == {None}
+
+
+@pytest.mark.parametrize(
+    ("token", "trust"),
+    [(NAMED, Trust.NAMED), (NAMED, Trust.PROVEN), (OWN, Trust.PROVEN), (None, Trust.PROVEN)],
+)
+def test_who_cannot_is_not_asked_where_it_must(
+    server: Proving, token: Token | None, trust: Trust
+) -> None:
+    server.token = "u" * 43
+    with pytest.raises(Denied, match="was not sent"):
+        ask(server, token, trust)
+    assert server.asked == []
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_man_between_gets_no_token(
+    server: Proving, own: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has the real server prove, at the real server's address."""
+    server.place = "127.0.0.1:1"
+    monkeypatch.setattr(server_calls, "listeners", lambda address, port: frozenset({65534}))
+    with pytest.raises(Denied) as refused:
+        ask(server, Token(TOKEN, own), Trust.PROVEN)
+    assert server.asked == []
+    if own:
+        assert server.proofs == 0, "another user's listener is not even asked"
+    else:
+        assert "passes requests on" in refused.value.reason
+    monkeypatch.setattr(server_calls, "listeners", lambda address, port: frozenset())
+    with pytest.raises(Denied):
+        ask(server, Token(TOKEN, own), Trust.PROVEN)
+    assert server.asked == []
+
+
+def test_a_token_goes_over_no_other_connection_than_the_proved_one(server: Proving) -> None:
+    server.closes = True  # whoever takes the port now has proved nothing
+    with pytest.raises(FAILURES):
+        ask(server)
+    assert server.proofs == 1
+    assert server.asked == []
+
+
+def test_a_redirect_is_an_answer_and_is_not_followed(server: Proving) -> None:
+    with proving() as elsewhere:
+        server.status, server.more = 307, (("Location", f"{elsewhere.url}/api/x"),)
+        assert ask(server).status == 307
+        assert (elsewhere.asked, elsewhere.proofs) == ([], 0)
+
+
+def test_no_proxy_sees_a_request(server: Proving, monkeypatch: pytest.MonkeyPatch) -> None:
+    with proving() as proxy:
+        for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, proxy.url)
+        ask(server)
+        ask(server, None)
+        assert (proxy.asked, proxy.proofs) == ([], 0)
+
+
+def test_an_endless_or_odd_proof_is_none(server: Proving, monkeypatch: pytest.MonkeyPatch) -> None:
+    for odd in (b"[" * 4000, b"{" + b" " * 100_000 + b"}", b"null", b"", b"\xff"):
+        monkeypatch.setattr(server, "statement", lambda query, odd=odd: odd)
+        assert ask(server).doubt is not None
+    assert {shown for _, shown in server.asked} == {None}
+
+
+def test_a_service_is_this_users_or_the_systems(
+    server: Proving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ask(server, None, Trust.SERVICE).status == 200
+    seen: list[tuple[str, int]] = []
+
+    def foreign(address: str, port: int, uid: int) -> bool:
+        seen.append((address, port))
+        return False
+
+    monkeypatch.setattr(server_calls, "trusted_listener", foreign)
+    with pytest.raises(Unavailable, match="neither"):
+        ask(server, None, Trust.SERVICE)
+    assert seen == [("127.0.0.1", server.server_port)], "of the very address that was asked"
+    assert len(server.asked) == 1
+
+
+def test_a_service_that_does_not_know_the_named_token_is_read_without_it(server: Proving) -> None:
+    server.token = "u" * 43
+    assert ask(server, NAMED, Trust.SERVICE).status == 200
+    assert server.asked == [("/api/x", None)]
+    server.token = TOKEN
+    assert ask(server, NAMED, Trust.SERVICE).doubt is None
+    assert server.asked[-1] == ("/api/x", BEARER)
+
+
+def test_no_other_module_sends_a_token() -> None:
+    """Every module that speaks HTTP to anyone; the other two know no andon server."""
+    speaks = re.compile(
+        r"(?:import|from) (?:http\.client|urllib\.request|httpx|requests|aiohttp)\b"
+        r"|from urllib import .*\brequest\b|socketio\.(?:Async)?(?:Simple)?Client\b"
+    )
+    bearer = re.compile(r"f[\"']Bearer ")
+    texts = {path: path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py")}
+    names = {path: path.relative_to(SOURCE).as_posix() for path in texts}
+    assert {names[path] for path, text in texts.items() if speaks.search(text)} == {
+        "host/server_calls.py", "host/containers.py", "notifiers/alertmanager.py",
+    }  # fmt: skip
+    assert {names[path] for path, text in texts.items() if bearer.search(text)} == {
+        "host/server_calls.py"
+    }
