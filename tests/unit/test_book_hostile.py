@@ -100,11 +100,12 @@ def standing(book: Book) -> list[Entry]:
         {"owner__session": 2**40},
         {"owner__uid": 2**40},
         {"since_ticks": 2**70},
-        {"fence": 2**70},
+        {"fence": "1"},
         {"owner__boot": "b" * 5000},
         {"shares": [{"uuid": "GPU-0", "index": 2**70, "memory_bytes": 1}]},
         {"shares": [{"uuid": "GPU-0", "index": 0, "memory_bytes": 0}]},
-        {"command": "half a character: \ud800"},
+        {"owner__container": "half a character: \ud800"},
+        {"command": 5},
         {"id": "evil/../x"},
         {"id": "e" * 130},
         {"id": ""},
@@ -159,6 +160,19 @@ def test_a_lease_of_a_containers_first_process_is_read(book: Book) -> None:
     assert entry.lease.owner.pid == 1
     assert entry.lease.work == Work(1, 7, None)
     held.release()
+
+
+def test_what_is_only_shown_is_cut_and_its_lease_holds_its_own_devices(
+    book: Book, put: Callable[..., Path]
+) -> None:
+    said = {"command": "x\ud800" * 9000, "fence": 2**70, "until": 1e300, "since": 3e10}
+    put("leases", "evil-0.lease", lease_text(**said), locked=True)
+    [entry] = book.entries()
+    assert entry.lease is not None
+    assert entry.lease.command.startswith("x?x?")
+    assert len(entry.lease.command) == 4096
+    assert entry.lease.fence == 2**53
+    assert entry.lease.since <= time.time() + 1
 
 
 # Names and caches (finding 4).
