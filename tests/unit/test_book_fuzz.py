@@ -101,6 +101,7 @@ def _left(entries: list[Any]) -> set[str]:
 def put(book: Book, part: str, content: bytes, locked: bool) -> None:
     path = book.path / part / PARTS[part][0]
     path.write_bytes(content)
+    path.with_suffix(".awake").touch()
     descriptor = os.open(path, os.O_RDONLY)
     if locked:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -175,7 +176,9 @@ def test_any_time_of_the_file(at: float, locked: bool) -> None:
             name, to_json, whole = PARTS[part]
             path = book.path / part / name
             path.write_text(json.dumps(to_json(whole)) + "\n")  # type: ignore[operator]
-            os.utime(path, (at, at))
+            path.with_suffix(".awake").touch()
+            for one in (path, path.with_suffix(".awake")):
+                os.utime(one, (at, at))
         check(book)
 
 

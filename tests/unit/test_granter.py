@@ -89,6 +89,25 @@ def test_a_stranger_that_came_between_the_looks_is_noticed(book: Book) -> None:
     assert book.entries() == []
 
 
+def test_one_that_has_to_come_back_gets_the_same_place_again(
+    book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("andon.engine.granter.LOOK_SECONDS", 0.01)
+    clean, taken = [gpu(0)], [gpu(0, processes=[Process(4711, memory_bytes=GIB)])]
+    places: list[float] = []
+
+    def waiting(progress: Progress) -> None:
+        places.extend(waiting.ticket.since for waiting in book.waiting())
+        if progress.note is None and len(places) == 2:
+            raise KeyboardInterrupt
+
+    looks = iter([taken, clean, taken, taken, *([taken] * 20)])
+    with pytest.raises(KeyboardInterrupt):
+        scripted(book, looks).grant(request(), Terms(), 30.0, waiting)
+    assert places[0] == places[1]
+    assert list((book.path / "tickets").iterdir()) == []
+
+
 def test_a_device_that_is_lost_between_the_looks_is_given_back(book: Book) -> None:
     looks = iter([[gpu(0)], [gpu(0, state=State.LOST)], [gpu(0, state=State.LOST)]])
     with pytest.raises(Conflict):

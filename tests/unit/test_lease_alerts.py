@@ -91,13 +91,13 @@ def test_an_idle_lease_names_its_devices_and_the_command_that_gives_it_back() ->
 def test_an_orphan_names_what_is_left_and_how_to_end_it() -> None:
     left = Party(4711, "alice", "python", "python train.py")
     orphan = Held("lease:k3f9", ("GPU-0",), AT, "alice", orphaned=True,
-                  who=(left, Party(4712, "alice")), remedy="kill -- -4711")  # fmt: skip
+                  who=(left, Party(4712, "alice")), remedy="kill 4711 4712")  # fmt: skip
     alert = one(after(120, leases=(orphan,)), "orphan")
     assert alert.message == (
         "Lease k3f9 (alice) is orphaned: its holder is gone and pid 4711 (train.py) and 1 more "
         "live on, GPU 0 withheld for 2 min"
     )
-    assert alert.advice == "End what is left of it, and the devices are free: kill -- -4711"
+    assert alert.advice == "End what is left of it, and the devices are free: kill 4711 4712"
     assert alert.evidence["pids"] == "4711, 4712"
 
 

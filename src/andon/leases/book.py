@@ -90,16 +90,17 @@ class Book:
         pushing = (0, self._owner(self.path))
         for path, folder, found in self._files(TICKETS, self._known):
             ticket = self._parsed(path, TICKETS, found, contents.ticket_in)
+            looked = tickets.looked(folder, found) if found.locked else None
             if ticket is None:
                 bad[found.uid] += 1
-            elif found.locked:
+            elif looked is not None:
                 top = ticket.priority if path == self.path and found.uid in pushing else 0
                 ticket = replace(
                     ticket,
                     priority=min(ticket.priority, top),
                     since=max(ticket.since, found.changed),
                 )
-                out.append(Waiting(ticket, tickets.looked(folder, found)))
+                out.append(Waiting(ticket, looked))
         self._ignore(TICKETS, "they are no tickets", bad)
         return out
 
@@ -120,8 +121,7 @@ class Book:
 
     def ticket_ids(self) -> frozenset[str]:
         """Who is in line, dead or alive; as cheap."""
-        names = self._listed(TICKETS)
-        return frozenset(n.partition("-")[0] for n in names if n.endswith(TICKET_SUFFIX))
+        return tickets.ids(self._listed(TICKETS))
 
     def _listed(self, part: str) -> frozenset[str]:
         found: set[str] = set()

@@ -16,6 +16,7 @@ from andon.model import wire, work_wire
 from andon.model.work import Cordon, Entry, Kin, Lease, Owner, Ticket
 
 T = TypeVar("T")
+COARSE_SECONDS = 1.0  # a file's time comes from a clock that ticks, and may lag behind
 
 
 def lease_in(found: Found) -> Lease | None:
@@ -29,8 +30,13 @@ def lease_in(found: Found) -> Lease | None:
     for line in more[:-1]:
         with suppress(Invalid):
             lease = work_wire.with_work(lease, wire.loads(line))
-    since = min(max(lease.since, found.born or 0.0), max(0.0, found.changed))
-    return replace(lease, owner=_owned(lease.owner, found.uid), since=since)
+    return replace(lease, owner=_owned(lease.owner, found.uid), since=_since(lease, found))
+
+
+def _since(lease: Lease, found: Found) -> float:
+    """What the lease says, as far as the kernel's times of its file allow it."""
+    since = max(lease.since, found.born or 0.0)
+    return since if since <= found.changed + COARSE_SECONDS else max(0.0, found.changed)
 
 
 def dated(lease: Lease | None, found: Found) -> Lease | None:

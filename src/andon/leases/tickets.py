@@ -2,10 +2,12 @@
 
 The ticket itself is never touched after it was made, so the kernel's time of its last change is
 when it came into the queue: nobody can set that one, and whoever touches a ticket goes to the end.
+A ticket without that file beside it is not in the queue.
 """
 
 import fcntl
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -31,7 +33,9 @@ class TicketHold(Hold):
         files.stamp(self.awake, at)
 
     def park(self) -> None:
-        """Leave the queue for a moment: nobody counts a ticket that is not locked."""
+        """Leave the queue for a moment, in a way that others see at once."""
+        files.remove(self.folder, awake_name(self.name))
+        self._sleep()
         with suppress(OSError):
             fcntl.flock(self.descriptor, fcntl.LOCK_UN)
 
@@ -44,8 +48,14 @@ class TicketHold(Hold):
             except BlockingIOError:  # someone asks whether it is locked
                 os.sched_yield()
                 continue
+            return self.stands and self._wake(at)
+        return False
+
+    def _wake(self, at: float) -> bool:
+        with suppress(OSError):
+            self.awake = os.open(awake_name(self.name), files.MAKE, 0o644, dir_fd=self.folder)
             self.stamp(at)
-            return self.stands
+            return True
         return False
 
     def release(self) -> None:
@@ -54,10 +64,13 @@ class TicketHold(Hold):
         Hold.release(self)
 
     def close(self) -> None:
+        self._sleep()
+        Hold.close(self)
+
+    def _sleep(self) -> None:
         with suppress(OSError):
             os.close(self.awake)
         self.awake = -1
-        Hold.close(self)
 
 
 def make(folder: int, name: str, text: str) -> tuple[int, int]:
@@ -76,14 +89,19 @@ def awake_name(name: str) -> str:
     return name.removesuffix(TICKET_SUFFIX) + AWAKE_SUFFIX
 
 
-def looked(folder: int, found: files.Found) -> float:
+def looked(folder: int, found: files.Found) -> float | None:
     """When a ticket's owner was last awake: the time of the file beside it, if it is the same
-    user's, else the ticket's own."""
+    user's; None for a ticket that is not in the queue."""
     try:
         facts = os.stat(awake_name(found.name), dir_fd=folder, follow_symlinks=False)
     except OSError:
-        return found.modified
-    return facts.st_mtime if facts.st_uid == found.uid else found.modified
+        return None
+    return facts.st_mtime if facts.st_uid == found.uid else None
+
+
+def ids(names: Iterable[str]) -> frozenset[str]:
+    """Whose tickets are in the queue, dead or alive, by the names in its folder."""
+    return frozenset(name.partition("-")[0] for name in names if name.endswith(AWAKE_SUFFIX))
 
 
 def sweep(folder: int, uid: int) -> None:

@@ -77,7 +77,7 @@ def cordon_from_json(value: Json) -> Cordon:
     return _read(
         value,
         CORDON,
-        lambda v: Cordon(_name(v, "uuid"), _moment(v, "at"), _name(v, "by"), _text(v, "reason")),
+        lambda v: Cordon(_name(v, "uuid"), _moment(v, "at"), _name(v, "by"), _shown(v, "reason")),
     )
 
 
@@ -115,11 +115,11 @@ def _lease(value: Json) -> Lease:
         since=_moment(value, "since"),
         since_ticks=_count(value, "since_ticks"),
         until=_maybe(value, "until", _end),
-        command=_text(value, "command"),
+        command=_shown(value, "command"),
         work=None if value.get("work") is None else _work(value["work"]),
         simulated=_flag(value, "simulated"),
         even_if_used=_flag(value, "even_if_used"),
-        fence=_count(value, "fence"),
+        fence=_fence(value),
     )
 
 
@@ -216,6 +216,14 @@ def _count(value: Json, name: str) -> int:
     return _whole(value, name, 0, LARGEST_COUNT)
 
 
+def _fence(value: Json) -> int:
+    """Cut and not refused, as all that decides nothing: see `next_fence`."""
+    found = value["fence"]
+    if type(found) is not int:
+        raise ValueError("fence is not a whole number")
+    return min(max(0, found), LARGEST_COUNT)
+
+
 def _memory(value: Json, name: str) -> int:
     return _whole(value, name, 1, LARGEST_MEMORY)
 
@@ -231,7 +239,16 @@ def _name(value: Json, name: str) -> str:
     return _text(value, name, LONGEST_NAME)
 
 
-def _text(value: Json, name: str, longest: int = LONGEST_TEXT) -> str:
+def _shown(value: Json, name: str) -> str:
+    """What is only shown is cut and cleaned: a lease that says nonsense still holds its devices,
+    and no others."""
+    found = value[name]
+    if not isinstance(found, str):
+        raise ValueError(f"{name} is not a text")
+    return found[:LONGEST_TEXT].encode(errors="replace").decode()
+
+
+def _text(value: Json, name: str, longest: int) -> str:
     found = value[name]
     if not is_text(found, longest):
         raise ValueError(f"{name} is not a text of at most {longest} characters")
