@@ -153,17 +153,26 @@ def _talk(port: int, chance: random.Random) -> None:
 
 
 def _forge(port: int, chance: random.Random) -> None:
-    """Events with the names of handlers, then a subscription: what comes holds no command line."""
+    """Events with the names of handlers, and a subscription: what comes holds no command line."""
     with _websocket(port) as connection:
         connection.sendall(frame(chance, b"40"))
-        for name in ("connect", "disconnect", "connect_error", "message"):
-            for more in ([], [FORGED], [FORGED, None], [FORGED, {"token": None}]):
-                connection.sendall(frame(chance, f"42{json.dumps([name, *more])}".encode()))
+        _claim(connection, chance, "connect")
         connection.sendall(frame(chance, b'42["subscribe","snapshot"]'))
         end, heard = time.monotonic() + LIMIT_SECONDS, ""
         while '42["snapshot"' not in heard:
             assert time.monotonic() < end, "a client with odd packets hears no snapshot any more"
             heard += _listen(connection, 0.3)
+        for name in ("disconnect", "connect_error", "message"):
+            _claim(connection, chance, name)
+        connection.sendall(frame(chance, b'4212["subscribe","snapshot"]'))
+        while "4312[" not in heard:
+            assert time.monotonic() < end, "a client with odd packets hears no answer any more"
+            heard += _listen(connection, 0.3)
+
+
+def _claim(connection: socket.socket, chance: random.Random, name: str) -> None:
+    for more in ([], [FORGED], [FORGED, None], [FORGED, {"token": None}]):
+        connection.sendall(frame(chance, f"42{json.dumps([name, *more])}".encode()))
 
 
 def _tear(port: int, chance: random.Random) -> None:

@@ -1,9 +1,13 @@
 """Requests to the path of live events: what they ask, and the scopes that the library is given."""
 
+from collections.abc import Awaitable
+from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import parse_qs
 
+from andon.core.access import Refusal
 from andon.web.asgi import Message, Receive, Scope, Send
+from andon.web.auth import refuse
 from andon.web.visitors import Visitor
 
 POLLING, WEBSOCKET = "polling", "websocket"
@@ -83,6 +87,26 @@ async def hung_up(receive: Receive) -> None:
     """Until the client has gone."""
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+async def until_gone(work: Awaitable[None]) -> None:
+    """A client that goes away in the middle of an answer is no error."""
+    with suppress(OSError):
+        await work
+
+
+async def turn_away(
+    scope: Scope, receive: Receive, send: Send, refusal: Refusal, wait_seconds: float = 0.0
+) -> None:
+    """Refuse, and close the connection: an idle one would keep its place for a while."""
+
+    async def closing(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = [*message["headers"], (b"connection", b"close")]
+            message = {**message, "headers": headers}
+        await send(message)
+
+    await refuse(scope, receive, closing, refusal, wait_seconds)
 
 
 class Begun:

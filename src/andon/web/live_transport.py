@@ -10,7 +10,7 @@ from typing import Any
 
 from andon.core.access import Key, Refusal
 from andon.web.asgi import Message, Receive, Scope, Send
-from andon.web.auth import TRUSTED, refuse, shown_key
+from andon.web.auth import TRUSTED, shown_key
 from andon.web.frames import check_body, check_frame
 from andon.web.keys import Keys
 from andon.web.lines import Line
@@ -23,6 +23,8 @@ from andon.web.live_requests import (
     read_body,
     replayed,
     request_scope,
+    turn_away,
+    until_gone,
     websocket_scope,
 )
 from andon.web.live_server import LiveServer
@@ -59,14 +61,14 @@ class Transport:
         self._loop = asyncio.get_running_loop()
         wanted = asked(scope)
         if wanted is None:
-            await refuse(scope, receive, send, BAD_QUERY)
+            await turn_away(scope, receive, send, BAD_QUERY)
         elif wanted.transport == WEBSOCKET:
             await self._websocket(wanted, scope, receive, send)
         else:
             begun = Begun(send)
-            work = self._polling(wanted, scope, receive, begun)
+            work = until_gone(self._polling(wanted, scope, receive, begun))
             if not await self._tally.tried("a request", work) and not begun.is_so:
-                await refuse(scope, receive, send, FAILED)
+                await turn_away(scope, receive, send, FAILED)
 
     # For the rest of the live side.
 
@@ -110,11 +112,11 @@ class Transport:
         visitor = self._visitors.admit((scope.get("client") or (None,))[0], trusted)
         if visitor is None:
             self._tally.refuse()
-            await refuse(scope, receive, send, FULL, wait_seconds=RETRY_SECONDS)
+            await turn_away(scope, receive, send, FULL, wait_seconds=RETRY_SECONDS)
             return None
         if trusted and not self._stands(visitor, shown_key(scope["headers"]) or ""):
             self._visitors.leave(visitor)
-            await refuse(scope, receive, send, ENDED)
+            await turn_away(scope, receive, send, ENDED)
             return None
         self._expect(visitor)
         return visitor
@@ -137,11 +139,11 @@ class Transport:
     async def _polling(self, asked: Asked, scope: Scope, receive: Receive, send: Send) -> None:
         visitor = self._visitors.of(asked.name)
         if scope["method"] not in ("GET", "POST"):
-            await refuse(scope, receive, send, BAD_METHOD)
+            await turn_away(scope, receive, send, BAD_METHOD)
         elif asked.name is None and scope["method"] == "GET":
             await self._open(asked, scope, receive, send)
         elif visitor is None:
-            await refuse(scope, receive, send, UNKNOWN)
+            await turn_away(scope, receive, send, UNKNOWN)
         elif scope["method"] == "POST":
             await self._post(asked, visitor, scope, receive, send)
         else:
@@ -167,9 +169,9 @@ class Transport:
         for one in wrong:
             self._tally.ignore(one)
         if wrong:
-            await refuse(scope, receive, send, BAD_PACKET)
+            await turn_away(scope, receive, send, BAD_PACKET)
         elif visitor.connection is None or self._server.uses_websocket(visitor.connection):
-            await refuse(scope, receive, send, OVERLAP)
+            await turn_away(scope, receive, send, OVERLAP)
         else:
             await self._server.answer(
                 request_scope(asked, "POST", visitor, body), replayed(body), send
@@ -182,7 +184,7 @@ class Transport:
         if visitor.polls:
             await self.end(visitor)
         if visitor.gone or self._server.uses_websocket(asked.name or ""):
-            await refuse(scope, receive, send, OVERLAP)
+            await turn_away(scope, receive, send, OVERLAP)
             return
         visitor.polls = True
         try:
@@ -216,7 +218,7 @@ class Transport:
             return
         visitor = self._visitors.of(asked.name)
         if visitor is None or visitor.line is not None:
-            await refuse(scope, receive, send, UNKNOWN if visitor is None else OVERLAP)
+            await turn_away(scope, receive, send, UNKNOWN if visitor is None else OVERLAP)
             return
         deadline = asyncio.get_running_loop().call_later(SILENT_SECONDS, self._upgrade_due, visitor)
         try:
@@ -234,7 +236,7 @@ class Transport:
         made = websocket_scope(asked, visitor)
         line = visitor.line = Line(self._server.answer(made, self._checked(visitor, receive), send))
         try:
-            await self._tally.tried("a WebSocket", line.held())
+            await self._tally.tried("a WebSocket", until_gone(line.held()))
         finally:
             visitor.line = None
             await self.end(visitor)
