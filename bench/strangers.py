@@ -196,7 +196,7 @@ def _gap(server: Served, since: float, until: float) -> float:
     span = f"from={since}&to={until}&points={int(2 * (until - since)) or 1}"
     path = f"/api/devices/0/history?metric=utilization_percent&{span}"
     found: Any = json.loads(_get(server, path, {})[1])
-    times = [bucket["since"] for bucket in found["buckets"] if bucket["count"]]
+    times: list[float] = [bucket["since"] for bucket in found["buckets"] if bucket["count"]]
     marks = [since, *times, until]
     return max(later - earlier for earlier, later in pairwise(marks))
 

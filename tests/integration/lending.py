@@ -1,6 +1,7 @@
 """What the tests of lending over the network share: a server over a book of its own."""
 
 import json
+import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -69,6 +70,7 @@ def lending(
         port=0,
         wrapped=wrapped,
         python=python,
+        errors=subprocess.PIPE,
         **surroundings,
     ) as served:
         yield Counter(served, book)

@@ -10,7 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+
+from tests.conftest import need
 
 READY_SECONDS = 30.0
 
@@ -74,6 +76,7 @@ def serving(
     port: int = 0,
     wrapped: Sequence[str] = (),
     python: str = sys.executable,
+    errors: IO[bytes] | int = subprocess.PIPE,
     **env: str,
 ) -> Iterator[Served]:
     """`andon serve`, ready to answer; over the node's own devices where none are simulated."""
@@ -84,7 +87,7 @@ def serving(
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=errors,
         text=True,
         env=surroundings,
         umask=umask,
@@ -102,3 +105,16 @@ def serving(
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
+
+
+def make_certificate(folder: Path) -> tuple[Path, Path]:
+    """A certificate for this machine, and its key."""
+    need("openssl")
+    certificate, key = folder / "cert.pem", folder / "key.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+         "-nodes", "-days", "1", "-subj", "/CN=localhost", "-addext",
+         "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", key, "-out", certificate],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    return certificate, key

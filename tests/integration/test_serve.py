@@ -15,10 +15,9 @@ from urllib.request import urlopen
 import pytest
 
 from andon.cli.serve import ssh_line
-from tests.conftest import need
 from tests.integration.conftest import Outcome, is_alive
 from tests.integration.parts import free_port, wait_until
-from tests.integration.serving import Served, serving
+from tests.integration.serving import Served, make_certificate, serving
 
 
 @pytest.fixture(scope="module")
@@ -141,14 +140,7 @@ def test_a_signal_ends_it_in_order_and_its_readers_with_it(
 
 
 def test_tls_is_spoken_with_a_certificate(tmp_path: Path) -> None:
-    need("openssl")
-    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
-         "-nodes", "-days", "1", "-subj", "/CN=localhost", "-addext",
-         "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", key, "-out", certificate],
-        check=True, capture_output=True,
-    )  # fmt: skip
+    certificate, key = make_certificate(tmp_path)
     options = ("--tls-cert", str(certificate), "--tls-key", str(key), "--no-history")
     with serving(tmp_path, *options) as served:
         trusted = ssl.create_default_context(cafile=str(certificate))

@@ -5,6 +5,7 @@ import json
 import os
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -108,8 +109,14 @@ def test_another_address_needs_the_token_at_every_door(outside: Served, path: st
 
 
 @DOORS
-def test_a_proxy_on_this_machine_does_not_open_the_doors(home: Served, path: str) -> None:
-    assert at(home, path, X_Forwarded_For="203.0.113.9").status == 401
+@pytest.mark.parametrize(
+    "header", ["X_Forwarded_For", "X_Forwarded_Host", "X_Forwarded_Proto", "X_Client_IP",
+               "CF_Connecting_IP", "True_Client_IP", "Forwarded", "X_Real_IP"]
+)  # fmt: skip
+def test_a_proxy_on_this_machine_does_not_open_the_doors(
+    home: Served, path: str, header: str
+) -> None:
+    assert at(home, path, **{header: "203.0.113.9"}).status == 401
 
 
 def test_another_address_shows_the_shell_and_healthz_alone(outside: Served) -> None:
@@ -192,6 +199,47 @@ def test_guessing_in_socket_ios_own_greeting_counts_as_well(tmp_path: Path) -> N
             assert "not this server's" in served.ask(mine).body
         assert served.ask("/api/snapshot", Authorization="Bearer guess").status == 429
         assert served.ask("/api/snapshot", **served.bearer).status == 200
+
+
+def guessed(served: Served, source: str) -> int:
+    """A wrong one-time code from an address of this machine."""
+    address = ("127.0.0.1", served.port)
+    with socket.create_connection(address, READY_SECONDS, (source, 0)) as connection:
+        body = b'{"code":"guess"}'
+        head = "POST /api/session HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+        kind = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        connection.sendall((head + kind).encode() + body)
+        with connection.makefile("rb") as file:
+            return int(file.readline().split()[1])
+
+
+def test_nobody_on_this_machine_keeps_a_browser_from_signing_in(tmp_path: Path) -> None:
+    """Nor fills the audit log, whichever of this machine's addresses it comes from."""
+    with serving(tmp_path, "--no-history") as served:
+        statuses = [guessed(served, f"127.0.{n // 200}.{1 + n % 200}") for n in range(400)]
+        assert statuses == [401] * 10 + [429] * 390
+        code = served.ask("/api/links", "POST", **served.bearer).json()["code"]
+        sent = {"body": json.dumps({"code": code}), "Content_Type": "application/json"}
+        assert served.ask("/api/session", "POST", **sent).status == 200
+        assert served.ask("/api/session", "POST", **sent).status == 429
+        lines = (served.state / "andon" / "audit.jsonl").read_text().splitlines()
+        assert [json.loads(line)["event"] for line in lines].count("wrong code") == 1
+        assert len(lines) <= 6
+
+
+def test_an_audit_log_that_hangs_stops_the_change_and_nothing_else(tmp_path: Path) -> None:
+    with serving(tmp_path, "--no-history") as served:
+        log = served.state / "andon" / "audit.jsonl"
+        log.unlink()
+        os.mkfifo(log)
+        with ThreadPoolExecutor(1) as pool:
+            change = pool.submit(served.ask, "/api/links", "POST", **served.bearer)
+            assert served.ask("/healthz").status == 200
+            answer = change.result(READY_SECONDS)
+        assert answer.status == 503
+        assert "regular file" in answer.json()["error"]["reason"]
+        log.unlink()
+        assert served.ask("/api/links", "POST", **served.bearer).status == 200
 
 
 def test_guessing_is_slowed_down_for_each_door_alike(tmp_path: Path) -> None:

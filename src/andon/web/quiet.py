@@ -20,7 +20,8 @@ class QuietServer(uvicorn.Server):
         self, config: uvicorn.Config, ready: Callable[[], None], places: Places | None = None
     ) -> None:
         super().__init__(config)
-        self._ready, self._places = ready, places or Places()
+        self._ready = ready
+        self._places = Places() if places is None else places  # an empty one is false
         self._dates = Dates()
         self._acceptors: list[Acceptor] = []
         self._loop: asyncio.AbstractEventLoop | None = None
