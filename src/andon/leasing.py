@@ -20,6 +20,7 @@ from andon.core.holdings import judge
 from andon.core.launching import LEASE_VARIABLE, environment
 from andon.core.redaction import redact
 from andon.core.requests import parse_count, request_of
+from andon.engine import releaser
 from andon.engine.granter import Grant, Granter, Progress, Terms
 from andon.engine.survey import Outlook, Pages, Surveyor
 from andon.errors import AndonError, Gone
@@ -78,19 +79,27 @@ class Held:
     @property
     def until(self) -> float | None:
         """When it ends; None where it has ended, or has no end."""
-        return self._held.until() if self._held.hold.stands else None
+        return self._held.until() if self._is_kept else None
 
     @property
     def stands(self) -> bool:
         """Whether the devices are still ours: not after its end, nor after `andon release`."""
-        until = self.until
-        return self._held.hold.stands and (until is None or time.time() < until)
+        left = self._held.left_seconds() if self._is_kept else 0.0
+        return left is None or left > 0
+
+    @property
+    def _is_kept(self) -> bool:
+        """A file that was removed may have been written again by the holder, under another name."""
+        return self._held.hold.stands or (self._held.hold.descriptor >= 0 and self._keeper.lives)
 
     def extend(self, seconds: float | str) -> None:
         """Let it end so much later from now."""
         if not self.stands:
             raise Gone(f"lease {self.id} has ended")
-        self._held.extend(time.time() + _seconds(seconds))
+        length = _seconds(seconds)
+        if not self._held.hold.stands:  # its holder has written another file
+            releaser.extend(Book(make=False), self.id, length)
+        self._held.hold.stamp(time.time() + length)
 
     def release(self) -> None:
         """Give the devices back; a second time does nothing, nor does a forked child."""
@@ -216,7 +225,7 @@ def lease(
             terms = Terms(LeaseKind.LIBRARY, _command(), length, _owner(keeper), _work())
             granter = Granter(Book(), surveyor(simulated))
             grant = granter.grant(request, terms, patience, waiting)
-            keeper.give(grant.held.hold, length is not None)
+            keeper.give(grant.held)
         except BaseException:
             keeper.dismiss()
             raise

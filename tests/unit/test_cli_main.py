@@ -14,7 +14,7 @@ from andon.cli import looking, main
 from andon.cli.catalogue import COMMANDS, JOBS
 from andon.cli.cost import Cost, render_cost, report_to_json
 from andon.cli.main import cli, run
-from andon.cli.options import MOST_SIMULATED
+from andon.cli.options import MOST_SIMULATED, whole
 from andon.cli.terminal import Choices, in_color, report, size, write
 from andon.core.settings import FIELDS
 from andon.errors import Conflict, Denied, Gone, Invalid, Unavailable
@@ -287,3 +287,8 @@ def test_cost_without_a_gpu_ends_after_the_first_look_with_the_reason(
         "nvidia: the driver library libnvidia-ml.so.1 is not installed\n"
         "hint: install the NVIDIA driver, or start the container with --gpus all\n"
     )
+
+
+def test_the_type_of_a_number_understands_a_default() -> None:
+    """click passes defaults through it, too: `andon seed` has some."""
+    assert whole(8) == whole("8") == 8

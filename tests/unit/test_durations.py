@@ -74,3 +74,17 @@ def test_a_program_cannot_ask_for_an_endless_lease() -> None:
     for seconds in (1e30, float("inf"), float("nan"), "99999999999999h"):
         with pytest.raises(ValueError):
             leasing.lease(seconds=seconds)
+
+
+@pytest.mark.parametrize("name", ["ANDON_HISTORY", "ANDON_ROOT", "XDG_STATE_HOME"])
+@pytest.mark.parametrize("command", ["history", "who", "gc"])
+def test_a_path_that_is_too_long_is_one_plain_error(
+    name: str, command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(name, "/" + "a" * 5000)
+    if name == "ANDON_ROOT" and command != "who":
+        pytest.skip("it looks at no device")
+    assert run([command]) == 2
+    told = capsys.readouterr().err
+    assert "longer than a path can be" in told
+    assert len(told) < 400

@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -63,6 +64,16 @@ def test_the_golden_health_is_what_is_said(tmp_path: Path, monkeypatch: pytest.M
     said["leases"] |= {"path": "/run/andon", "owner": "root", "readable": True, "count": 2}
     parts.close()
     assert_golden("api/health.json", json.dumps(said, indent=2, ensure_ascii=False) + "\n")
+
+
+def test_the_uptime_is_not_counted_on_the_wall_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts, now = Parts(tmp_path, [drawn.farm()]), time.time()
+    monkeypatch.setattr(time, "time", lambda: now - 86_400)
+    said = health(parts.station, parts.shop.parts)
+    parts.close()
+    assert 0 <= said["uptime_seconds"] < 3600
 
 
 @pytest.mark.parametrize("route", ROUTES)

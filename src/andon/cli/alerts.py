@@ -14,6 +14,7 @@ from andon.cli.alerts_text import Page, render_alerts
 from andon.cli.options import chosen, duration, elsewhere, shared
 from andon.cli.status import as_json_text
 from andon.cli.terminal import Terminal, notice
+from andon.cli.text import say
 from andon.errors import AndonError, Gone, Invalid
 from andon.model.alert import Alert, Level
 from andon.model.alert_wire import alert_to_json, alerts_to_json
@@ -221,7 +222,7 @@ def test(notifier: str | None) -> int:
     for one in said["results"]:
         words = "told" if one["ok"] else f"failed: {one['reason']}"
         hint = f" ({one['hint']})" if one["hint"] else ""
-        terminal.show(f"{one['notifier']}: {words}{hint}\n")
+        terminal.say(say(f"{one['notifier']}: {words}{hint}"))
     if said["note"]:
         notice(said["note"], chosen())
     return 0 if all(one["ok"] for one in said["results"]) and said["results"] else 1

@@ -4,8 +4,10 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 
+from andon.cli.text import harmless
 from andon.model.device import SAMPLE_VALUES, DeviceStatus, Sample, Snapshot
 
+FORMULA = frozenset("=+-@＝＋－＠")
 _FACTS = ("index", "uuid", "vendor", "name", "pci", "parent", "memory_total_bytes")
 _STATUS = ("state", "reason", "visible", "cuda_index", "memory_percent", "power_percent")
 
@@ -50,7 +52,12 @@ def _cell(value: object) -> object:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, tuple):
-        return " ".join(map(str, value))
-    if isinstance(value, str):
-        return " ".join(value.splitlines())  # one line per device, whatever a name holds
-    return value
+        return _text(" ".join(map(str, value)))
+    return _text(value) if isinstance(value, str) else value
+
+
+def _text(words: str) -> str:
+    """In one line, and never a formula: a spreadsheet would run what a process calls itself."""
+    plain = harmless(" ".join(words.splitlines()))
+    begins = words[:1] in ("\t", "\r", "\n") or plain.lstrip()[:1] in FORMULA
+    return f"'{plain}" if begins else plain

@@ -111,12 +111,17 @@ def _extend_there(name: str, seconds: float) -> tuple[str, float]:
 
     from andon.cli.leases import row_of, there
     from andon.cli.looking import connected
+    from andon.model.json_fields import text_in, time_in
+    from andon.model.work_wire import FURTHEST
 
     server = connected(chosen(), chosen().url or "")
     row = row_of(there(server), name)
     body = {"seconds": seconds, "fence": row.fence}
     said = server.post(f"/api/leases/{quote(row.id or '', safe='')}/renew", body)
-    return str(said["id"]), float(said["until"])
+    try:
+        return text_in(said, "id"), min(max(0.0, time_in(said, "until")), FURTHEST)
+    except ValueError as exc:
+        raise server.of_another_version(str(exc)) from exc
 
 
 def _words(grant: Any, has_command: bool) -> str:

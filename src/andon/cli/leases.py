@@ -12,7 +12,7 @@ from andon.cli.options import chosen, elsewhere, shared
 from andon.cli.sources import sampling_ahead
 from andon.cli.status import as_json_text
 from andon.cli.table import Column, Row, draw
-from andon.cli.terminal import Choices, Terminal
+from andon.cli.terminal import Choices, Terminal, notice
 from andon.cli.text import UNKNOWN, Text, say
 from andon.errors import Gone, Invalid
 from andon.model.lease_list import LeaseList, LeaseRow, list_from_json
@@ -112,9 +112,14 @@ def _list(choices: Choices, mine: bool) -> LeaseList:
             raise Invalid("--mine and --url exclude each other", hint="a server has its own users")
         return there(connected(choices, choices.url))
     from andon.engine.lister import listing
+    from andon.engine.overdue import overdue
     from andon.engine.releaser import asker
+    from andon.leases.book import Book
 
-    found = listing(look_at_leases(choices), asker())
+    seen = look_at_leases(choices)
+    for _, words in overdue(Book(make=False), seen.claims, time.time()):
+        notice(words, choices)
+    found = listing(seen, asker())
     own = tuple(row for row in found.leases if row.uid == os.getuid())
     return replace(found, leases=own) if mine else found
 

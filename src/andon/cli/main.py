@@ -1,5 +1,6 @@
 """The entry point: finds the command, and turns what goes wrong into one line and an exit code."""
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -123,6 +124,12 @@ def run(args: Sequence[str]) -> int:
         return INTERRUPTED
     except BrokenPipeError:  # the reader of our output has seen enough
         return 0
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        # Paths come from many settings and variables, and any look at one may be the first.
+        report(_too_long(error))
+        return Invalid.exit_code
 
 
 def _called(args: Sequence[str]) -> int:
@@ -133,6 +140,13 @@ def _called(args: Sequence[str]) -> int:
     with cli.make_context("andon", list(args)) as context:
         result = cli.invoke(context)
     return result if isinstance(result, int) else 0
+
+
+def _too_long(error: OSError) -> AndonError:
+    return Invalid(
+        f"{str(error.filename)[:40]!r}… is longer than a path can be",
+        hint="check the paths in the settings, and in the variables ANDON_*, XDG_* and HOME",
+    )
 
 
 def _usage(mistake: click.ClickException) -> AndonError:

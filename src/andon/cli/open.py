@@ -2,6 +2,7 @@
 
 import html
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -9,9 +10,12 @@ import click
 
 from andon.cli.options import chosen, shared
 from andon.cli.terminal import Terminal, notice
+from andon.errors import Unavailable
+from andon.model import wire
 
 URL = "http://127.0.0.1:26366"
 PAGE = "open.html"
+_CODE = re.compile(r"[A-Za-z0-9_-]{16,256}")
 
 
 @click.command("open")
@@ -28,11 +32,19 @@ def open_(url: str | None, token_file: str | None, only_print: bool) -> int:
     from andon.cli.remote import signing_in
 
     server = signing_in(url, token_file, lambda words: notice(words, chosen()))
-    link = f"{server.url}/#code={server.post('/api/links')['code']}"
+    link = f"{server.url}/#code={_code(server.post('/api/links'))}"
     if only_print or not _opened(link):
         Terminal.of(chosen()).show(f"{link}\n")
         notice("open it within two minutes; it works once", chosen())
     return 0
+
+
+def _code(answer: wire.Json) -> str:
+    """The code of a link, and nothing else that a server may say: it is printed and opened."""
+    found = answer.get("code")
+    if not isinstance(found, str) or not _CODE.fullmatch(found):
+        raise Unavailable("the server's answer holds no code", hint="is it an andon server?")
+    return found
 
 
 def _opened(link: str) -> bool:

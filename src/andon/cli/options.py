@@ -14,8 +14,9 @@ MOST = 1_000_000
 MOST_SIMULATED = 512  # the settings' own limit, which help must not import
 
 
-def whole(text: str, most: int = MOST) -> int:
-    """A number of things, as the type of an option."""
+def whole(given: str | int, most: int = MOST) -> int:
+    """A number of things, as the type of an option; a default passes through it as well."""
+    text = str(given)
     if text.isdecimal() and len(text) <= len(str(most)) and 1 <= int(text) <= most:
         return int(text)
     raise click.BadParameter(f"{text[:40]!r} is not a whole number from 1 to {most}")

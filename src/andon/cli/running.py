@@ -18,9 +18,12 @@ from andon.engine.runlog import RunLog, path_in
 from andon.engine.sampler import Sampler
 from andon.engine.survey import Sight
 from andon.errors import Conflict, Gone
-from andon.host.kin import user_name
+from andon.host.kin import here, user_name
 from andon.leases.book import Book
 from andon.leases.hold import LeaseHold
+from andon.leases.holders import LockTable, strangers
+from andon.leases.places import LEASES
+from andon.leases.rejoin import Presence
 from andon.model.device import Device, Snapshot
 from andon.model.work import Lease, Request
 from andon.units import MIB, human_seconds
@@ -40,11 +43,13 @@ class Attached:
 
 def attached(name: str, sight: Sight, request: Request) -> Attached:
     """A lease of this user's by its id; its devices must be here and enough."""
-    _, found, lease = Book(make=False).find(name)
+    path, found, lease = Book(make=False).find(name)
     if found.uid != os.getuid():
         raise Conflict(f"lease {lease.id} is {user_name(found.uid)}'s")
-    here = {s.device.uuid: s.device for s in sight.snapshot.devices}
-    missing = [share.index for share in lease.shares if share.uuid not in here]
+    if strangers(path / LEASES / found.name, lease, found.uid, here(), LockTable()):
+        raise Gone(f"lease {lease.id} has lost its holder", hint=f"andon release {lease.id}")
+    present = {s.device.uuid: s.device for s in sight.snapshot.devices}
+    missing = [share.index for share in lease.shares if share.uuid not in present]
     if missing:
         raise Gone(f"GPU {missing[0]} of lease {lease.id} is not among the devices here")
     if request.least > len(lease.shares):
@@ -53,7 +58,7 @@ def attached(name: str, sight: Sight, request: Request) -> Attached:
             hint="without --lease, and with ANDON_LEASE unset, others are asked for",
         )
     shares = lease.shares if request.least == 1 else lease.shares[: request.most]
-    return Attached(lease, tuple(here[share.uuid] for share in shares), sight.snapshot)
+    return Attached(lease, tuple(present[share.uuid] for share in shares), sight.snapshot)
 
 
 def larger(request: Request, grant: Grant) -> Request:
@@ -166,18 +171,20 @@ class _Check:
 
     def __init__(self, held: LeaseHold | None, tell: Any) -> None:
         self._held, self._tell, self._warned = held, tell, False
+        self._presence = Presence(held.hold, tell) if held else None
 
     def __call__(self) -> str | None:
-        until = self._held.until() if self._held else None
-        if self._held is None or until is None:
+        if self._held is None or self._presence is None:
             return None
-        left = until - time.time()
+        self._presence.check()
+        left, name = self._held.left_seconds(), self._held.lease.id
+        if left is None or self._held.countdown is None:
+            return None
         if left <= 0:
-            return f"lease {self._held.lease.id} has ended"
-        length = until - self._held.lease.since
+            return f"lease {name} has ended"
+        length = self._held.countdown.end.length_seconds
         if left <= min(WARN_SECONDS, length / 4) and not self._warned:
             self._warned = True
-            name = self._held.lease.id
             more = f"andon lease extend {name} --for 1h gives it more time"
             self._tell(f"lease {name} ends in {human_seconds(left)}; {more}")
         return None

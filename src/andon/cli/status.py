@@ -1,6 +1,5 @@
 """`andon status`: one line per device, now."""
 
-import json
 import time
 
 import click
@@ -57,9 +56,7 @@ def exit_code(snapshot: Snapshot) -> int:
 
 def as_json_text(value: wire.Json, live: bool) -> str:
     """One line for a program, indented for a person."""
-    if not live:
-        return wire.dumps(value) + "\n"
-    return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return wire.dumps(value, indented=live) + "\n"
 
 
 def _show(shown: Snapshot, whole: Snapshot, form: str, terminal: Terminal, verbose: bool) -> None:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TextIO
 
-from andon.cli.text import Text, harmless, say, without_unicode
+from andon.cli.text import Text, harmless, say, without_commands, without_unicode
 from andon.errors import AndonError
 
 PIPE_WIDTH = 120  # for a file or a pipe with no terminal anywhere near
@@ -58,8 +58,8 @@ class Terminal:
         return cls(width, height, color, _is_terminal(sys.stdout), choices.quiet)
 
     def show(self, words: str) -> None:
-        """Print text that already ends in a newline, at once."""
-        write(sys.stdout, words)
+        """Print text that already ends in a newline, at once; nothing in it moves the cursor."""
+        write(sys.stdout, without_commands(words))
 
     def say(self, text: Text) -> None:
         write(sys.stdout, text.paint(self.color) + "\n")

@@ -1,5 +1,6 @@
 """Styled text that knows how wide it is on a screen, whatever script it is written in."""
 
+import re
 import unicodedata
 from dataclasses import dataclass
 
@@ -15,6 +16,12 @@ _WITHOUT_UNICODE = str.maketrans({
     "●": "*", "▲": "!", "✕": "X", "◌": "?", "○": "o", "▌": "|",
     **dict(zip("▁▂▃▄▅▆▇█", "_..--==#", strict=True)),
 })  # fmt: skip
+
+
+_COMMANDS = re.compile(
+    "\x1b(?!\\[[0-9;]*m)|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e"
+    "\u2066-\u2069]"
+)
 
 
 def char_width(char: str) -> int:
@@ -34,6 +41,11 @@ def harmless(words: str) -> str:
     if words.isascii() and words.isprintable():
         return words
     return "".join(" " if c.isspace() else c if _shown(c) else "�" for c in words)
+
+
+def without_commands(painted: str) -> str:
+    """A text of several lines in which colours are the only thing that a terminal obeys."""
+    return _COMMANDS.sub("\N{REPLACEMENT CHARACTER}", painted)
 
 
 def _shown(char: str) -> bool:

@@ -124,7 +124,7 @@ class Launcher:
                 if self._ended_for is not None and kill_at is None:
                     self._told(f"{self._ended_for}: ending the command")
                     # A shell that a person types into ignores SIGTERM.
-                    self._send(signal.SIGHUP if self._interactive else signal.SIGTERM)
+                    self._ask_to_end(signal.SIGHUP if self._interactive else signal.SIGTERM)
                     kill_at = time.monotonic() + GRACE_SECONDS
                 elif kill_at is not None and time.monotonic() >= kill_at:
                     self._send(signal.SIGKILL)
@@ -157,6 +157,11 @@ class Launcher:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
 
+    def _ask_to_end(self, number: int) -> None:
+        """A command that is stopped handles the signal once it goes on."""
+        self._send(number)
+        self._send(signal.SIGCONT)
+
     def _forward(self, number: int, frame: FrameType | None) -> None:
         self._send(number)
 
@@ -164,7 +169,7 @@ class Launcher:
         """The first time it is asked as we were asked, the second time it is killed."""
         self._asked += 1
         if self._asked == 1:
-            self._send(number)
+            self._ask_to_end(number)
             if number == signal.SIGINT:
                 self._told("asked it to end; Ctrl-C again kills it")
         else:

@@ -15,7 +15,8 @@ from andon.core.redaction import redact
 from andon.core.requests import LONGEST_WAIT_SECONDS
 from andon.engine import releaser
 from andon.engine.granter import Grant, Granter, Progress, Terms
-from andon.engine.lister import book_row, listing, sighted
+from andon.engine.lister import Sighting, book_row, listing, sighted
+from andon.engine.overdue import overdue
 from andon.engine.reaper import Reaper
 from andon.engine.refusal import refusal
 from andon.engine.survey import Pages, Surveyor
@@ -68,6 +69,7 @@ class Lender:
         self._listed: tuple[Snapshot, LeaseList] | None = None
         self._listeners: tuple[Listener, ...] = ()
         self._told: object = None
+        self._overdue: frozenset[str] = frozenset()
         self._reaper = Reaper(self.changed)
 
     # What is told.
@@ -183,6 +185,7 @@ class Lender:
             book = self._current()
             row = book_row(book)
             seen = sighted(self._surveyor, self._surveyor.sight(snapshot), book)
+            self._warn_of_overdue(book, seen)
         except (AndonError, OSError) as error:
             reason = error.reason if isinstance(error, AndonError) else str(error)
             return LeaseList(snapshot.at, book=row, note=reason)
@@ -202,6 +205,13 @@ class Lender:
             return Book(self._env)
         except Invalid as error:
             raise Unavailable(error.reason, hint=error.hint) from error
+
+    def _warn_of_overdue(self, book: Book, seen: Sighting) -> None:
+        """Once for each lease."""
+        found = dict(overdue(book, seen.claims, time.time()))
+        for name in found.keys() - self._overdue:
+            log.warning("%s", found[name])
+        self._overdue = frozenset(found)
 
     def _row(self, lease: Lease) -> LeaseRow:
         """As the list has it; of one that is not in it yet, nothing is used."""
@@ -227,7 +237,7 @@ class Lender:
     def _hand_over(self, grant: Grant, keeper: Keeper, waiting: Callable[[], None]) -> None:
         """The holder alone has the lock from now on, or nobody has."""
         try:
-            keeper.give(grant.held.hold, ends=True)
+            keeper.give(grant.held)
             if not keeper.has_taken(HANDOVER_SECONDS):
                 raise Unavailable("the lease's holder could not be started", hint="try again")
             waiting()  # whoever asked may have left meanwhile

@@ -3,14 +3,16 @@
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from andon.core.lease_rights import Asker, barred
+from andon.core.lockers import Locker
 from andon.errors import Conflict, Denied, Gone
-from andon.host.kin import here, started_ticks, user_name
+from andon.host.kin import here, user_name
 from andon.leases.book import Book
+from andon.leases.holders import LockTable, described, is_stopped, open_holder, strangers
 from andon.leases.places import LEASES
 from andon.model.work import Claim, Lease, Standing
 
@@ -40,19 +42,14 @@ def release(
 
     Asked a second time, a holder kills what does not end: that is what `insist` does.
     """
-    _, claim, lease = _find(book, name, check)
-    ask(lease)
-    if _is_gone(book, claim.file, patience_seconds):
-        return lease
-    if insist:
-        ask(lease)
+    folder, claim, lease = _find(book, name, check)
+    if left := strangers(folder / claim.file, lease, claim.uid, here(), LockTable()):
+        return _remove(book, folder, claim, left)
+    for _ in range(2 if insist else 1):
+        ask(lease, folder / claim.file, claim.uid)
         if _is_gone(book, claim.file, patience_seconds):
             return lease
-        raise Conflict(f"lease {lease.id} is still held", hint=f"kill -9 {lease.owner.pid}")
-    raise Conflict(
-        f"lease {lease.id} was asked to end, and its command has not ended yet",
-        hint="ask once more, and it is killed",
-    )
+    raise _still_held(lease, insist)
 
 
 def extend(book: Book, name: str, seconds: float, check: Check = no_check) -> Lease:
@@ -76,29 +73,56 @@ def extend(book: Book, name: str, seconds: float, check: Check = no_check) -> Le
     return replace(lease, until=until)
 
 
-def ask(lease: Lease) -> None:
-    """Signal the holder, and no later process of its number."""
+def ask(lease: Lease, file: Path, uid: int) -> None:
+    """Signal the process that is proved to hold a lease; one that is stopped goes on to end."""
     owner = lease.owner
-    gone = Gone(
-        f"the holder of lease {lease.id} (pid {owner.pid}) is gone",
-        hint="its devices are free once its work has ended",
-    )
+    descriptor = open_holder(lease, file, uid)
     try:
-        descriptor = os.pidfd_open(owner.pid)
-    except OSError as exc:
-        raise gone from exc
-    try:
-        if started_ticks(owner.pid) != owner.started_ticks:
-            raise gone
         signal.pidfd_send_signal(descriptor, signal.SIGTERM)
+        if is_stopped(owner.pid):
+            signal.pidfd_send_signal(descriptor, signal.SIGCONT)
     except ProcessLookupError as exc:
-        raise gone from exc
+        raise Gone(f"the holder of lease {lease.id} (pid {owner.pid}) has just ended") from exc
     except PermissionError as exc:
         raise Denied(
-            f"pid {owner.pid} may not be signalled", hint=f"ask {owner.user}, or root"
+            f"pid {owner.pid} may not be signalled", hint=f"ask {user_name(uid)}, or root"
         ) from exc
     finally:
         os.close(descriptor)
+
+
+def _still_held(lease: Lease, insisted: bool) -> Conflict:
+    """What keeps a lease whose holder was asked to end it; the holder has been verified."""
+    pid = lease.owner.pid
+    if is_stopped(pid):
+        return Conflict(
+            f"lease {lease.id} is still held: its holder (pid {pid}) is stopped",
+            hint=f"let it go on, and it ends: kill -CONT {pid}",
+        )
+    if insisted:
+        return Conflict(
+            f"lease {lease.id} is still held by pid {pid}, although it was asked twice to end",
+            hint=f"see what it waits for: ps -o pid,stat,wchan,args -p {pid}",
+        )
+    return Conflict(
+        f"lease {lease.id} was asked to end, and its command has not ended yet",
+        hint="ask once more, and it is killed",
+    )
+
+
+def _remove(book: Book, folder: Path, claim: Claim, left: Sequence[Locker]) -> Lease:
+    """A lease without a holder, whose file another user keeps locked: that holds nothing."""
+    lease, who = claim.lease, ", ".join(described(locker) for locker in left)
+    if lease is None or any(e.group_lives for e in book.entries() if e.file == claim.file):
+        raise barred(replace(claim, standing=Standing.ORPHANED), asker()) or Gone("it has ended")
+    try:
+        (folder / claim.file).unlink(missing_ok=True)
+    except OSError as exc:
+        raise Denied(
+            f"lease {lease.id} has ended; its file is locked by {who} and cannot be removed",
+            hint=f"its owner ({claim.user}) or root can remove {folder / claim.file}",
+        ) from exc
+    return lease
 
 
 def _find(book: Book, name: str, check: Check) -> tuple[Path, Claim, Lease]:

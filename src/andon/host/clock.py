@@ -26,3 +26,8 @@ def offset(zone: str = "") -> Callable[[float], float]:
         return 0.0 if there is None else there.total_seconds()
 
     return ahead
+
+
+def boot_seconds() -> float:
+    """Since the boot, sleep included; no clock that is set can move it."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))

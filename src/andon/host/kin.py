@@ -83,10 +83,6 @@ def here() -> Here:
     return _here(os.getpid())
 
 
-def pid_namespace() -> str | None:
-    return here().pid_namespace
-
-
 @lru_cache(maxsize=2)
 def _here(pid: int) -> Here:
     try:

@@ -9,12 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from andon.core.holdings import Here
 from andon.core.queueing import Waiting
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
-from andon.host.kin import group_lives, pid_namespace, user_name
+from andon.host.kin import group_lives, here, user_name
 from andon.leases import files, places
 from andon.leases.files import Found
 from andon.leases.hold import Hold, LeaseHold
+from andon.leases.holders import LockTable, strangers
 from andon.leases.mutex import PATIENCE_SECONDS, mutex
 from andon.leases.places import CORDONS, LEASES, TICKETS
 from andon.model import wire, work_wire
@@ -47,10 +49,10 @@ class Book:
 
     def entries(self) -> list[Entry]:
         """Every file of the leases, judged by nobody yet."""
-        here = pid_namespace()
+        looking_from, table = here(), LockTable()
         return [
-            _entry(found, self._parsed(found, _lease), here)
-            for _, found in self._files(LEASES, self._known)
+            _entry(path, found, self._parsed(found, _lease), looking_from, table)
+            for path, found in self._files(LEASES, self._known)
         ]
 
     def waiting(self) -> list[Waiting]:
@@ -197,7 +199,8 @@ class Book:
         try:
             with self._translated():
                 fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                return Hold(name, files.make(folder, name, text, modified), folder)
+                made = files.make(folder, name, text, modified)
+                return Hold(name, made, folder, place=str(self.path / part / name))
         except BaseException:
             os.close(folder)
             raise
@@ -227,18 +230,23 @@ class Book:
         )
 
 
-def _entry(found: Found, lease: Lease | None, here: str | None) -> Entry:
+def _entry(
+    path: Path, found: Found, lease: Lease | None, looking_from: Here, table: LockTable
+) -> Entry:
     lease = _dated(lease, found)
     work = lease.work if lease else None
+    locked = found.locked and not (
+        lease and strangers(path / LEASES / found.name, lease, found.uid, looking_from, table)
+    )
     lives = (
-        not found.locked
+        not locked
         and lease is not None
         and work is not None
         and work.group is not None
-        and lease.owner.pid_namespace == here
+        and lease.owner.pid_namespace == looking_from.pid_namespace
         and group_lives(work.group, work.started_ticks if work.pid == work.group else None)
     )
-    return Entry(found.name, found.uid, user_name(found.uid), found.locked, lease, lives)
+    return Entry(found.name, found.uid, user_name(found.uid), locked, lease, lives)
 
 
 def _lease(found: Found) -> Lease | None:

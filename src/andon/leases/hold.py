@@ -2,13 +2,24 @@
 
 import fcntl
 import os
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from andon.core.lease_ends import End, begun, followed, left_seconds, showing, to_show
 from andon.errors import Gone
+from andon.host.clock import boot_seconds
 from andon.leases import files
 from andon.model import wire, work_wire
 from andon.model.work import Lease, Work
+
+Clocks = Callable[[], tuple[float, float]]
+
+
+def clocks() -> tuple[float, float]:
+    """The wall clock, and the clock that counts from the boot."""
+    return time.time(), boot_seconds()
 
 
 @dataclass(slots=True)
@@ -24,6 +35,7 @@ class Hold:
     descriptor: int
     folder: int
     pid: int = field(default_factory=os.getpid)  # a forked child does not release what it inherits
+    place: str = ""  # the file's path when it was made: a book may be moved away
 
     @property
     def descriptors(self) -> tuple[int, int]:
@@ -31,8 +43,21 @@ class Hold:
 
     @property
     def stands(self) -> bool:
-        """Whether the file is still in the book."""
+        """Whether the file is still in a folder."""
         return self.descriptor >= 0 and os.fstat(self.descriptor).st_nlink > 0
+
+    @property
+    def is_in_book(self) -> bool:
+        """Whether others find this very file where it was written."""
+        if not self.place or not self.stands:
+            return self.stands
+        try:
+            found = os.stat(self.place, follow_symlinks=False)  # noqa: PTH116 - once a second
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:  # not to be known now
+            return True
+        return os.path.samestat(found, os.fstat(self.descriptor))
 
     @property
     def stamped(self) -> float:
@@ -47,10 +72,16 @@ class Hold:
         A book that is full loses this line and not the lease. The file's time is its end, and
         writing moves it.
         """
-        ends = self.stamped
+        ends = os.fstat(self.descriptor).st_mtime_ns
         with suppress(OSError):
             os.write(self.descriptor, (wire.dumps(work_wire.work_to_json(work)) + "\n").encode())
-        self.stamp(ends)
+        os.utime(self.descriptor, ns=(ends, ends))
+
+    def replace_with(self, other: "Hold") -> None:
+        """Hold another file from now on, for everyone who refers to this one."""
+        self.close()
+        self.name, self.place, self.pid = other.name, other.place, other.pid
+        self.descriptor, self.folder = other.descriptors
 
     def release(self) -> None:
         """Give it back. The file goes first: what is in the book is never unlocked and alive."""
@@ -70,15 +101,49 @@ class Hold:
 
 
 @dataclass(slots=True)
+class Countdown:
+    """How long a lease still lasts, whatever happens to the wall clock."""
+
+    hold: Hold
+    end: End
+    clocks: Clocks = clocks
+
+    def left_seconds(self) -> float:
+        """Follows an end that was moved, and shows others the right one after the clock was set."""
+        wall, boot = self.clocks()
+        if self.hold.descriptor >= 0:
+            self.end = followed(self.end, self.hold.stamped, wall, boot)
+            if (right := to_show(self.end, wall, boot)) is not None:
+                with suppress(OSError):
+                    self.hold.stamp(right)
+                self.end = showing(self.end, self.hold.stamped)
+        return left_seconds(self.end, boot)
+
+
+@dataclass(slots=True)
 class LeaseHold:
     """A lease that this process holds, or holds together with others."""
 
     lease: Lease
     hold: Hold
+    clocks: Clocks = clocks
+    countdown: Countdown | None = None
+
+    def __post_init__(self) -> None:
+        if self.lease.until is not None:
+            end = begun(self.hold.stamped, *self.clocks())
+            self.countdown = Countdown(self.hold, end, self.clocks)
+
+    def left_seconds(self) -> float | None:
+        """Until it ends; None where it has no end."""
+        return None if self.countdown is None else self.countdown.left_seconds()
 
     def until(self) -> float | None:
-        """When it ends: the file's own time, so that its owner can move it from anywhere."""
-        return None if self.lease.until is None else self.hold.stamped
+        """When it ends, in wall clock time; its owner can move that from anywhere."""
+        if self.countdown is None:
+            return None
+        self.countdown.left_seconds()
+        return self.countdown.end.shown
 
     def extend(self, until: float) -> None:
         if self.lease.until is None:

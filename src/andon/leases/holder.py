@@ -2,7 +2,8 @@
 
 It is started before the lease is granted and gets the lock's descriptors through a socket. It
 gives the lease back when the program and everything it forked are gone, at the lease's end, or on
-SIGTERM, which is how `andon release` asks.
+SIGTERM, which is how `andon release` asks. A lease whose file was removed it writes into the book
+again.
 """
 
 import json
@@ -11,15 +12,16 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 
+from andon.core.lease_ends import End
+from andon.errors import AndonError
 from andon.host.interpreter import module_command, module_environment
-from andon.leases.hold import Hold
+from andon.leases.hold import Countdown, Hold, LeaseHold
 
-CHECK_SECONDS = 5.0  # how late a moved end or a vanished file is noticed
-_MESSAGE_BYTES = 4096
+CHECK_SECONDS = 5.0  # how late a moved end or a removed file is noticed
+_MESSAGE_BYTES = 16_384  # a path of the longest length, and some numbers
 _TAKEN = b"."
 
 
@@ -50,9 +52,20 @@ class Keeper:
     def pid(self) -> int:
         return self._process.pid
 
-    def give(self, hold: Hold, ends: bool) -> None:
+    @property
+    def lives(self) -> bool:
+        """Whether it still holds what it was given."""
+        return self._given and self._process.poll() is None
+
+    def give(self, held: LeaseHold) -> None:
         """Hand it the lock; both processes hold it from now on."""
-        told = {"name": hold.name, "ends": ends, "detached": self._detached}
+        hold, end = held.hold, held.countdown and held.countdown.end
+        told = {
+            "name": hold.name,
+            "place": hold.place,
+            "end": end and [end.shown, end.deadline, end.length_seconds],
+            "detached": self._detached,
+        }
         socket.send_fds(self._socket, [json.dumps(told).encode()], list(hold.descriptors))
         self._given = True
 
@@ -86,11 +99,12 @@ def main(arguments: Sequence[str]) -> int:
     if len(descriptors) != 2:
         return 0  # nothing was granted
     told = json.loads(message)
-    hold = Hold(told["name"], *descriptors)
+    hold = Hold(told["name"], descriptors[0], descriptors[1], place=told["place"])
+    countdown = Countdown(hold, End(*told["end"])) if told["end"] else None
     if told["detached"]:
         with suppress(OSError):  # who gave it may be gone already
             channel.send(_TAKEN)
-    _keep(hold, channel, asked, bool(told["ends"]), bool(told["detached"]))
+    _keep(hold, countdown, [asked] if told["detached"] else [asked, channel])
     hold.release()
     return 0
 
@@ -104,15 +118,23 @@ def _asked() -> socket.socket:
     return ours
 
 
-def _keep(
-    hold: Hold, channel: socket.socket, asked: socket.socket, ends: bool, detached: bool
-) -> None:
+def _keep(hold: Hold, countdown: Countdown | None, waited: Sequence[socket.socket]) -> None:
     """Until it is over: nothing but its end is ever sent to us."""
-    waited = [asked] if detached else [asked, channel]
-    while hold.stands:
-        left = hold.stamped - time.time() if ends else CHECK_SECONDS
+    while hold.is_in_book or _is_written_again(hold):
+        left = CHECK_SECONDS if countdown is None else countdown.left_seconds()
         if left <= 0 or select.select(waited, [], [], min(left, CHECK_SECONDS))[0]:
             return
+
+
+def _is_written_again(hold: Hold) -> bool:
+    """Whether the lease is in the book again; a holder that nobody can find is of no use."""
+    from andon.leases.rejoin import lease_of, rejoin  # seldom needed, and the book is larger
+
+    try:
+        rejoin(hold, lease_of(hold))
+    except (AndonError, OSError):
+        return False
+    return True
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """JSON in and out: `andon.snapshot/1`, and the shapes that a reader process speaks."""
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from operator import attrgetter
@@ -55,11 +56,23 @@ _TEXT_VALUES = frozenset({"throttle", "name", "user", "command", "container", "j
 
 
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+_encode_indented = json.JSONEncoder(indent=2, ensure_ascii=False, allow_nan=False).encode
+_UNSEEN = re.compile(
+    "[\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    "\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
+)
+"""Control and format characters beyond ASCII: a terminal obeys some, others reorder a line."""
 
 
-def dumps(value: Json) -> str:
-    """One line of JSON; NaN and infinity are refused, because JSON has neither."""
-    return _encode(value)
+def dumps(value: Json, indented: bool = False) -> str:
+    """JSON in one line; NaN and infinity are refused, because JSON has neither.
+
+    Characters that no screen shows are escaped: a process may have any name, and JSON is printed.
+    """
+    text = _encode_indented(value) if indented else _encode(value)
+    if text.isascii() and "\x7f" not in text:
+        return text
+    return _UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def loads(text: str | bytes) -> Json:

@@ -33,7 +33,7 @@ def health(station: Station, parts: Mapping[str, Part]) -> wire.Json:
         "version": __version__,
         "node": None if snapshot is None else snapshot.node,
         "at": time.time(),
-        "uptime_seconds": round(time.time() - station.began, 3),
+        "uptime_seconds": round(time.monotonic() - station.began, 3),
         "simulated": None if snapshot is None else snapshot.simulated,
         "reason": reason,
         "hint": hint,

@@ -25,7 +25,7 @@ class Station:
 
     def __init__(self, sampler: Sampler, settings: Settings) -> None:
         self.settings = settings
-        self.began = time.time()
+        self.began = time.monotonic()
         self._sampler = sampler
         self._past: deque[Snapshot] = deque(maxlen=PAST_LOOKS)
         self._heard_at = 0.0  # on the monotonic clock

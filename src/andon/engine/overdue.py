@@ -1,0 +1,44 @@
+"""Leases that are past their end and still held: their holder is stopped, or does not answer."""
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from andon.errors import AndonError
+from andon.leases.book import Book
+from andon.leases.holders import is_stopped, open_holder
+from andon.leases.places import LEASES
+from andon.model.work import Claim, Lease, Standing
+from andon.units import human_seconds
+
+LATE_SECONDS = 15.0  # a holder that runs gives a lease back within five
+
+
+def overdue(book: Book, claims: Iterable[Claim], at: float) -> Iterator[tuple[str, str]]:
+    """The id of each such lease, and a sentence about it."""
+    for claim in claims:
+        lease = claim.lease
+        if lease is None or lease.until is None or claim.standing is not Standing.HELD:
+            continue
+        late = at - lease.until
+        if late > LATE_SECONDS:
+            since = f"lease {lease.id} ended {human_seconds(late)} ago and is still held"
+            yield lease.id, f"{since}: {_reason(book, claim, lease)}"
+
+
+def _reason(book: Book, claim: Claim, lease: Lease) -> str:
+    """A process is named only where it is verified to be the holder."""
+    pid = lease.owner.pid
+    if not any(_is_verified(claim, lease, path / LEASES / claim.file) for path in book.paths):
+        return f"ask {claim.user}, or root"
+    if is_stopped(pid):
+        return f"its holder is stopped, let it go on: kill -CONT {pid}"
+    return f"its holder (pid {pid}) does not answer"
+
+
+def _is_verified(claim: Claim, lease: Lease, file: Path) -> bool:
+    try:
+        os.close(open_holder(lease, file, claim.uid))
+    except AndonError:
+        return False
+    return True

@@ -1,0 +1,86 @@
+"""A held lease whose file is gone from the book: reported, and written into the book again."""
+
+import os
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from andon.errors import AndonError, Conflict, Gone, Invalid
+from andon.leases.book import Book
+from andon.leases.files import LARGEST_BYTES
+from andon.leases.hold import Hold
+from andon.model import wire, work_wire
+from andon.model.work import Entry, Lease
+
+RETRY_SECONDS = 10.0
+QUIET_SECONDS = 60.0  # between two reports of the same lease
+
+
+class Presence:
+    """Checks that a lease stays in the book; to be asked about once a second."""
+
+    def __init__(self, hold: Hold, tell: Callable[[str], None]) -> None:
+        self._hold, self._tell = hold, tell
+        self._next_try = self._quiet_until = 0.0
+
+    def check(self) -> bool:
+        """Whether the lease is in the book; where it is not, it is written again if possible."""
+        if self._hold.is_in_book:
+            return True
+        now = time.monotonic()
+        if now < self._next_try:
+            return False
+        self._next_try = now + RETRY_SECONDS
+        return self._rejoin(now)
+
+    def _rejoin(self, now: float) -> bool:
+        words = "another command may be given the same GPU"
+        try:
+            lease = lease_of(self._hold)
+            words = f"the file of lease {lease.id} was removed from the lease book: {words}"
+            rejoin(self._hold, lease)
+        except AndonError as error:
+            self._report(now, f"{words}; it cannot be written again: {error.reason}")
+            return False
+        self._report(now, f"{words}; it has been written again")
+        return True
+
+    def _report(self, now: float, words: str) -> None:
+        if now >= self._quiet_until:
+            self._quiet_until = now + QUIET_SECONDS
+            self._tell(words)
+
+
+def rejoin(hold: Hold, lease: Lease, book: Book | None = None) -> None:
+    """Write a lease into the book under a new name; Conflict where its devices are taken.
+
+    A command that inherited the first lock keeps that one. The new lock is this process's own.
+    """
+    book = book or Book()
+    with book.locked():
+        _refuse_taken(lease, book.entries())
+        hold.replace_with(book.write_lease(lease).hold)
+
+
+def lease_of(hold: Hold) -> Lease:
+    """What a held file says, with its present end; Gone where it says nothing any more."""
+    try:
+        text = os.pread(hold.descriptor, LARGEST_BYTES, 0).decode()
+        first, *more = text.split("\n")
+        lease = work_wire.lease_from_json(wire.loads(first))
+        for line in more[:-1]:
+            lease = work_wire.with_work(lease, wire.loads(line))
+    except (OSError, ValueError, Invalid) as exc:
+        raise Gone("the lease's file cannot be read any more") from exc
+    return lease if lease.until is None else replace(lease, until=hold.stamped)
+
+
+def _refuse_taken(lease: Lease, entries: Iterable[Entry]) -> None:
+    for entry in entries:
+        other = entry.lease
+        if not entry.locked or other is None:
+            continue
+        for share in lease.shares:
+            theirs = other.share_of(share.uuid)
+            if theirs and None in (theirs.memory_bytes, share.memory_bytes):
+                raise Conflict(f"GPU {share.index} is held by lease {other.id} of {entry.user}")

@@ -1,0 +1,117 @@
+"""What others wrote reaches a screen or a spreadsheet as text: no command, and no formula."""
+
+import csv
+import io
+import json
+from typing import Any
+
+import pytest
+
+from andon.cli import csvrows
+from andon.cli.history_text import uses_to_csv as past_to_csv
+from andon.cli.main import run
+from andon.cli.status import as_json_text
+from andon.cli.terminal import Terminal
+from andon.cli.uses import uses, uses_to_csv
+from andon.core.series_uses import Use
+from andon.errors import AndonError, Unavailable
+from andon.model import wire
+from andon.model.device import Device, DeviceStatus, Process, Sample, Snapshot, State
+
+FORMULAS = (
+    "=cmd|'/C calc'!A0", "+1+1", "-2+3", "@SUM(A1)",
+    "\t=1", "\r=1", "\n=1", "  =1", "\x0b=1", "＝1",
+)  # fmt: skip
+HOSTILE = "a\x1b[2J\x07\x9b31m\u202etxt\x7f\u2066\U000e0041b"
+
+
+def node(name: str) -> Snapshot:
+    device = Device(uuid="GPU-1", index=0, vendor="nvidia", name=name)
+    process = Process(4711, user=name, name=name, command=name, container=name, job=name)
+    status = DeviceStatus(device, State.OK, 1.0, sample=Sample(at=1.0), processes=(process,))
+    return Snapshot(name, 1.0, devices=(status,))
+
+
+def cells(text: str) -> list[str]:
+    return [cell for row in csv.reader(io.StringIO(text)) for cell in row]
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_no_cell_of_a_spreadsheet_is_a_formula(name: str) -> None:
+    snapshot = node(name)
+    past = [Use("GPU-1", 4711, 1.0, name, name, 1.0, 2.0)]
+    texts = (
+        uses_to_csv(snapshot, uses(snapshot, {})),
+        "".join(csvrows.device_rows(snapshot)),
+        past_to_csv(past),
+    )
+    for text in texts:
+        found = [cell for cell in cells(text) if name.strip() in cell]
+        assert found
+        assert all(cell.startswith("'") for cell in found)
+        assert not [cell for cell in cells(text) if cell.lstrip()[:1] in set("=+@＝")]
+
+
+def test_numbers_keep_their_sign_and_names_keep_their_minus() -> None:
+    line = csvrows.csv_line([-5, -0.5, None, True, "a-b", "x=1"])
+    assert line == "-5,-0.5,,true,a-b,x=1\n"
+
+
+def test_json_escapes_what_no_screen_shows_and_loses_nothing() -> None:
+    value = {"name": HOSTILE, "other": "Größe 数 🚀"}
+    for live in (True, False):
+        text = as_json_text(value, live)
+        assert json.loads(text) == value
+        assert not [c for c in text if c not in "\n" and not c.isprintable()]
+        assert "Größe 数 🚀" in text
+    assert wire.loads(wire.dumps(value)) == value
+
+
+def test_a_terminal_obeys_nothing_but_colours(capsys: pytest.CaptureFixture[str]) -> None:
+    Terminal(80, 24, color=True, live=False).show(f"\x1b[1;31mred\x1b[0m\t{HOSTILE}\n")
+    shown = capsys.readouterr().out
+    assert shown.startswith("\x1b[1;31mred\x1b[0m\t")
+    assert not {"\x07", "\x9b", "\u202e", "\x7f", "\u2066"} & set(shown)
+    assert "\x1b[2J" not in shown
+
+
+class Impostor:
+    """A server that answers every request with the same words."""
+
+    url = "http://127.0.0.1:1"
+
+    def __init__(self, **said: Any) -> None:
+        self._said = said
+
+    def post(self, path: str, body: object = None) -> dict[str, Any]:
+        return self._said
+
+    def of_another_version(self, difference: str) -> AndonError:
+        return Unavailable(difference)
+
+
+@pytest.mark.parametrize(
+    "code", ["\x1b]0;owned\x07" + "a" * 20, "a b" * 9, "", None, 5, "x" * 9999]
+)
+def test_open_prints_no_answer_that_is_not_a_code(
+    code: object, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from andon.cli import remote
+
+    monkeypatch.setattr(remote, "signing_in", lambda *_: Impostor(code=code))
+    assert run(["open", "--print", "--url", "127.0.0.1:1"]) == 3
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "no code" in told.err
+
+
+def test_open_prints_the_code_of_a_link(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from andon.cli import remote
+    from andon.web.keys import Keys
+
+    code = Keys("x" * 40).new_code()
+    monkeypatch.setattr(remote, "signing_in", lambda *_: Impostor(code=code))
+    assert run(["open", "--print", "--url", "127.0.0.1:1"]) == 0
+    assert capsys.readouterr().out == f"{Impostor.url}/#code={code}\n"
