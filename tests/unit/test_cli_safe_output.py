@@ -98,8 +98,7 @@ def test_open_prints_no_answer_that_is_not_a_code(
 ) -> None:
     from andon.cli import remote
 
-    monkeypatch.setattr(remote, "connect", lambda *_: Impostor(code=code))
-    monkeypatch.setattr(remote, "token_for", lambda *_: "a token")
+    monkeypatch.setattr(remote, "signing_in", lambda *_: Impostor(code=code))
     assert run(["open", "--print", "--url", "127.0.0.1:1"]) == 3
     told = capsys.readouterr()
     assert told.out == ""
@@ -113,7 +112,6 @@ def test_open_prints_the_code_of_a_link(
     from andon.web.keys import Keys
 
     code = Keys("x" * 40).new_code()
-    monkeypatch.setattr(remote, "connect", lambda *_: Impostor(code=code))
-    monkeypatch.setattr(remote, "token_for", lambda *_: "a token")
+    monkeypatch.setattr(remote, "signing_in", lambda *_: Impostor(code=code))
     assert run(["open", "--print", "--url", "127.0.0.1:1"]) == 0
     assert capsys.readouterr().out == f"{Impostor.url}/#code={code}\n"

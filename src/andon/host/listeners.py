@@ -2,11 +2,12 @@
 
 import ipaddress
 import sys
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
+from itertools import takewhile
 from pathlib import Path
 
 SYSTEM_UIDS = 1000  # below are root and the accounts of services
-_LISTENING = "0A"
+_LISTENING, _HALF_OPEN = "0A", "03"
 
 
 def trusted_listener(address: str, port: int, uid: int, root: Path = Path("/")) -> bool:
@@ -17,40 +18,39 @@ def trusted_listener(address: str, port: int, uid: int, root: Path = Path("/")) 
 
 def listeners(address: str, port: int, root: Path = Path("/")) -> Set[int]:
     """The users who accept connections to this very address; empty where that is not known."""
-    tables = tuple(_table(root / "proc/net" / name) for name in ("tcp", "tcp6"))
-    return parse_listeners("\n".join(tables), address, port)
-
-
-def parse_listeners(text: str, address: str, port: int) -> Set[int]:
-    """From the lines of /proc/net/tcp and tcp6; the most specific address decides, as it does in
-    the kernel. Another user's listener on 127.0.0.9 says nothing about 127.0.0.1."""
-    found: dict[str, set[int]] = {}
-    for line in text.splitlines():
-        words = line.split()
-        if len(words) >= 8 and words[3] == _LISTENING and words[7].isdecimal():
-            found.setdefault(words[1].upper(), set()).add(int(words[7]))
-    for local in _accepting(address):
-        if owners := found.get(f"{local}:{port:04X}"):
-            return frozenset(owners)
+    for name, places in _accepting(address):
+        if owners := parse_listeners(_listening(root / "proc/net" / name), places, port):
+            return owners
     return frozenset()
 
 
-def _accepting(address: str) -> Iterator[str]:
-    """The local addresses, as the tables write them, that accept for this one; the first that is
-    there does. `::` accepts for IPv4 only where nothing else does."""
+def parse_listeners(lines: Iterable[str], places: Sequence[str], port: int) -> Set[int]:
+    """From the lines of /proc/net/tcp or tcp6; the first of these places that is there decides."""
+    found: dict[str, set[int]] = {}
+    for line in lines:
+        words = line.split()
+        if len(words) >= 8 and words[3] == _LISTENING and words[7].isdecimal():
+            found.setdefault(words[1].upper(), set()).add(int(words[7]))
+    owners = (found.get(f"{place}:{port:04X}") for place in places)
+    return frozenset(next((one for one in owners if one), ()))
+
+
+def _accepting(address: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The tables, and the local addresses in them that accept for this one; the most specific
+    first, as in the kernel. Another user's listener on 127.0.0.9 says nothing about 127.0.0.1,
+    and one on `::` accepts for IPv4 only where no IPv4 listener does."""
     try:
         wanted = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return
     if isinstance(wanted, ipaddress.IPv6Address) and wanted.ipv4_mapped is not None:
         wanted = wanted.ipv4_mapped
+    everywhere = _written(ipaddress.IPv6Address(0))
     if isinstance(wanted, ipaddress.IPv4Address):
-        yield _written(wanted)
-        yield _written(ipaddress.ip_address(f"::ffff:{wanted}"))
-        yield _written(ipaddress.IPv4Address(0))
+        yield "tcp", (_written(wanted), _written(ipaddress.IPv4Address(0)))
+        yield "tcp6", (_written(ipaddress.ip_address(f"::ffff:{wanted}")), everywhere)
     else:
-        yield _written(wanted)
-    yield _written(ipaddress.IPv6Address(0))
+        yield "tcp6", (_written(wanted), everywhere)
 
 
 def _written(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
@@ -60,8 +60,17 @@ def _written(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
     return "".join(f"{int.from_bytes(word, sys.byteorder):08X}" for word in words)
 
 
-def _table(path: Path) -> str:
+def _listening(path: Path) -> Iterator[str]:
+    """The lines of those who listen. Linux writes them first: any user can make the table behind
+    them long (connections that have ended stay in it for a minute), and it is not read."""
     try:
-        return path.read_text(encoding="ascii", errors="replace")
+        with path.open(encoding="ascii", errors="replace") as table:
+            table.readline()
+            yield from takewhile(_may_listen, table)
     except OSError:
-        return ""
+        return
+
+
+def _may_listen(line: str) -> bool:
+    """Older kernels write half-open connections between their listeners."""
+    return line.split()[3:4] in ([_LISTENING], [_HALF_OPEN])

@@ -139,7 +139,9 @@ def _doubt(connection: HTTPConnection, target: Target, token: Token) -> str | No
         connection.request("GET", _path(target, question), headers=_ACCEPT)
         answer = connection.getresponse()
         content = answer.read(PROOF_BYTES)
-        said = json.loads(content) if answer.status == 200 and answer.isclosed() else None
+        if answer.status != 200:
+            return f"it answered {answer.status} when it was asked to prove that it knows the token"
+        said = json.loads(content) if answer.isclosed() else None
     except (HTTPException, ValueError, RecursionError):
         said = None
     statement = server_proof.parse_statement(said)
