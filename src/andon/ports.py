@@ -68,6 +68,9 @@ class ProcessSource(Protocol):
     def attribute(self, processes: Iterable[Process]) -> tuple[Process, ...]:
         """Fill in what the vendor's library did not say."""
 
+    expecting: bool
+    """Whether names that the latest call asked for are worth a moment's wait."""
+
     @property
     def note(self) -> str | None:
         """Why processes of the latest call have no name, unless they have just ended."""

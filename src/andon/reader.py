@@ -7,6 +7,8 @@ readings are made here, card by card, and leave as lines of JSON on standard out
 does not answer keeps the thread that asked it, and another goes on. Requests come as lines on
 standard input; its end is the end of the reader. A byte on a second pipe says that the parent
 misses an answer.
+
+No driver's answer waits for the names of processes: they are looked up aside, and follow.
 """
 
 import json
@@ -20,9 +22,10 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NoReturn
+from typing import IO, TYPE_CHECKING, Any, NoReturn
 
 from andon.errors import AndonError, Gone, Unavailable
+from andon.host.aside import Aside
 from andon.host.presence import vendors
 from andon.model import wire
 from andon.model.device import NAMES_MISSING, Card, Device, Fault, Process, Reading
@@ -37,6 +40,7 @@ READER = "andon.reader/1"
 UNPROMPTED_SECONDS = 0.25
 DESCRIBE_SECONDS = 60.0
 ORPHAN_CHECK_SECONDS = 5.0
+NAMES_SECONDS = 0.5  # what a round waits for new names at its end, when every card has answered
 
 
 class Outbox:
@@ -95,13 +99,27 @@ class Desk:
         self._told: set[str] = set()
         self._before: dict[str, Reading] = {}
         self._describe_due = 0.0
+        self._latest: Sequence[Reading] = ()
 
-    def serve(self, request: Request) -> None:
-        """Ask the card, and post what it says."""
+    @property
+    def expecting(self) -> bool:
+        """Whether names are being looked up that were not waited for yet."""
+        return self._names is not None and self._names.expecting
+
+    def serve(self, request: Request, leads: Callable[[], bool]) -> None:
+        """Ask the card, and post what it says. Who leads sees to the names after the round."""
         message: wire.Json = {"tick": request.tick, "card": self._card.key}
         message |= self._answer(request.watched)
-        self.busy = False
+        if self.expecting:
+            message["names"] = "follow"
+        self.busy = self.expecting and not leads()
         self._outbox.post(message)
+
+    def follow(self, request: Request) -> None:
+        """Post the same reading again, with the names that are known by now."""
+        readings = self._attributed(self._latest)
+        self.busy = False
+        self._outbox.post({"tick": request.tick, "card": self._card.key, "readings": readings})
 
     def _answer(self, watched: bool) -> wire.Json:
         try:
@@ -116,13 +134,14 @@ class Desk:
             out = {"failed": f"reading it failed: {exc!r}", "hint": "please report this"}
         # What was half said is void: the next word is whole again.
         self._describe_due, self._sent, self._told, self._before = 0.0, [], set(), {}
+        self._latest = ()
         return out
 
     def _read(self, watched: bool) -> wire.Json:
         out: wire.Json = {}
         if time.monotonic() >= self._describe_due:
             out |= self._describe()
-        readings = self._backend.read(self._card, time.time(), watched)
+        readings = self._latest = self._backend.read(self._card, time.time(), watched)
         if any(reading.uuid not in self._told for reading in readings):
             out |= self._describe()  # it woke up, or was partitioned anew
         return out | {"readings": self._attributed(readings)}
@@ -175,9 +194,10 @@ class Reader:
         names: Callable[[], ProcessSource],
         outbox: Outbox,
         requests: IO[bytes],
+        aside: Aside[Any, Any],
     ) -> None:
         self._backend, self._names, self._outbox = backend, names, outbox
-        self._requests = requests
+        self._requests, self._aside = requests, aside
         self._desks: list[Desk] = []
         self._lock = threading.Lock()
         self._leader: object = None
@@ -233,6 +253,7 @@ class Reader:
 
     def _begin_round(self, request: Request) -> None:
         self._outbox.hold()
+        self._aside.hold()
         self._started = time.perf_counter()
         free = [desk for desk in self._desks if not desk.busy]
         for desk in free:
@@ -244,13 +265,25 @@ class Reader:
         if not self._in_round:
             return
         while (desk := self._next(me)) is not None:
-            desk.serve(self._request)
+            desk.serve(self._request, lambda: self._leader is me)
+            if desk.busy:  # it took so long that another leads, whose round may be over
+                self._follow([desk])
         if self._leader is me:
             self._in_round = False
-            cpu, wall = time.process_time(), time.perf_counter() - self._started
-            tick = self._request.tick
+            wall = time.perf_counter() - self._started
+            self._aside.release()
+            self._follow([desk for desk in self._desks if not desk.busy and desk.expecting])
+            cpu, tick = time.process_time(), self._request.tick
             self._outbox.post_text(f'{{"tick":{tick},"cost":{{"cpu":{cpu},"wall":{wall}}}}}')
             self._outbox.release()
+
+    def _follow(self, late: Sequence[Desk]) -> None:
+        """Send the answers, then the names that were not known; nobody nudges between rounds."""
+        if late:
+            self._outbox.flush()
+            self._aside.wait(NAMES_SECONDS)
+            for desk in late:
+                desk.follow(self._request)
 
     def _next(self, me: object) -> Desk | None:
         with self._lock:
@@ -296,11 +329,25 @@ def _heed_nudges(reader: Reader, descriptor: int | None) -> None:
         reader.nudge()
 
 
-def _process_table(root: Path) -> ProcessSource:
-    """Imported once there is a process: on an idle node a person should not wait for it."""
-    from andon.host.processes import ProcessTable
+class _Names:
+    """The tables of all cards. Imported once there is a process: an idle node needs none."""
 
-    return ProcessTable(root)
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._learn: Callable[[Any], Any] | None = None
+        self.aside: Aside[Any, Any] = Aside(self._answer, "names")
+
+    def table(self) -> ProcessSource:
+        from andon.host.processes import ProcessTable
+
+        return ProcessTable(self._root, aside=self.aside)
+
+    def _answer(self, question: Any) -> Any:
+        if self._learn is None:
+            from andon.host.processes import Learner
+
+            self._learn = Learner(self._root)
+        return self._learn(question)
 
 
 def _announce(outbox: Outbox, events: "Sequence[Event]") -> None:
@@ -333,7 +380,8 @@ def main(arguments: list[str]) -> None:
         leave(outbox, name, error)
     if isinstance(backend, Announcing):
         backend.announce(lambda events: _announce(outbox, events))
-    reader = Reader(backend, lambda: _process_table(root), outbox, sys.stdin.buffer)
+    names = _Names(root)
+    reader = Reader(backend, names.table, outbox, sys.stdin.buffer, names.aside)
     threading.Thread(target=_watch_parent, name="parent", daemon=True).start()
     threading.Thread(target=_heed_nudges, args=(reader, nudges), daemon=True).start()
     reader.run()

@@ -10,6 +10,7 @@ from urllib.parse import urlencode, urlsplit
 
 from andon.core.access import is_loopback
 from andon.core.cadence import retry_seconds
+from andon.core.readings import checked_snapshot
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
 from andon.host import whereabouts
 from andon.host.server_calls import (
@@ -137,7 +138,7 @@ class Remote:
 
     def _snapshot(self, said: wire.Json) -> Snapshot:
         try:
-            return wire.snapshot_from_json(said)
+            return checked_snapshot(wire.snapshot_from_json(said))
         except Invalid as exc:
             raise self._server.of_another_version(exc.reason) from exc
 

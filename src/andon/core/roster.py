@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from andon.core.readings import checked_device, checked_processes, without, wrong_values
 from andon.model.device import Card, Device, DeviceStatus, Process, Reading, Sample, State
 
 RAN_SECONDS = 60.0  # who was on a device when it went is of interest as long as that is news
@@ -25,6 +26,10 @@ class Entry:
     processes: tuple[Process, ...] = ()
     ran: tuple[Process, ...] = ()
     """What was on it when it last answered, now that it does not."""
+    impossible: Mapping[str, str] = field(default_factory=dict)
+    """Why facts of the device are unknown."""
+    listed: tuple[tuple[Process, ...], tuple[Process, ...]] = ((), ())
+    """The latest processes as they came, and as far as they can be."""
 
 
 class Roster:
@@ -34,6 +39,8 @@ class Roster:
         self.vendor = vendor
         self.deadline_seconds = deadline_seconds
         self.entries: dict[str, Entry] = {}
+        self.impossible = 0
+        """Values so far that cannot be, and are shown as unknown."""
         self._cards: dict[str, Card] = {}
         self._pending: dict[str, float] = {}
         self._opened: float | None = None
@@ -72,7 +79,8 @@ class Roster:
             entry = self.entries.setdefault(
                 device.uuid, Entry(device, card, State.STALE, at, described=True)
             )
-            entry.device, entry.card = device, card
+            entry.card = card
+            entry.device, entry.impossible = checked_device(device)
             entry.described = not device.uuid.startswith(f"{device.vendor}@")
 
     def asked(self, now: float) -> list[str]:
@@ -186,10 +194,26 @@ class Roster:
                 self._change(entry, state, reason, hint, at)
 
     def _take(self, entry: Entry, reading: Reading, at: float) -> None:
-        entry.processes = reading.processes
+        entry.processes = self._listed(entry, reading.processes)
         if reading.sample is not None or entry.sample is None:
-            entry.sample, entry.missing = reading.sample, reading.missing
+            entry.sample, entry.missing = self._sound(entry, reading)
         self._change(entry, reading.state, reading.reason, reading.hint, at)
+
+    def _sound(self, entry: Entry, reading: Reading) -> tuple[Sample | None, Mapping[str, str]]:
+        """What can be of the sample, and why the rest is unknown."""
+        sample, reasons = reading.sample, entry.impossible
+        if sample is not None and (wrong := wrong_values(sample, entry.device)):
+            self.impossible += len(wrong)
+            sample, reasons = without(sample, wrong), {**reasons, **wrong}
+        return sample, {**reading.missing, **reasons} if reasons else reading.missing
+
+    def _listed(self, entry: Entry, processes: tuple[Process, ...]) -> tuple[Process, ...]:
+        """A list that did not change is the same object, and is not looked at again."""
+        if entry.listed[0] is not processes:
+            sound, odd = checked_processes(processes, entry.device)
+            self.impossible += odd
+            entry.listed = processes, sound
+        return entry.listed[1]
 
     def _change(
         self, entry: Entry, state: State, reason: str | None, hint: str | None, at: float

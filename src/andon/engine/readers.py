@@ -26,6 +26,7 @@ Deliver = Callable[["ReaderProcess", Messages], None]
 
 STUCK_HINT = "a driver call hangs in the kernel: see `sudo dmesg`; only a reboot may end it"
 BROKEN_HINT = "the reader is a Python process of its own: python -m andon.reader must work here"
+NAMES_SECONDS = 0.6  # a little longer than the reader itself waits for the names of processes
 CRASH_HINT = "the vendor's library crashed in its own process; andon goes on with a new one"
 
 
@@ -151,6 +152,8 @@ class Vendor:
         """Since when readers that were given up have not answered; later ones go on counting."""
         self._said_why = False
         self._before: dict[str, Reading] = {}
+        self._names_due: dict[str, float] = {}
+        """Until when the names of a card's processes may follow its answer."""
         self._request = Request(0, False)
 
     def ask(self, tick: int, watched: bool, now: float) -> None:
@@ -169,9 +172,13 @@ class Vendor:
         if self._reader is None:
             return None
         if self._life.phase is Phase.OPEN:
-            return self.roster.awaited_until(now)
+            return self.roster.awaited_until(now) or self._names_awaited_until(now)
         end = patience.waits_until(self._life, self.roster.deadline_seconds)
         return end if end > now else None
+
+    def _names_awaited_until(self, now: float) -> float | None:
+        """Every card has answered, and names may yet follow: nobody is stale for want of them."""
+        return max((end for end in self._names_due.values() if end > now), default=None)
 
     def nudge(self) -> None:
         """Called while a tick waits for an answer that should have come."""
@@ -200,6 +207,9 @@ class Vendor:
     def _take(self, message: wire.Json, at: float, now: float) -> None:
         if "card" in message:
             self._card_answered(message, at)
+            self._names_due.pop(message["card"], None)
+            if "names" in message:
+                self._names_due[message["card"]] = now + NAMES_SECONDS
         elif "cost" in message:
             self._count(message["cost"])
         else:
@@ -247,7 +257,7 @@ class Vendor:
             self.fault = Fault(self.name, error.reason, error.hint)
             return
         self._life, self._born, self._before = Life(Phase.STARTING, now, now), now, {}
-        self._said_why = False
+        self._names_due, self._said_why = {}, False
         self._reader.ask(self._request)
 
     def _hand_over(self, reader: ReaderProcess, messages: Messages) -> None:

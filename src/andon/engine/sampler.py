@@ -43,6 +43,8 @@ class Costs:
     reader_wall_seconds: float = 0.0
     reader_last_wall_seconds: float = 0.0
     failed: int = 0
+    impossible: int = 0
+    """Readings that cannot be, and were left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,7 @@ class Sampler:
             ticks=self._ticks,
             missed=self._bus.missed(),
             failed=self._failed,
+            impossible=sum(v.roster.impossible for v in self._vendors),
             own_cpu_seconds=self._own_cpu,
             own_wall_seconds=self._own_wall,
             reader_cpu_seconds=sum(v.costs.cpu_seconds for v in self._vendors),

@@ -203,6 +203,8 @@ ITSELF: tuple[Metric, ...] = (
 COSTS: tuple[Metric, ...] = (
     _counter("ticks_total", "costs.ticks", "Looks at the devices."),
     _counter("missed_ticks_total", "costs.missed", "Looks that came too late and were left out."),
+    _counter("impossible_readings_total", "costs.impossible",
+             "Values that cannot be, such as 4294967295 %, and are shown as unknown."),
     _counter("own_cpu_seconds_total", "costs.own_cpu_seconds",
              "Processor time of the sampler itself."),
     _counter("own_wall_seconds_total", "costs.own_wall_seconds",

@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 
 from andon.core.attribution import Belonging, describe
 from andon.core.redaction import printable
+from andon.host.aside import Aside
 from andon.host.containers import ContainerNames, shared_names
 from andon.host.liveness import Liveness
 from andon.host.procfs import Facts, HostUse, Link, Proc, Stamp, command_line
@@ -17,6 +18,7 @@ from andon.model.device import Process
 
 FOREIGN = "these are the host's pids, and this container cannot see the host's processes"
 HIDDEN = "/proc is mounted with hidepid, and shows this user only its own processes"
+LATE = "they are still being looked up"
 LOOK_AGAIN_SECONDS = 30.0
 _NAME_WAIT_SECONDS = 0.2  # in all, per round, and only for containers never seen before
 _MAX_ANCESTORS = 64
@@ -34,7 +36,7 @@ class _Source(Protocol):
     def hides_pids(self) -> bool: ...
 
 
-class _Known(NamedTuple):
+class Known(NamedTuple):
     """What a process was when it was last looked at."""
 
     stamp: Stamp
@@ -44,6 +46,48 @@ class _Known(NamedTuple):
     unnamed: Belonging | None = None  # its container has an id, and may yet get a name
 
 
+Question = tuple[int, Stamp]
+"""A process, and which one of that number."""
+
+
+class Learner:
+    """Reads what a process is, which may take long: its command line and containers are foreign."""
+
+    def __init__(self, root: Path = Path("/"), names: ContainerNames | None = None) -> None:
+        self._source = _source(root)
+        self._names = shared_names(root) if names is None else names
+        self._foreign: bool | None = None  # asked once, where it matters
+
+    def __call__(self, question: Question) -> Known | None:
+        return self.learn(*question, patience_seconds=_NAME_WAIT_SECONDS)[0]
+
+    def learn(self, pid: int, stamp: Stamp, patience_seconds: float) -> tuple[Known | None, float]:
+        """What it is, and how long its container's name was waited for."""
+        if self.pids_are_foreign() and not self._source.holds_a_device(pid):
+            return None, 0.0  # a process of this container that happens to have the host's number
+        facts, belonging = self._source.facts(pid, stamp), self._source.belonging(pid)
+        known = Known(stamp, facts, describe(belonging), belonging.job)
+        return self.named(known, belonging, patience_seconds)
+
+    def named(
+        self, known: Known, belonging: Belonging, patience_seconds: float = 0.0
+    ) -> tuple[Known, float]:
+        """With the name that its runtime gave the container, if that is known in time."""
+        if belonging.container is None:
+            return known, 0.0
+        answer = self._names.look_up(belonging.container, patience_seconds)
+        named = known._replace(
+            container=describe(belonging, answer.names),
+            unnamed=None if answer.final else belonging,
+        )
+        return named, answer.waited_seconds
+
+    def pids_are_foreign(self) -> bool:
+        if self._foreign is None:
+            self._foreign = not self._source.sees_host_pids()
+        return self._foreign
+
+
 class ProcessTable:
     """Fills in what the vendor's library did not say. One table per thread: it keeps a cache.
 
@@ -51,7 +95,7 @@ class ProcessTable:
     and then, and when one came or ended, each costs one read of its stat. Its other facts are read
     once. What was not asked for in the latest call is forgotten. A process that has ended, is
     hidden (hidepid) or lives in another pid namespace keeps its None; `note` says which of the
-    last two it is.
+    last two it is. With `aside`, what is not known yet is read there and comes with a later call.
     """
 
     def __init__(
@@ -59,6 +103,7 @@ class ProcessTable:
         root: Path = Path("/"),
         names: ContainerNames | None = None,
         clock: Callable[[], float] = time.monotonic,
+        aside: Aside[Question, Known | None] | None = None,
     ) -> None:
         # Descriptors are of this system's processes, and mean nothing for another root's.
         self._liveness = Liveness() if root == Path("/") else None
@@ -67,19 +112,21 @@ class ProcessTable:
         self._asked: tuple[Process, ...] = ()
         self._answer: tuple[Process, ...] = ()
         self._source = _source(root)
-        self._names = shared_names(root) if names is None else names
-        self._known: dict[int, _Known] = {}
+        self._learner, self._aside = Learner(root, names), aside
+        self._known: dict[int, Known] = {}
         self._patience_seconds = 0.0
-        self._foreign: bool | None = None  # asked once, where it matters
         self._hidden: bool | None = None
         self._missed = False
+        self._late: set[int] = set()
+        self.expecting = False
+        """Whether names were asked for in the latest call, and will be there in a moment."""
 
     @property
     def note(self) -> str | None:
         """Why processes of the latest call are nameless, if not because they have just ended."""
         if not self._missed:
-            return None
-        if self._pids_are_foreign():
+            return LATE if self._late else None
+        if self._learner.pids_are_foreign():
             return FOREIGN
         if self._hidden is None:
             self._hidden = self._source.hides_pids()
@@ -89,11 +136,14 @@ class ProcessTable:
         """The same processes in the same order; what is already filled in stays."""
         asked = tuple(processes)
         if asked == self._asked and self._nothing_happened():
+            self.expecting = False
             return self._answer
         # Watched before they are looked at: one that ends in between is noticed next time.
         watched = self._liveness and self._liveness.watch({process.pid for process in asked})
         self._asked, self._answer = asked, self._look_at_all(asked)
-        settled = all(known.facts.settled and not known.unnamed for known in self._known.values())
+        settled = not self._late and all(
+            known.facts.settled and not known.unnamed for known in self._known.values()
+        )
         self._again = self._clock() + LOOK_AGAIN_SECONDS if watched and settled else -math.inf
         return self._answer
 
@@ -104,11 +154,12 @@ class ProcessTable:
         return self._liveness.all_live()
 
     def _look_at_all(self, processes: tuple[Process, ...]) -> tuple[Process, ...]:
-        latest: dict[int, _Known] = {}
+        latest: dict[int, Known] = {}
         self._patience_seconds, self._missed = _NAME_WAIT_SECONDS, False
+        self._late, self.expecting = set(), False
         answer = tuple([self._attributed(process, latest) for process in processes])
         self._known = latest
-        self._source.keep(latest)
+        self._source.keep(latest.keys() | self._late)  # a question names an open file's process
         return answer
 
     def usage(self, pids: Iterable[int]) -> Mapping[int, HostUse]:
@@ -132,12 +183,11 @@ class ProcessTable:
                 link = self._source.link(link.parent) if link.parent > 0 else None
         return found
 
-    def _attributed(self, process: Process, latest: dict[int, _Known]) -> Process:
+    def _attributed(self, process: Process, latest: dict[int, Known]) -> Process:
         if None not in (process.started, process.name, process.user, process.command):
             return process
         known = latest.get(process.pid) or self._look(process.pid)  # it may use several devices
         if known is None:
-            self._missed = True
             return process
         latest[process.pid] = known
         facts, started = known.facts, process.started
@@ -157,39 +207,36 @@ class ProcessTable:
             process.lease,
         )
 
-    def _look(self, pid: int) -> _Known | None:
+    def _look(self, pid: int) -> Known | None:
         stamp = self._source.stamp(pid)
         if stamp is None:
+            self._missed = True
             return None
         known = self._known.get(pid)
         if known is None or known.stamp != stamp or not known.facts.settled:
-            return self._read(pid, stamp)
-        return known if known.unnamed is None else self._named(known, known.unnamed, 0.0)
+            return self._read(pid, stamp, known)
+        return known if known.unnamed is None else self._learner.named(known, known.unnamed)[0]
 
-    def _read(self, pid: int, stamp: Stamp) -> _Known | None:
-        if self._pids_are_foreign() and not self._source.holds_a_device(pid):
-            return None  # a process of this container that happens to have the host's number
-        facts, belonging = self._source.facts(pid, stamp), self._source.belonging(pid)
-        if self._source.stamp(pid) != stamp:  # ended while it was read: half may be another's
+    def _read(self, pid: int, stamp: Stamp, before: Known | None) -> Known | None:
+        """What it is now; while that is being looked up, what it was, if it is the same one."""
+        if self._aside is None:
+            known, waited = self._learner.learn(pid, stamp, self._patience_seconds)
+            self._patience_seconds -= waited
+        else:
+            known, answered, fresh = self._aside.ask((pid, stamp))
+            if not answered:
+                self._late.add(pid)
+                self.expecting = self.expecting or fresh
+                return before if before is not None and _same_process(before.stamp, stamp) else None
+        if known is None or self._source.stamp(pid) != stamp:  # ended: half may be another's
+            self._missed = True
             return None
-        known = _Known(stamp, facts, describe(belonging), belonging.job)
-        return self._named(known, belonging, self._patience_seconds)
+        return known
 
-    def _named(self, known: _Known, belonging: Belonging, patience_seconds: float) -> _Known:
-        """With the name that its runtime gave the container, if that is known in time."""
-        if belonging.container is None:
-            return known
-        answer = self._names.look_up(belonging.container, patience_seconds)
-        self._patience_seconds -= answer.waited_seconds
-        return known._replace(
-            container=describe(belonging, answer.names),
-            unnamed=None if answer.final else belonging,
-        )
 
-    def _pids_are_foreign(self) -> bool:
-        if self._foreign is None:
-            self._foreign = not self._source.sees_host_pids()
-        return self._foreign
+def _same_process(one: Stamp, other: Stamp) -> bool:
+    """Whether it is the same process, although it may run another program by now."""
+    return (one[0], one[2]) == (other[0], other[2])
 
 
 def sees_host_pids(root: Path = Path("/")) -> bool:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from andon.core.attribution import Belonging, belongs, slurm_from_environment
@@ -19,6 +20,7 @@ _COMMAND_BYTES = 16384  # twice what a redacted command line can use
 _ENVIRONMENT_BYTES = 65536
 _NAME_CHARACTERS = 64
 _MAX_USERS = 1024
+_MAX_FILES = 16384  # of one process: nobody's descriptors are looked at for seconds
 _FIRST_PID_NAMESPACE = "pid:[4026531836]"  # fixed in the kernel's proc_ns.h
 _DEVICE_FILES = ("/dev/nvidia", "/dev/dri/", "/dev/kfd", "/dev/dxg", "/dev/accel")
 
@@ -158,7 +160,8 @@ class Proc:
         """Whether it has a GPU's device file open, as far as this user may look."""
         folder = f"{self._proc}/{pid}/fd"
         try:
-            numbers = os.listdir(folder)  # noqa: PTH208 - names, and thousands of them
+            with os.scandir(folder) as entries:
+                numbers = [entry.name for entry in islice(entries, _MAX_FILES)]
         except OSError:
             return False
         return any(_link(f"{folder}/{number}").startswith(_DEVICE_FILES) for number in numbers)

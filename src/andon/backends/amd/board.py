@@ -220,7 +220,8 @@ def _share(part: int, whole: int) -> Answer[int]:
 
 
 def _percent(value: int) -> int:
-    return min(100, max(0, value))
+    """Rounding may go a little over; what is far off is not made to look like a full load."""
+    return 100 if 100 < value <= 105 else value
 
 
 def _celsius(millidegrees: int) -> int:

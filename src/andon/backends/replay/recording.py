@@ -13,6 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO
 
+from andon.core.readings import checked_host
 from andon.errors import AndonError, Denied, Invalid, Unavailable
 from andon.model import wire
 from andon.model.device import Host, Snapshot
@@ -199,7 +200,7 @@ class RecordedHost:
     def read(self, spared_seconds: float = 0.0) -> Host:
         with contextlib.suppress(AndonError):
             elapsed = (self._clock() - self._origin) * self._speed
-            return self._recording.at(elapsed).snapshot.host
+            return checked_host(self._recording.at(elapsed).snapshot.host)
         return Host()
 
     def close(self) -> None:

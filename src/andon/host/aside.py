@@ -1,0 +1,104 @@
+"""Answers questions in a thread of its own, so that who asks never waits for a slow answer.
+
+A file under /proc may hang as a driver does, and a command line may be slow to read. The thread
+that asks drivers puts a question, goes on, and finds the answer when it comes by again.
+"""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Hashable
+from typing import Generic, NamedTuple, TypeVar
+
+MOST_QUESTIONS = 4096
+MOST_THREADS = 4
+STUCK_SECONDS = 1.0  # who takes this long is left alone, and another goes on with the rest
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Told(NamedTuple, Generic[V]):
+    """An answer, or that there is none yet; `fresh` where the question was not waited for."""
+
+    answer: V | None
+    answered: bool
+    fresh: bool = False
+
+
+class Aside(Generic[K, V]):
+    """Each question is answered once, and its answer given once. Used by several threads."""
+
+    def __init__(self, answer: Callable[[K], V], name: str = "aside") -> None:
+        self._answer, self._name = answer, name
+        self._changed = threading.Condition()
+        self._questions: deque[K] = deque()
+        self._open: set[K] = set()
+        self._fresh: set[K] = set()
+        self._answers: dict[K, V | None] = {}
+        self._threads = 0
+        self._busy_since: dict[K, float] = {}
+        self._held = False
+
+    def ask(self, question: K) -> Told[V]:
+        """The answer, if it is known by now; the question stays asked."""
+        with self._changed:
+            if question in self._answers:
+                return Told(self._answers.pop(question), answered=True)
+            if question not in self._open and len(self._open) < MOST_QUESTIONS:
+                self._open.add(question)
+                self._fresh.add(question)
+                self._questions.append(question)
+                self._changed.notify_all()
+            self._start_if_needed()
+            return Told(None, answered=False, fresh=question in self._fresh)
+
+    def hold(self) -> None:
+        """Begin no answer until `release`: what is done meanwhile must not be slowed down."""
+        self._held = True
+
+    def release(self) -> None:
+        self._held = False
+        if self._questions:
+            with self._changed:
+                self._changed.notify_all()
+
+    def wait(self, seconds: float) -> None:
+        """Until all new questions are answered; no question is waited for twice."""
+        with self._changed:
+            mine = frozenset(self._fresh)
+            self._changed.wait_for(lambda: mine.isdisjoint(self._open), seconds)
+            self._fresh -= mine
+
+    def _start_if_needed(self) -> None:
+        now = time.monotonic()
+        stuck = sum(now - since >= STUCK_SECONDS for since in self._busy_since.values())
+        if self._questions and self._threads - stuck < 1 and self._threads < MOST_THREADS:
+            self._threads += 1
+            threading.Thread(target=self._work, name=self._name, daemon=True).start()
+
+    def _work(self) -> None:
+        while True:
+            question = self._next()
+            try:
+                answer: V | None = self._answer(question)
+            except Exception:  # noqa: BLE001 - one question's surprise must not end the others
+                answer = None
+            self._tell(question, answer)
+
+    def _next(self) -> K:
+        with self._changed:
+            self._changed.wait_for(lambda: self._questions and not self._held)
+            question = self._questions.popleft()
+            self._busy_since[question] = time.monotonic()
+            return question
+
+    def _tell(self, question: K, answer: V | None) -> None:
+        with self._changed:
+            if len(self._answers) >= MOST_QUESTIONS:  # of those who never came back
+                self._answers.clear()
+            self._answers[question] = answer
+            self._open.discard(question)
+            self._fresh.discard(question)
+            self._busy_since.pop(question, None)
+            self._changed.notify_all()
