@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from tests.conftest import REPOSITORY, need
+from tests.integration.conftest import andon
+from tests.integration.serving import serving
 
 NOBODY = 65534
 
@@ -119,3 +121,33 @@ def test_an_empty_machine_is_fine() -> None:
     assert security
     assert {f["grade"] for f in security} <= {"ok", "warning"}
     assert {f["id"] for f in security if f["grade"] == "warning"} <= {"links_unguarded"}
+
+
+# Beside a server of one's own.
+
+
+def of_servers(state: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, Any]]:
+    monkeypatch.setenv("XDG_STATE_HOME", str(state))
+    findings = andon("doctor", "--json", "--simulate", "1").json()["findings"]
+    return {f["id"]: f for f in findings if f["id"].startswith("server")}
+
+
+def test_a_server_on_loopback_is_fine_and_a_killed_one_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(tmp_path, "--no-history") as served:
+        found = of_servers(tmp_path, monkeypatch)
+        assert found["server"]["evidence"]["port"] == served.port
+        assert "alone: on loopback" in found["server"]["found"]
+        served.process.kill()
+        served.process.wait()
+        assert set(of_servers(tmp_path, monkeypatch)) == {"server_gone"}
+
+
+def test_a_server_beyond_loopback_without_tls_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(tmp_path, "--no-history", "--host", "0.0.0.0") as served:
+        found = of_servers(tmp_path, monkeypatch)
+    assert found["server_in_clear"]["evidence"]["port"] == served.port
+    assert "--tls-cert" in found["server_in_clear"]["fix"]

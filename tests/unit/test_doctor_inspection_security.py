@@ -15,6 +15,7 @@ from andon.core.checkup_security_facts import Contents, Listener, Odd, Stray
 from andon.host import inspection_books
 from andon.host.inspection_books import OLD_SECONDS, read_contents
 from andon.host.inspection_security import (
+    Announced,
     parse_address,
     parse_listeners,
     parse_server,
@@ -24,6 +25,7 @@ from andon.host.inspection_security import (
     read_server,
     read_state,
 )
+from andon.host.kin import here
 from andon.model import wire, work_wire
 from andon.model.work import Cordon, Lease, LeaseKind, Owner, Share
 
@@ -156,24 +158,38 @@ def test_a_file_that_is_not_there_is_nothing(tmp_path: Path) -> None:
      b'{"url": "http://h:1", "pid": 4611686018427387904}', b"[" * 4096],
 )  # fmt: skip
 def test_a_strange_server_json_says_nothing(content: bytes) -> None:
-    assert parse_server(content) == ("", 0)
+    assert parse_server(content) == Announced()
 
 
 @given(st.binary(max_size=200))
 def test_no_server_json_is_too_strange(content: bytes) -> None:
-    assert parse_server(content)[1] >= 0
+    assert parse_server(content).pid >= 0
 
 
-def test_a_server_is_believed_if_its_process_is_ours(tmp_path: Path) -> None:
-    said = {"url": "https://127.0.0.1:4000", "pid": 77}
+@pytest.mark.parametrize(
+    ("uid", "more", "lives"),
+    [
+        (0, {}, True),
+        (1, {}, False),
+        (0, {"started_ticks": 4711}, True),
+        (0, {"started_ticks": 4712}, False),
+        (0, {"boot": here().boot, "pid_namespace": here().pid_namespace}, True),
+        (0, {"boot": "another"}, False),
+        (1, {"pid_namespace": "another"}, True),  # it cannot be seen from here
+    ],
+)
+def test_a_server_is_believed_if_its_process_is_ours_and_that_one(
+    tmp_path: Path, uid: int, more: dict[str, object], lives: bool
+) -> None:
+    said = {"url": "https://127.0.0.1:4000", "pid": 77, **more}
     (tmp_path / "server.json").write_text(json.dumps(said))
-    status = tmp_path / "proc/77/status"
-    status.parent.mkdir(parents=True)
-    for uid, lives in ((os.geteuid(), True), (os.geteuid() + 1, False)):
-        status.write_text(f"Name:\tx\nUid:\t{uid}\t0\t0\t0\n")
-        found = read_server(tmp_path, tmp_path)
-        assert found is not None
-        assert (found.port, found.tls, found.lives) == (4000, True, lives)
+    folder = tmp_path / "proc/77"
+    folder.mkdir(parents=True)
+    (folder / "status").write_text(f"Name:\tx\nUid:\t{os.geteuid() + uid}\t0\t0\t0\n")
+    (folder / "stat").write_text(f"77 (a) b) S {'0 ' * 18}4711 0 0\n")
+    found = read_server(tmp_path, tmp_path)
+    assert found is not None
+    assert (found.port, found.tls, found.lives) == (4000, True, lives)
 
 
 @pytest.mark.parametrize("url", ["http://h", "http://h:", "http://h:x", "http://h:0", "x:99999"])

@@ -7,10 +7,12 @@ import stat
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from andon.core.checkup_security_facts import Kept, Listener, Security, Server
 from andon.host.inspection_files import BIG_BYTES, read_bytes, read_text
 from andon.host.kernel_files import parse_uid
+from andon.host.kin import here
 from andon.host.processes import parse_passwd
 
 USUAL_PORT = 26366
@@ -26,6 +28,7 @@ NAMES = {
 MOST_LISTENERS = 16
 _LISTENING = "0A"
 _SERVER_BYTES = 4096
+MOST_PIDS = 1 << 22
 
 
 def read_security(
@@ -96,31 +99,66 @@ def _kind(seen: os.stat_result) -> str:
 
 
 def read_server(state: Path, own: Path = Path("/")) -> Server | None:
-    """What server.json says; its process counts only if it is this user's."""
+    """What server.json says; its process counts only if it is this user's and began when it says.
+
+    A process of another namespace cannot be seen from here: who listens on the port then decides.
+    """
     path = state / NAMES["server's address"]
-    url, pid = parse_server(read_bytes(path, _SERVER_BYTES))
-    scheme, _, place = url.partition("://")
+    said = parse_server(read_bytes(path, _SERVER_BYTES))
+    scheme, _, place = said.url.partition("://")
     port = place.rpartition(":")[2]
     if not port.isdecimal() or not 0 < int(port) < 65536:
         return None
-    return Server(str(path), int(port), scheme == "https", _is_mine(pid, own))
+    return Server(str(path), int(port), scheme == "https", _lives(said, own))
 
 
-def parse_server(content: bytes) -> tuple[str, int]:
-    """Its URL and its pid, or nothing."""
+class Announced(NamedTuple):
+    """What a server wrote about itself; None: an older one did not."""
+
+    url: str = ""
+    pid: int = 0
+    started_ticks: int | None = None
+    boot: str | None = None
+    pid_namespace: str | None = None
+
+
+def parse_server(content: bytes) -> Announced:
+    """Empty unless its URL and its pid are what they should be."""
     try:
         found = json.loads(content)
     except (ValueError, RecursionError):
-        return "", 0
+        return Announced()
     if not isinstance(found, dict):
-        return "", 0
-    url, pid = found.get("url"), found.get("pid")
-    good = isinstance(url, str) and type(pid) is int and 0 < pid < 1 << 22
-    return (str(url), int(pid)) if good and pid is not None else ("", 0)
+        return Announced()
+    url, pid, ticks = (found.get(name) for name in ("url", "pid", "started_ticks"))
+    if not isinstance(url, str) or type(pid) is not int or not 0 < pid <= MOST_PIDS:
+        return Announced()
+    boot, space = (found.get(name) for name in ("boot", "pid_namespace"))
+    return Announced(
+        url,
+        pid,
+        ticks if type(ticks) is int else None,
+        boot if isinstance(boot, str) else None,
+        space if isinstance(space, str) else None,
+    )
 
 
-def _is_mine(pid: int, own: Path) -> bool:
-    return parse_uid(read_bytes(own / f"proc/{pid}/status", 4096)) == os.geteuid()
+def _lives(said: Announced, own: Path) -> bool:
+    now = here()
+    if said.boot not in (None, now.boot):
+        return False
+    if said.pid_namespace not in (None, now.pid_namespace):
+        return True
+    folder = own / f"proc/{said.pid}"
+    if parse_uid(read_bytes(folder / "status", 4096)) != os.geteuid():
+        return False
+    return said.started_ticks in (None, parse_started(read_bytes(folder / "stat", 4096)))
+
+
+def parse_started(content: bytes) -> int | None:
+    """When a process began, in ticks since the boot: the 22nd field of its stat."""
+    words = content.rpartition(b")")[2].split()
+    return int(words[19]) if len(words) > 19 and words[19].isdigit() else None
 
 
 def read_listeners(
