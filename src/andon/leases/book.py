@@ -33,6 +33,8 @@ SUFFIXES = {LEASES: LEASE_SUFFIX, TICKETS: TICKET_SUFFIX, CORDONS: ""}
 
 Key = tuple[Path, str, str, int, int]
 """Book, part, name, inode and owner of a file: nothing less tells it from every other."""
+Stamp = tuple[int, float]
+"""Size and time of a file's last change, which nobody can set: what it said then it says now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class Book:
             places.prepare(self.path)
         self.unread: dict[Path, str] = {}  # books beside it that cannot be read, and why
         self.paths = tuple(p for p in places.books(env) if self._is_there(p))
-        self._seen: dict[Key, tuple[int, Any]] = {}
+        self._seen: dict[Key, tuple[Stamp, Any]] = {}
         self._ignored: dict[str, tuple[LeftOut, ...]] = {}
 
     def locked(self, patience_seconds: float = PATIENCE_SECONDS) -> AbstractContextManager[None]:
@@ -85,7 +87,7 @@ class Book:
 
     def waiting(self) -> list[Waiting]:
         """The tickets whose owners live. Only root and the owner of the book that new leases go
-        to may push in front, and nobody comes before the time of its file."""
+        to may push in front."""
         out, bad = [], Counter[int]()
         pushing = (0, self._owner(self.path))
         for path, folder, found in self._files(TICKETS, self._known):
@@ -94,12 +96,8 @@ class Book:
             if ticket is None:
                 bad[found.uid] += 1
             elif looked is not None:
-                top = ticket.priority if path == self.path and found.uid in pushing else 0
-                ticket = replace(
-                    ticket,
-                    priority=min(ticket.priority, top),
-                    since=max(ticket.since, found.changed),
-                )
+                if ticket.priority > 0 and (path != self.path or found.uid not in pushing):
+                    ticket = replace(ticket, priority=0)
                 out.append(Waiting(ticket, looked))
         self._ignore(TICKETS, "they are no tickets", bad)
         return out
@@ -259,18 +257,18 @@ class Book:
     def _known(self, path: Path, part: str) -> files.Known:
         def known(name: str, facts: os.stat_result) -> bool:
             kept = self._seen.get((path, part, name, facts.st_ino, facts.st_uid))
-            return kept is not None and kept[0] == facts.st_size
+            return kept is not None and kept[0] == (facts.st_size, facts.st_ctime)
 
         return known
 
     def _parsed(self, path: Path, part: str, found: Found, read: Callable[[Found], T]) -> T:
-        """What a file says; read and understood once, and kept while it does not grow."""
+        """What a file says; read and understood once, and kept while it does not change."""
         key = (path, part, found.name, found.inode, found.uid)
-        known = self._seen.get(key)
-        if known is None or known[0] != found.size or found.text is not None:
+        known, stamp = self._seen.get(key), (found.size, found.changed)
+        if known is None or known[0] != stamp or found.text is not None:
             if len(self._seen) >= MOST_REMEMBERED:
                 self._seen.clear()
-            self._seen[key] = known = (found.size, read(found))
+            self._seen[key] = known = (stamp, read(found))
         kept: T = known[1]
         return kept
 

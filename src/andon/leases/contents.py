@@ -50,7 +50,8 @@ def ticket_in(found: Found) -> Ticket | None:
     ticket = _read(found.text, work_wire.ticket_from_json)
     if ticket is None or not _is_name_of(found, ticket.id):
         return None
-    return replace(ticket, owner=_owned(ticket.owner, found.uid))
+    since = max(ticket.since, found.changed)  # nobody comes before the time of its file
+    return replace(ticket, owner=_owned(ticket.owner, found.uid), since=since)
 
 
 def cordon_in(found: Found, owner: int) -> Cordon | None:

@@ -88,8 +88,7 @@ def look(
 ) -> Iterator[Found]:
     """Every regular file that has a name of ours; links, pipes and the rest are none of ours.
 
-    What is `known` is not read again: names are never used twice, and files only grow. `beyond`
-    counts what was ignored of users who have too many.
+    What is `known` is not read again. `beyond` counts what was ignored of users who have too many.
     """
     for name in _listed(folder, suffix, Counter() if beyond is None else beyond):
         found = look_at(folder, name, known)
