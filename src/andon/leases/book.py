@@ -236,7 +236,7 @@ def _entry(
     lease = _dated(lease, found)
     work = lease.work if lease else None
     locked = found.locked and not (
-        lease and strangers(path / LEASES / found.name, lease, found.uid, looking_from, table)
+        lease and strangers(path, found.name, lease, found.uid, looking_from, table)
     )
     lives = (
         not locked
