@@ -22,7 +22,6 @@ from andon.host.kin import here, user_name
 from andon.leases.book import Book
 from andon.leases.hold import LeaseHold
 from andon.leases.holders import LockTable, strangers
-from andon.leases.places import LEASES
 from andon.leases.rejoin import Presence
 from andon.model.device import Device, Snapshot
 from andon.model.work import Lease, Request
@@ -46,7 +45,7 @@ def attached(name: str, sight: Sight, request: Request) -> Attached:
     path, found, lease = Book(make=False).find(name)
     if found.uid != os.getuid():
         raise Conflict(f"lease {lease.id} is {user_name(found.uid)}'s")
-    if strangers(path / LEASES / found.name, lease, found.uid, here(), LockTable()):
+    if strangers(path, found.name, lease, found.uid, here(), LockTable()):
         raise Gone(f"lease {lease.id} has lost its holder", hint=f"andon release {lease.id}")
     present = {s.device.uuid: s.device for s in sight.snapshot.devices}
     missing = [share.index for share in lease.shares if share.uuid not in present]

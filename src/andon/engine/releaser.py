@@ -43,7 +43,7 @@ def release(
     Asked a second time, a holder kills what does not end: that is what `insist` does.
     """
     folder, claim, lease = _find(book, name, check)
-    if left := strangers(folder / claim.file, lease, claim.uid, here(), LockTable()):
+    if left := strangers(folder.parent, claim.file, lease, claim.uid, here(), LockTable()):
         return _remove(book, folder, claim, left)
     for _ in range(2 if insist else 1):
         ask(lease, folder / claim.file, claim.uid)

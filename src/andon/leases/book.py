@@ -345,6 +345,6 @@ def _really_locked(
     """Not locked, where only other users' processes keep the lock of a dead holder's file."""
     if not found.locked or lease is None:
         return found
-    if strangers(path / LEASES / found.name, lease, found.uid, place, table):
+    if strangers(path, found.name, lease, found.uid, place, table):
         return replace(found, locked=False)
     return found
