@@ -111,12 +111,16 @@ def _extend_there(name: str, seconds: float) -> tuple[str, float]:
 
     from andon.cli.leases import row_of, there
     from andon.cli.looking import connected
+    from andon.model.json_fields import NAME, Wrong, text_in, time_in
 
     server = connected(chosen(), chosen().url or "")
     row = row_of(there(server), name)
     body = {"seconds": seconds, "fence": row.fence}
     said = server.post(f"/api/leases/{quote(row.id or '', safe='')}/renew", body)
-    return str(said["id"]), float(said["until"])
+    try:
+        return text_in(said, "id", NAME), time_in(said, "until")
+    except Wrong as wrong:
+        raise server.of_another_version(str(wrong)) from wrong
 
 
 def _words(grant: Any, has_command: bool) -> str:
