@@ -29,6 +29,7 @@ from andon.model.alert_wire import (
     silence_from_json,
     silence_to_json,
 )
+from andon.model.json_fields import LATEST
 
 AT = 1_767_614_400.0
 FULL = Alert(
@@ -61,23 +62,24 @@ PLAIN = Alert("store@store#1767614399", "store", "store", Level.INFO, Phase.PEND
 SILENCE = Silence("s1", AT + 7200, "thermal", "GPU-3", "bob", "maintenance", AT)
 NOTICE = Notice("thermal@GPU-3#1767614000/1-firing", NoticeKind.FIRING, FULL, AT, "node17", True)
 
-NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
-PARTIES = st.builds(Party, st.integers(1, 2**22), *[st.none() | st.text()] * 3, st.none() | NUMBERS)
+NUMBERS = st.floats(-(2.0**64), 2.0**64)
+TIMES = st.floats(0, LATEST)
+PARTIES = st.builds(Party, st.integers(1, 2**22), *[st.none() | st.text()] * 3, st.none() | TIMES)
 ALERTS = st.builds(
     Alert,
     **{name: st.text() for name in ("id", "rule", "subject", "where", "unit", "message", "advice")},
     level=st.sampled_from(Level),
     state=st.sampled_from(Phase),
-    since=NUMBERS,
+    since=TIMES,
     device=st.none() | st.integers(0, 99),
     severity=st.integers(0, 100),
+    **{name: st.none() | NUMBERS for name in ("value", "threshold", "limit")},
     **{
-        name: st.none() | NUMBERS
-        for name in ("fired", "resolved", "no_data_since", "value", "threshold", "limit",
-                     "silenced_until", "last_notified")
+        name: st.none() | TIMES
+        for name in ("fired", "resolved", "no_data_since", "silenced_until", "last_notified")
     },
     who=st.lists(PARTIES, max_size=3).map(tuple),
-    acknowledged=st.none() | st.builds(Acknowledgement, NUMBERS, st.text(), st.text()),
+    acknowledged=st.none() | st.builds(Acknowledgement, TIMES, st.text(), st.text()),
     inhibited_by=st.none() | st.text(),
     notified=st.integers(0, 99),
     evidence=st.dictionaries(st.text(), NUMBERS | st.text(), max_size=3),
@@ -94,7 +96,7 @@ def test_any_alert_comes_back_as_it_went(alert: Alert) -> None:
     assert alert_from_json(over_the_wire(alert_to_json(alert))) == alert
 
 
-@given(ALERTS, st.sampled_from(NoticeKind), NUMBERS, st.booleans())
+@given(ALERTS, st.sampled_from(NoticeKind), TIMES, st.booleans())
 def test_any_notice_comes_back_as_it_went(
     alert: Alert, kind: NoticeKind, at: float, simulated: bool
 ) -> None:
@@ -102,8 +104,8 @@ def test_any_notice_comes_back_as_it_went(
     assert notice_from_json(over_the_wire(notice_to_json(notice))) == notice
 
 
-@given(st.builds(Silence, st.text(), NUMBERS, *[st.none() | st.text()] * 2, st.text(), st.text(),
-                 NUMBERS))  # fmt: skip
+@given(st.builds(Silence, st.text(), TIMES, *[st.none() | st.text()] * 2, st.text(), st.text(),
+                 TIMES))  # fmt: skip
 def test_any_silence_comes_back_as_it_went(silence: Silence) -> None:
     assert silence_from_json(over_the_wire(silence_to_json(silence))) == silence
 

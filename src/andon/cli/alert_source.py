@@ -1,24 +1,27 @@
 """Where `andon alerts` has its alerts from: a server that watches, or one look at this node."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
 from andon.cli import looking
 from andon.cli.alerts_text import Page
 from andon.cli.remote import DEFAULT_URL, Server, own_server, service
 from andon.cli.terminal import Choices
-from andon.errors import AndonError, Denied, Gone, Unavailable
+from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
 from andon.model.alert import Alert, Phase
 from andon.model.alert_wire import alert_from_json, alerts_from_json
+from andon.model.json_fields import NAME, Wrong, flag_in, some_text_in, text_in, time_in
 from andon.model.wire import Json
 
 if TYPE_CHECKING:
     from andon.core.rulebook import Rulebook
     from andon.core.settings import Settings
     from andon.model.device import Snapshot
+
+T = TypeVar("T")
 
 FOLLOW_SECONDS = 1.0
 OVERLAP_SECONDS = 10.0  # what ended while we asked is asked for once more
@@ -62,45 +65,56 @@ class FromServer:
             page = self.page(page.at - OVERLAP_SECONDS)  # by the server's own clock
 
     def alert(self, number: str) -> Alert:
-        return alert_from_json(self.server.get(_at(number)))
+        return self._read(alert_from_json, self.server.get(_at(number)))
 
     def rules(self) -> list[Json]:
-        found: list[Json] = self.server.get("/api/alerts/rules")["rules"]
-        return found
+        from andon.cli.remote_rules import rules_from_json
+
+        return self._read(rules_from_json, self.server.get("/api/alerts/rules"))
 
     def acknowledge(self, number: str, by: str, note: str) -> Alert:
         body = {"by": by, "note": note}
-        return alert_from_json(self.server.post(_at(number, "/acknowledge"), body))
+        return self._read(alert_from_json, self.server.post(_at(number, "/acknowledge"), body))
 
     def unacknowledge(self, number: str) -> Alert:
-        return alert_from_json(self.server.delete(_at(number, "/acknowledge")))
+        return self._read(alert_from_json, self.server.delete(_at(number, "/acknowledge")))
 
-    def silence(self, body: Json) -> Json:
-        return self.server.post("/api/silences", body)
+    def silence(self, body: Json) -> str:
+        """Returns its id."""
+        said = self.server.post("/api/silences", body)
+        return self._read(lambda made: text_in(made, "id", NAME), said)
 
     def unsilence(self, number: str) -> None:
         self.server.delete(f"/api/silences/{quote(number, safe='')}")
 
     def test(self, notifier: str | None) -> Json:
-        return self.server.post("/api/alerts/test", {"notifier": notifier})
+        from andon.cli.remote_rules import results_from_json
+
+        return self._read(
+            results_from_json, self.server.post("/api/alerts/test", {"notifier": notifier})
+        )
 
     def _page(self, said: Json) -> Page:
+        return self._read(_page_from_json, said)
+
+    def _read(self, read: Callable[[Json], T], said: Json) -> T:
+        """What it says, where that is what a server of this version says."""
         try:
-            alerts, silences = alerts_from_json(said)
-            note = said.get("note")
-            return Page(
-                node=str(said["node"]),
-                at=float(said["at"]),
-                alerts=alerts,
-                silences=silences,
-                simulated=bool(said["simulated"]),
-                note=None if note is None else str(note),
-            )
-        except (AndonError, KeyError, TypeError, ValueError) as exc:
-            raise Unavailable(
-                f"{self.server.url} is not an andon server of this version: {exc}",
-                hint="upgrade the older of the two",
-            ) from exc
+            return read(said)
+        except (Invalid, Wrong) as exc:
+            raise self.server.of_another_version(str(exc)) from exc
+
+
+def _page_from_json(said: Json) -> Page:
+    alerts, silences = alerts_from_json(said)
+    return Page(
+        node=text_in(said, "node", NAME),
+        at=time_in(said, "at"),
+        alerts=alerts,
+        silences=silences,
+        simulated=flag_in(said, "simulated"),
+        note=some_text_in(said, "note"),
+    )
 
 
 class FromLooks:

@@ -167,7 +167,7 @@ def silence(
         body |= {"rule": rule, "device": device}
     made = source.silence(body)
     notice(
-        f"silenced for {human_seconds(seconds)}; andon alerts unsilence {made['id']} ends it",
+        f"silenced for {human_seconds(seconds)}; andon alerts unsilence {made} ends it",
         chosen(),
     )
     return 0

@@ -111,7 +111,7 @@ def _extend_there(name: str, seconds: float) -> tuple[str, float]:
 
     from andon.cli.leases import row_of, there
     from andon.cli.looking import connected
-    from andon.model.json_fields import text_in, time_in
+    from andon.model.json_fields import NAME, Wrong, text_in, time_in
     from andon.model.work_wire import FURTHEST
 
     server = connected(chosen(), chosen().url or "")
@@ -119,9 +119,9 @@ def _extend_there(name: str, seconds: float) -> tuple[str, float]:
     body = {"seconds": seconds, "fence": row.fence}
     said = server.post(f"/api/leases/{quote(row.id or '', safe='')}/renew", body)
     try:
-        return text_in(said, "id"), min(max(0.0, time_in(said, "until")), FURTHEST)
-    except ValueError as exc:
-        raise server.of_another_version(str(exc)) from exc
+        return text_in(said, "id", NAME), min(time_in(said, "until"), FURTHEST)
+    except Wrong as wrong:
+        raise server.of_another_version(str(wrong)) from wrong
 
 
 def _words(grant: Any, has_command: bool) -> str:

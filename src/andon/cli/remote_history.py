@@ -1,16 +1,29 @@
 """A server's history in place of this machine's file, for `andon history --url`."""
 
-from collections.abc import Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 from urllib.parse import quote
 
 from andon.cli.remote import Server
 from andon.core.series import Bucket
 from andon.core.series_uses import Use
-from andon.errors import Invalid
 from andon.model import wire
 from andon.model.device import Device
+from andon.model.json_fields import (
+    MOST_PID,
+    NAME,
+    Wrong,
+    each_in,
+    number_in,
+    some_text_in,
+    some_time_in,
+    some_whole_in,
+    text_in,
+    time_in,
+    whole_in,
+)
 
+MOST_ROWS = 1_000_000
 T = TypeVar("T")
 
 
@@ -21,29 +34,60 @@ class RemoteHistory:
         self._server = server
 
     def devices(self) -> Sequence[Device]:
-        said = self._server.get("/api/history/devices")
-        return self._each(Device, said, "items", "uuid", "index", "vendor", "name")
+        return self._each(self._server.get("/api/history/devices"), "items", _device)
 
     def history(
         self, device: str, metric: str, since: float, until: float, points: int
     ) -> Sequence[Bucket]:
         path = f"/api/devices/{quote(device, safe='')}/history"
         said = self._server.get(path, metric=metric, from_=since, to=until, points=points)
-        names = ("since", "until", "count", "min", "mean", "max")
-        return self._each(Bucket, said, "buckets", *names)
+        return self._each(said, "buckets", _bucket)
 
     def uses(self, device: str | None, since: float, until: float) -> Sequence[Use]:
         said = self._server.get("/api/uses", device=device, from_=since, to=until)
-        names = ("device", "pid", "started", "user", "name", "first", "last")
-        return self._each(Use, said, "items", *names, "peak_memory_bytes")
+        return self._each(said, "items", _use)
 
     def close(self) -> None:
         """Nothing is kept open."""
 
-    def _each(self, kind: type[T], said: wire.Json, place: str, *names: str) -> list[T]:
+    def _each(self, said: wire.Json, place: str, read: Callable[[wire.Json], T]) -> list[T]:
         """Only what is known here: a newer server may say more."""
-        items: Any = said.get(place)
         try:
-            return [kind(**{name: item[name] for name in names}) for item in items]
-        except (TypeError, KeyError, Invalid) as exc:
-            raise self._server.of_another_version(f"it says its {place} otherwise") from exc
+            if place not in said:
+                raise Wrong(place, "is missing")
+            return each_in(said, place, read, MOST_ROWS)
+        except Wrong as wrong:
+            raise self._server.of_another_version(str(wrong)) from wrong
+
+
+def _device(value: wire.Json) -> Device:
+    return Device(
+        text_in(value, "uuid", NAME),
+        whole_in(value, "index", wire.MOST_INDEX),
+        text_in(value, "vendor", NAME),
+        text_in(value, "name", NAME),
+    )
+
+
+def _bucket(value: wire.Json) -> Bucket:
+    return Bucket(
+        time_in(value, "since"),
+        time_in(value, "until"),
+        whole_in(value, "count"),
+        number_in(value, "min"),
+        number_in(value, "mean"),
+        number_in(value, "max"),
+    )
+
+
+def _use(value: wire.Json) -> Use:
+    return Use(
+        text_in(value, "device", NAME),
+        whole_in(value, "pid", MOST_PID),
+        some_time_in(value, "started"),
+        some_text_in(value, "user", NAME),
+        some_text_in(value, "name", NAME),
+        time_in(value, "first"),
+        time_in(value, "last"),
+        some_whole_in(value, "peak_memory_bytes"),
+    )

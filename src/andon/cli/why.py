@@ -1,6 +1,7 @@
 """`andon why`: why a device is hot, slow, full, loud, idle or silent."""
 
 import sys
+import time
 from collections.abc import Iterator
 
 import click
@@ -18,6 +19,7 @@ from andon.units import human_seconds
 
 SAMPLED_SECONDS = "2"
 REMEMBERED_SECONDS = 120.0  # a server has these at hand
+SPARE_SECONDS = 10.0
 INTERVAL_SECONDS = 0.5  # five looks in two seconds: enough to tell bursts from idleness
 
 
@@ -71,9 +73,10 @@ def _until(
     if not first.devices or seconds <= 0:
         return
     _tell(f"looking for {human_seconds(seconds)}, because nothing here keeps the past", choices)
+    end = time.monotonic() + seconds  # a server's own clock may stand still, or run backwards
     for snapshot in snapshots:
         yield snapshot
-        if snapshot.at - first.at >= seconds:
+        if snapshot.at - first.at >= seconds or time.monotonic() >= end + SPARE_SECONDS:
             return
 
 

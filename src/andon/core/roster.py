@@ -250,6 +250,12 @@ def numbered(vendors: Sequence[Sequence[DeviceStatus]]) -> list[DeviceStatus]:
     return found
 
 
+def stale(status: DeviceStatus, reason: str, hint: str, at: float) -> DeviceStatus:
+    """The device when nothing new is known of it, for this reason."""
+    since = status.since if status.state is State.STALE else at
+    return replace(status, state=State.STALE, since=since, reason=reason, hint=hint, processes=())
+
+
 def _moved(status: DeviceStatus, by: int) -> DeviceStatus:
     return replace(status, device=replace(status.device, index=status.device.index + by))
 

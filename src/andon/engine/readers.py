@@ -6,7 +6,7 @@ import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from andon.core import patience
 from andon.core.patience import Attempts, Life, Phase
@@ -26,6 +26,8 @@ Deliver = Callable[["ReaderProcess", Messages], None]
 
 STUCK_HINT = "a driver call hangs in the kernel: see `sudo dmesg`; only a reboot may end it"
 BROKEN_HINT = "the reader is a Python process of its own: python -m andon.reader must work here"
+LONGEST_REASON = 500
+REPORT_HINT = "please report this, with what andon doctor says"
 NAMES_SECONDS = 0.6  # a little longer than the reader itself waits for the names of processes
 CRASH_HINT = "the vendor's library crashed in its own process; andon goes on with a new one"
 
@@ -86,8 +88,12 @@ class ReaderProcess:
         rest = b""
         while chunk := self._receive():
             *lines, rest = (rest + chunk).split(b"\n")
-            if lines:
-                self._deliver(self, [wire.loads(line) for line in lines])
+            try:
+                messages = [wire.loads(line) for line in lines]
+            except AndonError:  # not its own word: a new one is the way to hear whole lines again
+                break
+            if messages:
+                self._deliver(self, messages)
         self._deliver(self, [])
 
     def _receive(self) -> bytes:
@@ -134,6 +140,9 @@ class Vendor:
         self.versions: Mapping[str, str] = {}
         self.costs = ReaderCosts()
         self.fault: Fault | None = None
+        self.garbled = 0
+        """Messages of its readers that made no sense."""
+        self._nonsense: Fault | None = None
         self.events: list[Event] = []
         """What devices reported by themselves, until it is taken."""
         self._choices, self._deadline_seconds = choices, deadline_seconds
@@ -189,15 +198,35 @@ class Vendor:
         """Take what came; nothing is the end of the reader. Late words of an old one are void."""
         reports = [message["events"] for message in messages if "events" in message]
         for report in reports:  # what happened has happened, whoever tells it
-            self._report(report)
+            self._surely(self._report, report)
         # A thread that hears of events says nothing about one that is stuck with a card.
         if reader is not self._reader or (reports and len(reports) == len(messages)):
             return
         self._life = Life(self._life.phase, self._life.since, now)
         for message in messages:
-            self._take(message, at, now)
+            if not self._surely(self._take, message, at, now) and "card" in message:
+                self._void(str(message["card"]), at)
         if not messages:
             self._ended(at, now)
+
+    def _surely(self, take: Callable[..., None], *said: Any) -> bool:
+        """Whether it could be taken: one message that makes no sense must not stop the rest."""
+        try:
+            take(*said)
+        except Exception as exc:  # noqa: BLE001 - counted and told, and the next one is taken
+            self._complain(exc)
+            return False
+        return True
+
+    def _complain(self, exc: Exception) -> None:
+        self.garbled += 1
+        reason = f"its reader makes no sense: {exc}"[:LONGEST_REASON]
+        self.fault = self._nonsense = Fault(self.name, reason, REPORT_HINT)
+
+    def _void(self, card: str, at: float) -> None:
+        """What it said of a card cannot be read; the next whole word of it may be."""
+        self._names_due.pop(card, None)
+        self.roster.failed(card, "what was read of it makes no sense", REPORT_HINT, at)
 
     def _report(self, events: list[wire.Json]) -> None:
         from andon.model.event_wire import event_from_json
@@ -282,17 +311,23 @@ class Vendor:
 
     def _card_answered(self, message: wire.Json, at: float) -> None:
         card = message["card"]
-        if self._silent_since is not None:
-            self._silent_since, self.fault = None, self._detour()
+        if self._silent_since is not None or (self._nonsense and self.fault is self._nonsense):
+            self._silent_since, self.fault, self._nonsense = None, self._detour(), None
         if "devices" in message:
-            devices: list[Device] = [wire.device_from_json(d) for d in message["devices"]]
-            self.roster.described(card, devices, at)
+            self.roster.described(card, self._devices(message["devices"]), at)
         if "readings" in message:
             self.roster.answered(card, [self._whole(r) for r in message["readings"]], at)
         elif "lost" in message:
             self.roster.lost(card, message["lost"]["reason"], message["lost"]["hint"], at)
         else:
             self.roster.failed(card, message["failed"], message["hint"], at)
+
+    def _devices(self, listed: list[wire.Json]) -> list[Device]:
+        """Those that can be read: a bad one costs itself alone."""
+        found: list[Device] = []
+        for said in listed:
+            self._surely(lambda one: found.append(wire.device_from_json(one)), said)
+        return found
 
     def _whole(self, difference: wire.Json) -> Reading:
         """A reader sends what changed; its first word after a start or a loss is always whole."""

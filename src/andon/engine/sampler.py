@@ -10,9 +10,16 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from andon.core.masks import Visibility
-from andon.core.roster import numbered, order
+from andon.core.roster import numbered, order, stale
 from andon.engine.bus import Bus, Subscription
-from andon.engine.readers import Choice, Messages, ReaderProcess, Vendor
+from andon.engine.readers import (
+    LONGEST_REASON,
+    REPORT_HINT,
+    Choice,
+    Messages,
+    ReaderProcess,
+    Vendor,
+)
 from andon.errors import Invalid
 from andon.model.device import Device, DeviceStatus, Fault, Host, Snapshot
 from andon.ports import EventSource, HostSource
@@ -82,6 +89,8 @@ class Sampler:
         self._thread: threading.Thread | None = None
         self._closed = False
         self._ticks = self._failed = 0
+        self._last_failure: str | None = None
+        self._latest: tuple[DeviceStatus, ...] = ()
         self._own_cpu = self._own_wall = 0.0
         self._began: float | None = None
         self._own_start = 0.0
@@ -99,7 +108,7 @@ class Sampler:
     def once(self, watched: bool = False, hasty: bool = False) -> Snapshot:
         """A fresh snapshot, for one caller; a hasty one goes without the node's own values."""
         with self._ticking:
-            return self._tick(watched or self._bus.watched, hasty)
+            return self._surely_tick(watched or self._bus.watched, hasty)
 
     def subscribe(
         self, interval_seconds: float, watching: bool = False, size: int = 64
@@ -181,17 +190,43 @@ class Sampler:
 
     def _loop(self) -> None:
         while not self._closed and self._wait_for_due():
-            try:
-                with self._ticking:
-                    snapshot = self._tick(self._bus.watched)
-                self._bus.publish(snapshot, time.monotonic())
-            except Exception:  # noqa: BLE001 - logged, and the next one is tried
-                self._failed += 1
-                import logging  # not for every start
+            with self._ticking:
+                snapshot = self._surely_tick(self._bus.watched)
+            self._bus.publish(snapshot, time.monotonic())
 
-                failures = logging.getLogger("andon.sampler")
-                failures.exception("a tick failed; the next one is tried")
-                time.sleep(LEFTOVER_SECONDS)
+    def _surely_tick(self, watched: bool, hasty: bool = False) -> Snapshot:
+        """A snapshot in any case: who waits for one must not wait for ever."""
+        try:
+            snapshot = self._tick(watched, hasty)
+            self._latest = snapshot.devices
+        except Exception as exc:  # noqa: BLE001 - logged, told as a fault, and tried again
+            self._failed += 1
+            self._log_failure(exc)
+            snapshot = self._of_a_failure(f"this look failed: {exc!r}"[:LONGEST_REASON])
+        return snapshot
+
+    def _of_a_failure(self, reason: str) -> Snapshot:
+        """What was known before, none of it as of now."""
+        at = time.time()
+        self._latest = tuple(stale(status, reason, REPORT_HINT, at) for status in self._latest)
+        return Snapshot(
+            node=self._node.name,
+            at=at,
+            simulated=any(status.device.vendor == "sim" for status in self._latest),
+            boot=self._node.boot,
+            devices=self._latest,
+            faults=(Fault("sampler", reason, REPORT_HINT),),
+        )
+
+    def _log_failure(self, exc: Exception) -> None:
+        """Once for each kind: a tick that fails will fail again in a second."""
+        import logging  # not for every start
+
+        log = logging.getLogger("andon.sampler")
+        log.debug("a tick failed", exc_info=exc)
+        if repr(exc) != self._last_failure:
+            self._last_failure = repr(exc)
+            log.error("a tick failed: %r; the next one is tried", exc)
 
     def _wait_for_due(self) -> bool:
         """Sleep until a session is due; False when there is none left."""

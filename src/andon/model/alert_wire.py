@@ -14,16 +14,33 @@ from andon.model.alert import (
     Phase,
     Silence,
 )
-from andon.model.json_fields import number_in, text_in, time_in, words_of
+from andon.model.json_fields import (
+    MOST_ITEMS,
+    MOST_PID,
+    NAME,
+    Wrong,
+    choice_in,
+    each_in,
+    flag_in,
+    inside,
+    number_in,
+    shown,
+    some_text_in,
+    some_time_in,
+    some_whole_in,
+    text_in,
+    text_of,
+    time_in,
+    whole_in,
+)
 
 ALERTS = "andon.alerts/1"
 
 Json = dict[str, Any]
 
-_NUMBERS = (
-    "fired", "resolved", "no_data_since", "value", "threshold", "limit", "silenced_until",
-    "last_notified",
-)  # fmt: skip
+_TIMES = ("fired", "resolved", "no_data_since", "silenced_until", "last_notified")
+_NUMBERS = ("value", "threshold", "limit")
+MOST_INDEX = 65_535
 
 
 # Out.
@@ -116,86 +133,125 @@ def _party_to_json(party: Party) -> Json:
     }
 
 
-# In. What is unknown to us is ignored; what has the wrong type is refused with its place.
+# In. What is unknown to us is ignored; what has the wrong type, range or length is refused with its
+# place.
 
 
 def alerts_from_json(value: Json) -> tuple[tuple[Alert, ...], tuple[Silence, ...]]:
     """Read `andon.alerts/1`; anything else is Invalid."""
     if value.get("schema") != ALERTS:
         raise Invalid(
-            f"the schema is {value.get('schema')!r}, not {ALERTS!r}",
+            f"the schema is {shown(value.get('schema'))}, not {ALERTS!r}",
             hint="this server speaks another version: upgrade the older of the two",
         )
-    alerts = tuple(alert_from_json(one) for one in value.get("alerts") or ())
-    return alerts, tuple(silence_from_json(one) for one in value.get("silences") or ())
+    try:
+        alerts = tuple(each_in(value, "alerts", _alert))
+        return alerts, tuple(each_in(value, "silences", _silence))
+    except Wrong as wrong:
+        raise Invalid(f"not a valid {ALERTS}: {wrong}") from wrong
 
 
 def alert_from_json(value: Json) -> Alert:
     try:
-        seen = value.get("acknowledged")
-        numbers = {name: number_in(value, name) for name in _NUMBERS}
-        return Alert(
-            id=text_in(value, "id"),
-            rule=text_in(value, "rule"),
-            subject=text_in(value, "subject"),
-            level=Level(value["level"]),
-            state=Phase(value["state"]),
-            since=time_in(value, "since"),
-            where=text_in(value, "where"),
-            device=None if value.get("device") is None else int(value["device"]),
-            severity=int(value["severity"]),
-            unit=text_in(value, "unit"),
-            message=text_in(value, "message"),
-            advice=text_in(value, "advice"),
-            who=tuple(_party(one) for one in value.get("who") or ()),
-            acknowledged=None if seen is None else _acknowledgement(seen),
-            inhibited_by=value.get("inhibited_by"),
-            notified=int(value["notified"]),
-            evidence=dict(value.get("evidence") or {}),
-            **numbers,
-        )
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as exc:
-        raise Invalid(f"not a valid alert: {words_of(exc)}") from exc
+        return _alert(value)
+    except Wrong as wrong:
+        raise Invalid(f"not a valid alert: {wrong}") from wrong
 
 
 def silence_from_json(value: Json) -> Silence:
     try:
-        return Silence(
-            id=text_in(value, "id"),
-            until=time_in(value, "until"),
-            rule=value.get("rule"),
-            subject=value.get("subject"),
-            by=text_in(value, "by"),
-            note=text_in(value, "note"),
-            begun=number_in(value, "begun") or 0.0,
-        )
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as exc:
-        raise Invalid(f"not a valid silence: {words_of(exc)}") from exc
+        return _silence(value)
+    except Wrong as wrong:
+        raise Invalid(f"not a valid silence: {wrong}") from wrong
 
 
 def notice_from_json(value: Json) -> Notice:
     try:
-        return Notice(
-            id=text_in(value, "id"),
-            kind=NoticeKind(value["kind"]),
-            alert=alert_from_json(value["alert"]),
-            at=time_in(value, "at"),
-            node=text_in(value, "node"),
-            simulated=bool(value.get("simulated", False)),
-        )
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as exc:
-        raise Invalid(f"not a valid notice: {words_of(exc)}") from exc
+        return _notice(value)
+    except Wrong as wrong:
+        raise Invalid(f"not a valid notice: {wrong}") from wrong
+
+
+def _alert(value: Json) -> Alert:
+    times = {name: some_time_in(value, name) for name in _TIMES}
+    numbers = {name: number_in(value, name) for name in _NUMBERS}
+    return Alert(
+        id=text_in(value, "id"),
+        rule=text_in(value, "rule", NAME),
+        subject=text_in(value, "subject", NAME),
+        level=choice_in(value, "level", Level),
+        state=choice_in(value, "state", Phase),
+        since=time_in(value, "since"),
+        where=text_in(value, "where"),
+        device=some_whole_in(value, "device", MOST_INDEX),
+        severity=whole_in(value, "severity"),
+        unit=text_in(value, "unit", NAME),
+        message=text_in(value, "message"),
+        advice=text_in(value, "advice"),
+        who=tuple(each_in(value, "who", _party)),
+        acknowledged=inside(value, "acknowledged", _acknowledgement),
+        inhibited_by=some_text_in(value, "inhibited_by"),
+        notified=whole_in(value, "notified"),
+        evidence=inside(value, "evidence", _evidence) or {},
+        **times,
+        **numbers,
+    )
+
+
+def _silence(value: Json) -> Silence:
+    return Silence(
+        id=text_in(value, "id", NAME),
+        until=time_in(value, "until"),
+        rule=some_text_in(value, "rule", NAME),
+        subject=some_text_in(value, "subject", NAME),
+        by=text_in(value, "by"),
+        note=text_in(value, "note"),
+        begun=some_time_in(value, "begun") or 0.0,
+    )
+
+
+def _notice(value: Json) -> Notice:
+    alert = inside(value, "alert", _alert)
+    if alert is None:
+        raise Wrong("alert", "is missing")
+    return Notice(
+        id=text_in(value, "id"),
+        kind=choice_in(value, "kind", NoticeKind),
+        alert=alert,
+        at=time_in(value, "at"),
+        node=text_in(value, "node", NAME),
+        simulated=flag_in(value, "simulated"),
+    )
 
 
 def _party(value: Json) -> Party:
     return Party(
-        pid=int(value["pid"]),
-        user=value.get("user"),
-        name=value.get("name"),
-        command=value.get("command"),
-        started=number_in(value, "started"),
+        pid=whole_in(value, "pid", MOST_PID),
+        user=some_text_in(value, "user", NAME),
+        name=some_text_in(value, "name", NAME),
+        command=some_text_in(value, "command"),
+        started=some_time_in(value, "started"),
     )
 
 
 def _acknowledgement(value: Json) -> Acknowledgement:
     return Acknowledgement(time_in(value, "at"), text_in(value, "by"), text_in(value, "note"))
+
+
+def _evidence(value: Json) -> dict[str, float | str]:
+    """Readings by their names: numbers and texts."""
+    if len(value) > MOST_ITEMS:
+        raise Wrong("", f"has {len(value)} items, more than {MOST_ITEMS}")
+    return {
+        text_of(name, shown(name), NAME): (
+            text_in(value, name) if isinstance(value[name], str) else _evident(value, name)
+        )
+        for name in value
+    }
+
+
+def _evident(value: Json, name: str) -> float:
+    found = number_in(value, name)
+    if found is None:
+        raise Wrong(name, "is None, neither a number nor a text")
+    return float(found) if type(found) is float else found

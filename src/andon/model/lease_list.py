@@ -1,15 +1,29 @@
 """Every lease of a machine at one instant, as people and programs are told of it."""
 
-from dataclasses import asdict, dataclass, fields
-from typing import Any, TypeVar
+from dataclasses import asdict, dataclass
 
 from andon.errors import Invalid
-from andon.model.wire import Json
+from andon.model.json_fields import (
+    MOST_PID,
+    NAME,
+    Wrong,
+    choice_in,
+    each_in,
+    flag_in,
+    inside,
+    number_in,
+    shown,
+    some_text_in,
+    some_time_in,
+    some_whole_in,
+    text_in,
+    time_in,
+    whole_in,
+)
+from andon.model.wire import MOST_INDEX, Json
 from andon.model.work import LeaseKind, Share, Standing
 
 LEASES = "andon.leases/1"
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,32 +121,77 @@ def row_to_json(row: LeaseRow) -> Json:
 def list_from_json(value: Json) -> LeaseList:
     """What a server said; Invalid where it is not that."""
     if value.get("schema") != LEASES:
-        raise Invalid(f"the schema is {str(value.get('schema'))[:40]!r}, not {LEASES!r}")
+        raise Invalid(f"the schema is {shown(value.get('schema'))}, not {LEASES!r}")
     try:
-        book = value["book"]
         return LeaseList(
-            float(value["at"]),
-            tuple(_row(one) for one in value["leases"]),
-            tuple(_made(WaitingRow, one) for one in value["waiting"]),
-            tuple(_made(CordonRow, one) for one in value["cordons"]),
-            None if book is None else _made(BookRow, book),
-            value["note"],
+            time_in(value, "at"),
+            tuple(each_in(value, "leases", _row)),
+            tuple(each_in(value, "waiting", _waiting)),
+            tuple(each_in(value, "cordons", _cordon)),
+            inside(value, "book", _book),
+            some_text_in(value, "note"),
         )
-    except (TypeError, ValueError, KeyError, AttributeError) as exc:
-        raise Invalid(f"not a valid {LEASES}: {exc}") from exc
+    except Wrong as wrong:
+        raise Invalid(f"not a valid {LEASES}: {wrong}") from wrong
 
 
 def _row(value: Json) -> LeaseRow:
-    kind = value["kind"]
-    told: Json = {
-        **value,
-        "standing": Standing(value["standing"]),
-        "kind": None if kind is None else LeaseKind(kind),
-        "devices": tuple(_made(Share, share) for share in value["devices"]),
-    }
-    return _made(LeaseRow, told)
+    return LeaseRow(
+        id=some_text_in(value, "id", NAME),
+        user=text_in(value, "user", NAME),
+        uid=whole_in(value, "uid", MOST_PID),
+        standing=choice_in(value, "standing", Standing),
+        kind=None if value.get("kind") is None else choice_in(value, "kind", LeaseKind),
+        devices=tuple(each_in(value, "devices", _share)),
+        since=some_time_in(value, "since"),
+        until=some_time_in(value, "until"),
+        command=some_text_in(value, "command"),
+        simulated=flag_in(value, "simulated"),
+        used_bytes=whole_in(value, "used_bytes"),
+        promised_bytes=some_whole_in(value, "promised_bytes"),
+        utilization_percent=number_in(value, "utilization_percent", 0),
+        fence=some_whole_in(value, "fence"),
+        pid=some_whole_in(value, "pid", MOST_PID),
+        releasable=flag_in(value, "releasable"),
+        why_not=some_text_in(value, "why_not"),
+    )
 
 
-def _made(kind: type[T], value: dict[str, Any]) -> T:
-    """Fields that a newer server has are left out."""
-    return kind(**{one.name: value[one.name] for one in fields(kind)})  # type: ignore[arg-type]
+def _share(value: Json) -> Share:
+    return Share(
+        text_in(value, "uuid", NAME),
+        whole_in(value, "index", MOST_INDEX),
+        some_whole_in(value, "memory_bytes"),
+    )
+
+
+def _waiting(value: Json) -> WaitingRow:
+    return WaitingRow(
+        position=whole_in(value, "position"),
+        user=text_in(value, "user", NAME),
+        gpus=whole_in(value, "gpus"),
+        memory_bytes=some_whole_in(value, "memory_bytes"),
+        since=time_in(value, "since"),
+        priority=_priority(value),
+    )
+
+
+def _priority(value: Json) -> int:
+    found = number_in(value, "priority")
+    if type(found) is not int:
+        raise Wrong("priority", f"is {shown(found)}, not a whole number")
+    return found
+
+
+def _cordon(value: Json) -> CordonRow:
+    return CordonRow(
+        uuid=text_in(value, "uuid", NAME),
+        index=some_whole_in(value, "index", MOST_INDEX),
+        at=time_in(value, "at"),
+        by=text_in(value, "by", NAME),
+        reason=text_in(value, "reason"),
+    )
+
+
+def _book(value: Json) -> BookRow:
+    return BookRow(text_in(value, "path"), text_in(value, "owner", NAME))

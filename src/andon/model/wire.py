@@ -2,10 +2,10 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any
 
 from andon.errors import Invalid
 from andon.model.device import (
@@ -26,14 +26,30 @@ from andon.model.device import (
     Snapshot,
     State,
 )
-from andon.model.json_fields import number_in, text_in, time_in, words_of
+from andon.model.json_fields import (
+    MOST_PID,
+    NAME,
+    Wrong,
+    choice_in,
+    each_in,
+    flag_in,
+    inside,
+    number_in,
+    some_text_in,
+    some_time_in,
+    some_whole_in,
+    text_in,
+    text_of,
+    texts_in,
+    time_in,
+    whole_in,
+)
 
 SNAPSHOT = "andon.snapshot/1"
 
 Json = dict[str, Any]
 sample_values = attrgetter(*SAMPLE_VALUES)
 """The readings of a sample, in the order of its fields."""
-T = TypeVar("T")
 
 DERIVED = {"memory_percent": "memory_used_bytes", "power_percent": "power_watts"}
 """Shares that are computed from a reading, and the reading whose reason they inherit."""
@@ -52,8 +68,10 @@ _PROCESS_ORDER = (
 )  # fmt: skip
 _LIMITS = tuple(f.name for f in fields(Limits))
 _THROTTLE = SAMPLE_VALUES.index("throttle")
-_TEXT_VALUES = frozenset({"throttle", "name", "user", "command", "container", "job", "lease"})
-
+_NUMBERS = tuple(name for name in SAMPLE_VALUES if name != "throttle")
+MOST_DEVICES = 4096
+MOST_INDEX = 65_535
+MOST_REASONS = 64
 
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 _encode_indented = json.JSONEncoder(indent=2, ensure_ascii=False, allow_nan=False).encode
@@ -240,95 +258,120 @@ def _plain(value: object, names: tuple[str, ...]) -> Json:
 
 
 # In. What is unknown to us is ignored, so that a newer sender can be read; what has the wrong
-# type is refused with its place, because a number that is not one would spread.
+# type, range or length is refused with its place. What a driver cannot mean is `core/readings`'.
 
 
 def snapshot_from_json(value: Json) -> Snapshot:
     """Read `andon.snapshot/1`; anything else is Invalid."""
     if value.get("schema") != SNAPSHOT:
         raise Invalid(
-            f"the schema is {value.get('schema')!r}, not {SNAPSHOT!r}",
+            f"the schema is {str(value.get('schema'))[:40]!r}, not {SNAPSHOT!r}",
             hint="this file or server speaks another version: upgrade the older of the two",
         )
     try:
         return Snapshot(
-            node=text_in(value, "node"),
+            node=text_in(value, "node", NAME),
             at=time_in(value, "at"),
-            simulated=bool(value.get("simulated", False)),
-            boot=value.get("boot"),
-            versions=_texts(value.get("versions")),
-            host=_host_from_json(value.get("host") or {}),
-            devices=tuple(_each(value, "devices", status_from_json)),
-            faults=tuple(_each(value, "faults", fault_from_json)),
+            simulated=flag_in(value, "simulated"),
+            boot=some_text_in(value, "boot", NAME),
+            versions=texts_in(value, "versions"),
+            host=inside(value, "host", _host_from_json) or Host(),
+            devices=tuple(each_in(value, "devices", status_from_json, MOST_DEVICES)),
+            faults=tuple(each_in(value, "faults", fault_from_json, MOST_DEVICES)),
         )
-    except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as exc:
-        raise Invalid(f"not a valid {SNAPSHOT}: {words_of(exc)}") from exc
+    except Wrong as wrong:
+        raise Invalid(f"not a valid {SNAPSHOT}: {wrong}") from wrong
 
 
 def status_from_json(value: Json) -> DeviceStatus:
-    sample = value.get("sample")
-    missing = _texts(value.get("missing"))
+    missing = texts_in(value, "missing")
     return DeviceStatus(
         device=device_from_json(value),
-        state=State(value["state"]),
+        state=choice_in(value, "state", State),
         since=time_in(value, "since"),
-        reason=value.get("reason"),
-        hint=value.get("hint"),
-        visible=bool(value.get("visible", True)),
-        cuda_index=number_in(value, "cuda_index"),
-        sample=None if sample is None else sample_from_json(sample),
+        reason=some_text_in(value, "reason"),
+        hint=some_text_in(value, "hint"),
+        visible=flag_in(value, "visible", default=True),
+        cuda_index=some_whole_in(value, "cuda_index", MOST_INDEX),
+        sample=inside(value, "sample", sample_from_json),
         missing={name: why for name, why in missing.items() if name not in DERIVED},
-        processes=tuple(_each(value, "processes", process_from_json)),
+        processes=tuple(each_in(value, "processes", process_from_json)),
     )
 
 
 def device_from_json(value: Json) -> Device:
-    limits = value.get("limits") or {}
     return Device(
-        uuid=text_in(value, "uuid"),
-        index=int(value["index"]),
-        vendor=text_in(value, "vendor"),
-        name=text_in(value, "name"),
-        pci=value.get("pci"),
-        parent=value.get("parent"),
-        memory_kind=MemoryKind(value.get("memory_kind", "device")),
+        uuid=text_in(value, "uuid", NAME),
+        index=whole_in(value, "index", MOST_INDEX),
+        vendor=text_in(value, "vendor", NAME),
+        name=text_in(value, "name", NAME),
+        pci=some_text_in(value, "pci", NAME),
+        parent=some_text_in(value, "parent", NAME),
+        memory_kind=(
+            MemoryKind.DEVICE
+            if value.get("memory_kind") is None
+            else choice_in(value, "memory_kind", MemoryKind)
+        ),
         memory_total_bytes=number_in(value, "memory_total_bytes"),
-        limits=Limits(**{name: number_in(limits, name) for name in _LIMITS}),
+        limits=inside(value, "limits", _limits_from_json) or Limits(),
     )
+
+
+def _limits_from_json(value: Json) -> Limits:
+    return Limits(**{name: number_in(value, name) for name in _LIMITS})
 
 
 def sample_from_json(value: Json) -> Sample:
-    values: Json = {
-        name: value.get(name) if name in _TEXT_VALUES else number_in(value, name)
-        for name in SAMPLE_VALUES
-    }
-    throttle = values["throttle"]
-    values["throttle"] = None if throttle is None else tuple(str(reason) for reason in throttle)
-    read_at = value.get("read_at") or {}
+    values: Json = {name: number_in(value, name) for name in _NUMBERS}
     return Sample(
-        at=time_in(value, "at"), read_at={str(n): time_in(read_at, n) for n in read_at}, **values
+        at=time_in(value, "at"),
+        throttle=_throttle_from_json(value),
+        read_at=inside(value, "read_at", _times_from_json) or {},
+        **values,
     )
 
 
+def _throttle_from_json(value: Json) -> tuple[str, ...] | None:
+    found = value.get("throttle")
+    if found is None:
+        return None
+    if not isinstance(found, (list, tuple)) or len(found) > MOST_REASONS:
+        raise Wrong("throttle", "is not a short list of texts")
+    return tuple(text_of(reason, f"throttle[{i}]", NAME) for i, reason in enumerate(found))
+
+
+def _times_from_json(value: Json) -> dict[str, float]:
+    """When single readings are from; those of a newer sender's are not ours to keep."""
+    return {name: time_in(value, name) for name in SAMPLE_VALUES if name in value}
+
+
 def process_from_json(value: Json) -> Process:
-    get = value.get
     return Process(
-        pid=int(value["pid"]),
-        kind=ProcessKind(get("kind", "compute")),
-        started=number_in(value, "started"),
-        name=get("name"),
-        user=get("user"),
-        command=get("command"),
+        pid=whole_in(value, "pid", MOST_PID),
+        kind=(
+            ProcessKind.COMPUTE
+            if value.get("kind") is None
+            else choice_in(value, "kind", ProcessKind)
+        ),
+        started=some_time_in(value, "started"),
+        name=some_text_in(value, "name", NAME),
+        user=some_text_in(value, "user", NAME),
+        command=some_text_in(value, "command"),
         memory_bytes=number_in(value, "memory_bytes"),
         utilization_percent=number_in(value, "utilization_percent"),
-        container=get("container"),
-        job=get("job"),
-        lease=get("lease"),
+        container=some_text_in(value, "container", NAME),
+        job=some_text_in(value, "job", NAME),
+        lease=some_text_in(value, "lease", NAME),
     )
 
 
 def card_from_json(value: Json) -> Card:
-    return Card(text_in(value, "key"), int(value["index"]), value.get("pci"), value.get("name"))
+    return Card(
+        text_in(value, "key", NAME),
+        whole_in(value, "index", MOST_INDEX),
+        some_text_in(value, "pci", NAME),
+        some_text_in(value, "name", NAME),
+    )
 
 
 def reading_from_json(value: Json, before: Reading | None = None) -> Reading:
@@ -339,7 +382,7 @@ def reading_from_json(value: Json, before: Reading | None = None) -> Reading:
     return Reading(
         uuid=value["uuid"],
         sample=_sample_after(value, before.sample if before else None),
-        missing=before.missing if before and missing is None else _texts(missing),
+        missing=before.missing if before and missing is None else texts_in(value, "missing"),
         processes=(
             before.processes
             if before and processes is None
@@ -364,7 +407,9 @@ def _sample_after(value: Json, before: Sample | None) -> Sample | None:
 
 
 def fault_from_json(value: Json) -> Fault:
-    return Fault(text_in(value, "source"), text_in(value, "reason"), str(value.get("hint") or ""))
+    return Fault(
+        text_in(value, "source", NAME), text_in(value, "reason"), some_text_in(value, "hint") or ""
+    )
 
 
 def _host_from_json(value: Json) -> Host:
@@ -373,26 +418,20 @@ def _host_from_json(value: Json) -> Host:
         memory_used_bytes=number_in(value, "memory_used_bytes"),
         memory_total_bytes=number_in(value, "memory_total_bytes"),
         load_1m=number_in(value, "load_1m"),
-        disk=tuple(
-            _each(value, "disk", lambda d: Disk(d["mount"], d["used_bytes"], d["total_bytes"]))
-        ),
-        network=tuple(
-            _each(
-                value,
-                "network",
-                lambda n: Network(n["name"], n["received_bytes"], n["sent_bytes"]),
-            )
-        ),
+        disk=tuple(each_in(value, "disk", _disk_from_json)),
+        network=tuple(each_in(value, "network", _network_from_json)),
     )
 
 
-def _each(value: Json, name: str, read: Callable[[Json], T]) -> list[T]:
-    return [read(item) for item in value.get(name) or ()]
+def _disk_from_json(value: Json) -> Disk:
+    return Disk(
+        text_in(value, "mount"), whole_in(value, "used_bytes"), whole_in(value, "total_bytes")
+    )
 
 
-def _texts(value: object) -> dict[str, str]:
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise ValueError(f"{value!r} is not a table of texts")
-    return {str(name): str(text) for name, text in value.items()}
+def _network_from_json(value: Json) -> Network:
+    return Network(
+        text_in(value, "name", NAME),
+        whole_in(value, "received_bytes"),
+        whole_in(value, "sent_bytes"),
+    )

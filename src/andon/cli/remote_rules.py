@@ -1,0 +1,95 @@
+"""What a server says of its rules, its silences and its trial messages, field by field."""
+
+from typing import Any
+
+from andon.model import wire
+from andon.model.alert import Level
+from andon.model.json_fields import (
+    NAME,
+    Wrong,
+    choice_in,
+    each_in,
+    flag_in,
+    number_in,
+    some_text_in,
+    text_in,
+    whole_in,
+)
+
+Json = dict[str, Any]
+LONGEST_SECONDS = 1e10
+
+
+def rules_from_json(said: Json) -> list[Json]:
+    """The catalogue, with what is known of it here."""
+    if "rules" not in said:
+        raise Wrong("rules", "is missing")
+    return each_in(said, "rules", _rule)
+
+
+def results_from_json(said: Json) -> Json:
+    """What became of each trial message."""
+    if "results" not in said:
+        raise Wrong("results", "is missing")
+    return {"results": each_in(said, "results", _result), "note": some_text_in(said, "note")}
+
+
+def _rule(value: Json) -> Json:
+    rungs = each_in(value, "rungs", _rung)
+    if not rungs:
+        raise Wrong("rungs", "is empty")
+    return {
+        "name": text_in(value, "name", NAME),
+        "title": text_in(value, "title"),
+        "about": text_in(value, "about", NAME),
+        "level": str(choice_in(value, "level", Level)),
+        "for_seconds": _seconds(value, "for_seconds"),
+        "clear_seconds": _seconds(value, "clear_seconds"),
+        "threshold": number_in(value, "threshold"),
+        "unit": text_in(value, "unit", NAME),
+        "why": text_in(value, "why"),
+        "advice": text_in(value, "advice"),
+        "awake": flag_in(value, "awake"),
+        "asleep_reason": (some_text_in if flag_in(value, "awake") else text_in)(
+            value, "asleep_reason"
+        ),
+        "rungs": rungs,
+        "devices": each_in(value, "devices", _on_device),
+    }
+
+
+def _rung(value: Json) -> Json:
+    return {
+        "level": str(choice_in(value, "level", Level)),
+        "condition": text_in(value, "condition"),
+        "for_seconds": _seconds(value, "for_seconds"),
+        "calm": text_in(value, "calm"),
+        "clear_seconds": _seconds(value, "clear_seconds"),
+        "told": flag_in(value, "told"),
+    }
+
+
+def _on_device(value: Json) -> Json:
+    return {
+        "uuid": text_in(value, "uuid", NAME),
+        "index": whole_in(value, "index", wire.MOST_INDEX),
+        "threshold": number_in(value, "threshold"),
+        "limit": number_in(value, "limit"),
+        "off": flag_in(value, "off"),
+    }
+
+
+def _result(value: Json) -> Json:
+    return {
+        "notifier": text_in(value, "notifier", NAME),
+        "ok": flag_in(value, "ok"),
+        "reason": some_text_in(value, "reason") or "",
+        "hint": some_text_in(value, "hint") or "",
+    }
+
+
+def _seconds(value: Json, name: str) -> float:
+    found = number_in(value, name, 0, LONGEST_SECONDS)
+    if found is None:
+        raise Wrong(name, "is missing")
+    return float(found) if type(found) is float else found
