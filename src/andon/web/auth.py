@@ -23,6 +23,7 @@ from andon.core.access import (
 )
 from andon.core.lockout import Lockout
 from andon.core.seldom import Seldom
+from andon.core.server_proof import PATH as PROOF
 from andon.errors import AndonError
 from andon.web.asgi import App, Message, Receive, Scope, Send
 from andon.web.audit import Audit
@@ -30,6 +31,8 @@ from andon.web.keys import Keys
 from andon.web.places import SEAT, Seat
 from andon.web.problems import UNEXPECTED, Shaped, problem, problem_of
 
+ALWAYS = frozenset({"/healthz", PROOF})
+"""Answered however many strangers there are: who has a token asks for the proof first."""
 TRUSTED = "andon.trusted"
 """The place in an ASGI scope that says whether the caller showed a right key."""
 NOTES = "andon.notes"
@@ -139,7 +142,7 @@ class Gate:
         Guessing is hopeless at any rate (the token has 256 bits); the wait keeps the noise down.
         """
         waiting = self._lockout.wait_seconds(call.peer, self._doors.clock())
-        if call.path == "/healthz" or (is_loopback(call.peer) and not _guesses(call)):
+        if call.path in ALWAYS or (is_loopback(call.peer) and not _guesses(call)):
             return 0.0
         return waiting
 
@@ -236,9 +239,9 @@ def _code(body: bytes) -> str:
 
 
 def _seated(call: Call, scope: Scope) -> bool:
-    """Whether the connection's request may be worked for; `/healthz` is answered in any case."""
+    """Whether the connection's request may be worked for; what is in ALWAYS is answered in any case."""
     seat: Seat | None = (scope.get("state") or {}).get(SEAT)
-    if seat is None or call.path == "/healthz":
+    if seat is None or call.path in ALWAYS:
         return True
     return seat.work(call.key.is_right, live=call.path.startswith(LIVE))
 
