@@ -239,7 +239,7 @@ def _code(body: bytes) -> str:
 
 
 def _seated(call: Call, scope: Scope) -> bool:
-    """Whether the connection's request may be worked for; what is in ALWAYS is answered in any case."""
+    """Whether the connection's request may be worked for now; what is in ALWAYS always is."""
     seat: Seat | None = (scope.get("state") or {}).get(SEAT)
     if seat is None or call.path in ALWAYS:
         return True
