@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from socketio.exceptions import ConnectionRefusedError as Refused
 
-from andon.web import live_transport
 from andon.web.keys import KEPT, SESSION_SECONDS
 from andon.web.live_requests import asked
+from andon.web.live_transport import SILENT_SECONDS
 from tests.unit import test_cli_golden_snapshots as drawn
 from tests.unit.live_parts import (
     PATH,
@@ -37,11 +37,6 @@ def play(tmp_path: Path) -> Any:
 
     yield played
     parts.close()
-
-
-@pytest.fixture
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_transport, "SILENT_SECONDS", 0.01)
 
 
 def trust(parts: Parts) -> list[bool]:
@@ -163,7 +158,11 @@ def test_a_session_ends_its_connections_when_its_time_is_over(tmp_path: Path) ->
         nonlocal now
         secret = session(parts)
         now = SESSION_SECONDS - 0.05
-        for client in await connections(parts, secret):
+        by_header = WebSocket(parts.app, headers={"Authorization": f"Bearer {secret}"})
+        by_header.send("40")
+        by_greeting = WebSocket(parts.app)
+        by_greeting.send(f'40{{"token":"{secret}"}}')
+        for client in (by_header, by_greeting):
             await client.closed()
         assert trust(parts) == []
 
@@ -282,13 +281,23 @@ def test_a_poll_that_hangs_up_gives_its_place_back_at_once(play: Any) -> None:
     play(script)
 
 
-@pytest.mark.usefixtures("hasty")
+def deadline(parts: Parts) -> None:
+    """As if the time of everyone were over: the timers are armed, and what they call is called."""
+    live = live_of(parts)
+    for visitor in list(live._visitors._all):
+        assert visitor.due is not None
+        assert visitor.due.when() - asyncio.get_running_loop().time() <= SILENT_SECONDS
+        visitor.due.cancel()
+        live._transport._due(visitor)
+
+
 def test_a_handshake_that_does_not_go_on_loses_its_place(play: Any) -> None:
     async def script(parts: Parts) -> None:
         client = WebSocket(parts.app)
         await client.opened()
         async with browser(parts.app) as polling:
             await handshake(polling)
+        deadline(parts)
         await client.closed()
         await until(lambda: len(live_of(parts)._visitors) == 0)
         assert live_of(parts)._server.eio.sockets == {}
@@ -296,37 +305,37 @@ def test_a_handshake_that_does_not_go_on_loses_its_place(play: Any) -> None:
     play(script)
 
 
-@pytest.mark.usefixtures("hasty")
 def test_a_client_that_polls_no_more_loses_its_place(play: Any) -> None:
     async def script(parts: Parts) -> None:
         async with browser(parts.app) as polling:
             mine = await handshake(polling)
             assert (await polling.post(mine, content="40")).status_code == 200
             assert (await polling.get(mine)).status_code == 200
+        deadline(parts)
         await until(lambda: len(live_of(parts)._visitors) == 0)
 
     play(script)
 
 
-@pytest.mark.usefixtures("hasty")
 def test_an_upgrade_that_does_not_go_on_loses_its_place(play: Any) -> None:
     async def script(parts: Parts) -> None:
         async with browser(parts.app) as client:
             name = (await handshake(client)).partition("sid=")[2]
             upgrade = WebSocket(parts.app, name)
+            await upgrade.next()
+            (visitor,) = live_of(parts)._visitors._all
+            live_of(parts)._transport._upgrade_due(visitor)
             await upgrade.closed()
         assert len(live_of(parts)._visitors) == 0
 
     play(script)
 
 
-@pytest.mark.usefixtures("hasty")
 def test_a_client_that_joined_stays(play: Any) -> None:
     async def script(parts: Parts) -> None:
         client = WebSocket(parts.app)
         await client.joined()
-        (visitor,) = live_of(parts)._visitors._all
-        await until(lambda: visitor.due is None)  # its deadline has passed
+        deadline(parts)
         client.send('427["subscribe","snapshot"]')
         await client.heard("437")
         client.hang_up()
