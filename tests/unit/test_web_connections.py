@@ -17,7 +17,7 @@ from andon.core.quotas import Standing
 from andon.web import accepting, connections, places
 from andon.web.accepting import Acceptor
 from andon.web.asgi import Receive, Scope, Send
-from andon.web.connections import Connection, Dates
+from andon.web.connections import Connection, Shared
 from andon.web.places import SEAT, Places, Seat
 from andon.web.problems import Shaped
 
@@ -48,10 +48,10 @@ async def listening(places: Places, app: App) -> AsyncIterator[int]:
     """The real protocol on a real port."""
     config, state = uvicorn.Config(app, ws="none", log_level="critical"), ServerState()
     config.load()
-    dates = Dates()
+    shared = Shared()
 
     def connection(seat: Seat) -> Connection:
-        return Connection(seat, dates, config, state, {})
+        return Connection(seat, shared, config, state, {})
 
     with socket.create_server(("127.0.0.1", 0)) as sock:
         acceptor = Acceptor(sock, places, connection)

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from andon.core.quotas import Standing
 from andon.web.places import Places, Seat
+from andon.web.turns import LONGEST_HEAD, Turns
 
 log = logging.getLogger("andon.web")
 
@@ -48,9 +49,11 @@ class Acceptor:
         places: Places,
         connect: Connect,
         context: ssl.SSLContext | None = None,
+        turns: Turns | None = None,
     ) -> None:
         self._listening, self._places = listening, places
         self._connect, self._context = connect, context
+        self._turns = turns or Turns()
         self._kind = (listening.family, listening.type, listening.proto)
         self._loop = asyncio.get_running_loop()
         self._silent: dict[Seat, Accepted] = {}
@@ -107,20 +110,27 @@ class Acceptor:
         """Its first bytes are there, or its end."""
         accepted = self._silent[seat]
         try:
-            ended = not accepted.recv(1, socket.MSG_PEEK)
+            begun = accepted.recv(LONGEST_HEAD, socket.MSG_PEEK)
         except BlockingIOError:
             return
         except OSError:
-            ended = True
-        if ended:
+            begun = b""
+        if not begun:
             seat.end()
             return
-        del self._silent[seat]
         self._loop.remove_reader(accepted.fileno())
-        self._join(seat, accepted)
+        seat.begin(lambda: self._end_silent(seat))
+        if self._context is None and self._turns.is_first(begun):
+            self._join(seat)
+        else:
+            self._turns.wait(lambda: self._join(seat))
 
-    def _join(self, seat: Seat, accepted: Accepted) -> None:
+    def _join(self, seat: Seat) -> None:
         """From here on asyncio has it: the handshake where there is one, then the protocol."""
+        accepted = self._silent.pop(seat, None)
+        if accepted is None:
+            return  # it gave way while it waited for its turn
+        seat.has_turn = self._context is None
         left = max(LEAST_SECONDS, seat.arrived_at + OWED_SECONDS - self._loop.time())
         secured = self._context is not None
         task: asyncio.Task[object] = self._loop.create_task(

@@ -19,6 +19,7 @@ from andon.core.access import Refusal
 from andon.web.accepting import OWED_SECONDS
 from andon.web.places import SEAT, Seat
 from andon.web.problems import problem
+from andon.web.turns import Turns
 
 STALLED_SECONDS = 60.0
 
@@ -41,19 +42,27 @@ class Dates:
             state.default_headers = [(b"date", formatdate(second, usegmt=True).encode())]
 
 
+class Shared:
+    """What the connections of one server have in common."""
+
+    def __init__(self, turns: Turns | None = None) -> None:
+        self.dates, self.turns = Dates(), turns or Turns()
+
+
 class Connection(H11Protocol):
     """uvicorn's own, with deadlines and our words."""
 
     def __init__(
         self,
         seat: Seat,
-        dates: Dates,
+        shared: Shared,
         config: Config,
         server_state: ServerState,
         app_state: dict[str, Any],
     ) -> None:
         super().__init__(config, server_state, {**app_state, SEAT: seat})
-        self._seat, self._dates = seat, dates
+        self._seat, self._shared = seat, shared
+        self._held = bytearray()
         self._owed: asyncio.TimerHandle | None = None
         self._stall: asyncio.TimerHandle | None = None
 
@@ -65,7 +74,30 @@ class Connection(H11Protocol):
         self._owes(self._seat.arrived_at + OWED_SECONDS)
 
     def data_received(self, data: bytes) -> None:
-        self._dates.tell(self.server_state)
+        """A stranger's next request waits for its turn; what belongs to one does not."""
+        if self._held:
+            self._held += data
+        elif self._goes_first(data):
+            self._take(data)
+        else:
+            self._held += data
+            self.flow.pause_reading()
+            self._shared.turns.wait(self._take_held)
+
+    def _goes_first(self, data: bytes) -> bool:
+        has_turn, self._seat.has_turn = self._seat.has_turn, False
+        if has_turn or self._seat.trusted or self.conn.their_state is h11.SEND_BODY:
+            return True
+        return self._shared.turns.is_first(data)
+
+    def _take_held(self) -> None:
+        data, self._held = bytes(self._held), bytearray()
+        if not self.transport.is_closing():
+            self.flow.resume_reading()
+            self._take(data)
+
+    def _take(self, data: bytes) -> None:
+        self._shared.dates.tell(self.server_state)
         super().data_received(data)
         if self.transport.get_protocol() is not self:
             return  # a WebSocket now

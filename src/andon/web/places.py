@@ -16,13 +16,14 @@ SEAT = "andon.seat"
 class Seat:
     """One connection: how far it is, and how it can be ended."""
 
-    __slots__ = ("_places", "arrived_at", "end", "standing", "trusted")
+    __slots__ = ("_places", "arrived_at", "end", "has_turn", "standing", "trusted")
 
     def __init__(self, places: "Places", end: Callable[[], None], at: float) -> None:
         self._places = places
         self.end, self.arrived_at = end, at
         self.standing = Standing.SILENT
-        self.trusted = False
+        self.trusted = False  # whether its last request showed a right key
+        self.has_turn = False  # whether its next request has waited already
 
     def begin(self, end: Callable[[], None]) -> None:
         """It has sent something; from now on it is ended in this way."""

@@ -9,20 +9,25 @@ from types import FrameType
 import uvicorn
 
 from andon.web.accepting import Acceptor
-from andon.web.connections import Connection, Dates
+from andon.web.connections import Connection, Shared
 from andon.web.places import Places, Seat
+from andon.web.turns import Turns
 
 
 class QuietServer(uvicorn.Server):
     """Woken by a signal alone; the date that answers carry is told by their connection."""
 
     def __init__(
-        self, config: uvicorn.Config, ready: Callable[[], None], places: Places | None = None
+        self,
+        config: uvicorn.Config,
+        ready: Callable[[], None],
+        places: Places | None = None,
+        turns: Turns | None = None,
     ) -> None:
         super().__init__(config)
         self._ready = ready
         self._places = Places() if places is None else places  # an empty one is false
-        self._dates = Dates()
+        self._shared = Shared(turns)
         self._acceptors: list[Acceptor] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._woken = asyncio.Event()
@@ -30,7 +35,8 @@ class QuietServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup([])  # it serves nothing by itself: connections are counted by us
         self._acceptors = [
-            Acceptor(one, self._places, self._connection, self.config.ssl) for one in sockets or []
+            Acceptor(one, self._places, self._connection, self.config.ssl, self._shared.turns)
+            for one in sockets or []
         ]
         # What is there now stays: looking through it for garbage again and again finds none.
         gc.collect()
@@ -55,4 +61,4 @@ class QuietServer(uvicorn.Server):
 
     def _connection(self, seat: Seat) -> Connection:
         state = self.lifespan.state
-        return Connection(seat, self._dates, self.config, self.server_state, state)
+        return Connection(seat, self._shared, self.config, self.server_state, state)

@@ -105,7 +105,7 @@ def serve(settings: Settings, place: Place, tell: Callable[[Started], None]) -> 
             token = folder / "token"
             tell(Started(url, port, loopback, token, station.last, watcher.notifiers))
 
-        _run(built, place, listening, ready)
+        _run(built, place, listening, ready, lambda key: keys.grade(key).is_right)
 
 
 def _linked(settings: Settings, url: str) -> Settings:
@@ -179,12 +179,17 @@ def _exposition(station: Station) -> Callable[[], str]:
 
 
 def _run(
-    application: App, place: Place, listening: socket.socket, ready: Callable[[], None]
+    application: App,
+    place: Place,
+    listening: socket.socket,
+    ready: Callable[[], None],
+    knows: Callable[[str], bool],
 ) -> None:
     import uvicorn
 
     from andon.web.places import Places
     from andon.web.quiet import QuietServer
+    from andon.web.turns import Turns
 
     config = uvicorn.Config(
         application,
@@ -203,10 +208,11 @@ def _run(
         ssl_certfile=place.certificate,
         ssl_keyfile=place.key,
     )
+    places = Places(places_for(raised_limit()))
     # uvicorn raises the signal that ended it once more: by then it has done its work.
     signal.signal(signal.SIGTERM, lambda *_: None)
     with suppress(KeyboardInterrupt):
-        QuietServer(config, ready, Places(places_for(raised_limit()))).run([listening])
+        QuietServer(config, ready, places, Turns(knows)).run([listening])
 
 
 def names(place: Place, loopback: bool) -> frozenset[str]:
