@@ -1,0 +1,1 @@
+"""Seeded fuzzing of every surface that strangers reach; see docs/security.md."""
