@@ -95,7 +95,7 @@ class FromServer:
         )
 
     def _page(self, said: Json) -> Page:
-        return self._read(_page_from_json, said)
+        return self._read(page_from_json, said)
 
     def _read(self, read: Callable[[Json], T], said: Json) -> T:
         """What it says, where that is what a server of this version says."""
@@ -105,7 +105,7 @@ class FromServer:
             raise self.server.of_another_version(str(exc)) from exc
 
 
-def _page_from_json(said: Json) -> Page:
+def page_from_json(said: Json) -> Page:
     alerts, silences = alerts_from_json(said)
     return Page(
         node=text_in(said, "node", NAME),

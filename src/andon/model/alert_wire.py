@@ -23,6 +23,7 @@ from andon.model.json_fields import (
     each_in,
     flag_in,
     inside,
+    key_shown,
     number_in,
     shown,
     some_text_in,
@@ -243,7 +244,7 @@ def _evidence(value: Json) -> dict[str, float | str]:
     if len(value) > MOST_ITEMS:
         raise Wrong("", f"has {len(value)} items, more than {MOST_ITEMS}")
     return {
-        text_of(name, shown(name), NAME): (
+        text_of(name, key_shown(name), NAME): (
             text_in(value, name) if isinstance(value[name], str) else _evident(value, name)
         )
         for name in value

@@ -173,9 +173,9 @@ def texts_in(value: Json, name: str) -> dict[str, str]:
         return {}
     if len(found) > MOST_ITEMS:
         raise Wrong(name, f"has {len(found)} items, more than {MOST_ITEMS}")
+    places = {key: f"{name}.{key_shown(key)}" for key in found}
     return {
-        text_of(key, f"{name}.{shown(key)}", NAME): text_of(text, f"{name}.{shown(key)}")
-        for key, text in found.items()
+        text_of(key, places[key], NAME): text_of(text, places[key]) for key, text in found.items()
     }
 
 
@@ -189,6 +189,6 @@ def shown(value: object) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
-def words_of(exc: Exception) -> str:
-    """What went wrong, where a field that is missing is a KeyError."""
-    return f"{exc.args[0]} is missing" if isinstance(exc, KeyError) else str(exc)
+def key_shown(key: str) -> str:
+    """As much of a name that another program chose as a message has room for."""
+    return ascii(key[:_SHOWN])[1:-1]

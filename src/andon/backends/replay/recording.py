@@ -81,6 +81,10 @@ class Recording:
     def close(self) -> None:
         self._file.close()
 
+    def __del__(self) -> None:
+        with contextlib.suppress(AttributeError):  # it never opened
+            self._file.close()
+
     # Time.
 
     def _distance(self, index: int) -> float:

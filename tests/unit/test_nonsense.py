@@ -1,0 +1,177 @@
+"""Readers and looks that make no sense cost what they spoil, and nothing else ends."""
+
+import logging
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from andon.core.masks import Visibility, visibility
+from andon.engine import readers
+from andon.engine.readers import Choice, Messages, ReaderProcess, Vendor
+from andon.engine.sampler import Node, Sampler
+from andon.model import wire
+from andon.model.device import Card, Device, Host, Reading, Sample, State
+
+CARDS = [Card("a", 0, "0000:01:00.0"), Card("b", 1, "0000:02:00.0")]
+GOOD = Device("GPU-a", 0, "nvidia", "H200", "0000:01:00.0")
+OTHER = Device("GPU-b", 1, "nvidia", "H200", "0000:02:00.0")
+OPENED = {"opened": [wire.card_to_json(card) for card in CARDS], "versions": {}}
+
+
+class Silent:
+    """In place of a reader's process: what it says is said by the test."""
+
+    pid = 7
+
+    def ask(self, request: object) -> None: ...
+    def nudge(self) -> None: ...
+    def forget(self) -> None: ...
+    def close(self, timeout_seconds: float = 0.0) -> None: ...
+    def ended(self) -> int | None:
+        return None
+
+    def last_words(self) -> str:
+        return ""
+
+
+@pytest.fixture
+def vendor(monkeypatch: pytest.MonkeyPatch) -> Vendor:
+    monkeypatch.setattr(readers, "ReaderProcess", lambda *_: Silent())
+    made = Vendor("nvidia", [Choice("nvidia", {})], 1.0, lambda *_: None)
+    made.ask(1, False, 0.0)
+    hear(made, OPENED)
+    return made
+
+
+def hear(vendor: Vendor, *messages: dict[str, Any]) -> None:
+    reader: Any = vendor._reader
+    vendor.hear(reader, list(messages), 1.0, 1.0)
+
+
+def answer(card: str, device: Device, **changes: Any) -> dict[str, Any]:
+    reading = wire.reading_to_json(Reading(device.uuid, Sample(1.0, utilization_percent=5)))
+    return {"card": card, "devices": [wire.device_to_json(device)], "readings": [reading]} | changes
+
+
+def states(vendor: Vendor) -> dict[str, State]:
+    return {status.device.uuid: status.state for status in vendor.roster.statuses({})}
+
+
+def test_a_device_that_makes_no_sense_costs_itself_alone(vendor: Vendor) -> None:
+    bad = {**wire.device_to_json(OTHER), "pci": 5}
+    hear(vendor, answer("a", GOOD, devices=[wire.device_to_json(GOOD), bad]))
+    assert states(vendor)["GPU-a"] is State.OK
+    assert vendor.fault is not None
+    assert "pci is 5, not a text" in vendor.fault.reason
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"readings": [{}]},
+        {"readings": 5},
+        {"readings": [{"uuid": "GPU-b", "state": "odd", "missing": {}, "processes": []}]},
+        {"readings": [{"uuid": "GPU-b", "state": "ok", "processes": [{}], "missing": {}}]},
+        {"devices": 5},
+        {"lost": 3, "readings": None},
+    ],
+)  # fmt: skip
+def test_an_answer_that_makes_no_sense_is_a_card_that_could_not_be_read(
+    vendor: Vendor, changes: dict[str, Any]
+) -> None:
+    hear(vendor, answer("b", OTHER), answer("a", GOOD))
+    hear(vendor, answer("b", OTHER, **changes), answer("a", GOOD))
+    assert states(vendor) == {"GPU-a": State.OK, "GPU-b": State.STALE}
+    assert vendor.garbled == 1
+    hear(vendor, answer("b", OTHER))
+    assert states(vendor)["GPU-b"] is State.OK, "the next one counts again"
+    assert vendor.fault is None
+
+
+@pytest.mark.parametrize(
+    "message",
+    [{"events": [{"kind": "odd"}]}, {"events": 5}, {"cost": {}}, {"opened": [{}]}, {"down": 5}],
+)
+def test_any_other_nonsense_is_counted(vendor: Vendor, message: dict[str, Any]) -> None:
+    hear(vendor, answer("a", GOOD))
+    hear(vendor, message, answer("a", GOOD))
+    assert states(vendor)["GPU-a"] is State.OK
+    assert vendor.garbled == 1
+
+
+def test_a_line_that_is_not_json_is_the_end_of_a_reader() -> None:
+    heard: list[Messages] = []
+    ears, mouth = os.pipe()
+    reader: Any = ReaderProcess.__new__(ReaderProcess)
+    reader._spawned = type("Spawned", (), {"answers": ears})
+    reader._deliver = lambda _, messages: heard.append(messages)
+    os.write(mouth, b'{"hello":1}\n')
+    os.write(mouth, b"Segmentation fault\n")
+    os.close(mouth)
+    reader._listen()
+    os.close(ears)
+    assert heard[-1] == []
+    assert all(message == {"hello": 1} for messages in heard for message in messages)
+
+
+# The loop.
+
+
+class Moods:
+    """A mask that works, until it does not."""
+
+    def __init__(self) -> None:
+        self.broken = False
+
+    def __call__(self, devices: Any) -> Visibility:
+        if self.broken:
+            raise TypeError("'<' not supported between instances of 'int' and 'str'")
+        return visibility(devices, {})
+
+
+class NoHost:
+    def read(self, spared_seconds: float = 0.0) -> Host:
+        return Host()
+
+
+@pytest.fixture
+def moods() -> Moods:
+    return Moods()
+
+
+@pytest.fixture
+def sampler(moods: Moods) -> Iterator[Sampler]:
+    vendors = {"sim": (Choice("sim", {"count": 2, "seed": 1}),)}
+    with Sampler(vendors, NoHost(), Node("n", None), moods) as made:
+        yield made
+
+
+def test_a_look_that_fails_is_a_fault_and_what_was_known_is_stale(
+    sampler: Sampler, moods: Moods, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert [s.state for s in sampler.once().devices] == [State.OK] * 2
+    moods.broken = True
+    with caplog.at_level(logging.ERROR, "andon.sampler"):
+        first, second = sampler.once(), sampler.once()
+    assert [s.state for s in first.devices] == [State.STALE] * 2
+    assert [s.since for s in first.devices] == [s.since for s in second.devices]
+    assert [fault.source for fault in first.faults] == ["sampler"]
+    assert "'<' not supported" in first.faults[0].reason
+    assert sampler.costs().failed == 2
+    assert len(caplog.records) == 1, "told once"
+    assert "Traceback" not in caplog.text
+    moods.broken = False
+    assert [s.state for s in sampler.once().devices] == [State.OK] * 2
+
+
+def test_who_waits_for_a_look_is_not_left_waiting(sampler: Sampler, moods: Moods) -> None:
+    moods.broken = True
+    with sampler.subscribe(0.05) as session:
+        snapshots = iter(session)
+        assert next(snapshots).faults
+        assert next(snapshots).faults, "the loop goes on"
+        moods.broken = False
+        while next(snapshots).faults:
+            pass
