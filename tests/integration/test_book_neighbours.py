@@ -30,7 +30,8 @@ PREPARE = r"""
 set -e
 for folder in $CLOSED; do chmod o+x $folder; done
 mkdir -p /etc/tmpfiles.d
-export HOME=/tmp/nowhere XDG_CONFIG_HOME=/tmp/nowhere XDG_STATE_HOME=/tmp/state TMPDIR=/tmp ANDON_SIMULATE_SCENARIO=idle
+export HOME=/tmp/nowhere XDG_CONFIG_HOME=/tmp/nowhere XDG_STATE_HOME=/tmp/state TMPDIR=/tmp
+export ANDON_SIMULATE_SCENARIO=idle
 andon() { "$PYTHON" -P -m andon.cli "$@"; }
 user() {
     uid=$1; shift
