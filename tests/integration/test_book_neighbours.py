@@ -30,7 +30,8 @@ PREPARE = r"""
 set -e
 for folder in $CLOSED; do chmod o+x $folder; done
 mkdir -p /etc/tmpfiles.d
-export HOME=/nonexistent XDG_STATE_HOME=/tmp/state TMPDIR=/tmp ANDON_SIMULATE_SCENARIO=idle
+export HOME=/tmp/nowhere XDG_CONFIG_HOME=/tmp/nowhere XDG_STATE_HOME=/tmp/state TMPDIR=/tmp
+export ANDON_SIMULATE_SCENARIO=idle
 andon() { "$PYTHON" -P -m andon.cli "$@"; }
 user() {
     uid=$1; shift
@@ -84,6 +85,56 @@ def on_a_machine(script: str, **programs: str) -> str:
     assert done.returncode == 0, said
     assert "Traceback" not in said, said
     return said
+
+
+# Findings 3 and 4: one small file.
+
+POISON = """
+import fcntl, json, os, time
+from pathlib import Path
+from andon.host.kin import myself
+from andon.model import work_wire
+from andon.model.work import Lease, LeaseKind, Share, Work
+leases, tickets = Path("/run/andon/leases"), Path("/run/andon/tickets")
+[victim] = leases.glob("*.lease")
+share, kept = Share("SIM-0", 0), []
+for number, group in enumerate((2**62, 2**31, -1, 0, 1)):
+    made = Lease("evil", (share,), myself(), LeaseKind.COMMAND, 1.0, 1, work=Work(9, 9, group))
+    (leases / f"evil-{number}.lease").write_text(json.dumps(work_wire.lease_to_json(made)) + "\\n")
+for name in (victim.name, victim.name.replace(".lease", ".ticket")):
+    kept.append((tickets / name).open("wb"))
+    kept[-1].write(b"x" * victim.stat().st_size)
+    kept[-1].flush()
+    (tickets / name).with_suffix(".awake").touch()
+    fcntl.flock(kept[-1], fcntl.LOCK_EX)
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+def test_no_command_of_another_user_ends_in_a_traceback() -> None:
+    said = on_a_machine(
+        """
+andon setup >/dev/null
+hold 1000 /run/andon
+user 65534 "$PYTHON" -P -c "$POISON" >/tmp/said &
+for i in $(seq 400); do grep -q ready /tmp/said && break; sleep 0.05; done
+grep ready /tmp/said
+for uid in 1001 0; do
+    for command in leases free status ps who "run --no-wait -- true" "wait --no-wait"; do
+        set -- $command; name=$1; shift
+        user $uid "$PYTHON" -P -m andon.cli $name --simulate 8 "$@" >/tmp/out 2>&1 && echo ok
+        grep -A9 Traceback /tmp/out || true
+    done
+    user $uid "$PYTHON" -P -m andon.cli release evil 2>&1 || true
+done
+user 1000 "$PYTHON" -P -m andon.cli leases --simulate 8
+""",
+        POISON=POISON,
+    )
+    assert said.splitlines().count("ok") == 14, said
+    assert said.count("there is no lease 'evil'") == 2
+    assert "sleep 60" in said, "the honest lease is listed"
 
 
 # Finding 2: anybody's /tmp/andon.

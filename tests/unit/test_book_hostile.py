@@ -11,8 +11,12 @@ from typing import Any
 
 import pytest
 
+from andon.cli.leases import _columns
+from andon.cli.table import Row, draw
 from andon.core.holders import BLANK, page_of
 from andon.core.holdings import judge
+from andon.core.lease_rights import Asker
+from andon.core.lease_rows import lease_row
 from andon.engine.granter import Granter, Terms
 from andon.engine.lister import remarks
 from andon.engine.survey import Surveyor
@@ -23,7 +27,7 @@ from andon.leases.book import Book
 from andon.model import wire, work_wire
 from andon.model.device import Snapshot
 from andon.model.work import Cordon, Entry, Work
-from tests.unit.sharing_parts import gpu, lease, need, request, ticket
+from tests.unit.sharing_parts import claim, gpu, lease, need, request, ticket
 from tests.unit.test_lease_book import a_book
 
 NODE = [gpu(i) for i in range(8)]
@@ -218,6 +222,16 @@ def test_a_file_is_found_by_the_name_that_it_says(book: Book, put: Callable[...,
     put("tickets", "other-0.ticket", ticket_text(), locked=True)
     assert [entry.lease for entry in book.entries()] == [None]
     assert book.waiting() == []
+
+
+def test_a_long_id_leaves_the_other_columns_their_room() -> None:
+    """Finding 32: a file cannot have one any more, and what a server says is cut."""
+    row = lease_row(claim(lease(3, name="e" * 130)), 0, None, Asker(0))
+    lines = [text.plain for text in draw(_columns(2000.0), [Row(row)], 80)]
+    assert "USER" in lines[0]
+    assert "COMMAND" in lines[0]
+    assert "alice" in lines[1]
+    assert "eeeeeeeeeeeeeee…" in lines[1]
 
 
 # The line (finding 12).

@@ -62,7 +62,7 @@ class Book:
         self.unread: dict[Path, str] = {}  # books beside it that cannot be read, and why
         self.paths = tuple(p for p in places.books(env) if self._is_there(p))
         self._seen: dict[Key, tuple[Stamp, Any]] = {}
-        self._ignored: dict[str, tuple[LeftOut, ...]] = {}
+        self._ignored: dict[tuple[str, str], tuple[LeftOut, ...]] = {}
 
     def locked(self, patience_seconds: float = PATIENCE_SECONDS) -> AbstractContextManager[None]:
         """One grant at a time; no driver call and no sleep belongs inside."""
@@ -74,27 +74,25 @@ class Book:
     def entries(self) -> list[Entry]:
         """Every file of the leases, judged by nobody yet."""
         place, table = here(), LockTable()
-        read = [
-            (_really_locked(path, found, lease, place, table), lease)
-            for path, _, found in self._files(LEASES, self._known)
-            for lease in (
-                contents.dated(self._parsed(path, LEASES, found, contents.lease_in), found),
-            )
-        ]
-        bad = [found for found, lease in read if lease is None and not found.locked]
-        self._ignore(LEASES, "they are no leases", Counter(found.uid for found in bad))
+        read, bad = [], Counter[tuple[Path, int]]()
+        for path, _, found in self._files(LEASES, self._known):
+            lease = contents.dated(self._parsed(path, LEASES, found, contents.lease_in), found)
+            if lease is None and not found.locked:
+                bad[path, found.uid] += 1
+            read.append((_really_locked(path, found, lease, place, table), lease))
+        self._ignore(LEASES, "they are no leases", bad)
         return contents.entries_of(read, place)
 
     def waiting(self) -> list[Waiting]:
         """The tickets whose owners live. Only root and the owner of the book that new leases go
         to may push in front."""
-        out, bad = [], Counter[int]()
+        out, bad = [], Counter[tuple[Path, int]]()
         pushing = (0, self._owner(self.path))
         for path, folder, found in self._files(TICKETS, self._known):
             ticket = self._parsed(path, TICKETS, found, contents.ticket_in)
             looked = tickets.looked(folder, found) if found.locked else None
             if ticket is None:
-                bad[found.uid] += 1
+                bad[path, found.uid] += 1
             elif looked is not None:
                 if ticket.priority > 0 and (path != self.path or found.uid not in pushing):
                     ticket = replace(ticket, priority=0)
@@ -231,27 +229,25 @@ class Book:
         self, part: str, known: Callable[[Path, str], files.Known] | None = None
     ) -> Iterator[tuple[Path, int, Found]]:
         """The files of a part, in every book; one book that fails costs that book alone."""
-        beyond: dict[Path, Counter[int]] = {}
+        beyond = Counter[tuple[Path, int]]()
         for path in self.paths:
-            beyond[path] = Counter()
+            many = Counter[int]()
             seen = files.unknown if known is None else known(path, part)
             try:
                 with self._folder(path, part) as folder:
-                    for found in files.look(folder, SUFFIXES[part], seen, beyond[path]):
+                    for found in files.look(folder, SUFFIXES[part], seen, many):
                         yield path, folder, found
             except AndonError as exc:
                 if path == self.path:
                     raise
                 self.unread[path] = exc.reason
-        self._ignored[f"{part} beyond"] = tuple(
-            LeftOut(path / part, user_name(uid), count, "one user has too many")
-            for path, counted in beyond.items()
-            for uid, count in counted.items()
-        )
+            beyond.update({(path, uid): count for uid, count in many.items()})
+        self._ignore(part, "one user has too many", beyond)
 
-    def _ignore(self, part: str, why: str, counted: Counter[int]) -> None:
-        self._ignored[part] = tuple(
-            LeftOut(self.path / part, user_name(uid), count, why) for uid, count in counted.items()
+    def _ignore(self, part: str, why: str, counted: Counter[tuple[Path, int]]) -> None:
+        self._ignored[part, why] = tuple(
+            LeftOut(path / part, user_name(uid), count, why)
+            for (path, uid), count in counted.items()
         )
 
     def _known(self, path: Path, part: str) -> files.Known:
