@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 UPDATE_SECONDS = 5.0
 MOST_ALERTS = 512  # that wait to be sent; the list has them all
+SLOW_END = "the end of a slow client"
 EVERYONE = "everyone"
 TRUST = {False: "strangers", True: "trusted"}
 ROOMS = {False: "snapshot", True: "snapshot with commands"}
@@ -74,7 +75,7 @@ class Live:
         self._leases: LeaseList | None = None
         self._alerts: deque[Alert] = deque(maxlen=MOST_ALERTS)
         self._clients: dict[str, Client] = {}
-        self._trouble: str | None = None  # what the last update could not do
+        self._troubles: dict[str, str] = {}  # of the last update of each kind
         self._newest: Snapshot | None = None
         self._slot: int | None = None
         self._busy: frozenset[str] = frozenset()
@@ -100,9 +101,10 @@ class Live:
         return self._visitors.of(connection) is not None
 
     def health(self) -> wire.Json:
+        troubles = sorted(self._troubles.values())
         return {
-            "state": "ok" if self._trouble is None else "degraded",
-            "reason": self._trouble,
+            "state": "degraded" if troubles else "ok",
+            "reason": "; ".join(troubles) or None,
             "clients": len(self._clients),
             "dropped": self._tally.dropped,
             "refused": self._tally.refused,
@@ -162,17 +164,18 @@ class Live:
             await came.wait()
             came.clear()
             newest, self._newest = self._newest, None
-            self._trouble = None
             await self._tried("alerts", self._publish_alerts())
             await self._tried("leases", self._publish_leases())
             if newest is not None:
-                await self._tried("dropping slow clients", self._drop_the_slow())
+                await self._tried("looking for slow clients", self._drop_the_slow())
                 await self._tried("snapshots", self._publish(newest))
 
     async def _tried(self, what: str, work: Awaitable[None]) -> None:
         """One kind of update that fails leaves the others, and /api/health says so."""
-        if not await self._tally.tried(what, work):
-            self._trouble = f"the last update of {what} failed"
+        if await self._tally.tried(what, work):
+            self._troubles.pop(what, None)
+        else:
+            self._troubles[what] = f"{what}: the last attempt failed"
 
     async def _publish_alerts(self) -> None:
         while self._alerts:
@@ -203,9 +206,11 @@ class Live:
                 await self._emit("snapshot", Prepared(self._texts.of(snapshot, trusted)), room)
 
     async def _drop_the_slow(self) -> None:
+        self._troubles.pop(SLOW_END, None)
         for connection in self._server.slow():
             self._tally.drop()
-            await self._tried("a slow client's end", self._drop(connection))
+            if not await self._tally.tried(SLOW_END, self._drop(connection)):
+                self._troubles[SLOW_END] = "a slow client cannot be dropped"
 
     async def _drop(self, connection: str) -> None:
         visitor = self._visitors.of(connection)
