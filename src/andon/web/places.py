@@ -57,6 +57,9 @@ class Places:
     def __init__(self, most: int = MOST) -> None:
         self.quotas = Quotas(most)
         self.stalled: dict[Seat, None] = {}
+        self.calmed: Callable[[], None] = lambda: None
+        """Called when few are left of many: there may be memory to give back."""
+        self._were_many = False
         self._given_way = Seldom()
         self._of: dict[Standing, dict[Seat, None]] = {standing: {} for standing in Standing}
 
@@ -73,6 +76,7 @@ class Places:
         """A seat for a connection that was accepted; where all are taken, another one goes."""
         seat = Seat(self, end, at)
         self._of[seat.standing][seat] = None
+        self._were_many = self._were_many or len(self) > 3 * self.quotas.tenth
         self._make_room(at)
         return seat
 
@@ -101,6 +105,9 @@ class Places:
     def leave(self, seat: Seat) -> None:
         self._of[seat.standing].pop(seat, None)
         self.stalled.pop(seat, None)
+        if self._were_many and len(self) < self.quotas.tenth:
+            self._were_many = False
+            self.calmed()
 
     def _make_room(self, now: float) -> None:
         """Ended seats count until their sockets are closed, so each is taken out at once."""
