@@ -1,8 +1,16 @@
-"""Gives memory back that a burst of work has left behind."""
+"""How Python's memory is looked through in a burst of work, and given back after it."""
 
 import ctypes
 import gc
 from contextlib import suppress
+
+_USUAL = gc.get_threshold()
+_SELDOM = 100  # ten times as many objects as usual until all of them are looked through
+
+
+def collect_seldom() -> None:
+    """While there is much work: a look through all objects is a pause for everybody."""
+    gc.set_threshold(*_USUAL[:2], _SELDOM)
 
 
 def give_back() -> None:
@@ -10,6 +18,7 @@ def give_back() -> None:
 
     What Python keeps in arenas that are not wholly empty stays: it is used by the next burst.
     """
+    gc.set_threshold(*_USUAL)
     gc.collect()
     with suppress(OSError, AttributeError):  # a system without glibc
         ctypes.CDLL(None).malloc_trim(0)

@@ -13,6 +13,10 @@ SEAT = "andon.seat"
 """The place in an ASGI scope's state for the connection's seat."""
 
 
+def _nothing() -> None:
+    """Of those that are gone nothing is left to be ended."""
+
+
 class Seat:
     """One connection: how far it is, and how it can be ended."""
 
@@ -49,6 +53,7 @@ class Seat:
     def leave(self) -> None:
         """Its socket is closed; once is enough."""
         self._places.leave(self)
+        self.end = _nothing  # a connection that refers to itself would wait for the collector
 
 
 class Places:
@@ -57,8 +62,9 @@ class Places:
     def __init__(self, most: int = MOST) -> None:
         self.quotas = Quotas(most)
         self.stalled: dict[Seat, None] = {}
-        self.calmed: Callable[[], None] = lambda: None
-        """Called when few are left of many: there may be memory to give back."""
+        self.crowded: Callable[[], None] = _nothing
+        self.calmed: Callable[[], None] = _nothing
+        """Called when there are many, and when few are left of them."""
         self._were_many = False
         self._given_way = Seldom()
         self._of: dict[Standing, dict[Seat, None]] = {standing: {} for standing in Standing}
@@ -76,7 +82,9 @@ class Places:
         """A seat for a connection that was accepted; where all are taken, another one goes."""
         seat = Seat(self, end, at)
         self._of[seat.standing][seat] = None
-        self._were_many = self._were_many or len(self) > 3 * self.quotas.tenth
+        if not self._were_many and len(self) > 3 * self.quotas.tenth:
+            self._were_many = True
+            self.crowded()
         self._make_room(at)
         return seat
 
