@@ -14,12 +14,13 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from andon.core.quotas import Standing
-from andon.web import accepting, connections, places
+from andon.web import accepting, connections, places, turns
 from andon.web.accepting import Acceptor
 from andon.web.asgi import Receive, Scope, Send
 from andon.web.connections import Connection, Shared
 from andon.web.places import SEAT, Places, Seat
 from andon.web.problems import Shaped
+from andon.web.turns import Turns
 
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
@@ -267,6 +268,58 @@ def test_a_silent_connection_is_a_bare_socket() -> None:
 
     asyncio.run(play())
     assert len(made) == 1
+
+
+def test_when_few_are_left_of_many_memory_is_given_back_once() -> None:
+    calm: list[int] = []
+    seats = Places(most=100)
+    seats.calmed = lambda: calm.append(len(seats))
+    for count, times in ((30, 0), (31, 1), (5, 1)):
+        here = [seats.arrive(lambda: None, 0.0) for _ in range(count)]
+        for seat in here:
+            seat.leave()
+            seat.leave()
+        assert len(calm) == times
+
+
+@pytest.mark.parametrize("first", [b"", b"GET /healthz HTTP/1.1", b"right"])
+def test_a_right_key_and_healthz_do_not_wait_for_their_turn(first: bytes) -> None:
+    """A hundred requests are there before it; they are taken a few in each round."""
+    taken: list[int] = []
+
+    async def play() -> None:
+        queue = Turns(lambda key: key == "right")
+        for number in range(100):
+            queue.wait(lambda number=number: taken.append(number))  # type: ignore[misc]
+        await asyncio.sleep(0)
+        assert len(taken) == turns.AT_ONCE
+        while len(taken) < 100:
+            await asyncio.sleep(0)
+        assert taken == list(range(100))
+        head = GET.replace(b"\r\n\r\n", b"\r\nAuthorization: Bearer " + first + b"\r\n\r\n")
+        assert queue.is_first(head) is (first == b"right")
+        assert queue.is_first(first) is first.startswith(b"GET /healthz")
+
+    asyncio.run(play())
+
+
+def test_a_request_of_a_stranger_waits_and_is_answered() -> None:
+    """On the same connection, too, and with what comes meanwhile."""
+    app = App()
+    app.may_answer.set()
+
+    async def play() -> None:
+        async with listening(Places(), app) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            for _ in range(3):
+                writer.write(GET)
+                assert (await reader.readuntil(b"0\r\n\r\n")).startswith(b"HTTP/1.1 200")
+            writer.write(GET * 3)
+            for _ in range(3):
+                assert (await reader.readuntil(b"0\r\n\r\n")).startswith(b"HTTP/1.1 200")
+            writer.close()
+
+    asyncio.run(play())
 
 
 def test_short_files_are_told_once_and_accepting_goes_on_later(

@@ -13,6 +13,10 @@ SEAT = "andon.seat"
 """The place in an ASGI scope's state for the connection's seat."""
 
 
+def _nothing() -> None:
+    """Of those that are gone nothing is left to be ended."""
+
+
 class Seat:
     """One connection: how far it is, and how it can be ended."""
 
@@ -49,6 +53,7 @@ class Seat:
     def leave(self) -> None:
         """Its socket is closed; once is enough."""
         self._places.leave(self)
+        self.end = _nothing  # a connection that refers to itself would wait for the collector
 
 
 class Places:
@@ -57,6 +62,10 @@ class Places:
     def __init__(self, most: int = MOST) -> None:
         self.quotas = Quotas(most)
         self.stalled: dict[Seat, None] = {}
+        self.crowded: Callable[[], None] = _nothing
+        self.calmed: Callable[[], None] = _nothing
+        """Called when there are many, and when few are left of them."""
+        self._were_many = False
         self._given_way = Seldom()
         self._of: dict[Standing, dict[Seat, None]] = {standing: {} for standing in Standing}
 
@@ -73,6 +82,9 @@ class Places:
         """A seat for a connection that was accepted; where all are taken, another one goes."""
         seat = Seat(self, end, at)
         self._of[seat.standing][seat] = None
+        if not self._were_many and len(self) > 3 * self.quotas.tenth:
+            self._were_many = True
+            self.crowded()
         self._make_room(at)
         return seat
 
@@ -101,6 +113,9 @@ class Places:
     def leave(self, seat: Seat) -> None:
         self._of[seat.standing].pop(seat, None)
         self.stalled.pop(seat, None)
+        if self._were_many and len(self) < self.quotas.tenth:
+            self._were_many = False
+            self.calmed()
 
     def _make_room(self, now: float) -> None:
         """Ended seats count until their sockets are closed, so each is taken out at once."""

@@ -8,10 +8,13 @@ from types import FrameType
 
 import uvicorn
 
+from andon.host import heap
 from andon.web.accepting import Acceptor
 from andon.web.connections import Connection, Shared
 from andon.web.places import Places, Seat
 from andon.web.turns import Turns
+
+CALM_SECONDS = 5.0
 
 
 class QuietServer(uvicorn.Server):
@@ -41,6 +44,7 @@ class QuietServer(uvicorn.Server):
         # What is there now stays: looking through it for garbage again and again finds none.
         gc.collect()
         gc.freeze()
+        self._places.crowded, self._places.calmed = heap.collect_seldom, self._calmed
         self._ready()
 
     async def main_loop(self) -> None:
@@ -58,6 +62,10 @@ class QuietServer(uvicorn.Server):
         super().handle_exit(sig, frame)
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._woken.set)
+
+    def _calmed(self) -> None:
+        """Not at once: those who left have to be forgotten first."""
+        asyncio.get_running_loop().call_later(CALM_SECONDS, heap.give_back)
 
     def _connection(self, seat: Seat) -> Connection:
         state = self.lifespan.state
