@@ -430,3 +430,12 @@ def test_through_a_reader_process_no_pid_is_looked_up_here(player: Player, tmp_p
     first, second = found.processes
     assert (first.name, first.user, first.command) == ("train", None, None)
     assert (second.name, second.user, second.started) == (None, None, None)
+
+
+def test_times_that_contradict_each_other_stay_within_the_calendar(player: Player) -> None:
+    odd = replace(status(2.4e11), sample=replace(sample(5.0), at=5.0, read_at={}))
+    player.path.write_text(line(snapshot(2.4e11, odd)))
+    [reading] = at(player.play(), 0.0)
+    assert reading.sample is not None
+    assert reading.sample.at == 0.0
+    assert reading.processes[0].started == 0.0

@@ -25,6 +25,7 @@ from andon.model.device import (
     Snapshot,
     State,
 )
+from andon.model.json_fields import LATEST
 
 CARD: Final = Card("recording", 0, name="recorded devices")
 MARK: Final = " (replayed)"
@@ -157,18 +158,23 @@ def _date(at: float) -> str:
 def _shifted(sample: Sample, seconds: float) -> Sample:
     """Onto the time of its play; how much older single values are stays as it was."""
     read_at = {
-        name: at + seconds
+        name: _moved(at, seconds)
         for name, at in sample.read_at.items()
         if getattr(sample, name, None) is not None
     }
-    return replace(sample, at=sample.at + seconds, read_at=read_at)
+    return replace(sample, at=_moved(sample.at, seconds), read_at=read_at)
 
 
 def _started_later(process: Process, seconds: float) -> Process:
     """By the same amount in every look: pid and start are who it is."""
     if process.started is None:
         return process
-    return replace(process, started=process.started + seconds)
+    return replace(process, started=_moved(process.started, seconds))
+
+
+def _moved(at: float, seconds: float) -> float:
+    """A time of a recording that contradicts itself stays one that a calendar has."""
+    return min(max(at + seconds, 0.0), LATEST)
 
 
 def _whole(missing: Mapping[str, str], sample: Sample | None) -> dict[str, str]:
