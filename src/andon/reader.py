@@ -54,12 +54,9 @@ class Outbox:
 
     def post(self, message: wire.Json) -> None:
         """Send now, or with the rest of this round."""
-        self.post_text(wire.dumps(message))
-
-    def post_text(self, message: str) -> None:
-        """The same for what is JSON already."""
+        line = wire.dumps(message) + "\n"
         with self._lock:
-            self._lines.append(message + "\n")
+            self._lines.append(line)
             if not self._holding:
                 self._send()
 
@@ -249,7 +246,7 @@ class Reader:
             self._in_round = False
             cpu, wall = time.process_time(), time.perf_counter() - self._started
             tick = self._request.tick
-            self._outbox.post_text(f'{{"tick":{tick},"cost":{{"cpu":{cpu},"wall":{wall}}}}}')
+            self._outbox.post({"tick": tick, "cost": {"cpu": cpu, "wall": wall}})
             self._outbox.release()
 
     def _next(self, me: object) -> Desk | None:
