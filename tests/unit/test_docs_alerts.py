@@ -57,7 +57,7 @@ def written(page: str) -> str:
 
 def test_the_golden_tables_are_the_catalogues() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    if os.environ.get("ANDON_UPDATE_GOLDEN"):
+    if os.environ.get("UPDATE_GOLDEN"):
         page = written(page)
         PAGE.write_text(page, encoding="utf-8")
     assert page == written(page), "make golden, and look"
