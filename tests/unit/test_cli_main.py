@@ -10,7 +10,7 @@ import click
 import pytest
 
 from andon import app
-from andon.cli import looking, main
+from andon.cli import looking
 from andon.cli.catalogue import COMMANDS, JOBS
 from andon.cli.cost import Cost, render_cost, report_to_json
 from andon.cli.main import cli, run
@@ -203,13 +203,6 @@ def test_a_stream_that_knows_only_ascii_gets_ascii() -> None:
 def test_a_shell_learns_to_complete(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["completion", shell]) == 0
     assert "_ANDON_COMPLETE" in capsys.readouterr().out
-
-
-def test_the_entry_point_leaves_with_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looking, "sampling", lambda choices: FakeSampler(golden.no_gpu()))
-    with pytest.raises(SystemExit) as left:
-        main.main(["status"])
-    assert left.value.code == 3
 
 
 def test_simulated_devices_are_seen_through_the_real_sampler(
