@@ -205,6 +205,11 @@ def test_a_shell_learns_to_complete(shell: str, capsys: pytest.CaptureFixture[st
     assert "_ANDON_COMPLETE" in capsys.readouterr().out
 
 
+def test_a_node_without_a_gpu_has_an_exit_code_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looking, "sampling", lambda choices: FakeSampler(golden.no_gpu()))
+    assert run(["status"]) == 3
+
+
 def test_simulated_devices_are_seen_through_the_real_sampler(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
