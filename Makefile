@@ -21,7 +21,7 @@ check: setup
 
 # Writes the golden files anew; look at the difference before you commit it.
 golden: setup
-	@ANDON_UPDATE_GOLDEN=1 $(BIN)/python -m pytest tests/unit
+	@UPDATE_GOLDEN=1 $(BIN)/python -m pytest tests/unit
 
 bench: setup
 	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev,bench]'

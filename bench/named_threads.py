@@ -4,6 +4,7 @@ Python before 3.14 keeps its threads' names to itself; what each of them costs c
 apart by them. Nothing else differs from the command.
 """
 
+import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -25,10 +26,10 @@ def name_threads() -> None:
 
 
 def main() -> None:
-    from andon.cli.main import main as andon
+    from andon.cli.main import run
 
     name_threads()
-    andon()
+    sys.exit(run(sys.argv[1:]))
 
 
 if __name__ == "__main__":

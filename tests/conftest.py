@@ -48,8 +48,6 @@ def _of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test sees this machine's configuration, masks or terminal."""
     ours = [n for n in os.environ if n.startswith(("ANDON_", "SLURM_", "CUDA_"))]
     for name in ours:
-        if name == "ANDON_UPDATE_GOLDEN":
-            continue
         monkeypatch.delenv(name)
     for name in ("NVIDIA_VISIBLE_DEVICES", "NO_COLOR", "FORCE_COLOR", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
@@ -69,7 +67,7 @@ def standin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
     """A node of four devices, named in the environment."""
     folder = tmp_path / "standin"
     folder.mkdir()
-    monkeypatch.setenv("ANDON_STANDIN", str(folder))
+    monkeypatch.setenv("STANDIN_FOLDER", str(folder))
     control = StandIn(folder)
     control.write(StandIn.devices(4))
     return control
@@ -110,7 +108,7 @@ def golden() -> Callable[[str, str], None]:
 
     def compare(name: str, text: str) -> None:
         path = Path(__file__).parent / "golden" / name
-        if os.environ.get("ANDON_UPDATE_GOLDEN"):
+        if os.environ.get("UPDATE_GOLDEN"):
             path.write_text(text, encoding="utf-8")
         assert text == path.read_text(encoding="utf-8"), f"{name} differs: make golden, and look"
 

@@ -5,7 +5,7 @@ from dev.metrics.alerting import DIFFERENCES, unsaid
 from andon.core.alerting.episodes import FLAP_SECONDS, FORGET_SECONDS, MOST_FACTOR, SEEN_SECONDS
 from andon.core.alerting.track import FLICKER_SECONDS
 from andon.core.rulebook import RENOTIFY_SECONDS
-from andon.core.rules import RULES, SERVED, Rule, Rung, asleep_reason
+from andon.core.rules import RULES, Rule, Rung
 from andon.units import human_seconds
 
 
@@ -84,15 +84,13 @@ nobody. What andon does and Prometheus cannot:
 def manners() -> str:
     """The whole page."""
     rows = [_row(rule, rung) for rule in RULES for rung in rule.rungs]
-    asleep = [f"`{r.name}` ({why})" for r in RULES if (why := asleep_reason(r, SERVED))]
     left_out = [f"| `{rule.name}` | {why} |" for rule in RULES if (why := unsaid(rule))]
     return "\n".join(
         [
             INTRO + "\n".join(rows),
             "",
-            f"In the catalogue and asleep: {', '.join(asleep)}. The rules about leases judge what",
-            "the lease book says, in a server that follows it; while it cannot be read, nothing",
-            "about leases begins or ends.",
+            "The rules about leases judge what the lease book says, in a server that follows it;",
+            "while it cannot be read, nothing about leases begins or ends.",
             PROMETHEUS + "\n".join(f"- {words}" for words in DIFFERENCES),
             "",
             "| not in the file | why |",

@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # every start imports this page; history and alerts are not f
     from andon.core.episodes import Query
     from andon.core.outbox import Errand, Saved
     from andon.core.series import Bucket, Tick
-    from andon.core.series_tiers import Maintenance, Tier
+    from andon.core.series_tiers import Maintenance
     from andon.core.series_uses import Use
     from andon.model.alert import Alert, Event, Notice
 
@@ -123,20 +123,12 @@ class Directory(Protocol):
         """The readings that are kept of a device."""
 
 
-class Loading(Protocol):
-    """A store that takes blocks that were packed elsewhere, for a simulated past."""
-
-    def load(
-        self, devices: Sequence[Device], blocks: Iterable[tuple[str, str, Tier, int, bytes]]
-    ) -> None:
-        """Device, metric, tier, when its window begins (in milliseconds), and the block."""
-
-
 class Notifier(Protocol):
     """Tells people, or another program. It may block: a thread of its own waits for it.
 
     `send` returns when the other side has acknowledged, and raises an AndonError, without secrets
-    in its words, when it has not; the same call is then made again.
+    in its words, when it has not; the same call is then made again. One that has `refresh_seconds`
+    is also told what is firing that often, without any news.
     """
 
     name: str
@@ -146,12 +138,6 @@ class Notifier(Protocol):
 
     def close(self) -> None:
         """End what is under way. May be called twice, and from another thread."""
-
-
-class Refreshing(Protocol):
-    """A notifier that wants to hear what is firing again and again, with no news."""
-
-    refresh_seconds: float
 
 
 class Ledger(Protocol):

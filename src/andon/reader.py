@@ -58,12 +58,9 @@ class Outbox:
 
     def post(self, message: wire.Json) -> None:
         """Send now, or with the rest of this round."""
-        self.post_text(wire.dumps(message))
-
-    def post_text(self, message: str) -> None:
-        """The same for what is JSON already."""
+        line = wire.dumps(message) + "\n"
         with self._lock:
-            self._lines.append(message + "\n")
+            self._lines.append(line)
             if not self._holding:
                 self._send()
 
@@ -274,7 +271,7 @@ class Reader:
             self._aside.release()
             self._follow([desk for desk in self._desks if not desk.busy and desk.expecting])
             cpu, tick = time.process_time(), self._request.tick
-            self._outbox.post_text(f'{{"tick":{tick},"cost":{{"cpu":{cpu},"wall":{wall}}}}}')
+            self._outbox.post({"tick": tick, "cost": {"cpu": cpu, "wall": wall}})
             self._outbox.release()
 
     def _follow(self, late: Sequence[Desk]) -> None:

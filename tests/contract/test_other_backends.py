@@ -36,20 +36,12 @@ __all__ = [
 
 AT = 1000.0
 ADDRESSES = tuple(f"00000000:0{number}:00.0" for number in range(1, 5))
-HELP = '"uuid"\n"pci.bus_id"\n"driver_version"\n"memory.total"\n"memory.used"\n'
-ROWS = "".join(
-    f"GPU-{number}, {bus}, 390.1, 100, 7, [N/A]\n" for number, bus in enumerate(ADDRESSES)
-)
 
 
-def smi(folder: Path, form: str) -> NvidiaSmi:
+def smi(folder: Path) -> NvidiaSmi:
     fake = Fake(folder / "bin")
-    fake.says("xml", "nonsense")
-    if form == "xml":
-        body = "<fb_memory_usage><total>100 MiB</total><used>7 MiB</used></fb_memory_usage>"
-        fake.says("xml", log(*(gpu(body, bus, n) for n, bus in enumerate(ADDRESSES))))
-    fake.says("help", HELP)
-    fake.says("gpu", ROWS)
+    body = "<fb_memory_usage><total>100 MiB</total><used>7 MiB</used></fb_memory_usage>"
+    fake.says("xml", log(*(gpu(body, bus, n) for n, bus in enumerate(ADDRESSES))))
     return NvidiaSmi(root=str(folder), command=str(fake.path), timeout_seconds=20.0)
 
 
@@ -73,10 +65,9 @@ def look(at: float) -> wire.Json:
     return wire.snapshot_to_json(Snapshot("there", at, versions=versions, devices=shown))
 
 
-@pytest.fixture(params=["nvidia_smi xml", "nvidia_smi csv", "replay"])
+@pytest.fixture(params=["nvidia_smi", "replay"])
 def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
-    name, _, form = str(request.param).partition(" ")
-    made: Backend = recording(tmp_path) if name == "replay" else smi(tmp_path, form)
+    made: Backend = recording(tmp_path) if request.param == "replay" else smi(tmp_path)
     yield made
     made.close()
 
@@ -106,7 +97,7 @@ def test_a_glance_starts_nothing(backend: Backend, tmp_path: Path) -> None:
 
 def test_a_device_is_the_same_through_either_of_nvidia_s_backends(tmp_path: Path) -> None:
     """NVML's own backend spells the address so: tests/unit/test_nvidia.py holds it to that."""
-    backend = smi(tmp_path, "xml")
+    backend = smi(tmp_path)
     _, devices, _ = read_all(backend, AT)
     assert {device.vendor for device in devices} == {"nvidia"}
     assert [device.pci for device in devices] == [f"0000:0{number}:00.0" for number in range(1, 5)]

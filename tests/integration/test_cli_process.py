@@ -25,7 +25,7 @@ HEAVY = (
 
 def _andon(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", "from andon.cli.main import main; main()", *args],
+        [sys.executable, "-c", "from andon.cli.entry import main; main()", *args],
         capture_output=True,
         text=True,
         env={**os.environ, **env},
@@ -66,7 +66,7 @@ def test_a_closed_pipe_ends_quietly(tmp_path: Path) -> None:
         "from andon.cli import looking\n"
         "from tests.unit.test_cli_golden_snapshots import FakeSampler, farm\n"
         "looking.sampling = lambda choices: FakeSampler(*[farm()] * 500)\n"
-        "from andon.cli.main import main; main(['watch', '--format', 'jsonl'])\n"
+        "from andon.cli.main import run; sys.exit(run(['watch', '--format', 'jsonl']))\n"
     )
     done = subprocess.run(
         ["bash", "-c", f'{sys.executable} -c "$0" | head -1; echo "${{PIPESTATUS[0]}}"', script],
@@ -95,7 +95,7 @@ EVERY_SURFACE = (
 
 
 def _in_shell(words: str) -> subprocess.CompletedProcess[str]:
-    program = f'{sys.executable} -c "from andon.cli.main import main; main()"'
+    program = f'{sys.executable} -c "from andon.cli.entry import main; main()"'
     return subprocess.run(
         ["bash", "-c", words.replace("andon", program)],
         capture_output=True,

@@ -15,16 +15,13 @@ from andon.engine.sampler import Node, Sampler
 from andon.errors import AndonError, Denied, Unavailable
 from andon.host.system import System
 from andon.model.device import Device, Reading, State
-from tests.unit.test_nvidia_smi import H200, HELP, MIG, MIG_LIST, check, gpu, log
+from tests.unit.test_nvidia_smi import H200, MIG, MIG_LIST, check, gpu, log
 
 SCRIPT = """#!/bin/sh
 here={folder}
 case "$1" in
   -q) key=xml ;;
   -L) key=list ;;
-  --help-query-gpu) key=help ;;
-  --query-gpu=*) key=gpu ;;
-  --query-compute-apps=*) key=apps ;;
 esac
 echo "$*" >> "$here/calls"
 if [ -e "$here/$key.flood" ]; then exec yes; fi
@@ -141,49 +138,26 @@ def test_a_good_answer_counts_whatever_the_exit_code(fake: Fake, backend: Nvidia
     assert [r.state for r in look(backend)[1]] == [State.OK]
 
 
-def test_without_xml_the_rows_are_read(fake: Fake, backend: NvidiaSmi) -> None:
-    fake.says("xml", "ERROR: Option -x is not recognized.\n", code=255)
-    fake.says("help", HELP)
-    fake.says("gpu", "GPU-1, 00000000:0A:00.0, 390.1, 100, 7, [N/A], 0x4, 1500, A, B\n")
-    fake.says("apps", "GPU-1, 12, 5\n")
+@pytest.mark.parametrize("torn", [H200[:4000], "nonsense", ""])
+def test_devices_are_stale_while_it_cannot_be_read_and_well_afterwards(
+    fake: Fake, backend: NvidiaSmi, torn: str
+) -> None:
     backend.open()
-    [device], [reading] = look(backend)
-    assert (device.name, device.pci) == ("A, B", "0000:0a:00.0")
-    assert reading.sample is not None
-    assert reading.sample.throttle == ("sw_power_cap",)
-    assert [process.pid for process in reading.processes] == [12]
-    assert backend.versions() == {"driver": "390.1"}
-
-
-def test_xml_that_never_comes_is_not_asked_for_again(fake: Fake, backend: NvidiaSmi) -> None:
-    fake.says("xml", "nonsense")
-    fake.says("help", '"uuid"\n')
-    fake.says("gpu", "GPU-1, A\n")
-    backend.open()
-    for _ in range(5):
-        look(backend)
-    assert fake.calls().count("-q -x") == 3
-    assert fake.calls().count("--help-query-gpu") == 1
-
-
-def test_xml_that_was_torn_once_is_asked_for_again(fake: Fake, backend: NvidiaSmi) -> None:
-    fake.says("help", '"uuid"\n')
-    fake.says("gpu", "GPU-0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9, A\n")
-    backend.open()
-    fake.says("xml", H200[:4000])
-    assert look(backend)[1][0].missing["power_watts"] == "nvidia-smi does not report it"
+    fake.says("xml", torn)
+    _, [stale] = look(backend)
+    assert (stale.state, stale.sample) == (State.STALE, None)
+    assert stale.reason
+    assert stale.reason.startswith("nvidia-smi says ")
+    assert stale.hint
     fake.says("xml", H200)
-    assert "power_watts" not in look(backend)[1][0].missing
+    assert look(backend)[1][0].state is State.OK
 
 
-def test_a_list_of_processes_that_failed_is_told(fake: Fake, backend: NvidiaSmi) -> None:
-    fake.says("xml", "nonsense")
-    fake.says("help", '"uuid"\n')
-    fake.says("gpu", "GPU-1, A\n")
-    fake.says("apps", "Field is not valid\n", code=2)
-    backend.open()
-    reasons = look(backend)[1][0].missing
-    assert reasons["processes"] == 'nvidia-smi says "Field is not valid" (exit code 2)'
+def test_it_is_asked_for_xml_alone(fake: Fake, backend: NvidiaSmi) -> None:
+    fake.says("xml", "ERROR: Option -x is not recognized.\n", code=255)
+    error = refusal(backend)
+    assert error.reason == 'nvidia-smi says "ERROR: Option -x is not recognized." (exit code 255)'
+    assert fake.calls() == ["-q -x"]
 
 
 # Failures.
@@ -205,8 +179,7 @@ def test_a_list_of_processes_that_failed_is_told(fake: Fake, backend: NvidiaSmi)
 def test_its_failure_is_ours_wherever_it_is_printed(
     fake: Fake, backend: NvidiaSmi, code: int, text: str, kind: type, stream: str
 ) -> None:
-    for key in ("xml", "help", "gpu"):
-        fake.says(key, code=code, **{stream: text})
+    fake.says("xml", code=code, **{stream: text})
     assert isinstance(refusal(backend), kind)
 
 

@@ -89,7 +89,6 @@ def test_where_the_library_is_missing_the_command_is_asked(command: Fake) -> Non
 
 def test_where_both_ways_fail_the_first_reason_is_told(command: Fake) -> None:
     command.says("xml", "NVIDIA-SMI has failed because it couldn't communicate", code=9)
-    command.says("gpu", "NVIDIA-SMI has failed because it couldn't communicate", code=9)
     done = andon("status", "--json")
     assert done.code == 3
     assert "libnvidia-ml.so.1 was not found" in done.json()["faults"][0]["reason"]
@@ -100,7 +99,6 @@ def test_a_driver_that_comes_back_is_read_by_its_library_again(
 ) -> None:
     fake = Fake(tmp_path / "bin")
     fake.says("xml", "failed", code=9)
-    fake.says("gpu", "failed", code=9)
     monkeypatch.setenv("PATH", f"{fake.folder}:{os.environ['PATH']}")
     with open_sampler(load_settings({}).settings) as sampler:
         node.set_faults(init_fails(9))

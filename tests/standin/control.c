@@ -191,7 +191,7 @@ static void load(void) {
 
 /* Holds the lock. An earlier folder stays mapped, for a hung call may still count in it. */
 static void attach(void) {
-    const char *folder = getenv("ANDON_STANDIN");
+    const char *folder = getenv("STANDIN_FOLDER");
     if (folder == NULL) folder = "";
     if (shared != NULL && strcmp(folder, attached) == 0) return;
     copy(attached, sizeof attached, folder);

@@ -28,7 +28,7 @@ XID, DOUBLE_BIT = 0x8, 0x2  # NVML's numbers for the kinds of event
 
 
 class StandIn:
-    """The control of one folder; every process with ANDON_STANDIN set to it obeys.
+    """The control of one folder; every process with STANDIN_FOLDER set to it obeys.
 
     Devices are numbered by their place in the description, also when others are removed.
     """
@@ -58,7 +58,7 @@ class StandIn:
 
     def environment(self, library: Path | None = None) -> dict[str, str]:
         """This process's environment, with the stand-in in it: `library` is what build() gave."""
-        changes = {"ANDON_STANDIN": str(self.folder)}
+        changes = {"STANDIN_FOLDER": str(self.folder)}
         if library is not None:
             changes["LD_LIBRARY_PATH"] = str(library)
         return {**os.environ, **changes}

@@ -72,7 +72,7 @@ def run(library: Path, standin: StandIn, body: str) -> "subprocess.Popen[bytes]"
 def test_one_healthy_device_is_shown_when_no_folder_is_named(
     loaded: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("ANDON_STANDIN")
+    monkeypatch.delenv("STANDIN_FOLDER")
     loaded.nvmlInit()
     assert loaded.nvmlDeviceGetCount() == 1
     assert loaded.nvmlDeviceGetName(loaded.nvmlDeviceGetHandleByIndex(0)) == "NVIDIA H200"

@@ -8,7 +8,8 @@ from andon.core import alerting
 from andon.core.alerting import EMPTY, Outcome, State
 from andon.core.alerting.validity import validate
 from andon.core.lamps import board
-from andon.core.rulebook import Rulebook, thresholds_of
+from andon.core.rulebook import FIGURES, Rulebook, Thresholds
+from andon.core.rules import BY_NAME
 from andon.errors import AndonError
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase, Silence
 from tests.timelines.grammar import Row, Timeline, labels, seconds, settings
@@ -81,7 +82,11 @@ class Player:
         values = dict(self.settings)
         renotify = values.pop("renotify_seconds", 14_400.0)
         assert isinstance(renotify, float)
-        return Rulebook(thresholds_of(values), renotify_seconds=renotify)
+        off = {name for name, value in values.items() if value == "off"}
+        figures = {name: float(value) for name, value in values.items() if name not in off}
+        assert off <= set(BY_NAME), off
+        assert set(figures) <= set(FIGURES), figures
+        return Rulebook(Thresholds(**figures, off=frozenset(off)), renotify_seconds=renotify)
 
     def _look(self, at: float) -> None:
         self.looks += 1

@@ -13,7 +13,7 @@ from andon.cli.alert_rules_text import render_rule, render_rules
 from andon.cli.alert_text import render_alert, render_change
 from andon.cli.alerts_text import FINE, Page, names_of, render_alerts, short_name
 from andon.cli.text import display_width
-from andon.core.rulebook import Override, Rulebook
+from andon.core.rulebook import Override, Rulebook, Thresholds
 from andon.core.rules import SERVED
 from andon.model.alert import Phase
 from andon.model.wire import Json
@@ -107,7 +107,8 @@ def test_golden_changes_look_as_drawn() -> None:
 def _rules() -> list[Json]:
     cool = Override(device=1, figures={"thermal_celsius": 70.0}, off=frozenset({"memory"}))
     devices = [status.device for status in farm().devices[:3]]
-    rules: list[Json] = rules_to_json(Rulebook(None, [cool]), devices, SERVED)["rules"]
+    without_fans = Thresholds(off=frozenset({"fan"}))
+    rules: list[Json] = rules_to_json(Rulebook(without_fans, [cool]), devices, SERVED)["rules"]
     return rules
 
 

@@ -1,4 +1,4 @@
-"""What every surface of the command line looks like; ANDON_UPDATE_GOLDEN=1 draws it anew."""
+"""What every surface of the command line looks like; UPDATE_GOLDEN=1 draws it anew."""
 
 import csv
 import io

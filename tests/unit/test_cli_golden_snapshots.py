@@ -58,9 +58,9 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 def assert_golden(name: str, text: str) -> None:
-    """The text is what the file holds; ANDON_UPDATE_GOLDEN=1 writes the file instead."""
+    """The text is what the file holds; UPDATE_GOLDEN=1 writes the file instead."""
     path = GOLDEN / name
-    if os.environ.get("ANDON_UPDATE_GOLDEN"):
+    if os.environ.get("UPDATE_GOLDEN"):
         path.write_text(text, encoding="utf-8")
     assert path.read_text(encoding="utf-8") == text
 

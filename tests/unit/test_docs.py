@@ -60,7 +60,7 @@ ABOUT = {
 
 def test_the_golden_settings_page_lists_every_setting() -> None:
     path = REPOSITORY / "docs" / "settings.md"
-    if os.environ.get("ANDON_UPDATE_GOLDEN"):
+    if os.environ.get("UPDATE_GOLDEN"):
         path.write_text(settings_page(), encoding="utf-8")
     assert path.read_text(encoding="utf-8") == settings_page(), "make golden, and look"
 

@@ -20,7 +20,7 @@ FILES = sorted(made())
 @pytest.mark.parametrize("name", FILES)
 def test_the_golden_files_follow_from_the_catalogue(name: str) -> None:
     path, text = REPOSITORY / name, made()[name]
-    if os.environ.get("ANDON_UPDATE_GOLDEN"):
+    if os.environ.get("UPDATE_GOLDEN"):
         path.write_text(text, encoding="utf-8")
     assert path.read_text(encoding="utf-8") == text, "make golden, and look"
 

@@ -54,6 +54,13 @@ def test_the_text_comes_with_the_content_type_of_the_format(start: Start) -> Non
     assert (status, body) == (200, "x 1\n")
     assert headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
     assert headers["Content-Length"] == "4"
+    assert headers["Server"] == f"andon/{andon.__version__}"
+    assert headers["Cache-Control"] == "no-store"
+    assert headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_the_length_is_that_of_the_bytes(start: Start) -> None:
+    assert ask(start(lambda service: "é\n"))[2]["Content-Length"] == "3"
 
 
 def test_every_scrape_makes_the_text_anew_and_counts_the_ones_before(start: Start) -> None:
@@ -80,7 +87,8 @@ def test_another_path_gets_a_hint(start: Start) -> None:
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
 def test_nothing_can_be_changed(start: Start, method: str) -> None:
-    assert ask(start(), method=method)[0] == 405
+    status, _, headers = ask(start(), method=method)
+    assert (status, headers["Allow"]) == (405, "GET, HEAD")
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:26367", "localhost.evil.example",
@@ -149,6 +157,52 @@ def test_a_client_that_dribbles_is_ended(start: Start, monkeypatch: pytest.Monke
     with socket.create_connection(("127.0.0.1", start().port), timeout=20) as slow:
         slow.sendall(b"GET /metrics HT")
         assert slow.recv(1) == b""
+
+
+def test_however_many_come_threads_and_connections_are_bounded(start: Start) -> None:
+    ready = threading.Event()
+
+    def slow(service: Service) -> str:
+        ready.wait(30)
+        return "x 1\n"
+
+    before = threading.active_count()
+    server = start(slow)
+    address, scrapes = ("127.0.0.1", server.port), serving.MOST_OPEN + 8
+    clients = []
+    for _ in range(scrapes):  # one after another: a full backlog is the kernel's affair
+        client = socket.create_connection(address, timeout=20)
+        client.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        clients.append(client)
+    assert clients[-1].recv(1) == b"", "refused: all threads are busy, and all who wait are many"
+    assert threading.active_count() - before <= serving.PLACES + 1  # and the one that listens
+    assert len(server._connections()) == serving.MOST_OPEN
+    ready.set()
+    for client in clients:
+        client.close()
+    assert ask(server)[:2] == (200, "x 1\n")
+
+
+@pytest.mark.parametrize("sent", [
+    b"\r\n\r\n", b"GET /metrics\r\n\r\n", b"GET /metrics HTTP/2\r\n\r\n",
+    b"GET http://127.0.0.1/metrics HTTP/1.1\r\n\r\n", b"GET " + b"x" * 70_000 + b"\r\n",
+    b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n",
+    b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n folded: 1\r\n\r\n",
+])  # fmt: skip
+def test_what_is_no_request_is_refused(start: Start, sent: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", start().port), timeout=20) as client:
+        client.sendall(sent)
+        assert client.recv(12) == b"HTTP/1.1 400"
+
+
+def test_a_second_request_on_a_connection_is_not_answered(start: Start) -> None:
+    one = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: keep-alive\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", start().port), timeout=20) as client:
+        client.sendall(one)
+        with client.makefile("rb") as file:
+            whole = file.read()
+    assert whole.count(b"HTTP/1.1 200") == 1
+    assert b"\r\nConnection: close\r\n" in whole
 
 
 def test_many_scrapes_at_once_are_all_answered(start: Start) -> None:

@@ -3,8 +3,12 @@
 import json
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
+
+ROOT = Path(__file__).parents[2]
 
 HEAVY = {
     "asyncio", "click", "ctypes", "email", "http", "importlib.metadata", "psutil", "pynvml",
@@ -43,6 +47,33 @@ def test_the_parent_of_a_reader_never_loads_the_drivers_library() -> None:
 def test_status_itself_does_not_import_what_the_reader_needs(name: str) -> None:
     found = modules("import andon.cli.status, andon.app")
     assert name not in found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="psutil is a dependency elsewhere")
+def test_linux_is_read_without_psutil_which_is_not_installed_there() -> None:
+    read = """
+sys.modules["psutil"] = None  # any import of it fails
+import os
+from andon.host.processes import ProcessTable, sees_host_pids
+from andon.host.system import System
+from andon.model.device import Process
+own = os.getpid()
+table = ProcessTable()
+assert table.attribute([Process(own)])[0].name
+assert table.usage([own])[own].memory_bytes
+assert table.lineage([own])
+assert System().read().memory_total_bytes
+sees_host_pids()
+import andon.reader, andon.app, andon.library, andon.cli.main
+"""
+    assert "andon.host.processes" in modules(f"exec({read!r})")
+
+
+def test_psutil_is_a_dependency_for_other_systems_alone() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    listed = [line for line in project["dependencies"] if line.startswith("psutil")]
+    assert len(listed) == 1
+    assert listed[0].endswith("; sys_platform != 'linux'")
 
 
 def test_the_servers_routes_come_without_the_book_whose_locks_not_every_system_has() -> None:

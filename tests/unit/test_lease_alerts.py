@@ -138,7 +138,6 @@ def test_the_owner_of_an_idle_lease_is_told_and_nobody_else(
     assert bobs.told == []
     rows = {row["name"]: row for row in playing.watcher.rules()}
     assert rows["idle_lease"]["awake"]
-    assert rows["job_stalled"]["asleep_reason"]
     playing.watcher.close()
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.backends.nvidia_smi import boards, document, rows, texts, trouble
+from andon.backends.nvidia_smi import boards, document, texts, trouble
 from andon.backends.nvidia_smi.boards import SystemMemory
 from andon.backends.nvidia_smi.report import Report, parse_list, parse_unreachable
 from andon.backends.nvidia_smi.texts import Unknown
@@ -171,6 +171,21 @@ def test_a_strange_word_cannot_write_to_a_terminal() -> None:
 )
 def test_an_address_is_spelled_as_the_kernel_does(text: str | None, pci: str | None) -> None:
     assert texts.pci_address(text) == pci
+
+
+LOST = ("GPU is lost", "[GPU is lost]")
+
+
+@pytest.mark.parametrize("token", [token for token in ODD if token not in LOST])
+def test_an_odd_word_in_the_document_costs_that_value_and_no_other(token: str) -> None:
+    body = f"""<fan_speed>{token}</fan_speed><temperature><gpu_temp>41 C</gpu_temp></temperature>
+      <clocks_event_reasons>{token}</clocks_event_reasons>"""
+    _, [reading] = seen(log(gpu(body)))
+    assert reading.sample is not None
+    assert reading.sample.temperature_celsius == 41
+    assert reading.missing["fan_percent"] == f'nvidia-smi says "{token}"'
+    assert reading.missing["throttle"] == f'nvidia-smi says "{token}"'
+    check([reading])
 
 
 # Versions.
@@ -424,84 +439,6 @@ def test_a_device_that_cannot_be_reached_keeps_its_number_among_the_others() -> 
     assert {(d.pci, d.index) for d in devices} == {("0000:0a:00.0", 0), ("0000:0b:00.0", 1)}
     assert {r.state for r in readings} == {State.OK, State.LOST}
     check(readings)
-
-
-# CSV.
-
-HELP = """List of valid properties to query for the switch "--query-gpu":
-"timestamp"
-"driver_version"
-"name" or "gpu_name"
-"uuid" or "gpu_uuid"
-"pci.bus_id" or "gpu_bus_id"
-"clocks_event_reasons.active" or "clocks_throttle_reasons.active"
-"memory.total"
-"memory.used"
-"1: Exclusive_Thread", deprecated
-"power.draw"
-"clocks.max.sm" or "clocks.max.sm"
-"""
-
-
-def test_only_what_this_version_knows_is_asked_for_and_the_name_comes_last() -> None:
-    columns = rows.choose(rows.parse_help(HELP))
-    assert list(columns.values()) == [
-        "uuid", "pci.bus_id", "driver_version", "memory.total", "memory.used", "power.draw",
-        "clocks_event_reasons.active", "clocks.max.sm", "name",
-    ]  # fmt: skip
-
-
-def test_an_older_version_is_asked_by_its_own_words() -> None:
-    known = rows.parse_help('"uuid"\n"clocks_throttle_reasons.active"\n"power.limit"\n')
-    columns = rows.choose(known)
-    assert columns["throttle"] == "clocks_throttle_reasons.active"
-    assert columns["power_limit_watts"] == "power.limit"
-
-
-def test_without_a_help_the_oldest_words_are_used() -> None:
-    columns = rows.choose(rows.parse_help("ERROR: Option is not recognized"))
-    assert columns["utilization_percent"] == "utilization.gpu"
-    assert "throttle" not in columns
-
-
-def test_a_row_of_a_real_h200_is_read() -> None:
-    fields = ("uuid", "pci", "driver", "utilization_percent", "memory_total_bytes",
-              "memory_used_bytes", "power_watts", "fan_percent", "throttle", "limit sm_clock_mhz",
-              "performance_state", "name")  # fmt: skip
-    line = (
-        "GPU-18f7c2f3-6485-1178-32b4-19aec4e77712, 00000000:00:06.0, 580.159.04, 0, 143771, 0, "
-        "124.68, [N/A], 0x0000000000000001, 1980, P0, NVIDIA H200\n"
-    )
-    apps = "GPU-18f7c2f3-6485-1178-32b4-19aec4e77712, 401, 1002\nNo, x, y\n"
-    report = rows.parse(line, fields, apps)
-    [device], [reading] = shown(report)
-    assert (device.pci, device.name) == ("0000:00:06.0", "NVIDIA H200")
-    assert device.limits.sm_clock_mhz == 1980
-    assert report.versions == {"driver": "580.159.04"}
-    assert reading.sample is not None
-    assert (reading.sample.utilization_percent, reading.sample.power_watts) == (0, 124.68)
-    assert (reading.sample.throttle, reading.sample.performance_state) == (("gpu_idle",), 0)
-    assert reading.missing["fan_percent"] == 'nvidia-smi says "[N/A]"'
-    assert reading.missing["processes"] == rows.ONLY_COMPUTE
-    assert [(p.pid, p.memory_bytes) for p in reading.processes] == [(401, 1002 * MIB)]
-    check([reading])
-
-
-def test_a_name_with_commas_is_one_name() -> None:
-    report = rows.parse("GPU-1, 5, Graphics, Device, Rev. 2\n", ("uuid", "fan_percent", "name"), "")
-    assert [found.name for found in report.gpus] == ["Graphics, Device, Rev. 2"]
-
-
-def test_lines_that_are_no_rows_are_skipped() -> None:
-    text = "WARNING: x\n\nGPU-1, 5, A\n[N/A], 5, B\nGPU-2\n"
-    report = rows.parse(text, ("uuid", "fan_percent", "name"), "")
-    assert [found.uuid for found in report.gpus] == ["GPU-1"]
-
-
-def test_a_lost_row_is_a_lost_device() -> None:
-    report = rows.parse("GPU-1, [GPU is lost], A\n", ("uuid", "fan_percent", "name"), "")
-    _, [reading] = shown(report)
-    assert reading.state is State.LOST
 
 
 # Failures.

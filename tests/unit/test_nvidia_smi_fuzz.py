@@ -3,18 +3,16 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from andon.backends.nvidia_smi import boards, document, rows, texts, trouble
+from andon.backends.nvidia_smi import boards, document, texts, trouble
 from andon.backends.nvidia_smi.boards import SystemMemory
 from andon.backends.nvidia_smi.report import Report, parse_list, parse_unreachable
 from andon.errors import AndonError
 from andon.model import wire
 from andon.model.device import Reading, State
-from tests.unit.test_nvidia_smi import H200, HELP, MIG, MIG_LIST, ODD, check, gpu, log
+from tests.unit.test_nvidia_smi import H200, MIG, MIG_LIST, ODD, check, gpu, log
 
 SHORT = H200.replace(H200[H200.index("<supported_clocks>") : H200.index("<processes>")], "")
 SEEDS = (SHORT, log(gpu(MIG)), log(gpu(""), gpu("", bus="00000000:02:00.0", number=2)))
-ROW = "GPU-1, 00000000:0A:00.0, 390.1, 100, 7, 5.5, 0x4, 1500, A, B\n"
-COLUMNS = tuple(rows.choose(rows.parse_help(HELP)))
 STRANGE = ("", "0", "-1 MiB", "101 %", "1e9", "9" * 40, "None", "<", "&", "\0", "💥", ", ", "\n")
 
 pieces = st.one_of(st.sampled_from((*ODD, *STRANGE)), st.text(max_size=20))
@@ -92,24 +90,15 @@ def test_a_document_with_other_values_is_read(data: st.DataObject, seed: str) ->
 
 
 @settings(deadline=None)
-@given(mutated(ROW * 2), st.one_of(st.text(), mutated("GPU-1, 12, 5\n" * 3)))
-def test_mutated_rows_are_read_or_skipped(text: str, apps: str) -> None:
-    judge(rows.parse(text, COLUMNS, apps))
-
-
-@settings(deadline=None)
 @given(st.text())
 def test_any_text_is_read_or_refused(text: str) -> None:
     assert document.parse(text) is None
-    judge(rows.parse(text, COLUMNS, text))
     judge(Report(unreachable=parse_unreachable(text)))
     parse_list(text)
     boards.parse_meminfo(text)
-    assert rows.choose(rows.parse_help(text))["name"] == "name"
     texts.pci_address(text)
     for name in texts.MEASURES:
         texts.read(name, text)
-    texts.throttle_mask(text)
 
 
 @settings(deadline=None)
@@ -122,4 +111,3 @@ def test_any_failure_is_one_of_andon_s_errors(code: int, text: str) -> None:
 def test_the_seeds_themselves_are_read() -> None:
     """Else the tests above would only look at refusals."""
     assert all(document.parse(seed) for seed in SEEDS)
-    assert rows.parse(ROW, COLUMNS, "").gpus

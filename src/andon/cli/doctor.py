@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from andon.core.settings import Settings
 
 SCHEMA = "andon.doctor/1"
-PACKAGES = ("click", "nvidia-ml-py", "psutil")
+PACKAGES = ("click", "nvidia-ml-py")
+if sys.platform != "linux":
+    PACKAGES += ("psutil",)
 
 
 @click.command()

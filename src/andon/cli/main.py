@@ -102,11 +102,6 @@ def cli(context: click.Context) -> int | None:
     return overview(chosen(context))
 
 
-def main(args: Sequence[str] | None = None) -> None:
-    """Run the command line and leave the process."""
-    sys.exit(run(sys.argv[1:] if args is None else args))
-
-
 def run(args: Sequence[str]) -> int:
     """Run the command line; returns the exit code."""
     reopen_closed()

@@ -8,7 +8,6 @@ from andon.units import GIB, MIB, human_bytes
 
 ROOMY_BYTES = 1 * GIB  # a month of history of eight devices takes a quarter of it
 TIGHT_BYTES = 50 * MIB
-_NEEDED = ("click", "nvidia-ml-py", "psutil")
 
 
 def judge(facts: Facts) -> Iterator[Finding]:
@@ -66,7 +65,7 @@ def _room(state: Folder) -> Finding:
 
 def _packages(facts: Facts) -> Iterator[Finding]:
     own = facts.own
-    missing = [name for name in _NEEDED if own.packages.get(name, "") is None]
+    missing = [name for name, version in own.packages.items() if version is None]
     listed = ", ".join(f"{name} {version}" for name, version in own.packages.items() if version)
     words = f"andon {own.version}, Python {own.python}, {listed}".rstrip(", ")
     yield ok(Check.VERSIONS, words, andon=own.version, python=own.python, **dict(own.packages))

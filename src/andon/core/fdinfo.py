@@ -35,7 +35,6 @@ class Region:
 
     resident_bytes: int | None = None
     total_bytes: int | None = None
-    shared_bytes: int | None = None
     memory_bytes: int | None = None
 
     @property
@@ -96,7 +95,6 @@ _ENGINE_KEYS: Final = (
 _REGION_KEYS: Final = (
     ("resident-", "resident_bytes"),
     ("total-", "total_bytes"),
-    ("shared-", "shared_bytes"),
     ("memory-", "memory_bytes"),
 )
 

@@ -7,7 +7,6 @@ from andon.core.holdings import NOWHERE, Here
 from andon.errors import AndonError, Conflict, Denied, Invalid
 from andon.model.work import Claim, Lease, LeaseKind, Standing
 
-LARGEST_FENCE = 2**53 - 1  # beyond it programs that count in floats would say another number
 AHEAD_MICROSECONDS = 86_400 * 10**6
 MOST_NAMED = 5
 

@@ -20,7 +20,7 @@ Rank = Callable[[Room], tuple[float, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One device as the choice saw it: what R13 calls the candidates of a run."""
+    """One device as the choice saw it; the record of a run lists them all."""
 
     uuid: str
     index: int

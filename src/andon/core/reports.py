@@ -18,8 +18,6 @@ class Reports:
     """What was told lately; `now` is an argument and only moves forward."""
 
     told: dict[Key, float] = field(default_factory=dict)
-    repeated: int = 0
-    """Reports that said again what was told already."""
 
     def new(self, reports: Iterable[Event], now: float) -> tuple[Event, ...]:
         """Those that say something new; of several about one event, the one that knows more."""
@@ -27,9 +25,7 @@ class Reports:
         found = []
         for report in sorted(reports, key=_says_less):
             key = (report.uuid or report.pci, report.kind, report.code)
-            if key in self.told:
-                self.repeated += 1
-            else:
+            if key not in self.told:
                 self.told[key] = now
                 found.append(report)
         return tuple(sorted(found, key=lambda event: event.at))

@@ -1,13 +1,14 @@
-"""Which figures count for which device: the thresholds, and what is set apart for some."""
+"""Which figures count for which device, and the catalogue of rules with the figures in force."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from andon.core.rules import BY_NAME, RULES
-from andon.errors import Invalid
+from andon.core.rules import READINGS, RULES, About, Need, Rule, asleep_reason
 from andon.model.device import Device
 from andon.units import GIB
+
+Json = dict[str, Any]
 
 MOST_DEVICES = 4096
 RENOTIFY_SECONDS = 14_400.0
@@ -100,29 +101,47 @@ class Rulebook:
         return found
 
 
-def figures_of(values: Mapping[str, float | str]) -> tuple[dict[str, float], frozenset[str]]:
-    """Figures and rules that are off, from what a person wrote: `thermal_celsius = 75`,
-    `thermal_celsius = "off"` or `thermal = "off"`. Invalid names every mistake."""
-    figures: dict[str, float] = {}
-    off: set[str] = set()
-    mistakes: list[str] = []
-    for name, value in values.items():
-        if value == "off" and (name in BY_NAME or name in RULES_OF):
-            off.add(name if name in BY_NAME else RULES_OF[name])
-        elif name not in FIGURES:
-            mistakes.append(f"there is no threshold {name}")
-        elif isinstance(value, str):
-            mistakes.append(f'{name} is {value!r}, not a number and not "off"')
-        else:
-            figures[name] = float(value)
-    if mistakes:
-        hint = "see every rule: andon alerts rules"
-        raise Invalid(mistakes[0], hint=hint, mistakes=tuple(mistakes))
-    return figures, frozenset(off)
+def listing(
+    rulebook: Rulebook,
+    devices: Iterable[Device] = (),
+    awake: frozenset[Need] = READINGS,
+) -> list[Json]:
+    """Every rule, asleep ones too; `devices` says what counts for each, None where it is off."""
+    known = tuple(devices)
+    return [_row(rule, rulebook, known, awake) for rule in RULES]
 
 
-def thresholds_of(values: Mapping[str, float | str]) -> Thresholds:
-    """The thresholds for all devices, from what a person wrote."""
-    figures, off = figures_of(values)
-    changes: dict[str, Any] = dict(figures)
-    return Thresholds(**changes, off=off)
+def _row(
+    rule: Rule, rulebook: Rulebook, devices: tuple[Device, ...], awake: frozenset[Need]
+) -> Json:
+    asleep = asleep_reason(rule, awake)
+    off = rule.name in rulebook.thresholds.off
+    reason = "it is off in the settings" if off and asleep is None else asleep
+    return {
+        "name": rule.name,
+        "title": rule.title,
+        "about": str(rule.about),
+        "level": str(rule.level),
+        "for_seconds": rule.for_seconds,
+        "clear_seconds": rule.clear_seconds,
+        "threshold": _figure(rule, rulebook, None),
+        "unit": rule.unit,
+        "why": rule.why,
+        "advice": rule.advice,
+        "awake": reason is None,
+        "asleep_reason": reason,
+        "levels": [{**asdict(rung), "level": str(rung.level)} for rung in rule.rungs],
+        "devices": {one.uuid: _figure(rule, rulebook, one) for one in _concerned(rule, devices)},
+    }
+
+
+def _concerned(rule: Rule, devices: tuple[Device, ...]) -> tuple[Device, ...]:
+    return devices if rule.about is About.DEVICE and rule.threshold is not None else ()
+
+
+def _figure(rule: Rule, rulebook: Rulebook, device: Device | None) -> float | None:
+    figures = rulebook.thresholds if device is None else rulebook.for_device(device)
+    if rule.threshold is None or rule.name in figures.off:
+        return None
+    found: float = getattr(figures, rule.threshold)
+    return found

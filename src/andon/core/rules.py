@@ -16,9 +16,6 @@ class About(StrEnum):
     NODE = "node"
     ANDON = "andon"  # the store, the sampler, a notifier
     LEASE = "lease"
-    JOB = "job"
-    RUN = "run"
-    FLEET = "fleet"
 
 
 class Need(StrEnum):
@@ -26,17 +23,9 @@ class Need(StrEnum):
 
     READINGS = "readings"
     LEASES = "leases"
-    JOBS = "jobs"
-    RUNS = "runs"
-    NODES = "nodes"
 
 
-ASLEEP = {
-    Need.LEASES: "a server that follows the lease book judges it: andon serve",
-    Need.JOBS: "there is no queue of jobs on this node",
-    Need.RUNS: "no runs are recorded on this node",
-    Need.NODES: "no other node reports here",
-}
+ASLEEP = {Need.LEASES: "a server that follows the lease book judges it: andon serve"}
 """Why a rule that needs this is asleep, where it does not exist."""
 READINGS = frozenset({Need.READINGS})
 """What one look at the devices has."""
@@ -71,7 +60,6 @@ class Rule:
     unit: str = ""
     needs: Need = Need.READINGS
     weight: int = 0  # 0 to 19: what is more urgent among alerts of one level
-    built: bool = True  # whether its judge exists; the others wait for what they need
     momentary: bool = False  # it counts events: calm is the time since the last one
 
     @property
@@ -90,7 +78,7 @@ class Rule:
 
 def asleep_reason(rule: Rule, awake: frozenset[Need] = READINGS) -> str | None:
     """Why a rule judges nothing here; None where it does."""
-    return ASLEEP[rule.needs] if rule.needs not in awake or not rule.built else None
+    return ASLEEP[rule.needs] if rule.needs not in awake else None
 
 
 def severity(level: Level, rule: Rule) -> int:
@@ -322,27 +310,6 @@ LEASE_RULES = (
     ),
 )  # fmt: skip
 
-WAITING_RULES = (
-    Rule(
-        "job_stalled", "A job stands still", About.JOB,
-        (Rung(WARNING, "it runs and does nothing", 900, "it goes on", 60),),
-        "It holds devices and makes no progress.", "See its output: andon logs",
-        needs=Need.JOBS, weight=8, built=False,
-    ),
-    Rule(
-        "run_stalled", "A run stands still", About.RUN,
-        (Rung(WARNING, "it runs and does nothing", 900, "it goes on", 60),),
-        "It makes no progress.", "See its last samples: andon runs tail",
-        needs=Need.RUNS, weight=8, built=False,
-    ),
-    Rule(
-        "node_silent", "A node is silent", About.FLEET,
-        (Rung(CRITICAL, "nothing was heard from it", 15, "it reports again", 15),),
-        "Its jobs may be lost.", "Look at the machine and its network.",
-        needs=Need.NODES, weight=18, built=False,
-    ),
-)  # fmt: skip
-
-RULES: tuple[Rule, ...] = (*DEVICE_RULES, *NODE_RULES, *LEASE_RULES, *WAITING_RULES)
+RULES: tuple[Rule, ...] = (*DEVICE_RULES, *NODE_RULES, *LEASE_RULES)
 """Every rule there is."""
 BY_NAME = {rule.name: rule for rule in RULES}

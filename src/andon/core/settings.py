@@ -15,15 +15,7 @@ from andon.errors import Invalid
 __all__ = ["FIELDS", "OTHERS", "TABLES", "Resolved", "Row", "Settings", "describe", "resolve"]
 
 OTHERS = frozenset(
-    {
-        "ANDON_BUILD_BOARD",
-        "ANDON_CONFIG",
-        "ANDON_LEASE",
-        "ANDON_LEASE_DIR",
-        "ANDON_STANDIN",
-        "ANDON_TOKEN",
-        "ANDON_UPDATE_GOLDEN",
-    }
+    {"ANDON_BUILD_BOARD", "ANDON_CONFIG", "ANDON_LEASE", "ANDON_LEASE_DIR", "ANDON_TOKEN"}
 )
 """Variables that belong to other parts of andon and are no settings."""
 

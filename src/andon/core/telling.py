@@ -1,7 +1,9 @@
 """What a person is told about alerts: a short title and a few lines that read well on a phone."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 from andon.core.redaction import redact
 from andon.core.routes import Offset
@@ -13,10 +15,11 @@ MOST_LISTED = 8
 MOST_NAMED = 3
 TITLE_CHARACTERS = 70
 COMMAND_CHARACTERS = 80
-DAY_SECONDS = 86_400
 LATE_SECONDS = 600.0
 LATE = "This comes late: it was held back, or could not be sent before."
 SIMULATED = "SIMULATED: no real device is concerned."
+_EPOCH = datetime(1970, 1, 1)
+_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
 
 def trial_notice(at: float, node: str = "", simulated: bool = False) -> Notice:
@@ -125,10 +128,15 @@ def shown(command: str) -> str:
 
 def clock(then: float, now: float, offset: Offset) -> str:
     """`14:02`, and the day where it is not today: `14 Nov 14:02`."""
-    local, today = then + offset(then), (now + offset(now)) // DAY_SECONDS
-    day, second = divmod(int(local), DAY_SECONDS)
-    time = f"{second // 3600:02}:{second % 3600 // 60:02}"
-    return time if day == today else f"{_date(day)} {time}"
+    local, today = _local(then, offset), _local(now, offset).date()
+    time = f"{local:%H:%M}"
+    # Not %b: that is in the language of the process, and the message is in English.
+    return time if local.date() == today else f"{local.day} {_MONTHS[local.month - 1]} {time}"
+
+
+def _local(at: float, offset: Offset) -> datetime:
+    """The time on the wall, to the second; it carries no zone."""
+    return _EPOCH + timedelta(seconds=math.floor(at + offset(at)))
 
 
 def _summary(notices: Sequence[Notice], level: Level | None) -> str:
@@ -223,16 +231,3 @@ def _rank(notice: Notice) -> tuple[int, int, float]:
 
 def _cut(text: str, characters: int) -> str:
     return text if len(text) <= characters else text[: characters - 1].rstrip() + "…"
-
-
-_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-
-
-def _date(day: int) -> str:
-    """Day and month of a day since 1970, by the civil calendar's arithmetic."""
-    days = day + 719_468
-    of_era = days % 146_097
-    year = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
-    of_year = of_era - (365 * year + year // 4 - year // 100)
-    month = (5 * of_year + 2) // 153
-    return f"{of_year - (153 * month + 2) // 5 + 1} {_MONTHS[(month + 2) % 12]}"

@@ -14,8 +14,7 @@ from andon.core.episodes import Query
 from andon.core.holders import BLANK, Page
 from andon.core.outbox import Errand, Outbox, Saved
 from andon.core.routes import Offset, Route
-from andon.core.rulebook import Rulebook
-from andon.core.rulelist import listing
+from andon.core.rulebook import Rulebook, listing
 from andon.core.rules import READINGS, SERVED, Need
 from andon.core.telling import trial_notice
 from andon.engine.bus import Subscription

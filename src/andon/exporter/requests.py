@@ -1,12 +1,9 @@
-"""One HTTP request and its answer as bytes: the little that a scraper needs, read strictly."""
+"""One HTTP request and its answer: the little that a scraper needs, read strictly."""
 
 from dataclasses import dataclass
-from email.utils import formatdate
-from http import HTTPStatus
-from socket import socket
+from io import BufferedIOBase
 
 from andon.errors import AndonError
-from andon.version import __version__
 
 MOST_BYTES = 16_384
 PLAIN = "text/plain; charset=utf-8"
@@ -32,39 +29,27 @@ class Answer:
 
     status: int
     kind: str
-    text: str
+    body: bytes
 
-    def to_bytes(self, with_body: bool = True) -> bytes:
-        """Head and body in one piece, so that they leave together."""
-        body = self.text.encode("utf-8", "replace")
-        allow = "Allow: GET, HEAD\r\n" if self.status == 405 else ""
-        head = (
-            f"HTTP/1.1 {self.status} {HTTPStatus(self.status).phrase}\r\n"
-            f"Server: andon/{__version__}\r\n"
-            f"Date: {formatdate(usegmt=True)}\r\n"
-            f"Content-Type: {self.kind}\r\n"
-            f"Content-Length: {len(body)}\r\n"
-            "Cache-Control: no-store\r\n"
-            "X-Content-Type-Options: nosniff\r\n"
-            f"{allow}Connection: close\r\n\r\n"
-        )
-        return head.encode("ascii") + (body if with_body else b"")
+    @classmethod
+    def plain(cls, status: int, text: str) -> "Answer":
+        return cls(status, PLAIN, text.encode("utf-8", "replace"))
 
     @classmethod
     def of(cls, error: AndonError) -> "Answer":
         hint = f"hint: {error.hint}\n" if error.hint else ""
-        return cls(error.http_status, PLAIN, f"{error.reason}\n{hint}")
+        return cls.plain(error.http_status, f"{error.reason}\n{hint}")
 
 
-def receive(connection: socket) -> bytes:
-    """The head of a request; Malformed where it is too long or ends early."""
-    head = b""
-    while END not in head:
-        more = connection.recv(MOST_BYTES)
-        head += more
-        if not more or len(head) > MOST_BYTES:
+def receive(first: bytes, rest: BufferedIOBase) -> bytes:
+    """The head of a request from its first line on; Malformed if it is too long or ends early."""
+    head = first
+    while not head.endswith(END):
+        line = rest.readline(MOST_BYTES)
+        head += line
+        if not line or len(head) > MOST_BYTES:
             raise Malformed
-    return head[: head.index(END)]
+    return head.removesuffix(END)
 
 
 def parse(head: bytes) -> Request:

@@ -1,35 +1,41 @@
 """A small HTTP server for one text: `/metrics`, `/healthz`, and nothing else.
 
-Every connection has one request, one thread and a deadline. When all places are taken, the oldest
-connection gives up its own: a scrape takes milliseconds, so the oldest one is the one that hangs.
+`http.server` speaks HTTP. Every connection has one request and a deadline, and a fixed number of
+threads answers them. When all of those are taken, the oldest connection is ended: a scrape takes
+milliseconds, so the oldest one is the one that hangs.
 """
 
 import errno
 import ipaddress
 import logging
+import math
 import socket
 import threading
 import time
-from _thread import start_new_thread
 from collections.abc import Callable
+from functools import lru_cache
 from http import HTTPStatus
-from socketserver import BaseRequestHandler, TCPServer
+from http.server import BaseHTTPRequestHandler
+from io import BytesIO
+from queue import SimpleQueue
+from socketserver import TCPServer
 from typing import Any
 
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid
 from andon.exporter.exposition import CONTENT_TYPE
-from andon.exporter.requests import PLAIN, Answer, Malformed, Request, parse, receive
+from andon.exporter.requests import Answer, Malformed, Request, parse, receive
 from andon.exporter.spreads import Service
+from andon.version import __version__
 
 log = logging.getLogger("andon.exporter")
 
-PLACES = 32
+PLACES = 32  # threads at most
+MOST_OPEN = 2 * PLACES  # connections, those that wait for a thread included
 DEADLINE_SECONDS = 10.0
 SILENCE_SECONDS = 5.0
 POLL_SECONDS = 0.1  # how long `stop` may have to wait; a look costs some 20 µs
 
 Text = Callable[[Service], str]
-_READ_ONLY = Answer(405, PLAIN, "nothing can be changed here\n")
 
 
 class MetricsServer(TCPServer):
@@ -47,6 +53,8 @@ class MetricsServer(TCPServer):
         self._seconds = 0.0
         self._open: dict[socket.socket, float] = {}
         self._thread: threading.Thread | None = None
+        self._waiting: SimpleQueue[tuple[socket.socket, Any] | None] = SimpleQueue()
+        self._workers = 0
         try:
             super().__init__((host, port), _Handler)
         except (OSError, OverflowError) as exc:
@@ -77,6 +85,8 @@ class MetricsServer(TCPServer):
         self.server_close()
         for connection in self._connections():
             _cut(connection)
+        for _ in range(self._workers):
+            self._waiting.put(None)
 
     def service(self) -> Service:
         with self._counting:
@@ -92,13 +102,18 @@ class MetricsServer(TCPServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._counting:
-            full = len(self._open) >= PLACES
-            oldest = min(self._open, key=lambda c: self._open[c]) if full else None
-            self._open[request] = time.monotonic()
+            number = len(self._open)
+            oldest = min(self._open, key=lambda c: self._open[c]) if number >= PLACES else None
+            if number < MOST_OPEN:
+                self._open[request] = time.monotonic()
         if oldest is not None:
             self._give_up(oldest)
-        # A Thread object waits until its thread runs, which is a good part of a scrape's time.
-        start_new_thread(self._answer, (request, client_address))
+        if number < MOST_OPEN:
+            self._keep_workers(number + 1)
+            self._waiting.put((request, client_address))
+        else:
+            self.handle_error(request, client_address)
+            self.shutdown_request(request)
 
     def service_actions(self) -> None:
         """After every poll: a client that sends or takes a byte now and then is ended too."""
@@ -111,6 +126,17 @@ class MetricsServer(TCPServer):
         """A client that went away is no news; the counter says how many."""
         self.count(failed=True)
 
+    def _keep_workers(self, wanted: int) -> None:
+        """As many as connections were ever open at once. A thread per scrape would cost more than
+        the scrape, and those of a pool of the standard library keep a program from ending."""
+        if self._workers < min(wanted, PLACES):
+            self._workers += 1
+            threading.Thread(target=self._work, name="metrics worker", daemon=True).start()
+
+    def _work(self) -> None:
+        while (job := self._waiting.get()) is not None:
+            self._answer(*job)
+
     def _answer(self, request: socket.socket, client_address: Any) -> None:
         try:
             self.finish_request(request, client_address)
@@ -122,8 +148,10 @@ class MetricsServer(TCPServer):
             self.shutdown_request(request)
 
     def _give_up(self, connection: socket.socket) -> None:
+        """It counts until its thread is done with it, and is not chosen again."""
         with self._counting:
-            self._open.pop(connection, None)
+            if connection in self._open:
+                self._open[connection] = math.inf
         _cut(connection)
 
     def _connections(self) -> list[socket.socket]:
@@ -131,48 +159,101 @@ class MetricsServer(TCPServer):
             return list(self._open)
 
 
-class _Handler(BaseRequestHandler):
+class _Handler(BaseHTTPRequestHandler):
     """One request, then the connection ends: an idle scraper holds no place."""
 
     server: MetricsServer
-    request: socket.socket
+    protocol_version = request_version = "HTTP/1.1"
+    timeout = SILENCE_SECONDS
+    raw_requestline: bytes
+    asked: Request
+    command = ""
 
-    def handle(self) -> None:
-        self.request.settimeout(SILENCE_SECONDS)
+    def setup(self) -> None:
+        super().setup()
+        self.wfile = self._written = BytesIO()
+
+    def finish(self) -> None:
+        """Head and body leave together."""
+        self.connection.sendall(self._written.getvalue())
+        self.rfile.close()
+
+    def parse_request(self) -> bool:
+        """http.server's own parser takes folded lines, two Hosts and half a head, and needs a
+        fifth of a scrape's time."""
+        self.close_connection = True
         try:
-            asked = parse(receive(self.request))
+            self.asked = parse(receive(self.raw_requestline, self.rfile))
         except Malformed:
-            self.request.sendall(Answer(400, PLAIN, "this is no request\n").to_bytes())
-            return
+            self.send_error(HTTPStatus.BAD_REQUEST)
+            return False
+        self.command = self.asked.method
+        return True
+
+    def _serve(self) -> None:
         began = time.perf_counter()
-        answer = self._answer(asked) if asked.method in ("GET", "HEAD") else _READ_ONLY
-        whole = answer.to_bytes(with_body=asked.method != "HEAD")
+        answer = self._answer()
         failed = answer.status != HTTPStatus.OK
         if failed or answer.kind is CONTENT_TYPE:  # before it is sent: the next scrape tells it
             self.server.count(time.perf_counter() - began, failed)
-        self.request.sendall(whole)
+        self._send(answer)
 
-    def _answer(self, asked: Request) -> Answer:
+    do_GET = do_HEAD = _serve  # noqa: N815 - the names that http.server looks for
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What the standard library refuses by itself: a method that is not here, or no HTTP."""
+        if code == HTTPStatus.NOT_IMPLEMENTED:
+            self.server.count(failed=True)
+            self._send(Answer.plain(405, "nothing can be changed here\n"))
+        else:
+            self._send(Answer.plain(400, "malformed HTTP request\n"))
+
+    def version_string(self) -> str:
+        return f"andon/{__version__}"
+
+    def log_error(self, *args: Any) -> None:
+        """A client that sends or takes nothing is no news; the counter says how many."""
+        self.server.count(failed=True)
+
+    def log_request(self, *args: Any) -> None:
+        """Nobody reads a line per scrape."""
+
+    def _answer(self) -> Answer:
         try:
-            return Answer(200, *self._text(asked))
+            return self._content()
         except AndonError as error:
             return Answer.of(error)
         except Exception:
             log.exception("a scrape failed; the next one is tried")
-            return Answer(500, PLAIN, "the values could not be rendered\n")
+            return Answer.plain(500, "the values could not be rendered\n")
 
-    def _text(self, asked: Request) -> tuple[str, str]:
-        if asked.path == "/healthz":
-            return PLAIN, "ok\n"
-        if self.server.local_only and not is_loopback(asked.host):
+    def _content(self) -> Answer:
+        if self.asked.path == "/healthz":
+            return Answer.plain(200, "ok\n")
+        if self.server.local_only and not is_loopback(self.asked.host):
             raise Denied("this address is not one of this machine's own names",
                          hint="ask for http://127.0.0.1 or http://localhost")  # fmt: skip
-        if asked.path != "/metrics":
+        if self.asked.path != "/metrics":
             hint = "the metrics are at /metrics"
-            raise Gone(f"there is nothing at {asked.path[:80]!r}", hint=hint)
-        return CONTENT_TYPE, self.server.text(self.server.service())
+            raise Gone(f"there is nothing at {self.asked.path[:80]!r}", hint=hint)
+        text = self.server.text(self.server.service())
+        return Answer(200, CONTENT_TYPE, text.encode("utf-8", "replace"))
+
+    def _send(self, answer: Answer) -> None:
+        self.send_response(answer.status)
+        self.send_header("Content-Type", answer.kind)
+        self.send_header("Content-Length", str(len(answer.body)))
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("X-Content-Type-Options", "nosniff")
+        if answer.status == HTTPStatus.METHOD_NOT_ALLOWED:
+            self.send_header("Allow", "GET, HEAD")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(answer.body)
 
 
+@lru_cache(maxsize=64)  # a scraper uses one name, and reading an address takes 12 µs
 def is_loopback(host: str) -> bool:
     """Whether only this machine can mean itself by it."""
     try:

@@ -189,12 +189,6 @@ def status_sample_to_json(status: DeviceStatus) -> Json | None:
     return values
 
 
-def sample_to_json(sample: Sample) -> Json:
-    values = _plain(sample, ("at", *SAMPLE_VALUES))
-    values["read_at"] = dict(sample.read_at)
-    return values
-
-
 def process_to_json(process: Process) -> Json:
     return _plain(process, _PROCESS_ORDER)
 

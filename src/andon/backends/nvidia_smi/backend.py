@@ -5,17 +5,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from andon.backends.nvidia_smi import boards, document, rows, trouble
+from andon.backends.nvidia_smi import boards, document, trouble
 from andon.backends.nvidia_smi.boards import BY_ADDRESS, VENDOR, Board, SystemMemory
-from andon.backends.nvidia_smi.command import Command, NoAnswer, Output, find
+from andon.backends.nvidia_smi.command import Command, NoAnswer, find
 from andon.backends.nvidia_smi.report import Listed, Report, parse_list, parse_unreachable
-from andon.backends.nvidia_smi.texts import Unknown, pci_address
+from andon.backends.nvidia_smi.texts import pci_address
+from andon.backends.nvidia_smi.trouble import Unreadable
+from andon.errors import AndonError
 from andon.model.device import Card, Device, Reading, State
 
 CARD: Final = Card("nvidia-smi", 0, name="NVIDIA GPUs")
 ASLEEP: Final = "suspended by the system; andon leaves it asleep"
-XML_TRIES: Final = 3
-"""An nvidia-smi that so many times in a row gave no readable XML is asked for CSV alone."""
 
 
 class NvidiaSmi:
@@ -34,8 +34,6 @@ class NvidiaSmi:
         self._root, self._name = Path(root), command
         self._timeout_seconds = timeout_seconds
         self._command: Command | None = None
-        self._xml_failures = 0
-        self._columns: dict[str, str] = {}
         self._listed: dict[tuple[str, int], Listed] = {}
         self._layout: frozenset[object] = frozenset()
         self._versions: Mapping[str, str] = {}
@@ -70,7 +68,7 @@ class NvidiaSmi:
         try:
             command = self._opened()
             self._take(self._look(command), command)
-        except NoAnswer as silent:
+        except (NoAnswer, Unreadable) as silent:
             return self._stale(silent)
         fresh = boards.readings(self._boards, self._memory(), at)
         return fresh + boards.missing_readings(self._gone.values())
@@ -91,33 +89,13 @@ class NvidiaSmi:
         return self._command
 
     def _look(self, command: Command) -> Report:
-        """XML has graphics processes and MIG instances; CSV is what is left without it."""
-        if self._xml_failures < XML_TRIES:
-            output = command.run("-q", "-x")
-            report = _with_unreachable(document.parse(output.text) or Report(), output)
-            if report.gpus or report.unreachable:
-                self._xml_failures = 0
-                return report
-            _raise_known(output)
-            self._xml_failures += 1
-        return self._look_at_rows(command)
-
-    def _look_at_rows(self, command: Command) -> Report:
-        if not self._columns:
-            self._columns = rows.choose(rows.parse_help(command.run("--help-query-gpu").text))
-        output = command.run(f"--query-gpu={','.join(self._columns.values())}", rows.FORMAT)
-        found = rows.parse(output.text, self._columns, self._processes(command))
-        report = _with_unreachable(found, output)
-        if not report.gpus and not report.unreachable:
-            _raise_known(output)
-            raise trouble.misunderstood(output.code, output.everything)
-        return report
-
-    def _processes(self, command: Command) -> str | Unknown:
-        output = command.run(f"--query-compute-apps={','.join(rows.APPS)}", rows.FORMAT)
-        if output.code:
-            return Unknown(trouble.misunderstood(output.code, output.everything).reason)
-        return output.text
+        output = command.run("-q", "-x")
+        report = document.parse(output.text) or Report()
+        unreachable = parse_unreachable(document.around(output.everything))
+        if not report.gpus and not unreachable:
+            known = trouble.failure(output.code, output.everything)
+            raise known or trouble.misunderstood(output.code, output.everything)
+        return replace(report, unreachable=unreachable)
 
     def _take(self, report: Report, command: Command) -> None:
         """Make a report the latest one."""
@@ -152,7 +130,7 @@ class NvidiaSmi:
     def _devices(self) -> list[Device]:
         return [*self._current(), *self._gone.values()]
 
-    def _stale(self, silent: NoAnswer) -> list[Reading]:
+    def _stale(self, silent: AndonError) -> list[Reading]:
         if not self._devices():
             raise silent
         return [
@@ -187,13 +165,3 @@ class NvidiaSmi:
             return boards.parse_meminfo((self._root / "proc/meminfo").read_text())
         except (OSError, UnicodeDecodeError):
             return SystemMemory()
-
-
-def _with_unreachable(report: Report, output: Output) -> Report:
-    return replace(report, unreachable=parse_unreachable(document.around(output.everything)))
-
-
-def _raise_known(output: Output) -> None:
-    known = trouble.failure(output.code, output.everything)
-    if known is not None:
-        raise known

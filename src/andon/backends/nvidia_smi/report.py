@@ -1,4 +1,4 @@
-"""What one call of nvidia-smi said, whichever form it came in."""
+"""What one call of nvidia-smi said."""
 
 import re
 from collections.abc import Mapping

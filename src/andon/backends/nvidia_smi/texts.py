@@ -82,7 +82,7 @@ THROTTLE: Final = (
     "hw_power_brake_slowdown",
     "display_clock_setting",
 )
-"""The driver's reasons for a lower clock; the place of each is its bit."""
+"""The driver's reasons for a lower clock, in the driver's order."""
 
 
 def read(name: str, text: str | None) -> int | float | Unknown:
@@ -99,16 +99,6 @@ def number(text: str, measure: Measure) -> int | float | Unknown:
     if value < measure.least or (measure.most is not None and value > measure.most):
         return Unknown(f"{_says(text)}, which cannot be")
     return round(value) * measure.scale if measure.whole else value * measure.scale
-
-
-def throttle_mask(text: str | None) -> tuple[str, ...] | Unknown:
-    """The reasons behind a bit mask such as 0x0000000000000004."""
-    if text is None:
-        return NOT_REPORTED
-    if re.fullmatch(r"0x[0-9A-Fa-f]{1,16}", text.strip()) is None:
-        return unknown(text)
-    mask = int(text, 16)
-    return tuple(word for bit, word in enumerate(THROTTLE) if mask >> bit & 1)
 
 
 def unknown(text: str) -> Unknown:

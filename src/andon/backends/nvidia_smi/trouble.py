@@ -6,6 +6,11 @@ from typing import Final
 from andon.backends.nvidia_smi.texts import plain
 from andon.errors import AndonError, Denied, Unavailable
 
+
+class Unreadable(Unavailable):
+    """It answered, and not in a way that we can read; the next answer may be whole again."""
+
+
 _IN_CONTAINER = "inside a container, start it with --gpus all"
 
 
@@ -83,10 +88,10 @@ def failure(code: int, text: str) -> AndonError | None:
     return None if found is None else found.kind(found.reason, found.hint)
 
 
-def misunderstood(code: int, text: str) -> AndonError:
-    """It answered, and not in a way that we can read."""
+def misunderstood(code: int, text: str) -> Unreadable:
+    """An answer without a document, in its own words."""
     lines = (shown for line in text.splitlines() if (shown := plain(line)))
     said = next(lines, None)
     words = f'nvidia-smi says "{said}"' if said else "nvidia-smi says nothing"
     ending = f" (exit code {code})" if code else ""
-    return Unavailable(f"{words}{ending}", hint="see for yourself: nvidia-smi -q -x")
+    return Unreadable(f"{words}{ending}", hint="see for yourself: nvidia-smi -q -x")

@@ -23,10 +23,18 @@ Draw = Callable[[Alert, Finding], Alert]
 """Writes the numbers, the words and the people of a finding into an alert."""
 
 
-def begun(alert: Alert, rule: Rule) -> Episode:
-    """An episode before its first look."""
+def begin(
+    alert: Alert,
+    rule: Rule,
+    finding: Finding,
+    moment: Moment,
+    figures: Thresholds,
+    draw: Draw,
+    factor: int,
+) -> Episode:
+    """The episode after the first look at which a rung holds."""
     none: Times = (None,) * len(rule.rungs)
-    return Episode(alert, none, none)
+    return _advanced(Episode(alert, none, none), rule, finding, moment, figures, draw, factor)
 
 
 def is_calm(episode: Episode) -> bool:
@@ -72,10 +80,23 @@ def go_on(
         episode = _moved(episode, gone)
     if finding is ENDED:
         return _resolved(episode, moment) if episode.fired is not None else None
-    held, calm = _times(episode, finding, now)
-    holds = 0 if finding is None else finding.holds
-    if episode.fired is None and not holds and not (finding and finding.blind):
+    if episode.fired is None and (finding is None or not (finding.holds or finding.blind)):
         return None
+    return _advanced(episode, rule, finding, moment, figures, draw, factor)
+
+
+def _advanced(
+    episode: Episode,
+    rule: Rule,
+    finding: Finding | None,
+    moment: Moment,
+    figures: Thresholds,
+    draw: Draw,
+    factor: int,
+) -> Episode:
+    """One more look counted; the same object where nothing changed."""
+    now, holds = moment.steady, 0 if finding is None else finding.holds
+    held, calm = _times(episode, finding, now)
     up = _up(episode, rule, held, calm, now, figures)
     same = held == episode.held and calm == episode.calm and up == episode.up
     due = _due(episode, rule, held, calm, up, figures)

@@ -207,19 +207,16 @@ def idle(seen: Seen) -> Finding:
     return Finding(1, 0, now, seen.figures.idle_seconds, None, (held,))
 
 
-DEVICE_JUDGES: tuple[tuple[str, Judge], ...] = tuple(
-    (judge.__name__, judge)
-    for judge in (
-        thermal,
-        memory,
-        power,
-        throttle_thermal,
-        throttle_power,
-        throttle_hardware,
-        fan,
-        unattributed_memory,
-        memory_leak,
-        high_usage,
-    )
+DEVICE_JUDGES: tuple[tuple[str, Judge], ...] = (
+    ("thermal", thermal),
+    ("memory", memory),
+    ("power", power),
+    ("throttle_thermal", throttle_thermal),
+    ("throttle_power", throttle_power),
+    ("throttle_hardware", throttle_hardware),
+    ("fan", fan),
+    ("unattributed_memory", unattributed_memory),
+    ("memory_leak", memory_leak),
+    ("high_usage", high_usage),
 )
-"""Those that look at readings; `idle` is asked only where somebody keeps a book of leases."""
+"""Those that look at readings, each with its rule; `idle` is asked only where leases are kept."""

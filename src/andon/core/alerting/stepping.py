@@ -8,7 +8,7 @@ from andon.core.alerting.episodes import (
     FLAP_SECONDS,
     MOST_FACTOR,
     SEEN_SECONDS,
-    begun,
+    begin,
     go_on,
     is_settled,
 )
@@ -140,11 +140,10 @@ class _Step:
             f"{key}#{second}", rule, subject, Level.INFO, Phase.PENDING, since=wall,
             silenced_until=None,
         )  # fmt: skip
-        row, steady, figures = BY_NAME[rule], self.moment.steady, self._figures(subject)
-        factor, draw = self._factor(rule, subject), self.artist.drawn
-        new = go_on(begun(alert, row), row, finding, self.moment, steady, figures, draw, factor)
-        if new is None:
-            raise AssertionError(f"{rule} holds and did not begin")
+        new = begin(
+            alert, BY_NAME[rule], finding, self.moment, self._figures(subject),
+            self.artist.drawn, self._factor(rule, subject),
+        )  # fmt: skip
         self.changed[new.alert.id] = new.alert
         return new
 

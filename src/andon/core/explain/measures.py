@@ -130,34 +130,35 @@ def peers_temperature_celsius(view: View) -> float | None:
     return median(found) if found else None
 
 
-MEASURES: dict[str, Callable[[View], float | int | None]] = {
-    measure.__name__: measure
-    for measure in (
-        clock_loss_percent,
-        memory_percent,
-        power_percent,
-        power_limit_percent,
-        memory_unattributed_bytes,
-        slowdown_margin_celsius,
-        state_seconds,
-        recent_seconds,
-        utilization_mean_percent,
-        utilization_min_percent,
-        utilization_max_percent,
-        idle_seconds,
-        graphics_memory_bytes,
-        temperature_fall_celsius,
-        ecc_rise,
-        peers_sm_clock_mhz,
-        peers_temperature_celsius,
-    )
+Measure = Callable[[View], float | int | None]
+
+MEASURES: dict[str, Measure] = {
+    "clock_loss_percent": clock_loss_percent,
+    "memory_percent": memory_percent,
+    "power_percent": power_percent,
+    "power_limit_percent": power_limit_percent,
+    "memory_unattributed_bytes": memory_unattributed_bytes,
+    "slowdown_margin_celsius": slowdown_margin_celsius,
+    "state_seconds": state_seconds,
+    "recent_seconds": recent_seconds,
+    "utilization_mean_percent": utilization_mean_percent,
+    "utilization_min_percent": utilization_min_percent,
+    "utilization_max_percent": utilization_max_percent,
+    "idle_seconds": idle_seconds,
+    "graphics_memory_bytes": graphics_memory_bytes,
+    "temperature_fall_celsius": temperature_fall_celsius,
+    "ecc_rise": ecc_rise,
+    "peers_sm_clock_mhz": peers_sm_clock_mhz,
+    "peers_temperature_celsius": peers_temperature_celsius,
 }
-"""Every measure by its name, which is also its name as evidence."""
+"""Every measure by its name as evidence."""
+
+_NAMES = {measure: name for name, measure in MEASURES.items()}
 
 
-def measured(view: View, measure: Callable[[View], float | int | None]) -> Evidence | None:
+def measured(view: View, measure: Measure) -> Evidence | None:
     """A measure as evidence."""
-    return view.derived(measure.__name__, measure(view))
+    return view.derived(_NAMES[measure], measure(view))
 
 
 def _samples(view: View) -> list[Sample]:
