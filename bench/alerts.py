@@ -12,7 +12,7 @@ from statistics import median, quantiles
 from typing import Any
 
 from andon.core.alerting import EMPTY, Held, Moment, Observation, State, current, step
-from andon.core.rulebook import Rulebook
+from andon.core.conditions.rulebook import Rulebook
 from andon.model.device import (
     Device,
     DeviceStatus,

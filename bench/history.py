@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from andon.core import simulation
-from andon.core.series import Tick, tick_of
-from andon.core.series_seeding import specimens
-from andon.core.series_uses import Use, Uses
+from andon.core.history.intervals import Use, Uses
+from andon.core.history.series import Tick, tick_of
+from andon.core.simulation import behaviour
+from andon.core.simulation.seeding import specimens
 from andon.model.device import DeviceStatus, Host, Snapshot, State
 from andon.stores.sqlite import SqliteStore
 from bench import prometheus
@@ -83,7 +83,7 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _played(devices: tuple[simulation.Specimen, ...], seconds: int) -> list[Snapshot]:
+def _played(devices: tuple[behaviour.Specimen, ...], seconds: int) -> list[Snapshot]:
     return [
         Snapshot(
             "bench",
@@ -92,9 +92,9 @@ def _played(devices: tuple[simulation.Specimen, ...], seconds: int) -> list[Snap
             host=Host(12.5 + at % 7, 8_000_000_000 + 4096 * (at % 50), 64_000_000_000, 1.25),
             devices=tuple(
                 DeviceStatus(
-                    simulation.describe(s), State.OK, 0.0,
-                    sample=simulation.sample(s, BEGIN + at),
-                    processes=simulation.processes(s, BEGIN + at),
+                    behaviour.describe(s), State.OK, 0.0,
+                    sample=behaviour.sample(s, BEGIN + at),
+                    processes=behaviour.processes(s, BEGIN + at),
                 )
                 for s in devices
             ),
@@ -113,7 +113,7 @@ def _day(
     values = 0
     for second in range(seconds):
         seen = played[second % len(played)]
-        late = 0.003 + 0.006 * simulation.draw(9, second) ** 3
+        late = 0.003 + 0.006 * behaviour.draw(9, second) ** 3
         seen = Snapshot(seen.node, BEGIN + second + late, True, host=seen.host,
                         devices=seen.devices)  # fmt: skip
         began = time.process_time()

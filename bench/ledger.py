@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from andon.engine.bus import Bus
-from andon.engine.ledger import LeaseLedger
+from andon.engine.sampling.bus import Bus
+from andon.engine.sharing.ledger import LeaseLedger
 from andon.host.kin import myself, ticks_now
 from andon.leases import places
 from andon.leases.book import Book

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from andon.core.series import Key, Tick, scale_of
+from andon.core.history.series import Key, Tick, scale_of
 
 BLOCK_SECONDS = 7200  # the least that Prometheus writes
 TOOL = "promtool"

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from andon.core.series_seeding import specimens, tick
+from andon.core.simulation.seeding import specimens, tick
 from andon.stores.sqlite import SqliteStore
 from bench import browser, nodes
 from bench.exporter import scrape

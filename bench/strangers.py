@@ -25,8 +25,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from andon.core import series_seeding, simulation
-from andon.core.series_tiers import Retention
+from andon.core.history.tiers import Retention
+from andon.core.simulation import behaviour, seeding
 from andon.stores.sqlite import SqliteStore
 from bench import nodes
 from bench.served import Served, rollup, served
@@ -234,12 +234,12 @@ def _remember(node: nodes.Environment, history: Path, days: float) -> None:
     print(f"… {days:g} days of {len(uuids)} devices", file=sys.stderr, flush=True)
     devices = [
         replace(specimen, uuid=uuid)
-        for specimen, uuid in zip(series_seeding.specimens(len(uuids)), uuids, strict=True)
+        for specimen, uuid in zip(seeding.specimens(len(uuids)), uuids, strict=True)
     ]
     history.parent.mkdir(mode=0o700)
     store = SqliteStore(history)
-    blocks = series_seeding.blocks(devices, time.time(), days, Retention())
-    store.load([simulation.describe(one) for one in devices], blocks)
+    blocks = seeding.blocks(devices, time.time(), days, Retention())
+    store.load([behaviour.describe(one) for one in devices], blocks)
     store.close()
 
 

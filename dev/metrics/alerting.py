@@ -7,9 +7,9 @@ is held by looking at `ALERTS`: what fires goes on until the value has left the 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from andon.core.alerting.judges import THERMAL
-from andon.core.rulebook import Thresholds
-from andon.core.rules import RULES, Rule, Rung
+from andon.core.conditions.judges import THERMAL
+from andon.core.conditions.rulebook import Thresholds
+from andon.core.conditions.rules import RULES, Rule, Rung
 from andon.exporter.catalogue import ALL
 
 NAMES = frozenset(row.name for row in ALL)

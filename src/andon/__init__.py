@@ -30,8 +30,8 @@ if TYPE_CHECKING:
         select_gpus_for_task,
         wait_for_gpu_availability,
     )
-    from andon.core.sparkline import sparkline
-    from andon.engine.bus import Subscription
+    from andon.core.history.sparkline import sparkline
+    from andon.engine.sampling.bus import Subscription
     from andon.leasing import Held, lease
     from andon.library import snapshot, watch
     from andon.model.alert import Alert
@@ -60,7 +60,7 @@ _WHERE = {
     "PrometheusExporter": "andon.compat.exporter",
     "Sample": "andon.model.device",
     "Snapshot": "andon.model.device",
-    "Subscription": "andon.engine.bus",
+    "Subscription": "andon.engine.sampling.bus",
     "ThermalThrottling": "andon.compat.alerts",
     "check_gpu_availability": "andon.compat.selection",
     "get_gpu_monitor": "andon.compat.monitor",
@@ -69,7 +69,7 @@ _WHERE = {
     "on_alert": "andon.callbacks.cord",
     "select_gpus_for_task": "andon.compat.selection",
     "snapshot": "andon.library",
-    "sparkline": "andon.core.sparkline",
+    "sparkline": "andon.core.history.sparkline",
     "wait_for_gpu_availability": "andon.compat.selection",
     "watch": "andon.library",
 }

@@ -8,27 +8,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from andon.core.masks import VARIABLES, Visibility, visibility
-from andon.core.settings import Resolved, Settings, resolve
-from andon.engine.readers import Choice
-from andon.engine.sampler import Node, Sampler
+from andon.core.sampling.masks import VARIABLES, Visibility, visibility
+from andon.core.settings.resolution import Resolved, Settings, resolve
+from andon.engine.sampling.readers import Choice
+from andon.engine.sampling.sampler import Node, Sampler
 from andon.errors import Invalid
 from andon.host.folders import expanded
 from andon.host.kernel_log import KernelLog
 from andon.host.presence import has_nvidia_smi, unreadable, vendors
 from andon.host.private_files import is_regular, read_regular
-from andon.host.state_folder import state_folder as state_folder
+from andon.host.server.state_folder import state_folder as state_folder
 from andon.host.system import System, boot_id, node_name
 from andon.model.device import Device
 from andon.ports import Store
 from andon.registry import BACKENDS
 
 if TYPE_CHECKING:  # alerts and leases are not for every start
-    from andon.core.rooms import Weights
-    from andon.core.rulebook import Rulebook
-    from andon.core.vitals import StoreVitals
-    from andon.engine.ledger import LeaseLedger
-    from andon.engine.watcher import Told, Watcher
+    from andon.core.conditions.rulebook import Rulebook
+    from andon.core.sampling.vitals import StoreVitals
+    from andon.core.sharing.rooms import Weights
+    from andon.engine.alerting.watcher import Told, Watcher
+    from andon.engine.sharing.ledger import LeaseLedger
     from andon.ports import Ledger
 
 IN_MEMORY = ":memory:"
@@ -122,7 +122,7 @@ def _all_visible(devices: Sequence[Device]) -> Visibility:
 
 def _simulation(settings: Settings) -> dict[str, object]:
     """Checked here: a mistake in it is this caller's, and not a reader's that fails later."""
-    from andon.core.scenarios import plan
+    from andon.core.simulation.scenarios import plan
 
     plan(settings.simulate, settings.simulate_scenario, (), settings.simulate_faults)
     return {
@@ -165,7 +165,7 @@ def _read(path: Path) -> str:
 
 def open_store(settings: Settings, readonly: bool = False) -> Store:
     """The history that the settings name; reading only, it is never made, mended or changed."""
-    from andon.core.series_tiers import DAY_SECONDS, Retention
+    from andon.core.history.tiers import DAY_SECONDS, Retention
     from andon.registry import STORES, load
 
     retention = Retention(
@@ -201,7 +201,7 @@ def labels_of(settings: Settings) -> dict[str, list[str]]:
 
 def weights_of(settings: Settings) -> "Weights":
     """How much free memory and idleness count when a device is chosen."""
-    from andon.core.rooms import Weights
+    from andon.core.sharing.rooms import Weights
 
     return Weights(settings.score_memory_weight, settings.score_utilization_weight)
 
@@ -227,7 +227,7 @@ def open_ledger(settings: Settings) -> "Ledger":
 
 def rulebook(settings: Settings) -> "Rulebook":
     """The figures of the settings; a threshold that is off turns its rule off."""
-    from andon.core.rulebook import FIGURES, RULES_OF, Override, Rulebook, Thresholds
+    from andon.core.conditions.rulebook import FIGURES, RULES_OF, Override, Rulebook, Thresholds
 
     given = {name: getattr(settings, f"alerts_{name}") for name in FIGURES}
     off = {RULES_OF[name] for name, figure in given.items() if figure is None}
@@ -242,8 +242,8 @@ def rulebook(settings: Settings) -> "Rulebook":
 
 def open_notifiers(settings: Settings, node: str = "") -> "list[Told]":
     """Everyone who is told. Invalid names every mistake at once, and no secret."""
-    from andon.core.routes import Route, parse_quiet
-    from andon.core.telling import Voice
+    from andon.core.notifying.messages import Voice
+    from andon.core.notifying.routes import Route, parse_quiet
     from andon.errors import AndonError
     from andon.host.clock import offset
     from andon.model.alert import Level
@@ -283,7 +283,7 @@ def open_notifiers(settings: Settings, node: str = "") -> "list[Told]":
 
 def check_settings(flags: Mapping[str, object], config: str | None = None) -> Resolved:
     """As `load_settings`, and the notifiers are asked as well: every mistake at once."""
-    from andon.core.settings_alerts import addresses
+    from andon.core.settings.alerts import addresses
 
     try:
         resolved = load_settings(flags, config, strict=True)
@@ -303,7 +303,7 @@ def check_settings(flags: Mapping[str, object], config: str | None = None) -> Re
 
 def open_lease_ledger(settings: Settings, sampler: Sampler) -> "LeaseLedger | None":
     """What the lease book says, beside this sampler; a recording has no leases of its own."""
-    from andon.engine.ledger import TURN_SECONDS, LeaseLedger
+    from andon.engine.sharing.ledger import TURN_SECONDS, LeaseLedger
 
     if settings.replay or sys.platform == "win32":
         return None
@@ -321,8 +321,8 @@ def open_watcher(
     leases: "LeaseLedger | None" = None,
 ) -> "Watcher":
     """Alerts over this sampler. Of a recording that is played nobody is told."""
-    from andon.engine.pulse import Pulse
-    from andon.engine.watcher import Watcher
+    from andon.engine.alerting.watcher import Watcher
+    from andon.engine.sampling.pulse import Pulse
     from andon.host.clock import offset
 
     kept = kept_apart(settings) if keep else replace(settings, history_path=IN_MEMORY)

@@ -16,16 +16,16 @@ from typing import Any, ParamSpec, TypeVar
 
 from andon import library
 from andon.app import labels_of, state_folder, weights_of
-from andon.core.holdings import judge
-from andon.core.launching import LEASE_VARIABLE, environment
-from andon.core.redaction import redact
-from andon.core.requests import parse_count, request_of
-from andon.engine import releaser
-from andon.engine.granter import Grant, Granter, Progress, Terms
-from andon.engine.survey import Outlook, Pages, Surveyor
+from andon.core.processes.redaction import redact
+from andon.core.sharing.holdings import judge
+from andon.core.sharing.launching import LEASE_VARIABLE, environment
+from andon.core.sharing.requests import parse_count, request_of
+from andon.engine.sharing import releaser
+from andon.engine.sharing.granter import Grant, Granter, Progress, Terms
+from andon.engine.sharing.survey import Outlook, Pages, Surveyor
 from andon.errors import AndonError, Gone
-from andon.host.bulletin import Bulletin
 from andon.host.kin import here, myself, read_kin, started_ticks
+from andon.host.server.bulletin import Bulletin
 from andon.leases.book import Book
 from andon.leases.hold import LeaseHold
 from andon.leases.holder import Keeper

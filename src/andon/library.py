@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable
 
 from andon.app import load_settings, open_sampler
-from andon.core.settings import Settings
-from andon.engine.bus import Subscription
-from andon.engine.sampler import Costs, Sampler
+from andon.core.settings.resolution import Settings
+from andon.engine.sampling.bus import Subscription
+from andon.engine.sampling.sampler import Costs, Sampler
 from andon.model.device import Snapshot
 
 LINGER_SECONDS = 30.0  # an open driver session keeps a laptop's card awake: it is not kept for ever

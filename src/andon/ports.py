@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from andon.model.device import Card, Device, Host, Process, Reading
 
 if TYPE_CHECKING:  # every start imports this page; history and alerts are not for every start
-    from andon.core.episodes import Query
-    from andon.core.outbox import Errand, Saved
-    from andon.core.series import Bucket, Tick
-    from andon.core.series_tiers import Maintenance
-    from andon.core.series_uses import Use
+    from andon.core.alerting.past import Query
+    from andon.core.history.intervals import Use
+    from andon.core.history.series import Bucket, Tick
+    from andon.core.history.tiers import Maintenance
+    from andon.core.notifying.outbox import Errand, Saved
     from andon.model.alert import Alert, Event, Notice
 
 

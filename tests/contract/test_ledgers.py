@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.episodes import KEPT_SECONDS, Query
-from andon.core.outbox import Errand
+from andon.core.alerting.past import KEPT_SECONDS, Query
+from andon.core.notifying.outbox import Errand
 from andon.errors import Unavailable
 from andon.model.alert import Alert, Level, Party, Phase
 from andon.ports import Ledger

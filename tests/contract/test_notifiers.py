@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.settings_alerts import NOTIFIER_KINDS, NotifierSettings
-from andon.core.telling import Voice
+from andon.core.notifying.messages import Voice
+from andon.core.settings.alerts import NOTIFIER_KINDS, NotifierSettings
 from andon.errors import AndonError
 from andon.model.alert import NoticeKind
 from andon.ports import Notifier

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from andon.core.series import HOST, Tick, tick_of
-from andon.core.series_tiers import DAY_SECONDS, Retention
-from andon.core.series_uses import Use
+from andon.core.history.intervals import Use
+from andon.core.history.series import HOST, Tick, tick_of
+from andon.core.history.tiers import DAY_SECONDS, Retention
 from andon.model.device import Device, DeviceStatus, Host, Sample, Snapshot, State
 from andon.ports import Directory, Store
 from andon.stores.memory import MemoryStore

@@ -7,7 +7,7 @@ from dataclasses import fields
 
 import andon
 from andon import app
-from andon.engine.sampler import Sampler
+from andon.engine.sampling.sampler import Sampler
 from andon.model import wire
 from andon.model.device import SAMPLE_VALUES, Sample, Snapshot, State
 from tests.device.scenes import Scene

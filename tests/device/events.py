@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 import andon
-from andon.engine.bus import Subscription
+from andon.engine.sampling.bus import Subscription
 from andon.model.device import Snapshot
 from tests.device.scenes import Scene, SkippedError
 from tests.device.xid import ASKED_BY

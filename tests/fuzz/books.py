@@ -13,13 +13,13 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from andon.core.lease_rights import Asker
-from andon.engine.lister import listing, sighted
-from andon.engine.survey import Sight, Surveyor
+from andon.core.sharing.rights import Asker
+from andon.engine.sharing.lister import listing, sighted
+from andon.engine.sharing.survey import Sight, Surveyor
 from andon.host.kin import here
 from andon.leases.book import Book
 from andon.model.device import Snapshot
-from andon.web.lease_payloads import text
+from andon.web.answers.lease_payloads import text
 from tests.fuzz.chance import NUMBERS, Chance, nested, rounds
 from tests.fuzz.target import COMMAND, LIMIT_SECONDS, Target
 from tests.integration.conftest import andon

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from andon.app import load_settings
-from andon.core.settings import describe, resolve
+from andon.core.settings.resolution import describe, resolve
 from andon.errors import AndonError
 from tests.fuzz.chance import Chance, rounds
 

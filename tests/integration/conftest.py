@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from andon.app import load_settings, open_sampler
-from andon.engine.sampler import Sampler
+from andon.engine.sampling.sampler import Sampler
 from andon.model.device import Snapshot, State
 from tests.standin import StandIn
 

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from andon.app import load_settings, open_sampler
-from andon.core.requests import request_of
-from andon.engine.granter import Granter, Terms
-from andon.engine.survey import Surveyor
+from andon.core.sharing.requests import request_of
+from andon.engine.sharing.granter import Granter, Terms
+from andon.engine.sharing.survey import Surveyor
 from andon.errors import AndonError
 from andon.leases.book import Book
 

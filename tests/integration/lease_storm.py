@@ -22,9 +22,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from andon.core.requests import request_of
-from andon.engine.granter import Granter, Terms
-from andon.engine.survey import Surveyor
+from andon.core.sharing.requests import request_of
+from andon.engine.sharing.granter import Granter, Terms
+from andon.engine.sharing.survey import Surveyor
 from andon.errors import TimedOut
 from andon.leases import files, mutex
 from andon.leases.book import Book

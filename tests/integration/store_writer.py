@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from andon.core.series import Tick
+from andon.core.history.series import Tick
 from andon.stores.sqlite import SqliteStore
 
 AT = 1_790_000_000.0 - 1_790_000_000.0 % 864_000

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from andon.core.episodes import Query
-from andon.core.outbox import Errand
+from andon.core.alerting.past import Query
+from andon.core.notifying.outbox import Errand
 from andon.model.alert import Alert, Notice, NoticeKind, Party, Phase
 from andon.model.alert_wire import alert_to_json
 from andon.stores.sqlite_alerts import SqliteLedger

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from andon.core.settings_alerts import NotifierSettings
-from andon.core.telling import Voice
+from andon.core.notifying.messages import Voice
+from andon.core.settings.alerts import NotifierSettings
 from andon.errors import AndonError
 from andon.model.alert import Alert, Level, NoticeKind, Phase
 from andon.notifiers import alertmanager as sending

@@ -12,8 +12,8 @@ import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
-from andon.core.settings_alerts import NotifierSettings
-from andon.core.telling import Voice
+from andon.core.notifying.messages import Voice
+from andon.core.settings.alerts import NotifierSettings
 from andon.errors import Invalid, Unavailable
 from andon.notifiers.apprise import AppriseNotifier
 from tests.contract.test_notifiers import Listening, listening

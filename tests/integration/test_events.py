@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from andon.app import load_settings, open_sampler
-from andon.engine.bus import Subscription
-from andon.engine.sampler import Sampler
+from andon.engine.sampling.bus import Subscription
+from andon.engine.sampling.sampler import Sampler
 from andon.model.alert import Event
 from andon.model.device import State
 from tests.integration.conftest import is_alive, states, until, wait_for

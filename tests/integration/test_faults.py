@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.runs import Summary
-from andon.engine.sampler import Sampler
+from andon.core.runs.tallies import Summary
+from andon.engine.sampling.sampler import Sampler
 from andon.errors import Invalid
 from andon.model.device import Snapshot, State
 from tests.conftest import REPOSITORY
@@ -244,7 +244,7 @@ def test_no_gpu_still_prints_what_parses(form: str, monkeypatch: pytest.MonkeyPa
 def test_a_hang_is_counted_from_when_it_began_and_not_from_the_readers_birth(
     node: StandIn, sampler: Sampler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("andon.core.patience.ABANDON_SECONDS", 1.5)
+    monkeypatch.setattr("andon.core.sampling.patience.ABANDON_SECONDS", 1.5)
     until(sampler, all_ok)
     wait_for(lambda: sampler.once().at and _age_of_reader(sampler) > 3.0)
     node.set_faults(hung())
@@ -272,7 +272,7 @@ def _age_of_reader(sampler: Sampler) -> float:
 def test_a_late_answer_is_taken_even_when_the_next_tick_comes_much_later(
     node: StandIn, sampler: Sampler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("andon.core.patience.ABANDON_SECONDS", 1.2)
+    monkeypatch.setattr("andon.core.sampling.patience.ABANDON_SECONDS", 1.2)
     until(sampler, all_ok)
     node.set_faults(delay(1_300_000, "nvmlDeviceGetUtilizationRates", device=0))
     reader = sampler.reader_pids()
@@ -306,7 +306,7 @@ def test_a_stuck_card_costs_one_thread_and_not_one_per_tick(
 def test_a_card_that_is_lost_for_long_is_looked_for_by_a_new_reader(
     node: StandIn, sampler: Sampler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("andon.core.patience.RENEW_SECONDS", 0.5)
+    monkeypatch.setattr("andon.core.sampling.patience.RENEW_SECONDS", 0.5)
     until(sampler, all_ok)
     reader = sampler.reader_pids()
     node.set_faults(lost(6))

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from andon.engine.sampler import Sampler
+from andon.engine.sampling.sampler import Sampler
 from andon.model.device import State
 from tests.integration.conftest import andon
 from tests.standin import StandIn, StandInProcess

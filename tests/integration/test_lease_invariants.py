@@ -229,7 +229,7 @@ def test_a_driver_that_hangs_holds_up_no_line(
 
 
 def test_the_system_books_rules_make_the_modes_that_the_code_expects() -> None:
-    from andon.cli.setup import RULES
+    from andon.cli.commands.setup.setup import RULES
 
     for name, mode in places.MODES.items():
         assert f"d /run/andon/{name} {mode:04o} root root -" in RULES

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from andon.engine import releaser
-from andon.engine.overdue import overdue
+from andon.engine.sharing import releaser
+from andon.engine.sharing.overdue import overdue
 from andon.errors import Conflict, Gone
 from andon.host.kin import here, myself, started_ticks
 from andon.leases.book import Book

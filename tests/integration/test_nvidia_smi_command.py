@@ -9,9 +9,9 @@ import pytest
 
 from andon.backends.nvidia_smi import NvidiaSmi
 from andon.backends.nvidia_smi.backend import CARD
-from andon.core.masks import Visibility
-from andon.engine.readers import Choice
-from andon.engine.sampler import Node, Sampler
+from andon.core.sampling.masks import Visibility
+from andon.engine.sampling.readers import Choice
+from andon.engine.sampling.sampler import Node, Sampler
 from andon.errors import AndonError, Denied, Unavailable
 from andon.host.system import System
 from andon.model.device import Device, Reading, State

@@ -7,8 +7,8 @@ from contextlib import suppress
 import pytest
 
 from andon.app import load_settings, open_sampler
-from andon.engine import spawning
-from andon.engine.spawning import Spawned, start_ahead
+from andon.engine.sampling import spawning
+from andon.engine.sampling.spawning import Spawned, start_ahead
 from tests.integration.conftest import andon
 from tests.standin import StandIn
 

@@ -7,13 +7,13 @@ from typing import Any, cast
 
 import pytest
 
-from andon.cli import selftest
-from andon.cli.doctor import title_of
-from andon.cli.findings import render_findings
+from andon.cli.commands.setup import selftest
+from andon.cli.commands.setup.doctor import title_of
 from andon.cli.main import run
-from andon.core.findings import Finding, Grade, Named, in_order
-from andon.core.plausibility import judge
-from andon.core.trials import Sampling, Trial, histories_of
+from andon.cli.show.findings import render_findings
+from andon.core.doctor.findings import Finding, Grade, Named, in_order
+from andon.core.selftest.plausibility import judge
+from andon.core.selftest.trials import Sampling, Trial, histories_of
 from andon.model.device import MemoryKind, Process, Snapshot, State
 from andon.testing.mock import MockGpuBackend
 from andon.units import GIB

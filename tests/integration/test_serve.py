@@ -14,7 +14,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from andon.cli.serve import ssh_line
+from andon.cli.commands.watch.serve import ssh_line
 from tests.integration.conftest import Outcome, is_alive
 from tests.integration.parts import free_port, wait_until
 from tests.integration.serving import Served, make_certificate, serving

@@ -254,9 +254,9 @@ def asleep() -> Iterator[int]:
 
 LENDING = """
 import sys, time
-from andon.core.requests import request_of
-from andon.engine.lender import Lender
-from andon.engine.survey import Surveyor
+from andon.core.sharing.requests import request_of
+from andon.engine.sharing.lender import Lender
+from andon.engine.sharing.survey import Surveyor
 from andon.model.device import Snapshot
 from tests.unit.sharing_parts import gpu
 

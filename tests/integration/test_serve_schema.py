@@ -11,8 +11,8 @@ from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import response_schema_conformance
 
 from andon.app import open_store
-from andon.core.settings import Settings
-from andon.engine.recorder import Recorder
+from andon.core.settings.resolution import Settings
+from andon.engine.sampling.recorder import Recorder
 from andon.leases.book import Book
 from andon.model.device import Snapshot
 from andon.web.memory import Recorded

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from andon.core import series_seeding, simulation
-from andon.core.quotas import Quotas, places_for
-from andon.core.series_tiers import Retention
+from andon.core.access.quotas import Quotas, places_for
+from andon.core.history.tiers import Retention
+from andon.core.simulation import behaviour, seeding
 from andon.stores.sqlite import SqliteStore
 from tests.conftest import need
 from tests.integration.parts import wait_until
@@ -173,10 +173,10 @@ def test_where_all_are_at_work_the_next_is_told_so_and_comes_in_later(few: Serve
 def test_dear_questions_delay_only_each_other(tmp_path: Path) -> None:
     """A hundred charts over a week at once: the board and the alerts are asked meanwhile."""
     history = tmp_path / "history.db"
-    devices = series_seeding.specimens(2)
+    devices = seeding.specimens(2)
     store = SqliteStore(history)
-    blocks = series_seeding.blocks(devices, time.time(), 3.0, Retention())
-    store.load([simulation.describe(one) for one in devices], blocks)
+    blocks = seeding.blocks(devices, time.time(), 3.0, Retention())
+    store.load([behaviour.describe(one) for one in devices], blocks)
     store.close()
     with serving(tmp_path, ANDON_HISTORY=str(history)) as served, ThreadPoolExecutor(100) as pool:
         since = time.time() - 7 * 86_400

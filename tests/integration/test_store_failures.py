@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from andon.engine.bus import Bus
-from andon.engine.recorder import Recorder
+from andon.engine.sampling.bus import Bus
+from andon.engine.sampling.recorder import Recorder
 from andon.errors import Conflict, Denied, Unavailable
 from andon.stores.sqlite import SqliteStore
 from tests.conftest import need

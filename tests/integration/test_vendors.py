@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from andon.app import load_settings, open_sampler
-from andon.engine.sampler import Sampler
+from andon.engine.sampling.sampler import Sampler
 from andon.model.device import State
 from tests.constructed import Machine, amd, intel
 from tests.integration.conftest import PCI, andon, until

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.episodes import Query
+from andon.core.alerting.past import Query
 from andon.model.alert import Phase
 from andon.stores.sqlite_alerts import SqliteLedger
 from tests.conftest import REPOSITORY

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from andon.core.alerting import Moment
-from andon.core.routes import Route
-from andon.core.rulebook import Rulebook
-from andon.core.settings_alerts import NotifierSettings
-from andon.core.telling import Voice
-from andon.engine import watcher as watching
-from andon.engine.bus import Bus
-from andon.engine.watcher import Watcher
+from andon.core.conditions.rulebook import Rulebook
+from andon.core.notifying.messages import Voice
+from andon.core.notifying.routes import Route
+from andon.core.settings.alerts import NotifierSettings
+from andon.engine.alerting import watcher as watching
+from andon.engine.alerting.watcher import Watcher
+from andon.engine.sampling.bus import Bus
 from andon.model.alert import Alert, Notice
 from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
 from andon.notifiers.command import Command

@@ -1,6 +1,6 @@
 """Busy, and yet not."""
 
-from andon.core.reasons import Code
+from andon.core.explain.reasons import Code
 from tests.situations.shared import PID, job, part
 from tests.situations.story import (
     A100,

@@ -1,6 +1,6 @@
 """Nothing is wrong: the counter-examples."""
 
-from andon.core.reasons import Code
+from andon.core.explain.reasons import Code
 from andon.model.device import Fault
 from tests.situations.shared import ALARMS, PID, UNUSED, job, part, training
 from tests.situations.story import (

@@ -1,6 +1,6 @@
 """Heat and fans."""
 
-from andon.core.reasons import Code
+from andon.core.explain.reasons import Code
 from tests.situations.shared import job
 from tests.situations.story import (
     A100,

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from andon.core.reasons import Code
+from andon.core.explain.reasons import Code
 from tests.situations.shared import PID, part, training
 from tests.situations.story import (
     A100,

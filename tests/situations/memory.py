@@ -1,6 +1,6 @@
 """Memory, and who holds it."""
 
-from andon.core.reasons import Code
+from andon.core.explain.reasons import Code
 from tests.situations.shared import ALARMS, PID, job, part
 from tests.situations.story import (
     A100,

@@ -1,6 +1,6 @@
 """Power, clocks and the link."""
 
-from andon.core.reasons import Code
+from andon.core.explain.reasons import Code
 from tests.situations.shared import ALARMS, job
 from tests.situations.story import (
     A100,

@@ -1,6 +1,6 @@
 """What several groups of situations share: alarms that must not sound, and usual jobs."""
 
-from andon.core.reasons import Code
+from andon.core.explain.reasons import Code
 from andon.model.device import DeviceStatus, Process
 from tests.situations.story import (
     MIB,

@@ -1,6 +1,6 @@
 """The device or the driver does not answer."""
 
-from andon.core.reasons import Code
+from andon.core.explain.reasons import Code
 from andon.model.device import Fault
 from tests.situations.shared import job, part, training
 from tests.situations.story import (

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypedDict, Unpack
 
-from andon.core.reasons import Code
+from andon.core.explain.reasons import Code
 from andon.model.device import (
     SAMPLE_VALUES,
     Device,

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from andon.core import alerting
 from andon.core.alerting import EMPTY, Outcome, State
 from andon.core.alerting.validity import validate
-from andon.core.lamps import board
-from andon.core.rulebook import FIGURES, Rulebook, Thresholds
-from andon.core.rules import BY_NAME
+from andon.core.conditions.lamps import board
+from andon.core.conditions.rulebook import FIGURES, Rulebook, Thresholds
+from andon.core.conditions.rules import BY_NAME
 from andon.errors import AndonError
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase, Silence
 from tests.timelines.grammar import Row, Timeline, labels, seconds, settings

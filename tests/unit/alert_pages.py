@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from andon.cli.alerts_text import Page
-from andon.core.xids import explain
+from andon.cli.show.alerts import Page
+from andon.core.events.xids import explain
 from andon.model.alert import Acknowledgement, Alert, Level, Party, Phase, Silence
 from tests.unit.test_cli_golden_snapshots import AT, uuid
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import httpx
 
-from andon.web.asgi import App, Message, Scope
-from andon.web.live import Live
+from andon.web.live.events import Live
+from andon.web.transport.asgi import App, Message, Scope
 from tests.unit.web_parts import Parts
 
 PATH = "/socket.io/"

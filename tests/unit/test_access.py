@@ -5,8 +5,17 @@ from itertools import product
 
 import pytest
 
-from andon.core.access import Call, Key, Rules, changes, is_loopback, is_open, judge, parse_host
-from andon.core.lockout import KEPT, Lockout
+from andon.core.access.lockout import KEPT, Lockout
+from andon.core.access.policy import (
+    Call,
+    Key,
+    Rules,
+    changes,
+    is_loopback,
+    is_open,
+    judge,
+    parse_host,
+)
 
 HOME = Rules(loopback=True)
 OUTSIDE = Rules(loopback=False, names=frozenset({"localhost", "node17", "gpu.example.org"}))

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from andon.core import alerting
-from andon.core.ailments import ailments
 from andon.core.alerting import EMPTY, Moment, Observation
-from andon.core.obstacles import HEALTH, Bar
-from andon.core.placement_choice import hopeful, obstacle
-from andon.core.rulebook import Rulebook
-from andon.engine.granter import Granter, Terms
-from andon.engine.survey import Surveyor
+from andon.core.conditions.rulebook import Rulebook
+from andon.core.sharing.ailments import ailments
+from andon.core.sharing.choice import hopeful, obstacle
+from andon.core.sharing.obstacles import HEALTH, Bar
+from andon.engine.sharing.granter import Granter, Terms
+from andon.engine.sharing.survey import Surveyor
 from andon.errors import Conflict
-from andon.host import bulletin, server_calls, whereabouts
-from andon.host.bulletin import Bulletin
+from andon.host.server import bulletin, calls, whereabouts
+from andon.host.server.bulletin import Bulletin
 from andon.leases.book import Book
 from andon.model.alert import Alert, Event, EventKind, Level, Phase
 from andon.model.alert_wire import alerts_to_json
@@ -169,7 +169,7 @@ def test_a_service_of_the_system_is_asked_without_our_token_and_a_strangers_is_n
     say(server, fired())
     assert Bulletin(state, server.server_port)().keys() == {"GPU-0"}
     assert server.asked == [(bulletin.ASKED, None)]
-    monkeypatch.setattr(server_calls, "trusted_listener", lambda address, port, uid: False)
+    monkeypatch.setattr(calls, "trusted_listener", lambda address, port, uid: False)
     assert Bulletin(state, server.server_port)() == {}
     assert len(server.asked) == 1
 

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from andon.core import alerting
 from andon.core.alerting import EMPTY, Former, Held, Moment, Observation, Sharing, State, Trouble
-from andon.core.alerting.finding import Finding
 from andon.core.alerting.validity import validate
-from andon.core.alerting.words import advice, message
-from andon.core.forecast import Arrival, Trend
-from andon.core.rulebook import Override, Rulebook, Thresholds
-from andon.core.rules import BY_NAME, RULES, SERVED, asleep_reason, severity
+from andon.core.conditions.finding import Finding
+from andon.core.conditions.forecast import Arrival, Trend
+from andon.core.conditions.rulebook import Override, Rulebook, Thresholds
+from andon.core.conditions.rules import BY_NAME, RULES, SERVED, asleep_reason, severity
+from andon.core.conditions.words import advice, message
 from andon.errors import Conflict, Gone, Invalid
 from andon.model.alert import Event, EventKind, Level, NoticeKind, Phase, Silence
 from andon.model.device import (

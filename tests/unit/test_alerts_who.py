@@ -2,7 +2,7 @@
 
 from andon.core import alerting
 from andon.core.alerting import EMPTY, Moment, Observation
-from andon.core.rulebook import Rulebook
+from andon.core.conditions.rulebook import Rulebook
 from andon.model.alert import Event, EventKind, Party
 from tests.unit.test_cli_golden_snapshots import AT, farm, uuid
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.attribution import (
+from andon.core.processes.attribution import (
     Belonging,
     Container,
     Names,

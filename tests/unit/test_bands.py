@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.bands import Band, band, mean_utilization
+from andon.core.sampling.bands import Band, band, mean_utilization
 from andon.model.device import Device, DeviceStatus, Sample, State
 
 

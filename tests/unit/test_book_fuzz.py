@@ -17,11 +17,11 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-from andon.core.holders import BLANK, page_of
-from andon.core.queueing import in_order
-from andon.engine.lister import listing, sighted
-from andon.engine.releaser import asker
-from andon.engine.survey import Surveyor
+from andon.core.sharing.holders import BLANK, page_of
+from andon.core.sharing.queueing import in_order
+from andon.engine.sharing.lister import listing, sighted
+from andon.engine.sharing.releaser import asker
+from andon.engine.sharing.survey import Surveyor
 from andon.host.kin import here, myself
 from andon.leases import places
 from andon.leases.book import Book

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from andon.cli.leases import _columns
-from andon.cli.table import Row, draw
-from andon.core.holders import BLANK, page_of
-from andon.core.holdings import judge
-from andon.core.lease_rights import Asker
-from andon.core.lease_rows import lease_row
-from andon.engine.granter import Granter, Terms
-from andon.engine.lister import remarks
-from andon.engine.survey import Surveyor
+from andon.cli.commands.share.leases import _columns
+from andon.cli.show.table import Row, draw
+from andon.core.sharing.holders import BLANK, page_of
+from andon.core.sharing.holdings import judge
+from andon.core.sharing.lease_rows import lease_row
+from andon.core.sharing.rights import Asker
+from andon.engine.sharing.granter import Granter, Terms
+from andon.engine.sharing.lister import remarks
+from andon.engine.sharing.survey import Surveyor
 from andon.errors import AndonError, Conflict, Denied, Invalid
 from andon.host.kin import here, myself
 from andon.leases import files, places
@@ -303,7 +303,7 @@ def test_a_ticket_out_of_bounds_is_no_ticket(
 def test_one_that_could_be_served_and_takes_nothing_holds_nobody_up_for_long(
     book: Book, put: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("andon.core.queueing.TAKING_SECONDS", 0.1, raising=False)
+    monkeypatch.setattr("andon.core.sharing.queueing.TAKING_SECONDS", 0.1, raising=False)
     awake = time.time() + 10.0
     for number in range(12):
         path = put("tickets", f"evil-{number}.ticket", ticket_text(since=0.0), locked=True)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core import cadence
-from andon.engine.bus import MOST_EVENTS, Bus
+from andon.core.sampling import cadence
+from andon.engine.sampling.bus import MOST_EVENTS, Bus
 from andon.model.alert import Event, EventKind
 from andon.model.device import Snapshot
 

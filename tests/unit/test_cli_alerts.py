@@ -7,11 +7,11 @@ import pytest
 
 from andon.cli import alert_source
 from andon.cli.alert_source import FromLooks, FromServer, resolved, server_source, source_of
-from andon.cli.alerts_follow import changes
-from andon.cli.alerts_text import Page
+from andon.cli.commands.explain.alerts_follow import changes
+from andon.cli.show.alerts import Page
 from andon.cli.terminal import Choices
 from andon.errors import Gone, Unavailable
-from andon.host import whereabouts
+from andon.host.server import whereabouts
 from andon.model.alert import Acknowledgement, Alert, Level, Phase
 from tests.unit import alert_pages
 from tests.unit.test_cli_golden_snapshots import AT

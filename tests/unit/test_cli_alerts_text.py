@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.cli.alert_rules_text import render_rule, render_rules
-from andon.cli.alert_text import render_alert, render_change
-from andon.cli.alerts_text import FINE, Page, names_of, render_alerts, short_name
-from andon.cli.text import display_width
-from andon.core.rulebook import Override, Rulebook, Thresholds
-from andon.core.rules import SERVED
+from andon.cli.show.alert import render_alert, render_change
+from andon.cli.show.alert_rules import render_rule, render_rules
+from andon.cli.show.alerts import FINE, Page, names_of, render_alerts, short_name
+from andon.cli.show.text import display_width
+from andon.core.conditions.rulebook import Override, Rulebook, Thresholds
+from andon.core.conditions.rules import SERVED
 from andon.model.alert import Phase
 from andon.model.wire import Json
-from andon.web.alert_payloads import rules_to_json
+from andon.web.answers.alert_payloads import rules_to_json
 from tests.unit import alert_pages
 from tests.unit.test_cli_golden_snapshots import AT, assert_golden, farm
 

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from andon.cli import csvrows
-from andon.cli.cost import render_cost
-from andon.cli.facts import devices_to_json, render_devices
+from andon.cli.commands.setup.cost import render_cost
+from andon.cli.commands.watch.status import as_json_text
 from andon.cli.main import run
-from andon.cli.render import Mask, render_status
-from andon.cli.status import as_json_text
-from andon.cli.stream import Stream
-from andon.cli.tree import forest
-from andon.cli.uses import render_tree, render_uses, uses, uses_to_csv, uses_to_json
+from andon.cli.show import csv_rows
+from andon.cli.show.facts import devices_to_json, render_devices
+from andon.cli.show.render import Mask, render_status
+from andon.cli.show.stream import Stream
+from andon.cli.show.tree import forest
+from andon.cli.show.uses import render_tree, render_uses, uses, uses_to_csv, uses_to_json
 from andon.model import wire
 from andon.model.device import Snapshot
 from andon.units import GIB
@@ -47,7 +47,7 @@ def _text(snapshot: Snapshot, width: int = 80, **more: object) -> str:
 
 
 def _csv(snapshot: Snapshot) -> str:
-    return csvrows.header() + "".join(csvrows.device_rows(snapshot))
+    return csv_rows.header() + "".join(csv_rows.device_rows(snapshot))
 
 
 @pytest.mark.parametrize("width", [80, 120, 200])

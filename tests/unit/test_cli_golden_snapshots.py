@@ -7,9 +7,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from andon.cli.cost import Cost, Report
-from andon.cli.uses import HostLook
-from andon.engine.sampler import Costs
+from andon.cli.commands.setup.cost import Cost, Report
+from andon.cli.show.uses import HostLook
+from andon.engine.sampling.sampler import Costs
 from andon.host.procfs import Link
 from andon.model.device import (
     Device,

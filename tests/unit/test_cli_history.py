@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 from pyarrow import parquet
 
-from andon.cli.gc import describe
-from andon.cli.history_text import (
+from andon.cli.commands.setup.gc import describe
+from andon.cli.commands.watch.status import as_json_text
+from andon.cli.main import run
+from andon.cli.show.history import (
     Line,
     history_to_csv,
     history_to_json,
@@ -21,11 +23,9 @@ from andon.cli.history_text import (
     sparks_at,
     uses_to_json,
 )
-from andon.cli.main import run
-from andon.cli.status import as_json_text
-from andon.cli.text import display_width
-from andon.core.series_tiers import Maintenance
-from andon.core.series_uses import Use
+from andon.cli.show.text import display_width
+from andon.core.history.intervals import Use
+from andon.core.history.tiers import Maintenance
 from andon.model.device import Device
 from andon.stores.memory import MemoryStore
 from andon.stores.sqlite import SqliteStore

@@ -12,11 +12,11 @@ import pytest
 from andon import app
 from andon.cli import looking
 from andon.cli.catalogue import COMMANDS, JOBS
-from andon.cli.cost import Cost, render_cost, report_to_json
+from andon.cli.commands.setup.cost import Cost, render_cost, report_to_json
 from andon.cli.main import cli, run
 from andon.cli.options import MOST_SIMULATED, whole
 from andon.cli.terminal import Choices, in_color, report, size, write
-from andon.core.settings import FIELDS
+from andon.core.settings.resolution import FIELDS
 from andon.errors import Conflict, Denied, Gone, Invalid, Unavailable
 from andon.version import __version__
 from tests.unit import test_cli_golden_snapshots as golden

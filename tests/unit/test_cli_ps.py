@@ -12,9 +12,9 @@ import pytest
 
 from andon.cli import hostlook, looking
 from andon.cli.main import run
-from andon.cli.text import display_width
-from andon.cli.tree import Branch, forest
-from andon.cli.uses import (
+from andon.cli.show.text import display_width
+from andon.cli.show.tree import Branch, forest
+from andon.cli.show.uses import (
     HostLook,
     Use,
     Wanted,

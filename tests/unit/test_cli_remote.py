@@ -10,7 +10,7 @@ import pytest
 from andon.cli import remote
 from andon.cli.remote import CLEAR_TEXT, NO_SERVER, connect, own_server, signing_in, token_for
 from andon.errors import Denied, Unavailable
-from andon.host import server_calls, whereabouts
+from andon.host.server import calls, whereabouts
 from tests.unit.proving import TOKEN, Proving, proving
 
 BEARER = f"Bearer {TOKEN}"
@@ -127,7 +127,7 @@ def test_without_a_token_the_one_who_runs_the_server_is_named(
     with socket.create_server(("127.0.0.1", 0)) as listening:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         monkeypatch.setattr(remote, "DEFAULT_URL", url)
-        monkeypatch.setattr(server_calls, "listeners", lambda address, port: frozenset({0}))
+        monkeypatch.setattr(calls, "listeners", lambda address, port: frozenset({0}))
         with pytest.raises(Denied, match="there is no token") as refused:
             signing_in(None, None, quiet)
     assert "ask root (uid 0)" in refused.value.hint

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from andon.cli import csvrows
-from andon.cli.history_text import uses_to_csv as past_to_csv
+from andon.cli.commands.watch.status import as_json_text
 from andon.cli.main import run
-from andon.cli.status import as_json_text
+from andon.cli.show import csv_rows
+from andon.cli.show.history import uses_to_csv as past_to_csv
+from andon.cli.show.uses import uses, uses_to_csv
 from andon.cli.terminal import Terminal
-from andon.cli.uses import uses, uses_to_csv
-from andon.core.series_uses import Use
+from andon.core.history.intervals import Use
 from andon.errors import AndonError, Unavailable
 from andon.model import wire
 from andon.model.device import Device, DeviceStatus, Process, Sample, Snapshot, State
@@ -42,7 +42,7 @@ def test_no_cell_of_a_spreadsheet_is_a_formula(name: str) -> None:
     past = [Use("GPU-1", 4711, 1.0, name, name, 1.0, 2.0)]
     texts = (
         uses_to_csv(snapshot, uses(snapshot, {})),
-        "".join(csvrows.device_rows(snapshot)),
+        "".join(csv_rows.device_rows(snapshot)),
         past_to_csv(past),
     )
     for text in texts:
@@ -53,7 +53,7 @@ def test_no_cell_of_a_spreadsheet_is_a_formula(name: str) -> None:
 
 
 def test_numbers_keep_their_sign_and_names_keep_their_minus() -> None:
-    line = csvrows.csv_line([-5, -0.5, None, True, "a-b", "x=1"])
+    line = csv_rows.csv_line([-5, -0.5, None, True, "a-b", "x=1"])
     assert line == "-5,-0.5,,true,a-b,x=1\n"
 
 
@@ -109,7 +109,7 @@ def test_open_prints_the_code_of_a_link(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from andon.cli import remote
-    from andon.web.keys import Keys
+    from andon.web.transport.keys import Keys
 
     code = Keys("x" * 40).new_code()
     monkeypatch.setattr(remote, "signing_in", lambda *_: Impostor(code=code))

@@ -9,11 +9,12 @@ from dataclasses import replace
 
 import pytest
 
-from andon.cli import csvrows, looking
-from andon.cli.entries import Entry, entries, model_name, only_visible, range_of
+from andon.cli import looking
 from andon.cli.main import run
-from andon.cli.render import render_status
-from andon.cli.text import display_width
+from andon.cli.show import csv_rows
+from andon.cli.show.entries import Entry, entries, model_name, only_visible, range_of
+from andon.cli.show.render import render_status
+from andon.cli.show.text import display_width
 from andon.model.device import Snapshot, State
 from tests.unit import test_cli_golden_snapshots as golden
 from tests.unit.test_cli_golden_snapshots import AT, FakeSampler
@@ -115,13 +116,13 @@ def test_the_mean_is_over_those_that_answered() -> None:
 
 
 def _csv(snapshot: Snapshot) -> str:
-    return csvrows.header() + "".join(csvrows.device_rows(snapshot))
+    return csv_rows.header() + "".join(csv_rows.device_rows(snapshot))
 
 
 def test_a_csv_row_is_one_line_whatever_a_name_holds() -> None:
     odd = golden.h200(0)
     odd = replace(odd, device=replace(odd.device, name='a "GPU",\r\nof sorts'))
-    rows = csvrows.device_rows(replace(golden.farm(), devices=(odd,)))
+    rows = csv_rows.device_rows(replace(golden.farm(), devices=(odd,)))
     assert rows[0].count("\n") == 1
     assert next(csv.reader(rows))[5] == 'a "GPU", of sorts'
 

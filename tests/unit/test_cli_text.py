@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.cli.findings import render_findings
-from andon.cli.table import Column, Row, draw
-from andon.cli.text import Text, display_width, harmless, say, without_unicode
-from andon.core.findings import Check, failure, ok, unknown
+from andon.cli.show.findings import render_findings
+from andon.cli.show.table import Column, Row, draw
+from andon.cli.show.text import Text, display_width, harmless, say, without_unicode
+from andon.core.doctor.findings import Check, failure, ok, unknown
 
 
 @pytest.mark.parametrize(

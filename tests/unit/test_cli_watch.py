@@ -9,16 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from andon.cli import csvrows, looking
+from andon.cli import looking
 from andon.cli.main import run
-from andon.cli.stream import Stream
-from andon.cli.text import display_width
+from andon.cli.show import csv_rows
+from andon.cli.show.stream import Stream
+from andon.cli.show.text import display_width
 from andon.model import wire
 from andon.model.device import Snapshot
 from tests.unit import test_cli_golden_snapshots as golden
 from tests.unit.test_cli_golden_snapshots import FakeSampler, assert_golden, ticks
 
-watch_module = import_module("andon.cli.watch")  # its name in the package is the command's, too
+watch_module = import_module(
+    "andon.cli.commands.watch.watch"
+)  # its name in the package is the command's, too
 
 
 @pytest.fixture(autouse=True)
@@ -161,7 +164,7 @@ def test_csv_has_one_header(
     assert run(["watch", "--format", "csv"]) == 0
     out = capsys.readouterr().out
     assert out.count("at,node,index") == 1
-    assert out.startswith(csvrows.header())
+    assert out.startswith(csv_rows.header())
 
 
 def test_the_ending_of_the_file_names_its_format_and_the_screen_keeps_the_table(

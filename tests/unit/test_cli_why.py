@@ -9,8 +9,8 @@ import pytest
 
 from andon.cli import looking
 from andon.cli.main import run
-from andon.cli.text import display_width
-from andon.cli.why_text import answer, answer_to_json, render_why
+from andon.cli.show.text import display_width
+from andon.cli.show.why import answer, answer_to_json, render_why
 from andon.core.explain.measures import MEASURES
 from andon.model.device import DeviceStatus, Snapshot
 from tests.unit import test_cli_golden_snapshots as golden

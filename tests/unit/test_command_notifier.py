@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.settings_alerts import NotifierSettings
-from andon.core.telling import Voice
+from andon.core.notifying.messages import Voice
+from andon.core.settings.alerts import NotifierSettings
 from andon.errors import AndonError, Denied, Unavailable
 from andon.notifiers.command import Command, end
 from tests.integration.parts import wait_until

@@ -9,9 +9,9 @@ import pytest
 
 import andon
 from andon.cli.catalogue import COMMANDS
-from andon.core.scenarios import SCENARIOS, Trouble, parse_faults
-from andon.core.settings import describe
-from andon.core.settings_alerts import NOTIFIER_COLUMNS, OVERRIDE_COLUMNS
+from andon.core.settings.alerts import NOTIFIER_COLUMNS, OVERRIDE_COLUMNS
+from andon.core.settings.resolution import describe
+from andon.core.simulation.scenarios import SCENARIOS, Trouble, parse_faults
 from andon.model import wire
 from tests.conftest import REPOSITORY
 from tests.unit.test_wire import FULL

@@ -4,8 +4,8 @@ import os
 import re
 from itertools import groupby
 
-from andon.core.rules import RULES, Rule
-from andon.core.xids import XIDS
+from andon.core.conditions.rules import RULES, Rule
+from andon.core.events.xids import XIDS
 from andon.units import human_seconds
 from tests.conftest import REPOSITORY
 

@@ -7,15 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from andon.cli import doctor
-from andon.cli.findings import broken_command, findings_to_json, render_findings, summary
+from andon.cli.commands.setup import doctor
+from andon.cli.commands.watch.status import as_json_text
 from andon.cli.main import run
-from andon.cli.status import as_json_text
-from andon.cli.text import display_width, say
-from andon.core.checkup import judge
-from andon.core.checkup_facts import Book, Facts, Library
-from andon.core.checkup_security_facts import Contents, Listener, Odd, Server, Stray
-from andon.core.findings import (
+from andon.cli.show.findings import broken_command, findings_to_json, render_findings, summary
+from andon.cli.show.text import display_width, say
+from andon.core.doctor.checkup import judge
+from andon.core.doctor.facts import Book, Facts, Library
+from andon.core.doctor.findings import (
     Check,
     Finding,
     Grade,
@@ -27,6 +26,7 @@ from andon.core.findings import (
     warning,
     worst,
 )
+from andon.core.doctor.security_facts import Contents, Listener, Odd, Server, Stray
 from tests.unit.test_cli_golden_snapshots import AT
 from tests.unit.test_doctor_case import box, kernel, one_card, own
 from tests.unit.test_doctor_cases import CASES

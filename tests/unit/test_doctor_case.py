@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, replace
 
-from andon.core.checkup_facts import (
+from andon.core.doctor.facts import (
     Facts,
     PciCard,
 )
-from andon.core.findings import Check, Grade
+from andon.core.doctor.findings import Check, Grade
 from tests.unit.test_doctor_machines import (
     server,
     snapshot,

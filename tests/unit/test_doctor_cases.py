@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from andon.core.checkup import judge
-from andon.core.checkup_facts import Folder
-from andon.core.findings import Check, Grade, Named
+from andon.core.doctor.checkup import judge
+from andon.core.doctor.facts import Folder
+from andon.core.doctor.findings import Check, Grade, Named
 from andon.units import GIB, MIB
 from tests.unit.test_doctor_case import (
     FAIL,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 
-from andon.core.checkup_facts import (
+from andon.core.doctor.facts import (
     Containers,
     Library,
     Look,

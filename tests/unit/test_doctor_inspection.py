@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.checkup_facts import PciCard
-from andon.host import inspection, inspection_library
-from andon.host.inspection import inspect, read_cards, read_kernel
-from andon.host.inspection_access import (
+from andon.core.doctor.facts import PciCard
+from andon.host.inspection import library as inspection_library
+from andon.host.inspection import machine
+from andon.host.inspection.access import (
     Mount,
     judge_proc,
     kind_of,
@@ -23,14 +23,15 @@ from andon.host.inspection_access import (
     read_mounts,
     read_nodes,
 )
-from andon.host.inspection_containers import (
+from andon.host.inspection.containers import (
     cgroup_version,
     container_kind,
     parse_specification,
     read_containers,
 )
-from andon.host.inspection_files import names_in, read_bytes, read_text
-from andon.host.inspection_library import cached, find_libraries, fits
+from andon.host.inspection.files import names_in, read_bytes, read_text
+from andon.host.inspection.library import cached, find_libraries, fits
+from andon.host.inspection.machine import inspect, read_cards, read_kernel
 
 CLOSED = (
     "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  Wed May  7 20:14:03 UTC 2025\n"
@@ -98,7 +99,7 @@ def test_the_kernel_tells_the_driver_and_its_flavour(tmp_path: Path) -> None:
     ],
 )
 def test_the_drivers_version_is_read(text: str, version: str | None, is_open: bool) -> None:
-    assert inspection.parse_nvidia_version(text) == (version, is_open)
+    assert machine.parse_nvidia_version(text) == (version, is_open)
 
 
 @pytest.mark.parametrize(
@@ -106,14 +107,14 @@ def test_the_drivers_version_is_read(text: str, version: str | None, is_open: bo
     [("RmProfilingAdminOnly: 1\n", True), ("A: 1\nRmProfilingAdminOnly: 0\n", False), ("", None)],
 )
 def test_the_counters_are_root_s_or_not(text: str, restricted: bool | None) -> None:
-    assert inspection.parse_counters(text) is restricted
+    assert machine.parse_counters(text) is restricted
 
 
 @pytest.mark.parametrize(
     ("content", "found"), [(b"\6\0\0\0\1", True), (b"\6\0\0\0\0", False), (b"", None), (b"1", None)]
 )
 def test_secure_boot_is_the_fifth_byte(tmp_path: Path, content: bytes, found: bool | None) -> None:
-    write(tmp_path / inspection._SECURE_BOOT, content)
+    write(tmp_path / machine._SECURE_BOOT, content)
     assert read_kernel(tmp_path, tmp_path).secure_boot is found
 
 
@@ -389,4 +390,4 @@ def test_the_book_tells_its_owner_and_its_mode(tmp_path: Path) -> None:
 
 
 def test_the_clock_is_asked_of_the_kernel() -> None:
-    assert inspection.is_synchronised() in (True, False, None)
+    assert machine.is_synchronised() in (True, False, None)

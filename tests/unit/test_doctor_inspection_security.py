@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.checkup_security_facts import Contents, Listener, Odd, Stray
-from andon.host import inspection_books
-from andon.host.inspection_books import OLD_SECONDS, read_contents
-from andon.host.inspection_security import (
+from andon.core.doctor.security_facts import Contents, Listener, Odd, Stray
+from andon.host.inspection import books
+from andon.host.inspection.books import OLD_SECONDS, read_contents
+from andon.host.inspection.security import (
     Announced,
     parse_address,
     parse_listeners,
@@ -102,8 +102,8 @@ def test_a_lease_among_the_tickets_is_no_ticket(book: Path) -> None:
 
 
 def test_a_flood_is_counted_up_to_a_bound(book: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inspection_books, "MOST_FILES", 5)
-    monkeypatch.setattr(inspection_books, "MOST_BYTES", 3)
+    monkeypatch.setattr(books, "MOST_FILES", 5)
+    monkeypatch.setattr(books, "MOST_BYTES", 3)
     for number in range(8):
         (book / "leases" / f"{number}.lease").write_text("{}")
     found = read_contents(book, USERS)

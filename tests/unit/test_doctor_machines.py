@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from andon.core.checkup import judge
-from andon.core.checkup_facts import (
+from andon.core.doctor.checkup import judge
+from andon.core.doctor.facts import (
     Clock,
     Containers,
     Facts,
@@ -16,8 +16,8 @@ from andon.core.checkup_facts import (
     PciCard,
     User,
 )
-from andon.core.checkup_security_facts import Kept, Security
-from andon.core.findings import Check, Finding, Grade, Named
+from andon.core.doctor.findings import Check, Finding, Grade, Named
+from andon.core.doctor.security_facts import Kept, Security
 from andon.model.device import Fault, Snapshot, State
 from andon.units import GIB
 from tests.unit.test_cli_golden_snapshots import AT, HOST, farm, h200

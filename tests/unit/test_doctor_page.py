@@ -6,8 +6,8 @@ from functools import cache
 import pytest
 
 from andon.cli.catalogue import COMMANDS
-from andon.core.reasons import Code
-from andon.core.trials import Trial
+from andon.core.explain.reasons import Code
+from andon.core.selftest.trials import Trial
 from tests.conftest import REPOSITORY
 from tests.unit.test_doctor_cases import CASES, produced
 

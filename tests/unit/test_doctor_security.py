@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from andon.cli.findings import broken_command
-from andon.core.checkup import judge
-from andon.core.checkup_books import MANY_FILES
-from andon.core.checkup_facts import Book, Facts, User
-from andon.core.checkup_security_facts import (
+from andon.cli.show.findings import broken_command
+from andon.core.doctor.books import MANY_FILES
+from andon.core.doctor.checkup import judge
+from andon.core.doctor.facts import Book, Facts, User
+from andon.core.doctor.findings import Check, Grade
+from andon.core.doctor.security_facts import (
     Contents,
     Kept,
     Listener,
@@ -16,7 +17,6 @@ from andon.core.checkup_security_facts import (
     Server,
     Stray,
 )
-from andon.core.findings import Check, Grade
 from tests.unit.test_doctor_case import FAIL, WARN, C, Case, case, own
 from tests.unit.test_doctor_machines import (
     ALICE,

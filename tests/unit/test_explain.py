@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from andon.core.explain import explain, explain_absence, explain_node, most_troubled
-from andon.core.reasons import Code, Reason
+from andon.core.explain.reasons import Code, Reason
 from andon.model.device import (
     Device,
     DeviceStatus,

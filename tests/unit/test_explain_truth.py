@@ -8,15 +8,15 @@ from random import Random
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from andon.cli.status import as_json_text
-from andon.cli.text import display_width
-from andon.cli.why_text import answer, answer_to_json, render_why
+from andon.cli.commands.watch.status import as_json_text
+from andon.cli.show.text import display_width
+from andon.cli.show.why import answer, answer_to_json, render_why
 from andon.core.explain import explain, explain_absence, explain_node, most_troubled
 from andon.core.explain.growth import growth
 from andon.core.explain.measures import MEASURES, peers, process_idle_seconds
+from andon.core.explain.reasons import Code, Evidence, Reason
 from andon.core.explain.telling import WEIGHTS, in_words
 from andon.core.explain.view import View
-from andon.core.reasons import Code, Evidence, Reason
 from andon.model.device import (
     SAMPLE_VALUES,
     Device,

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from andon.engine.sampler import Costs
+from andon.engine.sampling.sampler import Costs
 from andon.errors import Invalid
 from andon.exporter import Exposition, Service
 from andon.exporter.catalogue import ALL, Kind

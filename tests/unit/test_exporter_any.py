@@ -5,7 +5,7 @@ import math
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from andon.engine.sampler import Costs
+from andon.engine.sampling.sampler import Costs
 from andon.exporter import Exposition
 from andon.model.device import (
     SAMPLE_VALUES,

@@ -10,7 +10,7 @@ from dev.metrics.__main__ import made
 from dev.metrics.dashboard import WIDTH, dashboard
 from dev.metrics.rules import metric, rules
 
-from andon.core.settings import Settings
+from andon.core.settings.resolution import Settings
 from andon.exporter.catalogue import ALL
 from tests.conftest import REPOSITORY
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from andon.engine.bus import Bus
-from andon.engine.sampler import Costs
+from andon.engine.sampling.bus import Bus
+from andon.engine.sampling.sampler import Costs
 from andon.errors import Unavailable
 from andon.exporter import Exposition
 from andon.exporter.latest import Latest

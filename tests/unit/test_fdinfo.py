@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.fdinfo import Client, Engine, Region, kind, later, parse, shares, together
+from andon.core.processes.fdinfo import Client, Engine, Region, kind, later, parse, shares, together
 from andon.model.device import ProcessKind
 from tests.constructed.amd import fdinfo as amdgpu_text
 from tests.constructed.intel import i915_fdinfo, xe_fdinfo

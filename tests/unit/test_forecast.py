@@ -5,7 +5,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.forecast import GLANCE, WATCH, Point, Trend, arrival, trend
+from andon.core.conditions.forecast import GLANCE, WATCH, Point, Trend, arrival, trend
 
 MINUTES = 30
 STEP = 10.0

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from andon.engine.granter import Granter, Progress, Terms
-from andon.engine.refusal import device_lines
-from andon.engine.survey import Pages, Surveyor
+from andon.engine.sharing.granter import Granter, Progress, Terms
+from andon.engine.sharing.refusal import device_lines
+from andon.engine.sharing.survey import Pages, Surveyor
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, TimedOut, Unavailable
 from andon.host.kin import myself
 from andon.leases.book import Book
@@ -92,7 +92,7 @@ def test_a_stranger_that_came_between_the_looks_is_noticed(book: Book) -> None:
 def test_one_that_has_to_come_back_gets_the_same_place_again(
     book: Book, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("andon.engine.granter.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("andon.engine.sharing.granter.LOOK_SECONDS", 0.01)
     clean, taken = [gpu(0)], [gpu(0, processes=[Process(4711, memory_bytes=GIB)])]
     places: list[float] = []
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from andon.core.alerting import Former
-from andon.core.holders import (
+from andon.core.sharing.holders import (
     BLANK,
     SETTLING_SECONDS,
     Holder,
@@ -15,7 +15,7 @@ from andon.core.holders import (
     page_of,
     wanted_pids,
 )
-from andon.core.holdings import Here
+from andon.core.sharing.holdings import Here
 from andon.model.device import NAMES_MISSING, DeviceStatus, Process, ProcessKind
 from andon.model.work import Entry, Kin, Standing, Work
 from andon.units import GIB

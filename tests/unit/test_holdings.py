@@ -2,7 +2,7 @@
 
 import pytest
 
-from andon.core.holdings import (
+from andon.core.sharing.holdings import (
     BY_FAMILY,
     BY_ITSELF,
     BY_USER,

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.attribution import Container, Names
+from andon.core.processes.attribution import Container, Names
 from andon.host import containers
 from andon.host.containers import (
     RETRY_SECONDS,

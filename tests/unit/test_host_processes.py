@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.attribution import Belonging, Container, SlurmStep
+from andon.core.processes.attribution import Belonging, Container, SlurmStep
 from andon.host import processes
 from andon.host.kernel_files import parse_uid
 from andon.host.processes import FOREIGN, HIDDEN, ProcessTable, sees_host_pids

@@ -45,7 +45,7 @@ def test_the_parent_of_a_reader_never_loads_the_drivers_library() -> None:
 
 @pytest.mark.parametrize("name", ["pynvml", "psutil"])
 def test_status_itself_does_not_import_what_the_reader_needs(name: str) -> None:
-    found = modules("import andon.cli.status, andon.app")
+    found = modules("import andon.cli.commands.watch.status, andon.app")
     assert name not in found
 
 
@@ -77,6 +77,6 @@ def test_psutil_is_a_dependency_for_other_systems_alone() -> None:
 
 
 def test_the_servers_routes_come_without_the_book_whose_locks_not_every_system_has() -> None:
-    found = modules("import andon.web.app, andon.web.api, andon.web.live")
-    assert "andon.web.leases" in found
+    found = modules("import andon.web.app, andon.web.routes.api, andon.web.live.events")
+    assert "andon.web.routes.leases" in found
     assert not {name for name in found if name.startswith("andon.leases")}

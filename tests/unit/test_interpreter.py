@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from andon.engine.runlog import RunLog
+from andon.engine.running.runlog import RunLog
 from andon.host.folders import make_private
 from andon.host.interpreter import module_command, script_command
 from tests.conftest import REPOSITORY
 
 SOURCE = REPOSITORY / "src" / "andon"
 STARTS_PYTHON = {"host/interpreter.py"}
-READS_ITS_PATH = {"host/inspection_library.py"}
+READS_ITS_PATH = {"host/inspection/library.py"}
 MAKES_FOLDERS = {"host/folders.py", "leases/places.py"}  # the book is for everybody
 
 
@@ -71,7 +71,7 @@ def test_a_file_in_the_place_of_a_private_folder_is_an_error(tmp_path: Path) -> 
 def test_the_record_of_a_run_makes_a_state_folder_that_a_server_accepts(
     tmp_path: Path, mask: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from andon.host.state_folder import open_state_folder
+    from andon.host.server.state_folder import open_state_folder
 
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     before = os.umask(mask)

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from andon.core.lamps import Board, Lamp, board
-from andon.core.rules import BY_NAME, severity
+from andon.core.conditions.lamps import Board, Lamp, board
+from andon.core.conditions.rules import BY_NAME, severity
 from andon.model.alert import Alert, Level, Party, Phase
 from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
 

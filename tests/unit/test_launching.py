@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from andon.core.launching import NO_DEVICE, environment
-from andon.core.masks import visibility
+from andon.core.sampling.masks import visibility
+from andon.core.sharing.launching import NO_DEVICE, environment
 from andon.model.device import Device
 
 

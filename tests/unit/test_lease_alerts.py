@@ -7,12 +7,12 @@ import pytest
 
 from andon.core import alerting
 from andon.core.alerting import EMPTY, Former, Held, Moment, Observation, Sharing, State
-from andon.core.holders import Page
-from andon.core.lamps import board
-from andon.core.routes import Route, concerns
-from andon.core.rulebook import Rulebook
-from andon.core.telling import message
-from andon.engine.watcher import Watcher
+from andon.core.conditions.lamps import board
+from andon.core.conditions.rulebook import Rulebook
+from andon.core.notifying.messages import message
+from andon.core.notifying.routes import Route, concerns
+from andon.core.sharing.holders import Page
+from andon.engine.alerting.watcher import Watcher
 from andon.model.alert import Alert, Notice, NoticeKind, Party
 from andon.model.device import DeviceStatus, Process, Snapshot
 from andon.model.device import State as DeviceState

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.lease_ends import begun, followed, left_seconds, showing, to_show
+from andon.core.sharing.lease_ends import begun, followed, left_seconds, showing, to_show
 from andon.leases import holder, places
 from andon.leases.book import Book
 from andon.leases.hold import Countdown, LeaseHold

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.holdings import Here
-from andon.core.lease_rights import (
+from andon.core.sharing.holdings import Here
+from andon.core.sharing.rights import (
     AHEAD_MICROSECONDS,
     Asker,
     barred,

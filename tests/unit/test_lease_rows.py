@@ -2,9 +2,9 @@
 
 import pytest
 
-from andon.core.holdings import Here
-from andon.core.lease_rights import Asker
-from andon.core.lease_rows import cordon_rows, lease_rows, waiting_rows
+from andon.core.sharing.holdings import Here
+from andon.core.sharing.lease_rows import cordon_rows, lease_rows, waiting_rows
+from andon.core.sharing.rights import Asker
 from andon.errors import Invalid
 from andon.model.device import Process
 from andon.model.lease_list import (
@@ -15,7 +15,7 @@ from andon.model.lease_list import (
 )
 from andon.model.work import Claim, Cordon, LeaseKind, Standing
 from andon.units import GIB
-from andon.web.lease_payloads import for_strangers
+from andon.web.answers.lease_payloads import for_strangers
 from tests.unit.sharing_parts import claim, gpu, kin, lease, need, rooms_of, ticket
 
 HERE = Here("b", "n")

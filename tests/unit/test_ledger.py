@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.holders import Page
-from andon.engine import ledger as following
-from andon.engine.bus import Bus
-from andon.engine.ledger import LeaseLedger, with_leases
+from andon.core.sharing.holders import Page
+from andon.engine.sampling.bus import Bus
+from andon.engine.sharing import ledger as following
+from andon.engine.sharing.ledger import LeaseLedger, with_leases
 from andon.host.kin import read_kin
 from andon.leases import files, places
 from andon.leases.book import Book

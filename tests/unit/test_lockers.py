@@ -2,7 +2,7 @@
 
 import pytest
 
-from andon.core.lockers import Locker, are_strangers
+from andon.core.sharing.lockers import Locker, are_strangers
 from andon.leases.holders import parse_locks
 from andon.model.work import LeaseKind, Work
 from tests.unit.sharing_parts import lease, owner

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.masks import Visibility, in_pci_order, leading_number, visibility
+from andon.core.sampling.masks import Visibility, in_pci_order, leading_number, visibility
 from andon.model.device import Device
 
 UUIDS = (

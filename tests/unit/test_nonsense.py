@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from andon.core.masks import Visibility, visibility
-from andon.engine import readers
-from andon.engine.readers import Choice, Messages, ReaderProcess, Vendor
-from andon.engine.sampler import Node, Sampler
+from andon.core.sampling.masks import Visibility, visibility
+from andon.engine.sampling import readers
+from andon.engine.sampling.readers import Choice, Messages, ReaderProcess, Vendor
+from andon.engine.sampling.sampler import Node, Sampler
 from andon.model import wire
 from andon.model.device import Card, Device, Host, Reading, Sample, State
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.oom import End, Strain, complaint, verdict
+from andon.core.runs.oom import End, Strain, complaint, verdict
 from andon.units import GIB
 from tests.conftest import REPOSITORY
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.outbox import MOST_AGE_SECONDS, MOST_ERRANDS, Outbox, validate
-from andon.core.routes import Quiet, Route
+from andon.core.notifying.outbox import MOST_AGE_SECONDS, MOST_ERRANDS, Outbox, validate
+from andon.core.notifying.routes import Quiet, Route
 from andon.model.alert import Level, Notice, NoticeKind
 from tests.unit.test_routes import HOT, HOUR, MIDNIGHT, utc
 

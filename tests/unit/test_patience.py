@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core import patience
-from andon.core.patience import Attempts, Life, Phase
+from andon.core.sampling import patience
+from andon.core.sampling.patience import Attempts, Life, Phase
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.placement import available, score
+from andon.core.sharing.placement import available, score
 from andon.model.device import Device, DeviceStatus, Sample, State
 from andon.units import GIB
 

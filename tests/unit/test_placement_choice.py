@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.eligibility import bars, named, need_of, preferred
-from andon.core.obstacles import Bar
-from andon.core.placement_choice import can_come, choose, obstacle, pick, rank
+from andon.core.sharing.choice import can_come, choose, obstacle, pick, rank
+from andon.core.sharing.eligibility import bars, named, need_of, preferred
+from andon.core.sharing.obstacles import Bar
 from andon.errors import Gone, Unavailable
 from andon.model.device import DeviceStatus, Process, ProcessKind, State
 from andon.model.work import Claim, Cordon, Layout, Standing

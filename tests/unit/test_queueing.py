@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.placement_choice import pick
-from andon.core.queueing import (
+from andon.core.sharing.choice import pick
+from andon.core.sharing.queueing import (
     ASLEEP_SECONDS,
     TAKING_SECONDS,
     UNSEEN_SECONDS,
@@ -16,7 +16,7 @@ from andon.core.queueing import (
     in_order,
     reserved,
 )
-from andon.core.rooms import Room
+from andon.core.sharing.rooms import Room
 from andon.model.device import State
 from andon.model.work import Ticket
 from tests.unit.sharing_parts import claim, gpu, lease, need, rooms_of, ticket

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.readings import (
+from andon.core.sampling.readings import (
     BOUNDS,
     LIMIT_BOUNDS,
     checked_device,
@@ -19,7 +19,7 @@ from andon.core.readings import (
     without,
     wrong_values,
 )
-from andon.core.roster import Roster
+from andon.core.sampling.roster import Roster
 from andon.model import wire
 from andon.model.device import (
     SAMPLE_VALUES,

@@ -5,7 +5,7 @@ import sys
 import threading
 from pathlib import Path
 
-from andon.engine.reaper import Reaper
+from andon.engine.sharing.reaper import Reaper
 
 WAITS = [sys.executable, "-c", "import sys; sys.stdin.read()"]
 

@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from andon.core.series import Tick
-from andon.core.series_uses import Use
-from andon.engine.bus import Bus
-from andon.engine.recorder import Recorder
+from andon.core.history.intervals import Use
+from andon.core.history.series import Tick
+from andon.engine.sampling.bus import Bus
+from andon.engine.sampling.recorder import Recorder
 from andon.errors import Unavailable
 from andon.model.device import Device, Process
 from andon.ports import Store

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core import redaction
-from andon.core.redaction import HIDDEN, MAX_CHARACTERS, is_secret_name, printable, redact
+from andon.core.processes import redaction
+from andon.core.processes.redaction import HIDDEN, MAX_CHARACTERS, is_secret_name, printable, redact
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from andon.backends.replay import RecordedHost, Replay
 from andon.backends.replay.backend import CARD, HINT, MARK, NOT_RECORDED
-from andon.core.masks import Visibility
-from andon.engine.readers import Choice
-from andon.engine.sampler import Node, Sampler
+from andon.core.sampling.masks import Visibility
+from andon.engine.sampling.readers import Choice
+from andon.engine.sampling.sampler import Node, Sampler
 from andon.errors import AndonError, Denied, Invalid, Unavailable
 from andon.host.system import System
 from andon.model import wire

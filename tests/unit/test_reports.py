@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.reports import SAME_SECONDS, Reports, on_device, with_parties
-from andon.core.roster import RAN_SECONDS, Roster
+from andon.core.events.reports import SAME_SECONDS, Reports, on_device, with_parties
+from andon.core.sampling.roster import RAN_SECONDS, Roster
 from andon.model.alert import Event, EventKind, Party
 from andon.model.device import Card, Device, Process, Reading, State
 

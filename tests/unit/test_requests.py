@@ -2,7 +2,7 @@
 
 import pytest
 
-from andon.core.requests import parse_count, parse_memory, request_of
+from andon.core.sharing.requests import parse_count, parse_memory, request_of
 from andon.errors import Invalid
 from andon.model.work import Layout
 from andon.units import GIB, parse_bytes

@@ -1,6 +1,6 @@
 """When a card is left alone so that it can sleep."""
 
-from andon.core.rest import LONGEST_SECONDS, Rest
+from andon.core.sampling.rest import LONGEST_SECONDS, Rest
 
 
 def idle_until(rest: Rest, now: float) -> None:

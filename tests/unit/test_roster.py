@@ -1,6 +1,6 @@
 """What state a device is in, from what was said and when."""
 
-from andon.core.roster import Roster, order
+from andon.core.sampling.roster import Roster, order
 from andon.model.device import Card, Device, DeviceStatus, Process, Reading, Sample, State
 
 CARDS = [Card("0000:01:00.0", 0, "0000:01:00.0"), Card("0000:02:00.0", 1, "0000:02:00.0")]

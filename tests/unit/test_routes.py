@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.routes import Quiet, Route, concerns, due, parse_quiet
+from andon.core.notifying.routes import Quiet, Route, concerns, due, parse_quiet
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Party, Phase
 
 HOUR = 3600.0

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.run_summary import RunTallies, Spread
+from andon.core.runs.summary import RunTallies, Spread
 from andon.model.device import DeviceStatus, Snapshot, State
 from andon.units import GIB
 from tests.unit.sharing_parts import gpu

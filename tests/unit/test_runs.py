@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.runs import Summary, Tally
+from andon.core.runs.tallies import Summary, Tally
 from andon.model.device import State
 from andon.testing.mock import MockGpuBackend
 from andon.units import GIB

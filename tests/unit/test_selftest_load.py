@@ -13,13 +13,20 @@ from typing import Any
 
 import pytest
 
-from andon.cli import selftest, selftest_load
-from andon.cli.selftest_load import AT_ONCE, SIDE, environment, installed, loaded, work
+from andon.cli.commands.setup import selftest, selftest_load
+from andon.cli.commands.setup.selftest_load import (
+    AT_ONCE,
+    SIDE,
+    environment,
+    installed,
+    loaded,
+    work,
+)
 from andon.cli.terminal import Choices
-from andon.core.findings import Finding, Grade
-from andon.core.plausibility import judge
-from andon.core.plausibility_load import Load, choose, judge_load
-from andon.core.trials import Sampling, Trial
+from andon.core.doctor.findings import Finding, Grade
+from andon.core.selftest.load import Load, choose, judge_load
+from andon.core.selftest.plausibility import judge
+from andon.core.selftest.trials import Sampling, Trial
 from andon.errors import Unavailable
 from andon.model.device import Process, ProcessKind, Snapshot, State
 from andon.model.wire import snapshot_from_json
@@ -183,7 +190,7 @@ def test_a_framework_without_a_device_says_why(
 
 
 def test_the_load_ends_by_itself(framework: Path) -> None:
-    command = [sys.executable, "-m", "andon.cli.selftest_load", "0.1"]
+    command = [sys.executable, "-m", "andon.cli.commands.setup.selftest_load", "0.1"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
     assert done.stdout == "ready torch\n"
 

@@ -6,7 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.series import (
+from andon.core.history.backlog import MOST_TICKS, Backlog, validate
+from andon.core.history.codec import Row, point
+from andon.core.history.intervals import JOIN_SECONDS, Use, Uses, joined
+from andon.core.history.series import (
     HOST,
     Tick,
     buckets,
@@ -16,9 +19,7 @@ from andon.core.series import (
     throttle_reasons,
     tick_of,
 )
-from andon.core.series_backlog import MOST_TICKS, Backlog, validate
-from andon.core.series_codec import Row, point
-from andon.core.series_tiers import (
+from andon.core.history.tiers import (
     DAY_SECONDS,
     WINDOW_MS,
     Extent,
@@ -31,7 +32,6 @@ from andon.core.series_tiers import (
     squeezed,
     window,
 )
-from andon.core.series_uses import JOIN_SECONDS, Use, Uses, joined
 from andon.model.device import (
     Device,
     DeviceStatus,

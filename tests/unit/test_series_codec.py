@@ -7,10 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core import simulation
-from andon.core.scenarios import plan
-from andon.core.series import Tick, tick_of
-from andon.core.series_codec import (
+from andon.core.history.codec import (
     VALUE_LIMIT,
     Row,
     header_of,
@@ -22,6 +19,9 @@ from andon.core.series_codec import (
     unpack,
     unpack_points,
 )
+from andon.core.history.series import Tick, tick_of
+from andon.core.simulation import behaviour
+from andon.core.simulation.scenarios import plan
 from andon.errors import Invalid
 from andon.model.device import DeviceStatus, Snapshot, State
 
@@ -131,12 +131,12 @@ def test_rows_are_not_taken_for_points() -> None:
 
 def _simulated(begin: float, count: int) -> dict[tuple[str, str], list[int]]:
     parts = plan(8, "mixed", (), ()).parts
-    specimens = [simulation.make_specimen(i, 1, *part) for i, part in enumerate(parts)]
+    specimens = [behaviour.make_specimen(i, 1, *part) for i, part in enumerate(parts)]
     found: dict[tuple[str, str], list[int]] = {}
     for step in range(count):
         devices = tuple(
-            DeviceStatus(simulation.describe(s), State.OK, 0.0,
-                         sample=simulation.sample(s, begin + step))
+            DeviceStatus(behaviour.describe(s), State.OK, 0.0,
+                         sample=behaviour.sample(s, begin + step))
             for s in specimens
         )  # fmt: skip
         for device, metrics, values in tick_of(
@@ -150,7 +150,7 @@ def _simulated(begin: float, count: int) -> dict[tuple[str, str], list[int]]:
 def test_ten_minutes_of_eight_devices_take_less_than_a_byte_and_a_half_a_value() -> None:
     found = _simulated(1_790_000_400.0, 600)
     # A tick is never quite on the second: what a loaded machine's clock adds is drawn, too.
-    late = [int(6 * simulation.draw(9, step) ** 3) for step in range(600)]
+    late = [int(6 * behaviour.draw(9, step) ** 3) for step in range(600)]
     times = [Tick(step + extra / 1000, ()).at_ms for step, extra in enumerate(late)]
     size = sum(len(pack_points(times, values)) for values in found.values())
     assert size / sum(map(len, found.values())) < 1.5

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from andon.core.server_proof import PATH
+from andon.core.access.server_proof import PATH
 from andon.errors import Denied, Unavailable
-from andon.host import server_calls
-from andon.host.server_calls import FAILURES, Answer, Asked, Limits, Target, Token, Trust, call
+from andon.host.server import calls
+from andon.host.server.calls import FAILURES, Answer, Asked, Limits, Target, Token, Trust, call
 from tests.conftest import REPOSITORY
 from tests.unit.proving import TOKEN, Proving, proving
 
@@ -70,7 +70,7 @@ def test_a_man_between_gets_no_token(
 ) -> None:
     """It has the real server prove, at the real server's address."""
     server.place = "127.0.0.1:1"
-    monkeypatch.setattr(server_calls, "listeners", lambda address, port: frozenset({65534}))
+    monkeypatch.setattr(calls, "listeners", lambda address, port: frozenset({65534}))
     with pytest.raises(Denied) as refused:
         ask(server, Token(TOKEN, own), Trust.PROVEN)
     assert server.asked == []
@@ -78,7 +78,7 @@ def test_a_man_between_gets_no_token(
         assert server.proofs == 0, "another user's listener is not even asked"
     else:
         assert "passes requests on" in refused.value.reason
-    monkeypatch.setattr(server_calls, "listeners", lambda address, port: frozenset())
+    monkeypatch.setattr(calls, "listeners", lambda address, port: frozenset())
     with pytest.raises(Denied):
         ask(server, Token(TOKEN, own), Trust.PROVEN)
     assert server.asked == []
@@ -125,7 +125,7 @@ def test_a_service_is_this_users_or_the_systems(
         seen.append((address, port))
         return False
 
-    monkeypatch.setattr(server_calls, "trusted_listener", foreign)
+    monkeypatch.setattr(calls, "trusted_listener", foreign)
     with pytest.raises(Unavailable, match="neither"):
         ask(server, None, Trust.SERVICE)
     assert seen == [("127.0.0.1", server.server_port)], "of the very address that was asked"
@@ -151,8 +151,8 @@ def test_no_other_module_sends_a_token() -> None:
     texts = {path: path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py")}
     names = {path: path.relative_to(SOURCE).as_posix() for path in texts}
     assert {names[path] for path, text in texts.items() if speaks.search(text)} == {
-        "host/server_calls.py", "host/containers.py", "notifiers/alertmanager.py",
+        "host/server/calls.py", "host/containers.py", "notifiers/alertmanager.py",
     }  # fmt: skip
     assert {names[path] for path, text in texts.items() if bearer.search(text)} == {
-        "host/server_calls.py"
+        "host/server/calls.py"
     }

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.server_proof import (
+from andon.core.access.server_proof import (
     Peer,
     Statement,
     doubt,

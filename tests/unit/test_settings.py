@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.settings import FIELDS, OTHERS, TABLES, Resolved, Settings, describe, resolve
+from andon.core.settings.resolution import (
+    FIELDS,
+    OTHERS,
+    TABLES,
+    Resolved,
+    Settings,
+    describe,
+    resolve,
+)
 from andon.errors import Invalid
 
 FILE = "andon.toml"
@@ -334,7 +342,8 @@ def test_any_flags_are_either_settings_within_bounds_or_mistakes(flags: dict[str
 
 def test_importing_the_settings_loads_nothing_heavy() -> None:
     code = (
-        "import sys, andon.core.settings; print('tomllib' in sys.modules, 'difflib' in sys.modules)"
+        "import sys, andon.core.settings.resolution; "
+        "print('tomllib' in sys.modules, 'difflib' in sys.modules)"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "False False"

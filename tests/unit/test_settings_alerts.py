@@ -9,10 +9,10 @@ import pytest
 
 from andon import app
 from andon.cli.main import run
-from andon.core.routes import Quiet
-from andon.core.rulebook import FIGURES, RENOTIFY_SECONDS, Thresholds
-from andon.core.settings import FIELDS, Resolved, Settings, resolve
-from andon.core.settings_alerts import NOTIFIER_COLUMNS, NotifierSettings, OverrideSettings, masked
+from andon.core.conditions.rulebook import FIGURES, RENOTIFY_SECONDS, Thresholds
+from andon.core.notifying.routes import Quiet
+from andon.core.settings.alerts import NOTIFIER_COLUMNS, NotifierSettings, OverrideSettings, masked
+from andon.core.settings.resolution import FIELDS, Resolved, Settings, resolve
 from andon.errors import Invalid
 from andon.model.alert import Level
 from andon.model.device import Device

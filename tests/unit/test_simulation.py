@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from andon.backends.sim import Simulation
-from andon.core import simulation
-from andon.core.scenarios import SCENARIOS, Script, Trouble, parse_faults
-from andon.core.simulation import CONTEXT_BYTES, FIRST_PID, POWERED_ON, Specimen
-from andon.core.workloads import MODELS, PROFILES, Workload
+from andon.core.simulation import behaviour
+from andon.core.simulation.behaviour import CONTEXT_BYTES, FIRST_PID, POWERED_ON, Specimen
+from andon.core.simulation.scenarios import SCENARIOS, Script, Trouble, parse_faults
+from andon.core.simulation.workloads import MODELS, PROFILES, Workload
 from andon.errors import Gone, Invalid, Unavailable
 from andon.model import wire
 from andon.model.device import SAMPLE_VALUES, Card, Reading, Sample
@@ -34,7 +34,7 @@ THROTTLE = {
 times = st.floats(POWERED_ON, POWERED_ON + 1e9)
 seeds = st.integers(0, 2**32)
 specimens = st.builds(
-    simulation.make_specimen,
+    behaviour.make_specimen,
     st.integers(0, 15),
     seeds,
     st.sampled_from(list(MODELS.values())),
@@ -43,11 +43,11 @@ specimens = st.builds(
 
 
 def playing(workload: Workload, model: str = "H200", seed: int = 1) -> Specimen:
-    return simulation.make_specimen(0, seed, MODELS[model], workload)
+    return behaviour.make_specimen(0, seed, MODELS[model], workload)
 
 
 def film(specimen: Specimen, seconds: int = 600, step: float = 1.0) -> list[Sample]:
-    return [simulation.sample(specimen, NOON + step * i) for i in range(int(seconds / step))]
+    return [behaviour.sample(specimen, NOON + step * i) for i in range(int(seconds / step))]
 
 
 def busy(samples: list[Sample]) -> list[int]:
@@ -133,7 +133,7 @@ class TestTheWholeNode:
 class TestConsistency:
     @given(specimens, times)
     def test_memory_adds_up(self, specimen: Specimen, at: float) -> None:
-        s, held = simulation.sample(specimen, at), simulation.processes(specimen, at)
+        s, held = behaviour.sample(specimen, at), behaviour.processes(specimen, at)
         used, free, reserved = s.memory_used_bytes, s.memory_free_bytes, s.memory_reserved_bytes
         assert used is not None
         assert free is not None
@@ -145,14 +145,14 @@ class TestConsistency:
 
     @given(specimens, times)
     def test_power_stays_within_the_limit(self, specimen: Specimen, at: float) -> None:
-        s = simulation.sample(specimen, at)
+        s = behaviour.sample(specimen, at)
         assert s.power_watts is not None
         assert s.power_limit_watts is not None
         assert 0 < s.power_watts <= s.power_limit_watts <= specimen.model.power_watts
 
     @given(specimens, times)
     def test_idle_is_zero_and_zero_is_idle(self, specimen: Specimen, at: float) -> None:
-        s = simulation.sample(specimen, at)
+        s = behaviour.sample(specimen, at)
         assert s.throttle is not None
         assert set(s.throttle) <= THROTTLE
         assert (s.utilization_percent == 0) == (s.throttle == ("gpu_idle",))
@@ -160,7 +160,7 @@ class TestConsistency:
 
     @given(specimens, times)
     def test_clocks_fall_only_for_a_reason(self, specimen: Specimen, at: float) -> None:
-        s = simulation.sample(specimen, at)
+        s = behaviour.sample(specimen, at)
         assert s.sm_clock_mhz is not None
         assert s.sm_clock_mhz <= specimen.model.sm_clock_mhz
         if s.sm_clock_mhz < 0.9 * specimen.model.sm_clock_mhz:
@@ -168,7 +168,7 @@ class TestConsistency:
 
     @given(specimens, times)
     def test_every_number_is_in_its_range(self, specimen: Specimen, at: float) -> None:
-        s = simulation.sample(specimen, at)
+        s = behaviour.sample(specimen, at)
         for name in SAMPLE_VALUES:
             if name.endswith("_percent"):
                 assert 0 <= getattr(s, name) <= 100
@@ -179,7 +179,7 @@ class TestConsistency:
     def test_the_fan_follows_the_temperature(
         self, specimen: Specimen, one: float, other: float
     ) -> None:
-        a, b = simulation.sample(specimen, one), simulation.sample(specimen, other)
+        a, b = behaviour.sample(specimen, one), behaviour.sample(specimen, other)
         assert a.temperature_celsius is not None
         assert b.temperature_celsius is not None
         assert a.fan_percent is not None
@@ -191,8 +191,8 @@ class TestConsistency:
     def test_energy_never_falls_nor_outruns_the_limit(
         self, specimen: Specimen, at: float, seconds: float
     ) -> None:
-        first = simulation.energy_joules(specimen, at)
-        second = simulation.energy_joules(specimen, at + seconds)
+        first = behaviour.energy_joules(specimen, at)
+        second = behaviour.energy_joules(specimen, at + seconds)
         assert 0 <= first <= second
         assert second - first <= specimen.limit_watts * seconds + 0.01
 
@@ -200,10 +200,10 @@ class TestConsistency:
     def test_a_new_cycle_goes_on_where_the_last_one_ended(
         self, specimen: Specimen, at: float
     ) -> None:
-        began = simulation.locate(specimen, at).began
+        began = behaviour.locate(specimen, at).began
         before, after = began - 0.01, began + 0.01
-        energy = [simulation.energy_joules(specimen, moment) for moment in (before, after)]
-        heat = [simulation.temperature_celsius(specimen, moment) for moment in (before, after)]
+        energy = [behaviour.energy_joules(specimen, moment) for moment in (before, after)]
+        heat = [behaviour.temperature_celsius(specimen, moment) for moment in (before, after)]
         assert energy[0] < energy[1] <= energy[0] + specimen.limit_watts * 0.021
         assert heat[1] == pytest.approx(heat[0], abs=0.3)
 
@@ -212,10 +212,8 @@ class TestConsistency:
     def test_energy_is_the_integral_of_power(self, specimen: Specimen, at: float) -> None:
         steps = 4000
         width = 200.0 / steps
-        watts = (simulation.power_watts(specimen, at + (i + 0.5) * width) for i in range(steps))
-        grown = simulation.energy_joules(specimen, at + 200) - simulation.energy_joules(
-            specimen, at
-        )
+        watts = (behaviour.power_watts(specimen, at + (i + 0.5) * width) for i in range(steps))
+        grown = behaviour.energy_joules(specimen, at + 200) - behaviour.energy_joules(specimen, at)
         assert sum(watts) * width == pytest.approx(grown, rel=0.005)
 
     @given(st.sampled_from(Workload), st.floats(0, 1, exclude_max=True))
@@ -228,14 +226,14 @@ class TestConsistency:
 
     @given(specimens, times)
     def test_temperature_does_not_jump(self, specimen: Specimen, at: float) -> None:
-        now = simulation.temperature_celsius(specimen, at)
-        assert abs(simulation.temperature_celsius(specimen, at + 0.1) - now) < 0.5
+        now = behaviour.temperature_celsius(specimen, at)
+        assert abs(behaviour.temperature_celsius(specimen, at + 0.1) - now) < 0.5
 
     @given(specimens, times)
     def test_processes_began_before_now_and_cannot_be_real(
         self, specimen: Specimen, at: float
     ) -> None:
-        found = simulation.processes(specimen, at)
+        found = behaviour.processes(specimen, at)
         assert len({p.pid for p in found}) == len(found)
         for process in found:
             assert process.pid > 2**22  # the most that Linux gives
@@ -245,7 +243,7 @@ class TestConsistency:
             assert process.user
             assert process.command
         assert sum(p.utilization_percent or 0 for p in found) == (
-            simulation.utilization_percent(specimen, at)
+            behaviour.utilization_percent(specimen, at)
         )
 
     @given(st.sampled_from(list(SCENARIOS)), times, st.booleans(), seeds)
@@ -295,14 +293,14 @@ class TestWorkloads:
         specimen = playing(Workload.IDLE, "RTX 4090")
         (s,) = film(specimen, 1)
         assert (s.performance_state, s.pcie_generation, s.fan_percent) == (8, 1, 0)
-        assert [p.kind for p in simulation.processes(specimen, NOON)] == ["graphics"]
+        assert [p.kind for p in behaviour.processes(specimen, NOON)] == ["graphics"]
 
     def test_a_leak_grows_until_the_card_is_full_then_the_process_dies_and_returns(self) -> None:
         specimen = playing(Workload.LEAKING, "L4")
         runs: dict[int, list[int]] = {}
         gaps = 0
         for i in range(1300):
-            held = simulation.processes(specimen, NOON + i)
+            held = behaviour.processes(specimen, NOON + i)
             gaps += not held
             for process in held:
                 runs.setdefault(process.pid, []).append(process.memory_bytes or 0)
@@ -340,13 +338,13 @@ class TestWorkloads:
     def test_a_held_card_does_nothing_with_much_memory(self, model: str) -> None:
         specimen = playing(Workload.HELD, model)
         assert {s.utilization_percent for s in film(specimen, 120)} == {0}
-        (process,) = simulation.processes(specimen, NOON)
+        (process,) = behaviour.processes(specimen, NOON)
         assert (process.memory_bytes or 0) >= 40 * GIB
 
     def test_a_process_keeps_its_identity_through_its_run(self) -> None:
         specimen = playing(Workload.TRAINING)
-        (first,) = simulation.processes(specimen, NOON)
-        (later,) = simulation.processes(specimen, (first.started or 0) + 3600)
+        (first,) = behaviour.processes(specimen, NOON)
+        (later,) = behaviour.processes(specimen, (first.started or 0) + 3600)
         assert (first.pid, first.started, first.user) == (later.pid, later.started, later.user)
         assert first.pid >= FIRST_PID
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from andon.backends.sim import Simulation
-from andon.core.scenarios import parse_faults
+from andon.core.simulation.scenarios import parse_faults
 from andon.errors import Gone, Invalid
 from andon.model.alert import Event
 

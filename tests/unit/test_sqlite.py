@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.series import HOST, Tick
-from andon.core.series_codec import pack_points
-from andon.core.series_tiers import DAY_SECONDS, Retention, Tier
-from andon.core.series_uses import Use
+from andon.core.history.codec import pack_points
+from andon.core.history.intervals import Use
+from andon.core.history.series import HOST, Tick
+from andon.core.history.tiers import DAY_SECONDS, Retention, Tier
 from andon.errors import Invalid, Unavailable
 from andon.stores import sqlite_file
 from andon.stores.sqlite import SqliteStore

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from andon.core.outbox import Errand
-from andon.engine.teller import Teller, Work
+from andon.core.notifying.outbox import Errand
+from andon.engine.alerting.teller import Teller, Work
 from andon.errors import Unavailable
 from andon.model.alert import Alert, Notice
 from tests.unit.test_telling import DISK, HOT, LOST, notice
@@ -141,7 +141,7 @@ def test_one_that_never_answers_is_seen_to_be_stuck(
     teller.wake()
     wait_for(phone.entered.is_set)
     assert teller.health().ok
-    monkeypatch.setattr("andon.engine.teller.STUCK_SECONDS", 0.0)
+    monkeypatch.setattr("andon.engine.alerting.teller.STUCK_SECONDS", 0.0)
     health = teller.health()
     assert not health.ok
     assert "has not answered" in (health.reason or "")

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from andon.core.redaction import HIDDEN
-from andon.core.telling import Voice, clock, last_words, message, without_secrets
+from andon.core.notifying.messages import Voice, clock, last_words, message, without_secrets
+from andon.core.processes.redaction import HIDDEN
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Party, Phase
 
 AT = 1_794_700_800.0  # 2026-11-15 00:00 UTC

@@ -2,9 +2,9 @@
 
 import pytest
 
-from andon.core.series import Bucket
-from andon.core.series_uses import Use
-from andon.core.usage import by_user
+from andon.core.history.intervals import Use
+from andon.core.history.series import Bucket
+from andon.core.history.usage import by_user
 
 
 def use(user: str | None, first: float, last: float, pid: int = 1) -> Use:

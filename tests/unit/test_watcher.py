@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from andon.core.alerting import Moment, Trouble
-from andon.core.episodes import Query
-from andon.core.outbox import Errand, Saved
-from andon.core.routes import Quiet, Route
-from andon.core.rulebook import Rulebook
-from andon.engine.bus import Bus
-from andon.engine.watcher import Watcher
+from andon.core.alerting.past import Query
+from andon.core.conditions.rulebook import Rulebook
+from andon.core.notifying.outbox import Errand, Saved
+from andon.core.notifying.routes import Quiet, Route
+from andon.engine.alerting.watcher import Watcher
+from andon.engine.sampling.bus import Bus
 from andon.errors import Gone, Unavailable
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase, Silence
 from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
@@ -90,7 +90,9 @@ class Playing:
         vitals: Callable[[], Sequence[Trouble]] = tuple,
     ) -> None:
         self.steady, self.now = 1000.0, 0.0
-        monkeypatch.setattr("andon.engine.watcher.now", lambda: Moment(time.time(), self.steady))
+        monkeypatch.setattr(
+            "andon.engine.alerting.watcher.now", lambda: Moment(time.time(), self.steady)
+        )
         self.bus, self.monkeypatch = Bus(), monkeypatch
         self.ledger = MemoryLedger()
         self._open = ledger or (lambda: self.ledger)
@@ -282,7 +284,7 @@ def test_errands_of_a_ledger_that_opens_late_are_told(monkeypatch: pytest.Monkey
         opened.wait(20)
         return ledger
 
-    monkeypatch.setattr("andon.engine.watcher.OPENING_SECONDS", 0.0)
+    monkeypatch.setattr("andon.engine.alerting.watcher.OPENING_SECONDS", 0.0)
     playing = Playing(monkeypatch, phone, ledger=late)
     playing.tick(State.OK)
     opened.set()
@@ -314,14 +316,14 @@ def test_what_was_kept_and_makes_no_sense_is_begun_anew(
 def test_a_disk_that_hangs_delays_a_message_and_does_not_stop_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("andon.engine.watcher.COMMIT_SECONDS", 0.05)
+    monkeypatch.setattr("andon.engine.alerting.watcher.COMMIT_SECONDS", 0.05)
     ledger, phone = Moody(), Heard()
     playing = Playing(monkeypatch, phone, ledger=lambda: ledger)
     playing.tick(State.OK)
     ledger.free.clear()
     playing.lose()
     wait_for(lambda: phone.kinds() == [FIRING])
-    monkeypatch.setattr("andon.engine.scribe.STUCK_SECONDS", 0.0)
+    monkeypatch.setattr("andon.engine.alerting.scribe.STUCK_SECONDS", 0.0)
     health = playing.watcher.health()
     assert health["state"] == "degraded"
     assert "has not answered" in health["reason"]
@@ -456,7 +458,7 @@ def test_a_silent_sampler_is_no_recovery_and_is_told(monkeypatch: pytest.MonkeyP
     playing = Playing(monkeypatch, phone)
     playing.lose()
     wait_for(lambda: phone.kinds() == [FIRING])
-    monkeypatch.setattr("andon.engine.watcher.TURN_SECONDS", 0.01)
+    monkeypatch.setattr("andon.engine.alerting.watcher.TURN_SECONDS", 0.01)
     monkeypatch.setattr(Watcher, "_silent_seconds", 0.0)
 
     def later() -> bool:

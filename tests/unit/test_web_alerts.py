@@ -10,16 +10,16 @@ from urllib.parse import quote
 
 import pytest
 
-from andon.core.holders import Holder
-from andon.core.lamps import board
-from andon.core.rulebook import Rulebook
+from andon.core.conditions.lamps import board
+from andon.core.conditions.rulebook import Rulebook
+from andon.core.sharing.holders import Holder
 from andon.errors import Unavailable
 from andon.model.alert import Event, EventKind, Party
 from andon.model.alert_wire import alert_from_json, alert_to_json, alerts_from_json, alerts_to_json
 from andon.model.device import Snapshot
 from andon.model.work import Standing
-from andon.web.alert_payloads import board_to_json, for_strangers, rules_to_json
-from andon.web.audit import NAME
+from andon.web.answers.alert_payloads import board_to_json, for_strangers, rules_to_json
+from andon.web.transport.audit import NAME
 from tests.unit import alert_pages
 from tests.unit import test_cli_golden_snapshots as drawn
 from tests.unit.test_cli_golden_snapshots import AT, assert_golden

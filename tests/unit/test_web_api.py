@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from andon.core.settings import Settings
-from andon.core.vitals import StoreVitals
+from andon.core.sampling.vitals import StoreVitals
+from andon.core.settings.resolution import Settings
 from andon.model import wire
 from andon.model.device import Snapshot, State
-from andon.web import payloads
-from andon.web.health import health
+from andon.web.answers import payloads
+from andon.web.answers.health import health
 from andon.web.memory import NoMemory
 from andon.web.station import for_strangers
 from tests.conftest import REPOSITORY

@@ -10,14 +10,14 @@ from typing import Any
 import httpx
 import pytest
 
-from andon.core import server_proof
-from andon.core.access import Key
-from andon.core.lockout import ALLOWED
+from andon.core.access import server_proof
+from andon.core.access.lockout import ALLOWED
+from andon.core.access.policy import Key
 from andon.errors import Denied, Unavailable
-from andon.host.state_folder import open_state_folder, read_token
-from andon.web.asgi import Message, Scope
-from andon.web.audit import MOST_WAITING, Audit
-from andon.web.keys import (
+from andon.host.server.state_folder import open_state_folder, read_token
+from andon.web.transport.asgi import Message, Scope
+from andon.web.transport.audit import MOST_WAITING, Audit
+from andon.web.transport.keys import (
     CODE_SECONDS,
     KEPT,
     SESSION_SECONDS,

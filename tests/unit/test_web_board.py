@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from fastapi import FastAPI
 
-from andon.web.board import add_board
+from andon.web.routes.board import add_board
 from tests.unit.web_parts import Caller
 
 

@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from andon.core.series import Tick, throttle_mask
-from andon.core.series_uses import Use
+from andon.core.history.intervals import Use
+from andon.core.history.series import Tick, throttle_mask
 from andon.model.device import State
 from andon.ports import Store
 from andon.stores.memory import MemoryStore
-from andon.web import charts, schemas
-from andon.web.description import ANSWERS
+from andon.web.answers import schemas
+from andon.web.answers.description import ANSWERS
 from andon.web.memory import NoMemory
+from andon.web.routes import charts
 from tests.conftest import REPOSITORY
 from tests.unit import test_cli_golden_snapshots as drawn
 from tests.unit.web_parts import Caller, Parts, served

@@ -13,14 +13,15 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from andon.core.quotas import Standing
-from andon.web import accepting, connections, places, turns
-from andon.web.accepting import Acceptor
-from andon.web.asgi import Receive, Scope, Send
-from andon.web.connections import Connection, Shared
-from andon.web.places import SEAT, Places, Seat
-from andon.web.problems import Shaped
-from andon.web.turns import Turns
+from andon.core.access.quotas import Standing
+from andon.web.answers.problems import Shaped
+from andon.web.bindings import accepting, connections
+from andon.web.bindings.accepting import Acceptor
+from andon.web.bindings.connections import Connection, Shared
+from andon.web.transport import places, turns
+from andon.web.transport.asgi import Receive, Scope, Send
+from andon.web.transport.places import SEAT, Places, Seat
+from andon.web.transport.turns import Turns
 
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
@@ -122,7 +123,7 @@ def test_whoever_owes_a_request_too_long_is_cut_off(
 
 def test_every_answer_carries_the_date_of_its_second(monkeypatch: pytest.MonkeyPatch) -> None:
     at = [784111777.2]
-    monkeypatch.setattr("andon.web.connections.time.time", lambda: at[0])
+    monkeypatch.setattr("andon.web.bindings.connections.time.time", lambda: at[0])
     app = App()
     app.may_answer.set()
 

@@ -7,7 +7,7 @@ import pytest
 from engineio import packet as frames
 from socketio import packet as packets
 
-from andon.web.frames import (
+from andon.web.live.frames import (
     EVENTS,
     MAX_MESSAGE_BYTES,
     MOST_FRAMES,

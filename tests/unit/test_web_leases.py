@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from andon.core.holdings import Here
-from andon.core.lease_rights import Asker
-from andon.core.lease_rows import cordon_rows, lease_rows, waiting_rows
-from andon.engine import lender as lender_module
-from andon.engine import releaser
+from andon.core.sharing.holdings import Here
+from andon.core.sharing.lease_rows import cordon_rows, lease_rows, waiting_rows
+from andon.core.sharing.rights import Asker
+from andon.engine.sharing import lender as lender_module
+from andon.engine.sharing import releaser
 from andon.errors import Conflict, Unavailable
 from andon.host.kin import myself, user_name
 from andon.leases import files
@@ -29,11 +29,11 @@ from andon.model.device import Process, Snapshot
 from andon.model.lease_list import BookRow, LeaseList
 from andon.model.work import Cordon, LeaseKind, Standing
 from andon.units import GIB
-from andon.web import lease_payloads
+from andon.web.answers import lease_payloads
+from andon.web.answers.lease_shapes import LeaseListShape, LentShape
+from andon.web.answers.problems import problem_of
 from andon.web.app import build
 from andon.web.desk import Desk, Visit
-from andon.web.lease_shapes import LeaseListShape, LentShape
-from andon.web.problems import problem_of
 from tests.unit.sharing_parts import claim, gpu, kin, lease, need, owner, rooms_of, ticket
 from tests.unit.test_cli_golden_snapshots import AT, assert_golden
 from tests.unit.test_lease_book import a_book

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.rulebook import Rulebook, Thresholds
+from andon.core.conditions.rulebook import Rulebook, Thresholds
 from andon.model.device import Snapshot
-from andon.web.lines import OUTBOX_PACKETS, Line, Outbox
-from andon.web.live import _risen
-from andon.web.payloads import busy_uuids
+from andon.web.answers.payloads import busy_uuids
+from andon.web.bindings.lines import OUTBOX_PACKETS, Line, Outbox
+from andon.web.live.events import _risen
 from andon.web.station import HIDDEN, for_strangers
 from tests.unit import test_cli_golden_snapshots as drawn
 from tests.unit.web_parts import Parts

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import socketio
 
-from andon.web.lines import OUTBOX_PACKETS, Outbox
-from andon.web.live_requests import VISITOR
-from andon.web.live_server import LiveServer
-from andon.web.log_throttle import LogThrottle
+from andon.web.bindings.lines import OUTBOX_PACKETS, Outbox
+from andon.web.bindings.live_server import LiveServer
+from andon.web.live.requests import VISITOR
+from andon.web.transport.log_throttle import LogThrottle
 from tests.unit import test_cli_golden_snapshots as drawn
 from tests.unit.live_parts import WebSocket, browser, handshake, live_of
 from tests.unit.web_parts import Parts

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from socketio.exceptions import ConnectionRefusedError as Refused
 
-from andon.web.keys import KEPT, SESSION_SECONDS
-from andon.web.live_requests import asked
-from andon.web.live_transport import SILENT_SECONDS
+from andon.web.live.requests import asked
+from andon.web.live.transport import SILENT_SECONDS
+from andon.web.transport.keys import KEPT, SESSION_SECONDS
 from tests.unit import test_cli_golden_snapshots as drawn
 from tests.unit.live_parts import (
     PATH,

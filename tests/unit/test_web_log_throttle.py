@@ -2,7 +2,7 @@
 
 import logging
 
-from andon.web.log_throttle import (
+from andon.web.transport.log_throttle import (
     EVERY_SECONDS,
     LONGEST_MESSAGE,
     MOST_KINDS,

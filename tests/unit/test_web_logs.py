@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from andon.web.logs import Quota, bounded, kind_of
+from andon.web.transport.logs import Quota, bounded, kind_of
 
 log = logging.getLogger("andon.test")
 

@@ -3,9 +3,9 @@
 import threading
 from dataclasses import fields, replace
 
-from andon.core.series import Bucket
+from andon.core.history.series import Bucket
+from andon.web.answers.once import Once
 from andon.web.memory import _bucket
-from andon.web.once import Once
 from tests.unit import test_cli_golden_snapshots as drawn
 
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 import uvicorn
 
-from andon.web import quiet
-from andon.web.asgi import Receive, Scope, Send
+from andon.web.bindings import quiet
+from andon.web.transport.asgi import Receive, Scope, Send
 
 PATIENCE_SECONDS = 30.0
 

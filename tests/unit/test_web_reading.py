@@ -9,9 +9,9 @@ import pytest
 from fastapi import Request
 
 from andon.errors import Gone, Invalid
-from andon.web.asgi import Message
-from andon.web.auth import TRUSTED
 from andon.web.reading import Busy, Reading
+from andon.web.transport.asgi import Message
+from andon.web.transport.auth import TRUSTED
 
 
 def asked(trusted: bool = False, peer: str = "127.0.0.1") -> tuple[Request, Callable[[], None]]:

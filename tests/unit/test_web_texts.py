@@ -11,9 +11,9 @@ from socketio import packet
 
 from andon.model import wire
 from andon.model.device import DeviceStatus, Disk, Sample, Snapshot, State
-from andon.web.packets import Packet, Prepared
+from andon.web.answers.texts import SnapshotTexts
+from andon.web.bindings.packets import Packet, Prepared
 from andon.web.station import HIDDEN, for_strangers
-from andon.web.texts import SnapshotTexts
 from tests.unit import test_cli_golden_snapshots as drawn
 
 NODES = (drawn.farm(), drawn.masked(), drawn.simulated(), drawn.no_gpu(), drawn.faults(),

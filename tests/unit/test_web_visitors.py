@@ -1,7 +1,7 @@
 """The table of live connections and its quotas."""
 
-from andon.core.peers import LOOPBACK, peer
-from andon.web.visitors import MOST, MOST_ANONYMOUS, Visitors
+from andon.core.access.peers import LOOPBACK, peer
+from andon.web.live.visitors import MOST, MOST_ANONYMOUS, Visitors
 
 
 def test_all_of_loopback_is_one_peer_and_so_is_a_network_of_ipv6() -> None:

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.holdings import Here
+from andon.core.sharing.holdings import Here
 from andon.errors import Conflict, Denied
-from andon.host import whereabouts
-from andon.host.whereabouts import (
+from andon.host.server import whereabouts
+from andon.host.server.whereabouts import (
     Announced,
     announce,
     announced,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.xids import XIDS, explain
+from andon.core.events.xids import XIDS, explain
 from andon.model.alert import Level
 
 CRITICAL = (46, 48, 54, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, 158, 171, 172)

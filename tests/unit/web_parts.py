@@ -11,28 +11,28 @@ from typing import Any
 
 import httpx
 
-from andon.core.access import Rules
-from andon.core.rulebook import Rulebook
-from andon.core.settings import Settings
-from andon.engine.bus import Bus, Subscription
-from andon.engine.ledger import LeaseLedger
-from andon.engine.lender import Lender
-from andon.engine.sampler import Costs, Sampler
-from andon.engine.survey import Surveyor
-from andon.engine.watcher import Watcher
+from andon.core.access.policy import Rules
+from andon.core.conditions.rulebook import Rulebook
+from andon.core.settings.resolution import Settings
+from andon.engine.alerting.watcher import Watcher
+from andon.engine.sampling.bus import Bus, Subscription
+from andon.engine.sampling.sampler import Costs, Sampler
+from andon.engine.sharing.ledger import LeaseLedger
+from andon.engine.sharing.lender import Lender
+from andon.engine.sharing.survey import Surveyor
 from andon.host.kin import started_ticks
 from andon.leases.book import Book
 from andon.leases.places import VARIABLE
 from andon.model.device import Snapshot
 from andon.stores.memory_alerts import MemoryLedger
-from andon.web.api import Shop
+from andon.web.answers.health import Part
 from andon.web.app import build
-from andon.web.asgi import App, Receive, Scope, Send
-from andon.web.audit import Audit
-from andon.web.health import Part
-from andon.web.keys import Keys
 from andon.web.memory import Memory, NoMemory
+from andon.web.routes.api import Shop
 from andon.web.station import Station
+from andon.web.transport.asgi import App, Receive, Scope, Send
+from andon.web.transport.audit import Audit
+from andon.web.transport.keys import Keys
 
 TOKEN = "t" * 43
 BEARER = {"Authorization": f"Bearer {TOKEN}"}

@@ -14,8 +14,8 @@ from itertools import islice
 from typing import Final
 
 from andon.backends.sysfs import Tree
-from andon.core import fdinfo
-from andon.core.fdinfo import Client
+from andon.core.processes import fdinfo
+from andon.core.processes.fdinfo import Client
 from andon.model.device import Process, ProcessKind
 
 FIRST_LOOK: Final = "needs two looks: shown from the next tick on"

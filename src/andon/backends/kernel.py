@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 from andon.backends import pci
 from andon.backends.drm import FIRST_LOOK, Descriptors
 from andon.backends.sysfs import Answer, Tree
-from andon.core.rest import Rest
+from andon.core.sampling.rest import Rest
 from andon.errors import Gone, Unavailable
 from andon.model.device import SAMPLE_VALUES, Card, Device, Process, Reading, Sample, State
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from andon.core import simulation
-from andon.core.scenarios import Script, Trouble, plan
-from andon.core.simulation import UNSUPPORTED, Specimen
+from andon.core.simulation import behaviour
+from andon.core.simulation.behaviour import UNSUPPORTED, Specimen
+from andon.core.simulation.scenarios import Script, Trouble, plan
 from andon.errors import Gone, Unavailable
 from andon.model.device import Card, Device, Reading, Sample
 from andon.version import __version__
@@ -44,7 +44,7 @@ class Simulation:
         played = plan(count, scenario, models, faults)
         self._scripts = played.scripts
         self._specimens = tuple(
-            simulation.make_specimen(index, seed, model, workload)
+            behaviour.make_specimen(index, seed, model, workload)
             for index, (model, workload) in enumerate(played.parts)
         )
         self._origin = origin
@@ -70,7 +70,7 @@ class Simulation:
         specimen, elapsed = self._find(card), self._elapsed_seconds(time.time())
         self._refuse_when_unavailable(elapsed)
         self._refuse_when_lost(specimen.index, elapsed)
-        return [simulation.describe(specimen)]
+        return [behaviour.describe(specimen)]
 
     def read(self, card: Card, at: float, watched: bool) -> Sequence[Reading]:
         specimen, elapsed = self._find(card), self._elapsed_seconds(at)
@@ -131,8 +131,8 @@ class Simulation:
             threading.Event().wait(float(script.value))
 
     def _reading(self, specimen: Specimen, at: float, elapsed: float, watched: bool) -> Reading:
-        missing = dict(simulation.missing(specimen.model, watched))
-        sample, processes = simulation.sample(specimen, at), simulation.processes(specimen, at)
+        missing = dict(behaviour.missing(specimen.model, watched))
+        sample, processes = behaviour.sample(specimen, at), behaviour.processes(specimen, at)
         for script in self._active(Trouble.ECC, elapsed, specimen.index):
             missing.pop("ecc_uncorrected", None)  # an error shows even where none was counted
             sample = _with_errors(sample, int(script.value))
@@ -150,7 +150,7 @@ class Simulation:
 
 
 def _card(specimen: Specimen) -> Card:
-    device = simulation.describe(specimen)
+    device = behaviour.describe(specimen)
     return Card(key=device.uuid, index=device.index, name=device.name)
 
 

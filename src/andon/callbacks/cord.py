@@ -18,9 +18,9 @@ from andon import library
 from andon.app import rulebook
 from andon.core import alerting
 from andon.core.alerting import EMPTY, Moment, Observation, Outcome
-from andon.core.rulebook import Rulebook
-from andon.core.rules import BY_NAME
-from andon.engine.bus import Subscription
+from andon.core.conditions.rulebook import Rulebook
+from andon.core.conditions.rules import BY_NAME
+from andon.engine.sampling.bus import Subscription
 from andon.errors import Invalid
 from andon.model.alert import Alert, Level, Phase
 from andon.model.device import Snapshot

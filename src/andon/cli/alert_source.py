@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
 from andon.cli import looking
-from andon.cli.alerts_text import Page
 from andon.cli.remote import DEFAULT_URL, Server, own_server, service
+from andon.cli.show.alerts import Page
 from andon.cli.terminal import Choices
 from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
 from andon.model.alert import Alert, Phase
@@ -17,8 +17,8 @@ from andon.model.json_fields import NAME, Wrong, flag_in, some_text_in, text_in,
 from andon.model.wire import Json
 
 if TYPE_CHECKING:
-    from andon.core.rulebook import Rulebook
-    from andon.core.settings import Settings
+    from andon.core.conditions.rulebook import Rulebook
+    from andon.core.settings.resolution import Settings
     from andon.model.device import Snapshot
 
 T = TypeVar("T")
@@ -126,7 +126,7 @@ class FromLooks:
     def page(self, since: float | None = None) -> Page:
         """One look: what would fire if it lasts counts as firing."""
         from andon.core import alerting
-        from andon.engine.watcher import now
+        from andon.engine.alerting.watcher import now
 
         settings = looking.settings_of(self._choices)
         snapshot = looking.look(self._choices)
@@ -138,7 +138,7 @@ class FromLooks:
     def pages(self) -> Iterator[Page]:
         """Look after look through the same rules that a server has, with their durations."""
         from andon.core import alerting
-        from andon.engine.watcher import now
+        from andon.engine.alerting.watcher import now
 
         settings = looking.settings_of(self._choices)
         rulebook, state = _rulebook(settings), alerting.EMPTY
@@ -154,7 +154,7 @@ class FromLooks:
                 yield _page(snapshot, (*alerting.current(state), *ended))
 
     def rules(self) -> list[Json]:
-        from andon.web.alert_payloads import rules_to_json
+        from andon.web.answers.alert_payloads import rules_to_json
 
         settings = looking.settings_of(self._choices)
         devices = [status.device for status in looking.look(self._choices).devices]
@@ -202,7 +202,7 @@ def _answers(server: Server, *none: type[AndonError]) -> bool:
 
 def resolved(page: Page, name: str) -> Alert:
     """The alert that a person means: by its id, its short name, or the beginning of either."""
-    from andon.cli.alerts_text import names_of
+    from andon.cli.show.alerts import names_of
 
     names = names_of(page.alerts)
     by_name = {names[alert.id]: alert for alert in reversed(_in_order(page.alerts))}

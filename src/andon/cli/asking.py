@@ -9,13 +9,13 @@ import click
 from andon.cli.options import duration
 from andon.cli.sources import resolved_of
 from andon.cli.terminal import Choices
-from andon.core.requests import parse_count, request_of
+from andon.core.sharing.requests import parse_count, request_of
 from andon.errors import Invalid, Unavailable
 from andon.model.work import Request
 
 if TYPE_CHECKING:
-    from andon.engine.sampler import Sampler
-    from andon.engine.survey import Surveyor
+    from andon.engine.sampling.sampler import Sampler
+    from andon.engine.sharing.survey import Surveyor
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -102,8 +102,8 @@ def patience(asked: dict[str, Any]) -> float:
 def surveyor_of(choices: Choices, sampler: "Sampler") -> "Surveyor":
     """Over this sampler; simulated devices are claimed only where the flag itself is given."""
     from andon.app import labels_of, state_folder, weights_of
-    from andon.engine.survey import Surveyor
-    from andon.host.bulletin import Bulletin
+    from andon.engine.sharing.survey import Surveyor
+    from andon.host.server.bulletin import Bulletin
 
     resolved = resolved_of(choices)
     return Surveyor(

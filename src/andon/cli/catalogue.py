@@ -21,34 +21,88 @@ JOBS = {
 }
 
 COMMANDS = {
-    "status": Place("watch", "andon.cli.status:status", "One line per device, now."),
-    "watch": Place("watch", "andon.cli.watch:watch", "A line per device and tick, for ever."),
-    "ps": Place("watch", "andon.cli.ps:ps", "The processes on the devices, and whose they are."),
-    "devices": Place("watch", "andon.cli.devices:devices", "The facts that do not change."),
-    "exporter": Place("watch", "andon.cli.exporter:exporter", "The values for Prometheus."),
-    "serve": Place("watch", "andon.cli.serve:serve", "A page, REST, live events and /metrics."),
-    "open": Place("watch", "andon.cli.open:open_", "Sign a browser in to the server."),
-    "history": Place("watch", "andon.cli.history:history", "What they did, and who was on them."),
-    "why": Place("explain", "andon.cli.why:why", "Why it is hot, slow, full, loud or idle."),
-    "alerts": Place("explain", "andon.cli.alerts:alerts", "What needs help, and what to do."),
-    "free": Place("share", "andon.cli.free:free", "What could be had now, and why not the rest."),
-    "run": Place("share", "andon.cli.run:run", "A command on devices that nobody else has."),
-    "lease": Place("share", "andon.cli.lease:lease", "A shell, or a command, that holds devices."),
-    "leases": Place("share", "andon.cli.leases:leases", "Who holds what, until when."),
-    "release": Place("share", "andon.cli.leases:release", "Give a lease of yours back."),
-    "wait": Place("share", "andon.cli.free:wait", "Until devices could be had; claims nothing."),
-    "env": Place("share", "andon.cli.free:env", "Variables that choose devices, for eval."),
-    "who": Place("share", "andon.cli.who:who", "Who uses and holds them."),
-    "cordon": Place("share", "andon.cli.cordon:cordon", "Give a device to nobody."),
-    "uncordon": Place("share", "andon.cli.cordon:uncordon", "Give it out again."),
-    "setup": Place("setup", "andon.cli.setup:setup", "The machine's lease book, made by root."),
-    "config": Place("setup", "andon.cli.config:config", "Check and show the settings."),
-    "cost": Place("setup", "andon.cli.cost:cost", "What watching costs, beside nvidia-smi."),
-    "doctor": Place("setup", "andon.cli.doctor:doctor", "What is wrong here, and how to mend it."),
-    "selftest": Place("setup", "andon.cli.selftest:selftest", "Are the readings plausible?"),
-    "gc": Place("setup", "andon.cli.gc:gc", "Pack the history and drop what is too old."),
-    "seed": Place("setup", "andon.cli.seed:seed", "Fill a history with a simulated past."),
-    "completion": Place("setup", "andon.cli.completion:completion", "The shell's completion."),
+    "status": Place("watch", "andon.cli.commands.watch.status:status", "One line per device, now."),
+    "watch": Place(
+        "watch", "andon.cli.commands.watch.watch:watch", "A line per device and tick, for ever."
+    ),
+    "ps": Place(
+        "watch",
+        "andon.cli.commands.watch.ps:ps",
+        "The processes on the devices, and whose they are.",
+    ),
+    "devices": Place(
+        "watch", "andon.cli.commands.watch.devices:devices", "The facts that do not change."
+    ),
+    "exporter": Place(
+        "watch", "andon.cli.commands.watch.exporter:exporter", "The values for Prometheus."
+    ),
+    "serve": Place(
+        "watch", "andon.cli.commands.watch.serve:serve", "A page, REST, live events and /metrics."
+    ),
+    "open": Place(
+        "watch", "andon.cli.commands.watch.open:open_", "Sign a browser in to the server."
+    ),
+    "history": Place(
+        "watch", "andon.cli.commands.watch.history:history", "What they did, and who was on them."
+    ),
+    "why": Place(
+        "explain", "andon.cli.commands.explain.why:why", "Why it is hot, slow, full, loud or idle."
+    ),
+    "alerts": Place(
+        "explain", "andon.cli.commands.explain.alerts:alerts", "What needs help, and what to do."
+    ),
+    "free": Place(
+        "share",
+        "andon.cli.commands.share.free:free",
+        "What could be had now, and why not the rest.",
+    ),
+    "run": Place(
+        "share", "andon.cli.commands.share.run:run", "A command on devices that nobody else has."
+    ),
+    "lease": Place(
+        "share",
+        "andon.cli.commands.share.lease:lease",
+        "A shell, or a command, that holds devices.",
+    ),
+    "leases": Place(
+        "share", "andon.cli.commands.share.leases:leases", "Who holds what, until when."
+    ),
+    "release": Place(
+        "share", "andon.cli.commands.share.leases:release", "Give a lease of yours back."
+    ),
+    "wait": Place(
+        "share", "andon.cli.commands.share.free:wait", "Until devices could be had; claims nothing."
+    ),
+    "env": Place(
+        "share", "andon.cli.commands.share.free:env", "Variables that choose devices, for eval."
+    ),
+    "who": Place("share", "andon.cli.commands.share.who:who", "Who uses and holds them."),
+    "cordon": Place("share", "andon.cli.commands.share.cordon:cordon", "Give a device to nobody."),
+    "uncordon": Place("share", "andon.cli.commands.share.cordon:uncordon", "Give it out again."),
+    "setup": Place(
+        "setup", "andon.cli.commands.setup.setup:setup", "The machine's lease book, made by root."
+    ),
+    "config": Place(
+        "setup", "andon.cli.commands.setup.config:config", "Check and show the settings."
+    ),
+    "cost": Place(
+        "setup", "andon.cli.commands.setup.cost:cost", "What watching costs, beside nvidia-smi."
+    ),
+    "doctor": Place(
+        "setup", "andon.cli.commands.setup.doctor:doctor", "What is wrong here, and how to mend it."
+    ),
+    "selftest": Place(
+        "setup", "andon.cli.commands.setup.selftest:selftest", "Are the readings plausible?"
+    ),
+    "gc": Place(
+        "setup", "andon.cli.commands.setup.gc:gc", "Pack the history and drop what is too old."
+    ),
+    "seed": Place(
+        "setup", "andon.cli.commands.setup.seed:seed", "Fill a history with a simulated past."
+    ),
+    "completion": Place(
+        "setup", "andon.cli.commands.setup.completion:completion", "The shell's completion."
+    ),
 }
 
 EXAMPLES = (

@@ -27,7 +27,7 @@ def main() -> NoReturn:
     # Where a standard stream is closed, a pipe to the reader would get its number.
     open_ = None not in (sys.stdin, sys.stdout, sys.stderr)
     if open_ and will_look(sys.argv[1:], os.environ):
-        from andon.engine.spawning import start_ahead
+        from andon.engine.sampling.spawning import start_ahead
 
         start_ahead()
     code = INTERRUPTED

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from andon.cli.entries import Entry, entries
-from andon.cli.render import Mask
+from andon.cli.show.entries import Entry, entries
+from andon.cli.show.render import Mask
 from andon.cli.sources import resolved_of as resolved_of
 from andon.cli.sources import sampling as sampling
 from andon.cli.sources import settings_of as settings_of
@@ -17,7 +17,7 @@ from andon.model.device import Snapshot
 
 if TYPE_CHECKING:
     from andon.cli.remote import Remote, Server
-    from andon.engine.sampler import Sampler
+    from andon.engine.sampling.sampler import Sampler
 
 
 def following(choices: Choices) -> "Sampler | Remote":
@@ -58,7 +58,7 @@ def _leased(snapshot: Snapshot) -> Snapshot:
 
     if not places.may_hold_leases(os.environ):
         return snapshot
-    from andon.engine.ledger import with_leases
+    from andon.engine.sharing.ledger import with_leases
 
     return with_leases(snapshot)
 
@@ -67,7 +67,7 @@ def mask_of(snapshot: Snapshot, left_out: int = 0, url: str | None = None) -> Ma
     """Which mask decided what this process sees; ours says nothing about a server's devices."""
     if url is not None:
         return Mask(left_out=left_out)
-    from andon.core.masks import visibility
+    from andon.core.sampling.masks import visibility
 
     found = visibility([status.device for status in snapshot.devices], os.environ)
     return Mask(found.source, found.note, left_out)

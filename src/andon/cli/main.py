@@ -97,7 +97,7 @@ def cli(context: click.Context) -> int | None:
     """
     if context.invoked_subcommand is not None:
         return None
-    from andon.cli.status import overview
+    from andon.cli.commands.watch.status import overview
 
     return overview(chosen(context))
 

@@ -8,12 +8,12 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlencode, urlsplit
 
-from andon.core.access import is_loopback
-from andon.core.cadence import retry_seconds
-from andon.core.readings import checked_snapshot
+from andon.core.access.policy import is_loopback
+from andon.core.sampling.cadence import retry_seconds
+from andon.core.sampling.readings import checked_snapshot
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
-from andon.host import whereabouts
-from andon.host.server_calls import (
+from andon.host.server import whereabouts
+from andon.host.server.calls import (
     FAILURES,
     Answer,
     Asked,
@@ -25,7 +25,7 @@ from andon.host.server_calls import (
     names_of,
     users_at,
 )
-from andon.host.state_folder import own_token, read_token, state_folder
+from andon.host.server.state_folder import own_token, read_token, state_folder
 from andon.model import wire
 from andon.model.device import Snapshot
 from andon.units import human_seconds

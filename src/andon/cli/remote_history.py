@@ -5,8 +5,8 @@ from typing import TypeVar
 from urllib.parse import quote
 
 from andon.cli.remote import Server
-from andon.core.series import Bucket
-from andon.core.series_uses import Use
+from andon.core.history.intervals import Use
+from andon.core.history.series import Bucket
 from andon.model import wire
 from andon.model.device import Device
 from andon.model.json_fields import (

@@ -9,14 +9,14 @@ from typing import Any
 
 from andon.app import state_folder
 from andon.cli.terminal import Choices, notice
-from andon.core.launching import environment
-from andon.core.oom import Strain, Verdict, verdict
-from andon.core.redaction import redact
-from andon.engine.granter import Grant
-from andon.engine.launcher import Launcher
-from andon.engine.runlog import RunLog, path_in
-from andon.engine.sampler import Sampler
-from andon.engine.survey import Sight
+from andon.core.processes.redaction import redact
+from andon.core.runs.oom import Strain, Verdict, verdict
+from andon.core.sharing.launching import environment
+from andon.engine.running.launcher import Launcher
+from andon.engine.running.runlog import RunLog, path_in
+from andon.engine.sampling.sampler import Sampler
+from andon.engine.sharing.granter import Grant
+from andon.engine.sharing.survey import Sight
 from andon.errors import Conflict, Gone
 from andon.host.kin import here, user_name
 from andon.leases.book import Book

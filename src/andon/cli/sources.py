@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from andon.cli.terminal import Choices, notice
 
 if TYPE_CHECKING:
-    from andon.core.settings import Resolved, Settings
-    from andon.engine.sampler import Sampler
+    from andon.core.settings.resolution import Resolved, Settings
+    from andon.engine.sampling.sampler import Sampler
 
 
 def settings_of(choices: Choices) -> "Settings":

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TextIO
 
-from andon.cli.text import Text, harmless, say, without_commands, without_unicode
+from andon.cli.show.text import Text, harmless, say, without_commands, without_unicode
 from andon.errors import AndonError
 
 PIPE_WIDTH = 120  # for a file or a pipe with no terminal anywhere near

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol, Self
 
-from andon.core.rulebook import Thresholds
+from andon.core.conditions.rulebook import Thresholds
 from andon.units import human_seconds
 
 _PLAIN = Thresholds()

@@ -11,9 +11,9 @@ from typing import Any
 
 from andon import library
 from andon.compat.metrics import GpuMetrics
-from andon.core.placement import available, score
-from andon.core.runs import RunSummary, Summary
-from andon.engine.bus import Subscription
+from andon.core.runs.tallies import RunSummary, Summary
+from andon.core.sharing.placement import available, score
+from andon.engine.sampling.bus import Subscription
 from andon.model import wire
 from andon.model.device import DeviceStatus, Snapshot
 from andon.units import MIB

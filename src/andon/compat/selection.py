@@ -4,9 +4,9 @@ import logging
 import time
 
 from andon import leasing
-from andon.core.requests import request_of
-from andon.engine.refusal import refusal
-from andon.engine.survey import Outlook
+from andon.core.sharing.requests import request_of
+from andon.engine.sharing.refusal import refusal
+from andon.engine.sharing.survey import Outlook
 from andon.errors import AndonError, Invalid
 from andon.model.work import Request
 from andon.units import MIB

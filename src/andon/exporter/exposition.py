@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from andon.engine.sampler import Costs
+from andon.engine.sampling.sampler import Costs
 from andon.exporter.catalogue import COSTS, DEVICE, ITSELF, NODE, SERVICE, Metric, When
 from andon.exporter.spreads import Own, Seen, Service
 from andon.exporter.texts import checked_prefix, labels, number

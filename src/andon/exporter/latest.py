@@ -4,8 +4,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from andon.engine.bus import Subscription
-from andon.engine.sampler import Costs
+from andon.engine.sampling.bus import Subscription
+from andon.engine.sampling.sampler import Costs
 from andon.errors import Unavailable
 from andon.exporter.exposition import Exposition
 from andon.exporter.spreads import Service

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from andon.engine.sampler import Costs
+from andon.engine.sampling.sampler import Costs
 from andon.exporter.texts import label, labels
 from andon.model.device import Device, DeviceStatus, Process, ProcessKind, Sample, Snapshot, State
 from andon.version import __version__

@@ -3,7 +3,7 @@
 import re
 from functools import lru_cache
 
-from andon.core.settings_kinds import WORD
+from andon.core.settings.kinds import WORD
 from andon.errors import Invalid
 
 # Surrogates cannot be encoded, and a NUL ends the text for some readers: nothing may hide there.

@@ -17,8 +17,8 @@ from pathlib import Path
 from queue import Full, Queue
 from typing import Any
 
-from andon.core.attribution import UNKNOWN, Container, Names
-from andon.core.redaction import printable
+from andon.core.processes.attribution import UNKNOWN, Container, Names
+from andon.core.processes.redaction import printable
 
 TIMEOUT_SECONDS = 0.5
 RETRY_SECONDS = 60.0

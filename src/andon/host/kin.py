@@ -11,8 +11,8 @@ from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from pathlib import Path
 
-from andon.core.attribution import belongs
-from andon.core.holdings import Here
+from andon.core.processes.attribution import belongs
+from andon.core.sharing.holdings import Here
 from andon.host.kernel_files import parse_uid, read
 from andon.host.system import boot_id
 from andon.model.work import Kin, Owner

@@ -7,8 +7,8 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from andon.core.attribution import Belonging, describe
-from andon.core.redaction import printable
+from andon.core.processes.attribution import Belonging, describe
+from andon.core.processes.redaction import printable
 from andon.host.aside import Aside
 from andon.host.containers import ContainerNames, shared_names
 from andon.host.liveness import Liveness

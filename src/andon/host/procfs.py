@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from andon.core.attribution import Belonging, belongs, slurm_from_environment
-from andon.core.redaction import CUT, printable, redact
+from andon.core.processes.attribution import Belonging, belongs, slurm_from_environment
+from andon.core.processes.redaction import CUT, printable, redact
 from andon.host.kernel_files import OPEN, parse_uid, read
 
 Stamp = tuple[float, bytes, int]

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from andon.core.holdings import Here
-from andon.core.queueing import Waiting
+from andon.core.sharing.holdings import Here
+from andon.core.sharing.queueing import Waiting
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
 from andon.host.kin import here, user_name
 from andon.leases import contents, files, places, tickets

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
-from andon.core.holdings import Here, believed
+from andon.core.sharing.holdings import Here, believed
 from andon.errors import Invalid
 from andon.host.kin import group_members, user_name
 from andon.leases.files import Found

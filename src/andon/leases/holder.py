@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
-from andon.core.lease_ends import End
+from andon.core.sharing.lease_ends import End
 from andon.errors import AndonError
 from andon.host.interpreter import module_command, module_environment
 from andon.leases.hold import Countdown, Hold, LeaseHold

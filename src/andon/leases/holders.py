@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from andon.core.holdings import Here
-from andon.core.lockers import Locker, are_strangers
+from andon.core.sharing.holdings import Here
+from andon.core.sharing.lockers import Locker, are_strangers
 from andon.errors import AndonError, Conflict, Gone
 from andon.host.kernel_files import parse_uid, read
 from andon.host.kin import started_ticks, user_name

@@ -252,7 +252,8 @@ def _plain(value: object, names: tuple[str, ...]) -> Json:
 
 
 # In. What is unknown to us is ignored, so that a newer sender can be read; what has the wrong
-# type, range or length is refused with its place. What a driver cannot mean is `core/readings`'.
+# type, range or length is refused with its place. What a driver cannot mean is a matter of
+# `core/sampling/readings`.
 
 
 def snapshot_from_json(value: Json) -> Snapshot:

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from andon.core.redaction import redact
-from andon.core.settings_alerts import NotifierSettings
-from andon.core.telling import Voice, without_secrets
+from andon.core.notifying.messages import Voice, without_secrets
+from andon.core.processes.redaction import redact
+from andon.core.settings.alerts import NotifierSettings
 from andon.errors import AndonError, Denied, Invalid, Unavailable
 from andon.model.alert import Alert, Notice, NoticeKind
 

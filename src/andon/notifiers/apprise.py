@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import unquote
 
-from andon.core.redaction import HIDDEN, redact
-from andon.core.settings_alerts import NotifierSettings, masked
-from andon.core.telling import Voice
+from andon.core.notifying.messages import Voice
+from andon.core.processes.redaction import HIDDEN, redact
+from andon.core.settings.alerts import NotifierSettings, masked
 from andon.errors import Invalid, Unavailable
 from andon.model.alert import Alert, Level, Notice, NoticeKind
 

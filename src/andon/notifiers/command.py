@@ -12,9 +12,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from andon.core.redaction import redact
-from andon.core.settings_alerts import NotifierSettings
-from andon.core.telling import Voice, without_secrets
+from andon.core.notifying.messages import Voice, without_secrets
+from andon.core.processes.redaction import redact
+from andon.core.settings.alerts import NotifierSettings
 from andon.errors import Denied, Gone, Invalid, Unavailable
 from andon.model import alert_wire
 from andon.model.alert import Alert, Notice

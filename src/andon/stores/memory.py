@@ -5,10 +5,10 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
-from andon.core.series import Bucket, Key, Tick, buckets, scale_of
-from andon.core.series_codec import point
-from andon.core.series_tiers import Maintenance, Retention
-from andon.core.series_uses import Use, joined
+from andon.core.history.codec import point
+from andon.core.history.intervals import Use, joined
+from andon.core.history.series import Bucket, Key, Tick, buckets, scale_of
+from andon.core.history.tiers import Maintenance, Retention
 from andon.model.device import Device
 
 MOST_BYTES = 64_000_000  # of all series; hours of eight devices

@@ -5,9 +5,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from andon.core.series import Bucket, Tick, buckets, scale_of
-from andon.core.series_codec import Row, grouped
-from andon.core.series_tiers import (
+from andon.core.history.codec import Row, grouped
+from andon.core.history.intervals import JOIN_SECONDS, Use, joined
+from andon.core.history.series import Bucket, Tick, buckets, scale_of
+from andon.core.history.tiers import (
     WINDOW_MS,
     Extent,
     Maintenance,
@@ -18,7 +19,6 @@ from andon.core.series_tiers import (
     squeezed,
     window,
 )
-from andon.core.series_uses import JOIN_SECONDS, Use, joined
 from andon.model.device import Device
 from andon.stores import sqlite_upkeep
 from andon.stores.sqlite_database import Database

@@ -6,8 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from andon.core.episodes import KEPT_SECONDS, MOST_BYTES, MOST_EPISODES, Query, is_kept, trimmed
-from andon.core.outbox import Errand, Saved
+from andon.core.alerting.past import (
+    KEPT_SECONDS,
+    MOST_BYTES,
+    MOST_EPISODES,
+    Query,
+    is_kept,
+    trimmed,
+)
+from andon.core.notifying.outbox import Errand, Saved
 from andon.errors import Invalid, Unavailable
 from andon.model import alert_wire
 from andon.model.alert import Alert, Phase

@@ -3,7 +3,7 @@
 import sqlite3
 from collections.abc import Sequence
 
-from andon.core.series_codec import (
+from andon.core.history.codec import (
     Row,
     grouped,
     header_of,
@@ -12,7 +12,7 @@ from andon.core.series_codec import (
     unpack,
     unpack_points,
 )
-from andon.core.series_tiers import STEP_MS, WINDOW_MS, Maintenance, Tier, rolled, window
+from andon.core.history.tiers import STEP_MS, WINDOW_MS, Maintenance, Tier, rolled, window
 from andon.errors import Invalid
 from andon.stores.sqlite_head import columns_in
 from andon.stores.statements import statements

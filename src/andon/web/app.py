@@ -8,26 +8,26 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
-from andon.core.access import Rules
-from andon.core.lockout import Lockout
+from andon.core.access.lockout import Lockout
+from andon.core.access.policy import Rules
 from andon.errors import AndonError
 from andon.version import __version__
-from andon.web import charts
-from andon.web.api import Shop, routes
-from andon.web.asgi import App
-from andon.web.audit import Audit
-from andon.web.auth import Doors, Gate
-from andon.web.board import add_board
-from andon.web.description import describe
-from andon.web.problems import UNEXPECTED, problem, problem_of
+from andon.web.answers.description import describe
+from andon.web.answers.problems import UNEXPECTED, problem, problem_of
 from andon.web.reading import Busy
+from andon.web.routes import charts
+from andon.web.routes.api import Shop, routes
+from andon.web.routes.board import add_board
+from andon.web.transport.asgi import App
+from andon.web.transport.audit import Audit
+from andon.web.transport.auth import Doors, Gate
 
 _JSON = "application/json"
 
 
 def build(shop: Shop, rules: Rules, audit: Audit) -> App:
     """The whole server as one ASGI application."""
-    from andon.web.live import Live
+    from andon.web.live.events import Live
 
     lockout = Lockout()
     live = Live(

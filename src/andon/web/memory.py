@@ -3,17 +3,17 @@
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Protocol, cast
 
-from andon.core.series import HOST, HOST_METRICS, Bucket
-from andon.core.settings import Settings
-from andon.core.vitals import StoreVitals
-from andon.engine.sampler import Sampler
+from andon.core.history.series import HOST, HOST_METRICS, Bucket
+from andon.core.sampling.vitals import StoreVitals
+from andon.core.settings.resolution import Settings
+from andon.engine.sampling.sampler import Sampler
 from andon.errors import AndonError, Invalid, Unavailable
 from andon.model import wire
 from andon.model.device import SAMPLE_VALUES
 from andon.ports import Directory, Store
 
 if TYPE_CHECKING:
-    from andon.engine.recorder import Recorder
+    from andon.engine.sampling.recorder import Recorder
 
 METRICS = tuple(name for name in SAMPLE_VALUES if name != "throttle")
 """The readings that have a least, a mean and a most."""
@@ -160,7 +160,7 @@ def open_memory(sampler: Sampler, settings: Settings, wanted: bool) -> Memory:
     if not wanted:
         return NoMemory("history was switched off", "start without --no-history")
     from andon.app import kept_apart, open_store
-    from andon.engine.recorder import Recorder
+    from andon.engine.sampling.recorder import Recorder
 
     session = sampler.subscribe(settings.interval_seconds)
     kept = kept_apart(settings)

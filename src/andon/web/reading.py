@@ -14,9 +14,9 @@ from functools import partial
 
 from fastapi import Request
 
-from andon.core.lockout import network
+from andon.core.access.lockout import network
 from andon.errors import Gone, Unavailable
-from andon.web.auth import TRUSTED
+from andon.web.transport.auth import TRUSTED
 
 THREADS = 2
 MOST_WAITING = 32

@@ -12,28 +12,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from andon import app
-from andon.core.access import Rules, is_loopback
-from andon.core.quotas import places_for
-from andon.core.settings import Settings
-from andon.engine.sampler import Sampler
+from andon.core.access.policy import Rules, is_loopback
+from andon.core.access.quotas import places_for
+from andon.core.settings.resolution import Settings
+from andon.engine.sampling.sampler import Sampler
 from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
-from andon.host import whereabouts
 from andon.host.open_files import raised_limit
-from andon.host.state_folder import open_state_folder
+from andon.host.server import whereabouts
+from andon.host.server.state_folder import open_state_folder
 from andon.model.device import Snapshot
-from andon.web import logs
-from andon.web.asgi import App
-from andon.web.audit import Audit
-from andon.web.health import Part
-from andon.web.keys import Keys, make_token
+from andon.web.answers.health import Part
 from andon.web.memory import Memory, open_memory
 from andon.web.station import Station
+from andon.web.transport import logs
+from andon.web.transport.asgi import App
+from andon.web.transport.audit import Audit
+from andon.web.transport.keys import Keys, make_token
 
 if TYPE_CHECKING:
-    from andon.engine.ledger import LeaseLedger
-    from andon.engine.lender import Lender
-    from andon.engine.watcher import Watcher
-    from andon.web.api import Shop
+    from andon.engine.alerting.watcher import Watcher
+    from andon.engine.sharing.ledger import LeaseLedger
+    from andon.engine.sharing.lender import Lender
+    from andon.web.routes.api import Shop
 
 FIRST_LOOK_SECONDS = 5.0
 GRACE_SECONDS = 2
@@ -121,7 +121,7 @@ def _shop(
     lender: "Lender | None",
     leases: "LeaseLedger | None",
 ) -> "Shop":
-    from andon.web.api import Shop
+    from andon.web.routes.api import Shop
 
     parts: dict[str, Part] = {"store": memory, "alerts": watcher}
     if leases is not None:
@@ -143,8 +143,8 @@ def _lender(
     """Its looks are the sampler's own: this process calls no driver."""
     if leases is None:
         return None  # a recording, or a system without locks
-    from andon.engine.lender import Lender
-    from andon.engine.survey import Surveyor
+    from andon.engine.sharing.lender import Lender
+    from andon.engine.sharing.survey import Surveyor
 
     surveyor = Surveyor(
         lambda: sampler.once(hasty=True),
@@ -187,9 +187,9 @@ def _run(
 ) -> None:
     import uvicorn
 
-    from andon.web.places import Places
-    from andon.web.quiet import QuietServer
-    from andon.web.turns import Turns
+    from andon.web.bindings.quiet import QuietServer
+    from andon.web.transport.places import Places
+    from andon.web.transport.turns import Turns
 
     config = uvicorn.Config(
         application,

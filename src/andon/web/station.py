@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from andon.core.settings import Settings
-from andon.engine.sampler import Costs, Sampler
+from andon.core.settings.resolution import Settings
+from andon.engine.sampling.sampler import Costs, Sampler
 from andon.errors import Unavailable
 from andon.model.device import DeviceStatus, Process, Snapshot
 

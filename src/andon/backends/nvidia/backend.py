@@ -12,7 +12,7 @@ from andon.backends.nvidia.board import Board
 from andon.backends.nvidia.events import Listener, Tell
 from andon.backends.nvidia.sleep import bound_cards, is_suspended, may_suspend
 from andon.backends.nvidia.trouble import VERSION_MISMATCH, as_error, trouble
-from andon.core.rest import Rest
+from andon.core.sampling.rest import Rest
 from andon.errors import AndonError, Unavailable
 from andon.model.device import Card, Device, Reading, State
 

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from andon.core.redaction import printable
+from andon.core.processes.redaction import printable
 from andon.units import MIB
 
 

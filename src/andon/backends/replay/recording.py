@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO
 
-from andon.core.readings import checked_host
+from andon.core.sampling.readings import checked_host
 from andon.errors import AndonError, Denied, Invalid, Unavailable
 from andon.model import wire
 from andon.model.device import Host, Snapshot

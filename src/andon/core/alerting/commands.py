@@ -6,7 +6,7 @@ from dataclasses import replace
 from andon.core.alerting.drawing import Artist
 from andon.core.alerting.state import NEVER, Episode, Moment, Outcome, State
 from andon.core.alerting.telling import silenced_until
-from andon.core.rules import BY_NAME
+from andon.core.conditions.rules import BY_NAME
 from andon.errors import Conflict, Gone, Invalid
 from andon.model.alert import Acknowledgement, Alert, Phase, Silence
 

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from andon.core.alerting import words
-from andon.core.alerting.finding import Finding
-from andon.core.alerting.lease_words import holders_of, strangers_of
-from andon.core.rules import BY_NAME
+from andon.core.conditions import words
+from andon.core.conditions.finding import Finding
+from andon.core.conditions.lease_words import holders_of, strangers_of
+from andon.core.conditions.rules import BY_NAME
 from andon.model.alert import Alert, Event, Party
 from andon.model.device import DeviceStatus, Process, Snapshot
 

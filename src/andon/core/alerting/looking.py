@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping
 
-from andon.core.alerting.events import counted, reported
-from andon.core.alerting.finding import ENDED, NEITHER, UNKNOWN, Finding
-from andon.core.alerting.judges import DEVICE_JUDGES, idle
-from andon.core.alerting.node import node_findings, trouble_findings
 from andon.core.alerting.seen import Seen
-from andon.core.alerting.sharing import sharing_findings
 from andon.core.alerting.state import Episode, Held, Moment, Observation, State
 from andon.core.alerting.track import Track, followed
-from andon.core.rulebook import Rulebook
+from andon.core.conditions.events import counted, reported
+from andon.core.conditions.finding import ENDED, NEITHER, UNKNOWN, Finding
+from andon.core.conditions.judges import DEVICE_JUDGES, idle
+from andon.core.conditions.node import node_findings, trouble_findings
+from andon.core.conditions.rulebook import Rulebook
+from andon.core.conditions.sharing import sharing_findings
 from andon.model.device import DeviceStatus, Sample
 from andon.model.device import State as DeviceState
 

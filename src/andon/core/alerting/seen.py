@@ -2,7 +2,7 @@
 
 from andon.core.alerting.state import Held
 from andon.core.alerting.track import Reasons, Track
-from andon.core.rulebook import Thresholds
+from andon.core.conditions.rulebook import Thresholds
 from andon.model.device import DeviceStatus, Sample
 
 

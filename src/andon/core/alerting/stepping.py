@@ -12,7 +12,6 @@ from andon.core.alerting.episodes import (
     go_on,
     is_settled,
 )
-from andon.core.alerting.finding import ENDED, Finding
 from andon.core.alerting.looking import Look
 from andon.core.alerting.state import (
     NEVER,
@@ -34,8 +33,9 @@ from andon.core.alerting.telling import (
     told,
     uncovered,
 )
-from andon.core.rulebook import Rulebook, Thresholds
-from andon.core.rules import BY_NAME
+from andon.core.conditions.finding import ENDED, Finding
+from andon.core.conditions.rulebook import Rulebook, Thresholds
+from andon.core.conditions.rules import BY_NAME
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase
 
 SOME_SECONDS, MOST_SECONDS = 256, 4096  # pairs of rule and subject with the second of their id

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from andon.core.alerting.episodes import is_calm
 from andon.core.alerting.state import NEVER, Episode, Moment, Place
-from andon.core.rules import BY_NAME
+from andon.core.conditions.rules import BY_NAME
 from andon.model.alert import Alert, Level, NoticeKind, Phase, Silence
 
 LONGEST_SECONDS = 86_400.0

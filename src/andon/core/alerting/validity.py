@@ -1,7 +1,7 @@
 """What must be true of every state of the alerts; tests ask after every step."""
 
 from andon.core.alerting.state import Episode, State
-from andon.core.rules import BY_NAME
+from andon.core.conditions.rules import BY_NAME
 from andon.model.alert import Level, Phase
 
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from andon.core.explain.reasons import Reason
 from andon.core.explain.rules import RULES
 from andon.core.explain.states import absence, nothing, vanished
 from andon.core.explain.view import View
-from andon.core.reasons import Reason
 from andon.model.device import Snapshot
 
 __all__ = ["explain", "explain_absence", "explain_node", "most_troubled"]

@@ -10,9 +10,9 @@ from andon.core.explain.measures import (
     power_limit_percent,
     power_percent,
 )
+from andon.core.explain.reasons import Code, Evidence, Reason
 from andon.core.explain.telling import CERTAIN, LIKELY, POSSIBLE, Clause, conclude, say
 from andon.core.explain.view import View, filled, together
-from andon.core.reasons import Code, Evidence, Reason
 
 LITTLE_PERCENT = 5.0
 NOTABLE_PERCENT = 15.0

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from andon.core.conditions.forecast import GLANCE, Point, trend
 from andon.core.explain.view import View
-from andon.core.forecast import GLANCE, Point, trend
 from andon.model.device import DeviceStatus, Process
 from andon.units import MIB
 

@@ -7,9 +7,9 @@ from andon.core.explain.measures import (
     temperature_fall_celsius,
     utilization_max_percent,
 )
+from andon.core.explain.reasons import Code, Evidence, Reason
 from andon.core.explain.telling import CERTAIN, LIKELY, POSSIBLE, Clause, conclude, say
 from andon.core.explain.view import IDLE_PERCENT, View, together
-from andon.core.reasons import Code, Evidence, Reason
 
 THERMAL = ("sw_thermal_slowdown", "hw_thermal_slowdown")
 BRAKE = "hw_power_brake_slowdown"

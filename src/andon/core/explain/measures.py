@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from statistics import fmean, median
 
+from andon.core.explain.reasons import Evidence
 from andon.core.explain.view import IDLE_PERCENT, RECENT_SECONDS, View
-from andon.core.reasons import Evidence
 from andon.model.device import DeviceStatus, Process, Sample
 
 GAP_SECONDS = 90.0  # what was not looked at for longer is not known to have stayed so

@@ -1,5 +1,6 @@
 """Why it is full: who holds memory, since when, working or not, dead or alive; and what fails."""
 
+from andon.core.conditions.ghosts import least_ghost_bytes
 from andon.core.explain.growth import growth
 from andon.core.explain.measures import (
     ecc_rise,
@@ -9,10 +10,9 @@ from andon.core.explain.measures import (
     memory_unattributed_bytes,
     process_idle_seconds,
 )
+from andon.core.explain.reasons import Code, Evidence, Reason
 from andon.core.explain.telling import CERTAIN, LIKELY, POSSIBLE, Clause, conclude, say
 from andon.core.explain.view import View, filled, together
-from andon.core.ghosts import least_ghost_bytes
-from andon.core.reasons import Code, Evidence, Reason
 from andon.model.device import Process
 from andon.units import GIB, MIB
 

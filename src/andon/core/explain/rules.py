@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from andon.core.explain import clocks, heat, memory, states, use
+from andon.core.explain.reasons import Reason
 from andon.core.explain.view import View
-from andon.core.reasons import Reason
 
 Rule = Callable[[View], Reason | None]
 

@@ -1,9 +1,9 @@
 """Why there is nothing to see: lost, hung, asleep, partitioned, unreadable, or no device at all."""
 
 from andon.core.explain.measures import measured, memory_percent, state_seconds
+from andon.core.explain.reasons import Code, Evidence, Reason
 from andon.core.explain.telling import CERTAIN, LIKELY, Clause, conclude, listed, say
 from andon.core.explain.view import View, filled, together
-from andon.core.reasons import Code, Evidence, Reason
 from andon.model.device import Fault, MemoryKind, Process, ProcessKind, Snapshot, State
 from andon.units import GIB
 

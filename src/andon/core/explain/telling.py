@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from andon.core.reasons import Code, Evidence, Reason
+from andon.core.explain.reasons import Code, Evidence, Reason
 from andon.model.device import Process
 from andon.units import human_bytes, human_seconds
 

@@ -11,9 +11,9 @@ from andon.core.explain.measures import (
     utilization_min_percent,
 )
 from andon.core.explain.memory import FULL_PERCENT, hoarded
+from andon.core.explain.reasons import Code, Evidence, Reason
 from andon.core.explain.telling import CERTAIN, LIKELY, POSSIBLE, Clause, conclude, listed, say
 from andon.core.explain.view import IDLE_PERCENT, View
-from andon.core.reasons import Code, Evidence, Reason
 from andon.model.device import Process
 
 LONG_SECONDS = 300.0

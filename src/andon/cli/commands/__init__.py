@@ -1,0 +1,1 @@
+"""The commands, in the groups of the overview: one file each."""

@@ -1,0 +1,1 @@
+"""Commands that say why, and what needs attention."""

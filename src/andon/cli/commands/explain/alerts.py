@@ -1,0 +1,257 @@
+"""`andon alerts`: what needs help, and what a person does about it."""
+
+import getpass
+import time
+from typing import Any
+
+import click
+
+from andon.cli import alert_source
+from andon.cli.alert_source import FromServer, resolved, server_source, source_of
+from andon.cli.commands.watch.status import as_json_text
+from andon.cli.options import chosen, duration, elsewhere, shared
+from andon.cli.show.alert import render_alert
+from andon.cli.show.alert_rules import render_rule, render_rules
+from andon.cli.show.alerts import Page, render_alerts
+from andon.cli.show.text import say
+from andon.cli.terminal import Terminal, notice
+from andon.errors import AndonError, Gone, Invalid
+from andon.model.alert import Alert, Level
+from andon.model.alert_wire import alert_to_json, alerts_to_json
+from andon.units import human_seconds
+
+ENDED_SECONDS = "1h"
+EXIT_CODES = {None: 0, Level.INFO: 10, Level.WARNING: 11, Level.CRITICAL: 12}
+
+
+def _names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """What the shell may complete: the alerts of a server that runs here."""
+    from andon.cli.show.alerts import names_of
+
+    try:
+        page = server_source(chosen(context)).page()
+    except AndonError:
+        return []
+    return sorted({n for n in names_of(page.alerts).values() if n.startswith(incomplete)})
+
+
+def _silence_ids(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    try:
+        page = server_source(chosen(context)).page()
+    except AndonError:
+        return []
+    return [one.id for one in page.silences if one.id.startswith(incomplete)]
+
+
+_ID = click.argument("alert", shell_complete=_names)
+
+
+@click.group(invoke_without_command=True)
+@click.option("--json", "as_json", is_flag=True, help="Print andon.alerts/1: UTC, bytes.")
+@click.option("--follow", "-f", is_flag=True, help="Stay, and print what changes.")
+@click.option(
+    "--since",
+    type=duration,
+    default=ENDED_SECONDS,
+    show_default=True,
+    metavar="S",
+    help="Show what ended within this time, too: 10m, 7d.",
+)
+@click.option(
+    "--exit-code",
+    "by_level",
+    is_flag=True,
+    help="End with the worst level: 0 none, 10 info, 11 warning, 12 critical.",
+)
+@elsewhere
+@shared
+@click.pass_context
+def alerts(
+    context: click.Context, as_json: bool, follow: bool, since: float, by_level: bool
+) -> int | None:
+    """Show what needs help, whom it concerns and what to do.
+
+    A server on this machine is found by itself. Without one this node is looked at once and
+    judged by the same rules. An alert is named as the list does (thermal@3) or by its id.
+    """
+    if context.invoked_subcommand is not None:
+        return None
+    source, terminal = source_of(chosen()), Terminal.of(chosen())
+    if follow:
+        from andon.cli.commands.explain.alerts_follow import follow_alerts
+
+        return follow_alerts(source, terminal, chosen(), as_json)
+    page = source.page(time.time() - since)
+    terminal.show(_list(page, terminal, as_json))
+    return EXIT_CODES[page.worst] if by_level else 0
+
+
+def _list(page: Page, terminal: Terminal, as_json: bool) -> str:
+    if not as_json:
+        return render_alerts(page, terminal.width, terminal.color)
+    said = alerts_to_json(page.alerts, page.silences, page.node, page.at, page.simulated)
+    return as_json_text({**said, "note": page.note}, terminal.live)
+
+
+@alerts.command()
+@_ID
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@elsewhere
+@shared
+def show(alert: str, as_json: bool) -> int:
+    """Show everything that is known of one alert."""
+    source, terminal = source_of(chosen()), Terminal.of(chosen())
+    found = _find(source, alert)
+    if as_json:
+        terminal.show(as_json_text(alert_to_json(found), terminal.live))
+    else:
+        terminal.show(render_alert(found, terminal.width, terminal.color, time.time()))
+    return 0
+
+
+@alerts.command()
+@_ID
+@click.option("--by", default=None, metavar="NAME", help="Who has seen it; else you.")
+@click.option("--note", "-m", default="", metavar="TEXT", help="What is being done about it.")
+@click.option("--undo", is_flag=True, help="Take an acknowledgement back.")
+@elsewhere
+@shared
+def ack(alert: str, by: str | None, note: str, undo: bool) -> int:
+    """Say that an alert is seen: it stays on the board and is not sent again.
+
+    If it gets worse it is sent once more.
+    """
+    source = server_source(chosen())
+    found = resolved(source.page(), alert)
+    if undo:
+        _said("no longer acknowledged", source.unacknowledge(found.id))
+    else:
+        _said("acknowledged", source.acknowledge(found.id, by or _me(), note))
+    return 0
+
+
+@alerts.command()
+@click.argument("what", nargs=-1, required=True, metavar="[ALERT] HOW_LONG", shell_complete=_names)
+@click.option("--rule", "-r", metavar="RULE", help="Every alert of this rule.")
+@click.option("--device", "-d", metavar="DEVICE", help="Every alert of this device.")
+@click.option("--everything", is_flag=True, help="Every alert there is.")
+@click.option("--by", default=None, metavar="NAME", help="Who wants it; else you.")
+@click.option("--note", "-m", default="", metavar="TEXT", help="Why.")
+@elsewhere
+@shared
+def silence(
+    what: tuple[str, ...],
+    rule: str | None,
+    device: str | None,
+    everything: bool,
+    by: str | None,
+    note: str,
+) -> int:
+    """Send nothing about an alert, a rule or a device for a while: 30m, 2h, 1d.
+
+    It still stands on the board. What is silenced: thermal@3 2h, or --rule fan 1d.
+    """
+    if len(what) > 2:
+        raise click.UsageError("one alert and one duration, as in: thermal@3 2h")
+    seconds = duration(what[-1])
+    if len(what) == 2 and (rule or device or everything):
+        raise click.UsageError("name an alert, or --rule and --device, not both")
+    if len(what) == 1 and not (rule or device or everything):
+        raise click.UsageError("name an alert, --rule, --device or --everything")
+    source = server_source(chosen())
+    body: dict[str, Any] = {"seconds": seconds, "by": by or _me(), "note": note}
+    if len(what) == 2:
+        found = resolved(source.page(), what[0])
+        body |= {"rule": found.rule, "subject": found.subject}
+    else:
+        body |= {"rule": rule, "device": device}
+    made = source.silence(body)
+    notice(
+        f"silenced for {human_seconds(seconds)}; andon alerts unsilence {made} ends it",
+        chosen(),
+    )
+    return 0
+
+
+@alerts.command()
+@click.argument("silence_id", metavar="ID", shell_complete=_silence_ids)
+@elsewhere
+@shared
+def unsilence(silence_id: str) -> int:
+    """End a silence; what it held back is told at the next look."""
+    server_source(chosen()).unsilence(silence_id)
+    notice("told again from now on", chosen())
+    return 0
+
+
+@alerts.command()
+@click.argument("name", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print andon.rules/1.")
+@elsewhere
+@shared
+def rules(name: str | None, as_json: bool) -> int:
+    """List the rules with the thresholds in force, or show one in every detail."""
+    found, terminal = source_of(chosen()).rules(), Terminal.of(chosen())
+    if name is not None:
+        found = [rule for rule in found if rule["name"] == name] or _no_rule(name, found)
+    if as_json:
+        from andon.web.answers.alert_payloads import RULES_SCHEMA
+
+        terminal.show(as_json_text({"schema": RULES_SCHEMA, "rules": found}, terminal.live))
+    elif name is not None:
+        terminal.show(render_rule(found[0], terminal.width, terminal.color))
+    else:
+        terminal.show(render_rules(found, terminal.width, terminal.color))
+    return 0
+
+
+@alerts.command()
+@click.argument("notifier", required=False)
+@elsewhere
+@shared
+def test(notifier: str | None) -> int:
+    """Send a test message through every notifier, or through one."""
+    source = source_of(chosen())
+    if isinstance(source, FromServer):
+        said = source.test(notifier)
+    else:
+        from andon.cli.commands.explain.alerts_trial import trial
+
+        said = trial(chosen(), notifier)
+    terminal = Terminal.of(chosen())
+    for one in said["results"]:
+        words = "told" if one["ok"] else f"failed: {one['reason']}"
+        hint = f" ({one['hint']})" if one["hint"] else ""
+        terminal.say(say(f"{one['notifier']}: {words}{hint}"))
+    if said["note"]:
+        notice(said["note"], chosen())
+    return 0 if all(one["ok"] for one in said["results"]) and said["results"] else 1
+
+
+def _find(source: alert_source.Source, name: str) -> Alert:
+    """Among the present and the day that was; a whole id also among all that was kept."""
+    try:
+        return resolved(source.page(time.time() - 86_400.0), name)
+    except Gone:
+        if "#" in name and isinstance(source, FromServer):
+            return source.alert(name)
+        raise
+
+
+def _said(what: str, alert: Alert) -> None:
+    notice(f"{what}: {alert.message}", chosen())
+
+
+def _no_rule(name: str, rules: list[Any]) -> list[Any]:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, [rule["name"] for rule in rules], n=1)
+    hint = f"did you mean {near[0]}?" if near else "andon alerts rules lists them"
+    raise Invalid(f"there is no rule {name!r}", hint=hint)
+
+
+def _me() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return ""

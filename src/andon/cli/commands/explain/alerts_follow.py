@@ -1,0 +1,80 @@
+"""`andon alerts --follow`: the list once, then every change as it happens."""
+
+import time
+from collections.abc import Iterator
+
+from andon.cli.alert_source import FOLLOW_SECONDS, FromLooks, FromServer
+from andon.cli.show.alert import render_change
+from andon.cli.show.alerts import Page, names_of, render_alerts
+from andon.cli.terminal import Choices, Terminal, notice
+from andon.errors import Unavailable
+from andon.model import wire
+from andon.model.alert import Alert, Phase
+from andon.model.alert_wire import alert_to_json
+
+Seen = dict[str, tuple[object, ...]]
+
+
+def follow_alerts(
+    source: FromServer | FromLooks, terminal: Terminal, choices: Choices, as_json: bool
+) -> int:
+    """Until Ctrl-C. A server that goes away is waited for."""
+    seen: Seen | None = None
+    for page in _pages(source, choices):
+        if seen is None and not as_json:
+            terminal.show(render_alerts(page, terminal.width, terminal.color, ended=False))
+            if isinstance(source, FromLooks):
+                notice("no server watches here: this command judges, and nobody is told", choices)
+            notice("following; Ctrl-C ends it", choices)
+        changed, seen = changes(seen, page, silent_first=not as_json)
+        names = names_of(page.alerts)
+        for alert in changed:
+            if as_json:
+                terminal.show(wire.dumps(alert_to_json(alert)) + "\n")
+            else:
+                at = page.at
+                terminal.show(
+                    render_change(alert, names[alert.id], terminal.width, terminal.color, at)
+                )
+    return 0
+
+
+def changes(before: Seen | None, page: Page, silent_first: bool) -> tuple[list[Alert], Seen]:
+    """What began, changed or ended since the last page, in the order in which it happened.
+
+    What is only pending is no news, nor is what ended before anyone looked.
+    """
+    now = {a.id: _mark(a) for a in page.alerts if a.state is not Phase.PENDING}
+    known = before or {}
+    if before is None and silent_first:
+        return [], now
+    found = [a for a in page.alerts if a.id in now and known.get(a.id) != now[a.id]]
+    found = [a for a in found if a.state is Phase.FIRING or a.id in known]
+    found.sort(key=lambda a: a.resolved if a.resolved is not None else a.fired or a.since)
+    # What was seen to end stays known, so that it ends once.
+    kept = {number: mark for number, mark in known.items() if mark[0] is Phase.RESOLVED}
+    return found, {**dict(list(kept.items())[-1000:]), **now}
+
+
+def _mark(alert: Alert) -> tuple[object, ...]:
+    seen = alert.acknowledged
+    return alert.state, alert.level, seen and (seen.by, seen.note), alert.silenced_until
+
+
+def _pages(source: FromServer | FromLooks, choices: Choices) -> Iterator[Page]:
+    away = False
+    while True:
+        try:
+            for page in source.pages():
+                if away:
+                    notice("the server is back", choices)
+                    away = False
+                yield page
+            return
+        except Unavailable as error:
+            if isinstance(source, FromLooks):
+                raise
+            if not away:
+                notice(f"{error.reason}; waiting for it", choices)
+            away = True
+            time.sleep(FOLLOW_SECONDS)

@@ -1,0 +1,42 @@
+"""A test message through the notifiers of the settings, where no server runs that would send it."""
+
+import time
+
+from andon.cli import looking
+from andon.cli.terminal import Choices
+from andon.core.notifying.messages import trial_notice
+from andon.errors import AndonError, Gone
+from andon.model.wire import Json
+from andon.ports import Notifier
+
+
+def trial(choices: Choices, name: str | None) -> Json:
+    """What became of each; a notifier bounds its own time."""
+    from andon import app
+
+    settings = looking.settings_of(choices)
+    notifiers = [notifier for notifier, _ in app.open_notifiers(settings)]
+    known = [notifier.name for notifier in notifiers]
+    if name is not None and name not in known:
+        raise Gone(
+            f"there is no notifier {name!r}", hint=f"notifiers: {', '.join(known) or 'none'}"
+        )
+    chosen = [notifier for notifier in notifiers if name in (None, notifier.name)]
+    note = None if notifiers else "no notifier is set up: see [[alerts.notifier]]"
+    return {"results": [_sent(notifier) for notifier in chosen], "note": note}
+
+
+def _sent(notifier: Notifier) -> Json:
+    error: AndonError | None = None
+    try:
+        notifier.send([trial_notice(time.time())], [])
+    except AndonError as exc:
+        error = exc
+    finally:
+        notifier.close()
+    return {
+        "notifier": notifier.name,
+        "ok": error is None,
+        "reason": None if error is None else error.reason,
+        "hint": None if error is None else error.hint or None,
+    }

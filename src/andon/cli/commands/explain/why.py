@@ -1,0 +1,103 @@
+"""`andon why`: why a device is hot, slow, full, loud, idle or silent."""
+
+import sys
+import time
+from collections.abc import Iterator
+
+import click
+
+from andon.cli import looking
+from andon.cli.commands.watch.status import as_json_text, exit_code
+from andon.cli.options import chosen, duration, elsewhere, shared
+from andon.cli.show.entries import Entry, entries
+from andon.cli.show.text import say
+from andon.cli.show.why import answer, answer_to_json, render_why
+from andon.cli.terminal import Choices, Terminal, in_color, write
+from andon.errors import Invalid
+from andon.model.device import Snapshot
+from andon.units import human_seconds
+
+SAMPLED_SECONDS = "2"
+REMEMBERED_SECONDS = 120.0  # a server has these at hand
+SPARE_SECONDS = 10.0
+INTERVAL_SECONDS = 0.5  # five looks in two seconds: enough to tell bursts from idleness
+
+
+@click.command()
+@click.argument("device", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print andon.why/1: UTC, bytes.")
+@click.option(
+    "--seconds",
+    type=duration,
+    default=SAMPLED_SECONDS,
+    show_default=True,
+    metavar="S",
+    help="How long to look: 10, 2m. Leaks take more than a minute.",
+)
+@elsewhere
+@shared
+def why(device: str | None, as_json: bool, seconds: float) -> int:
+    """Say why a device is hot, slow, full, loud, idle or silent, and what to do.
+
+    Without DEVICE (index, 3:0, UUID or its beginning) the one that needs help most is
+    explained, and the others get a line each. Each reason comes with the readings that show
+    it; what cannot be read is never held against anyone.
+    """
+    snapshots = sampled(chosen(), seconds, device)
+    found = answer(snapshots, _one(snapshots[-1], device))
+    terminal = Terminal.of(chosen())
+    if as_json:
+        terminal.show(as_json_text(answer_to_json(found), terminal.live))
+    else:
+        terminal.show(render_why(found, terminal.width, terminal.color))
+    return exit_code(snapshots[-1])
+
+
+def sampled(choices: Choices, seconds: float, device: str | None = None) -> list[Snapshot]:
+    """Looks over so many seconds, watched; where there is no device one is enough."""
+    if choices.url is not None and seconds <= REMEMBERED_SECONDS:
+        return looking.server_of(choices, choices.url).past()
+    with (
+        looking.following(choices) as sampler,
+        sampler.subscribe(INTERVAL_SECONDS, watching=True) as snapshots,
+    ):
+        looks = iter(snapshots)
+        first = next(looks)
+        _one(first, device)  # a wrong name is told before anyone waits
+        return [first, *_until(looks, first, seconds, choices)]
+
+
+def _until(
+    snapshots: Iterator[Snapshot], first: Snapshot, seconds: float, choices: Choices
+) -> Iterator[Snapshot]:
+    if not first.devices or seconds <= 0:
+        return
+    _tell(f"looking for {human_seconds(seconds)}, because nothing here keeps the past", choices)
+    end = time.monotonic() + seconds  # a server's own clock may stand still, or run backwards
+    for snapshot in snapshots:
+        yield snapshot
+        if snapshot.at - first.at >= seconds or time.monotonic() >= end + SPARE_SECONDS:
+            return
+
+
+def _tell(words: str, choices: Choices) -> None:
+    if not choices.quiet:
+        color = in_color(choices.color or "auto", sys.stderr)
+        write(sys.stderr, say(f"andon: {words}", "dim").paint(color) + "\n")
+
+
+def _one(snapshot: Snapshot, name: str | None) -> str | None:
+    """The uuid that is meant, if any: the board where its instances share the name."""
+    if name is None or not snapshot.devices:
+        return None
+    uuids = looking.chosen_uuids(snapshot, [name])
+    meant = [entry for entry in entries(snapshot) if entry.status.device.uuid in uuids]
+    boards = [entry for entry in meant if not _below(entry, uuids)]
+    if len(boards) > 1:
+        names = ", ".join(entry.label for entry in boards)
+        raise Invalid(f"{name!r} names several devices", hint=f"one of: {names}")
+    return boards[0].status.device.uuid
+
+
+def _below(entry: Entry, uuids: set[str]) -> bool:
+    return entry.status.device.parent in uuids

@@ -1,0 +1,181 @@
+"""`andon config`: every setting, what it is now and where that comes from."""
+
+from pathlib import Path
+
+import click
+
+from andon.cli import looking
+from andon.cli.commands.watch.status import as_json_text
+from andon.cli.options import chosen, shared
+from andon.cli.show.render import paragraph
+from andon.cli.show.table import Column, draw
+from andon.cli.show.table import Row as Line
+from andon.cli.show.text import Text, say
+from andon.cli.terminal import Choices, Terminal, notice
+from andon.core.settings.resolution import Resolved, Row, describe
+from andon.errors import Unavailable
+
+SCHEMA = "andon.settings/1"
+
+
+@click.group(invoke_without_command=True)
+@shared
+@click.pass_context
+def config(context: click.Context) -> int | None:
+    """Check and show the settings; alone, list every setting there is.
+
+    A flag beats an ANDON_* variable, which beats the file, which beats the default. The file is
+    the one that --config or ANDON_CONFIG names, else ~/.config/andon/andon.toml, else
+    /etc/andon/andon.toml.
+    """
+    if context.invoked_subcommand is None:
+        _reference(Terminal.of(chosen()))
+        return 0
+    return None
+
+
+@config.command()
+@click.argument("file", required=False)
+@shared
+def check(file: str | None) -> int:
+    """Report every mistake in the settings at once; exit code 2 if there is one."""
+    from andon import app
+
+    choices = _with(file)
+    resolved = app.check_settings(choices.flags(), choices.config)
+    choices.color = choices.color or resolved.settings.color
+    changed = [n for n, o in resolved.origin.items() if o != "default"]
+    path = app.config_path(choices.config)
+    where = f"no file; {len(changed)}" if path is None else f"{path}: fine; {len(changed)}"
+    if path is not None and resolved.settings.alerts_notifiers and _open_to_others(path):
+        notice(f"{path} holds addresses of notifiers and others may read it: chmod 600", choices)
+    if not choices.quiet:
+        Terminal.of(choices).say(say(f"{where} of {len(describe())} settings are not the default"))
+    return 0
+
+
+@config.command()
+@click.option("--json", "as_json", is_flag=True, help="Print andon.settings/1.")
+@shared
+def show(as_json: bool) -> int:
+    """Print each setting, its value and where the value comes from."""
+    choices = chosen()
+    resolved, terminal = looking.resolved_of(choices), Terminal.of(choices)
+    if as_json:
+        terminal.show(as_json_text(settings_to_json(resolved), terminal.live))
+    else:
+        terminal.show(render_settings(resolved, terminal.width, terminal.color))
+    return 0
+
+
+@config.command()
+@shared
+def path() -> int:
+    """Print the path of the file in force; exit code 3 if there is none."""
+    from andon import app
+
+    found = app.config_path(chosen().config)
+    if found is None:
+        raise Unavailable(
+            "there is no configuration file, and none is needed",
+            hint="to have one: ~/.config/andon/andon.toml",
+        )
+    Terminal.of(chosen()).show(f"{found}\n")
+    return 0
+
+
+def _open_to_others(path: Path) -> bool:
+    """An address often is a password, too."""
+    try:
+        return bool(path.stat().st_mode & 0o044)
+    except OSError:
+        return False
+
+
+def _with(file: str | None) -> Choices:
+    choices = chosen()
+    choices.config = file or choices.config
+    return choices
+
+
+def _reference(terminal: Terminal) -> None:
+    """Whole sentences: a reference that is cut off is none."""
+    lines: list[Text] = []
+    for row in describe():
+        lines.append(
+            say(row.place, "bold") + say(f" = {row.default}") + say(f"  {row.variable}", "dim")
+        )
+        words = f"    {row.help} ({row.allowed})"
+        lines += paragraph(words, terminal.width, indent=4)
+    terminal.show("".join(line.paint(terminal.color) + "\n" for line in lines))
+
+
+def render_settings(resolved: Resolved, width: int, color: bool) -> str:
+    """What is not the default stands out."""
+    columns: list[Column[Row]] = [
+        Column("SETTING", lambda row: say(row.place, "bold")),
+        Column("VALUE", lambda row: say(_shown(resolved, row)), rank=1, elastic=12),
+        Column("FROM", lambda row: say(resolved.origin[row.name]), rank=2, elastic=12),
+        Column("MEANING", lambda row: say(row.help, "dim"), rank=3, elastic=24),
+    ]
+    rows = [
+        Line(row, style="dim" if resolved.origin[row.name] == "default" else None)
+        for row in describe()
+    ]
+    lines = [*draw(columns, rows, width), *_tables(resolved, width)]
+    return "".join(line.paint(color) + "\n" for line in lines)
+
+
+def _tables(resolved: Resolved, width: int) -> list[Text]:
+    """What only the file can say: one paragraph each, addresses masked."""
+    tables = _tables_to_json(resolved)
+    lines: list[Text] = []
+    for name, rows in tables.items():
+        for row in rows:
+            said = ", ".join(f"{key} = {_word(value)}" for key, value in row.items() if value)
+            place = f"alerts.{name.removesuffix('s')}"
+            lines += paragraph(f"{place}  {said}", width, indent=4)
+    return lines
+
+
+def _word(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _tables_to_json(resolved: Resolved) -> dict[str, list[dict[str, object]]]:
+    settings = resolved.settings
+    if not settings.alerts_overrides and not settings.alerts_notifiers:
+        return {"overrides": [], "notifiers": []}
+    from andon.core.settings.alerts import shown
+
+    overrides: list[dict[str, object]] = [
+        {"device": one.device, "model": one.model, **one.figures, "off": list(one.off)}
+        for one in settings.alerts_overrides
+    ]
+    return {"overrides": overrides, "notifiers": [shown(one) for one in settings.alerts_notifiers]}
+
+
+def _shown(resolved: Resolved, row: Row) -> str:
+    value = getattr(resolved.settings, row.name)
+    if value is None:
+        return "off"
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value))
+    return '""' if value == "" else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def settings_to_json(resolved: Resolved) -> dict[str, object]:
+    values = {row.name: getattr(resolved.settings, row.name) for row in describe()}
+    return {
+        "schema": SCHEMA,
+        **_tables_to_json(resolved),
+        "settings": {
+            row.name: {
+                "value": values[row.name],
+                "origin": resolved.origin[row.name],
+                "place": row.place,
+                "variable": row.variable,
+            }
+            for row in describe()
+        },
+    }

@@ -1,0 +1,216 @@
+"""`andon cost`: what watching costs, measured here and now, beside nvidia-smi."""
+
+import os
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from itertools import islice
+
+import click
+
+from andon.cli import looking
+from andon.cli.commands.watch.status import as_json_text
+from andon.cli.options import chosen, duration, shared, whole
+from andon.cli.show.entries import unreal
+from andon.cli.show.table import Column, Row, draw
+from andon.cli.show.text import Text, say
+from andon.cli.terminal import Choices, Terminal
+from andon.errors import Unavailable
+from andon.model import wire
+from andon.model.device import Snapshot
+
+SCHEMA = "andon.cost/1"
+QUERY = (
+    "nvidia-smi",
+    "--query-gpu=index,utilization.gpu,memory.used,temperature.gpu,power.draw",
+    "--format=csv,noheader",
+)
+DEADLINE_SECONDS = 10.0
+TRY = "try: andon cost --simulate 4"
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one look costs, in the mean."""
+
+    name: str
+    cpu_seconds: float
+    wall_seconds: float
+
+    def share(self, interval: float) -> float:
+        """The CPU time as per cent of one core at this interval."""
+        return 100.0 * self.cpu_seconds / interval
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Both tools, the same number of times."""
+
+    ticks: int
+    devices: int
+    simulated: bool
+    interval_seconds: float
+    ours: tuple[Cost, ...]
+    peer: Cost | None
+    why_no_peer: str | None
+
+    @property
+    def total(self) -> Cost:
+        return Cost(
+            "andon",
+            sum(cost.cpu_seconds for cost in self.ours),
+            sum(cost.wall_seconds for cost in self.ours),
+        )
+
+
+@click.command()
+@click.option(
+    "--ticks",
+    type=whole,
+    default="20",
+    show_default=True,
+    metavar="N",
+    help="How many looks to measure.",
+)
+@click.option(
+    "--interval",
+    "-i",
+    type=duration,
+    metavar="SECONDS",
+    help="Time between two looks; sampling.interval if not given.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print andon.cost/1: seconds.")
+@shared
+def cost(ticks: int, interval: float | None, as_json: bool) -> int:
+    """Measure what one look costs: CPU and wall time, andon's own and its reader's.
+
+    nvidia-smi is run as often, where it is installed. Takes TICKS times the interval: looks
+    in a tight loop would be answered from the driver's caches and seem cheaper than they are.
+    The exit code is 3 if there is no device to look at.
+    """
+    choices = chosen()
+    choices.interval_seconds = interval
+    report = measure(choices, ticks, looking.settings_of(choices).interval_seconds)
+    terminal = Terminal.of(choices)
+    if as_json:
+        terminal.show(as_json_text(report_to_json(report), terminal.live))
+    else:
+        terminal.show(render_cost(report, terminal.width, terminal.color))
+    return 0
+
+
+def measure(choices: Choices, ticks: int, interval: float) -> Report:
+    """Ticks at the real pace: the driver's caches expire between two of them."""
+    with looking.sampling(choices) as sampler, sampler.subscribe(interval) as snapshots:
+        looks = iter(snapshots)
+        first = next(looks)  # starting the reader is not the cost of watching
+        if not first.devices:
+            raise _nothing_there(first)
+        before = sampler.costs()
+        for _ in islice(looks, ticks):
+            pass
+        after = sampler.costs()
+    count = max(1, after.ticks - before.ticks)
+    parts = [
+        Cost(
+            name,
+            (getattr(after, f"{part}_cpu_seconds") - getattr(before, f"{part}_cpu_seconds"))
+            / count,
+            (getattr(after, f"{part}_wall_seconds") - getattr(before, f"{part}_wall_seconds"))
+            / count,
+        )
+        for name, part in (("andon itself", "own"), ("its reader", "reader"))
+    ]
+    peer, why = _peer(ticks)
+    return Report(count, len(first.devices), bool(unreal(first)), interval, tuple(parts), peer, why)
+
+
+def _nothing_there(snapshot: Snapshot) -> Unavailable:
+    """Why there is nothing to measure, in a line, and what to do first."""
+    reasons = "; ".join(f"{fault.source}: {fault.reason}" for fault in snapshot.faults)
+    hints = [fault.hint for fault in snapshot.faults if fault.hint]
+    words = f"no GPU can be read on this node: {reasons}" if reasons else "no GPU was found here"
+    return Unavailable(words, hint=hints[0] if hints else TRY)
+
+
+def _peer(ticks: int) -> tuple[Cost | None, str | None]:
+    if shutil.which(QUERY[0]) is None:
+        return None, "nvidia-smi is not installed, so there is nothing to set it against"
+    used, began = os.times(), time.perf_counter()
+    try:
+        for _ in range(ticks):
+            subprocess.run(QUERY, capture_output=True, check=True, timeout=DEADLINE_SECONDS)
+    except (OSError, subprocess.SubprocessError) as exc:
+        return None, f"nvidia-smi does not work here: {_first_line(exc)}"
+    spent, now = os.times(), time.perf_counter()
+    cpu = sum(spent[2:4]) - sum(used[2:4])
+    return Cost("nvidia-smi", cpu / ticks, (now - began) / ticks), None
+
+
+def _first_line(exc: Exception) -> str:
+    return (str(exc).splitlines() or [type(exc).__name__])[0]
+
+
+def render_cost(report: Report, width: int, color: bool) -> str:
+    """A table of the parts, then the sentence that matters."""
+    costs = [*report.ours, report.total] + ([report.peer] if report.peer else [])
+    interval = report.interval_seconds
+    columns: list[Column[Cost]] = [
+        Column("", lambda c: say(c.name, "bold" if c.name == "andon" else "")),
+        Column("CPU A LOOK", lambda c: _time(c.cpu_seconds), right=True),
+        Column("WALL A LOOK", lambda c: _time(c.wall_seconds), right=True),
+        Column(f"OF A CORE EVERY {interval:g} s", lambda c: say(f"{c.share(interval):.2f} %"),
+               right=True),
+    ]  # fmt: skip
+    lines = [_title(report), *draw(columns, [Row(cost) for cost in costs], width), _verdict(report)]
+    return "".join(line.paint(color) + "\n" for line in lines if line.spans)
+
+
+def _title(report: Report) -> Text:
+    kind = "SIMULATED devices" if report.simulated else "devices"
+    return say(f"{report.ticks} looks at {report.devices} {kind}", "dim")
+
+
+def _verdict(report: Report) -> Text:
+    if report.peer is None:
+        return say(report.why_no_peer or "", "dim")
+    words = [
+        _ratio(getattr(report.peer, name) / max(getattr(report.total, name), 1e-9), word)
+        for name, word in (("cpu_seconds", "CPU time"), ("wall_seconds", "waiting"))
+    ]
+    return say(f"andon takes {words[0]} and {words[1]} than nvidia-smi")
+
+
+def _ratio(times: float, word: str) -> str:
+    return f"{times:.3g} times less {word}" if times >= 1 else f"{1 / times:.3g} times more {word}"
+
+
+def _time(seconds: float) -> Text:
+    if seconds < 0.001:
+        return say(f"{seconds * 1e6:.0f} µs")
+    return say(f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s")
+
+
+def report_to_json(report: Report) -> wire.Json:
+    interval = report.interval_seconds
+    return {
+        "schema": SCHEMA,
+        "ticks": report.ticks,
+        "devices": report.devices,
+        "simulated": report.simulated,
+        "interval_seconds": interval,
+        "own": _to_json(report.ours[0], interval),
+        "reader": _to_json(report.ours[1], interval),
+        "total": _to_json(report.total, interval),
+        "nvidia_smi": None if report.peer is None else _to_json(report.peer, interval),
+        "reason": report.why_no_peer,
+    }
+
+
+def _to_json(cost: Cost, interval: float) -> wire.Json:
+    return {
+        "cpu_seconds": cost.cpu_seconds,
+        "wall_seconds": cost.wall_seconds,
+        "core_percent": round(cost.share(interval), 4),
+    }

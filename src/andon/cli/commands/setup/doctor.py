@@ -1,0 +1,168 @@
+"""`andon doctor`: looks the machine over and says, for each thing that is wrong, what to type."""
+
+import os
+import platform
+import sys
+import time
+from dataclasses import replace
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from andon.cli import looking
+from andon.cli.commands.watch.status import as_json_text
+from andon.cli.options import chosen, shared
+from andon.cli.show.findings import findings_to_json, render_findings
+from andon.cli.show.text import Text, say
+from andon.cli.terminal import Choices, Terminal
+from andon.errors import AndonError, Invalid
+from andon.version import __version__
+
+if TYPE_CHECKING:
+    from andon.core.doctor.facts import Facts, Folder, Look, Own
+    from andon.core.doctor.security_facts import Security
+    from andon.core.settings.resolution import Settings
+
+SCHEMA = "andon.doctor/1"
+PACKAGES = ("click", "nvidia-ml-py")
+if sys.platform != "linux":
+    PACKAGES += ("psutil",)
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print andon.doctor/1.")
+@shared
+def doctor(as_json: bool) -> int:
+    """Check drivers, libraries, permissions, containers, the system and andon itself.
+
+    Every finding is fine, a warning or a failure, and what is wrong comes with the command that
+    mends it. Nothing is changed, no device is opened here and none is woken. With --quiet only
+    what is wrong is shown. The exit code is 0 without a failure, 3 if no device can be read,
+    else 1.
+    """
+    from andon.core.doctor.checkup import judge
+    from andon.core.doctor.findings import Check, exit_code
+
+    choices = chosen()
+    facts = gather(choices)
+    findings, terminal = judge(facts), Terminal.of(choices)
+    code = exit_code(findings, Check.NO_DEVICE)
+    if as_json:
+        value = findings_to_json(SCHEMA, findings, node_of(facts), facts.clock.at, code)
+        terminal.show(as_json_text(value, terminal.live))
+    else:
+        title = title_of("doctor", node_of(facts))
+        terminal.show(
+            render_findings(findings, title, terminal.width, terminal.color, choices.quiet)
+        )
+    return code
+
+
+def title_of(command: str, node: str) -> Text:
+    return say(node, "bold") + say(f" · andon {__version__} {command}", "dim")
+
+
+def node_of(facts: "Facts") -> str:
+    from andon.host.system import node_name
+
+    return facts.look.snapshot.node if facts.look.snapshot else node_name()
+
+
+def gather(choices: Choices) -> "Facts":
+    """All facts; a mistake in the settings is one of them and does not end the examination."""
+    from andon.core.settings.resolution import Settings
+    from andon.host.inspection.machine import inspect
+
+    mistakes: tuple[str, ...] = ()
+    try:
+        settings = looking.settings_of(choices)
+    except Invalid as wrong:
+        settings, mistakes = Settings(), wrong.mistakes or (wrong.reason,)
+    facts = inspect(Path(settings.root))
+    look = look_of(settings)
+    own = own_of(choices, settings, mistakes)
+    return replace(facts, own=own, look=look, security=security_of(own))
+
+
+def look_of(settings: "Settings") -> "Look":
+    """One sample, as every command takes it: through the sampler and its readers."""
+    from andon import app
+    from andon.core.doctor.facts import Look
+
+    began = time.monotonic()
+    try:
+        with app.open_sampler(settings) as sampler:
+            snapshot = sampler.once()
+            return Look(snapshot, time.monotonic() - began)
+    except AndonError as error:
+        return Look(None, time.monotonic() - began, error.reason, error.hint)
+
+
+def own_of(choices: Choices, settings: "Settings", mistakes: tuple[str, ...]) -> "Own":
+    from andon import app
+    from andon.core.doctor.facts import Own
+    from andon.core.settings.resolution import Settings, describe
+    from andon.host.inspection.access import read_books
+    from andon.leases.places import book_path
+
+    terminal, path, plain = Terminal.of(choices), app.config_path(choices.config), Settings()
+    return Own(
+        version=__version__,
+        python=platform.python_version(),
+        packages={name: _version(name) for name in PACKAGES},
+        old_pynvml=_old_pynvml(),
+        config=None if path is None else str(path),
+        changed=sum(getattr(settings, r.name) != getattr(plain, r.name) for r in describe()),
+        mistakes=mistakes,
+        state=_state(),
+        books=read_books(Path("/"), book_places()),
+        book_place=str(book_path(os.environ)),
+        encoding=sys.stdout.encoding or "ascii",
+        columns=terminal.width,
+        color=terminal.color,
+    )
+
+
+def security_of(own: "Own") -> "Security":
+    """Who could read or replace what is this user's; a network file system is not touched."""
+    from andon.host.inspection.security import read_security
+
+    state = own.state
+    unseen = f"it is on a network file system ({state.kind})" if state.remote else ""
+    folder = Path(state.path) if state.path and not state.remote else None
+    return read_security(folder, Path(own.config) if own.config else None, unseen=unseen)
+
+
+def book_places() -> list[Path]:
+    """Where a lease book may lie, the one that is used first: a grant reads all that exist."""
+    from andon.leases.places import COMMON_BOOK, SYSTEM_BOOK, book_path
+
+    return list(dict.fromkeys((book_path(os.environ), SYSTEM_BOOK, COMMON_BOOK)))
+
+
+def _state() -> "Folder":
+    from andon.core.doctor.facts import Folder
+    from andon.host.inspection.access import read_folder, read_mounts
+
+    named = os.environ.get("XDG_STATE_HOME", "")
+    try:
+        home = Path(named) if named.startswith("/") else Path("~/.local/state").expanduser()
+    except RuntimeError:  # a user without a home
+        return Folder("")
+    return read_folder(home / "andon", read_mounts(Path("/")))
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _old_pynvml() -> str | None:
+    """Up to version 11 the package called pynvml brings a module of that name of its own."""
+    version = _version("pynvml")
+    major = (version or "").partition(".")[0]
+    return version if major.isdecimal() and int(major) < 12 else None

@@ -1,0 +1,64 @@
+"""`andon seed`: a history full of a simulated past, for demonstrations and tests."""
+
+import time
+from pathlib import Path
+
+import click
+
+from andon.cli import looking
+from andon.cli.options import chosen, shared, whole
+from andon.cli.show.text import say
+from andon.cli.terminal import Terminal
+from andon.errors import Conflict, Unavailable
+from andon.units import human_bytes
+
+
+@click.command()
+@click.option("--days", type=whole, default=30, show_default=True, metavar="N", help="How long.")
+@click.option("--devices", type=whole, default=8, show_default=True, metavar="N", help="How many.")
+@click.option("--path", metavar="FILE", help="Where; else where the settings say.")
+@click.option("--force", is_flag=True, help="Add to a history that is there already.")
+@shared
+def seed(days: int, devices: int, path: str | None, force: bool) -> int:
+    """Fill a history with simulated devices, as if andon had run for so many days.
+
+    The last hour and the last day are simulated and repeated. The devices say that they are
+    simulated; `andon history` shows them.
+    """
+    from dataclasses import replace
+
+    from andon import app
+
+    settings = looking.settings_of(chosen())
+    settings = replace(settings, history_path=path or settings.history_path)
+    target = app.history_path(settings)
+    if target.exists() and not force:
+        raise Conflict(f"{target} is there already", hint="--path FILE for another, or --force")
+    began = time.monotonic()
+    size = _fill(target, days, devices, settings.simulate_seed)
+    if not chosen().quiet:
+        words = f"{target}: {devices} simulated devices, {days} days, {human_bytes(size)}"
+        spent = f"in {time.monotonic() - began:.1f} s"
+        Terminal.of(chosen()).say(say(f"{words}, {spent}"))
+    return 0
+
+
+def _fill(path: Path, days: int, count: int, seed: int) -> int:
+    from andon.core.history.tiers import Retention
+    from andon.core.simulation import behaviour, seeding
+    from andon.stores.sqlite import SqliteStore
+
+    if count > 512:
+        raise Unavailable("512 devices are the most that can be simulated")
+    specimens = seeding.specimens(count, seed)
+    facts = [behaviour.describe(specimen) for specimen in specimens]
+    store, now, retention = SqliteStore(path), time.time(), Retention()
+    try:
+        store.load(facts, seeding.blocks(specimens, now, days, retention))
+        store.write(
+            seeding.last_ticks(specimens, now),
+            seeding.uses(specimens, now, min(days, 90)),
+        )
+    finally:
+        store.close()
+    return path.stat().st_size

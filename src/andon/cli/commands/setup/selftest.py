@@ -1,0 +1,128 @@
+"""`andon selftest`: samples for some seconds and checks that the readings can be true."""
+
+import math
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import click
+
+from andon.cli import looking
+from andon.cli.commands.setup.doctor import title_of
+from andon.cli.commands.watch.status import as_json_text
+from andon.cli.options import chosen, duration, shared
+from andon.cli.show.findings import findings_to_json, render_findings
+from andon.cli.terminal import Choices, Terminal
+from andon.errors import Unavailable
+
+if TYPE_CHECKING:
+    from andon.core.doctor.findings import Finding
+    from andon.core.selftest.load import Load
+    from andon.core.selftest.trials import Sampling
+    from andon.engine.sampling.sampler import Costs, Sampler
+    from andon.model.device import Snapshot
+
+SCHEMA = "andon.selftest/1"
+LOADED_SECONDS = 8.0  # the load itself ends after ten
+
+
+@click.command()
+@click.option(
+    "--seconds",
+    type=duration,
+    default="5",
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to look.",
+)
+@click.option("--load", "with_load", is_flag=True, help="Also look while a small load runs.")
+@click.option("--json", "as_json", is_flag=True, help="Print andon.selftest/1.")
+@shared
+def selftest(seconds: float, with_load: bool, as_json: bool) -> int:
+    """Check that the readings are plausible and move; every check shows its numbers.
+
+    --load multiplies matrices on a device that nobody uses, in a process of its own, for ten
+    seconds and half a GiB at most, where torch, cupy or jax is installed, and checks that
+    utilisation and power rise and that the process is seen. Nothing is reset or reconfigured.
+    The exit code is 0 if all is plausible, 3 if no device answers, else 1.
+    """
+    from andon.core.doctor.findings import exit_code
+    from andon.core.selftest.trials import Trial
+
+    choices = chosen()
+    snapshots, findings = examine(choices, seconds, with_load)
+    terminal, code = Terminal.of(choices), exit_code(findings, Trial.NO_DEVICE)
+    node, at = snapshots[-1].node, snapshots[-1].at
+    if as_json:
+        value = findings_to_json(SCHEMA, findings, node, at, code)
+        terminal.show(as_json_text(value, terminal.live))
+    else:
+        title = title_of("selftest", node)
+        terminal.show(
+            render_findings(findings, title, terminal.width, terminal.color, choices.quiet)
+        )
+    return code
+
+
+def examine(
+    choices: Choices, seconds: float, with_load: bool
+) -> tuple[list["Snapshot"], list["Finding"]]:
+    """Look, look again under the load if one was asked for, and judge both together."""
+    from andon.core.doctor.findings import in_order
+    from andon.core.selftest.load import judge_load
+    from andon.core.selftest.plausibility import judge
+
+    interval = looking.settings_of(choices).interval_seconds
+    with looking.sampling(choices) as sampler:
+        before, sampling = watch(sampler, seconds, interval)
+        findings = judge(before, sampling)
+        if with_load:
+            during, load = under_load(sampler, before[-1], seconds, interval)
+            findings += judge_load(before, during, load)
+    return before, in_order(findings)
+
+
+def watch(
+    sampler: "Sampler", seconds: float, interval: float
+) -> tuple[list["Snapshot"], "Sampling"]:
+    """Looks at the real pace; starting the reader is not counted among the costs."""
+    from andon.core.selftest.trials import Sampling
+
+    count = max(2, math.ceil(seconds / interval))
+    with sampler.subscribe(interval, watching=True) as session:
+        looks = iter(session)
+        first, before = next(looks), sampler.costs()
+        snapshots = [first, *islice(looks, count)]
+        after, missed, dropped = sampler.costs(), session.missed, session.dropped
+    ticks, own, reader = _spent(before, after)
+    return snapshots, Sampling(ticks, interval, missed, dropped, own, reader)
+
+
+def _spent(before: "Costs", after: "Costs") -> tuple[int, float, float]:
+    return (
+        after.ticks - before.ticks,
+        after.own_cpu_seconds - before.own_cpu_seconds,
+        after.reader_cpu_seconds - before.reader_cpu_seconds,
+    )
+
+
+def under_load(
+    sampler: "Sampler", latest: "Snapshot", seconds: float, interval: float
+) -> tuple[list["Snapshot"], "Load"]:
+    from pathlib import Path
+
+    from andon.cli.commands.setup.selftest_load import installed, loaded
+    from andon.core.selftest.load import Load, choose
+    from andon.host.inspection.containers import own_pids
+
+    device, reason = choose(latest)
+    if not installed():
+        reason = "none of torch, cupy and jax is installed in this Python"
+    if device is None or reason:
+        return [], Load(reason=reason)
+    uuid = device.device.uuid
+    try:
+        with loaded(uuid, LOADED_SECONDS + interval) as (pid, framework):
+            during, _ = watch(sampler, min(seconds, LOADED_SECONDS), interval)
+    except Unavailable as none:
+        return [], Load(reason=none.reason)
+    return during, Load(uuid, pid, framework, own_pids(Path("/")) is True)

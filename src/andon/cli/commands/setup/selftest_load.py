@@ -1,0 +1,143 @@
+"""A small bounded load in a process of its own: `python -m … selftest_load SECONDS`.
+
+It multiplies matrices with whichever CUDA framework there is, for ten seconds and half a GiB at
+most, and ends with its parent. It sets nothing on the device.
+"""
+
+import importlib
+import importlib.util
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from andon.errors import Unavailable
+from andon.host.interpreter import module_command, module_environment
+
+FRAMEWORKS = ("torch", "cupy", "jax")
+MAX_SECONDS = 10.0
+MAX_BYTES = 512 * 1024 * 1024
+START_SECONDS = 90.0  # the first import of a framework from a cold disk
+READY = "ready"
+SIDE = 4096  # three matrices of 32 or 64 MiB
+AT_ONCE = 10
+
+
+def installed() -> list[str]:
+    """The frameworks that can be imported; nothing is imported to find out."""
+    return [name for name in FRAMEWORKS if importlib.util.find_spec(name) is not None]
+
+
+@contextmanager
+def loaded(uuid: str, seconds: float) -> Iterator[tuple[int, str]]:
+    """The device is busy inside the block; yields the pid and the framework."""
+    command = module_command(
+        "andon.cli.commands.setup.selftest_load", f"{min(seconds, MAX_SECONDS):g}"
+    )
+    child = subprocess.Popen(
+        command,
+        env=environment(uuid),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        yield child.pid, _ready(child)
+    finally:
+        child.kill()
+        if child.stdout is not None:
+            child.stdout.close()
+        with suppress(subprocess.TimeoutExpired):  # stuck in the kernel: nobody waits for it
+            child.wait(5.0)
+
+
+def environment(uuid: str) -> dict[str, str]:
+    """The one device, and frameworks that take what they need instead of all there is."""
+    return {
+        **module_environment(),
+        "CUDA_VISIBLE_DEVICES": uuid,
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+    }
+
+
+def _ready(child: "subprocess.Popen[str]") -> str:
+    if child.stdout is None:
+        raise Unavailable("the load has no output")
+    heard, _, _ = select.select([child.stdout], [], [], START_SECONDS)
+    said = child.stdout.readline().strip() if heard else "it did not start in time"
+    word, _, rest = said.partition(" ")
+    if word != READY:
+        raise Unavailable(said or "the load ended without a word")
+    return rest
+
+
+def main(seconds: float) -> None:
+    """Use the first framework that reaches the device, or say why none does."""
+    reasons = []
+    for name in installed():
+        try:
+            step = _STARTS[name](importlib.import_module(name))
+            step()
+        except Exception as exc:  # noqa: BLE001 - frameworks fail in ways of their own
+            reasons.append(f"{name}: {(str(exc).splitlines() or [repr(exc)])[0][:120]}")
+            continue
+        print(READY, name, flush=True)
+        return work(step, time.monotonic() + min(seconds, MAX_SECONDS))
+    print("; ".join(reasons) or "no framework", flush=True)
+    return None
+
+
+def work(step: Callable[[], object], end: float) -> None:
+    """Without a pause, until the time or the parent is over."""
+    parent = os.getppid()
+    while time.monotonic() < end and os.getppid() == parent:
+        step()
+
+
+def _torch(torch: Any) -> Callable[[], object]:
+    left = torch.ones(SIDE, SIDE, device="cuda", dtype=torch.float16)
+    out = torch.empty_like(left)
+
+    def step() -> None:
+        for _ in range(AT_ONCE):
+            torch.matmul(left, left, out=out)
+        torch.cuda.synchronize()
+
+    return step
+
+
+def _cupy(cupy: Any) -> Callable[[], object]:
+    cupy.get_default_memory_pool().set_limit(size=MAX_BYTES)
+    left = cupy.ones((SIDE, SIDE), dtype="float16")
+
+    def step() -> None:
+        for _ in range(AT_ONCE):
+            _ = left @ left
+        cupy.cuda.Device().synchronize()
+
+    return step
+
+
+def _jax(jax: Any) -> Callable[[], object]:
+    if jax.default_backend() != "gpu":
+        raise RuntimeError("it sees no CUDA device")
+    left = jax.numpy.ones((SIDE, SIDE), dtype="float16")
+    multiply = jax.jit(lambda matrix: matrix @ matrix)
+    return lambda: [multiply(left).block_until_ready() for _ in range(AT_ONCE)]
+
+
+_STARTS: dict[str, Callable[[Any], Callable[[], object]]] = {
+    "torch": _torch,
+    "cupy": _cupy,
+    "jax": _jax,
+}
+
+
+if __name__ == "__main__":
+    main(float(sys.argv[1]))

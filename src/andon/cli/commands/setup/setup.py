@@ -1,0 +1,68 @@
+"""`sudo andon setup`: makes the machine's lease book, now and at every start."""
+
+import os
+from pathlib import Path
+
+import click
+
+from andon.cli.options import chosen, shared
+from andon.cli.show.text import say
+from andon.cli.terminal import Terminal
+from andon.errors import AndonError, Denied, Unavailable
+
+TMPFILES = Path("/etc/tmpfiles.d/andon.conf")
+RULES = """\
+# Made by `andon setup`: the lease book, which every user of the GPUs must be able to see.
+d /run/andon 0755 root root -
+d /run/andon/leases 1777 root root -
+d /run/andon/tickets 1777 root root -
+d /run/andon/cordons 0755 root root -
+"""
+
+
+@click.command()
+@shared
+def setup() -> int:
+    """Make the lease book in /run/andon, owned by root, now and after every reboot.
+
+    Files that are not locked and belong to no living work are removed from it, and from the one
+    in /tmp, which decides nothing from then on. Without it leases work as well, in a book that
+    the first user makes in /tmp.
+    """
+    if os.getuid() != 0:
+        raise Denied("the machine's lease book is root's to make", hint="sudo andon setup")
+    from andon.leases import places
+
+    terminal = Terminal.of(chosen())
+    places.prepare(places.SYSTEM_BOOK)
+    terminal.say(say(f"{places.SYSTEM_BOOK} is the lease book of this machine"))
+    for path in dict.fromkeys((places.SYSTEM_BOOK, places.COMMON_BOOK)):
+        if path.is_dir():
+            for words in _swept(path):
+                terminal.say(say(words))
+    if TMPFILES.parent.is_dir():
+        try:
+            TMPFILES.write_text(RULES)
+        except OSError as exc:
+            raise Unavailable(f"{TMPFILES}: {exc.strerror}") from exc
+        terminal.say(say(f"{TMPFILES} makes it again after a reboot"))
+    else:
+        terminal.say(say("systemd is not here: make it again after a reboot", "yellow"))
+    return 0
+
+
+def _swept(path: Path) -> list[str]:
+    """What was removed from a book, and what is still held in one that is not read any more."""
+    from andon.host.kin import user_name
+    from andon.leases import places
+    from andon.leases.sweeping import clear
+
+    try:
+        done, owner = clear(path), path.stat().st_uid
+    except (AndonError, OSError) as exc:
+        return [f"{path} was not cleared: {getattr(exc, 'reason', exc)}"]
+    said = [f"{path}: removed {done.removed} files that nobody held"] if done.removed else []
+    if done.held and path != places.SYSTEM_BOOK and owner != 0:
+        leases = f"{done.held} lease{'s' * (done.held != 1)}"
+        said.append(f"{path} of {user_name(owner)} is not read any more; it still has {leases}")
+    return said

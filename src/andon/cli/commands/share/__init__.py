@@ -1,0 +1,1 @@
+"""Commands that find, reserve and return GPUs."""

@@ -1,0 +1,134 @@
+"""`andon lease`: a shell, or a command, that holds devices; `andon lease extend` gives it time."""
+
+import os
+import time
+from typing import Any
+
+import click
+
+from andon.cli.asking import asking, patience, queueing, request_from, surveyor_of
+from andon.cli.commands.share.run import RunCommand
+from andon.cli.options import chosen, elsewhere, lasting, shared
+from andon.cli.show.text import say
+from andon.cli.show.waiting import WaitingLine
+from andon.cli.sources import sampling_ahead
+from andon.cli.terminal import Terminal, notice
+from andon.errors import Invalid
+
+
+class LeaseCommand(RunCommand):
+    """`extend` as the first word is a command of its own; anything else is to be run."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        words = ctx.params.get("command") or ()
+        if words[:1] == ("extend",) and not ctx.meta.get("andon.dashes"):
+            with extend.make_context("extend", list(words[1:]), parent=ctx) as inner:
+                return extend.invoke(inner)
+        return super().invoke(ctx)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta["andon.dashes"] = "--" in args
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=LeaseCommand, context_settings={"allow_interspersed_args": False})
+@asking
+@queueing
+@click.option(
+    "--for", "length", type=lasting, metavar="TIME", help="How long, as in 2h; else while it runs."
+)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@shared
+def lease(command: tuple[str, ...], length: float | None, **asked: Any) -> int:
+    """Hold devices while a shell or a command runs: andon lease --gpus 2 --for 2h
+
+    Without a command it starts your shell. Inside, andon run uses these devices. andon lease
+    extend ID --for 1h moves the end; andon release ID ends it.
+    """
+    from andon.engine.running.programs import CannotStart, find, shell
+
+    choices, request = chosen(), request_from(asked)
+    if request.most == 0:
+        raise Invalid("a lease holds at least one device", hint="--gpus 1")
+    if os.environ.get("ANDON_LEASE"):
+        notice(f"inside lease {os.environ['ANDON_LEASE']}; this one is another", choices)
+    wanted = list(command) or shell()
+    if length is not None and length <= 0:
+        raise Invalid("--for 0 is no time at all")
+    try:
+        find(wanted)
+        with sampling_ahead(choices) as sampler:
+            from andon.cli.running import Running
+            from andon.engine.sharing.granter import Granter, Terms
+            from andon.leases.book import Book
+
+            running = Running(choices, wanted, sampler, interactive=True)
+            line = WaitingLine(choices)
+            try:
+                terms = Terms(command=running.words, seconds=length)
+                granter = Granter(Book(), surveyor_of(choices, sampler))
+                grant = granter.grant(request, terms, patience(asked), line)
+            finally:
+                line.clear()
+            notice(_words(grant, bool(command)), choices)
+            code, _ = running.on_grant(grant)
+            return code
+    except CannotStart as error:
+        from andon.cli.terminal import report
+
+        report(error)
+        return error.code
+
+
+@click.command()
+@click.argument("lease_id", metavar="ID")
+@click.option(
+    "--for", "length", type=lasting, metavar="TIME", required=True, help="From now on, as in 1h."
+)
+@elsewhere
+@shared
+def extend(lease_id: str, length: float) -> int:
+    """Let a lease of yours end so much later from now."""
+    if length <= 0:
+        raise Invalid("--for 0 is no time at all", hint="andon release ends a lease")
+    choices = chosen()
+    name, until = (_extend_here if choices.url is None else _extend_there)(lease_id, length)
+    ends = time.strftime("%H:%M", time.localtime(until))
+    Terminal.of(choices).say(say(f"lease {name} ends {ends}"))
+    return 0
+
+
+def _extend_here(name: str, seconds: float) -> tuple[str, float]:
+    from andon.engine.sharing import releaser
+    from andon.leases.book import Book
+
+    held = releaser.extend(Book(make=False), name, seconds)
+    return held.id, held.until or 0.0
+
+
+def _extend_there(name: str, seconds: float) -> tuple[str, float]:
+    from urllib.parse import quote
+
+    from andon.cli.commands.share.leases import row_of, there
+    from andon.cli.looking import connected
+    from andon.model.json_fields import NAME, Wrong, text_in, time_in
+    from andon.model.work_wire import FURTHEST
+
+    server = connected(chosen(), chosen().url or "")
+    row = row_of(there(server), name)
+    body = {"seconds": seconds, "fence": row.fence}
+    said = server.post(f"/api/leases/{quote(row.id or '', safe='')}/renew", body)
+    try:
+        return text_in(said, "id", NAME), min(time_in(said, "until"), FURTHEST)
+    except Wrong as wrong:
+        raise server.of_another_version(str(wrong)) from wrong
+
+
+def _words(grant: Any, has_command: bool) -> str:
+    from andon.engine.sharing.refusal import clock
+
+    held = grant.held.lease
+    indices = ", ".join(str(share.index) for share in held.shares)
+    until = "" if held.until is None else f" until {clock(held.until, held.since)}"
+    left = "" if has_command else "; leave the shell to give it back"
+    return f"lease {held.id}: GPU {indices}{until}{left}"

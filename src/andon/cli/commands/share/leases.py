@@ -1,0 +1,191 @@
+"""`andon leases` and `andon release`: who holds what, and how one's own is given back."""
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from andon.cli.asking import surveyor_of
+from andon.cli.commands.watch.status import as_json_text
+from andon.cli.looking import connected
+from andon.cli.options import chosen, elsewhere, shared
+from andon.cli.show.table import Column, Row, draw
+from andon.cli.show.text import UNKNOWN, Text, say
+from andon.cli.sources import sampling_ahead
+from andon.cli.terminal import Choices, Terminal, notice
+from andon.errors import Gone, Invalid
+from andon.model.lease_list import LeaseList, LeaseRow, list_from_json
+from andon.model.work import Standing
+from andon.model.work_wire import LONGEST_ID
+from andon.units import human_bytes, human_seconds
+
+if TYPE_CHECKING:
+    from andon.cli.remote import Server
+    from andon.engine.sharing.lister import Sighting
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print andon.leases/1: UTC, bytes.")
+@click.option("--mine", is_flag=True, help="Only your own.")
+@elsewhere
+@shared
+def leases(as_json: bool, mine: bool) -> int:
+    """Print every lease: who holds what, since when, until when, and what is really used.
+
+    An orphaned lease has lost its holder while its work lives on; its devices are withheld
+    until that ends.
+    """
+    (found, remarks), terminal = _list(chosen(), mine), Terminal.of(chosen())
+    if as_json:
+        from andon.web.answers.lease_payloads import leases as to_json
+
+        terminal.show(as_json_text(to_json(found, trusted=True), terminal.live))
+        return 0
+    if not found.leases:
+        terminal.say(say(found.note or "none of them is yours", "dim"))
+    else:
+        columns = _columns(found.at)
+        for text in draw(columns, [Row(row) for row in found.leases], terminal.width):
+            terminal.say(text)
+    for place in found.waiting:
+        waited = human_seconds(max(0.0, found.at - place.since))
+        count = f"{place.gpus} GPU{'s' * (place.gpus != 1)}"
+        words = f"waiting {place.position}: {place.user}, {count}, {waited}"
+        terminal.say(say(words, "dim"))
+    for remark in remarks:
+        terminal.say(say(remark, "yellow"))
+    return 0
+
+
+@click.command()
+@click.argument("lease_ids", metavar="ID…", nargs=-1, required=True)
+@elsewhere
+@shared
+def release(lease_ids: tuple[str, ...]) -> int:
+    """Give leases of yours back: their holders are asked to end, and with them their commands."""
+    choices = chosen()
+    for name in lease_ids:
+        ended = _release_here(name) if choices.url is None else _release_there(choices, name)
+        Terminal.of(choices).say(say(f"lease {ended} was given back"))
+    return 0
+
+
+def _release_here(name: str) -> str:
+    from andon.engine.sharing import releaser
+    from andon.leases.book import Book
+
+    return releaser.release(Book(make=False), name).id
+
+
+def _release_there(choices: Choices, name: str) -> str:
+    from urllib.parse import quote
+
+    server = connected(choices, choices.url or "")
+    row = row_of(there(server), name)
+    asked = "" if row.fence is None else f"?fence={row.fence}"
+    server.delete(f"/api/leases/{quote(row.id or '', safe='')}{asked}")
+    return row.id or ""
+
+
+def row_of(found: LeaseList, name: str) -> LeaseRow:
+    """The lease of an id, or its beginning, in a server's list."""
+    rows = [row for row in found.leases if row.id is not None and row.id.startswith(name)]
+    rows = [row for row in rows if row.id == name] or rows
+    if not rows or not name:
+        raise Gone(f"there is no lease {name[:40]!r}", hint="andon leases --url lists them")
+    if len(rows) > 1:
+        raise Invalid(f"{len(rows)} leases begin with {name[:40]!r}", hint="write more of it")
+    return rows[0]
+
+
+def there(server: "Server") -> LeaseList:
+    """What a server says of its leases."""
+    try:
+        return list_from_json(server.get("/api/leases"))
+    except Invalid as exc:
+        raise server.of_another_version(exc.reason) from exc
+
+
+def _list(choices: Choices, mine: bool) -> tuple[LeaseList, tuple[str, ...]]:
+    """The list, and what was ignored; a server does not say that."""
+    from dataclasses import replace
+
+    if choices.url is not None:
+        if mine:
+            raise Invalid("--mine and --url exclude each other", hint="a server has its own users")
+        return there(connected(choices, choices.url)), ()
+    from andon.engine.sharing.lister import listing
+    from andon.engine.sharing.overdue import overdue
+    from andon.engine.sharing.releaser import asker
+    from andon.leases.book import Book
+
+    seen = look_at_leases(choices)
+    for _, words in overdue(Book(make=False), seen.claims, time.time()):
+        notice(words, choices)
+    found = listing(seen, asker())
+    own = tuple(row for row in found.leases if row.uid == os.getuid())
+    return (replace(found, leases=own), ()) if mine else (found, seen.remarks)
+
+
+def look_at_leases(choices: Choices) -> "Sighting":
+    from andon.engine.sharing.lister import sighted
+    from andon.leases.book import Book
+
+    with sampling_ahead(choices) as sampler:
+        surveyor = surveyor_of(choices, sampler)
+        return sighted(surveyor, surveyor.see(), Book(make=False))
+
+
+def _columns(at: float) -> tuple[Column[LeaseRow], ...]:
+    return (
+        Column("LEASE", _id, lead=True),
+        Column("USER", lambda row: say(row.user), elastic=6),
+        Column("GPU", _devices, right=True),
+        Column("SINCE", lambda row: _since(row, at), rank=1, right=True),
+        Column("UNTIL", _until, rank=1),
+        Column("USED", _memory, rank=2, right=True),
+        Column("UTIL", _busy, rank=2, right=True),
+        Column("COMMAND", _command, rank=3, elastic=12),
+    )
+
+
+def _id(row: LeaseRow) -> Text:
+    """Cut: what a server calls an id must not take the other columns' room."""
+    name = row.id or "?"
+    return say(name if len(name) <= LONGEST_ID else f"{name[: LONGEST_ID - 1]}…")
+
+
+def _devices(row: LeaseRow) -> Text:
+    if row.standing is Standing.UNREADABLE:
+        return say("unreadable", "red")
+    return say(",".join(str(share.index) for share in row.devices))
+
+
+def _since(row: LeaseRow, at: float) -> Text:
+    if row.since is None:
+        return say(UNKNOWN, "dim")
+    return say(human_seconds(max(0.0, at - row.since)))
+
+
+def _until(row: LeaseRow) -> Text:
+    if row.standing is Standing.ORPHANED:
+        return say("orphaned", "yellow")
+    if row.until is None:
+        return say(UNKNOWN, "dim")
+    return say(time.strftime("%H:%M", time.localtime(row.until)))
+
+
+def _memory(row: LeaseRow) -> Text:
+    used = human_bytes(row.used_bytes)
+    return say(f"{used} of {human_bytes(row.promised_bytes)}" if row.promised_bytes else used)
+
+
+def _busy(row: LeaseRow) -> Text:
+    busy = row.utilization_percent
+    return say(UNKNOWN, "dim") if busy is None else say(f"{busy:.0f} %")
+
+
+def _command(row: LeaseRow) -> Text:
+    mark = say("SIMULATED " if row.simulated else "", "reverse")
+    return mark + (say(UNKNOWN, "dim") if row.command is None else say(row.command))

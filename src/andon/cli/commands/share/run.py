@@ -1,0 +1,155 @@
+"""`andon run`: waits for devices, claims them, runs a command on them, and records what it used."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from andon.cli.asking import asking, patience, queueing, request_from, surveyor_of
+from andon.cli.options import chosen, lasting, shared, whole
+from andon.cli.show.waiting import WaitingLine
+from andon.cli.sources import sampling_ahead
+from andon.cli.terminal import Choices, notice, report
+from andon.errors import AndonError
+
+if TYPE_CHECKING:
+    from andon.cli.running import Running
+    from andon.core.runs.oom import Verdict
+
+OURS = 125
+
+
+class OurMistake(click.UsageError):
+    """A command line that makes no sense, told apart from a command that ends with 2."""
+
+    exit_code = OURS
+
+
+class RunCommand(click.Command):
+    """A command whose own mistakes end with 125, as those of `env` and `docker run` do."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except click.UsageError as mistake:
+            raise OurMistake(mistake.format_message(), mistake.ctx) from mistake
+
+
+@click.command(
+    cls=RunCommand,
+    context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
+)
+@asking
+@queueing
+@click.option("--for", "length", type=lasting, metavar="TIME", help="End it after so long: 2h.")
+@click.option("--lease", "lease_id", metavar="ID", help="On the devices of a lease of yours.")
+@click.option("--retry-oom", type=whole, metavar="N", help="Out of memory: N times with more.")
+@click.option("--telemetry-dir", metavar="DIR", help="Where the record goes; the state folder.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True)
+@shared
+def run(
+    command: tuple[str, ...],
+    length: float | None,
+    lease_id: str | None,
+    retry_oom: int | None,
+    telemetry_dir: str | None,
+    **asked: Any,
+) -> int:
+    """Run a command on devices that nobody else has: andon run --gpus 2 -- python train.py
+
+    Waits for them if need be, sets the environment so that the command sees these alone, gives
+    them back when it ends, and records what it used. The exit code is the command's; 125 is
+    ours, 126 and 127 say that it could not be started.
+    """
+    choices = chosen()
+    try:
+        from andon.engine.running.programs import CannotStart, find
+
+        try:
+            find(command)
+            return _run(choices, command, length, lease_id, retry_oom or 0, telemetry_dir, asked)
+        except CannotStart as error:
+            report(error)
+            return error.code
+    except AndonError as error:
+        report(error)
+        return OURS
+
+
+def _run(
+    choices: Choices,
+    command: Sequence[str],
+    length: float | None,
+    lease_id: str | None,
+    retries: int,
+    telemetry_dir: str | None,
+    asked: dict[str, Any],
+) -> int:
+    request = request_from(asked)
+    if request.most == 0:
+        return _without_device(command)
+    folder = None if telemetry_dir is None else Path(telemetry_dir)
+    with sampling_ahead(choices) as sampler:
+        from andon.cli.running import Running, attached
+
+        surveyor = surveyor_of(choices, sampler)
+        running = Running(choices, command, sampler, folder)
+        lease = lease_id or os.environ.get("ANDON_LEASE")
+        if lease:
+            return _ended(running.on_lease(attached(lease, surveyor.see(), request)), choices)
+        return _granted(running, surveyor, request, patience(asked), length, retries, choices)
+
+
+def _granted(
+    running: "Running",
+    surveyor: Any,
+    request: Any,
+    timeout_seconds: float,
+    seconds: float | None,
+    retries: int,
+    choices: Choices,
+) -> int:
+    from andon.cli.running import larger
+    from andon.core.runs.oom import End
+    from andon.engine.sharing.granter import Granter, Terms
+    from andon.leases.book import Book
+
+    while True:
+        line = WaitingLine(choices)
+        try:
+            terms = Terms(command=running.words, seconds=seconds)
+            grant = Granter(Book(), surveyor).grant(request, terms, timeout_seconds, line)
+        finally:
+            line.clear()
+        code, verdict = running.on_grant(grant)
+        if verdict.end is not End.DEVICE_MEMORY or retries < 1:
+            return _ended((code, verdict), choices)
+        retries -= 1
+        request = larger(request, grant)
+        notice(f"{verdict.words}: trying again with more memory", choices)
+
+
+def _ended(result: "tuple[int, Verdict]", choices: Choices) -> int:
+    from andon.core.runs.oom import End
+
+    code, verdict = result
+    if verdict.end not in (End.FINE, End.FAILED, End.ASKED):
+        notice(verdict.words, choices)
+    return code
+
+
+def _without_device(command: Sequence[str]) -> int:
+    """An empty mask and no lease: nothing to wait for, nothing to record."""
+    from andon.core.sharing.launching import NO_DEVICE
+    from andon.engine.running.launcher import Launcher
+
+    launcher = Launcher(command, {**os.environ, **NO_DEVICE})
+    return launcher.run(lambda: None, notice).code

@@ -1,0 +1,141 @@
+"""`andon who`: who uses and holds the devices now, and who did over the last day."""
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from andon.cli.commands.share.leases import look_at_leases
+from andon.cli.commands.watch.history import moment
+from andon.cli.commands.watch.status import as_json_text
+from andon.cli.options import chosen, shared
+from andon.cli.show.table import Column, Row, draw
+from andon.cli.show.text import UNKNOWN, Text, say
+from andon.cli.sources import settings_of
+from andon.cli.terminal import Terminal
+from andon.core.history.usage import NOBODY, Usage, by_user
+from andon.units import human_bytes
+
+if TYPE_CHECKING:
+    from andon.core.settings.resolution import Settings
+    from andon.engine.sharing.lister import Sighting
+    from andon.ports import Directory
+
+PART_SECONDS = 60.0
+MOST_PARTS = 1440
+
+
+@dataclass(slots=True)
+class Person:
+    """One user's row."""
+
+    user: str
+    devices: set[int] = field(default_factory=set)
+    memory_bytes: int = 0
+    leases: list[str] = field(default_factory=list)
+    usage: Usage | None = None
+
+
+@click.command()
+@click.option("--since", default="24h", type=moment, metavar="WHEN", help="From: 24h, or a time.")
+@click.option("--json", "as_json", is_flag=True, help="Print andon.who/1: bytes, joules, seconds.")
+@shared
+def who(since: float, as_json: bool) -> int:
+    """Print who uses and holds the devices: now, and since when --since says.
+
+    Hours, energy and idle share come from the history that andon serve keeps; a dash stands
+    where there is none. A device that several share is divided among them for the energy.
+    """
+    people = _people(look_at_leases(chosen()))
+    for usage in _history(settings_of(chosen()), since):
+        people.setdefault(usage.user, Person(usage.user)).usage = usage
+    rows = sorted(people.values(), key=_order)
+    terminal = Terminal.of(chosen())
+    if as_json:
+        value = {"schema": "andon.who/1", "since": since, "users": [_as_json(p) for p in rows]}
+        terminal.show(as_json_text(value, terminal.live))
+    elif not rows:
+        terminal.say(say("nobody uses or holds a device", "dim"))
+    else:
+        for text in draw(COLUMNS, [Row(person) for person in rows], terminal.width):
+            terminal.say(text)
+    return 0
+
+
+def _people(seen: "Sighting") -> dict[str, Person]:
+    people: dict[str, Person] = {}
+    for status in seen.snapshot.devices:
+        for process in status.processes:
+            user = process.user or NOBODY
+            person = people.setdefault(user, Person(user))
+            person.devices.add(status.device.index)
+            person.memory_bytes += process.memory_bytes or 0
+    for claim in seen.claims:
+        person = people.setdefault(claim.user, Person(claim.user))
+        person.leases.append(claim.lease.id if claim.lease else "unreadable")
+    return people
+
+
+def _history(settings: "Settings", since: float) -> list[Usage]:
+    """What is remembered; nothing where nothing is."""
+    from andon import app
+
+    if not app.history_path(settings).exists():
+        return []
+    now = time.time()
+    points = max(1, min(MOST_PARTS, int((now - since) / PART_SECONDS)))
+    store = app.open_store(settings, readonly=True)
+    try:
+        uuids = [device.uuid for device in cast("Directory", store).devices()]
+        busy, power = (
+            {uuid: store.history(uuid, metric, since, now, points) for uuid in uuids}
+            for metric in ("utilization_percent", "power_watts")
+        )
+        return by_user(store.uses(None, since, now), busy, power)
+    finally:
+        store.close()
+
+
+def _order(person: Person) -> tuple[float, float, str]:
+    hours = person.usage.device_seconds if person.usage else 0.0
+    return -len(person.devices), -hours, person.user
+
+
+def _hours(person: Person) -> Text:
+    usage = person.usage
+    return say(UNKNOWN, "dim") if usage is None else say(f"{usage.device_seconds / 3600:.1f}")
+
+
+def _energy(person: Person) -> Text:
+    usage = person.usage
+    return say(UNKNOWN, "dim") if usage is None else say(f"{usage.energy_joules / 3.6e6:.2f} kWh")
+
+
+def _idle(person: Person) -> Text:
+    share = person.usage.idle_share if person.usage else None
+    return say(UNKNOWN, "dim") if share is None else say(f"{100 * share:.0f} %")
+
+
+COLUMNS: tuple[Column[Person], ...] = (
+    Column("USER", lambda p: say(p.user), elastic=8),
+    Column("GPU", lambda p: say(",".join(map(str, sorted(p.devices))) or UNKNOWN)),
+    Column("MEMORY", lambda p: say(human_bytes(p.memory_bytes)), right=True),
+    Column("LEASES", lambda p: say(" ".join(p.leases) or UNKNOWN), rank=1, elastic=6),
+    Column("GPU HOURS", _hours, rank=2, right=True),
+    Column("ENERGY", _energy, rank=2, right=True),
+    Column("IDLE", _idle, rank=2, right=True),
+)
+
+
+def _as_json(person: Person) -> dict[str, Any]:
+    usage = person.usage
+    return {
+        "user": person.user,
+        "devices": sorted(person.devices),
+        "memory_bytes": person.memory_bytes,
+        "leases": person.leases,
+        "device_seconds": None if usage is None else round(usage.device_seconds, 1),
+        "energy_joules": None if usage is None else round(usage.energy_joules, 1),
+        "idle_share": None if usage is None else usage.idle_share,
+    }

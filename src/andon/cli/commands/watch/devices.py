@@ -1,0 +1,25 @@
+"""`andon devices`: the facts that do not change while a device runs."""
+
+import click
+
+from andon.cli import looking
+from andon.cli.commands.watch.status import as_json_text, exit_code
+from andon.cli.options import chosen, shared
+from andon.cli.show.facts import devices_to_json, render_devices
+from andon.cli.terminal import Terminal
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print andon.devices/1: bytes.")
+@shared
+def devices(as_json: bool) -> int:
+    """Print each device's identity and limits, and why a backend found nothing.
+
+    The UUID is what to give CUDA_VISIBLE_DEVICES: it means the same device in every order.
+    """
+    snapshot, terminal = looking.look(chosen()), Terminal.of(chosen())
+    if as_json:
+        terminal.show(as_json_text(devices_to_json(snapshot), terminal.live))
+    else:
+        terminal.show(render_devices(snapshot, terminal.width, terminal.color))
+    return exit_code(snapshot)

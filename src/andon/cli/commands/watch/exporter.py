@@ -1,0 +1,126 @@
+"""`andon exporter`: this node's values for Prometheus, on a port of their own."""
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import click
+
+from andon.cli import looking
+from andon.cli.options import chosen, duration, shared
+from andon.cli.terminal import Choices, notice
+
+if TYPE_CHECKING:
+    from andon.engine.sampling.sampler import Sampler
+    from andon.exporter.exposition import Exposition
+    from andon.exporter.server import MetricsServer
+
+SWITCH_SECONDS = 0.0005  # a scrape that meets a look at the devices must not wait for all of it
+
+
+@click.command()
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    help="The port; 0 takes any free one; exporter.port if not given.",
+)
+@click.option(
+    "--host",
+    metavar="ADDRESS",
+    help="The address to listen on; exporter.host if not given.",
+)
+@click.option(
+    "--prefix",
+    metavar="WORD",
+    help="How every metric's name begins; exporter.prefix if not given.",
+)
+@click.option(
+    "--interval",
+    "-i",
+    type=duration,
+    metavar="SECONDS",
+    help="Time between two looks: 2, 500ms, 1m; sampling.interval if not given.",
+)
+@shared
+def exporter(port: int | None, host: str | None, prefix: str | None, interval: float | None) -> int:
+    """Serve /metrics for Prometheus until Ctrl-C, and /healthz.
+
+    On this machine's own address, port 26367, unless a flag or a setting says otherwise.
+    The devices are read at the interval, however often somebody scrapes; the age of the values
+    is among them. A device that does not answer has a state and no readings. Every name is in
+    docs/metrics.md.
+    """
+    from andon.exporter.exposition import Exposition
+
+    choices = chosen()
+    choices.interval_seconds = interval
+    choices.overrides = {
+        "exporter_port": port, "exporter_host": host, "exporter_prefix": prefix,
+    }  # fmt: skip
+    settings = looking.settings_of(choices)
+    exposition = Exposition(settings.exporter_prefix)
+    address = (settings.exporter_host, settings.exporter_port)
+    with asked_to_end() as ended, looking.sampling(choices) as sampler:
+        _serve(sampler, settings.interval_seconds, exposition, address, choices, ended)
+    return 0
+
+
+@contextmanager
+def asked_to_end() -> Iterator[threading.Event]:
+    """Set by SIGTERM and Ctrl-C, which are how a service ends and not failures."""
+    ended = threading.Event()
+
+    def end(number: int, frame: FrameType | None) -> None:
+        ended.set()
+
+    old = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield ended
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
+
+
+def _serve(
+    sampler: "Sampler",
+    interval_seconds: float,
+    exposition: "Exposition",
+    address: tuple[str, int],
+    choices: Choices,
+    ended: threading.Event,
+) -> None:
+    """The port first: where it is taken, nothing is read."""
+    from andon.exporter.latest import Latest
+    from andon.exporter.server import MetricsServer
+
+    held: list[Latest] = []
+    server = MetricsServer(
+        *address,
+        text=lambda service: held[0].text(exposition, service),
+        dropped=lambda: held[0].dropped,
+    )
+    try:
+        held.append(Latest(sampler.subscribe(interval_seconds, size=1), sampler.costs))
+        sys.setswitchinterval(SWITCH_SECONDS)
+        server.start()
+        _announce(server, choices)
+        ended.wait()
+    finally:
+        server.stop()
+        for latest in held:
+            latest.close()
+
+
+def _announce(server: "MetricsServer", choices: Choices) -> None:
+    if not server.local_only:
+        notice(
+            "WARNING: everybody who can reach this machine can read these values, user names "
+            "among them; there is no password here. Use a firewall, or --host 127.0.0.1"
+        )
+    with suppress(BrokenPipeError):
+        notice(f"serving {server.url}, Ctrl-C ends it", choices)

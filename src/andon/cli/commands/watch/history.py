@@ -1,0 +1,230 @@
+"""`andon history`: what the devices did, and who was on them."""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, cast
+
+import click
+
+from andon.cli import looking
+from andon.cli.commands.watch.status import as_json_text
+from andon.cli.options import chosen, elsewhere, shared, whole
+from andon.cli.show import history as history_text
+from andon.cli.show import history_parquet
+from andon.cli.show.history import Line
+from andon.cli.terminal import Choices, Terminal, notice
+from andon.core.history.intervals import Use
+from andon.core.history.series import HOST, HOST_METRICS, METRICS, Bucket
+from andon.errors import Gone, Unavailable
+from andon.model import wire
+from andon.model.device import Device
+from andon.units import parse_seconds
+
+if TYPE_CHECKING:
+    from andon.core.settings.resolution import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What is shown, and how."""
+
+    since: float
+    until: float
+    form: str | None
+    file: Path | None
+    terminal: Terminal
+
+    @property
+    def points(self) -> int:
+        """In how many parts, where nobody said."""
+        to_file = self.form is not None or self.file is not None
+        return FILE_POINTS if to_file else history_text.sparks_at(self.terminal.width)
+
+
+class Past(Protocol):
+    """A store that is only read, or a server's."""
+
+    def devices(self) -> Sequence[Device]: ...
+
+    def history(
+        self, device: str, metric: str, since: float, until: float, points: int
+    ) -> Sequence[Bucket]: ...
+
+    def uses(self, device: str | None, since: float, until: float) -> Sequence[Use]: ...
+
+    def close(self) -> None: ...
+
+
+SHOWN = ("utilization_percent", "memory_used_bytes", "temperature_celsius", "power_watts")
+SHOWN_HOST = ("cpu_percent", "memory_used_bytes", "load_1m")
+FILE_POINTS = 300
+MOST_POINTS = 100_000
+_FILE = click.Path(dir_okay=False, path_type=Path)
+NOTHING = "andon serve records; andon seed makes up a past to try this with"
+
+
+def moment(text: str) -> float:
+    """`2h` ago, `now`, or a time such as 2026-11-15T03:00."""
+    if text == "now":
+        return time.time()
+    try:
+        return time.time() - parse_seconds(text)
+    except ValueError as exc:
+        reason = str(exc)
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError) as exc:
+        shown = f"{text[:40]!r} is no time such as 24h or 2026-11-15T03:00"
+        raise click.BadParameter(f"{shown}: {reason}") from exc
+
+
+def metric_names(text: str) -> tuple[str, ...]:
+    """Readings, with commas between them."""
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    known = {*METRICS, *HOST_METRICS}
+    wrong = [name for name in names if name not in known]
+    if wrong:
+        from difflib import get_close_matches
+
+        near = get_close_matches(wrong[0], sorted(known), n=1)
+        meant = f"; did you mean {near[0]}?" if near else ""
+        raise click.BadParameter(f"there is no reading {wrong[0]!r}{meant}")
+    return names
+
+
+@click.command()
+@click.argument("device", required=False)
+@click.option("--metric", "-m", "metrics", type=metric_names, metavar="NAME,…", help="Which ones.")
+@click.option("--since", default="24h", type=moment, metavar="WHEN", help="From: 24h, or a time.")
+@click.option("--until", default="now", type=moment, metavar="WHEN", help="To: now, 2h, or a time.")
+@click.option("--points", "-n", type=whole, metavar="N", help="In how many parts.")
+@click.option("--who", is_flag=True, help="Who was on it, from when until when.")
+@click.option("--json", "form", flag_value="json", help="Print andon.history/1: UTC, bytes.")
+@click.option("--csv", "form", flag_value="csv", help="Print CSV, one row per part.")
+@click.option("--jsonl", "form", flag_value="jsonl", help="Print one JSON object per part.")
+@click.option("--parquet", type=_FILE, metavar="FILE", help="Write a Parquet file (pyarrow).")
+@elsewhere
+@shared
+def history(
+    device: str | None,
+    metrics: tuple[str, ...] | None,
+    since: float,
+    until: float,
+    points: int | None,
+    who: bool,
+    form: str | None,
+    parquet: Path | None,
+) -> int:
+    """Print what the devices did, or with --who, who was on them.
+
+    DEVICE is an index, a UUID or its beginning, or "host" for the node itself; else all
+    devices are shown. The lines run from the earliest to the latest; a gap is time in which
+    nothing was recorded. `andon serve` records; with --url it is a server's history.
+    """
+    if since >= until:
+        raise click.UsageError("--since must be earlier than --until")
+    if points is not None and points > MOST_POINTS:
+        raise click.UsageError(f"{MOST_POINTS} points are the most")
+    if parquet is not None and form is not None:
+        raise click.UsageError(f"--parquet and --{form} exclude each other")
+    if parquet is not None:
+        history_parquet.check_packages()
+    settings, terminal = looking.settings_of(chosen()), Terminal.of(chosen())
+    shown = Shown(since, until, form, parquet, terminal)
+    past = _opened(settings, chosen())
+    try:
+        known = list(past.devices())
+        found = _devices(known, device)
+        if who:
+            text = _who(_uses(past, found, shown), known, shown)
+        else:
+            text = _history(_lines(past, found, metrics, points, shown), shown)
+    finally:
+        past.close()
+    terminal.show(text)
+    return 0
+
+
+def _opened(settings: "Settings", choices: Choices) -> Past:
+    if choices.url is not None:
+        from andon.cli.remote_history import RemoteHistory
+
+        return RemoteHistory(looking.connected(choices, choices.url))
+    from andon import app
+
+    path = app.history_path(settings)
+    if not path.exists():
+        raise Unavailable(f"nothing has been recorded yet: there is no {path}", hint=NOTHING)
+    return cast("Past", app.open_store(settings, readonly=True))
+
+
+def _devices(known: Sequence[Device], name: str | None) -> list[Device | None]:
+    """Those that were meant; None is the node itself."""
+    if name == HOST:
+        return [None]
+    if name is None:
+        return [*known] or [None]
+    found = [d for d in known if str(d.index) == name]
+    if not found and len(name) >= 4:
+        found = [d for d in known if d.uuid.lower().startswith(name.lower())]
+    if not found:
+        listed = ", ".join(str(d.index) for d in known) or "none"
+        raise Gone(f"there is no device {name!r} in the history", hint=f"recorded: {listed}")
+    return [*found]
+
+
+def _lines(
+    past: Past,
+    devices: Sequence[Device | None],
+    metrics: tuple[str, ...] | None,
+    points: int | None,
+    shown: Shown,
+) -> list[Line]:
+    out = []
+    for device in devices:
+        uuid = HOST if device is None else device.uuid
+        for metric in metrics or (SHOWN_HOST if device is None else SHOWN):
+            found = past.history(uuid, metric, shown.since, shown.until, points or shown.points)
+            out.append(Line(device, uuid, metric, found))
+    return out
+
+
+def _uses(past: Past, devices: Sequence[Device | None], shown: Shown) -> list[Use]:
+    meant = {device.uuid for device in devices if device is not None}
+    return [use for use in past.uses(None, shown.since, shown.until) if use.device in meant]
+
+
+def _history(lines: list[Line], shown: Shown) -> str:
+    terminal, span = shown.terminal, (shown.since, shown.until)
+    if shown.file is not None:
+        rows = history_text.history_to_rows(lines)
+        return _written(shown.file, rows, history_parquet.HISTORY, history_text.HISTORY)
+    if shown.form == "json":
+        return as_json_text(history_text.history_to_json(lines, *span), terminal.live)
+    if shown.form == "csv":
+        return history_text.history_to_csv(lines)
+    if shown.form == "jsonl":
+        return "".join(wire.dumps(row) + "\n" for row in history_text.history_to_rows(lines))
+    return history_text.render_history(lines, *span, terminal.width, terminal.color)
+
+
+def _who(uses: list[Use], known: Sequence[Device], shown: Shown) -> str:
+    terminal, rows = shown.terminal, history_text.uses_to_rows(uses)
+    if shown.file is not None:
+        return _written(shown.file, rows, history_parquet.USES, history_text.USES)
+    if shown.form == "json":
+        return as_json_text(history_text.uses_to_json(uses), terminal.live)
+    if shown.form == "csv":
+        return history_text.uses_to_csv(uses)
+    if shown.form == "jsonl":
+        return "".join(wire.dumps(row) + "\n" for row in rows)
+    return history_text.render_uses(uses, known, time.time(), terminal.width, terminal.color)
+
+
+def _written(path: Path, rows: Iterable[wire.Json], columns: Mapping[str, str], schema: str) -> str:
+    count = history_parquet.write(path, rows, columns, schema)
+    notice(f"{path}: {count} {'row' if count == 1 else 'rows'}", chosen())
+    return ""

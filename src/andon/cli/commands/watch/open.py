@@ -1,0 +1,70 @@
+"""`andon open`: a one-time link that signs a browser in."""
+
+import html
+import os
+import re
+import sys
+from pathlib import Path
+
+import click
+
+from andon.cli.options import chosen, shared
+from andon.cli.terminal import Terminal, notice
+from andon.errors import Unavailable
+from andon.model import wire
+
+URL = "http://127.0.0.1:26366"
+PAGE = "open.html"
+_CODE = re.compile(r"[A-Za-z0-9_-]{16,256}")
+
+
+@click.command("open")
+@click.option("--url", help=f"The server; else the one that you started here, or {URL}.")
+@click.option("--token-file", metavar="FILE", help="Its token, where it is not this user's own.")
+@click.option("--print", "only_print", is_flag=True, help="Print the link, open nothing.")
+@shared
+def open_(url: str | None, token_file: str | None, only_print: bool) -> int:
+    """Open the server's page, signed in; or print the link where there is no browser.
+
+    The link works once, within two minutes. What it carries stays in the browser's tab: no
+    server on the way sees it, and no cookie is set.
+    """
+    from andon.cli.remote import signing_in
+
+    server = signing_in(url, token_file, lambda words: notice(words, chosen()))
+    link = f"{server.url}/#code={_code(server.post('/api/links'))}"
+    if only_print or not _opened(link):
+        Terminal.of(chosen()).show(f"{link}\n")
+        notice("open it within two minutes; it works once", chosen())
+    return 0
+
+
+def _code(answer: wire.Json) -> str:
+    """The code of a link, and nothing else that a server may say: it is printed and opened."""
+    found = answer.get("code")
+    if not isinstance(found, str) or not _CODE.fullmatch(found):
+        raise Unavailable("the server's answer holds no code", hint="is it an andon server?")
+    return found
+
+
+def _opened(link: str) -> bool:
+    """By way of a file: a command line is there for all users of a machine to read."""
+    if sys.platform == "linux" and not (
+        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    ):
+        return False
+    import webbrowser
+
+    from andon.host.server.state_folder import open_state_folder
+
+    path = open_state_folder() / PAGE
+    _write(path, link)
+    return webbrowser.open(path.as_uri())
+
+
+def _write(path: Path, link: str) -> None:
+    target = html.escape(link, quote=True)
+    path.unlink(missing_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    with os.fdopen(os.open(path, flags, 0o600), "w", encoding="utf-8") as file:
+        file.write(f'<!doctype html><meta http-equiv="refresh" content="0; url={target}">\n')

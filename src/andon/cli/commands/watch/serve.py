@@ -1,0 +1,108 @@
+"""`andon serve`: samples, remembers and serves this node's devices."""
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from andon.cli import looking
+from andon.cli.options import chosen, shared
+from andon.cli.show.text import say
+from andon.cli.terminal import Choices, Terminal, notice
+from andon.errors import Unavailable
+
+if TYPE_CHECKING:
+    from andon.web.serving import Started
+
+PORT = 26366  # A-N-D-O-N on a phone
+NEEDED = ("fastapi", "uvicorn", "socketio", "wsproto")
+_FILE = click.Path(path_type=Path)
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to serve on.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=PORT,
+    show_default=True,
+    help="The port; 0 takes a free one.",
+)
+@click.option("--tls-cert", type=_FILE, metavar="FILE", help="A certificate (PEM): serve HTTPS.")
+@click.option("--tls-key", type=_FILE, metavar="FILE", help="Its key, if not in the same file.")
+@click.option(
+    "--allow-host", multiple=True, metavar="NAME", help="Answer to this name, too (a proxy's)."
+)
+@click.option("--no-history", is_flag=True, help="Keep nothing on disk.")
+@shared
+def serve(
+    host: str,
+    port: int,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    allow_host: tuple[str, ...],
+    no_history: bool,
+) -> int:
+    """Serve the devices: a page, REST, live events and /metrics, until Ctrl-C.
+
+    On loopback reading is free, and changing anything needs the token in the state folder
+    (~/.local/state/andon/token). On any other address everything needs it. `andon open` signs
+    a browser in.
+    """
+    _check_packages()
+    from andon.web.serving import Place, serve
+
+    choices = chosen()
+    resolved = looking.resolved_of(choices)
+    asked = resolved.origin.get("simulate") == "flag"
+    place = Place(host, port, tls_cert, tls_key, allow_host, not no_history, asked)
+    serve(resolved.settings, place, lambda started: _tell(started, choices))
+    return 0
+
+
+def _check_packages() -> None:
+    missing = [name for name in NEEDED if find_spec(name) is None]
+    if missing:
+        raise Unavailable(
+            f"the server needs packages that are not here: {', '.join(missing)}",
+            hint="pip install 'andon[serve]'",
+        )
+
+
+def _tell(started: "Started", choices: Choices) -> None:
+    """The address for a person and for a script: on standard output, one word of its own."""
+    terminal = Terminal.of(choices)
+    terminal.say(say("andon serves ") + say(started.url, "bold") + say(_about(started), "dim"))
+    if choices.quiet:
+        return
+    terminal.say(say(f"  sign a browser in   andon open --url {started.url}", "dim"))
+    terminal.say(say(f"  token               {started.token_file}", "dim"))
+    if started.notifiers:
+        terminal.say(say(f"  alerts go to        {', '.join(started.notifiers)}", "dim"))
+    tunnel = ssh_line(os.environ, started.port) if started.loopback else None
+    if tunnel:
+        terminal.say(say("  from your machine   ", "dim") + say(tunnel, "bold"))
+    if not started.loopback and started.url.startswith("http:"):
+        notice("the token crosses the network in clear text: --tls-cert and --tls-key", choices)
+
+
+def _about(started: "Started") -> str:
+    snapshot = started.snapshot
+    if snapshot is None:
+        return "  the devices have not answered yet"
+    mark = "SIMULATED " if snapshot.simulated else ""
+    count = len(snapshot.devices)
+    return f"  {snapshot.node}: {count} {mark}{'device' if count == 1 else 'devices'}"
+
+
+def ssh_line(environment: "os._Environ[str] | dict[str, str]", port: int) -> str | None:
+    """How to reach this server from where the person sits, if they came by SSH."""
+    parts = environment.get("SSH_CONNECTION", "").split()
+    if len(parts) != 4:
+        return None
+    user = environment.get("USER") or environment.get("LOGNAME")
+    where = f"{user}@{parts[2]}" if user else parts[2]
+    there = "" if parts[3] == "22" else f"-p {parts[3]} "
+    return f"ssh -N -L {port}:127.0.0.1:{port} {there}{where}"

@@ -1,0 +1,72 @@
+"""`andon status`: one line per device, now."""
+
+import time
+
+import click
+
+from andon.cli import looking
+from andon.cli.looking import mask_of
+from andon.cli.options import chosen, elsewhere, shared
+from andon.cli.show import csv_rows
+from andon.cli.show.entries import only_visible as keep_visible
+from andon.cli.show.render import render_status
+from andon.cli.show.text import say
+from andon.cli.terminal import Choices, Terminal
+from andon.model import wire
+from andon.model.device import Snapshot, State
+
+NO_DEVICE = 3
+HINT = "andon watch follows · andon ps shows who · andon --help lists the rest"
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print andon.snapshot/1: UTC, bytes.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV, one row per device.")
+@click.option("--only-visible", is_flag=True, help="Leave out devices hidden by a mask.")
+@click.option("--verbose", "-v", is_flag=True, help="Say why each missing value is missing.")
+@elsewhere
+@shared
+def status(as_json: bool, as_csv: bool, only_visible: bool, verbose: bool) -> int:
+    """Print one line per device: what it does, how full, how warm it is, and who uses it.
+
+    A dash is a value that the device does not give; 0 % is a reading. Wider terminals show
+    more columns. The exit code is 0 if a device answers or sleeps, else 3.
+    """
+    if as_json and as_csv:
+        raise click.UsageError("--json and --csv exclude each other")
+    snapshot = looking.look(chosen())
+    shown = keep_visible(snapshot) if only_visible else snapshot
+    form = "json" if as_json else "csv" if as_csv else "table"
+    _show(shown, snapshot, form, Terminal.of(chosen()), verbose)
+    return exit_code(shown)
+
+
+def overview(choices: Choices) -> int:
+    """`andon` alone: the status and one line of hint."""
+    snapshot, terminal = looking.look(choices), Terminal.of(choices)
+    _show(snapshot, snapshot, "table", terminal, verbose=False)
+    if terminal.live and not choices.quiet and snapshot.devices:
+        terminal.say(say(HINT, "dim"))
+    return exit_code(snapshot)
+
+
+def exit_code(snapshot: Snapshot) -> int:
+    fine = any(s.state in (State.OK, State.ASLEEP) for s in snapshot.devices)
+    return 0 if fine else NO_DEVICE
+
+
+def as_json_text(value: wire.Json, live: bool) -> str:
+    """One line for a program, indented for a person."""
+    return wire.dumps(value, indented=live) + "\n"
+
+
+def _show(shown: Snapshot, whole: Snapshot, form: str, terminal: Terminal, verbose: bool) -> None:
+    if form == "json":
+        terminal.show(as_json_text(wire.snapshot_to_json(shown), terminal.live))
+    elif form == "csv":
+        terminal.show(csv_rows.header() + "".join(csv_rows.device_rows(shown)))
+    else:
+        mask = mask_of(whole, len(whole.devices) - len(shown.devices), chosen().url)
+        terminal.show(
+            render_status(shown, terminal.width, terminal.color, time.time(), verbose, mask)
+        )

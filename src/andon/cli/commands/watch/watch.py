@@ -1,0 +1,172 @@
+"""`andon watch`: a line per device and tick, on the screen and into a file."""
+
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack, suppress
+from itertools import chain, islice, repeat
+from pathlib import Path
+
+import click
+
+from andon.cli import looking
+from andon.cli.commands.watch.status import NO_DEVICE, exit_code
+from andon.cli.looking import chosen_uuids, only, split_devices
+from andon.cli.options import chosen, duration, elsewhere, shared, whole
+from andon.cli.outfile import LineFile
+from andon.cli.show import csv_rows
+from andon.cli.show.entries import only_visible as keep_visible
+from andon.cli.show.stream import Stream
+from andon.cli.terminal import Choices, Terminal, notice, size
+from andon.errors import Invalid
+from andon.model import wire
+from andon.model.device import Snapshot
+
+FORMATS = ("table", "csv", "jsonl")
+
+Lines = Callable[[Snapshot], list[str]]
+
+
+@click.command()
+@click.option(
+    "--interval",
+    "-i",
+    type=duration,
+    metavar="SECONDS",
+    help="Time between two looks: 2, 500ms, 1m; sampling.interval if not given.",
+)
+@click.option("--count", "-n", type=whole, metavar="COUNT", help="Stop after COUNT looks.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default="table",
+    show_default=True,
+    help="What the screen shows.",
+)
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Append to FILE too; .jsonl or .csv, else in --format.",
+)
+@click.option(
+    "--device",
+    "-d",
+    "names",
+    multiple=True,
+    metavar="D,…",
+    help="Only these: index, 3:0, UUID or its beginning.",
+)
+@click.option("--only-visible", is_flag=True, help="Leave out devices hidden by a mask.")
+@elsewhere
+@shared
+def watch(
+    interval: float | None,
+    count: int | None,
+    form: str,
+    out: Path | None,
+    names: tuple[str, ...],
+    only_visible: bool,
+) -> int:
+    """Print a line per device at every interval, until Ctrl-C.
+
+    With --out the same looks are appended to a file, whole lines only: a torn last line of an
+    earlier crash is ended first, and a full disk is told once while watching goes on. JSONL
+    lines are andon.snapshot/1. The exit code is 3 if in COUNT looks no device answered or slept.
+    """
+    choices, wanted = chosen(), Wanted(split_devices(names), only_visible)
+    choices.interval_seconds = interval
+    settings = looking.settings_of(choices)
+    with ExitStack() as stack:
+        sinks = [] if out is None else [_file(out, form, stack)]
+        if out is None or not choices.quiet:
+            taken = out is not None and _by_name(out) is None  # the format is the file's
+            sinks.append(_screen("table" if taken else form, choices))
+        return _follow(choices, settings.interval_seconds, count, wanted, sinks)
+
+
+class Wanted:
+    """The devices that were asked for; a wrong name is told at the first look, and only then."""
+
+    def __init__(self, names: list[str], only_visible: bool) -> None:
+        self._names, self._only_visible = names, only_visible
+        self._uuids: set[str] | None = None
+
+    def of(self, snapshot: Snapshot) -> Snapshot:
+        if self._names and self._uuids is None:
+            self._uuids = chosen_uuids(snapshot, self._names)
+        kept = snapshot if self._uuids is None else only(snapshot, self._uuids)
+        return keep_visible(kept) if self._only_visible else kept
+
+
+def _follow(
+    choices: Choices,
+    interval: float,
+    count: int | None,
+    wanted: "Wanted",
+    sinks: list[Callable[[Snapshot], None]],
+) -> int:
+    """Ctrl-C is how this ends: not a failure. The exit code is that of the looks asked for."""
+    code = 0
+    with suppress(KeyboardInterrupt), looking.following(choices) as sampler:
+        subscription = sampler.subscribe(interval, watching=True)
+        with subscription as snapshots, suppress(KeyboardInterrupt):
+            answered = _pour(map(wanted.of, islice(snapshots, count)), sinks)
+            code = 0 if answered or count is None else NO_DEVICE
+        if snapshots.dropped:
+            notice(f"{snapshots.dropped} looks were dropped: the output was too slow", choices)
+    return code
+
+
+def _pour(snapshots: Iterable[Snapshot], sinks: list[Callable[[Snapshot], None]]) -> bool:
+    """Whether in any of them a device answered or slept."""
+    answered = False
+    for snapshot in snapshots:
+        answered = answered or exit_code(snapshot) == 0
+        for sink in sinks:
+            sink(snapshot)
+    return answered
+
+
+def _screen(form: str, choices: Choices) -> Callable[[Snapshot], None]:
+    terminal = Terminal.of(choices)
+    if form == "table":
+        stream = Stream(terminal.width, terminal.height, terminal.color)
+        return lambda snapshot: _show_tick(snapshot, stream, terminal)
+    header, lines = _machine(form)
+    heads = chain([header], repeat(""))
+    return lambda snapshot: terminal.show(next(heads) + "".join(lines(snapshot)))
+
+
+def _show_tick(snapshot: Snapshot, stream: Stream, terminal: Terminal) -> None:
+    """The size is asked every time: people drag their windows."""
+    stream.resize(*size())
+    terminal.show(stream.tick(snapshot))
+
+
+def _file(path: Path, form: str, stack: ExitStack) -> Callable[[Snapshot], None]:
+    """Opened before the first look, so that a wrong file is told before anything is written."""
+    header, lines = _machine(_by_name(path) or form, path)
+    file = LineFile(path, header, notice)
+    file.open()
+    stack.callback(file.close)
+
+    def write(snapshot: Snapshot) -> None:
+        for one in lines(snapshot):
+            file.append(one)
+
+    return write
+
+
+def _by_name(path: Path) -> str | None:
+    return {".jsonl": "jsonl", ".csv": "csv"}.get(path.suffix.lower())
+
+
+def _machine(form: str, path: Path | None = None) -> tuple[str, Lines]:
+    if form == "csv":
+        return csv_rows.header(), csv_rows.device_rows
+    if form == "jsonl":
+        return "", lambda snapshot: [wire.dumps(wire.snapshot_to_json(snapshot)) + "\n"]
+    raise Invalid(
+        f"{path}: the ending does not say the format",
+        hint="name it .jsonl or .csv, or: --format csv",
+    )

@@ -1,0 +1,83 @@
+"""The catalogue of rules as a person reads it, from what a server or this node says of it."""
+
+from collections.abc import Sequence
+
+from andon.cli.show.alert import measured
+from andon.cli.show.alerts import ENDED, LAMPS, hung
+from andon.cli.show.table import Column, Row, draw
+from andon.cli.show.text import Text, say
+from andon.model.alert import Level
+from andon.model.wire import Json
+from andon.units import human_seconds
+
+WIDE = 150  # from here on there is room for the condition in words
+
+
+def render_rules(rules: Sequence[Json], width: int, color: bool) -> str:
+    """A line per rule; those that cannot judge anything yet stand last, with the reason."""
+    columns: list[Column[Json]] = [
+        Column("", lambda rule: say(*LAMPS[Level(rule["level"])])),
+        Column("RULE", lambda rule: say(rule["name"], "bold"), gap=1),
+        Column("UP TO", lambda rule: say(rule["level"]), rank=3),
+        Column("FROM", _threshold, rank=1, right=True),
+        Column("FOR", lambda rule: _lasting(rule["for_seconds"]), rank=2, right=True),
+        Column("WHAT", lambda rule: say(rule["title"]), elastic=16),
+    ]
+    if width >= WIDE:
+        columns.append(Column("WHEN", lambda rule: say(_condition(rule), "dim"), elastic=20))
+    awake = [Row(rule) for rule in rules if rule["awake"]]
+    asleep = [Row(rule, style="dim") for rule in rules if not rule["awake"]]
+    lines = draw(columns, awake, width)
+    if asleep:
+        waiting: list[Column[Json]] = [
+            Column("", lambda rule: say(*ENDED)),
+            columns[1],
+            columns[5],
+            Column("", lambda rule: say(rule["asleep_reason"]), elastic=20),
+        ]
+        lines += [Text(), *draw(waiting, asleep, width)[1:]]
+    return "".join(line.paint(color) + "\n" for line in lines)
+
+
+def render_rule(rule: Json, width: int, color: bool) -> str:
+    """One rule in every detail: its levels, its figures by device, why it exists, what to do."""
+    lines = hung(say(*LAMPS[Level(rule["level"])]) + say(" "), rule["title"], "bold", width)
+    rows = [("name", rule["name"]), ("why", rule["why"]), ("do", rule["advice"])]
+    if not rule["awake"]:
+        rows.append(("asleep", rule["asleep_reason"]))
+    rows += [("level", _rung(rung)) for rung in rule["rungs"]]
+    if rule["threshold"] is not None:
+        rows.append(("from", measured(rule["threshold"], rule["unit"])))
+    rows += [_on_device(one, rule) for one in rule["devices"]]
+    for name, words in rows:
+        lines += hung(say("  ") + say(f"{name:<7}  ", "dim"), words, "", width)
+    return "".join(line.paint(color) + "\n" for line in lines)
+
+
+def _condition(rule: Json) -> str:
+    """Where it begins; the higher levels ask for more."""
+    return str(rule["rungs"][0]["condition"])
+
+
+def _threshold(rule: Json) -> Text:
+    return say(measured(rule["threshold"], rule["unit"]))
+
+
+def _lasting(seconds: float) -> Text:
+    return say(human_seconds(seconds)) if seconds else say("at once", "dim")
+
+
+def _rung(rung: Json) -> str:
+    lasts = f"for {human_seconds(rung['for_seconds'])}" if rung["for_seconds"] else "at once"
+    told = "" if rung["told"] else "; shown, not sent"
+    calm = f"over after {human_seconds(rung['clear_seconds'])} of: {rung['calm']}"
+    return f"{rung['level']} {lasts}: {rung['condition']}{told}; {calm}"
+
+
+def _on_device(one: Json, rule: Json) -> tuple[str, str]:
+    if one["off"]:
+        return f"GPU {one['index']}", "off"
+    words = measured(one["threshold"], rule["unit"])
+    if one["limit"] is not None:
+        words += f"; its own limit is {measured(one['limit'], rule['unit'])}"
+    return f"GPU {one['index']}", words

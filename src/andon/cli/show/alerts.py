@@ -1,0 +1,266 @@
+"""Alerts as a person reads them; pure, so that golden files can hold it."""
+
+import textwrap
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from andon.cli.show.entries import range_of
+from andon.cli.show.render import flow, header, paragraph
+from andon.cli.show.table import Column, Row, draw
+from andon.cli.show.text import ELLIPSIS, Text, say
+from andon.core.conditions.rules import BY_NAME
+from andon.model.alert import Alert, Level, Party, Phase, Silence
+from andon.model.device import Snapshot
+from andon.units import human_seconds
+
+LAMPS = {
+    Level.CRITICAL: ("✕", "bold red"),
+    Level.WARNING: ("▲", "yellow"),
+    Level.INFO: ("●", "green"),
+}
+PENDING, ENDED = ("◌", "dim"), ("○", "dim")
+MOST_PARTIES = 3
+GATHERED_FROM = 3
+SHORT_COMMAND, LONG_COMMAND = 60, 400
+UNBROKEN = "\u00a0"  # keeps words on one line; the screen gets a plain space
+FINE = "Nothing needs help."
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Everything that `andon alerts` can show at one instant."""
+
+    node: str
+    at: float
+    alerts: tuple[Alert, ...]
+    silences: tuple[Silence, ...] = ()
+    simulated: bool = False
+    note: str | None = None
+
+    @property
+    def firing(self) -> list[Alert]:
+        """The worst first, and of one level the latest."""
+        found = [alert for alert in self.alerts if alert.state is Phase.FIRING]
+        return sorted(found, key=lambda a: (-a.level.rank, -(a.fired or a.since), a.id))
+
+    @property
+    def worst(self) -> Level | None:
+        levels = [alert.level for alert in self.alerts if alert.state is Phase.FIRING]
+        return max(levels, key=lambda level: level.rank, default=None)
+
+
+def render_alerts(page: Page, width: int, color: bool, ended: bool = True) -> str:
+    """What needs help first, each with what to do; then what is only worth knowing."""
+    names = names_of(page.alerts)
+    lines = [header(Snapshot(page.node, page.at, page.simulated), width)]
+    lines += flow(summary(page), width)
+    firing = {alert.id for alert in page.firing}
+    parts = [a for a in page.firing if a.inhibited_by in firing]
+    main = [a for a in page.firing if a.level is not Level.INFO and a not in parts]
+    for alert in main:
+        also = [a for a in parts if a.inhibited_by == alert.id]
+        lines += [Text(), *_in_full(alert, also, names, page.at, width)]
+    rest = [a for a in page.firing if a.level is Level.INFO and a not in parts]
+    rest += [a for a in page.alerts if a.state is Phase.PENDING and a.level is not Level.INFO]
+    gone = [a for a in page.alerts if a.state is Phase.RESOLVED] if ended else []
+    for group in (rest, gone):
+        if group:
+            found = _gathered([_brief(alert, names, page.at) for alert in group])
+            lines += [Text(), *_brief_lines(found, width)]
+    if page.silences:
+        lines += [Text(), *_silences(page, width)]
+    if page.note:
+        lines += [Text(), *paragraph(page.note, width, "dim")]
+    return "".join(line.paint(color) + "\n" for line in lines)
+
+
+def summary(page: Page) -> list[Text]:
+    """How many of each, or that all is well."""
+    counts = Counter(alert.level for alert in page.firing)
+    parts = [
+        say(f"{counts[level]} {_counted(level, counts[level])}", LAMPS[level][1])
+        for level in (Level.CRITICAL, Level.WARNING)
+        if counts[level]
+    ]
+    parts = parts or [say(FINE, "green")]
+    pending = sum(a.state is Phase.PENDING and a.level is not Level.INFO for a in page.alerts)
+    rest = ((counts[Level.INFO], "worth knowing"), (pending, "pending"))
+    return parts + [say(f"{count} {word}", "dim") for count, word in rest if count]
+
+
+def names_of(alerts: Sequence[Alert]) -> Mapping[str, str]:
+    """A short name for each, which the command line takes in place of the id: `thermal@3`.
+
+    The present has the names; of the past only the latest can be told by one.
+    """
+    taken: dict[str, str] = {}
+    order = sorted(alerts, key=lambda a: (a.state is Phase.RESOLVED, -a.since))
+    for alert in order:
+        taken.setdefault(short_name(alert), alert.id)
+    ids = {number: name for name, number in taken.items()}
+    return {alert.id: ids.get(alert.id, short_name(alert)) for alert in alerts}
+
+
+def short_name(alert: Alert) -> str:
+    """`thermal@3`, `thermal@3:0`, `store`, `notifier@phone`."""
+    if alert.device is not None:
+        number = alert.where.removeprefix("GPU ").partition(" ")[0] or str(alert.device)
+        return f"{alert.rule}@{number}"
+    kind, _, name = alert.subject.partition(":")
+    if kind in (alert.rule, "node") and not name:
+        return alert.rule
+    return f"{alert.rule}@{name or kind}"
+
+
+def lamp(alert: Alert) -> Text:
+    """The level at a glance; the shape says what the colour says."""
+    if alert.state is Phase.RESOLVED:
+        return say(*ENDED)
+    return say(*(PENDING if alert.state is Phase.PENDING else LAMPS[alert.level]))
+
+
+# One alert.
+
+
+def _in_full(
+    alert: Alert, also: Sequence[Alert], names: Mapping[str, str], now: float, width: int
+) -> list[Text]:
+    """The sentence, how it stands, what belongs to it, whom it concerns, and what to do."""
+    lines = hung(lamp(alert) + say(" "), alert.message, "bold", width)
+    stands = " · ".join(_whole([names[alert.id], *about(alert, now)]))
+    lines += hung(say("  "), stands, "dim", width)
+    for other in also:
+        words = f"{other.message} ({names[other.id]})"
+        lines += hung(say("  ") + say("also ", "dim"), words, "", width)
+    if alert.who:
+        lines += hung(say("  ") + say("who  ", "dim"), people(alert.who), "", width)
+    if alert.advice:
+        lines += hung(say("  ") + say("do   ", "dim"), alert.advice, "", width)
+    return lines
+
+
+def _whole(parts: Sequence[str]) -> list[str]:
+    """Lines break between the parts, and within one only where it is a sentence of its own."""
+    return [part.replace(" ", UNBROKEN) if len(part) <= 40 else part for part in parts]
+
+
+def hung(mark: Text, words: str, style: str, width: int) -> list[Text]:
+    """Words behind a mark, wrapped under themselves."""
+    rows = textwrap.wrap(words, max(10, width - mark.width), break_on_hyphens=False) or [""]
+    plain = [row.replace(UNBROKEN, " ") for row in rows]
+    inset = say(" " * mark.width)
+    return [(mark if n == 0 else inset) + say(row, style) for n, row in enumerate(plain)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Brief:
+    """One line: information, what is pending, what has ended."""
+
+    alert: Alert
+    name: str
+    when: str
+    message: str
+
+
+def _brief(alert: Alert, names: Mapping[str, str], now: float) -> _Brief:
+    return _Brief(alert, names[alert.id], about(alert, now)[0], alert.message)
+
+
+def _gathered(found: Sequence[_Brief]) -> list[_Brief]:
+    """Information about many devices is one line: eight that work are no eight pieces of news."""
+    by_rule: dict[str, list[_Brief]] = {}
+    for one in found:
+        alert = one.alert
+        alike = (
+            alert.level is Level.INFO and alert.state is Phase.FIRING and alert.device is not None
+        )
+        by_rule.setdefault(alert.rule if alike else alert.id, []).append(one)
+    lines: list[_Brief] = []
+    for rule, many in by_rule.items():
+        if len(many) < GATHERED_FROM:
+            lines += many
+            continue
+        many.sort(key=lambda one: (one.alert.device or 0, one.name))
+        labels = range_of([one.name.partition("@")[2] for one in many])
+        oldest = min(many, key=lambda one: one.alert.since)
+        title = BY_NAME[rule].title if rule in BY_NAME else rule
+        message = f"{title}: {len(many)} devices"
+        lines.append(_Brief(oldest.alert, f"{rule}@{labels}", oldest.when, message))
+    return lines
+
+
+def _brief_lines(found: Sequence[_Brief], width: int) -> list[Text]:
+    columns: list[Column[_Brief]] = [
+        Column("", lambda one: lamp(one.alert), gap=0),
+        Column("", lambda one: say(one.name), gap=1, elastic=8),
+        Column("", lambda one: say(one.when, "dim"), rank=1),
+        Column("", lambda one: say(one.message), elastic=12),
+    ]
+    rows = [Row(one, style=None if one.alert.state is Phase.FIRING else "dim") for one in found]
+    return draw(columns, rows, width)[1:]
+
+
+def about(alert: Alert, now: float) -> list[str]:
+    """Since when, and what has become of it."""
+    if alert.state is Phase.RESOLVED:
+        ended = alert.resolved if alert.resolved is not None else now
+        length = ended - (alert.fired if alert.fired is not None else alert.since)
+        return [f"ended {human_seconds(max(0, now - ended))} ago", f"after {human_seconds(length)}"]
+    lasted = now - alert.since
+    since = "just now" if lasted < 1 else f"for {human_seconds(lasted)}"
+    parts = [f"pending {since}" if alert.state is Phase.PENDING else since]
+    if alert.no_data_since is not None:
+        parts.append(f"no data for {human_seconds(max(0.0, now - alert.no_data_since))}")
+    if alert.acknowledged is not None:
+        parts.append(_acknowledged(alert))
+    if alert.silenced_until is not None:
+        parts.append(f"silenced for {human_seconds(max(0.0, alert.silenced_until - now))} more")
+    if alert.inhibited_by is not None:
+        parts.append(f"part of {alert.inhibited_by.partition('@')[0]}")
+    if alert.notified:
+        parts.append("told once" if alert.notified == 1 else f"told {alert.notified} times")
+    return parts
+
+
+def _acknowledged(alert: Alert) -> str:
+    seen = alert.acknowledged
+    by = f" by {seen.by}" if seen is not None and seen.by else ""
+    note = f": {seen.note}" if seen is not None and seen.note else ""
+    return f"acknowledged{by}{note}"
+
+
+def people(who: Sequence[Party]) -> str:
+    """Users and programs, the first few."""
+    longest = SHORT_COMMAND if len(who) > 1 else LONG_COMMAND
+    shown = [_person(party, longest) for party in who[:MOST_PARTIES]]
+    more = len(who) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")
+
+
+def _person(party: Party, longest: int) -> str:
+    program = party.command or party.name or ""
+    program = program if len(program) <= longest else program[: longest - 1] + ELLIPSIS
+    words = " ".join(part for part in (party.user, program) if part)
+    return f"{words} (pid {party.pid})" if words else f"pid {party.pid}"
+
+
+def _silences(page: Page, width: int) -> list[Text]:
+    lines = paragraph("silenced, until: andon alerts unsilence ID", width, "dim")
+    for silence in page.silences:
+        where = f" on {_subject(silence.subject, page)}" if silence.subject else ""
+        left = human_seconds(max(0.0, silence.until - page.at))
+        by = f", by {silence.by}" if silence.by else ""
+        note = f": {silence.note}" if silence.note else ""
+        words = f"{silence.rule or 'everything'}{where} for {left} more{by}{note}"
+        lines += hung(say(f"  {silence.id}  "), words, "dim", width)
+    return lines
+
+
+def _subject(subject: str, page: Page) -> str:
+    known = next((alert.where for alert in page.alerts if alert.subject == subject), None)
+    return known or subject
+
+
+def _counted(level: Level, count: int) -> str:
+    return f"{level}s" if level is Level.WARNING and count != 1 else str(level)

@@ -1,0 +1,203 @@
+"""How one value looks in a table: its digits, its unit, its colour, and what is unknown."""
+
+from collections.abc import Iterable
+
+from andon.cli.show.entries import Entry
+from andon.cli.show.text import UNKNOWN, Text, join, say
+from andon.core.conditions.rulebook import Thresholds
+from andon.core.sampling.bands import Band, band
+from andon.model.device import MemoryKind, Process, Sample, State
+from andon.units import GIB, human_bytes
+
+_PLAIN = Thresholds()
+WARM_CELSIUS = _PLAIN.thermal_celsius
+NEAR_CELSIUS = _PLAIN.thermal_margin_celsius
+FULL_PERCENT = _PLAIN.memory_percent
+CAPPED_PERCENT = _PLAIN.power_percent
+UNEXPLAINED_BYTES = GIB // 2  # less than this, or than 2 % of the device, is bookkeeping
+UNEXPLAINED_SHARE = 0.02
+
+_THROTTLE = {
+    "gpu_idle": "",
+    "applications_clocks_setting": "clocks set",
+    "display_clock_setting": "display",
+    "sync_boost": "sync boost",
+    "sw_power_cap": "power cap",
+    "sw_thermal_slowdown": "thermal",
+    "hw_thermal_slowdown": "hw thermal",
+    "hw_power_brake_slowdown": "power brake",
+    "hw_slowdown": "hw slowdown",
+}
+_LOADS: dict[Band | None, str] = {
+    Band.LIGHT: "cyan",
+    Band.MODERATE: "green",
+    Band.HEAVY: "bold green",
+}
+_LAMPS = {
+    State.LOST: ("✕", "bold red"),
+    State.STALE: ("◌", "yellow"),
+    State.ASLEEP: ("○", "dim"),
+}
+
+
+def lamp(entry: Entry) -> Text:
+    """The state at a glance; the shape says what the colour says."""
+    if not entry.status.answered:
+        return say(*_LAMPS.get(entry.status.state, ("◌", "dim")))
+    heat = heat_style(entry)
+    if heat:
+        return say("▲", heat)
+    return say("▲", "yellow") if _alarming(entry.status.sample) else say("●", "green")
+
+
+def heat_style(entry: Entry) -> str:
+    """Red from five degrees below the device's own slowdown, yellow from 80 °C."""
+    sample = entry.status.sample
+    celsius = sample.temperature_celsius if sample else None
+    slowdown = entry.status.device.limits.slowdown_celsius
+    if celsius is None:
+        return ""
+    if slowdown is not None and celsius >= slowdown - NEAR_CELSIUS:
+        return "bold red"
+    return "yellow" if celsius >= WARM_CELSIUS else ""
+
+
+def _alarming(sample: Sample | None) -> bool:
+    return any(map(_is_alarming, (sample and sample.throttle) or ()))
+
+
+def _is_alarming(reason: str) -> bool:
+    return reason.startswith("hw_") or "thermal" in reason
+
+
+def unknown() -> Text:
+    return say(UNKNOWN, "dim")
+
+
+def percent(value: float | None, style: str = "") -> Text:
+    return unknown() if value is None else say(f"{value:.0f} %", style)
+
+
+def number(value: float | None, unit: str = "", style: str = "") -> Text:
+    return unknown() if value is None else say(f"{value:.0f}{unit}", style)
+
+
+def bar(value: float | None, width: int, style: str) -> Text:
+    """A rule whose heavy part is the share; anything above zero shows at least half a cell."""
+    if value is None or width < 1:
+        return say(" " * width)
+    halves = min(2 * width, max(round(value * 2 * width / 100), 1 if value > 0 else 0))
+    full = "━" * (halves // 2) + "╸" * (halves % 2)
+    return say(full, style) + say("─" * (width - len(full)), "dim")
+
+
+def utilization(entry: Entry, bar_width: int) -> Text:
+    value = _sample(entry).utilization_percent
+    style = load_style(value)
+    digits = percent(value, style).pad(5, right=True)
+    return digits + say(" ") + bar(value, bar_width, style) if bar_width else digits
+
+
+def load_style(value: float | None) -> str:
+    """A working GPU is a good sight: green, bolder as it works harder; idle steps back."""
+    return _LOADS.get(band(value), "dim")
+
+
+def gib(count: float | None) -> str:
+    """Three digits are enough to compare by eye."""
+    if count is None:
+        return UNKNOWN
+    return f"{count / GIB:.1f}" if count < 99.95 * GIB else f"{count / GIB:.0f}"
+
+
+def memory(entry: Entry, bar_width: int, with_percent: bool, digits: int) -> Text:
+    status = entry.status
+    used, total = _sample(entry).memory_used_bytes, status.device.memory_total_bytes
+    share = status.memory_percent
+    if used is None:
+        return unknown().pad(digits, right=True)
+    style = "bold" if share is not None and share >= FULL_PERCENT else ""
+    out = (say(gib(used), style) + say(f"/{gib(total)}", "dim")).pad(digits, right=True)
+    if with_percent:
+        out = out + percent(share, style).pad(6, right=True)
+    return out + say(" ") + bar(share, bar_width, "cyan") if bar_width else out
+
+
+def temperature(entry: Entry) -> Text:
+    return number(_sample(entry).temperature_celsius, " °C", heat_style(entry))
+
+
+def power(entry: Entry) -> Text:
+    sample, share = _sample(entry), entry.status.power_percent
+    if sample.power_watts is None:
+        return unknown()
+    style = "bold" if share is not None and share >= CAPPED_PERCENT else ""
+    limit = sample.power_limit_watts
+    whole = "" if limit is None else f"/{limit:.0f}"
+    return say(f"{sample.power_watts:.0f}", style) + say(f"{whole} W", "dim")
+
+
+def link(entry: Entry) -> Text:
+    """`5×16`; dim when the link sleeps below what the slot and card can do."""
+    sample, limits = _sample(entry), entry.status.device.limits
+    if sample.pcie_generation is None or sample.pcie_width is None:
+        return unknown()
+    narrow = limits.pcie_width is not None and sample.pcie_width < limits.pcie_width
+    return say(f"{sample.pcie_generation}×{sample.pcie_width}", "yellow" if narrow else "")
+
+
+def throttle(entry: Entry, all_of_them: bool = True) -> Text:
+    """What holds the clock back, in words; the one that matters most where room is short."""
+    reasons = _sample(entry).throttle
+    if reasons is None:
+        return unknown()
+    named = [(_THROTTLE.get(reason, reason.replace("_", " ")), reason) for reason in reasons]
+    words = [say(word, "yellow" if _is_alarming(reason) else "") for word, reason in named if word]
+    if all_of_them or len(words) < 2:
+        return join(words, ", ")
+    worst = max(words, key=lambda text: text.spans[0][1])
+    return worst + say(f" +{len(words) - 1}", "dim")
+
+
+def who(entry: Entry, detail: int) -> Text:
+    """Users, most memory first; detail 1 adds their memory, 2 also the programs they run."""
+    parts = [_holder(name, held, detail) for name, held in _by_user(entry.status.processes)]
+    spare = unexplained(entry)
+    if spare is not None:
+        size = f" {human_bytes(spare)}" if detail else ""
+        parts.append(say("unexplained", "yellow") + say(size, "dim"))
+    return join(parts, ", ")
+
+
+def unexplained(entry: Entry) -> int | None:
+    """Memory that no process explains, if it is worth a word.
+
+    Not asked where it is used through instances, or by the whole system.
+    """
+    device, spare = entry.status.device, entry.status.memory_unattributed_bytes
+    if spare is None or entry.divided or device.memory_kind is MemoryKind.UNIFIED:
+        return None
+    least = max(UNEXPLAINED_BYTES, UNEXPLAINED_SHARE * (device.memory_total_bytes or 0))
+    return spare if spare >= least else None
+
+
+def _holder(name: str, held: list[Process], detail: int) -> Text:
+    sizes = [process.memory_bytes for process in held]
+    text = say(name)
+    programs = list(dict.fromkeys(p.name for p in held if p.name and p.name != name))
+    if detail > 1 and programs:
+        text = text + say(" " + "+".join(programs))
+    if detail and None not in sizes:
+        text = text + say(f" {human_bytes(sum(size or 0 for size in sizes))}", "dim")
+    return text
+
+
+def _by_user(processes: Iterable[Process]) -> list[tuple[str, list[Process]]]:
+    users: dict[str, list[Process]] = {}
+    for process in sorted(processes, key=lambda p: -(p.memory_bytes or 0)):
+        users.setdefault(process.user or process.name or f"pid {process.pid}", []).append(process)
+    return sorted(users.items(), key=lambda item: -sum(p.memory_bytes or 0 for p in item[1]))
+
+
+def _sample(entry: Entry) -> Sample:
+    return entry.status.sample or Sample(at=0.0)

@@ -1,0 +1,148 @@
+"""The columns of the device table: those that are always there, and those for wide screens."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from andon.cli.show import cells
+from andon.cli.show.entries import Entry, model_name
+from andon.cli.show.table import Column, Row
+from andon.cli.show.text import Text, say
+from andon.model.device import Sample, State
+
+MEDIUM, WIDE = 100, 160
+"""From these widths on the table says more about the same value."""
+
+FIELDS = {
+    "utilization_percent": "utilisation",
+    "memory_used_bytes": "memory",
+    "temperature_celsius": "temperature",
+    "power_watts": "power",
+    "fan_percent": "fan",
+    "sm_clock_mhz": "SM clock",
+    "memory_clock_mhz": "memory clock",
+    "throttle": "throttle",
+    "encoder_percent": "encoder",
+    "decoder_percent": "decoder",
+    "pcie_generation": "PCIe",
+    "processes": "processes",
+}
+"""The readings that the table may show, in words."""
+
+_WIDE_ONLY = ("memory_clock_mhz", "encoder_percent", "decoder_percent", "pcie_generation")
+_UNIT = re.compile("_(percent|bytes|watts|celsius|mhz|joules)$")
+
+
+def explained_fields(width: int) -> set[str]:
+    """The readings whose absence deserves a footnote at this width."""
+    return {field for field in FIELDS if width >= WIDE or field not in _WIDE_ONLY}
+
+
+def reading_name(field: str) -> str:
+    """A reading in words, also one that has no column."""
+    return FIELDS.get(field) or _UNIT.sub("", field).replace("_", " ")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How much each cell says at one width."""
+
+    bar: int
+    percent: bool
+    detail: int
+    who: int
+    here: str  # how the number that this process sees is written
+
+    @classmethod
+    def at(cls, width: int) -> "Shape":
+        if width < 72:
+            return cls(0, False, 0, 6, " cuda:{}")
+        if width < MEDIUM:
+            return cls(6, False, 0, 8, " cuda:{}")
+        if width < WIDE:
+            return cls(6, False, 1, 18, " (cuda:{} here)")
+        return cls(10, True, 2, 36, " (cuda:{} here)")
+
+
+def device_columns(seen: Sequence[Entry], width: int, masked: bool) -> list[Column[Entry]]:
+    """The columns that these devices can fill; which of them fit is decided later."""
+    shape = Shape.at(width)
+    return [
+        *_lead(shape, masked, brief=width < WIDE),
+        *_values(shape, _digits(seen)),
+        *(c for c, field in _extras(width) if width >= MEDIUM and _known(seen, field)),
+        Column("WHO", lambda e: cells.who(e, shape.detail), rank=6, elastic=shape.who),
+    ]
+
+
+def device_row(entry: Entry, message: Text | None) -> Row[Entry]:
+    hidden = not entry.status.visible and entry.status.state is State.OK
+    return Row(entry, message, style="dim" if hidden else None)
+
+
+def label(entry: Entry, masked: bool, here: str = " (cuda:{} here)") -> str:
+    """`5 (cuda:0 here)` where this process knows it by another number, `(5)` where by none."""
+    if not masked:
+        return entry.label
+    if not entry.status.visible:
+        return f"({entry.label})"
+    number = entry.status.cuda_index
+    return entry.label + ("" if number is None else here.format(number))
+
+
+def _lead(shape: Shape, masked: bool, brief: bool) -> list[Column[Entry]]:
+    return [
+        Column("", cells.lamp, lead=True),
+        Column("GPU", lambda e: say(label(e, masked, shape.here), "bold"), lead=True, gap=1),
+        Column("MODEL", lambda e: say(model_name(e, brief)), rank=4, elastic=9, lead=True),
+    ]
+
+
+def _values(shape: Shape, digits: int) -> list[Column[Entry]]:
+    def memory(entry: Entry) -> Text:
+        return cells.memory(entry, shape.bar, shape.percent, digits)
+
+    return [
+        Column(" UTIL", lambda e: cells.utilization(e, shape.bar), rank=1),
+        Column("MEMORY GiB".rjust(digits), memory, rank=2),
+        Column("TEMP", cells.temperature, rank=3, right=True),
+        Column("POWER", cells.power, rank=5, right=True),
+    ]
+
+
+def _extras(width: int) -> list[tuple[Column[Entry], str]]:
+    """What a wider screen adds, with the reading that decides whether there is anything to show."""
+    return [
+        (_plain("FAN", "fan_percent", 12, cells.percent), "fan_percent"),
+        (_plain("SM MHz", "sm_clock_mhz", 11, cells.number), "sm_clock_mhz"),
+        (_plain("MEM MHz", "memory_clock_mhz", 14, cells.number), "memory_clock_mhz"),
+        (_plain("ENC", "encoder_percent", 15, cells.percent), "encoder_percent"),
+        (_plain("DEC", "decoder_percent", 15, cells.percent), "decoder_percent"),
+        (Column("PCIe", cells.link, rank=13, right=True), "pcie_generation"),
+        (Column("THROTTLE", lambda e: cells.throttle(e, width >= WIDE), rank=10), "throttle"),
+    ]
+
+
+def _plain(
+    title: str, field: str, rank: int, show: Callable[[float | None], Text]
+) -> Column[Entry]:
+    def cell(entry: Entry) -> Text:
+        return show(getattr(entry.status.sample, field, None))
+
+    return Column(title, cell, rank=rank, right=True)
+
+
+def _known(seen: Sequence[Entry], field: str) -> bool:
+    samples: list[Sample] = [e.status.sample for e in seen if e.status.answered and e.status.sample]
+    return any(getattr(sample, field) is not None for sample in samples)
+
+
+def _digits(seen: Sequence[Entry]) -> int:
+    """How wide `61.2/79.6` is at its widest here, so that the bars stand in line."""
+    samples = [(e.status.sample, e.status.device) for e in seen if e.status.answered]
+    sizes = [
+        f"{cells.gib(sample.memory_used_bytes)}/{cells.gib(device.memory_total_bytes)}"
+        for sample, device in samples
+        if sample is not None
+    ]
+    return max([7, *map(len, sizes)])

@@ -1,0 +1,63 @@
+"""Snapshots as CSV: flat, one row per device, units in the names, an empty cell for unknown."""
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+
+from andon.cli.show.text import harmless
+from andon.model.device import SAMPLE_VALUES, DeviceStatus, Sample, Snapshot
+
+FORMULA = frozenset("=+-@＝＋－＠")
+_FACTS = ("index", "uuid", "vendor", "name", "pci", "parent", "memory_total_bytes")
+_STATUS = ("state", "reason", "visible", "cuda_index", "memory_percent", "power_percent")
+
+COLUMNS = ("at", "node", *_FACTS, *_STATUS, "memory_unattributed_bytes", "users", *SAMPLE_VALUES)
+"""The header. New readings are added at its end, so that what reads by position keeps working."""
+
+
+def header() -> str:
+    return csv_line(COLUMNS)
+
+
+def device_rows(snapshot: Snapshot) -> list[str]:
+    """One line per device. A device that does not answer has no readings: old ones are not new."""
+    return [csv_line(_row(snapshot, status)) for status in snapshot.devices]
+
+
+def csv_line(values: Iterable[object]) -> str:
+    """One line with its newline; nothing in it can break out of its cell."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerow([_cell(value) for value in values])
+    return out.getvalue()
+
+
+def _row(snapshot: Snapshot, status: DeviceStatus) -> Sequence[object]:
+    live = status.answered
+    sample = status.sample if live and status.sample else Sample(at=snapshot.at)
+    shares = ("memory_percent", "power_percent")
+    return [
+        snapshot.at,
+        snapshot.node,
+        *(getattr(status.device, name) for name in _FACTS),
+        *(getattr(status, name) if live or name not in shares else None for name in _STATUS),
+        status.memory_unattributed_bytes if live else None,
+        " ".join(sorted({process.user for process in status.processes if process.user})),
+        *(getattr(sample, name) for name in SAMPLE_VALUES),
+    ]
+
+
+def _cell(value: object) -> object:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return _text(" ".join(map(str, value)))
+    return _text(value) if isinstance(value, str) else value
+
+
+def _text(words: str) -> str:
+    """In one line, and never a formula: a spreadsheet would run what a process calls itself."""
+    plain = harmless(" ".join(words.splitlines()))
+    begins = words[:1] in ("\t", "\r", "\n") or plain.lstrip()[:1] in FORMULA
+    return f"'{plain}" if begins else plain

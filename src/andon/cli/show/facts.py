@@ -1,0 +1,110 @@
+"""The facts about devices that do not change, as text and as JSON."""
+
+from andon.cli.show import cells
+from andon.cli.show.columns import label
+from andon.cli.show.entries import Entry, entries, is_masked, unreal
+from andon.cli.show.render import fault_lines, flow
+from andon.cli.show.text import Text, say
+from andon.model import wire
+from andon.model.device import DeviceStatus, MemoryKind, Snapshot, State
+
+SCHEMA = "andon.devices/1"
+INDENT = "  "
+
+
+def render_devices(snapshot: Snapshot, width: int, color: bool) -> str:
+    """A block per device, then what each backend says that found nothing."""
+    masked = is_masked(snapshot)
+    lines = [_heading(snapshot, width)]
+    for entry in entries(snapshot):
+        lines += [Text(), *_block(entry, masked, width)]
+    if not snapshot.devices:
+        lines += [Text(), say("no device was found")]
+    if snapshot.faults:
+        lines += [Text(), *fault_lines(snapshot, width)]
+    return "".join(line.paint(color) + "\n" for line in lines)
+
+
+def _heading(snapshot: Snapshot, width: int) -> Text:
+    parts = [say(snapshot.node, "bold")]
+    parts += [say(f"{name} {version}") for name, version in snapshot.versions.items()]
+    if mark := unreal(snapshot):
+        parts.append(say(mark, "bold reverse"))
+    return flow(parts, 10_000)[0].fit(width)
+
+
+def _block(entry: Entry, masked: bool, width: int) -> list[Text]:
+    status = entry.status
+    title = say(f"GPU {label(entry, masked)}", "bold") + say(f"  {status.device.name}")
+    if status.state is not State.OK:
+        title = title + say(f"  {status.state}", "yellow")
+        title = title + say(f" · {status.reason}" if status.reason else "", "dim")
+    rows = [_identity(status), _place(status, masked), [*_size(status), *_limits(status)]]
+    facts = [flow([_fact(*fact) for fact in row], width - len(INDENT)) for row in rows if row]
+    lines = [title] + [say(INDENT) + line for row in facts for line in row]
+    return [line.fit(width) for line in lines]
+
+
+def _fact(name: str, value: str) -> Text:
+    return say(f"{name} ", "dim") + say(value)
+
+
+def _identity(status: DeviceStatus) -> list[tuple[str, str]]:
+    device = status.device
+    return [("uuid", device.uuid), ("pci", device.pci)] if device.pci else [("uuid", device.uuid)]
+
+
+def _place(status: DeviceStatus, masked: bool) -> list[tuple[str, str]]:
+    device = status.device
+    out = [("vendor", device.vendor)]
+    if device.parent:
+        out.append(("board", device.parent))
+    if status.cuda_index is not None:
+        out.append(("cuda", str(status.cuda_index)))
+    if masked:
+        out.append(("visible", "yes" if status.visible else "no: hidden by a mask"))
+    return out
+
+
+def _size(status: DeviceStatus) -> list[tuple[str, str]]:
+    device, limits = status.device, status.device.limits
+    shared = ", shared with the system" if device.memory_kind is MemoryKind.UNIFIED else ""
+    out = []
+    if device.memory_total_bytes is not None:
+        out.append(("memory", f"{cells.gib(device.memory_total_bytes)} GiB{shared}"))
+    if limits.sm_clock_mhz is not None:
+        out.append(("SM clock", f"{limits.sm_clock_mhz} MHz"))
+    if limits.pcie_generation is not None and limits.pcie_width is not None:
+        out.append(("PCIe", f"{limits.pcie_generation}×{limits.pcie_width}"))
+    return out
+
+
+def _limits(status: DeviceStatus) -> list[tuple[str, str]]:
+    limits, out = status.device.limits, []
+    if limits.power_default_watts is not None:
+        out.append(("power", f"{limits.power_default_watts:.0f} W"))
+    if limits.slowdown_celsius is not None:
+        out.append(("slows down at", f"{limits.slowdown_celsius} °C"))
+    return out
+
+
+def devices_to_json(snapshot: Snapshot) -> wire.Json:
+    return {
+        "schema": SCHEMA,
+        "node": snapshot.node,
+        "at": snapshot.at,
+        "simulated": snapshot.simulated,
+        "versions": dict(snapshot.versions),
+        "devices": [_to_json(status) for status in snapshot.devices],
+        "faults": [wire.fault_to_json(fault) for fault in snapshot.faults],
+    }
+
+
+def _to_json(status: DeviceStatus) -> wire.Json:
+    return {
+        **wire.device_to_json(status.device),
+        "state": str(status.state),
+        "reason": status.reason,
+        "visible": status.visible,
+        "cuda_index": status.cuda_index,
+    }

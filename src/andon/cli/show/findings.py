@@ -1,0 +1,116 @@
+"""How findings look: a lamp, the area, what was found, and below it the command that mends it."""
+
+import re
+import textwrap
+from collections import Counter
+from collections.abc import Sequence
+
+from andon.cli.show.text import Text, join, say
+from andon.core.doctor.findings import Finding, Grade, worst
+from andon.model import wire
+
+LAMPS = {
+    Grade.FAILURE: ("✕", "bold red"),
+    Grade.WARNING: ("▲", "yellow"),
+    Grade.UNKNOWN: ("○", "dim"),
+    Grade.OK: ("●", "green"),
+}
+_AREA = 9
+_INDENT = 2 + _AREA + 2
+_FIX = "fix: "
+_NARROW = _INDENT + 20  # below it words would be broken: they begin at the edge instead
+_COUNTED = {
+    Grade.FAILURE: ("failure", "failures"),
+    Grade.WARNING: ("warning", "warnings"),
+    Grade.UNKNOWN: ("not checked", "not checked"),
+    Grade.OK: ("fine", "fine"),
+}
+
+
+def render_findings(
+    findings: Sequence[Finding], title: Text, width: int, color: bool, quiet: bool = False
+) -> str:
+    """The worst first, then the count; with `quiet` only what calls for somebody."""
+    shown = [f for f in findings if not quiet or f.grade in (Grade.FAILURE, Grade.WARNING)]
+    lines = [title.fit(width)]
+    for finding in shown:
+        lines += _finding(finding, width)
+    total = summary(findings)
+    lines += [total] if total.width <= width else _counts(findings)
+    return "".join(line.paint(color) + "\n" for line in lines)
+
+
+def summary(findings: Sequence[Finding]) -> Text:
+    return join(_counts(findings), " · ")
+
+
+def _counts(findings: Sequence[Finding]) -> list[Text]:
+    counts = Counter(finding.grade for finding in findings)
+    parts = [
+        say(f"{counts[grade]} {one if counts[grade] == 1 else many}", LAMPS[grade][1])
+        for grade, (one, many) in _COUNTED.items()
+        if counts[grade]
+    ]
+    return parts or [say("nothing was checked", "dim")]
+
+
+def _finding(finding: Finding, width: int) -> list[Text]:
+    lamp, style = LAMPS[finding.grade]
+    indent = 0 if width < _NARROW else _INDENT
+    words_style = "dim" if finding.grade is Grade.UNKNOWN else ""
+    words = [say(line, words_style) for line in _wrapped(finding.words, width - indent)]
+    head = say(f"{lamp} ", style) + say(finding.check.area.ljust(_AREA + 2), "dim")
+    if indent:
+        lines = [head + words[0], *(say(" " * indent) + line for line in words[1:])]
+    else:
+        lines = [head, *words]
+    if finding.fix and finding.grade is not Grade.OK:
+        lines += _fix(finding.fix, width, indent)
+    return lines
+
+
+def _fix(fix: str, width: int, indent: int) -> list[Text]:
+    inset = " " * (indent + len(_FIX)) if indent else ""
+    first, *rest = broken_command(fix, width - indent - len(_FIX))
+    lines = [say(" " * indent + _FIX, "dim") + say(first, "cyan")]
+    return lines + [say(inset + line, "cyan") for line in rest]
+
+
+def broken_command(command: str, room: int) -> list[str]:
+    """Broken behind `&&` and `|`, where a shell reads on: what is pasted still works."""
+    lines = [""]
+    for part in re.split(r"(?<=&&) |(?<= \|) ", command):
+        longer = f"{lines[-1]} {part}".strip()
+        if len(longer) <= room:
+            lines[-1] = longer
+        else:
+            lines += _wrapped(part, room)
+    return [line for line in lines if line]
+
+
+def _wrapped(words: str, room: int) -> list[str]:
+    return textwrap.wrap(words, room, break_on_hyphens=False, break_long_words=False) or [""]
+
+
+def findings_to_json(
+    schema: str, findings: Sequence[Finding], node: str, at: float, code: int
+) -> wire.Json:
+    return {
+        "schema": schema,
+        "node": node,
+        "at": at,
+        "grade": str(worst(findings)),
+        "exit_code": code,
+        "findings": [_to_json(finding) for finding in findings],
+    }
+
+
+def _to_json(finding: Finding) -> wire.Json:
+    return {
+        "id": str(finding.check),
+        "area": finding.check.area,
+        "grade": str(finding.grade),
+        "found": finding.words,
+        "fix": finding.fix or None,
+        "evidence": dict(finding.evidence),
+    }

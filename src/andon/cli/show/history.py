@@ -1,0 +1,192 @@
+"""History as text, CSV and JSON; pure, so that golden files can hold it."""
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from andon.cli.show.columns import reading_name
+from andon.cli.show.csv_rows import csv_line
+from andon.cli.show.table import Column, Row, draw
+from andon.cli.show.text import UNKNOWN, Text, say
+from andon.core.history.intervals import Use
+from andon.core.history.series import HOST, Bucket, summary
+from andon.core.history.sparkline import sparkline
+from andon.model.device import Device
+from andon.model.wire import Json
+from andon.units import GIB, human_bytes, human_seconds
+
+HISTORY, USES = "andon.history/1", "andon.uses/1"
+LEAST_SPARKS, MOST_SPARKS = 8, 72
+AROUND_SPARKS = 58  # what the other columns take
+
+_UNITS = {"percent": "%", "celsius": "°C", "watts": "W", "mhz": "MHz", "joules": "J"}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One reading of one device over the span."""
+
+    device: Device | None  # None for the node itself
+    uuid: str
+    metric: str
+    buckets: Sequence[Bucket]
+
+    @property
+    def label(self) -> str:
+        return HOST if self.device is None else str(self.device.index)
+
+
+def sparks_at(width: int) -> int:
+    """How many buckets there is room for."""
+    return max(LEAST_SPARKS, min(MOST_SPARKS, width - AROUND_SPARKS))
+
+
+def render_history(
+    lines: Sequence[Line], since: float, until: float, width: int, color: bool
+) -> str:
+    """A heading and a line per reading."""
+    columns: list[Column[Line]] = [
+        Column("GPU", lambda line: say(line.label, "bold")),
+        Column("READING", lambda line: say(reading_name(line.metric)), elastic=7),
+        Column("", lambda line: say(_sparks(line), "green"), rank=1),
+        Column("MIN", lambda line: _value(line, "min"), right=True),
+        Column("MEAN", lambda line: _value(line, "mean"), right=True),
+        Column("MAX", lambda line: _value(line, "max"), right=True),
+        Column("", lambda line: say(_unit(line.metric), "dim"), gap=1),
+    ]
+    out = [_heading(lines, since, until).fit(width), *draw(columns, _rows(lines), width)]
+    if not any(bucket.count for line in lines for bucket in line.buckets):
+        out.append(say("nothing was recorded in this time: andon serve records", "dim"))
+    return "".join(line.paint(color) + "\n" for line in out)
+
+
+def _rows(lines: Sequence[Line]) -> list[Row[Line]]:
+    return [
+        Row(line, style=None if any(b.count for b in line.buckets) else "dim") for line in lines
+    ]
+
+
+def render_uses(
+    uses: Sequence[Use], devices: Sequence[Device], now: float, width: int, color: bool
+) -> str:
+    """Who was there, the latest first."""
+    labels = {device.uuid: str(device.index) for device in devices}
+    columns: list[Column[Use]] = [
+        Column("GPU", lambda use: say(labels.get(use.device, use.device[:12]), "bold")),
+        Column("USER", lambda use: say(use.user or UNKNOWN), elastic=6),
+        Column("FROM", lambda use: say(_clock(use.first))),
+        Column("TO", lambda use: say(_until(use, now))),
+        Column("FOR", lambda use: say(human_seconds(use.last - use.first)), rank=2, right=True),
+        Column("PEAK", lambda use: say(_size(use.peak_memory_bytes)), rank=1, right=True),
+        Column("PID", lambda use: say(str(use.pid)), rank=3, right=True),
+        Column("PROGRAM", lambda use: say(use.name or UNKNOWN), rank=2, elastic=8),
+    ]
+    if not uses:
+        return "nobody was seen in this time\n"
+    rows = [Row(use) for use in sorted(uses, key=lambda use: (-use.last, -use.first, use.pid))]
+    return "".join(line.paint(color) + "\n" for line in draw(columns, rows, width))
+
+
+def history_to_json(lines: Sequence[Line], since: float, until: float) -> Json:
+    return {
+        "schema": HISTORY,
+        "since": since,
+        "until": until,
+        "series": [
+            {
+                "device": line.uuid,
+                "index": line.device.index if line.device else None,
+                "metric": line.metric,
+                "buckets": [_bucket_json(bucket) for bucket in line.buckets],
+            }
+            for line in lines
+        ],
+    }
+
+
+def history_to_rows(lines: Sequence[Line]) -> Iterator[Json]:
+    """One object per bucket that holds something, for JSONL."""
+    for line in lines:
+        index = line.device.index if line.device else None
+        for bucket in line.buckets:
+            if bucket.count:
+                series = {"device": line.uuid, "index": index, "metric": line.metric}
+                yield {**series, **_bucket_json(bucket)}
+
+
+def history_to_csv(lines: Sequence[Line]) -> str:
+    names = ("device", "index", "metric", "since", "until", "count", "min", "mean", "max")
+    return _csv(names, history_to_rows(lines))
+
+
+def uses_to_json(uses: Iterable[Use]) -> Json:
+    return {"schema": USES, "uses": list(uses_to_rows(uses))}
+
+
+def uses_to_rows(uses: Iterable[Use]) -> Iterator[Json]:
+    for use in uses:
+        yield {name: getattr(use, name) for name in _USE}
+
+
+def uses_to_csv(uses: Iterable[Use]) -> str:
+    return _csv(_USE, uses_to_rows(uses))
+
+
+_USE = ("device", "pid", "started", "user", "name", "first", "last", "peak_memory_bytes")
+
+
+def _csv(names: Sequence[str], rows: Iterable[Json]) -> str:
+    return csv_line(names) + "".join(csv_line([row[name] for name in names]) for row in rows)
+
+
+def _bucket_json(bucket: Bucket) -> Json:
+    return {
+        "since": round(bucket.since, 3),
+        "until": round(bucket.until, 3),
+        "count": bucket.count,
+        "min": bucket.min,
+        "mean": None if bucket.mean is None else round(bucket.mean, 4),
+        "max": bucket.max,
+    }
+
+
+def _heading(lines: Sequence[Line], since: float, until: float) -> Text:
+    simulated = any(line.device and line.device.vendor == "sim" for line in lines)
+    text = say(f"{human_seconds(until - since)} until {_clock(until)}", "bold")
+    return text + say("  SIMULATED", "yellow") if simulated else text
+
+
+def _sparks(line: Line) -> str:
+    values = [bucket.mean for bucket in line.buckets]
+    if line.metric.endswith("_percent"):
+        return sparkline(values)
+    from_zero = line.metric.endswith(("_watts", "_used_bytes", "load_1m"))
+    return sparkline(values, low=0.0 if from_zero else None, high=None)
+
+
+def _value(line: Line, name: str) -> Text:
+    whole = summary(line.buckets)
+    value = None if whole is None else getattr(whole, name)
+    if value is None:
+        return say(UNKNOWN, "dim")
+    if line.metric.endswith("_bytes"):
+        return say(f"{value / GIB:.1f}")
+    return say(f"{value:.0f}" if abs(value) >= 10 or value == int(value) else f"{value:.1f}")
+
+
+def _unit(metric: str) -> str:
+    kind = metric.rpartition("_")[2]
+    return "GiB" if kind == "bytes" else _UNITS.get(kind, "")
+
+
+def _until(use: Use, now: float) -> str:
+    return "now" if now - use.last < 60 else _clock(use.last)
+
+
+def _clock(at: float) -> str:
+    """Local time, as people read it."""
+    return time.strftime("%d %b %H:%M", time.localtime(at))
+
+
+def _size(count: int | None) -> str:
+    return UNKNOWN if count is None else human_bytes(count)

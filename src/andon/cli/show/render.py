@@ -1,0 +1,235 @@
+"""A snapshot as the text of `andon status`; pure, so that golden files can hold it."""
+
+import textwrap
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from andon.cli.show import cells
+from andon.cli.show.columns import (
+    MEDIUM,
+    device_columns,
+    device_row,
+    explained_fields,
+    reading_name,
+)
+from andon.cli.show.entries import Entry, entries, is_masked, range_of, unreal
+from andon.cli.show.table import draw
+from andon.cli.show.text import Text, join, say
+from andon.core.sampling.bands import mean_utilization
+from andon.model.device import DeviceStatus, Snapshot, State
+from andon.units import human_seconds
+
+K = TypeVar("K")
+TRY = "try: andon status --simulate 4"
+NAME_WIDTH = 8  # so much of the node's name is always shown
+_STATE_STYLES = {State.LOST: "red", State.STALE: "yellow", State.ASLEEP: "dim", State.OK: "dim"}
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """What hides devices from this process, and how many of them the caller left out."""
+
+    source: str | None = None
+    note: str | None = None
+    left_out: int = 0
+
+
+UNMASKED = Mask()
+
+
+def render_status(
+    snapshot: Snapshot,
+    width: int,
+    color: bool,
+    now: float,
+    verbose: bool = False,
+    mask: Mask = UNMASKED,
+) -> str:
+    """The whole screen, ending in a newline."""
+    seen = entries(snapshot)
+    lines = [header(snapshot, width)]
+    if seen:
+        lines += device_lines(snapshot, seen, width, now)
+        lines += [Text(), *flow([*node_row(snapshot), _mean(seen)], width)]
+        lines += _advice(snapshot, seen, width)
+        lines += _footnotes(snapshot, seen, width, verbose, mask)
+    else:
+        lines += [Text(), *paragraph(_no_device(snapshot, mask), width, indent=0), Text()]
+        lines += flow(node_row(snapshot), width)
+        lines += [Text(), say("try: andon status" if mask.left_out else TRY, "dim")]
+    return "".join(line.paint(color) + "\n" for line in lines)
+
+
+def header(snapshot: Snapshot, width: int) -> Text:
+    """Node and driver on the left, the time on the right, and whether any of it is real."""
+    driver = snapshot.versions.get("driver")
+    left = join([say(snapshot.node, "bold")] + ([say(f"driver {driver}")] if driver else []), " · ")
+    right = say(local_time(snapshot.at), "dim")
+    mark = unreal(snapshot)
+    if mark:
+        right = say(f" {mark} ", "bold reverse") + say("  ") + right
+    if right.width + NAME_WIDTH + 2 > width:  # a cut time says nothing
+        right = say(f" {mark} ", "bold reverse") if mark else Text()
+    left = left.fit(max(NAME_WIDTH, width - right.width - 2))
+    return (left + say(" " * (width - left.width - right.width)) + right).fit(width)
+
+
+def local_time(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(at)).rstrip()
+
+
+def device_lines(snapshot: Snapshot, seen: list[Entry], width: int, now: float) -> list[Text]:
+    columns = device_columns(seen, width, is_masked(snapshot))
+    rows = [device_row(entry, state_message(entry.status, now)) for entry in seen]
+    return draw(columns, rows, width)
+
+
+def state_message(status: DeviceStatus, now: float) -> Text | None:
+    """Why there are no numbers: old ones are never shown as if they were live."""
+    if status.answered:
+        return None
+    style = _STATE_STYLES[status.state]
+    if status.state is State.OK:
+        return say(status.reason or "no reading yet", style)
+    lasted = now - status.since
+    word = f"{status.state}"
+    if status.state is not State.STALE and lasted >= 1:  # a stale device's reason says how long
+        word += f" for {human_seconds(lasted)}"
+    reason = say(f" · {status.reason}", style) if status.reason else Text()
+    return say(word, style if style == "dim" else f"bold {style}") + reason
+
+
+def node_row(snapshot: Snapshot) -> list[Text]:
+    host = snapshot.host
+    memory = f"{cells.gib(host.memory_used_bytes)}/{cells.gib(host.memory_total_bytes)} GiB"
+    load = "–" if host.load_1m is None else f"{host.load_1m:.1f}"
+    return [
+        say("CPU ", "dim") + cells.percent(host.cpu_percent),
+        say("memory ", "dim") + say(memory),
+        say("load ", "dim") + say(load),
+    ]
+
+
+def _mean(seen: list[Entry]) -> Text:
+    """The mean names how many boards it stands for: one that is silent is not an idle one."""
+    mean = mean_utilization(entry.status for entry in seen)
+    boards = sum(not entry.instance for entry in seen)
+    known = len({_board(entry.status) for entry in seen if _says_how_busy(entry.status)})
+    words = say("mean utilisation ", "dim") + cells.percent(mean)
+    if mean is None:
+        return words
+    return words + say(f" over {known}" + ("" if known == boards else f" of {boards}"), "dim")
+
+
+def _board(status: DeviceStatus) -> str:
+    return status.device.parent or status.device.uuid
+
+
+def _says_how_busy(status: DeviceStatus) -> bool:
+    sample = status.sample if status.answered else None
+    return sample is not None and sample.utilization_percent is not None
+
+
+def _no_device(snapshot: Snapshot, mask: Mask) -> str:
+    """One paragraph: that there is none, why, and what to do."""
+    if mask.left_out:
+        why = mask.source or "its mask"
+        return f"No GPU is visible to this process: {why} hides all {mask.left_out} of this node."
+    found = "can be read" if snapshot.faults else "was found"
+    sentences = [f"No GPU {found} on this node."]
+    for fault in snapshot.faults:
+        sentences += [_sentence(f"{fault.source}: {fault.reason}"), _sentence(_capital(fault.hint))]
+    sentences.append(_sentence(_capital(mask.note or "")))
+    return " ".join(filter(None, sentences))
+
+
+def _sentence(words: str) -> str:
+    words = words.strip()
+    return f"{words}." if words and words[-1] not in ".!?" else words
+
+
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]
+
+
+def _advice(snapshot: Snapshot, seen: list[Entry], width: int) -> list[Text]:
+    """One line per thing that is wrong, with what to do; whole, because a cut command is none."""
+    lines: list[Text] = []
+    for hint, labels in _grouped((e.status.hint, e.label) for e in seen).items():
+        if hint:
+            lines += paragraph(f"GPU {range_of(labels)}: {hint}", width, "yellow")
+    return lines + fault_lines(snapshot, width)
+
+
+def fault_lines(snapshot: Snapshot, width: int) -> list[Text]:
+    """What each backend says that cannot read its devices, with what to do."""
+    lines: list[Text] = []
+    for fault in snapshot.faults:
+        hint = f" · {fault.hint}" if fault.hint else ""
+        lines += paragraph(f"{fault.source}: {fault.reason}{hint}", width, "yellow")
+    return lines
+
+
+def _footnotes(
+    snapshot: Snapshot, seen: list[Entry], width: int, verbose: bool, mask: Mask
+) -> list[Text]:
+    lines: list[Text] = []
+    masked = is_masked(snapshot)
+    if any(not e.status.visible for e in seen):
+        words = f"(n) hidden from this process by {mask.source or 'its mask'}"
+        lines += paragraph(words, width, "dim")
+    if mask.note and (masked or verbose):
+        lines += paragraph(mask.note, width, "dim")
+    if verbose or width >= MEDIUM:
+        lines += _reasons(seen, width, verbose)
+    return lines
+
+
+def _reasons(seen: list[Entry], width: int, verbose: bool) -> list[Text]:
+    """Why each dash is a dash: the same reason once, with the devices if not all share it."""
+    explained = explained_fields(width)
+    pairs = [
+        ((reading_name(field), why), e.label)
+        for e in seen
+        if e.status.answered
+        for field, why in e.status.missing.items()
+        if verbose or field in explained
+    ]
+    answered = sum(e.status.answered for e in seen)
+    by_place: dict[tuple[str, str], list[str]] = {}
+    for (field, why), labels in _grouped(pairs).items():
+        place = "" if len(labels) == answered else f" (GPU {range_of(labels)})"
+        by_place.setdefault((why, place), []).append(field)
+    lines: list[Text] = []
+    for (why, place), names in by_place.items():
+        lines += paragraph(f"– {', '.join(names)}: {why}{place}", width, "dim")
+    return lines
+
+
+def _grouped(pairs: Iterable[tuple[K, str]]) -> dict[K, list[str]]:
+    out: dict[K, list[str]] = {}
+    for key, label in pairs:
+        out.setdefault(key, []).append(label)
+    return out
+
+
+def paragraph(words: str, width: int, style: str = "", indent: int = 2) -> list[Text]:
+    """Wrapped between words; further lines are set in."""
+    found = textwrap.wrap(
+        words, max(20, width), subsequent_indent=" " * indent, break_on_hyphens=False
+    )
+    return [say(line, style) for line in found]
+
+
+def flow(parts: list[Text], width: int) -> list[Text]:
+    """Parts beside each other while they fit, then on the next line."""
+    lines: list[list[Text]] = []
+    for part in parts:
+        taken = sum(p.width + 3 for p in lines[-1]) if lines else 0
+        if lines and taken + part.width <= width:
+            lines[-1].append(part)
+        else:
+            lines.append([part])
+    return [join(line, " · ") for line in lines]

@@ -1,0 +1,130 @@
+"""The table of `andon watch`: lines that stay in their columns from the first tick to the last."""
+
+import re
+import time
+from collections import deque
+from dataclasses import dataclass
+
+from andon.cli.show import cells
+from andon.cli.show.columns import MEDIUM, WIDE, label
+from andon.cli.show.entries import Entry, entries, is_masked, unreal
+from andon.cli.show.render import fault_lines, state_message
+from andon.cli.show.table import Column, Row, choose, heading, line, sizes_of
+from andon.cli.show.text import Text, say
+from andon.core.history.sparkline import sparkline
+from andon.model.device import Snapshot
+
+TREND = 12
+TRY = "try: andon watch --simulate 4"
+_NUMBERS = re.compile(r"\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """One device in one line."""
+
+    entry: Entry
+    at: float
+    trend: str
+    masked: bool
+
+
+class Stream:
+    """Remembers what was printed: where the columns are, and each device's last readings."""
+
+    def __init__(self, width: int, height: int, color: bool) -> None:
+        self.width, self.height, self.color = width, height, color
+        self._trends: dict[str, deque[int | None]] = {}
+        self._columns: list[Column[Tick]] = []
+        self._sizes: list[int] = []
+        self._since_heading: int | None = None
+        self._told: object = ()  # the faults that were printed last
+        self._was_empty = False
+
+    def resize(self, width: int, height: int) -> None:
+        """Another width has room for other columns, which need their heading."""
+        if width != self.width:
+            self._columns, self._sizes, self._since_heading = [], [], None
+        self.width, self.height = width, height
+
+    def tick(self, snapshot: Snapshot) -> str:
+        """The lines for one snapshot, under a new heading where one is due."""
+        ticks = [self._seen(entry, snapshot) for entry in entries(snapshot)]
+        rows = [Row(tick, state_message(tick.entry.status, snapshot.at)) for tick in ticks]
+        moved = self._settle(rows)
+        lines = [line(self._columns, self._sizes, row, self.width) for row in rows]
+        if not rows:
+            lines = [say(f"{_clock(snapshot.at)}  no device can be read", "dim").fit(self.width)]
+        lines += self._reasons(snapshot, empty=not rows)
+        if moved or self._heading_is_due(len(lines)):
+            lines = self._headings(snapshot) + lines
+            self._since_heading = 0
+        self._since_heading = (self._since_heading or 0) + len(lines)
+        return "".join(text.paint(self.color) + "\n" for text in lines)
+
+    def _reasons(self, snapshot: Snapshot, empty: bool) -> list[Text]:
+        """Why devices are missing: when they begin to be, and when it is told differently."""
+        first, self._was_empty = empty and not self._was_empty, empty
+        found = [(f.source, _NUMBERS.sub("", f.reason), f.hint) for f in snapshot.faults]
+        changed, self._told = tuple(found) != self._told, tuple(found)
+        lines = fault_lines(snapshot, self.width) if first or changed else []
+        return [*lines, say(TRY, "dim").fit(self.width)] if first else lines
+
+    def _seen(self, entry: Entry, snapshot: Snapshot) -> Tick:
+        trend = self._trends.setdefault(entry.status.device.uuid, deque(maxlen=TREND))
+        sample = entry.status.sample if entry.status.answered else None
+        trend.append(sample.utilization_percent if sample else None)
+        return Tick(entry, snapshot.at, sparkline(list(trend)), is_masked(snapshot))
+
+    def _settle(self, rows: list[Row[Tick]]) -> bool:
+        """Columns are chosen once and only grow, so that the eye finds them again."""
+        if not rows:
+            return False
+        fresh = not self._columns
+        if fresh:
+            self._columns = choose(_columns(self.width), rows, self.width)
+        sizes = sizes_of(self._columns, rows, self.width)
+        grown = [max(pair) for pair in zip(self._sizes or sizes, sizes, strict=True)]
+        moved, self._sizes = fresh or grown != self._sizes, grown
+        return moved
+
+    def _heading_is_due(self, count: int) -> bool:
+        since = self._since_heading
+        return since is None or since + count > max(10, self.height - 1)
+
+    def _headings(self, snapshot: Snapshot) -> list[Text]:
+        word = unreal(snapshot)
+        mark = [say(f" {word} ", "bold reverse")] if word else []
+        if not self._columns:  # no device has been seen at this width
+            return mark
+        return [*mark, heading(self._columns, self._sizes, self.width)]
+
+
+def _columns(width: int) -> list[Column[Tick]]:
+    wide = width >= MEDIUM
+    here = " (cuda:{} here)" if wide else " cuda:{}"
+    detail = (width >= MEDIUM) + (width >= WIDE)
+    return [
+        Column("", lambda t: cells.lamp(t.entry), lead=True),
+        Column("TIME", lambda t: say(_clock(t.at), "dim"), lead=True, gap=1, rank=7, floor=8),
+        Column("GPU", lambda t: say(label(t.entry, t.masked, here), "bold"), lead=True),
+        Column("UTIL", lambda t: cells.utilization(t.entry, 0), rank=1, right=True, floor=5),
+        Column("TREND", lambda t: say(t.trend, "dim green"), rank=8, right=True, floor=TREND),
+        Column("MEMORY GiB", lambda t: cells.memory(t.entry, 0, True, 0), rank=2, right=True,
+               floor=13),
+        Column("TEMP", lambda t: cells.temperature(t.entry), rank=3, right=True, floor=6),
+        Column("POWER", lambda t: cells.power(t.entry), rank=4, right=True, floor=9),
+        Column("SM MHz", lambda t: _reading(t, "sm_clock_mhz"), rank=9, right=True),
+        Column("MEM MHz", lambda t: _reading(t, "memory_clock_mhz"), rank=12, right=True),
+        Column("PCIe", lambda t: cells.link(t.entry), rank=13, right=True, floor=5),
+        Column("THROTTLE", lambda t: cells.throttle(t.entry, width >= WIDE), rank=11, floor=12),
+        Column("WHO", lambda t: cells.who(t.entry, detail), rank=10, elastic=10, floor=10),
+    ]  # fmt: skip
+
+
+def _reading(tick: Tick, name: str) -> Text:
+    return cells.number(getattr(tick.entry.status.sample, name, None))
+
+
+def _clock(at: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(at))

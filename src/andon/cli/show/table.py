@@ -1,0 +1,103 @@
+"""Lines up rows in columns and decides which columns there is room for."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from andon.cli.show.text import Text, say
+
+R = TypeVar("R")
+GAP = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[R]):
+    """One column. Lower ranks are shown first; `elastic` ones take the room that is left."""
+
+    title: str
+    cell: Callable[[R], Text]
+    rank: int = 0
+    right: bool = False
+    elastic: int = 0  # the least width of a column that may be cut
+    lead: bool = False  # shown even where a row has a message instead of values
+    gap: int = GAP
+    floor: int = 0  # room for values that have not come yet, where rows are printed one by one
+
+
+@dataclass(frozen=True, slots=True)
+class Row(Generic[R]):
+    """One row; a message stands in place of every column that does not lead."""
+
+    value: R
+    message: Text | None = None
+    style: str | None = None  # replaces the styles of all cells
+
+
+def draw(columns: Sequence[Column[R]], rows: Sequence[Row[R]], width: int) -> list[Text]:
+    """A heading and one line per row, none wider than `width`."""
+    chosen = choose(columns, rows, width)
+    sizes = sizes_of(chosen, rows, width)
+    return [heading(chosen, sizes, width), *(line(chosen, sizes, row, width) for row in rows)]
+
+
+def choose(columns: Sequence[Column[R]], rows: Sequence[Row[R]], width: int) -> list[Column[R]]:
+    """The columns that fit, by rank, in the order in which they stand."""
+    taken: list[Column[R]] = []
+    room = width + (columns[0].gap if columns else 0)  # nothing stands before the first
+    for column in sorted(columns, key=lambda c: c.rank):
+        need = _least(column, rows) + column.gap
+        if taken and need > room:
+            break  # what matters less does not slip in because it happens to be narrow
+        taken.append(column)
+        room -= need
+    return [column for column in columns if column in taken]
+
+
+def heading(columns: Sequence[Column[R]], sizes: Sequence[int], width: int) -> Text:
+    titles = [
+        say(column.title, "dim").pad(size, column.right)
+        for column, size in zip(columns, sizes, strict=True)
+    ]
+    return _abreast(columns, titles).fit(width)
+
+
+def line(columns: Sequence[Column[R]], sizes: Sequence[int], row: Row[R], width: int) -> Text:
+    shown = [
+        (column, size)
+        for column, size in zip(columns, sizes, strict=True)
+        if row.message is None or column.lead
+    ]
+    cells = [column.cell(row.value).fit(size).pad(size, column.right) for column, size in shown]
+    text = _abreast([column for column, _ in shown], cells)
+    if row.message is not None:
+        text = text + say(" " * GAP) + row.message
+    return (text if row.style is None else text.restyled(row.style)).fit(width)
+
+
+def natural(column: Column[R], rows: Sequence[Row[R]]) -> int:
+    """How wide the column is when nothing is cut."""
+    cells = [column.cell(row.value).width for row in rows if row.message is None or column.lead]
+    return max([len(column.title), column.floor, *cells])
+
+
+def _least(column: Column[R], rows: Sequence[Row[R]]) -> int:
+    size = natural(column, rows)
+    return min(size, max(column.elastic, len(column.title))) if column.elastic else size
+
+
+def sizes_of(columns: Sequence[Column[R]], rows: Sequence[Row[R]], width: int) -> list[int]:
+    """Elastic columns share what the fixed ones leave, from the left."""
+    sizes = [_least(column, rows) for column in columns]
+    spare = width - sum(sizes) - sum(column.gap for column in columns[1:])
+    for place, column in enumerate(columns):
+        more = min(max(0, spare), natural(column, rows) - sizes[place])
+        sizes[place] += more
+        spare -= more
+    return sizes
+
+
+def _abreast(columns: Sequence[Column[R]], cells: Sequence[Text]) -> Text:
+    out = Text()
+    for number, (column, cell) in enumerate(zip(columns, cells, strict=True)):
+        out = out + say(" " * (column.gap if number else 0)) + cell
+    return out

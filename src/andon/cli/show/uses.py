@@ -1,0 +1,302 @@
+"""The processes of a snapshot as rows: who uses what, and how it looks as text, JSON and CSV."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from andon.cli.show import cells
+from andon.cli.show.csv_rows import csv_line
+from andon.cli.show.entries import Entry, entries
+from andon.cli.show.table import Column, Row, draw
+from andon.cli.show.text import Text, join, say
+from andon.cli.show.tree import Branch
+from andon.core.processes.attribution import is_session
+from andon.model import wire
+from andon.model.device import Process, ProcessKind, Snapshot
+from andon.units import human_bytes
+
+_NUMBERED = re.compile(r"(\w+:)?[\d.]+")
+SCHEMA = "andon.processes/1"
+CSV = (
+    "at", "node", "device", "index", "vendor", "pid", "started", "kind", "user", "name", "command",
+    "memory_bytes", "utilization_percent", "host_cpu_percent", "host_memory_bytes",
+    "elapsed_seconds", "container", "job", "lease",
+)  # fmt: skip
+
+
+class HostUse(Protocol):
+    """What the operating system counts for one process."""
+
+    @property
+    def cpu_seconds(self) -> float: ...
+    @property
+    def memory_bytes(self) -> int | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class HostLook:
+    """A process on the host's side, between two looks."""
+
+    cpu_percent: float | None = None
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One process on one device; without a process, the memory that none explains."""
+
+    entry: Entry
+    process: Process | None
+    memory_bytes: int | None
+    host: HostLook = HostLook()
+    elapsed_seconds: float | None = None
+
+
+SORTS: Mapping[str, Callable[[Use], float]] = {
+    "memory": lambda use: -(use.memory_bytes or 0),
+    "gpu": lambda use: -((use.process.utilization_percent if use.process else 0) or 0),
+    "cpu": lambda use: -(use.host.cpu_percent or 0),
+    "time": lambda use: -(use.elapsed_seconds or 0),
+    "pid": lambda use: use.process.pid if use.process else 0,
+}
+
+
+def between(
+    first: Mapping[int, HostUse], second: Mapping[int, HostUse], seconds: float
+) -> dict[int, HostLook]:
+    """CPU use is a difference; a process seen only once has a memory size and no CPU share."""
+    out: dict[int, HostLook] = {}
+    for pid, use in second.items():
+        spent = use.cpu_seconds - first[pid].cpu_seconds if pid in first else None
+        known = spent is not None and spent >= 0 and seconds > 0
+        share = round(100.0 * spent / seconds, 1) if known and spent is not None else None
+        out[pid] = HostLook(share, use.memory_bytes)
+    return out
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Whose processes are meant; None is everybody's."""
+
+    user: str | None = None
+    container: str | None = None  # a part of its name, or the beginning of its id
+    job: str | None = None
+    container_ids: Mapping[int, str] = field(default_factory=dict)  # by pid, the whole id
+
+    @property
+    def everybody(self) -> bool:
+        return self.user is None and self.container is None and self.job is None
+
+    def includes(self, process: Process) -> bool:
+        return (
+            (self.user is None or process.user == self.user)
+            and (self.container is None or self._is_in(process, self.container.lower()))
+            and (self.job is None or is_job(process.job, self.job))
+        )
+
+    def _is_in(self, process: Process, words: str) -> bool:
+        whole = self.container_ids.get(process.pid, "")
+        return process.container is not None and (
+            words in process.container.lower() or whole.startswith(words)
+        )
+
+
+def is_job(job: str | None, words: str) -> bool:
+    """`42` and `slurm:42` mean job 42 with all its steps, and not 421; a word may be a part."""
+    if job is None:
+        return False
+    for name in (job, job.partition(":")[2]):
+        if name == words or name.startswith(f"{words}."):
+            return True
+    return _NUMBERED.fullmatch(words) is None and words.lower() in job.lower()
+
+
+def uses(
+    snapshot: Snapshot,
+    hosts: Mapping[int, HostLook],
+    wanted: Wanted = Wanted(),  # noqa: B008 - frozen
+    sort: str = "memory",
+) -> list[Use]:
+    """What the answering devices hold; unexplained memory comes last and belongs to no user."""
+    seen = [entry for entry in entries(snapshot) if entry.status.answered]
+    held = [
+        _use(entry, process, hosts, snapshot.at)
+        for entry in seen
+        for process in entry.status.processes
+        if wanted.includes(process)
+    ]
+    return sorted(held, key=SORTS[sort]) + (_unexplained(seen) if wanted.everybody else [])
+
+
+def _use(entry: Entry, process: Process, hosts: Mapping[int, HostLook], at: float) -> Use:
+    elapsed = None if process.started is None else max(0.0, at - process.started)
+    host = hosts.get(process.pid, HostLook())
+    return Use(entry, process, process.memory_bytes, host, elapsed)
+
+
+def _unexplained(seen: list[Entry]) -> list[Use]:
+    sizes = [(entry, cells.unexplained(entry)) for entry in seen]
+    return [Use(entry, None, size) for entry, size in sizes if size is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One row of the table: a use, or an ancestor that uses no device."""
+
+    use: Use | None
+    process: Process | None
+    depth: int = 0
+
+
+def render_uses(found: list[Use], width: int, color: bool, mark: str = "") -> str:
+    """The table of `andon ps`."""
+    return _render([Line(use, use.process) for use in found], width, color, mark)
+
+
+def render_tree(
+    found: list[Use],
+    branches: list[Branch],
+    ancestors: Mapping[int, Process],
+    width: int,
+    color: bool,
+    mark: str = "",
+) -> str:
+    """The same, with every process under the one that started it."""
+    lines: list[Line] = []
+    for branch in branches:
+        own = [use for use in found if use.process and use.process.pid == branch.pid]
+        lines += [Line(use, use.process, branch.depth) for use in own]
+        if not own:
+            process = ancestors.get(branch.pid, Process(branch.pid))
+            lines.append(Line(None, process, branch.depth))
+    lines += [Line(use, None) for use in found if use.process is None]
+    return _render(lines, width, color, mark)
+
+
+def _render(rows: list[Line], width: int, color: bool, mark: str) -> str:
+    lines = [say("no process uses a device", "dim")]
+    if rows:
+        styled = [Row(row, style=None if row.use else "dim") for row in rows]
+        lines = draw(_columns(rows), styled, width)
+    if mark:
+        lines.insert(0, say(f" {mark} ", "bold reverse"))
+    return "".join(line.paint(color) + "\n" for line in lines)
+
+
+def _columns(rows: list[Line]) -> list[Column[Line]]:
+    shown = [row.process for row in rows if row.process]
+    columns: list[Column[Line]] = [
+        Column("GPU", lambda r: say(r.use.entry.label if r.use else "", "bold"), rank=0),
+        Column("USER", lambda r: _word(r, "user"), rank=1, elastic=8),
+        Column("PID", lambda r: _word(r, "pid"), rank=2, right=True),
+        Column("", _kind, rank=9, gap=1),
+        Column("GPU MEM", _of_use(lambda u: size(u.memory_bytes)), rank=3, right=True),
+        Column("UTIL", _of_use(_busy), rank=5, right=True, floor=4),
+        Column("CPU", _of_use(lambda u: cells.percent(u.host.cpu_percent)), rank=7, right=True,
+               floor=4),
+        Column("HOST MEM", _of_use(lambda u: size(u.host.memory_bytes)), rank=10, right=True),
+        Column("TIME", _of_use(lambda u: elapsed(u.elapsed_seconds)), rank=8, right=True),
+        Column("COMMAND", _command, rank=4, elastic=24),
+    ]  # fmt: skip
+    if any(map(places, shown)):
+        columns.insert(-1, Column("WITHIN", _within, rank=6, elastic=14))
+    return columns
+
+
+def places(process: Process) -> list[str]:
+    """Its container and its job. A login is where most begin, and is not worth a column."""
+    job = None if is_session(process.job) else process.job
+    return [place for place in (process.container, job) if place]
+
+
+def _of_use(cell: Callable[[Use], Text]) -> Callable[[Line], Text]:
+    """An ancestor that uses no device has nothing in the columns of a device."""
+    return lambda row: cell(row.use) if row.use else Text()
+
+
+def _word(row: Line, name: str) -> Text:
+    value = getattr(row.process, name, None)
+    return cells.unknown() if value is None else say(str(value))
+
+
+def _within(row: Line) -> Text:
+    return join([say(place) for place in places(row.process)] if row.process else [], ", ")
+
+
+def _kind(row: Line) -> Text:
+    """C or G, as nvidia-smi has taught everyone."""
+    if row.process is None or row.use is None:
+        return Text()
+    return say("G" if row.process.kind is ProcessKind.GRAPHICS else "C", "dim")
+
+
+def _busy(use: Use) -> Text:
+    share = use.process.utilization_percent if use.process else None
+    return cells.percent(share, cells.load_style(share))
+
+
+def _command(row: Line) -> Text:
+    process = row.process
+    if process is None:
+        return say("memory that no process explains", "yellow")
+    words = say(process.command or process.name or "–", "" if process.command else "dim")
+    return say("  " * (row.depth - 1) + "└ ", "dim") + words if row.depth else words
+
+
+def size(count: int | None) -> Text:
+    return cells.unknown() if count is None else say(human_bytes(count))
+
+
+def elapsed(seconds: float | None) -> Text:
+    """`3:20:05`, `2d04h`: the way ps and squeue write it, because it sorts by eye."""
+    if seconds is None:
+        return cells.unknown()
+    whole = int(seconds)
+    days, rest = divmod(whole, 86400)
+    if days:
+        return say(f"{days}d{rest // 3600:02d}h")
+    hours, rest = divmod(rest, 3600)
+    return say(f"{hours}:{rest // 60:02d}:{rest % 60:02d}")
+
+
+def uses_to_json(snapshot: Snapshot, found: list[Use]) -> wire.Json:
+    return {
+        "schema": SCHEMA,
+        "node": snapshot.node,
+        "at": snapshot.at,
+        "simulated": snapshot.simulated,
+        "processes": [_to_json(use) for use in found if use.process],
+        "unattributed": [
+            {**_place(use), "memory_bytes": use.memory_bytes} for use in found if not use.process
+        ],
+        "faults": [wire.fault_to_json(fault) for fault in snapshot.faults],
+    }
+
+
+def uses_to_csv(snapshot: Snapshot, found: list[Use]) -> str:
+    """One row per process; the row of unexplained memory has no pid."""
+    where = {"at": snapshot.at, "node": snapshot.node}
+    rows = [{**where, **_csv_row(use)} for use in found]
+    return csv_line(CSV) + "".join(csv_line([row.get(name) for name in CSV]) for row in rows)
+
+
+def _csv_row(use: Use) -> wire.Json:
+    """The vendor stands in each row because `sim` must be seen there too."""
+    held = _to_json(use) if use.process else {"memory_bytes": use.memory_bytes}
+    return {**_place(use), "vendor": use.entry.status.device.vendor, **held}
+
+
+def _place(use: Use) -> wire.Json:
+    return {"device": use.entry.status.device.uuid, "index": use.entry.status.device.index}
+
+
+def _to_json(use: Use) -> wire.Json:
+    assert use.process is not None
+    return {
+        **_place(use),
+        **wire.process_to_json(use.process),
+        "host_cpu_percent": use.host.cpu_percent,
+        "host_memory_bytes": use.host.memory_bytes,
+        "elapsed_seconds": use.elapsed_seconds,
+    }

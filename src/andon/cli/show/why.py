@@ -1,0 +1,278 @@
+"""The answer of `andon why` as text and as JSON; pure, so that golden files can hold it."""
+
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from andon.cli.show import cells
+from andon.cli.show.columns import label, reading_name
+from andon.cli.show.entries import Entry, entries, is_masked, model_name
+from andon.cli.show.render import fault_lines, header, paragraph
+from andon.cli.show.text import Text, display_width, join, say
+from andon.core.explain import explain_absence, explain_node, most_troubled
+from andon.core.explain.reasons import Code, Evidence, Reason
+from andon.core.explain.telling import WEIGHTS, in_words
+from andon.model import wire
+from andon.model.device import Process, Snapshot
+from andon.units import human_seconds
+
+SCHEMA = "andon.why/1"
+TRY = "try: andon why --simulate 4"
+UNBROKEN = "\u00a0"  # keeps a number beside its unit; the screen gets a plain space
+MARGIN = 12  # of the lines below a sentence, and the words before them
+NARROW = MARGIN + 20  # below it the margin would take the words' room: there is none
+NAMES = {
+    "limits.slowdown_celsius": "slows down at",
+    "limits.sm_clock_mhz": "highest clock",
+    "limits.power_default_watts": "default limit",
+    "limits.pcie_width": "lanes possible",
+    "limits.pcie_generation": "generation possible",
+    "pcie_width": "lanes",
+    "pcie_generation": "PCIe generation",
+    "memory_total_bytes": "memory in all",
+    "memory_used_bytes": "memory in use",
+    "memory_percent": "memory",
+    "memory_unattributed_bytes": "unexplained",
+    "clock_loss_percent": "below the highest clock",
+    "power_percent": "of its power limit",
+    "power_limit_percent": "of the default limit",
+    "sm_active_percent": "SM active",
+    "tensor_active_percent": "tensor cores active",
+    "ecc_uncorrected": "uncorrected errors",
+    "idle_seconds": "idle for",
+    "process.idle_seconds": "process idle for",
+    "recent_seconds": "looked for",
+    "utilization_mean_percent": "mean",
+    "utilization_min_percent": "least",
+    "utilization_max_percent": "most",
+    "peers_sm_clock_mhz": "peers' clock",
+    "peers_temperature_celsius": "peers' temperature",
+    "host.cpu_percent": "CPU",
+    "memory_rise_bytes": "rise",
+    "memory_rise_seconds": "in",
+    "memory_growth_bytes_per_second": "rate",
+    "full_in_seconds": "full in",
+}
+"""The names of evidence in words, where the plain name would not do."""
+
+WHOLES = {
+    "sm_clock_mhz": "limits.sm_clock_mhz",
+    "power_watts": "power_limit_watts",
+    "memory_used_bytes": "memory_total_bytes",
+    "pcie_width": "limits.pcie_width",
+    "pcie_generation": "limits.pcie_generation",
+}
+"""What is told as a part of something: `SM clock 1755 of 1980 MHz`."""
+
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:%|°C|W|MHz|[KMGT]?i?B|s|min|h|d)\b|%|°C)")
+TOLD = ("reason", "fault", "source", "state", "state_seconds")  # the sentence has them
+OLD_SECONDS = 10.0
+_ABOUT_WHO = ("process.", "users.")
+GRAVE_FROM, SERIOUS_FROM = 80.0, 40.0
+"""From these weights on the lamp is red, or a sign; below it is a matter of how it is used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was asked, and every reason that was found."""
+
+    snapshot: Snapshot
+    seconds: float
+    reasons: Mapping[str, tuple[Reason, ...]]
+    chosen: str | None  # the uuid to explain in full; None where there is no device
+    alone: bool  # whether only that one was asked about
+    absence: tuple[Reason, ...] = ()
+
+
+def answer(snapshots: Sequence[Snapshot], uuid: str | None = None) -> Answer:
+    """Explain a device, or all of them with the most troubled first."""
+    latest, seconds = snapshots[-1], snapshots[-1].at - snapshots[0].at
+    if not latest.devices:
+        return Answer(latest, seconds, {}, None, False, explain_absence(snapshots))
+    reasons = explain_node(snapshots)
+    return Answer(latest, seconds, reasons, uuid or most_troubled(reasons), uuid is not None)
+
+
+def render_why(found: Answer, width: int, color: bool) -> str:
+    """The whole screen, ending in a newline."""
+    lines = [header(found.snapshot, width), Text()]
+    if found.chosen is None:
+        lines += _nothing_there(found, width)
+    else:
+        seen = entries(found.snapshot)
+        entry = next(e for e in seen if e.status.device.uuid == found.chosen)
+        lines += _in_full(entry, found, width)
+        others = [e for e in seen if e is not entry]
+        if others and not found.alone:
+            lines += [Text(), *(_in_brief(e, found, width, _widest(seen, found)) for e in others)]
+        if found.snapshot.faults:
+            lines += [Text(), *fault_lines(found.snapshot, width)]
+    return "".join(line.paint(color) + "\n" for line in lines)
+
+
+def _nothing_there(found: Answer, width: int) -> list[Text]:
+    lines = paragraph("This node shows no GPU.", width, "bold", indent=0)
+    for reason in found.absence:
+        lines += [Text(), *paragraph(reason.sentence, width, indent=0)]
+        lines += _labelled("do", [reason.advice], width)
+    return [*lines, Text(), *paragraph(TRY, width, "dim")]
+
+
+def _in_full(entry: Entry, found: Answer, width: int) -> list[Text]:
+    title = say(f"GPU {_label(entry, found)}", "bold") + say(f"  {entry.status.device.name}")
+    lines = [_lamp(entry, found) + say(" ") + title]
+    for number, reason in enumerate(found.reasons[entry.status.device.uuid]):
+        lines += [Text(), *_reason(reason, width, first=number == 0, at=found.snapshot.at)]
+    return [line.fit(width) for line in lines]
+
+
+def _reason(reason: Reason, width: int, first: bool, at: float) -> list[Text]:
+    """The sentence, what shows it, who, and what to do."""
+    doubt = "" if reason.confidence_word == "certain" else f" ({reason.confidence_word})"
+    words = _BEFORE_UNIT.sub(UNBROKEN, reason.sentence) + doubt
+    lines = paragraph(words, width, "bold" if first else "", indent=0)
+    lines += _labelled("shown by", _shown(reason.evidence, at), width)
+    if reason.process is not None:
+        lines += _labelled("who", _who(reason.process, at), width)
+    if reason.weight > WEIGHTS[Code.NOTHING][0]:  # a plain fact asks for nothing
+        lines += _labelled("do", [reason.advice], width, "")
+    return lines
+
+
+def _labelled(name: str, parts: Sequence[str], width: int, style: str = "dim") -> list[Text]:
+    """A block with its name in the margin; parts are wrapped between each other if they can be."""
+    if not any(parts):
+        return []
+    if width < NARROW:
+        told = _BEFORE_UNIT.sub(UNBROKEN, f"{name}: {' · '.join(parts)}")
+        return paragraph(told, width, style, indent=0)
+    words = (
+        " · ".join(part.replace(" ", UNBROKEN) for part in parts) if len(parts) > 1 else parts[0]
+    )
+    room = width - MARGIN
+    rows = textwrap.wrap(words, room, break_long_words=False, break_on_hyphens=False)
+    heads = [f"  {name}", *([""] * (len(rows) - 1))]
+    return [
+        say(head.ljust(MARGIN), "dim") + say(row.replace(UNBROKEN, " "), style).fit(room)
+        for head, row in zip(heads, rows, strict=True)
+    ]
+
+
+def _shown(evidence: Sequence[Evidence], at: float) -> list[str]:
+    """The readings, those that are a part of another with it; who stands in a line of its own."""
+    by_name = {e.name: e for e in evidence if not e.name.startswith(_ABOUT_WHO)}
+    wholes = {whole for part, whole in WHOLES.items() if part in by_name}
+    return [
+        _named(one, by_name.get(WHOLES.get(name, ""))) + _age(one, at)
+        for name, one in by_name.items()
+        if name not in wholes and name not in TOLD
+    ]
+
+
+def _age(evidence: Evidence, at: float) -> str:
+    """How old a reading is, where it is not of now."""
+    old = 0.0 if evidence.at is None else at - evidence.at
+    return f" ({human_seconds(old)} ago)" if old > OLD_SECONDS else ""
+
+
+def _named(evidence: Evidence, whole: Evidence | None) -> str:
+    name, value = evidence.name, in_words(evidence)
+    if name.startswith("missing."):
+        return f"{reading_name(name.removeprefix('missing.'))}: {value}"
+    if name.startswith("last."):
+        return f"last {reading_name(name.removeprefix('last.'))} {value}"
+    if name == "throttle":
+        value = value.replace("_", " ")
+    if whole is not None:
+        value = f"{value.removesuffix(evidence.unit).rstrip()} of {in_words(whole)}"
+    return f"{NAMES.get(name) or reading_name(name)} {value}"
+
+
+def _who(process: Process, at: float) -> list[str]:
+    """User, program, pid, where it belongs, how long it has run."""
+    lasted = None if process.started is None or process.started > at else at - process.started
+    parts = [
+        process.user,
+        process.command or process.name,
+        f"pid {process.pid}",
+        process.container and f"container {process.container}",
+        process.job,
+        process.lease and f"lease {process.lease}",
+        None if lasted is None else f"for {human_seconds(lasted)}",
+    ]
+    return [part for part in parts if part]
+
+
+def _in_brief(entry: Entry, found: Answer, width: int, widest: int) -> Text:
+    first = found.reasons[entry.status.device.uuid][0]
+    title = _lamp(entry, found) + say(" ") + say(_label(entry, found), "bold").pad(widest)
+    model = say(model_name(entry, brief=True)).fit(9).pad(9)
+    line = [title, model, say(first.sentence.rstrip("."), "" if first.is_trouble else "dim")]
+    return join(line, "  ").fit(width)
+
+
+def _widest(seen: Sequence[Entry], found: Answer) -> int:
+    return max(display_width(_label(entry, found)) for entry in seen)
+
+
+def _label(entry: Entry, found: Answer) -> str:
+    return label(entry, is_masked(found.snapshot))
+
+
+def _lamp(entry: Entry, found: Answer) -> Text:
+    """The lamp follows the reasons: a device that works hard and well is green."""
+    first = found.reasons[entry.status.device.uuid][0]
+    if not entry.status.answered:
+        return cells.lamp(entry)
+    if not first.is_trouble:
+        return say("●", "green")
+    if first.weight < SERIOUS_FROM:
+        return say("●", "yellow")
+    return say("▲", "bold red" if first.weight >= GRAVE_FROM else "yellow")
+
+
+# JSON.
+
+
+def answer_to_json(found: Answer) -> wire.Json:
+    """`andon.why/1`: the devices that were asked about, the most troubled first."""
+    snapshot = found.snapshot
+    devices = [s.device for s in snapshot.devices]
+    if found.alone:
+        devices = [device for device in devices if device.uuid == found.chosen]
+    devices.sort(key=lambda device: -found.reasons[device.uuid][0].weight)
+    return {
+        "schema": SCHEMA,
+        "node": snapshot.node,
+        "at": snapshot.at,
+        "simulated": snapshot.simulated,
+        "sampled_seconds": round(found.seconds, 3),
+        "devices": [
+            {
+                "uuid": device.uuid,
+                "index": device.index,
+                "name": device.name,
+                "reasons": [_reason_to_json(reason) for reason in found.reasons[device.uuid]],
+            }
+            for device in devices
+        ],
+        "reasons": [_reason_to_json(reason) for reason in found.absence],
+    }
+
+
+def _reason_to_json(reason: Reason) -> wire.Json:
+    process = reason.process
+    return {
+        "code": str(reason.code),
+        "sentence": reason.sentence,
+        "weight": reason.weight,
+        "trouble": reason.is_trouble,
+        "confidence": reason.confidence,
+        "confidence_word": reason.confidence_word,
+        "evidence": [
+            {"name": e.name, "value": e.value, "unit": e.unit, "at": e.at} for e in reason.evidence
+        ],
+        "process": None if process is None else wire.process_to_json(process),
+        "advice": reason.advice,
+    }

@@ -1,0 +1,222 @@
+"""How each rule judges one device that answers.
+
+Each is asked for every device at every tick, so a healthy device costs comparisons and nothing
+else: None says that no rung holds and all are calm. Shares are judged as they are shown, to a tenth
+of a per cent: a value counts as reached when it rounds to it.
+"""
+
+from collections.abc import Callable
+
+from andon.core.alerting.seen import Seen
+from andon.core.conditions.finding import ALL, ENDED, NEITHER, UNKNOWN, Finding
+from andon.core.conditions.forecast import arrival
+from andon.model.device import MemoryKind
+
+SW_THERMAL, HW_THERMAL, LIMIT = "sw_thermal_slowdown", "hw_thermal_slowdown", "temperature_limit"
+THERMAL = frozenset({SW_THERMAL, HW_THERMAL, LIMIT})
+BRAKE, CAP = "hw_power_brake_slowdown", "sw_power_cap"
+THERMAL_CLEAR, CRITICAL_CLEAR = 5, 3
+TENTH = 0.05  # half of the last digit that is shown
+BUSY_PERCENT = 50
+DESIGNED_SHARE = 0.98  # of the limit that it was built for
+FAN_CLEAR = 10
+LEAK_CLEAR_SHARE = 0.9  # of leak_percent
+LEAK_CLEAR_TIMES = 2.0  # of leak_seconds
+SURELY_SECONDS = 600.0
+
+Judge = Callable[[Seen], Finding | None]
+
+
+def thermal(seen: Seen) -> Finding | None:
+    """From 80 °C it shows; near its own slowdown, or slowed down, it is told."""
+    now, figures = seen.sample.temperature_celsius, seen.figures
+    if now is None:
+        return UNKNOWN
+    slowdown = seen.device.limits.slowdown_celsius
+    if slowdown is None:
+        first, told = figures.thermal_celsius, figures.thermal_told_celsius
+        critical = figures.thermal_critical_celsius
+    else:
+        critical, told = slowdown, slowdown - figures.thermal_margin_celsius
+        first = min(figures.thermal_celsius, told)
+    reasons = seen.reasons or ()
+    if now <= first - THERMAL_CLEAR and (now <= critical - CRITICAL_CLEAR):
+        return None if HW_THERMAL not in reasons else Finding(0, 0b011)
+    hardware = HW_THERMAL in reasons
+    holds, slowed = 0, bool(reasons) and not THERMAL.isdisjoint(reasons)
+    if now >= first:
+        holds = 0b001 | (now >= told or slowed) << 1 | (now >= critical or hardware) << 2
+    calm = 0b011 if now <= first - THERMAL_CLEAR else 0
+    if now <= critical - CRITICAL_CLEAR and not hardware:
+        calm |= 0b100
+    return Finding(holds, calm, now, first, slowdown, (slowed, seen.track.heat_trend))
+
+
+def memory(seen: Seen) -> Finding | None:
+    """Full by design: information."""
+    used, total = seen.sample.memory_used_bytes, seen.device.memory_total_bytes
+    if used is None or not total:
+        return UNKNOWN
+    share, least = 100.0 * used / total + TENTH, seen.figures.memory_percent
+    if share < least - 3 + 2 * TENTH:
+        return None
+    return Finding(1, 0, share, least, total) if share >= least else NEITHER
+
+
+def power(seen: Seen) -> Finding | None:
+    """At its limit by design: information."""
+    watts, limit = seen.sample.power_watts, seen.sample.power_limit_watts
+    if watts is None or not limit:
+        return UNKNOWN
+    share, least = 100.0 * watts / limit + TENTH, seen.figures.power_percent
+    if share < least - 5 + 2 * TENTH:
+        return None
+    return Finding(1, 0, share, least, limit) if share >= least else NEITHER
+
+
+def throttle_thermal(seen: Seen) -> Finding | None:
+    """The driver names heat for its clocks."""
+    reasons = seen.reasons
+    if not reasons:
+        return None if reasons is not None else UNKNOWN
+    if THERMAL.isdisjoint(reasons):
+        return None
+    hardware = HW_THERMAL in reasons
+    now, limit = seen.sample.temperature_celsius, seen.device.limits.slowdown_celsius
+    holds, calm = (0b11, 0) if hardware else (0b01, 0b10)
+    return Finding(holds, calm, now, None, limit, (THERMAL, seen.track))
+
+
+def throttle_power(seen: Seen) -> Finding | None:
+    """The cap costs a busy device more than a fifth of its clock; at its own limit, a third."""
+    reasons, sample, highest = seen.reasons, seen.sample, seen.device.limits.sm_clock_mhz
+    if reasons is None or not highest:
+        return UNKNOWN
+    if CAP not in reasons:
+        return None
+    busy = sample.utilization_percent
+    if busy is not None and busy < BUSY_PERCENT:
+        return None
+    if sample.sm_clock_mhz is None:
+        return UNKNOWN
+    limit, default = sample.power_limit_watts, seen.device.limits.power_default_watts
+    lowered = limit is not None and default is not None and limit < DESIGNED_SHARE * default
+    figures = seen.figures
+    most = figures.clock_loss_percent if lowered else figures.clock_loss_designed_percent
+    loss = 100.0 * (1 - sample.sm_clock_mhz / highest)
+    if loss <= most - 5:
+        return None
+    return Finding(1, 0, loss, most, limit, ((CAP,), seen.track)) if loss > most else NEITHER
+
+
+def throttle_hardware(seen: Seen) -> Finding | None:
+    """The hardware slows it down: the power supply, or something that it does not name."""
+    reasons = seen.reasons
+    if not reasons:
+        return None if reasons is not None else UNKNOWN
+    if BRAKE in reasons:
+        return Finding(0b10, 0b01, details=((BRAKE,), seen.track))
+    if "hw_slowdown" in reasons and THERMAL.isdisjoint(reasons):
+        return Finding(0b01, 0b10, details=(("hw_slowdown",), seen.track))
+    return None
+
+
+def fan(seen: Seen) -> Finding | None:
+    """Hot, and the fan stands."""
+    speed, now = seen.sample.fan_percent, seen.sample.temperature_celsius
+    if speed is None:
+        return UNKNOWN
+    if speed > 0:
+        return None
+    if now is None:
+        return UNKNOWN
+    least = seen.figures.fan_celsius
+    if now <= least - FAN_CLEAR:
+        return None
+    limit = seen.device.limits.slowdown_celsius
+    return Finding(1, 0, now, least, limit) if now >= least else NEITHER
+
+
+def unattributed_memory(seen: Seen) -> Finding | None:
+    """Memory in use that no process explains; told where the device does nothing."""
+    device = seen.device
+    total = device.memory_total_bytes
+    if seen.divided or device.memory_kind is MemoryKind.UNIFIED:
+        return None
+    used = seen.sample.memory_used_bytes
+    if used is None or not total:
+        return UNKNOWN
+    calm = seen.figures.unattributed_percent / 200 * total
+    if used <= calm:
+        return None  # not even all of it would be much
+    spare = seen.status.memory_unattributed_bytes
+    if spare is None:
+        return UNKNOWN
+    if spare <= calm:
+        return None
+    share = round(100.0 * spare / total, 1)
+    busy = seen.sample.utilization_percent
+    blind = 0b10 if busy is None else 0
+    if share < seen.figures.unattributed_percent or spare < seen.figures.unattributed_bytes:
+        return Finding(0, 0b10 if busy else 0, blind=blind)
+    least = max(seen.figures.unattributed_bytes, seen.figures.unattributed_percent / 100 * total)
+    holds, calm = (0b11, 0) if busy == 0 else (0b01, 0b10 if busy else 0)
+    return Finding(holds, calm, spare, least, total, blind=blind)
+
+
+def memory_leak(seen: Seen) -> Finding | None:
+    """Memory rises steadily, and will be full within the time that counts."""
+    used, total = seen.sample.memory_used_bytes, seen.device.memory_total_bytes
+    if used is None or not total:
+        return UNKNOWN
+    share, figures = 100.0 * used / total + TENTH, seen.figures
+    if share < LEAK_CLEAR_SHARE * figures.leak_percent or seen.divided:
+        return None
+    found = seen.track.memory_trend
+    if found is None:
+        points = seen.track.memory
+        short = not points or points[-1][0] - points[0][0] < SURELY_SECONDS
+        return UNKNOWN if short and seen.track.unsure else None
+    free = seen.sample.memory_free_bytes
+    when = arrival(found, total - used if free is None else free)
+    if when is None or when.seconds > LEAK_CLEAR_TIMES * figures.leak_seconds:
+        return None
+    holds = when.seconds <= figures.leak_seconds and share >= figures.leak_percent
+    return Finding(int(holds), 0, when.seconds, figures.leak_seconds, total, (found, when))
+
+
+def high_usage(seen: Seen) -> Finding | None:
+    """Somebody works with it."""
+    now, most = seen.sample.utilization_percent, seen.figures.high_usage_percent
+    if now is None:
+        return UNKNOWN
+    if now <= most - 10:
+        return None
+    return Finding(1, 0, now, most) if now > most else NEITHER
+
+
+def idle(seen: Seen) -> Finding:
+    """Held by somebody, and nothing runs on it."""
+    held, now = seen.held, seen.sample.utilization_percent
+    if held is None:
+        return ENDED
+    if now is None:
+        return UNKNOWN
+    if now > 0:
+        return Finding(0, ALL)
+    return Finding(1, 0, now, seen.figures.idle_seconds, None, (held,))
+
+
+DEVICE_JUDGES: tuple[tuple[str, Judge], ...] = (
+    ("thermal", thermal),
+    ("memory", memory),
+    ("power", power),
+    ("throttle_thermal", throttle_thermal),
+    ("throttle_power", throttle_power),
+    ("throttle_hardware", throttle_hardware),
+    ("fan", fan),
+    ("unattributed_memory", unattributed_memory),
+    ("memory_leak", memory_leak),
+    ("high_usage", high_usage),
+)
+"""Those that look at readings, each with its rule; `idle` is asked only where leases are kept."""

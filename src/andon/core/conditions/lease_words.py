@@ -1,0 +1,128 @@
+"""What alerts about leases say: who, which lease, whose, and the command that helps."""
+
+from collections.abc import Mapping
+
+from andon.core.alerting.state import Former, Held
+from andon.core.conditions.finding import Finding
+from andon.model.alert import Party
+from andon.model.device import Process
+from andon.units import human_bytes
+
+MOST_NAMED = 3
+LASTING = frozenset({"squatter", "idle_lease", "orphan"})
+"""Their sentences end with how long it has been so."""
+
+
+def holders_of(finding: Finding) -> tuple[Held, ...]:
+    """The claims that a finding is about."""
+    first = finding.details[0] if finding.details else None
+    if isinstance(first, Held):
+        return (first,)
+    return first if isinstance(first, tuple) and all(isinstance(h, Held) for h in first) else ()
+
+
+def strangers_of(finding: Finding) -> tuple[Process, ...]:
+    """The processes outside a lease that a finding is about."""
+    found = finding.details[1] if len(finding.details) > 1 else ()
+    if not isinstance(found, tuple):
+        return ()
+    return tuple(process for process in found if isinstance(process, Process))
+
+
+def squatter(gpu: str, finding: Finding) -> str:
+    found, holders = strangers_of(finding), holders_of(finding)
+    if not found or not holders:
+        return f"{gpu} is used outside its lease"
+    first = found[0]
+    about = ", ".join(w for w in (first.user, program(_party(first))) if w)
+    more = f" and {len(found) - 1} more compute" if len(found) > 1 else " computes"
+    return f"{gpu}: pid {first.pid} ({about}){more} outside {_named(holders)}"
+
+
+def idle_lease(subject: str, finding: Finding, gpus: str = "") -> str:
+    held = holders_of(finding)
+    if not held:
+        return f"{_capital(subject)} is idle"
+    return f"{_capital(_named(held))} leaves {gpus or 'its devices'} idle"
+
+
+def orphan(subject: str, finding: Finding, gpus: str = "") -> str:
+    held = holders_of(finding)
+    if not held:
+        return f"{_capital(subject)} is orphaned"
+    left = held[0].who
+    first = f"pid {left[0].pid} ({program(left[0])})" if left else "its work"
+    lives = f"{first} and {len(left) - 1} more live" if len(left) > 1 else f"{first} lives"
+    withheld = f", {gpus} withheld" if gpus else ""
+    return f"{_capital(_named(held))} is orphaned: its holder is gone and {lives} on{withheld}"
+
+
+def ghost_memory(gpu: str, finding: Finding) -> str:
+    former = finding.details[0] if finding.details else None
+    size = human_bytes(finding.value or 0)
+    if not isinstance(former, Former) or not former.id:
+        return f"{gpu}: {size} stayed in use when a lease ended"
+    return f"{gpu}: {size} stayed in use when {_lease(former.id, former.user)} ended"
+
+
+def advice(rule: str, finding: Finding) -> str | None:
+    """What to do about this very lease; None where the catalogue knows as much."""
+    held = holders_of(finding)
+    if not held or not held[0].id.startswith("lease:"):
+        return None
+    name, user = held[0].id.partition(":")[2], held[0].user
+    if rule in ("idle", "idle_lease"):
+        return f"If nobody needs it, {user or 'its owner'} can give it back: andon release {name}"
+    if rule == "orphan" and held[0].remedy:
+        return f"End what is left of it, and the devices are free: {held[0].remedy}"
+    if rule == "squatter" and (found := strangers_of(finding)):
+        whom = found[0].user or f"the owner of pid {found[0].pid}"
+        return f"Ask {whom} to take a device of their own: andon run -- COMMAND"
+    return None
+
+
+def evidence(finding: Finding) -> Mapping[str, float | str]:
+    """Which lease, whose, and which processes."""
+    former = finding.details[0] if finding.details else None
+    if isinstance(former, Former):
+        named = {"lease": former.id.rpartition(":")[2], "user": former.user}
+        return {name: text for name, text in named.items() if text}
+    held = holders_of(finding)
+    if not held:
+        return {}
+    kind, _, name = held[0].id.partition(":")
+    out: dict[str, float | str] = {kind: name, "since": held[0].since}
+    if held[0].user:
+        out["user"] = held[0].user
+    pids = [process.pid for process in strangers_of(finding)]
+    pids = pids or [party.pid for party in held[0].who if held[0].orphaned]
+    return {**out, "pids": ", ".join(map(str, pids))} if pids else out
+
+
+def program(party: Party) -> str:
+    """What a person calls a process: the script that it runs, else its name."""
+    for word in (party.command or "").split():
+        base = word.rpartition("/")[2]
+        if base.endswith((".py", ".sh", ".ipynb")):
+            return base
+    return party.name or f"process {party.pid}"
+
+
+def _party(process: Process) -> Party:
+    return Party(process.pid, process.user, process.name, process.command, process.started)
+
+
+def _named(holders: tuple[Held, ...]) -> str:
+    shown = [_lease(held.id, held.user) for held in holders[:MOST_NAMED]]
+    more = f" and {len(holders) - MOST_NAMED} more" if len(holders) > MOST_NAMED else ""
+    return " and ".join(shown) + more
+
+
+def _lease(number: str, user: str | None) -> str:
+    kind, _, name = number.rpartition(":")
+    called = f"{kind or 'lease'} {name}"
+    return f"{called} ({user})" if user else called
+
+
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]

@@ -1,0 +1,147 @@
+"""Which figures count for which device, and the catalogue of rules with the figures in force."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+from andon.core.conditions.rules import READINGS, RULES, About, Need, Rule, asleep_reason
+from andon.model.device import Device
+from andon.units import GIB
+
+Json = dict[str, Any]
+
+MOST_DEVICES = 4096
+RENOTIFY_SECONDS = 14_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """The figures that rules compare with, and the rules that are off."""
+
+    thermal_celsius: float = 80.0
+    thermal_margin_celsius: float = 5.0  # below the slowdown temperature that the device states
+    thermal_told_celsius: float = 90.0  # for a device that states none
+    thermal_critical_celsius: float = 95.0
+    memory_percent: float = 90.0
+    power_percent: float = 95.0
+    idle_seconds: float = 300.0
+    high_usage_percent: float = 50.0
+    clock_loss_percent: float = 20.0
+    clock_loss_designed_percent: float = 35.0  # at the power limit that the device was built for
+    fan_celsius: float = 70.0
+    unattributed_percent: float = 10.0
+    unattributed_bytes: float = float(GIB)
+    leak_seconds: float = 3600.0
+    leak_percent: float = 50.0
+    node_cpu_percent: float = 95.0
+    node_memory_percent: float = 95.0
+    node_disk_percent: float = 90.0
+    squatter_seconds: float = 60.0
+    idle_lease_seconds: float = 1800.0
+    orphan_seconds: float = 60.0
+    ghost_memory_seconds: float = 60.0
+    off: frozenset[str] = frozenset()
+
+
+FIGURES = tuple(f.name for f in fields(Thresholds) if f.name != "off")
+"""What may be set, by name."""
+RULES_OF = {rule.threshold: rule.name for rule in RULES if rule.threshold is not None}
+"""The rule that a threshold belongs to: a threshold that is "off" turns it off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """Other figures for one device (uuid or index) or for every device of a model."""
+
+    device: str | int | None = None
+    model: str | None = None  # a part of its name, in any case
+    figures: Mapping[str, float] = field(default_factory=dict)
+    off: frozenset[str] = frozenset()
+
+    def fits(self, device: Device) -> bool:
+        """Whether it speaks of this device."""
+        if self.device is not None:
+            return self.device in (device.uuid, device.index)
+        return self.model is not None and self.model.lower() in device.name.lower()
+
+
+class Rulebook:
+    """The figures in force. Of several overrides that fit, a device's own beats its model's."""
+
+    def __init__(
+        self,
+        thresholds: Thresholds | None = None,
+        overrides: Iterable[Override] = (),
+        renotify_seconds: float = RENOTIFY_SECONDS,
+    ) -> None:
+        self.thresholds = thresholds or Thresholds()
+        self.overrides = tuple(overrides)
+        self.renotify_seconds = renotify_seconds  # 0: nobody is reminded
+        self.turns_off = bool(self.thresholds.off) or any(one.off for one in self.overrides)
+        self._kept: dict[str, tuple[Device, Thresholds]] = {}
+
+    def for_device(self, device: Device) -> Thresholds:
+        """The figures for one device; asked for every device and tick, so they are kept."""
+        kept = self._kept.get(device.uuid)
+        if kept is not None and kept[0] is device:
+            return kept[1]
+        if len(self._kept) >= MOST_DEVICES:
+            self._kept.clear()
+        same = kept is not None and kept[0] == device
+        found = kept[1] if kept is not None and same else self._resolved(device)
+        self._kept[device.uuid] = (device, found)
+        return found
+
+    def _resolved(self, device: Device) -> Thresholds:
+        found = self.thresholds
+        fitting = [override for override in self.overrides if override.fits(device)]
+        for override in sorted(fitting, key=lambda one: one.device is not None):
+            figures: dict[str, Any] = dict(override.figures)
+            found = replace(found, **figures, off=found.off | override.off)
+        return found
+
+
+def listing(
+    rulebook: Rulebook,
+    devices: Iterable[Device] = (),
+    awake: frozenset[Need] = READINGS,
+) -> list[Json]:
+    """Every rule, asleep ones too; `devices` says what counts for each, None where it is off."""
+    known = tuple(devices)
+    return [_row(rule, rulebook, known, awake) for rule in RULES]
+
+
+def _row(
+    rule: Rule, rulebook: Rulebook, devices: tuple[Device, ...], awake: frozenset[Need]
+) -> Json:
+    asleep = asleep_reason(rule, awake)
+    off = rule.name in rulebook.thresholds.off
+    reason = "it is off in the settings" if off and asleep is None else asleep
+    return {
+        "name": rule.name,
+        "title": rule.title,
+        "about": str(rule.about),
+        "level": str(rule.level),
+        "for_seconds": rule.for_seconds,
+        "clear_seconds": rule.clear_seconds,
+        "threshold": _figure(rule, rulebook, None),
+        "unit": rule.unit,
+        "why": rule.why,
+        "advice": rule.advice,
+        "awake": reason is None,
+        "asleep_reason": reason,
+        "levels": [{**asdict(rung), "level": str(rung.level)} for rung in rule.rungs],
+        "devices": {one.uuid: _figure(rule, rulebook, one) for one in _concerned(rule, devices)},
+    }
+
+
+def _concerned(rule: Rule, devices: tuple[Device, ...]) -> tuple[Device, ...]:
+    return devices if rule.about is About.DEVICE and rule.threshold is not None else ()
+
+
+def _figure(rule: Rule, rulebook: Rulebook, device: Device | None) -> float | None:
+    figures = rulebook.thresholds if device is None else rulebook.for_device(device)
+    if rule.threshold is None or rule.name in figures.off:
+        return None
+    found: float = getattr(figures, rule.threshold)
+    return found

@@ -1,0 +1,148 @@
+"""How the rules judge what the lease book says: strangers, idle leases, orphans, ghosts."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from andon.core.alerting.state import Episode, Former, Held, Sharing
+from andon.core.conditions.finding import ENDED, UNKNOWN, Finding
+from andon.core.conditions.ghosts import least_ghost_bytes
+from andon.core.conditions.rulebook import Rulebook
+from andon.model.alert import Alert
+from andon.model.device import DeviceStatus, MemoryKind, State
+
+LEASE = "lease:"
+RULES = frozenset({"squatter", "idle_lease", "orphan", "ghost_memory"})
+
+Statuses = Mapping[str, DeviceStatus]
+Episodes = Mapping[str, Mapping[str, Episode]]
+Judged = Iterator[tuple[str, str, Finding | None]]
+"""Subject, rule and what was found; None where all is calm."""
+
+
+def sharing_findings(
+    leases: tuple[Held, ...] | None,
+    sharing: Sharing,
+    statuses: Statuses,
+    divided: frozenset[str],
+    episodes: Episodes,
+    rulebook: Rulebook,
+) -> Judged:
+    """What the book makes into findings; nothing where there is no lease, none of the past, and
+    no alert about one."""
+    if leases is None:
+        yield from ((s, r, UNKNOWN) for s, on in episodes.items() for r in RULES.intersection(on))
+        return
+    about = {subject for subject, on in episodes.items() if not RULES.isdisjoint(on)}
+    if not leases and not about and not sharing.former:
+        return
+    yield from _of_leases(leases, about, statuses, episodes, rulebook)
+    holders = _by_device(leases)
+    for uuid in {*holders, *sharing.former, *about}:
+        status, on = statuses.get(uuid), episodes.get(uuid, {})
+        if status is not None:  # one that is not listed has no data, whatever the rule
+            yield from _of_device(status, holders.get(uuid, ()), sharing, on, uuid in divided)
+
+
+def _of_leases(
+    leases: tuple[Held, ...],
+    about: set[str],
+    statuses: Statuses,
+    episodes: Episodes,
+    rulebook: Rulebook,
+) -> Judged:
+    for held in leases:
+        if held.id.startswith(LEASE):
+            yield held.id, "orphan", Finding(1, details=(held,)) if held.orphaned else None
+            yield held.id, "idle_lease", _idle_lease(held, statuses, rulebook)
+    for gone in about - {held.id for held in leases}:
+        if "idle_lease" in episodes[gone]:
+            yield gone, "idle_lease", ENDED
+
+
+def _of_device(
+    status: DeviceStatus,
+    holders: tuple[Held, ...],
+    sharing: Sharing,
+    on: Mapping[str, Episode],
+    divided: bool,
+) -> Judged:
+    uuid = status.device.uuid
+    if holders or "squatter" in on:
+        yield uuid, "squatter", squatter(status, holders, sharing)
+    if uuid in sharing.former or "ghost_memory" in on:
+        known = on["ghost_memory"].alert if "ghost_memory" in on else None
+        former = sharing.former.get(uuid)
+        yield uuid, "ghost_memory", ghost(status, bool(holders), former, known, divided)
+
+
+def squatter(status: DeviceStatus, holders: tuple[Held, ...], sharing: Sharing) -> Finding | None:
+    """Somebody computes on a device that another has leased."""
+    if not holders:
+        return ENDED
+    if not status.answered:
+        return None if status.state is State.ASLEEP else UNKNOWN
+    pids = sharing.strangers.get(status.device.uuid, frozenset())
+    found = tuple(process for process in status.processes if process.pid in pids)
+    if found:
+        sizes = [process.memory_bytes for process in found]
+        used = None if None in sizes else sum(size for size in sizes if size is not None)
+        return Finding(1, 0, used, None, status.device.memory_total_bytes, (holders, found))
+    return UNKNOWN if status.device.uuid in sharing.unsure else None
+
+
+def ghost(
+    status: DeviceStatus,
+    held: bool,
+    former: Former | None,
+    known: Alert | None,
+    divided: bool = False,
+) -> Finding | None:
+    """Memory that the last lease left behind; who takes the device as it is knows of it.
+
+    Which lease it was is also known from the alert itself: a server that was started anew has
+    never seen that lease.
+    """
+    device = status.device
+    if held:
+        return ENDED
+    if divided or device.memory_kind is MemoryKind.UNIFIED or status.state is State.ASLEEP:
+        return None
+    spare = status.memory_unattributed_bytes if status.answered else None
+    if spare is None:
+        return UNKNOWN
+    least = least_ghost_bytes(device.memory_total_bytes, len(status.processes))
+    if spare <= least:
+        return None
+    whose = former or _remembered(known)
+    return Finding(1, 0, spare, least, device.memory_total_bytes, (whose,))
+
+
+def _idle_lease(held: Held, statuses: Statuses, rulebook: Rulebook) -> Finding | None:
+    """None of its devices does anything; one that works is enough, one that is silent may."""
+    if held.orphaned:
+        return ENDED
+    busy = [_busy(statuses.get(uuid)) for uuid in held.devices]
+    if any(busy):
+        return None
+    if None in busy or not busy:
+        return UNKNOWN
+    return Finding(1, 0, 0.0, rulebook.thresholds.idle_lease_seconds, None, (held,))
+
+
+def _busy(status: DeviceStatus | None) -> int | None:
+    if status is None or not status.answered or status.sample is None:
+        return None
+    return status.sample.utilization_percent
+
+
+def _by_device(leases: Iterable[Held]) -> dict[str, tuple[Held, ...]]:
+    found: dict[str, tuple[Held, ...]] = {}
+    for held in leases:
+        for uuid in held.devices:
+            found[uuid] = (*found.get(uuid, ()), held)
+    return found
+
+
+def _remembered(known: Alert | None) -> Former:
+    said = known.evidence if known is not None else {}
+    user = said.get("user")
+    return Former(str(said.get("lease", "")), None if user is None else str(user), 0.0)

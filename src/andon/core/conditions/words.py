@@ -1,0 +1,246 @@
+"""What an alert says: one plain sentence per rule, with its numbers, and what to do."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from andon.core.alerting.track import Track
+from andon.core.conditions import lease_words
+from andon.core.conditions.finding import Finding
+from andon.core.conditions.forecast import Arrival, Trend, arrival
+from andon.core.conditions.lease_words import LASTING, holders_of
+from andon.core.conditions.rules import BY_NAME
+from andon.core.events.xids import explain_event
+from andon.model.alert import Event, EventKind, Party
+from andon.model.device import Process, ProcessKind, Snapshot
+from andon.units import human_bytes, human_seconds
+
+MOST_PARTIES = 5
+SOON_SECONDS = 3600.0
+
+Say = Callable[[str, Finding], str]
+
+
+def message(
+    rule: str, subject: str, finding: Finding, lasted_seconds: float = 0.0, gpus: str = ""
+) -> str:
+    """The sentence for one finding; `subject` is how a person calls the thing, `gpus` how the
+    devices of a lease."""
+    if rule in _OF_LEASES:
+        told = _OF_LEASES[rule](subject, finding, gpus)
+    else:
+        told = _SENTENCES[rule](subject, finding)
+    lasts = rule in LASTING and lasted_seconds >= 1
+    return f"{told} for {human_seconds(lasted_seconds)}" if lasts else told
+
+
+def advice(rule: str, number: str, finding: Finding) -> str:
+    """What to do; a driver's error, and what reports a trouble, know more than the catalogue."""
+    first = finding.details[0] if finding.details else None
+    if isinstance(first, Event):
+        return explain_event(first).advice(number)
+    if (told := lease_words.advice(rule, finding)) is not None:
+        return told
+    hint = finding.details[1] if rule in _HINTED and len(finding.details) > 1 else None
+    return str(hint) if hint else BY_NAME[rule].advice
+
+
+def evidence(rule: str, finding: Finding) -> Mapping[str, float | str]:
+    """The numbers behind a sentence that are not its value: a forecast, a share of the hour."""
+    if rule == "memory_leak" and len(finding.details) == 2:
+        found, when = finding.details
+        if isinstance(found, Trend) and isinstance(when, Arrival):
+            return {"growth_bytes_per_second": found.slope, **_bounds("full_in", when)}
+    share = _held_back(finding)
+    if share is not None:
+        return {"last_hour_percent": share}
+    if rule == "thermal":
+        when = _slows_down(finding)
+        return {} if when is None else _bounds("slowdown_in", when)
+    return lease_words.evidence(finding)
+
+
+def labels(snapshot: Snapshot) -> dict[str, str]:
+    """How people number the devices: `3`, and `3:0` for the first partition of board 3."""
+    out: dict[str, str] = {}
+    parts: dict[str, int] = {}
+    for status in snapshot.devices:
+        device = status.device
+        number = str(device.index)
+        if device.parent is not None:
+            place = parts.get(device.parent, 0)
+            parts[device.parent] = place + 1
+            number = f"{number}:{place}"
+        out[device.uuid] = number
+    return out
+
+
+def parties(processes: Iterable[Process]) -> tuple[Party, ...]:
+    """Whom it concerns: those who compute first, then by what they use."""
+    ranked = sorted(processes, key=_rank)[:MOST_PARTIES]
+    return tuple(Party(p.pid, p.user, p.name, p.command, p.started) for p in ranked)
+
+
+def _rank(process: Process) -> tuple[bool, int, int, int]:
+    graphics = process.kind is not ProcessKind.COMPUTE
+    used, held = process.utilization_percent or 0, process.memory_bytes or 0
+    return graphics, -used, -held, process.pid
+
+
+def _held_back(finding: Finding) -> float | None:
+    """For how much of the last hour a throttle reason has been there."""
+    reasons, track = finding.details if len(finding.details) == 2 else (None, None)
+    if not isinstance(track, Track) or not isinstance(reasons, frozenset | tuple):
+        return None
+    return track.held_back_percent(reasons)
+
+
+def _lately(finding: Finding) -> str:
+    share, track = _held_back(finding), finding.details[1] if len(finding.details) == 2 else None
+    if share is None or not isinstance(track, Track):
+        return ""
+    known = track.looks[-1][0] - track.looks[0][0]
+    span = "hour" if known > 3500 else human_seconds(known)
+    return f", {share:.0f} % of the last {span}"
+
+
+def _slowed(gpu: str, f: Finding) -> str:
+    return f"{gpu} is slowed down by heat{_lately(f)}"
+
+
+def _thermal(gpu: str, f: Finding) -> str:
+    slowed = bool(f.details and f.details[0])
+    told = f"{gpu} is slowed down by heat" if slowed else f"{gpu} is too hot"
+    told = f"{told}: {f.value or 0:.0f} °C"
+    if f.limit is None:
+        return f"{told}, the threshold is {f.threshold or 0:.0f} °C"
+    told = f"{told}, it slows down at {f.limit:.0f} °C"
+    when = _slows_down(f)
+    return told if when is None else f"{told}, at this rate in {_span(when)}"
+
+
+def _slows_down(f: Finding) -> Arrival | None:
+    """When it reaches its own limit, where it warms steadily and that is near."""
+    found = f.details[1] if len(f.details) > 1 else None
+    if not isinstance(found, Trend) or f.limit is None or f.value is None or f.value >= f.limit:
+        return None
+    when = arrival(found, f.limit - f.value)
+    return when if when is not None and when.seconds <= SOON_SECONDS else None
+
+
+def _throttle_power(gpu: str, f: Finding) -> str:
+    normal = f"up to {_percent(f.threshold)} is normal"
+    return f"The power cap costs {gpu} {_percent(f.value)} of its clock ({normal}){_lately(f)}"
+
+
+def _throttle_hardware(gpu: str, f: Finding) -> str:
+    if f.holds & 0b10:
+        return f"{gpu} is braked: its power supply signals an emergency{_lately(f)}"
+    return f"The hardware slows {gpu} down and does not say why{_lately(f)}"
+
+
+def _idle(gpu: str, f: Finding) -> str:
+    held = holders_of(f)
+    user = held[0].user if held else None
+    return f"{gpu} is held by {user} and idle" if user else f"{gpu} is held and idle"
+
+
+def _xid(gpu: str, f: Finding) -> str:
+    event = f.details[0] if f.details else None
+    if not isinstance(event, Event):
+        return f"{gpu} reports an error"
+    named = event.kind is EventKind.XID and event.code is not None
+    number = f"Xid {event.code}" if named else "an error"
+    return f"{gpu} reports {number}: {explain_event(event).meaning}"
+
+
+def _ecc(gpu: str, f: Finding) -> str:
+    more = f" ({f.details[0]})" if f.details and f.details[0] else ""
+    count = "" if f.value is None else f"{f.value:.0f} "
+    errors = "error" if f.value == 1 else "errors"
+    return f"{gpu} has {count}memory {errors} that could not be corrected{more}"
+
+
+def _leak(gpu: str, f: Finding) -> str:
+    found, when = f.details if len(f.details) == 2 else (None, None)
+    if not isinstance(found, Trend) or not isinstance(when, Arrival):
+        return f"{gpu}: memory keeps growing"
+    rate = human_bytes(found.slope * 60)
+    return f"{gpu}: memory grows by {rate} a minute and is full in {_span(when)}"
+
+
+def _fan(gpu: str, f: Finding) -> str:
+    return f"The fan of {gpu} stands still at {f.value or 0:.0f} °C"
+
+
+def _spare(gpu: str, f: Finding) -> str:
+    return f"{gpu}: no process explains {human_bytes(f.value or 0)} of its memory"
+
+
+def _disk(node: str, f: Finding) -> str:
+    mount = f.details[0] if f.details else "A disk"
+    return f"The disk {mount} is {_percent(f.value)} full"
+
+
+def _reasoned(start: str) -> Say:
+    def say(subject: str, f: Finding) -> str:
+        reason = str(f.details[0]) if f.details and f.details[0] else ""
+        return start.format(it=subject) + (f": {reason}" if reason else "")
+
+    return say
+
+
+def _valued(words: str) -> Say:
+    def say(subject: str, f: Finding) -> str:
+        return words.format(it=subject, now=_percent(f.value), least=_percent(f.threshold))
+
+    return say
+
+
+def _span(when: Arrival) -> str:
+    """`about 40 min (35 to 47)`: the best guess, the earliest and the latest."""
+    early, late = human_seconds(when.earliest_seconds), human_seconds(when.latest_seconds)
+    guess = f"about {human_seconds(when.seconds)}"
+    return guess if early == late else f"{guess} ({early} to {late})"
+
+
+def _bounds(name: str, when: Arrival) -> dict[str, float | str]:
+    return {
+        f"{name}_seconds": round(when.seconds),
+        f"{name}_earliest_seconds": round(when.earliest_seconds),
+        f"{name}_latest_seconds": round(when.latest_seconds),
+    }
+
+
+def _percent(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.0f} %"
+
+
+_HINTED = frozenset({"device_lost", "driver_hung", "store", "sampler", "notifier"})
+_SENTENCES: Mapping[str, Say] = {
+    "thermal": _thermal,
+    "memory": _valued("The memory of {it} is {now} full (threshold {least})"),
+    "power": _valued("{it} works at its power limit: {now} (threshold {least})"),
+    "idle": _idle,
+    "throttle_thermal": _slowed,
+    "throttle_power": _throttle_power,
+    "throttle_hardware": _throttle_hardware,
+    "device_lost": _reasoned("{it} is lost"),
+    "driver_hung": _reasoned("{it} does not answer"),
+    "ecc": _ecc,
+    "xid": _xid,
+    "fan": _fan,
+    "unattributed_memory": _spare,
+    "memory_leak": _leak,
+    "high_usage": _valued("{it} is in use: {now}"),
+    "node_cpu": _valued("The CPU of {it} is {now} busy"),
+    "node_memory": _valued("The memory of {it} is {now} full (threshold {least})"),
+    "node_disk": _disk,
+    "store": _reasoned("The history is not written"),
+    "sampler": _reasoned("Looks are missed"),
+    "notifier": _reasoned("{it} fails"),
+    "squatter": lease_words.squatter,
+    "ghost_memory": lease_words.ghost_memory,
+}
+_OF_LEASES: Mapping[str, Callable[[str, Finding, str], str]] = {
+    "idle_lease": lease_words.idle_lease,
+    "orphan": lease_words.orphan,
+}

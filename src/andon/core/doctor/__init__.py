@@ -1,0 +1,1 @@
+"""What `andon doctor` makes of a machine: facts in, findings out."""

@@ -1,0 +1,165 @@
+"""Judges who may open what: device files, groups, containers and what they are given."""
+
+import re
+from collections.abc import Iterator
+
+from andon.core.doctor.facts import Facts, Node
+from andon.core.doctor.findings import Check, Finding, failure, ok, warning
+
+_NUMBERED = re.compile(r"/dev/nvidia\d+")
+_MAKE = "sudo nvidia-modprobe -u -c=0"
+_WIRE = "sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker"
+_TOOLKIT = "sudo apt install nvidia-container-toolkit && " + _WIRE
+_HOOKS = ("nvidia-container-runtime-hook", "nvidia-container-runtime")
+
+
+def judge(facts: Facts) -> Iterator[Finding]:
+    yield from _missing(facts)
+    denied = [node for node in facts.nodes if not node.usable and _matters(node, facts)]
+    usable = [node.path for node in facts.nodes if node.usable]
+    for group in sorted({node.group for node in denied}):
+        yield _denied([node for node in denied if node.group == group], facts)
+    if usable and not denied:
+        words = f"{facts.user.name} may open {_listed(usable)}"
+        yield ok(Check.NODES_USABLE, words, nodes=len(usable))
+
+
+def _missing(facts: Facts) -> Iterator[Finding]:
+    """Device files appear when the driver's tools make them; a container is given its own."""
+    if facts.kernel.nvidia_version is None or facts.containers.inside or facts.kernel.wsl:
+        return
+    paths = {node.path for node in facts.nodes}
+    numbered = any(_NUMBERED.fullmatch(path) for path in paths)
+    missing = [] if "/dev/nvidiactl" in paths else ["/dev/nvidiactl"]
+    missing += [] if numbered else ["/dev/nvidia0"]
+    say = warning if facts.answers("nvidia") else failure
+    if missing:
+        words = f"the driver is loaded and {' and '.join(missing)} not there"
+        yield say(Check.NODE_MISSING, words.replace(" not", f" {_is(missing)} not"), _MAKE)
+    if "/dev/nvidia-uvm" not in paths:
+        words = "/dev/nvidia-uvm is not there: CUDA cannot start until it is"
+        yield warning(Check.UVM_MISSING, words, _MAKE)
+
+
+def _matters(node: Node, facts: Facts) -> bool:
+    """NVIDIA's render nodes are not asked by anyone here."""
+    if node.path.startswith("/dev/nvidia"):
+        return True
+    return any(card.vendor != "nvidia" for card in facts.cards)
+
+
+def _denied(nodes: list[Node], facts: Facts) -> Finding:
+    user, group = facts.user, nodes[0].group
+    paths = [node.path for node in nodes]
+    modes = {"path": paths[0], "mode": f"{nodes[0].mode:04o}", "group": group}
+    if group in user.listed_groups and group not in user.groups:
+        words = f"{user.name} is in group {group}, and this session began before that"
+        return warning(Check.GROUP_PENDING, words, f"newgrp {group}", **modes)
+    words = f"{user.name} may not open {_listed(paths)} ({modes['mode']}, group {group})"
+    nvidia = any(path.startswith("/dev/nvidia") for path in paths)
+    say = failure if nvidia and not facts.answers("nvidia") else warning
+    return say(Check.NODE_DENIED, words, _permit(nodes, facts), **modes)
+
+
+def _permit(nodes: list[Node], facts: Facts) -> str:
+    by_group = nodes[0].mode & 0o060 == 0o060 and nodes[0].group != "root"
+    if facts.containers.inside:
+        return f"docker run --group-add {nodes[0].group} ..." if by_group else "docker run -u 0 ..."
+    if by_group:
+        return f"sudo usermod -aG {nodes[0].group} {facts.user.name} # then log in again"
+    return f"sudo chmod 0666 {' '.join(node.path for node in nodes[:4])}"
+
+
+def _listed(paths: list[str]) -> str:
+    shown = ", ".join(paths[:2])
+    return shown if len(paths) <= 2 else f"{shown} and {len(paths) - 2} more"
+
+
+def _is(things: list[str]) -> str:
+    return "is" if len(things) == 1 else "are"
+
+
+# Containers.
+
+
+def judge_containers(facts: Facts) -> Iterator[Finding]:
+    if facts.containers.inside:
+        yield from _inside(facts)
+    else:
+        yield ok(Check.NO_CONTAINER, "this is not a container")
+        if facts.kernel.nvidia_version is not None:
+            yield from _host(facts)
+    yield from _docker(facts)
+    if facts.containers.cgroup:
+        yield ok(
+            Check.CGROUPS, f"cgroup {facts.containers.cgroup}", version=facts.containers.cgroup
+        )
+    else:
+        words = "no cgroups: containers, jobs and units cannot be told apart"
+        fix = "mount | grep cgroup # in a container: -v /sys/fs/cgroup:/sys/fs/cgroup:ro"
+        yield warning(Check.NO_CGROUPS, words, fix)
+
+
+def _inside(facts: Facts) -> Iterator[Finding]:
+    kind = facts.containers.inside
+    yield ok(Check.IN_CONTAINER, f"this is a container ({kind})", kind=kind)
+    given = any(node.path.startswith("/dev/nvidia") for node in facts.nodes)
+    if given or facts.anything_answers:
+        return
+    asked = facts.masks.get("NVIDIA_VISIBLE_DEVICES")
+    words = "the container has no GPU: no /dev/nvidia* is in it"
+    if asked is not None:
+        words += f" (NVIDIA_VISIBLE_DEVICES={asked[:60]})"
+    fix = "docker run --gpus all ..."
+    if kind == "kubernetes":
+        fix = "kubectl explain pod.spec.containers.resources.limits # nvidia.com/gpu: 1"
+    yield failure(Check.CONTAINER_NO_GPU, words, fix, kind=kind)
+
+
+def _host(facts: Facts) -> Iterator[Finding]:
+    """What a container engine on this host needs to hand out its GPUs."""
+    box = facts.containers
+    names = {path.rpartition("/")[2] for path in box.tools}
+    wired = bool(names & {_HOOKS[0]}) or box.docker_runtime or bool(box.specifications)
+    if not names and box.docker_installed:
+        words = "Docker is here without NVIDIA's container toolkit: --gpus will fail"
+        yield warning(Check.TOOLKIT_MISSING, words, _TOOLKIT)
+    elif names and not wired:
+        words = f"{sorted(names)[0]} is installed, and no container engine knows of it"
+        yield warning(Check.TOOLKIT_NOT_WIRED, words, _WIRE)
+    elif wired:
+        yield ok(Check.TOOLKIT_READY, f"containers can have GPUs ({_ways(facts)})")
+    yield from _specifications(facts)
+    if names and box.char_links is False:
+        yield warning(
+            Check.CHAR_LINKS_MISSING,
+            "/dev/char lacks NVIDIA's nodes: `systemctl daemon-reload` takes GPUs from containers",
+            "sudo nvidia-ctk system create-dev-char-symlinks --create-all",
+        )
+
+
+def _ways(facts: Facts) -> str:
+    box = facts.containers
+    names = {path.rpartition("/")[2] for path in box.tools}
+    ways = ["--gpus"] if _HOOKS[0] in names else []
+    ways += ["--runtime=nvidia"] if box.docker_runtime else []
+    ways += [f"CDI {spec.path}" for spec in box.specifications[:1]]
+    return ", ".join(ways)
+
+
+def _specifications(facts: Facts) -> Iterator[Finding]:
+    running = facts.kernel.nvidia_version
+    for spec in facts.containers.specifications:
+        if spec.versions and running not in spec.versions:
+            words = f"{spec.path} names driver {spec.versions[0]}, and {running} runs"
+            fix = f"sudo nvidia-ctk cdi generate --output={spec.path}"
+            yield warning(Check.CDI_OUTDATED, words, fix, path=spec.path)
+
+
+def _docker(facts: Facts) -> Iterator[Finding]:
+    socket = facts.containers.docker_socket
+    if socket == "usable":
+        yield ok(Check.DOCKER_READABLE, "Docker's socket is open: containers show by name")
+    elif socket:
+        words = f"Docker's socket is closed to {facts.user.name}: containers show by id"
+        yield ok(Check.DOCKER_CLOSED, words)

@@ -1,0 +1,131 @@
+"""Judges the lease books: who owns them, what their owners could forge, odd files in them."""
+
+import shlex
+from collections.abc import Iterable, Iterator
+
+from andon.core.doctor.facts import Book, Facts
+from andon.core.doctor.findings import Check, Finding, Value, failure, ok, warning
+from andon.core.doctor.security_facts import Odd, Stray
+
+MANY_FILES = 256  # of one user in one book; nobody holds and awaits so many devices
+MOST_OWNERS = 3
+_SET_UP = "sudo andon setup"
+_SWEEP = f"{_SET_UP} # removes what no process holds"
+
+
+def judge(facts: Facts) -> Iterator[Finding]:
+    own = facts.own
+    if not any(book.path == own.book_place for book in own.books):
+        words = f"no lease book yet; the first lease makes {own.book_place}, owned by its user"
+        yield ok(Check.BOOK, words)
+    for book in own.books:
+        yield _owner(book, facts)
+        if _decides(book, facts):
+            yield from _contents(book, facts)
+
+
+def _decides(book: Book, facts: Facts) -> bool:
+    """Whether its entries count for this user: the book in use, root's, and one's own."""
+    return book.path == facts.own.book_place or book.uid in (0, facts.user.uid)
+
+
+def _owner(book: Book, facts: Facts) -> Finding:
+    place: dict[str, Value] = {
+        "path": book.path,
+        "owner": book.owner,
+        "uid": book.uid,
+        "mode": f"{book.mode:04o}",
+    }
+    if not _decides(book, facts):
+        return _ignored(book, facts, place)
+    unsafe = _unsafe(book, facts, place)
+    if unsafe is not None:
+        return unsafe
+    if book.uid not in (0, facts.user.uid):
+        words = (
+            f"no root book: {book.owner} owns {book.path} and may cordon devices, reorder the "
+            "queue and remove leases"
+        )
+        return warning(Check.BOOK_FOREIGN, words, _SET_UP, **place)
+    use = "leases go there" if book.path == facts.own.book_place else "its leases count, too"
+    alone = ", and only root can cordon or reorder" if book.uid == 0 else ""
+    words = f"the lease book {book.path} belongs to {book.owner}; {use}{alone}"
+    return ok(Check.BOOK, words, **place)
+
+
+def _ignored(book: Book, facts: Facts, place: dict[str, Value]) -> Finding:
+    words = (
+        f"{book.path} belongs to {book.owner} and decides nothing: leases go to "
+        f"{facts.own.book_place}"
+    )
+    quoted = shlex.quote(book.path)
+    fix = f"ls -la {quoted} && sudo rm -rI {quoted}"
+    return warning(Check.BOOK_IGNORED, words, fix, **place)
+
+
+def _unsafe(book: Book, facts: Facts, place: dict[str, Value]) -> Finding | None:
+    quoted = shlex.quote(book.path)
+    again = f"ls -ld {quoted} && sudo rm -rI {quoted} && {_SET_UP}"
+    if book.link or book.mode & 0o022:
+        how = "is a link" if book.link else f"can be written by others ({book.mode:04o})"
+        words = f"the lease book {book.path} of {book.owner} {how}: its leases prove nothing"
+        return failure(Check.BOOK_UNSAFE, words, again, **place)
+    if book.contents.closed:
+        words = f"the lease book {book.path} of {book.owner} is closed to {facts.user.name}"
+        return failure(Check.BOOK_UNSAFE, words, again, **place)
+    if book.leases_mode is not None and book.leases_mode != 0o1777:
+        words = f"{book.path}/leases has mode {book.leases_mode:04o}: not everyone can take a lease"
+        return failure(Check.BOOK_UNSAFE, words, f"sudo chmod 1777 {quoted}/leases", **place)
+    return None
+
+
+# What lies in a book. A file's name is its maker's choice: none stands in a fix that root may type.
+
+
+def _contents(book: Book, facts: Facts) -> Iterator[Finding]:
+    strays = book.contents.strays
+    bad = [stray for stray in strays if stray.odd is not Odd.UNLOCKED]
+    left = [s for s in strays if s.odd is Odd.UNLOCKED and s.uid != facts.user.uid]
+    if bad:
+        count = sum(stray.count for stray in bad)
+        words = f"{book.path} holds {_files(count)} that {_is(count)} no entry: {_owners(bad)}"
+        yield warning(Check.BOOK_MALFORMED, words, _list(book, bad), path=book.path, count=count)
+    if left:
+        count = sum(stray.count for stray in left)
+        words = f"{book.path} holds {_files(count)} that no process holds: {_owners(left)}"
+        yield warning(Check.BOOK_LEFTOVERS, words, _SWEEP, path=book.path, count=count)
+    yield from _crowds(book)
+
+
+def _crowds(book: Book) -> Iterator[Finding]:
+    for owner, uid, count in book.contents.counts:
+        if count > MANY_FILES:
+            words = f"{owner} has {count:,} files in {book.path}, which slows every lease"
+            yield warning(Check.BOOK_CROWDED, words, _SWEEP, path=book.path, uid=uid, count=count)
+    if not book.contents.complete:
+        words = f"{book.path} holds more files than are examined here"
+        yield warning(Check.BOOK_CROWDED, words, _SWEEP, path=book.path)
+
+
+def _list(book: Book, strays: Iterable[Stray]) -> str:
+    most = max(strays, key=lambda stray: stray.count)
+    return f"sudo find {shlex.quote(book.path)} -mindepth 2 -uid {most.uid} -ls && {_SET_UP}"
+
+
+def _owners(strays: Iterable[Stray]) -> str:
+    """Those with the most, each with a number."""
+    counts: dict[str, int] = {}
+    for stray in strays:
+        counts[stray.owner] = counts.get(stray.owner, 0) + stray.count
+    ranked = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    shown = ", ".join(f"{owner} ({count})" for owner, count in ranked[:MOST_OWNERS])
+    rest = len(ranked) - MOST_OWNERS
+    return shown if rest <= 0 else f"{shown} and {rest} more users"
+
+
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count:,} files"
+
+
+def _is(count: int) -> str:
+    return "is" if count == 1 else "are"

@@ -1,0 +1,23 @@
+"""Judges a machine: facts in, findings out, each with what to type about it."""
+
+from andon.core.doctor import access, books, devices, driver, installation, security
+from andon.core.doctor import system as system
+from andon.core.doctor.facts import Facts
+from andon.core.doctor.findings import Finding, in_order
+
+AREAS = (
+    devices.judge,
+    driver.judge,
+    driver.judge_library,
+    access.judge,
+    access.judge_containers,
+    system.judge,
+    installation.judge,
+    books.judge,
+    security.judge,
+)
+
+
+def judge(facts: Facts) -> list[Finding]:
+    """Everything that can be said, the worst first."""
+    return in_order(finding for area in AREAS for finding in area(facts))

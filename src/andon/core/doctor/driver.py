@@ -1,0 +1,238 @@
+"""Judges the kernel's drivers and NVIDIA's library: loaded, found, and of one version."""
+
+import re
+from collections.abc import Iterator
+
+from andon.core.doctor.facts import Facts, Library, PciCard
+from andon.core.doctor.findings import Check, Finding, failure, ok, warning
+
+_DRIVERS = {"nvidia": ("nvidia",), "amd": ("amdgpu", "radeon"), "intel": ("i915", "xe")}
+_GIVEN_AWAY = ("vfio-pci", "pci-stub", "xen-pciback")
+_VERSION = re.compile(r"\.so\.(\d{2,4}\.\d+(?:\.\d+)?)$")
+_XID = "sudo dmesg | grep -i -e nvrm -e nvidia | tail"
+_PCI = "lspci -nn | grep -i -e vga -e 3d -e display -e accelerator"
+_INSTALL = {
+    "ubuntu": "sudo ubuntu-drivers install",
+    "debian": "sudo apt install nvidia-driver firmware-misc-nonfree",
+    "fedora": "sudo dnf install akmod-nvidia xorg-x11-drv-nvidia-cuda",
+    "rhel": "sudo dnf install nvidia-driver-cuda kmod-nvidia-open-dkms",
+    "arch": "sudo pacman -S nvidia-open",
+    "suse": "sudo zypper install nvidia-open-driver-G06-signed-kmp-default",
+}
+_INSTALL_ANY = "lspci -nn -d 10de: # then get its driver from https://www.nvidia.com/drivers"
+WSL_FOLDER = "/usr/lib/wsl/lib"
+
+
+def judge(facts: Facts) -> Iterator[Finding]:
+    for vendor in _DRIVERS:
+        cards = [card for card in facts.cards if card.vendor == vendor]
+        yield from _loaded(vendor, cards, facts)
+        yield from _given_away(cards)
+        yield from _undriven(vendor, cards, facts)
+    yield from _nothing(facts)
+    yield from _sleep(facts)
+    if facts.kernel.nvidia_version is not None:
+        yield from _versions(facts)
+        yield from _nvidia_modes(facts)
+
+
+def install_command(distribution: tuple[str, ...]) -> str:
+    """The command that installs NVIDIA's driver on this distribution."""
+    return next((_INSTALL[name] for name in distribution if name in _INSTALL), _INSTALL_ANY)
+
+
+def version_of(library: Library) -> str | None:
+    """A driver's library carries its version in the name of the file that its links end at."""
+    found = _VERSION.search(library.target or library.path)
+    return found[1] if found else None
+
+
+def _loaded(vendor: str, cards: list[PciCard], facts: Facts) -> Iterator[Finding]:
+    for driver in _DRIVERS[vendor]:
+        driven = [card for card in cards if card.driver == driver]
+        if not driven and not (driver == "nvidia" and facts.kernel.nvidia_version):
+            continue
+        name = _driver_words(facts) if driver == "nvidia" else driver
+        what = f"{len(driven)} cards" if len(driven) > 2 else _places(driven)
+        what = what or "its cards (none is listed on the PCI bus)"
+        yield ok(Check.DRIVER_LOADED, f"{name} drives {what}", driver=driver, cards=len(driven))
+
+
+def _driver_words(facts: Facts) -> str:
+    version = facts.kernel.nvidia_version
+    flavour = " (open module)" if facts.kernel.nvidia_open else ""
+    return f"nvidia {version}{flavour}" if version else "nvidia"
+
+
+def _given_away(cards: list[PciCard]) -> Iterator[Finding]:
+    given = [card for card in cards if card.driver in _GIVEN_AWAY]
+    if given:
+        words = f"{_places(given)}: kept for virtual machines ({given[0].driver})"
+        yield ok(Check.PASSED_THROUGH, words, cards=len(given))
+
+
+def _undriven(vendor: str, cards: list[PciCard], facts: Facts) -> Iterator[Finding]:
+    nouveau = [card for card in cards if card.driver == "nouveau"]
+    free = [card for card in cards if card.driver is None]
+    if nouveau:
+        yield failure(
+            Check.NOUVEAU,
+            f"nouveau drives {_places(nouveau)}: NVIDIA's driver cannot have it",
+            "echo blacklist nouveau | sudo tee /etc/modprobe.d/nouveau.conf"
+            " && sudo update-initramfs -u && sudo reboot",
+            cards=len(nouveau),
+        )
+    if free and any(driver in facts.kernel.modules for driver in _DRIVERS[vendor]):
+        words = f"{_DRIVERS[vendor][0]} is loaded and does not drive {_places(free)}"
+        yield failure(Check.CARD_UNBOUND, words, _XID, cards=len(free))
+    elif free:
+        yield from _not_loaded(vendor, free, facts)
+
+
+def _not_loaded(vendor: str, free: list[PciCard], facts: Facts) -> Iterator[Finding]:
+    driver = _DRIVERS[vendor][0]
+    words = f"no driver is loaded for {_places(free)}"
+    if vendor != "nvidia":
+        yield warning(Check.DRIVER_NOT_LOADED, words, f"sudo modprobe {driver}", cards=len(free))
+        return
+    fix = "sudo modprobe nvidia"
+    if not facts.libraries:
+        fix = install_command(facts.kernel.distribution)
+    yield failure(Check.DRIVER_NOT_LOADED, words, fix, cards=len(free))
+    if facts.kernel.secure_boot:
+        yield warning(
+            Check.SECURE_BOOT,
+            "Secure Boot is on: the kernel refuses a module that is not signed with a known key",
+            "sudo dmesg | grep -i -e lockdown -e 'key was rejected' -e 'verification failed'",
+            secure_boot=True,
+        )
+
+
+def _nothing(facts: Facts) -> Iterator[Finding]:
+    """Some GPUs are on no PCI bus: in WSL, and in systems on one chip."""
+    seen = facts.cards or facts.kernel.wsl or "nvgpu" in facts.kernel.modules
+    if not seen and not facts.anything_answers:
+        words = "the PCI bus has no NVIDIA, AMD or Intel GPU"
+        yield warning(Check.NO_CARD, words, _PCI, cards=0)
+
+
+def _sleep(facts: Facts) -> Iterator[Finding]:
+    asleep = [card for card in facts.cards if card.power_status == "suspended"]
+    if asleep:
+        words = f"{_places(asleep)}: suspended to save power; andon does not wake it"
+        yield ok(Check.SUSPENDED, words, cards=len(asleep))
+    awake = [
+        card
+        for card in facts.cards
+        if card.vendor == "nvidia" and card.driver == "nvidia" and card.power_control == "on"
+    ]
+    if facts.kernel.battery and awake:
+        yield warning(
+            Check.KEPT_AWAKE,
+            f"{_places(awake)} may never suspend, which drains the battery",
+            f"echo auto | sudo tee /sys/bus/pci/devices/{awake[0].pci}/power/control",
+            cards=len(awake),
+        )
+
+
+def _versions(facts: Facts) -> Iterator[Finding]:
+    picked = loaders_choice(facts.libraries)
+    library, kernel = version_of(picked) if picked else None, facts.kernel.nvidia_version
+    if library is None or kernel is None:
+        return
+    place = {"kernel": kernel, "library": library}
+    if library == kernel:
+        yield ok(Check.VERSIONS_MATCH, f"the kernel and the library are both {kernel}", **place)
+        return
+    words = f"the kernel runs driver {kernel} and the library is {library}"
+    fix = "sudo reboot"
+    if facts.containers.inside:
+        words += ", which this container brought along"
+        fix = f"rm {picked.path if picked else ''} # in the image: --gpus brings the right one"
+    yield failure(Check.VERSION_MISMATCH, words, fix, **place)
+
+
+def _nvidia_modes(facts: Facts) -> Iterator[Finding]:
+    kernel = facts.kernel
+    if kernel.persistenced:
+        yield ok(Check.PERSISTENCE, "nvidia-persistenced keeps the driver ready")
+    if kernel.counters_restricted:
+        yield ok(
+            Check.COUNTERS_RESTRICTED,
+            "profiler counters are root's alone (only Nsight needs them)",
+            restricted=True,
+        )
+    elif kernel.counters_restricted is not None:
+        yield ok(Check.COUNTERS_OPEN, "profiler counters are open to everyone", restricted=False)
+
+
+# The library.
+
+
+def loaders_choice(libraries: tuple[Library, ...]) -> Library | None:
+    """The one that the loader takes: it passes over those of another processor."""
+    listed = [library for library in libraries if library.source]
+    return next((library for library in listed if library.fits is not False), None)
+
+
+def judge_library(facts: Facts) -> Iterator[Finding]:
+    if not facts.expects_nvidia and not facts.kernel.wsl:
+        return
+    picked = loaders_choice(facts.libraries)
+    yield _absent(facts) if picked is None else _picked(picked, facts)
+
+
+def _absent(facts: Facts) -> Finding:
+    say = warning if facts.answers("nvidia") else failure
+    off = [lib for lib in facts.libraries if not lib.source and lib.fits is not False]
+    if off:
+        folder = off[0].path.rpartition("/")[0]
+        return say(
+            Check.LIBRARY_OFF_PATH,
+            f"libnvidia-ml.so.1 lies in {folder}, off the loader's path",
+            f"echo {folder} | sudo tee /etc/ld.so.conf.d/nvidia.conf && sudo ldconfig",
+            path=off[0].path,
+        )
+    if facts.libraries:
+        words = f"{facts.libraries[0].path} is for another processor"
+        fix = f"file -L {facts.libraries[0].path}"
+        return say(Check.LIBRARY_FOREIGN, words, fix, path=facts.libraries[0].path)
+    words = "libnvidia-ml.so.1 is in none of the known folders"
+    return say(Check.LIBRARY_MISSING, words, _install(facts))
+
+
+def _install(facts: Facts) -> str:
+    if facts.containers.inside:
+        return "docker run --gpus all ... # or, in Kubernetes, limits: nvidia.com/gpu: 1"
+    if facts.kernel.wsl:
+        return "wsl --update # and install the NVIDIA driver in Windows, none in here"
+    return install_command(facts.kernel.distribution)
+
+
+def _picked(library: Library, facts: Facts) -> Finding:
+    path, folder = library.path, library.path.rpartition("/")[0]
+    if library.size_bytes == 0:
+        words = f"{path} is empty: the image was saved from a container that had a GPU"
+        return failure(Check.LIBRARY_EMPTY, words, f"rm {path}", path=path)
+    if "/stubs" in path or "/stubs" in library.target:
+        words = f"the loader takes {path}, a stub that only links programs"
+        return failure(Check.LIBRARY_STUB, words, _without(library, folder), path=path)
+    if facts.kernel.wsl and not (library.target or path).startswith("/usr/lib/wsl/"):
+        words = f"the loader takes {path}: in WSL only Windows' own, in {WSL_FOLDER}, works"
+        fix = f"export LD_LIBRARY_PATH={WSL_FOLDER}:$LD_LIBRARY_PATH"
+        say = warning if facts.answers("nvidia") else failure
+        return say(Check.LIBRARY_NOT_WSL, words, fix, path=path)
+    words = f"{path} (by {library.source})"
+    return ok(Check.LIBRARY_FOUND, words, path=path, target=library.target)
+
+
+def _without(library: Library, folder: str) -> str:
+    if library.source == "LD_LIBRARY_PATH":
+        return f"export LD_LIBRARY_PATH=$(echo $LD_LIBRARY_PATH | sed 's#{folder}/*:*##')"
+    return f"grep -rl {folder} /etc/ld.so.conf.d # remove that line, then: sudo ldconfig"
+
+
+def _places(cards: list[PciCard]) -> str:
+    if len(cards) <= 2:
+        return " and ".join(card.pci for card in cards)
+    return f"{len(cards)} cards ({cards[0].pci} to {cards[-1].pci})"

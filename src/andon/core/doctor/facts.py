@@ -1,0 +1,204 @@
+"""What is known about a machine before it is judged: plain facts, gathered by host/inspection."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from andon.core.doctor.security_facts import Contents, Security
+from andon.model.device import DeviceStatus, Snapshot, State
+
+
+@dataclass(frozen=True, slots=True)
+class PciCard:
+    """One display or compute controller, as the kernel lists it without waking it."""
+
+    pci: str
+    vendor: str  # nvidia, amd or intel
+    driver: str | None = None
+    power_status: str = ""  # active, suspended, unsupported
+    power_control: str = ""  # on: never suspended; auto: when idle
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """What the kernel says of itself and of its drivers."""
+
+    release: str = ""
+    machine: str = ""
+    taint: int | None = None
+    secure_boot: bool | None = None
+    modules: tuple[str, ...] = ()  # of those that drive GPUs
+    nvidia_version: str | None = None
+    nvidia_open: bool = False  # the open flavour of NVIDIA's module
+    counters_restricted: bool | None = None
+    persistenced: bool = False
+    battery: bool = False
+    wsl: bool = False
+    distribution: tuple[str, ...] = ()  # ID and ID_LIKE of os-release
+    log_closed: str | None = None  # why its log cannot be followed; None: it can
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A libnvidia-ml.so.1. `source` says how the loader comes to it; empty: it does not."""
+
+    path: str
+    source: str = ""
+    target: str = ""  # the file that the links end at
+    size_bytes: int = 1
+    fits: bool | None = None  # whether it is for this processor
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A device file and whether this user may open it for reading and writing."""
+
+    path: str
+    mode: int = 0o666
+    group: str = "root"
+    usable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who asks. A group joined since the login is in the file and not yet in the session."""
+
+    name: str = "user"
+    uid: int = 1000
+    groups: tuple[str, ...] = ()
+    listed_groups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Specification:
+    """A CDI file: which driver versions its paths name."""
+
+    path: str
+    versions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Containers:
+    """Whether this is a container, and what the host can do for some."""
+
+    inside: str = ""  # docker, podman, kubernetes, lxc, ...; empty: no container
+    own_pids: bool | None = None  # in a pid namespace of its own
+    tools: tuple[str, ...] = ()
+    docker_installed: bool = False
+    docker_runtime: bool = False  # the nvidia runtime stands in daemon.json
+    docker_socket: str = ""  # usable, denied, or empty: there is none
+    specifications: tuple[Specification, ...] = ()
+    char_links: bool | None = None  # /dev/char names NVIDIA's nodes; None: there are no nodes
+    cgroup: str = ""  # v1, v2, hybrid, or empty
+
+
+@dataclass(frozen=True, slots=True)
+class Proc:
+    """What of other people's processes can be seen."""
+
+    hidepid: str = ""
+    group: int | None = None  # the group that is let off
+    let_off: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The wall clock now; `synchronised` as the kernel has it."""
+
+    at: float = 0.0
+    synchronised: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder of andon's, or the nearest one above it that exists."""
+
+    path: str
+    exists: bool = False
+    writable: bool = True
+    free_bytes: int | None = None
+    kind: str = ""  # of its file system
+    remote: bool = False  # not asked any further: a network file system can block for ever
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    """A lease book: a folder, and who it belongs to."""
+
+    path: str
+    owner: str
+    uid: int
+    mode: int = 0o755
+    link: bool = False
+    leases_mode: int | None = 0o1777
+    contents: Contents = field(default_factory=Contents)
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """andon itself."""
+
+    version: str = ""
+    python: str = ""
+    packages: Mapping[str, str | None] = field(default_factory=dict)  # None: not installed
+    old_pynvml: str | None = None
+    config: str | None = None
+    changed: int = 0  # settings that are not the default
+    mistakes: tuple[str, ...] = ()
+    state: Folder = Folder("")
+    books: tuple[Book, ...] = ()
+    book_place: str = ""  # the one that is used; the first lease makes it
+    encoding: str = "utf-8"
+    columns: int = 80
+    color: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One sample through the sampler, and how long the first answer took."""
+
+    snapshot: Snapshot | None = None
+    seconds: float = 0.0
+    reason: str = ""  # why there is none
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All of it."""
+
+    kernel: Kernel = Kernel()
+    cards: tuple[PciCard, ...] = ()
+    libraries: tuple[Library, ...] = ()
+    nodes: tuple[Node, ...] = ()
+    user: User = User()
+    containers: Containers = Containers()
+    proc: Proc = Proc()
+    clock: Clock = Clock()
+    own: Own = Own()
+    security: Security = field(default_factory=Security)
+    masks: Mapping[str, str] = field(default_factory=dict)  # the variables of core.masks
+    look: Look = Look()
+
+    @property
+    def devices(self) -> tuple[DeviceStatus, ...]:
+        return self.look.snapshot.devices if self.look.snapshot else ()
+
+    def answers(self, vendor: str) -> bool:
+        """Whether a device of this vendor was read, or sleeps and was left alone."""
+        fine = (State.OK, State.ASLEEP)
+        return any(d.device.vendor == vendor and d.state in fine for d in self.devices)
+
+    @property
+    def anything_answers(self) -> bool:
+        return any(self.answers(status.device.vendor) for status in self.devices)
+
+    @property
+    def expects_nvidia(self) -> bool:
+        """Whether anything at all speaks of NVIDIA here."""
+        return (
+            any(card.vendor == "nvidia" for card in self.cards)
+            or self.kernel.nvidia_version is not None
+            or "nvidia" in self.kernel.modules
+            or bool(self.libraries)
+            or any(node.path.startswith("/dev/nvidia") for node in self.nodes)
+        )

@@ -1,0 +1,91 @@
+"""Judges andon itself: its settings, its folders, its packages, the terminal."""
+
+from collections.abc import Iterator
+
+from andon.core.doctor.facts import Facts, Folder
+from andon.core.doctor.findings import Check, Finding, Value, failure, ok, unknown, warning
+from andon.units import GIB, MIB, human_bytes
+
+ROOMY_BYTES = 1 * GIB  # a month of history of eight devices takes a quarter of it
+TIGHT_BYTES = 50 * MIB
+
+
+def judge(facts: Facts) -> Iterator[Finding]:
+    yield from _settings(facts)
+    yield _state(facts.own.state)
+    yield from _packages(facts)
+    yield _terminal(facts)
+
+
+def _settings(facts: Facts) -> Iterator[Finding]:
+    own = facts.own
+    for mistake in own.mistakes:
+        yield failure(Check.SETTINGS_WRONG, mistake, "andon config check", path=own.config)
+    if own.mistakes:
+        return
+    changed = f"{own.changed} changed" if own.changed else "all at their defaults"
+    words = f"settings: {own.config or 'no file'}, {changed}"
+    yield ok(Check.SETTINGS, words, path=own.config, changed=own.changed)
+
+
+def _state(state: Folder) -> Finding:
+    place: dict[str, Value] = {
+        "path": state.path,
+        "free_bytes": state.free_bytes,
+        "file_system": state.kind,
+    }
+    if not state.path:
+        return unknown(Check.STATE, "where the state goes is not known: there is no home", **place)
+    if state.remote:
+        words = f"{state.path} is on a network file system ({state.kind}): it can hang or corrupt"
+        return warning(Check.STATE_REMOTE, words, 'export XDG_STATE_HOME="/var/tmp/$USER"', **place)
+    if not state.writable:
+        words = f"{state.path} cannot be written: nothing can be recorded"
+        fix = f'sudo install -d -o "$USER" "{state.path}"'
+        return failure(Check.STATE_CLOSED, words, fix, **place)
+    return _room(state)
+
+
+def _room(state: Folder) -> Finding:
+    place: dict[str, Value] = {
+        "path": state.path,
+        "free_bytes": state.free_bytes,
+        "file_system": state.kind,
+    }
+    if state.free_bytes is None:
+        return ok(Check.STATE, f"{state.path} can be written", **place)
+    free = human_bytes(state.free_bytes)
+    if state.free_bytes < ROOMY_BYTES:
+        say = failure if state.free_bytes < TIGHT_BYTES else warning
+        words = f"{state.path} has {free} free"
+        return say(Check.STATE_FULL, words, f'df -h "{state.path}"', **place)
+    made = "" if state.exists else ", made when first needed"
+    return ok(Check.STATE, f"{state.path}: {free} free{made}", **place)
+
+
+def _packages(facts: Facts) -> Iterator[Finding]:
+    own = facts.own
+    missing = [name for name, version in own.packages.items() if version is None]
+    listed = ", ".join(f"{name} {version}" for name, version in own.packages.items() if version)
+    words = f"andon {own.version}, Python {own.python}, {listed}".rstrip(", ")
+    yield ok(Check.VERSIONS, words, andon=own.version, python=own.python, **dict(own.packages))
+    if missing:
+        names = " ".join(missing)
+        yield failure(Check.PACKAGE_MISSING, f"not installed: {names}", f"pip install {names}")
+    if own.old_pynvml is not None:
+        yield warning(
+            Check.PYNVML_SHADOWED,
+            f"the old package pynvml {own.old_pynvml} hides NVIDIA's own nvidia-ml-py",
+            "pip uninstall -y pynvml && pip install --force-reinstall nvidia-ml-py",
+            version=own.old_pynvml,
+        )
+
+
+def _terminal(facts: Facts) -> Finding:
+    own = facts.own
+    place: dict[str, Value] = {"encoding": own.encoding, "columns": own.columns, "color": own.color}
+    if own.encoding.lower().replace("-", "").replace("_", "") != "utf8":
+        words = f"the terminal is set to {own.encoding}: bars and lamps are drawn in ASCII"
+        return warning(Check.TERMINAL_ASCII, words, "export LANG=C.UTF-8", **place)
+    colors = "in colour" if own.color else "without colour"
+    return ok(Check.TERMINAL, f"output: UTF-8, {own.columns} columns, {colors}", **place)

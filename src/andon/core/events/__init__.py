@@ -1,0 +1,1 @@
+"""What devices and drivers report by themselves: Xids, resets, lines of the kernel log."""

@@ -1,0 +1,1 @@
+"""What is remembered: series, how they are packed, tiers, who used what."""

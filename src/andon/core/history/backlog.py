@@ -1,0 +1,83 @@
+"""What waits to be written: how much is kept while the store is away, and when it is tried."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from andon.core.history.intervals import Use
+from andon.core.history.series import Tick
+from andon.core.sampling.patience import back_off_seconds
+from andon.model.device import Device
+
+MOST_TICKS = 600  # ten minutes at one look a second: about 6 MB with eight devices
+MOST_USES = 2000
+UPKEEP_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How recording goes, for whoever asks."""
+
+    ok: bool
+    reason: str | None = None
+    hint: str | None = None
+    since: float | None = None
+    """When it began to fail; UTC."""
+    buffered_ticks: int = 0
+    dropped_ticks: int = 0
+    written_ticks: int = 0
+    flushed: float | None = None
+    """When something was last committed; UTC."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What is not committed yet. Times are on a clock that only moves forward."""
+
+    ticks: tuple[Tick, ...] = ()
+    uses: Mapping[tuple[object, ...], Use] = field(default_factory=dict)
+    devices: tuple[Device, ...] = ()
+    dropped: int = 0
+    written: int = 0
+    failures: int = 0
+    tried: float = float("-inf")
+
+    def add(self, tick: Tick, uses: Sequence[Use], devices: tuple[Device, ...]) -> "Backlog":
+        """One more tick; where there is no more room, the oldest goes."""
+        ticks = (*self.ticks, tick)
+        return replace(
+            self.lengthened(uses),
+            ticks=ticks[-MOST_TICKS:],
+            devices=devices,
+            dropped=self.dropped + max(0, len(ticks) - MOST_TICKS),
+        )
+
+    def lengthened(self, uses: Sequence[Use]) -> "Backlog":
+        """With these intervals, each in the place of what was known of it before."""
+        if not uses:
+            return self
+        waiting: dict[tuple[object, ...], Use] = dict(self.uses)
+        waiting |= {(*use.identity, use.first): use for use in uses}
+        if len(waiting) > MOST_USES:
+            waiting = dict(list(waiting.items())[-MOST_USES:])
+        return replace(self, uses=waiting)
+
+    def due(self, flush_seconds: float) -> float:
+        """When writing is next tried: at the next flush, or later after failures."""
+        return self.tried + max(flush_seconds, back_off_seconds(self.failures))
+
+    def flushed(self, now: float) -> "Backlog":
+        """After everything was committed."""
+        return replace(
+            self, ticks=(), uses={}, written=self.written + len(self.ticks), failures=0, tried=now
+        )
+
+    def failed(self, now: float) -> "Backlog":
+        """After a try that came to nothing."""
+        return replace(self, failures=self.failures + 1, tried=now)
+
+
+def validate(backlog: Backlog) -> None:
+    """What is true of every backlog."""
+    assert len(backlog.ticks) <= MOST_TICKS
+    assert len(backlog.uses) <= MOST_USES
+    assert min(backlog.dropped, backlog.written, backlog.failures) >= 0

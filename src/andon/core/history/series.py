@@ -1,0 +1,232 @@
+"""What is remembered: readings of devices over time, as whole numbers of the sensor's resolution.
+
+A series is one reading of one device, or of the node itself (`HOST`). What was not read has no
+point: a gap stays a gap.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import compress
+from typing import Any
+
+from andon.core.history.codec import VALUE_LIMIT, Row
+from andon.model.device import SAMPLE_VALUES, Device, Host, Sample, Snapshot
+from andon.model.wire import sample_values
+
+HOST = "host"
+"""The device under which the node's own values are kept."""
+HOST_METRICS = (
+    "cpu_percent", "memory_used_bytes", "load_1m", "disk_used_bytes",
+    "network_received_bytes", "network_sent_bytes",
+)  # fmt: skip
+METRICS = SAMPLE_VALUES
+
+THROTTLE_BITS = (
+    "other", "gpu_idle", "applications_clocks_setting", "sw_power_cap", "hw_slowdown",
+    "sync_boost", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown",
+    "display_clock_setting", "current_limit", "temperature_limit", "reliability_limit",
+)  # fmt: skip
+"""The bit of each reason is its place here: add at the end. Reasons not listed share the first."""
+_BITS = {name: 1 << place for place, name in enumerate(THROTTLE_BITS)}
+
+_SCALES = {
+    "power_watts": 1000,
+    "power_limit_watts": 1000,
+    "energy_joules": 1000,
+    "sm_active_percent": 100,
+    "tensor_active_percent": 100,
+    "cpu_percent": 10,
+    "load_1m": 100,
+}
+"""How many of what is kept make one; the others are whole numbers already."""
+
+Key = tuple[str, str]
+"""Device and metric."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """What was read of a node at one instant, device by device."""
+
+    at: float
+    readings: tuple[tuple[str, tuple[str, ...], tuple[int, ...]], ...]
+    """Device, metrics and their values."""
+
+    @property
+    def at_ms(self) -> int:
+        """To ten milliseconds: finer times would keep the machine's tremble, at a high price."""
+        return 10 * round(self.at * 100)
+
+    @property
+    def count(self) -> int:
+        return sum(len(values) for _, _, values in self.readings)
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """The readings of one span of time; None where there was none."""
+
+    since: float
+    until: float
+    count: int = 0
+    min: float | None = None
+    mean: float | None = None
+    max: float | None = None
+
+
+def scale_of(metric: str) -> int:
+    return _SCALES.get(metric, 1)
+
+
+def kept(metric: str, value: object) -> int | None:
+    """A reading as it is kept; None for one that is no number."""
+    if isinstance(value, tuple):
+        return throttle_mask(value)
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    whole = round(value * _SCALES.get(metric, 1))
+    return whole if -VALUE_LIMIT < whole < VALUE_LIMIT else None
+
+
+@lru_cache(maxsize=256)
+def throttle_mask(reasons: tuple[str, ...]) -> int:
+    mask = 0
+    for reason in reasons:
+        mask |= _BITS.get(reason, 1)
+    return mask
+
+
+def throttle_reasons(mask: int) -> tuple[str, ...]:
+    return tuple(name for name, bit in _BITS.items() if mask & bit)
+
+
+def tick_of(snapshot: Snapshot) -> Tick:
+    """A device that did not answer, and a value that it does not give, leave nothing."""
+    readings = [
+        _reading(status.device.uuid, status.sample)
+        for status in snapshot.devices
+        if status.answered and status.sample is not None
+    ]
+    readings.append(_of_host(snapshot.host))
+    return Tick(snapshot.at, tuple(reading for reading in readings if reading[1]))
+
+
+def facts_of(snapshot: Snapshot) -> tuple[Device, ...]:
+    """The devices as they are to be named later."""
+    return tuple(status.device for status in snapshot.devices if status.answered)
+
+
+def _reading(device: str, sample: Sample) -> tuple[str, tuple[str, ...], tuple[int, ...]]:
+    """Done for every value of every tick: what is as it should be takes the short way."""
+    read = sample_values(sample)
+    try:
+        whole = [v if keep is None or v is None else keep(v) for keep, v in zip(_KEEPERS, read)]  # noqa: B905
+    except (ValueError, OverflowError):  # NaN or infinity
+        return device, *_carefully(read)
+    known = tuple([value is not None for value in whole])
+    values = tuple(compress(whole, known))
+    if set(map(type, values)) <= _INT and (not values or _fits(values)):
+        return device, _known_metrics(known), values
+    return device, *_carefully(read)
+
+
+@lru_cache(maxsize=256)
+def _known_metrics(known: tuple[bool, ...]) -> tuple[str, ...]:
+    """One tuple for all ticks: a backlog of them must stay small."""
+    return tuple(compress(METRICS, known))
+
+
+def _fits(values: Sequence[int]) -> bool:
+    return max(values) < VALUE_LIMIT and min(values) > -VALUE_LIMIT
+
+
+def _carefully(read: tuple[object, ...]) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    known = [
+        (metric, whole)
+        for metric, value in zip(METRICS, read, strict=True)
+        if (whole := kept(metric, value)) is not None
+    ]
+    return tuple(metric for metric, _ in known), tuple(whole for _, whole in known)
+
+
+def _thousandths(value: float) -> int:
+    return round(value * 1000)
+
+
+def _keeper(metric: str) -> Callable[[Any], int] | None:
+    if metric == "throttle":
+        return throttle_mask
+    scale = scale_of(metric)
+    if scale == 1000:
+        return _thousandths
+    return None if scale == 1 else lambda value: round(value * scale)
+
+
+_KEEPERS = tuple(map(_keeper, METRICS))
+_INT = {int}
+
+
+def _of_host(host: Host) -> tuple[str, tuple[str, ...], tuple[int, ...]]:
+    disks = [disk.used_bytes for disk in host.disk]
+    links = host.network
+    values = (
+        host.cpu_percent, host.memory_used_bytes, host.load_1m,
+        sum(disks) if disks else None,
+        sum(link.received_bytes for link in links) if links else None,
+        sum(link.sent_bytes for link in links) if links else None,
+    )  # fmt: skip
+    known = [
+        (metric, whole)
+        for metric, value in zip(HOST_METRICS, values, strict=True)
+        if (whole := kept(metric, value)) is not None
+    ]
+    return HOST, tuple(m for m, _ in known), tuple(v for _, v in known)
+
+
+def buckets(
+    rows: Iterable[Row], since: float, until: float, count: int, scale: int = 1
+) -> list[Bucket]:
+    """The rows in `count` spans of equal length; a row belongs where it begins."""
+    begin_ms, width_ms = since * 1000, (until - since) * 1000 / count
+    counts, totals = [0] * count, [0] * count
+    lows: list[int] = [0] * count
+    highs: list[int] = [0] * count
+    for at_ms, number, low, high, total in rows:
+        place = int((at_ms - begin_ms) // width_ms)
+        if not 0 <= place < count:
+            continue
+        if not counts[place]:
+            lows[place], highs[place] = low, high
+        elif low < lows[place]:
+            lows[place] = low
+        if high > highs[place]:
+            highs[place] = high
+        counts[place] += number
+        totals[place] += total
+    edges = [since + (until - since) * place / count for place in range(count + 1)]
+    return [
+        # Rounding must not carry the mean of equal values past them.
+        Bucket(begin, end, number, low / scale, min(max(total / number, low), high) / scale,
+               high / scale) if number else Bucket(begin, end)
+        for begin, end, number, low, high, total in zip(
+            edges[:-1], edges[1:], counts, lows, highs, totals, strict=True
+        )
+    ]  # fmt: skip
+
+
+def summary(found: Sequence[Bucket]) -> Bucket | None:
+    """All buckets as one; None where none holds a reading."""
+    known = [bucket for bucket in found if bucket.count]
+    if not known:
+        return None
+    count = sum(bucket.count for bucket in known)
+    return Bucket(
+        found[0].since,
+        found[-1].until,
+        count,
+        min(bucket.min for bucket in known if bucket.min is not None),
+        sum((bucket.mean or 0.0) * bucket.count for bucket in known) / count,
+        max(bucket.max for bucket in known if bucket.max is not None),
+    )

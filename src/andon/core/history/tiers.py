@@ -1,0 +1,185 @@
+"""How long what is kept, and how finely: what to pack, roll up, delete, and which tier to ask."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from itertools import groupby, islice, pairwise
+
+from andon.core.history.codec import Row, merged
+
+DAY_SECONDS = 86_400.0
+LEAST_RAW_SECONDS = 3 * 3600.0  # a size budget never takes more than down to this
+MOST_WINDOWS = 16  # at a time: a clock that once stood at 1970 must not make a plan of years
+
+
+class Tier(IntEnum):
+    """How finely time is kept."""
+
+    RAW = 0
+    MINUTE = 1
+    HOUR = 2
+
+
+STEP_MS = {Tier.RAW: 0, Tier.MINUTE: 60_000, Tier.HOUR: 3_600_000}
+"""The length of one row; a raw one is an instant."""
+WINDOW_MS = {Tier.RAW: 600_000, Tier.MINUTE: 120 * 60_000, Tier.HOUR: 240 * 3_600_000}
+"""The length of one block. Windows begin at multiples of it, and a longer one holds whole ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long each tier is kept, and how large all of it may grow."""
+
+    raw_seconds: float = 7 * DAY_SECONDS
+    minute_seconds: float = 90 * DAY_SECONDS
+    hour_seconds: float = 730 * DAY_SECONDS
+    most_bytes: int = 250_000_000
+
+    def of(self, tier: Tier) -> float:
+        return (self.raw_seconds, self.minute_seconds, self.hour_seconds)[tier]
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """From when until when a tier has blocks; what lies between may still be empty."""
+
+    since_ms: int
+    until_ms: int
+
+
+Extents = Mapping[Tier, Extent]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is due now."""
+
+    pack: tuple[int, ...] = ()
+    """The windows whose ticks are to be packed."""
+    roll: tuple[tuple[Tier, int], ...] = ()
+    """Windows to be made of the tier below."""
+    delete: tuple[tuple[Tier, int], ...] = ()
+    """Tiers, and the time before which their blocks go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Maintenance:
+    """What was done."""
+
+    packed_ticks: int = 0
+    packed_blocks: int = 0
+    rolled_blocks: int = 0
+    empty_windows: int = 0
+    deleted_blocks: int = 0
+    deleted_uses: int = 0
+    damaged_blocks: int = 0
+    freed_bytes: int = 0
+
+    def plus(self, other: "Maintenance") -> "Maintenance":
+        return Maintenance(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+
+    @property
+    def idle(self) -> bool:
+        return self == Maintenance()
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A span of time, and the tier that answers for it."""
+
+    tier: Tier
+    since_ms: int
+    until_ms: int
+
+
+def window(tier: Tier, at_ms: int) -> int:
+    """When the window that holds an instant begins."""
+    return at_ms - at_ms % WINDOW_MS[tier]
+
+
+def plan(now: float, head_windows: Iterable[int], extents: Extents, retention: Retention) -> Plan:
+    """What is due, given the windows in which there are unpacked ticks."""
+    now_ms = int(now * 1000)
+    pack = tuple(sorted(w for w in head_windows if w + WINDOW_MS[Tier.RAW] <= now_ms))
+    roll = tuple(
+        (tier, begin)
+        for tier in (Tier.MINUTE, Tier.HOUR)
+        for begin in islice(_unrolled(tier, now_ms, extents), MOST_WINDOWS)
+    )
+    return Plan(pack, roll, tuple(_expired(now_ms, extents, retention)))
+
+
+def _unrolled(tier: Tier, now_ms: int, extents: Extents) -> Iterator[int]:
+    """Windows that have ended, and of which the tier below has something that this has not."""
+    below, own = extents.get(Tier(tier - 1)), extents.get(tier)
+    if below is None:
+        return
+    begin = own.until_ms if own else window(tier, below.since_ms)
+    begin = max(begin, window(tier, below.since_ms))
+    while begin + WINDOW_MS[tier] <= now_ms and begin < below.until_ms:
+        yield begin
+        begin += WINDOW_MS[tier]
+
+
+def _expired(now_ms: int, extents: Extents, retention: Retention) -> Iterator[tuple[Tier, int]]:
+    """Only whole windows go, and never before they are rolled up."""
+    for tier, extent in sorted(extents.items()):
+        before = window(tier, now_ms - int(retention.of(tier) * 1000))
+        if tier is not Tier.HOUR:
+            above = extents.get(Tier(tier + 1))
+            before = min(before, above.until_ms if above else 0)
+        if before > extent.since_ms:
+            yield tier, before
+
+
+def squeezed(now: float, retention: Retention, used_bytes: int, extents: Extents) -> Retention:
+    """A shorter memory where the size budget is exceeded; the finest tier gives way first."""
+    if used_bytes <= retention.most_bytes:
+        return retention
+    share = 0.9 * retention.most_bytes / used_bytes
+    raw = share * _held_seconds(Tier.RAW, now, retention, extents)
+    if raw > LEAST_RAW_SECONDS:
+        return replace(retention, raw_seconds=raw)
+    minute = share * _held_seconds(Tier.MINUTE, now, retention, extents)
+    return replace(retention, raw_seconds=LEAST_RAW_SECONDS, minute_seconds=minute)
+
+
+def _held_seconds(tier: Tier, now: float, retention: Retention, extents: Extents) -> float:
+    """How far back a tier really reaches, which may be less than it may."""
+    since_ms = extents[tier].since_ms if tier in extents else now * 1000
+    return min(retention.of(tier), now - since_ms / 1000)
+
+
+def segments(since_ms: int, until_ms: int, step_ms: float, extents: Extents) -> list[Segment]:
+    """Which tier answers when: the coarsest that is fine enough, else what there is."""
+    edges = {since_ms, until_ms}
+    for extent in extents.values():
+        edges |= {extent.since_ms, extent.until_ms}
+    ordered = sorted(edge for edge in edges if since_ms <= edge <= until_ms)
+    found: list[Segment] = []
+    for begin, end in pairwise(ordered):
+        tier = _best(begin, end, step_ms, extents)
+        if tier is None:
+            continue
+        if found and found[-1].tier is tier and found[-1].until_ms == begin:
+            begin = found.pop().since_ms
+        found.append(Segment(tier, begin, end))
+    return found
+
+
+def _best(begin: int, end: int, step_ms: float, extents: Extents) -> Tier | None:
+    there = [t for t, e in extents.items() if e.since_ms <= begin and end <= e.until_ms]
+    fine = [tier for tier in there if STEP_MS[tier] <= step_ms]
+    if fine:
+        return max(fine)
+    return min(there, default=None)
+
+
+def rolled(rows: Sequence[Row], tier: Tier) -> list[Row]:
+    """The rows of a coarser tier; each begins on a whole minute or hour."""
+    step = STEP_MS[tier]
+    return [
+        merged(group)._replace(at_ms=slot * step)
+        for slot, found in groupby(rows, key=lambda row: row.at_ms // step)
+        if (group := list(found))
+    ]

@@ -1,0 +1,66 @@
+"""Who used how much over a span of time: hours, energy and idle share per user."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from andon.core.history.intervals import Use
+from andon.core.history.series import Bucket
+
+NOBODY = "–"
+
+
+@dataclass(slots=True)
+class Usage:
+    """One user's part. Devices that several users share are divided among them for the energy."""
+
+    user: str
+    device_seconds: float = 0.0
+    known_seconds: float = 0.0  # of these it is known whether the device was busy
+    idle_seconds: float = 0.0
+    energy_joules: float = 0.0
+
+    @property
+    def idle_share(self) -> float | None:
+        return self.idle_seconds / self.known_seconds if self.known_seconds else None
+
+
+def by_user(
+    uses: Iterable[Use],
+    busy: Mapping[str, Sequence[Bucket]],
+    power: Mapping[str, Sequence[Bucket]],
+) -> list[Usage]:
+    """The largest first. `busy` and `power` are a device's utilisation and watts, in the same
+    parts of time; a part in which nothing was recorded says nothing about idleness or energy."""
+    listed = list(uses)
+    found: dict[str, Usage] = {}
+    for device, buckets in busy.items():
+        mine = [use for use in listed if use.device == device]
+        watts = power.get(device, ())
+        for place, bucket in enumerate(buckets):
+            mean = watts[place].mean if place < len(watts) else None
+            _count(found, _present(mine, bucket), bucket, mean)
+    return sorted(found.values(), key=lambda usage: (-usage.device_seconds, usage.user))
+
+
+def _present(uses: Sequence[Use], bucket: Bucket) -> dict[str, float]:
+    """user -> for how many seconds of the bucket; several processes of one count once."""
+    out: dict[str, float] = {}
+    for use in uses:
+        seconds = min(use.last, bucket.until) - max(use.first, bucket.since)
+        if seconds > 0:
+            user = use.user or NOBODY
+            out[user] = max(out.get(user, 0.0), seconds)
+    return out
+
+
+def _count(
+    found: dict[str, Usage], present: Mapping[str, float], bucket: Bucket, watts: float | None
+) -> None:
+    for user, seconds in present.items():
+        usage = found.setdefault(user, Usage(user))
+        usage.device_seconds += seconds
+        if bucket.count:
+            usage.known_seconds += seconds
+            usage.idle_seconds += seconds if bucket.max == 0 else 0.0
+        if watts is not None:
+            usage.energy_joules += watts * seconds / len(present)

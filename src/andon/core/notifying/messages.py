@@ -1,0 +1,233 @@
+"""What a person is told about alerts: a short title and a few lines that read well on a phone."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from andon.core.conditions.rules import BY_NAME
+from andon.core.notifying.routes import Offset
+from andon.core.processes.redaction import redact
+from andon.model.alert import Alert, Level, Notice, NoticeKind, Party, Phase
+from andon.units import human_seconds
+
+MOST_LISTED = 8
+MOST_NAMED = 3
+TITLE_CHARACTERS = 70
+COMMAND_CHARACTERS = 80
+LATE_SECONDS = 600.0
+LATE = "This comes late: it was held back, or could not be sent before."
+SIMULATED = "SIMULATED: no real device is concerned."
+_EPOCH = datetime(1970, 1, 1)
+_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+
+
+def trial_notice(at: float, node: str = "", simulated: bool = False) -> Notice:
+    """What a notifier is tried with; it says that nothing is wrong."""
+    alert = Alert(
+        id=f"test@node#{at:.0f}",
+        rule="test",
+        subject="node",
+        level=Level.INFO,
+        state=Phase.FIRING,
+        since=at,
+        where="this node",
+        message="This is a test: nothing is wrong.",
+    )
+    return Notice(f"{alert.id}:test", NoticeKind.TEST, alert, at, node, simulated)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What is sent; `level` is the worst of what is still wrong, None when all is well again."""
+
+    title: str
+    body: str
+    level: Level | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """In whose name messages are written: the node, its local time, its board."""
+
+    node: str
+    offset: Offset
+    board_url: str = ""
+    simulated: bool = False
+
+    def message(self, notices: Sequence[Notice], at: float) -> Message:
+        return message(notices, at, self.offset, self.board_url)
+
+
+def message(notices: Sequence[Notice], at: float, offset: Offset, board_url: str = "") -> Message:
+    """All of them as one message."""
+    latest = last_words(notices)
+    told = one(latest[0], at, offset) if len(latest) == 1 else several(latest, at, offset)
+    lines = [SIMULATED] if any(notice.simulated for notice in latest) else []
+    lines += [LATE] if at - min(notice.at for notice in latest) > LATE_SECONDS else []
+    lines += [told.body]
+    lines += [board_url] if board_url else []
+    mark = "SIMULATED " if any(notice.simulated for notice in latest) else ""
+    return Message(_cut(mark + told.title, TITLE_CHARACTERS), "\n".join(lines), told.level)
+
+
+def last_words(notices: Sequence[Notice]) -> list[Notice]:
+    """The newest about each alert: with the end of a trouble its beginning is old news."""
+    by_alert: dict[str, Notice] = {}
+    for notice in notices:
+        by_alert.pop(notice.alert.id, None)
+        by_alert[notice.alert.id] = notice
+    return list(by_alert.values())
+
+
+def one(notice: Notice, at: float, offset: Offset) -> Message:
+    """What, where, since when, who, and what to do; each on a line of its own."""
+    alert = notice.alert
+    if notice.kind is NoticeKind.TEST:
+        return Message(f"TEST {notice.node}: andon can reach you", _sentence(alert), None)
+    over = notice.kind is NoticeKind.RESOLVED
+    first = f"No longer: {_headline(alert)}" if over else _sentence(alert)
+    lines = [first, f"Where: {_place(notice)}", _when(notice, at, offset)]
+    if alert.no_data_since is not None and not over:
+        lines.append(
+            f"No data since {clock(alert.no_data_since, at, offset)}: the last word counts."
+        )
+    if alert.who:
+        lines.append(f"Who: {'; '.join(_party(p) for p in alert.who[:MOST_NAMED])}{_more(alert)}")
+    if alert.advice and not over:
+        lines.append(f"Do: {alert.advice}")
+    title = f"{_word(notice)} {notice.node}: {_headline(alert)}"
+    return Message(title, "\n".join(lines), _level(notice))
+
+
+def several(notices: Sequence[Notice], at: float, offset: Offset) -> Message:
+    """The worst first; what to do only for what is still wrong."""
+    ordered = sorted(notices, key=_rank, reverse=True)
+    lines: list[str] = []
+    listed = ordered[:MOST_LISTED]
+    for notice, following in zip(listed, [*listed[1:], None], strict=True):
+        lines.append(_item(notice, at, offset))
+        if (advice := _advice(notice)) and advice != _advice(following):
+            lines.append(f"  Do: {advice}")
+    if len(ordered) > MOST_LISTED:
+        lines.append(f"and {len(ordered) - MOST_LISTED} more")
+    level = max((lv for n in notices if (lv := _level(n)) is not None), key=_badness, default=None)
+    return Message(_summary(ordered, level), "\n".join(lines), level)
+
+
+def without_secrets(notice: Notice) -> Notice:
+    """For notifiers that pass on the alert itself: command lines go through redaction once more."""
+    who = tuple(replace(p, command=p.command and shown(p.command)) for p in notice.alert.who)
+    return replace(notice, alert=replace(notice.alert, who=who))
+
+
+def shown(command: str) -> str:
+    """A command line as it may leave this machine."""
+    return _cut(redact(command.split()), COMMAND_CHARACTERS)
+
+
+def clock(then: float, now: float, offset: Offset) -> str:
+    """`14:02`, and the day where it is not today: `14 Nov 14:02`."""
+    local, today = _local(then, offset), _local(now, offset).date()
+    time = f"{local:%H:%M}"
+    # Not %b: that is in the language of the process, and the message is in English.
+    return time if local.date() == today else f"{local.day} {_MONTHS[local.month - 1]} {time}"
+
+
+def _local(at: float, offset: Offset) -> datetime:
+    """The time on the wall, to the second; it carries no zone."""
+    return _EPOCH + timedelta(seconds=math.floor(at + offset(at)))
+
+
+def _summary(notices: Sequence[Notice], level: Level | None) -> str:
+    nodes = {notice.node for notice in notices}
+    where = f"on {nodes.pop()}" if len(nodes) == 1 else f"on {len(nodes)} nodes"
+    wrong = sum(notice.kind is not NoticeKind.RESOLVED for notice in notices)
+    well = len(notices) - wrong
+    if level is None:
+        return f"RESOLVED {len(notices)} alerts {where}"
+    also = f", {well} resolved" if well else ""
+    return f"{level.upper()} {wrong} {'alert' if wrong == 1 else 'alerts'} {where}{also}"
+
+
+def _item(notice: Notice, at: float, offset: Offset) -> str:
+    alert = notice.alert
+    who = ", ".join(dict.fromkeys(p.user for p in alert.who if p.user))
+    about = f" ({who})" if who else ""
+    if notice.kind is NoticeKind.RESOLVED:
+        return f"• RESOLVED {_headline(alert)}{about}, {_when(notice, at, offset).lower()}"
+    since = clock(alert.since, at, offset)
+    return f"• {_word(notice)} {_sentence(alert)}{about}, since {since}"
+
+
+def _advice(notice: Notice | None) -> str:
+    if notice is None or notice.kind is NoticeKind.RESOLVED:
+        return ""
+    return notice.alert.advice
+
+
+def _word(notice: Notice) -> str:
+    level = notice.alert.level.upper()
+    return {
+        NoticeKind.FIRING: level,
+        NoticeKind.WORSE: f"NOW {level}",
+        NoticeKind.REMINDER: f"STILL {level}",
+        NoticeKind.RESOLVED: "RESOLVED",
+        NoticeKind.TEST: "TEST",
+    }[notice.kind]
+
+
+def _when(notice: Notice, at: float, offset: Offset) -> str:
+    alert, begin = notice.alert, notice.alert.since
+    if notice.kind is NoticeKind.RESOLVED:
+        end = notice.at if alert.resolved is None else alert.resolved
+        return f"Lasted {human_seconds(max(0.0, end - begin))}, until {clock(end, at, offset)}"
+    return f"Since: {clock(begin, at, offset)} ({human_seconds(max(0.0, at - begin))})"
+
+
+def _place(notice: Notice) -> str:
+    where = notice.alert.where or notice.alert.subject
+    return notice.node if where in ("this node", "node") else f"{where} on {notice.node}"
+
+
+def _party(party: Party) -> str:
+    what = shown(party.command) if party.command else party.name or "a process"
+    owner = f"{party.user}: " if party.user else ""
+    return f"{owner}{what} (pid {party.pid})"
+
+
+def _more(alert: Alert) -> str:
+    rest = len(alert.who) - MOST_NAMED
+    return f"; and {rest} more" if rest > 0 else ""
+
+
+def _headline(alert: Alert) -> str:
+    """A message is "what: figures", and the title needs the first half alone; where that is the
+    device and no more, the rule says what."""
+    first = _sentence(alert).partition(": ")[0]
+    rule = BY_NAME.get(alert.rule)
+    if rule is not None and alert.where.startswith(f"{first} ("):
+        return f"{first}: {rule.title[:1].lower()}{rule.title[1:]}"
+    return first
+
+
+def _sentence(alert: Alert) -> str:
+    return alert.message or f"{alert.rule} on {alert.where or alert.subject}"
+
+
+def _level(notice: Notice) -> Level | None:
+    over = notice.kind in (NoticeKind.RESOLVED, NoticeKind.TEST)
+    return None if over else notice.alert.level
+
+
+def _badness(level: Level) -> int:
+    return level.rank
+
+
+def _rank(notice: Notice) -> tuple[int, int, float]:
+    level = _level(notice)
+    return (-1 if level is None else level.rank, notice.alert.severity, -notice.alert.since)
+
+
+def _cut(text: str, characters: int) -> str:
+    return text if len(text) <= characters else text[: characters - 1].rstrip() + "…"

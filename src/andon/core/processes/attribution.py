@@ -1,0 +1,306 @@
+"""Says to which container, pod, Slurm step and systemd unit a process belongs, from its cgroups.
+
+The text is that of /proc/<pid>/cgroup: one line per hierarchy in version 1, one line in all in
+version 2, both in hybrid mode. Hierarchies may disagree (Slurm may appear in `freezer` alone), so
+every line is read, and the fullest answer counts. Of nested containers the innermost is told.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from andon.core.processes.redaction import printable
+
+UNKNOWN = "container"  # the runtime of a container whose path does not say
+LONGEST_NAME = 255  # of a cgroup, by the kernel: whoever is given one may name those below it
+SHORT_ID = 12  # how docker, podman and crictl print an id
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """A container by its runtime's name for it: 64 hex digits, or a name (LXC, nspawn)."""
+
+    runtime: str
+    id: str
+
+    @property
+    def short(self) -> str:
+        return self.id[:SHORT_ID] if _HEX.fullmatch(self.id) else self.id
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A Kubernetes pod; its name is not in the path."""
+
+    uid: str
+    qos: str = "guaranteed"
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmStep:
+    """A Slurm job, and the step and task of it where they are told."""
+
+    job: str
+    step: str | None = None
+    task: str | None = None
+
+    def __str__(self) -> str:
+        return self.job if self.step is None else f"{self.job}.{self.step}"
+
+
+@dataclass(frozen=True, slots=True)
+class Belonging:
+    """Everything that one process belongs to; a container inside a Slurm job tells both."""
+
+    container: Container | None = None
+    pod: Pod | None = None
+    slurm: SlurmStep | None = None
+    unit: str | None = None  # a systemd unit that is neither a container nor a session
+    session: str | None = None  # a login, or the terminal that it was started in
+
+    @property
+    def job(self) -> str | None:
+        """`slurm:42.0`, else `unit:jupyter.service`, else `session:3`: whoever can stop it."""
+        if self.slurm is not None:
+            return f"slurm:{self.slurm}"
+        if self.unit is not None:
+            return f"unit:{self.unit}"
+        return None if self.session is None else f"session:{self.session}"
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What a container's own runtime calls it."""
+
+    name: str | None = None
+    namespace: str | None = None
+    pod: str | None = None
+    container: str | None = None  # within its pod
+
+
+def describe(belonging: Belonging, names: Names | None = None) -> str | None:
+    """`docker:trainer`, or `docker:3f2a9c1b04de`; `k8s:ml/trainer-0/main`, or by uid and id."""
+    container, pod, known = belonging.container, belonging.pod, names or Names()
+    if pod is not None:
+        where = f"{known.namespace or 'default'}/{known.pod}" if known.pod else pod.uid
+        inside = known.container or (container.short if container else None)
+        return f"k8s:{where}/{inside}" if inside else f"k8s:{where}"
+    if container is None:
+        return None
+    return f"{container.runtime}:{known.name or container.short}"
+
+
+def is_session(job: str | None) -> bool:
+    """Whether this is only a login or a terminal, which nobody would call a job."""
+    return job is not None and job.startswith("session:")
+
+
+def belongs(cgroup_text: str) -> Belonging:
+    """To what the process with these cgroups belongs; nothing known is an empty belonging."""
+    found = Belonging()
+    for path in _paths(cgroup_text):
+        found = _fuller(found, _from_path(path))
+    return found
+
+
+def slurm_from_environment(variables: Mapping[str, str]) -> SlurmStep | None:
+    """The job by what slurmd told the task, for nodes where Slurm does not use cgroups.
+
+    SLURMD_NODENAME is there only in what slurmd itself started: a shell of `salloc` on a login
+    node names its job too, but does not run in it.
+    """
+    job, step = variables.get("SLURM_JOB_ID", ""), variables.get("SLURM_STEP_ID")
+    if not job.isdecimal() or "SLURMD_NODENAME" not in variables:
+        return None
+    if step is None:  # a batch script is the one that has no number
+        return SlurmStep(job, "batch")
+    return SlurmStep(job, _SLURM_STEPS.get(step, step) if step.isdecimal() else None)
+
+
+_HEX = re.compile(r"[0-9a-f]{64}")
+_RUNTIMES = {
+    "docker": "docker",
+    "cri-containerd": "containerd",
+    "containerd": "containerd",
+    "nerdctl": "nerdctl",
+    "crio": "cri-o",
+    "libpod": "podman",
+    "libpod-payload": "podman",
+}
+_PARENTS = {
+    "docker": "docker",
+    "libpod_parent": "podman",
+    "ecs": "ecs",
+    "default": "containerd",  # containerd's namespaces
+    "k8s.io": "containerd",
+    "moby": "docker",
+}
+_SCOPED_ID = re.compile(
+    rf"(?:(?P<prefix>{'|'.join(_RUNTIMES)})-)?(?P<id>{_HEX.pattern})(?:\.scope)?"
+)
+_ECS_ID = re.compile(r"[0-9a-f]{32}-[0-9]+")
+_POD = re.compile(
+    r"(?:.*-)?pod(?P<uid>[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:\.slice)?"
+)
+_COLONS = re.compile(r"(?P<slice>.+\.slice):(?P<prefix>[a-z-]+):(?P<id>[0-9a-f]+)")
+_LAUNCHED = re.compile(r"(?P<runtime>apptainer|singularity)-(?P<id>\d+)\.scope")
+_MACHINE = re.compile(r"machine-(?P<name>.+)\.scope|systemd-nspawn@(?P<instance>.+)\.service")
+_LXC = re.compile(r"lxc\.payload\.(?P<name>.+)")
+_VIRTUAL = re.compile(r"qemu-\d+-(?P<name>.+)")
+_SLURM_ROOT = re.compile(r"slurm|slurm_.+|(?:.+_)?slurmstepd\.scope")
+_SLURM_PART = re.compile(r"(?P<part>job(?=_[0-9]+$)|step|task)_(?P<value>[\w+]+)")
+_SLURM_STEPS = {  # the numbers that Slurm keeps for itself, now and before 20.11
+    "4294967290": "interactive",
+    "4294967291": "batch",
+    "4294967292": "extern",
+    "4294967294": "batch",
+    "4294967295": "extern",
+}
+_UNIT = re.compile(r"[^/]+\.(?:service|scope)")
+_SESSION = re.compile(r"session-(?P<id>.+)\.scope")
+_TERMINAL = re.compile(r"(?P<id>(?:vte|ptyxis|tmux)-spawn-.+)\.scope")
+_MANAGERS = re.compile(  # what starts others' work, and is not the work
+    r"init\.scope|user@\d+\.service|(?:.+_)?slurmstepd\.scope|slurmd\.service|.*-?conmon-.*\.scope"
+    r"|(?:docker|containerd|crio|cri-docker|podman|kubelet|k3s|k3s-agent|rke2-server|rke2-agent"
+    r"|lxc|lxd|incus)\.service|snap\.(?:docker|lxd)\..*\.service"
+)
+_ESCAPE = re.compile(r"\\x([0-9a-f]{2})")
+_DELETED = " (deleted)"
+
+
+def _paths(text: str) -> list[str]:
+    """The path of each hierarchy, systemd's own first: the others may stop at a slice."""
+    rows = [line.strip().split(":", 2) for line in text.splitlines()]
+    known = [row for row in rows if len(row) == 3 and row[2].startswith("/")]
+    known.sort(key=lambda row: row[1] not in ("name=systemd", ""))
+    return list(dict.fromkeys(row[2].removesuffix(_DELETED) for row in known))
+
+
+def _from_path(path: str) -> Belonging:
+    segments = list(_segments(path))
+    unit, session = _systemd(segments)
+    return Belonging(
+        container=_container(segments),
+        pod=_pod(segments),
+        slurm=_slurm(segments),
+        unit=unit,
+        session=session,
+    )
+
+
+def _segments(path: str) -> Iterable[str]:
+    """The names in the path; `a.slice:runtime:id` is what containerd makes of two of them."""
+    for name in path.split("/"):
+        if len(name) > LONGEST_NAME:
+            continue
+        if merged := _COLONS.fullmatch(name):
+            yield merged["slice"]
+            yield f"{merged['prefix']}-{merged['id']}.scope"
+        elif name not in ("", ".", ".."):
+            yield name
+
+
+def _container(segments: list[str]) -> Container | None:
+    """The innermost; a process of LXC's monitor or of conmon is outside."""
+    for place in reversed(range(len(segments))):
+        if found := _one_container(segments, place):
+            return found
+    return None
+
+
+def _one_container(segments: list[str], place: int) -> Container | None:
+    name, above = segments[place], segments[place - 1] if place else ""
+    if scoped := _SCOPED_ID.fullmatch(name):
+        runtime = _RUNTIMES.get(scoped["prefix"] or "") or _by_parents(segments[:place])
+        return Container(runtime, scoped["id"])
+    if above == "ecs" and _ECS_ID.fullmatch(name):
+        return Container("ecs", name)
+    if launched := _LAUNCHED.fullmatch(name):
+        return Container(launched["runtime"], launched["id"])
+    if machine := _MACHINE.fullmatch(name):
+        return _machine(unescape(machine["name"] or machine["instance"]))
+    if above in ("lxc", "lxc.payload"):
+        return Container("lxc", printable(name))
+    boxed = _LXC.fullmatch(name)
+    return Container("lxc", printable(boxed["name"])) if boxed else None
+
+
+def _by_parents(path: list[str]) -> str:
+    """Bare digits are named by a folder above: /docker/<id>, /ecs/<cluster>/<task>/<id>."""
+    for name in reversed(path):
+        if name in _PARENTS:
+            return _PARENTS[name]
+        if _SCOPED_ID.fullmatch(name):
+            break  # what lies above is the container that this one runs in
+    return UNKNOWN
+
+
+def _machine(name: str) -> Container:
+    """Registered with systemd-machined; libvirt's name begins with a driver and a number."""
+    if virtual := _VIRTUAL.fullmatch(name):
+        return Container("qemu", virtual["name"])
+    return Container("nspawn", name)
+
+
+def _pod(segments: list[str]) -> Pod | None:
+    for name in reversed(segments):
+        if pod := _POD.fullmatch(name):
+            above = "/".join(segments)
+            qos = next((q for q in ("burstable", "besteffort") if q in above), "guaranteed")
+            return Pod(pod["uid"].replace("_", "-"), qos)
+    return None
+
+
+def _slurm(segments: list[str]) -> SlurmStep | None:
+    inside = False
+    parts: dict[str, str] = {}
+    for name in segments:
+        inside = inside or _SLURM_ROOT.fullmatch(name) is not None
+        part = _SLURM_PART.fullmatch(name) if inside else None
+        if part and (part["part"] == "job" or "job" in parts):
+            parts[part["part"]] = part["value"]
+    return SlurmStep(parts["job"], parts.get("step"), parts.get("task")) if "job" in parts else None
+
+
+def _systemd(segments: list[str]) -> tuple[str | None, str | None]:
+    """Unit and session: the innermost that does work of its own; folders below belong to it."""
+    for name in reversed(segments):
+        if session := _SESSION.fullmatch(name) or _TERMINAL.fullmatch(name):
+            return None, unescape(session["id"])
+        if _UNIT.fullmatch(name) and not _is_somebody_elses(name):
+            return unescape(name), None
+    return None, None
+
+
+def _is_somebody_elses(name: str) -> bool:
+    """A unit that is a container, or that manages others."""
+    forms = (_MANAGERS, _SCOPED_ID, _LAUNCHED, _MACHINE)
+    return any(form.fullmatch(name) for form in forms)
+
+
+def unescape(name: str) -> str:
+    r"""A unit's name as people write it: systemd writes `my-box` as `my\x2dbox`."""
+    octets = _ESCAPE.sub(lambda m: chr(int(m[1], 16)), name)
+    try:
+        return printable(octets.encode("latin-1").decode())
+    except (UnicodeEncodeError, UnicodeDecodeError):
+        return printable(octets)
+
+
+def _fuller(one: Belonging, other: Belonging) -> Belonging:
+    """What either knows; of two Slurm steps the one that says more."""
+    slurm = max((one.slurm, other.slurm), key=_parts_told)
+    unit, session = one.unit, one.session
+    if unit is None and session is None:
+        unit, session = other.unit, other.session
+    return Belonging(
+        container=one.container or other.container,
+        pod=one.pod or other.pod,
+        slurm=slurm,
+        unit=unit,
+        session=session,
+    )
+
+
+def _parts_told(step: SlurmStep | None) -> int:
+    return 0 if step is None else 1 + (step.step is not None) + (step.task is not None)

@@ -1,0 +1,242 @@
+"""Whether a reading can be: what no device can mean is unknown, with the reason beside it.
+
+Drivers say "I do not know" with all bits set, and broken ones say anything. Such a number must not
+be stored, exported, scored or alerted on, so every sample passes here before anyone sees it. The
+bounds are generous: what is merely odd is for `core/selftest/plausibility`.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from operator import attrgetter
+from typing import Any, Final
+
+from andon.model.device import (
+    Device,
+    DeviceStatus,
+    Host,
+    Limits,
+    MemoryKind,
+    Process,
+    Sample,
+    Snapshot,
+)
+
+_MOST_BYTES: Final = 1 << 50  # a pebibyte: no device comes near, every 64-bit sentinel is above
+_ALL_ONES: Final = frozenset({0xFFFFFFFF, 0x7FFFFFFF})  # 4 GiB less one byte is nobody's memory
+MEMORY_SHARE: Final = 1.01  # parts are rounded by themselves
+_SUM_SHARE: Final = 1.05  # used and free are read one after the other
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a reading can be at all, and why not more."""
+
+    low: float
+    high: float
+    unit: str
+    reason: str
+
+
+_PERCENT = Bounds(0, 100, "%", "a share of the time")
+_MEASURED_PERCENT = Bounds(0, 101, "%", "a quotient of two counters, which are read apart")
+_CELSIUS = Bounds(-50, 250, "°C", "liquid nitrogen is below, solder melts before; 255 is a byte")
+_WATTS = Bounds(0, 10_000, "W", "the largest boards take 1 to 3 kW")
+_BYTES = Bounds(0, _MOST_BYTES, "bytes", "and no more than the device has")
+_GENERATION = Bounds(0, 16, "", "PCIe 7 is the latest")
+_WIDTH = Bounds(0, 64, "", "32 lanes are the most")
+_SM_CLOCK = Bounds(0, 20_000, "MHz", "today's are below 4 GHz")
+
+BOUNDS: Final[Mapping[str, Bounds]] = {
+    "utilization_percent": _PERCENT,
+    "memory_utilization_percent": _PERCENT,
+    "memory_used_bytes": _BYTES,
+    "memory_free_bytes": _BYTES,
+    "memory_reserved_bytes": _BYTES,
+    "temperature_celsius": _CELSIUS,
+    "memory_temperature_celsius": _CELSIUS,
+    "power_watts": _WATTS,
+    "power_limit_watts": _WATTS,
+    "energy_joules": Bounds(0, 1e14, "J", "10 kW for 300 years"),
+    "fan_percent": Bounds(0, 200, "%", "NVML: it may exceed 100 in certain cases"),
+    "sm_clock_mhz": _SM_CLOCK,
+    "memory_clock_mhz": Bounds(0, 100_000, "MHz", "some count every transfer of a cycle"),
+    "encoder_percent": _PERCENT,
+    "decoder_percent": _PERCENT,
+    "pcie_generation": _GENERATION,
+    "pcie_width": _WIDTH,
+    "ecc_uncorrected": Bounds(0, 1 << 30, "errors", "a device is replaced after a handful"),
+    "performance_state": Bounds(0, 31, "", "P0 to P15; 32 is NVML's unknown"),
+    "sm_active_percent": _MEASURED_PERCENT,
+    "tensor_active_percent": _MEASURED_PERCENT,
+}
+"""Every number of a sample."""
+
+LIMIT_BOUNDS: Final[Mapping[str, Bounds]] = {
+    "slowdown_celsius": Bounds(1, 250, "°C", "a device that slows down in the cold is none"),
+    "power_default_watts": _WATTS,
+    "pcie_generation": _GENERATION,
+    "pcie_width": _WIDTH,
+    "sm_clock_mhz": _SM_CLOCK,
+}
+"""What a device states of itself."""
+
+_MEMORY: Final = ("memory_used_bytes", "memory_free_bytes", "memory_reserved_bytes")
+_values = attrgetter(*BOUNDS)
+_limits = attrgetter(*LIMIT_BOUNDS)
+_LOWS = tuple(bounds.low for bounds in BOUNDS.values())
+_HIGHS = tuple(bounds.high for bounds in BOUNDS.values())
+
+
+def wrong_values(sample: Sample, device: Device) -> Mapping[str, str]:
+    """Why each value that cannot be, cannot; empty for nearly every sample."""
+    return {} if _is_sound(sample, device) else _wrong(sample, device)
+
+
+def without(sample: Sample, wrong: Mapping[str, str]) -> Sample:
+    """The sample with these values unknown."""
+    read_at = {name: at for name, at in sample.read_at.items() if name not in wrong}
+    unknown: dict[str, Any] = dict.fromkeys(wrong)
+    return replace(sample, read_at=read_at, **unknown)
+
+
+def checked_processes(
+    processes: tuple[Process, ...], device: Device
+) -> tuple[tuple[Process, ...], int]:
+    """Their memory and share; the same object where all can be."""
+    most = _most_memory(device)
+    odd = [p for p in processes if not _process_is_sound(p, most)]
+    if not odd:
+        return processes, 0
+    kept = tuple(p if _process_is_sound(p, most) else _plain_process(p, most) for p in processes)
+    return kept, len(odd)
+
+
+def checked_device(device: Device) -> tuple[Device, Mapping[str, str]]:
+    """The device, and why facts of it are unknown; the same object where all can be."""
+    wrong = {
+        name: _words(value, bounds)
+        for (name, bounds), value in zip(LIMIT_BOUNDS.items(), _limits(device.limits), strict=True)
+        if not _within(value, bounds)
+    }
+    total, reasons = device.memory_total_bytes, {f"limits.{name}": w for name, w in wrong.items()}
+    if not _memory_within(total, _MOST_BYTES) or total == 0:
+        reasons["memory_total_bytes"] = _words(total, _BYTES)
+        device = replace(device, memory_total_bytes=None)
+    if wrong:
+        kept = {f.name: getattr(device.limits, f.name) for f in fields(Limits)}
+        limits = Limits(**{name: None if name in wrong else v for name, v in kept.items()})
+        device = replace(device, limits=limits)
+    return device, reasons
+
+
+def checked_snapshot(snapshot: Snapshot) -> Snapshot:
+    """A whole snapshot that came from elsewhere."""
+    return replace(
+        snapshot,
+        host=checked_host(snapshot.host),
+        devices=tuple(_checked_status(status) for status in snapshot.devices),
+    )
+
+
+def checked_host(host: Host) -> Host:
+    """The node's own values, of a recording or another machine."""
+    cpu, load, used, total = (
+        host.cpu_percent, host.load_1m, host.memory_used_bytes, host.memory_total_bytes,
+    )  # fmt: skip
+    return replace(
+        host,
+        cpu_percent=cpu if cpu is None or 0 <= cpu <= 101 else None,
+        load_1m=load if load is None or 0 <= load <= 1e6 else None,
+        memory_used_bytes=used if _memory_within(used, total or _MOST_BYTES) else None,
+        memory_total_bytes=total if _memory_within(total, _MOST_BYTES) else None,
+    )
+
+
+def _checked_status(status: DeviceStatus) -> DeviceStatus:
+    device, reasons = checked_device(status.device)
+    sample = status.sample
+    wrong = {} if sample is None else wrong_values(sample, device)
+    return replace(
+        status,
+        device=device,
+        sample=without(sample, wrong) if sample is not None and wrong else sample,
+        missing={**status.missing, **wrong, **reasons},
+        processes=checked_processes(status.processes, device)[0],
+    )
+
+
+def _is_sound(sample: Sample, device: Device) -> bool:
+    """Nearly always true, for every device and tick: so it is quick, and says nothing more."""
+    for value, low, high in zip(_values(sample), _LOWS, _HIGHS, strict=True):
+        if value is not None and not low <= value <= high:  # NaN is not, either
+            return False
+    most, used, free = _most_memory(device), sample.memory_used_bytes, sample.memory_free_bytes
+    if (used is not None and used > most) or (free is not None and free > most):
+        return False
+    if used in _ALL_ONES or free in _ALL_ONES or sample.memory_reserved_bytes in _ALL_ONES:
+        return False
+    reserved = sample.memory_reserved_bytes
+    return (reserved is None or reserved <= most) and not _sum_is_wrong(sample, device)
+
+
+def _wrong(sample: Sample, device: Device) -> dict[str, str]:
+    """Why each value that cannot be, cannot."""
+    most, wrong = _most_memory(device), {}
+    for name, bounds in BOUNDS.items():
+        value = getattr(sample, name)
+        fits = _memory_within(value, most) if name in _MEMORY else _within(value, bounds)
+        if not fits:
+            wrong[name] = _words(value, bounds, device if name in _MEMORY else None)
+    if not wrong.keys() & set(_MEMORY) and _sum_is_wrong(sample, device):
+        used, free = sample.memory_used_bytes, sample.memory_free_bytes
+        words = f"the driver reported {used} bytes used and {free} free{_of(device)}"
+        wrong |= dict.fromkeys(_MEMORY[:2], f"{words}, which cannot be")
+    return wrong
+
+
+def _sum_is_wrong(sample: Sample, device: Device) -> bool:
+    used, free, total = sample.memory_used_bytes, sample.memory_free_bytes, _total(device)
+    if used is None or free is None or total is None:
+        return False
+    return device.memory_kind is MemoryKind.DEVICE and used + free > _SUM_SHARE * total
+
+
+def _total(device: Device) -> int | None:
+    return device.memory_total_bytes or None
+
+
+def _most_memory(device: Device) -> float:
+    return MEMORY_SHARE * (_total(device) or _MOST_BYTES)
+
+
+def _within(value: float | None, bounds: Bounds) -> bool:
+    return value is None or bounds.low <= value <= bounds.high
+
+
+def _memory_within(value: float | None, most: float) -> bool:
+    return value is None or (0 <= value <= most and value not in _ALL_ONES)
+
+
+def _process_is_sound(process: Process, most: float) -> bool:
+    share = process.utilization_percent
+    return (share is None or 0 <= share <= 100) and _memory_within(process.memory_bytes, most)
+
+
+def _plain_process(process: Process, most: float) -> Process:
+    share = process.utilization_percent
+    return replace(
+        process,
+        utilization_percent=share if _within(share, _PERCENT) else None,
+        memory_bytes=process.memory_bytes if _memory_within(process.memory_bytes, most) else None,
+    )
+
+
+def _words(value: float | None, bounds: Bounds, device: Device | None = None) -> str:
+    number = f"{value:g}" if isinstance(value, float) and math.isfinite(value) else str(value)
+    whole = _of(device) if device is not None else ""
+    return f"the driver reported {number} {bounds.unit}".rstrip() + f"{whole}, which cannot be"
+
+
+def _of(device: Device) -> str:
+    return "" if _total(device) is None else f" of {_total(device)}"

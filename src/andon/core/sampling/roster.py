@@ -1,0 +1,265 @@
+"""Which devices a vendor has, and what state each is in, from what its reader said and when."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from andon.core.sampling.readings import checked_device, checked_processes, without, wrong_values
+from andon.model.device import Card, Device, DeviceStatus, Process, Reading, Sample, State
+
+RAN_SECONDS = 60.0  # who was on a device when it went is of interest as long as that is news
+HUNG_HINT = "the driver hangs on this device: the kernel's log may say why (sudo dmesg)"
+
+
+@dataclass(slots=True)
+class Entry:
+    """One device, as last heard of."""
+
+    device: Device
+    card: str | None
+    state: State
+    since: float
+    described: bool
+    reason: str | None = None
+    hint: str | None = None
+    sample: Sample | None = None
+    missing: Mapping[str, str] = field(default_factory=dict)
+    processes: tuple[Process, ...] = ()
+    ran: tuple[Process, ...] = ()
+    """What was on it when it last answered, now that it does not."""
+    impossible: Mapping[str, str] = field(default_factory=dict)
+    """Why facts of the device are unknown."""
+    listed: tuple[tuple[Process, ...], tuple[Process, ...]] = ((), ())
+    """The latest processes as they came, and as far as they can be."""
+
+
+class Roster:
+    """The devices of one vendor. Times named `at` are UTC; `now` only moves forward."""
+
+    def __init__(self, vendor: str, deadline_seconds: float) -> None:
+        self.vendor = vendor
+        self.deadline_seconds = deadline_seconds
+        self.entries: dict[str, Entry] = {}
+        self.impossible = 0
+        """Values so far that cannot be, and are shown as unknown."""
+        self._cards: dict[str, Card] = {}
+        self._pending: dict[str, float] = {}
+        self._opened: float | None = None
+        self._trouble: tuple[str, str] | None = None
+
+    # What the reader says.
+
+    def glanced(self, cards: Sequence[Card], at: float) -> None:
+        """The operating system's own list: shown until the driver has described the devices."""
+        known = {entry.device.pci for entry in self.entries.values() if entry.described}
+        for card in cards:
+            if card.pci not in known:
+                self._show_card(card, at)
+
+    def opened(self, cards: Sequence[Card], at: float, now: float) -> None:
+        """The driver's list. What it never described and does not list was never ours to see."""
+        self._opened, self._trouble = now, None
+        self._cards = {card.key: card for card in cards}
+        self._pending = {}
+        listed = {card.pci for card in cards}
+        for uuid, entry in list(self.entries.items()):
+            if not entry.described and entry.device.pci not in listed:
+                del self.entries[uuid]
+            elif entry.card not in self._cards:
+                entry.card = None
+
+    def described(self, card: str, devices: Sequence[Device], at: float) -> None:
+        """A card's device and partitions; partitions that are gone were taken away on purpose."""
+        uuids = {device.uuid for device in devices}
+        boards = {device.pci for device in devices if device.parent is None and device.pci}
+        for uuid, entry in list(self.entries.items()):
+            was_here = entry.card == card or entry.device.pci in boards
+            if uuid not in uuids and was_here and (entry.device.parent or not entry.described):
+                del self.entries[uuid]
+        for device in devices:
+            entry = self.entries.setdefault(
+                device.uuid, Entry(device, card, State.STALE, at, described=True)
+            )
+            entry.card = card
+            entry.device, entry.impossible = checked_device(device)
+            entry.described = not device.uuid.startswith(f"{device.vendor}@")
+
+    def asked(self, now: float) -> list[str]:
+        """Mark every card that is not busy as asked; returns those."""
+        free = [key for key in self._cards if key not in self._pending]
+        self._pending.update(dict.fromkeys(free, now))
+        return free
+
+    def answered(self, card: str, readings: Iterable[Reading], at: float) -> None:
+        """A card's answer, late or in time."""
+        self._pending.pop(card, None)
+        for reading in readings:
+            entry = self.entries.get(reading.uuid)
+            if entry is not None:
+                self._take(entry, reading, at)
+
+    def lost(self, card: str, reason: str, hint: str, at: float) -> None:
+        """The driver says that this card is gone; its last sample stays, with its own time."""
+        self._set_card(card, State.LOST, reason, hint, at)
+
+    def failed(self, card: str, reason: str, hint: str, at: float) -> None:
+        """The card could be asked and not be read."""
+        self._set_card(card, State.STALE, reason, hint, at)
+
+    def down(self, reason: str, hint: str, at: float) -> None:
+        """The vendor as a whole cannot be read: the driver is unloaded, or mismatched."""
+        self._cards, self._pending, self._opened = {}, {}, None
+        for entry in self.entries.values():
+            entry.card = None
+            self._change(entry, State.LOST, reason, hint, at)
+
+    def reader_ended(self, reason: str, hint: str) -> None:
+        """The reader crashed or was given up; what was asked of it stays asked."""
+        self._trouble = (reason, hint)
+
+    # What the rest of andon asks.
+
+    def awaited_until(self, now: float) -> float | None:
+        """When the last card that may still answer in time is overdue; None if there is none."""
+        ends = [since + self.deadline_seconds for since in self._pending.values()]
+        return max((end for end in ends if end > now), default=None)
+
+    def outstanding_since(self) -> float | None:
+        """Since when nothing but silence has come from every card."""
+        if not self._pending or len(self._pending) < len(self._cards):
+            return None
+        return min(self._pending.values())
+
+    def settle(self, at: float, now: float, reader_silent_since: float | None) -> None:
+        """Judge the silent ones: called once per tick, after the answers."""
+        shown = {entry.card for entry in self.entries.values()}
+        for key, since in self._pending.items():
+            if key not in shown and now - since >= self.deadline_seconds - 1e-6:
+                self._show_card(self._cards[key], at)
+        for entry in self.entries.values():
+            silent = self._silent_since(entry, reader_silent_since)
+            if silent is not None and now - silent >= self.deadline_seconds - 1e-6:
+                self._change(entry, State.STALE, *self._silence(now - silent), at)
+            elif entry.card is None and self._gone(now):
+                reason = "the driver no longer lists this device"
+                self._change(entry, State.LOST, reason, HUNG_HINT, at)
+
+    def statuses(self, visible: Mapping[str, int | None]) -> list[DeviceStatus]:
+        """Every device, as it stands."""
+        return [
+            DeviceStatus(
+                device=entry.device,
+                state=entry.state,
+                since=entry.since,
+                reason=entry.reason,
+                hint=entry.hint,
+                visible=uuid in visible,
+                cuda_index=visible.get(uuid),
+                sample=entry.sample,
+                missing=entry.missing,
+                processes=entry.processes,
+            )
+            for uuid, entry in self.entries.items()
+        ]
+
+    def devices(self) -> list[Device]:
+        return [entry.device for entry in self.entries.values()]
+
+    def ran_on(self, uuid: str, at: float) -> tuple[Process, ...]:
+        """What is on a device, or was when it went a moment ago."""
+        entry = self.entries.get(uuid)
+        if entry is None:
+            return ()
+        if entry.state is State.OK:
+            return entry.processes
+        return entry.ran if at - entry.since <= RAN_SECONDS else ()
+
+    def has_lost(self) -> bool:
+        """Whether any device is lost now."""
+        return any(entry.state is State.LOST for entry in self.entries.values())
+
+    def _show_card(self, card: Card, at: float) -> None:
+        uuid = f"{self.vendor}@{card.pci or card.key}"
+        device = Device(
+            uuid, card.index, self.vendor, card.name or f"{self.vendor} device", card.pci
+        )
+        self.entries.setdefault(uuid, Entry(device, card.key, State.STALE, at, described=False))
+
+    def _set_card(self, card: str, state: State, reason: str, hint: str, at: float) -> None:
+        """The whole card is in trouble; one that was never described is shown by its address."""
+        self._pending.pop(card, None)
+        if not any(entry.card == card for entry in self.entries.values()) and card in self._cards:
+            self._show_card(self._cards[card], at)
+        for entry in self.entries.values():
+            if entry.card == card:
+                self._change(entry, state, reason, hint, at)
+
+    def _take(self, entry: Entry, reading: Reading, at: float) -> None:
+        entry.processes = self._listed(entry, reading.processes)
+        if reading.sample is not None or entry.sample is None:
+            entry.sample, entry.missing = self._sound(entry, reading)
+        self._change(entry, reading.state, reading.reason, reading.hint, at)
+
+    def _sound(self, entry: Entry, reading: Reading) -> tuple[Sample | None, Mapping[str, str]]:
+        """What can be of the sample, and why the rest is unknown."""
+        sample, reasons = reading.sample, entry.impossible
+        if sample is not None and (wrong := wrong_values(sample, entry.device)):
+            self.impossible += len(wrong)
+            sample, reasons = without(sample, wrong), {**reasons, **wrong}
+        return sample, {**reading.missing, **reasons} if reasons else reading.missing
+
+    def _listed(self, entry: Entry, processes: tuple[Process, ...]) -> tuple[Process, ...]:
+        """A list that did not change is the same object, and is not looked at again."""
+        if entry.listed[0] is not processes:
+            sound, odd = checked_processes(processes, entry.device)
+            self.impossible += odd
+            entry.listed = processes, sound
+        return entry.listed[1]
+
+    def _change(
+        self, entry: Entry, state: State, reason: str | None, hint: str | None, at: float
+    ) -> None:
+        if entry.state is not state:
+            if entry.state is State.OK:
+                entry.ran = entry.processes
+            entry.state, entry.since = state, at
+        entry.reason, entry.hint = reason, hint
+        if state is not State.OK:
+            entry.processes = ()
+
+    def _silent_since(self, entry: Entry, reader_silent_since: float | None) -> float | None:
+        if reader_silent_since is not None:
+            return reader_silent_since
+        return self._pending.get(entry.card) if entry.card is not None else None
+
+    def _silence(self, seconds: float) -> tuple[str, str]:
+        if self._trouble is not None:
+            return self._trouble
+        return f"driver has not answered for {seconds:.0f} s", HUNG_HINT
+
+    def _gone(self, now: float) -> bool:
+        return self._opened is not None and now - self._opened >= self.deadline_seconds
+
+
+def numbered(vendors: Sequence[Sequence[DeviceStatus]]) -> list[DeviceStatus]:
+    """All devices of a node under one numbering: each vendor goes on where the one before ended."""
+    found: list[DeviceStatus] = []
+    first = 0
+    for statuses in vendors:
+        found += [_moved(status, first) for status in statuses] if first else statuses
+        first = 1 + max((status.device.index for status in found), default=first - 1)
+    return found
+
+
+def stale(status: DeviceStatus, reason: str, hint: str, at: float) -> DeviceStatus:
+    """The device when nothing new is known of it, for this reason."""
+    since = status.since if status.state is State.STALE else at
+    return replace(status, state=State.STALE, since=since, reason=reason, hint=hint, processes=())
+
+
+def _moved(status: DeviceStatus, by: int) -> DeviceStatus:
+    return replace(status, device=replace(status.device, index=status.device.index + by))
+
+
+def order(status: DeviceStatus) -> tuple[int, bool]:
+    """Boards by index, each followed by its partitions in the order they were described."""
+    return status.device.index, status.device.parent is not None

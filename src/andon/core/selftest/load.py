@@ -1,0 +1,109 @@
+"""Judges whether readings follow a load of our own: what must rise has risen."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from andon.core.doctor.findings import Finding, failure, ok, unknown
+from andon.core.selftest.trials import DOCTOR, Trial
+from andon.model.device import DeviceStatus, Sample, Snapshot, State
+from andon.units import GIB
+
+UTILIZATION_RISE = 20  # percentage points, of a load that leaves no pause
+POWER_RISE_WATTS = 5.0
+SM_ACTIVE_RISE = 5.0
+FREE_BYTES = 2 * GIB  # a load of half a GiB and what the driver takes beside it
+IDLE_PERCENT = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The load that ran: on which device, as which process; or why there was none."""
+
+    uuid: str = ""
+    pid: int = 0
+    framework: str = ""
+    own_pids: bool = False  # in a pid namespace of its own, where the driver names other pids
+    reason: str = ""
+
+
+def choose(snapshot: Snapshot) -> tuple[DeviceStatus | None, str]:
+    """A device that nobody uses and this process may; the second value says why there is none."""
+    boards = {status.device.parent for status in snapshot.devices}
+    usable = [
+        status
+        for status in snapshot.devices
+        if status.device.vendor == "nvidia" and status.visible and status.state is State.OK
+    ]
+    if not usable:
+        return None, "no NVIDIA device answers that this process may use"
+    free = [s for s in usable if s.device.uuid not in boards and _is_free(s)]
+    return (free[0], "") if free else (None, "every device is in use: nobody's work is disturbed")
+
+
+def _is_free(status: DeviceStatus) -> bool:
+    sample = status.sample
+    if sample is None or any(process.kind == "compute" for process in status.processes):
+        return False
+    free = sample.memory_free_bytes
+    return (free is None or free >= FREE_BYTES) and (sample.utilization_percent or 0) < IDLE_PERCENT
+
+
+def judge_load(
+    before: Sequence[Snapshot], during: Sequence[Snapshot], load: Load
+) -> Iterator[Finding]:
+    if load.reason:
+        yield unknown(Trial.LOAD, f"no load was run: {load.reason}")
+        return
+    calm, busy = _samples(before, load.uuid), _samples(during, load.uuid)
+    name = _name(during, load.uuid)
+    yield ok(Trial.LOAD, f"{load.framework} kept {name} busy in process {load.pid}", pid=load.pid)
+    for trial, field, unit, least in _RISES:
+        yield _rise(trial, field, unit, least, calm, busy)
+    yield _process(during, load)
+
+
+_RISES = (
+    (Trial.LOAD_UTILIZATION, "utilization_percent", "%", UTILIZATION_RISE),
+    (Trial.LOAD_POWER, "power_watts", "W", POWER_RISE_WATTS),
+    (Trial.LOAD_SM_ACTIVE, "sm_active_percent", "%", SM_ACTIVE_RISE),
+)
+
+
+def _rise(
+    trial: Trial, field: str, unit: str, least: float, calm: list[Sample], busy: list[Sample]
+) -> Finding:
+    shown = field.rpartition("_")[0].replace("_", " ").replace("sm ", "SM ")
+    low, high = _most(calm, field), _most(busy, field)
+    if low is None or high is None:
+        return unknown(trial, f"{shown}: the device does not give it")
+    words = f"{shown} rose from {low:.0f} to {high:.0f} {unit}"
+    if high - low >= least:
+        return ok(trial, words, before=low, during=high)
+    return failure(trial, words.replace("rose", "went only"), "andon why", before=low, during=high)
+
+
+def _process(during: Sequence[Snapshot], load: Load) -> Finding:
+    pids = {process.pid for status in _statuses(during, load.uuid) for process in status.processes}
+    if load.pid in pids:
+        return ok(Trial.LOAD_PROCESS, f"process {load.pid} was seen on the device", pid=load.pid)
+    if load.own_pids:
+        words = "the driver names the host's pids, and this pid namespace has its own"
+        return unknown(Trial.LOAD_PROCESS, words)
+    return failure(Trial.LOAD_PROCESS, f"process {load.pid} was not seen on the device", DOCTOR)
+
+
+def _most(samples: list[Sample], field: str) -> float | None:
+    return max((value for s in samples if (value := getattr(s, field)) is not None), default=None)
+
+
+def _statuses(snapshots: Sequence[Snapshot], uuid: str) -> list[DeviceStatus]:
+    return [s for snapshot in snapshots for s in snapshot.devices if s.device.uuid == uuid]
+
+
+def _samples(snapshots: Sequence[Snapshot], uuid: str) -> list[Sample]:
+    return [s.sample for s in _statuses(snapshots, uuid) if s.answered and s.sample is not None]
+
+
+def _name(snapshots: Sequence[Snapshot], uuid: str) -> str:
+    found = _statuses(snapshots, uuid)
+    return f"GPU {found[-1].device.index}" if found else uuid

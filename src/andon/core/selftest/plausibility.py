@@ -1,0 +1,126 @@
+"""Judges whether sampling tells the truth: the devices answer, time goes on, values can be true."""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from andon.core.doctor.findings import Finding, failure, ok, unknown, warning
+from andon.core.selftest.readings import judge_readings
+from andon.core.selftest.trials import (
+    DOCTOR,
+    REPORT,
+    SHOWN,
+    History,
+    Sampling,
+    Trial,
+    histories_of,
+    many,
+)
+from andon.model.device import Snapshot, State
+
+DEAR_SHARE = 0.1  # of a core, for all of sampling
+LATE_SECONDS = 5.0
+
+
+def judge(snapshots: Sequence[Snapshot], sampling: Sampling) -> list[Finding]:
+    """Every check, in the order of their areas."""
+    histories = histories_of(snapshots)
+    if not any(history.samples for history in histories):
+        asleep = any(s.state is State.ASLEEP for h in histories for s in h.statuses)
+        return [_nothing(snapshots, asleep)]
+    return [
+        *_answers(histories, snapshots),
+        _identity(snapshots),
+        *judge_readings(histories),
+        *_time(histories, snapshots),
+        _ticks(sampling),
+        _cost(sampling),
+    ]
+
+
+# Devices.
+
+
+def _nothing(snapshots: Sequence[Snapshot], asleep: bool) -> Finding:
+    if asleep:
+        return unknown(Trial.ANSWERS, "every device sleeps, and is left asleep")
+    faults = snapshots[-1].faults if snapshots else ()
+    why = f": {faults[0].reason}" if faults else ""
+    return failure(Trial.NO_DEVICE, f"no device gave a reading{why}", DOCTOR)
+
+
+def _answers(histories: list[History], snapshots: Sequence[Snapshot]) -> Iterator[Finding]:
+    silent = 0
+    for history in histories:
+        bad = [s for s in history.statuses if s.state in (State.STALE, State.LOST)]
+        if bad:
+            silent += 1
+            words = f"{history.label} was {bad[-1].state} in {len(bad)} of {len(snapshots)} looks"
+            yield failure(Trial.ANSWERS, f"{words}: {bad[-1].reason or ''}".rstrip(": "), DOCTOR)
+    made_up = "SIMULATED: " if any(snapshot.simulated for snapshot in snapshots) else ""
+    if not silent:
+        words = f"{made_up}{many(len(histories), 'device')} answered in {len(snapshots)} looks"
+        yield ok(Trial.ANSWERS, words, devices=len(histories), looks=len(snapshots))
+
+
+def _identity(snapshots: Sequence[Snapshot]) -> Finding:
+    seen = [[status.device.uuid for status in snapshot.devices] for snapshot in snapshots]
+    if any(len(set(uuids)) < len(uuids) for uuids in seen):
+        return failure(Trial.IDENTITY, "two devices have the same UUID", REPORT)
+    if any(set(uuids) != set(seen[0]) for uuids in seen):
+        sizes = sorted({len(uuids) for uuids in seen})
+        words = f"the devices changed while looking (from {sizes[0]} to {sizes[-1]} of them)"
+        return failure(Trial.IDENTITY, words, DOCTOR)
+    return ok(Trial.IDENTITY, "every device kept its UUID", devices=len(seen[0]))
+
+
+# The sampling itself.
+
+
+def _time(histories: list[History], snapshots: Sequence[Snapshot]) -> Iterator[Finding]:
+    spans = [later.at - earlier.at for earlier, later in pairwise(snapshots)]
+    still = [h.label for h in histories if not _rises([s.at for s in h.samples])]
+    if not _rises([snapshot.at for snapshot in snapshots]):
+        yield failure(Trial.TIME, "the clock stood still or ran backwards", "timedatectl")
+    elif still:
+        words = f"{', '.join(still[:SHOWN])}: the time of the samples does not advance"
+        yield failure(Trial.TIME, words, REPORT)
+    elif (late := _latest(snapshots)) > LATE_SECONDS:
+        yield failure(Trial.TIME, f"a sample is {late:.1f} s off its snapshot", "timedatectl")
+    else:
+        longest = max(spans, default=0.0)
+        yield ok(Trial.TIME, f"time advances, at most {longest:.2f} s a look", longest=longest)
+
+
+def _rises(times: Sequence[float]) -> bool:
+    return all(later > earlier for earlier, later in pairwise(times))
+
+
+def _latest(snapshots: Sequence[Snapshot]) -> float:
+    return max(
+        (
+            abs(status.sample.at - snapshot.at)
+            for snapshot in snapshots
+            for status in snapshot.devices
+            if status.answered and status.sample is not None
+        ),
+        default=0.0,
+    )
+
+
+def _ticks(sampling: Sampling) -> Finding:
+    lost = sampling.missed + sampling.dropped
+    words = f"{sampling.ticks} looks every {sampling.interval_seconds:g} s"
+    if not lost:
+        return ok(Trial.TICKS, f"{words}, none missed", ticks=sampling.ticks, missed=0)
+    return failure(Trial.TICKS, f"{words}, {lost} missed", "andon cost", missed=lost)
+
+
+def _cost(sampling: Sampling) -> Finding:
+    ticks = max(1, sampling.ticks)
+    own, reader = sampling.own_cpu_seconds / ticks, sampling.reader_cpu_seconds / ticks
+    share = (own + reader) / sampling.interval_seconds
+    words = f"a look costs {1e3 * own:.2f} ms of CPU here and {1e3 * reader:.2f} ms in the reader"
+    place = {"own_cpu_seconds": own, "reader_cpu_seconds": reader, "core_percent": 100 * share}
+    if share > DEAR_SHARE:
+        return warning(Trial.COST, f"{words}: {100 * share:.1f} % of a core", "andon cost", **place)
+    return ok(Trial.COST, f"{words}: {100 * share:.2f} % of a core", **place)

@@ -1,0 +1,221 @@
+"""Judges readings one by one: what is physical, and what the device itself states."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from andon.core.doctor.findings import Finding, failure, ok, unknown
+from andon.core.selftest.trials import DOCTOR, REPORT, SHOWN, History, Trial, many
+from andon.model.device import MemoryKind, Sample
+
+HOTTEST_CELSIUS = 120
+POWER_FACTOR = 1.5  # short peaks go over the limit
+CLOCK_FACTOR = 1.1
+MEMORY_SHARE = 0.01
+ENERGY_FACTOR = 3.0  # power is an average over a second, or an instant
+BUSY_PERCENT = 10
+_SHARES = (
+    "utilization_percent", "memory_utilization_percent", "encoder_percent", "decoder_percent",
+    "sm_active_percent", "tensor_active_percent",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One trial of one device: what was wrong, and the numbers that were seen."""
+
+    wrong: tuple[str, ...] = ()
+    seen: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One trial of the readings: what it is called, its unit, and how it is judged."""
+
+    trial: Trial
+    name: str
+    unit: str
+    judge: Callable[[History], Outcome]
+
+
+def judge_readings(histories: Sequence[History]) -> Iterator[Finding]:
+    """Every row of the table, then whether anything moves at all."""
+    for row in ROWS:
+        yield from _told(row, histories)
+    yield _movement(histories)
+
+
+def _values(samples: Iterable[Sample], name: str) -> list[float]:
+    found = (getattr(sample, name) for sample in samples)
+    return [float(value) for value in found if value is not None]
+
+
+def _within(values: Sequence[float], low: float, high: float, name: str, unit: str) -> list[str]:
+    bad = [v for v in values if not (math.isfinite(v) and low <= v <= high)]
+    return [f"{name} {bad[0]:g} {unit} is not within {low:g} to {high:g}"] if bad else []
+
+
+def _shares(history: History) -> Outcome:
+    wrong: list[str] = []
+    for name in _SHARES:
+        shown = name.removesuffix("_percent").replace("_", " ")
+        wrong += _within(_values(history.samples, name), 0, 100, shown, "%")
+    return Outcome(tuple(wrong), tuple(_values(history.samples, "utilization_percent")))
+
+
+def _temperature(history: History) -> Outcome:
+    wrong: list[str] = []
+    for name in ("temperature_celsius", "memory_temperature_celsius"):
+        shown = name.removesuffix("_celsius").replace("_", " ")
+        wrong += _within(_values(history.samples, name), 1, HOTTEST_CELSIUS - 1, shown, "°C")
+    return Outcome(tuple(wrong), tuple(_values(history.samples, "temperature_celsius")))
+
+
+def _power(history: History) -> Outcome:
+    limits = _values(history.samples, "power_limit_watts")
+    limits += [history.device.limits.power_default_watts or 0.0]
+    high = POWER_FACTOR * max(limits) if any(limits) else math.inf
+    watts = _values(history.samples, "power_watts")
+    return Outcome(tuple(_within(watts, 0, high, "power", "W")), tuple(watts))
+
+
+def _clocks(history: History) -> Outcome:
+    most = history.device.limits.sm_clock_mhz
+    high = CLOCK_FACTOR * most if most else math.inf
+    clocks = _values(history.samples, "sm_clock_mhz")
+    wrong = _within(clocks, 0, high, "SM clock", "MHz")
+    wrong += _within(_values(history.samples, "memory_clock_mhz"), 0, 1e5, "memory clock", "MHz")
+    return Outcome(tuple(wrong), tuple(clocks))
+
+
+def _link(history: History) -> Outcome:
+    limits, wrong = history.device.limits, []
+    for name, most in (("generation", limits.pcie_generation), ("width", limits.pcie_width)):
+        values = _values(history.samples, f"pcie_{name}")
+        wrong += _within(values, 0, most or 64, f"PCIe {name}", "")
+    return Outcome(tuple(wrong), tuple(_values(history.samples, "pcie_width")))
+
+
+def _memory(history: History) -> Outcome:
+    total, samples = history.device.memory_total_bytes, history.samples
+    used = _values(samples, "memory_used_bytes")
+    if total is None or not used:
+        return Outcome()
+    wrong = [] if total > 0 else ["a memory of no size"]
+    if any(not 0 <= value <= total * (1 + MEMORY_SHARE) for value in used):
+        wrong.append(f"{max(used):.0f} bytes used of {total}")
+    if history.device.memory_kind is MemoryKind.DEVICE:
+        wrong += [w for sample in samples if (w := _unbalanced(sample, total))][:1]
+    return Outcome(tuple(wrong), tuple(100 * value / max(1, total) for value in used))
+
+
+def _unbalanced(sample: Sample, total: int) -> str:
+    parts = (sample.memory_used_bytes, sample.memory_free_bytes, sample.memory_reserved_bytes)
+    if any(part is None for part in parts):
+        return ""
+    whole = sum(part for part in parts if part is not None)
+    if abs(whole - total) <= MEMORY_SHARE * total:
+        return ""
+    return f"used + free + reserved is {100 * whole / total:.1f} % of the total"
+
+
+def _processes(history: History) -> Outcome:
+    """One process may stand in two lists: it is counted once."""
+    total = history.device.memory_total_bytes
+    if total is None or history.divided or history.device.memory_kind is not MemoryKind.DEVICE:
+        return Outcome()
+    wrong, seen = [], []
+    for status, sample in history.answered:
+        held: dict[int, int] = {}
+        for process in status.processes:
+            held[process.pid] = max(held.get(process.pid, 0), process.memory_bytes or 0)
+        used = (sample.memory_used_bytes or 0) + (sample.memory_reserved_bytes or 0)
+        if sum(held.values()) > used + MEMORY_SHARE * total:
+            wrong.append(f"its processes hold {sum(held.values())} bytes of {used} in use")
+        seen.append(float(len(held)))
+    return Outcome(tuple(wrong[:1]), tuple(seen))
+
+
+def _energy(history: History) -> Outcome:
+    """The counter is read seldom: only readings of two times say something."""
+    reads = {
+        s.read_at.get("energy_joules", s.at): s.energy_joules
+        for s in history.samples
+        if s.energy_joules is not None
+    }
+    if len(reads) < 2:
+        return Outcome()
+    (began, first), (ended, last) = min(reads.items()), max(reads.items())
+    watts = _values(history.samples, "power_watts")
+    mean, shown = (last - first) / (ended - began), f"{last - first:.0f} J in {ended - began:.1f} s"
+    if last < first:
+        return Outcome((f"the energy counter ran backwards: {shown}",), (mean,))
+    if watts and ended - began >= 1 and not _alike(mean, min(watts), max(watts)):
+        words = f"energy grew by {shown}, and power was {min(watts):.0f} to {max(watts):.0f} W"
+        return Outcome((words,), (mean,))
+    return Outcome((), (mean,))
+
+
+def _alike(mean: float, low: float, high: float) -> bool:
+    return low / ENERGY_FACTOR - 1 <= mean <= high * ENERGY_FACTOR + 1
+
+
+ROWS = (
+    Row(Trial.SHARES, "utilisation", "%", _shares),
+    Row(Trial.MEMORY, "memory in use", "%", _memory),
+    Row(Trial.PROCESSES, "processes", "", _processes),
+    Row(Trial.TEMPERATURE, "temperature", "°C", _temperature),
+    Row(Trial.POWER, "power", "W", _power),
+    Row(Trial.ENERGY, "energy, as mean power", "W", _energy),
+    Row(Trial.CLOCKS, "SM clock", "MHz", _clocks),
+    Row(Trial.LINK, "PCIe width", "", _link),
+)
+
+
+def _told(row: Row, histories: Sequence[History]) -> Iterator[Finding]:
+    """A line per device that is wrong, or one line for all that are right."""
+    outcomes = [(history.label, row.judge(history)) for history in histories]
+    wrong = [(label, outcome.wrong[0]) for label, outcome in outcomes if outcome.wrong]
+    for label, words in wrong[:SHOWN]:
+        yield failure(row.trial, f"{label}: {words}", REPORT)
+    if len(wrong) > SHOWN:
+        yield failure(row.trial, f"{row.name}: and {len(wrong) - SHOWN} more devices", REPORT)
+    seen = [value for _, outcome in outcomes for value in outcome.seen]
+    if wrong:
+        return
+    if not seen:
+        yield unknown(row.trial, f"{row.name}: {_why_unseen(row.trial)}")
+        return
+    low, high = min(seen), max(seen)
+    shown = f"{low:.4g}" if f"{low:.4g}" == f"{high:.4g}" else f"{low:.4g} to {high:.4g}"
+    yield ok(row.trial, f"{row.name} {shown} {row.unit}".rstrip(), low=low, high=high)
+
+
+def _why_unseen(trial: Trial) -> str:
+    if trial is Trial.ENERGY:
+        return "the counter was read once; it is read every minute: --seconds 70"
+    return "no device gives it"
+
+
+def _movement(histories: Sequence[History]) -> Finding:
+    """A busy device whose power never changes by a milliwatt gives old readings."""
+    frozen = [h.label for h in histories if _is_frozen(h.samples)]
+    moving = sum(len({_moving(s) for s in h.samples}) > 1 for h in histories)
+    if frozen:
+        words = f"{', '.join(frozen[:SHOWN])}: busy, and no reading ever moves"
+        return failure(Trial.MOVEMENT, words, DOCTOR)
+    if moving:
+        return ok(Trial.MOVEMENT, f"the readings of {many(moving, 'device')} move", moving=moving)
+    return ok(Trial.MOVEMENT, "nothing moves, and nothing is busy: --load makes it", moving=0)
+
+
+def _is_frozen(samples: list[Sample]) -> bool:
+    busy = len(samples) >= 4 and min(_values(samples, "utilization_percent"), default=0)
+    return bool(busy) and busy >= BUSY_PERCENT and len({_moving(s) for s in samples}) == 1
+
+
+def _moving(sample: Sample) -> tuple[object, ...]:
+    return (
+        sample.utilization_percent, sample.power_watts, sample.temperature_celsius,
+        sample.memory_used_bytes, sample.sm_clock_mhz, sample.memory_utilization_percent,
+    )  # fmt: skip

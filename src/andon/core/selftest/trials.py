@@ -1,0 +1,88 @@
+"""What is tried on readings, and the history of a device that it is tried on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from andon.core.doctor.findings import Named
+from andon.model.device import Device, DeviceStatus, Sample, Snapshot
+
+DOCTOR = "andon doctor"
+REPORT = "andon status --json # and report it, with this output"
+SHOWN = 4  # devices with the same trouble; the rest is counted
+
+
+class Trial(Named):
+    """Everything that `andon selftest` checks."""
+
+    NO_DEVICE = "no_device", "devices"
+    ANSWERS = "answers", "devices"
+    IDENTITY = "identity", "devices"
+    SHARES = "shares", "readings"
+    MEMORY = "memory", "readings"
+    PROCESSES = "processes", "readings"
+    TEMPERATURE = "temperature", "readings"
+    POWER = "power", "readings"
+    ENERGY = "energy", "readings"
+    CLOCKS = "clocks", "readings"
+    LINK = "link", "readings"
+    MOVEMENT = "movement", "readings"
+    TIME = "time", "sampling"
+    TICKS = "ticks", "sampling"
+    COST = "cost", "sampling"
+    LOAD = "load", "load"
+    LOAD_UTILIZATION = "load_utilization", "load"
+    LOAD_POWER = "load_power", "load"
+    LOAD_SM_ACTIVE = "load_sm_active", "load"
+    LOAD_PROCESS = "load_process", "load"
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How the sampling itself went; the seconds are CPU time of all ticks together."""
+
+    ticks: int = 0
+    interval_seconds: float = 1.0
+    missed: int = 0
+    dropped: int = 0
+    own_cpu_seconds: float = 0.0
+    reader_cpu_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """One device over all ticks; `samples` are those that it answered with."""
+
+    label: str
+    device: Device
+    statuses: tuple[DeviceStatus, ...]
+    divided: bool = False
+
+    @property
+    def answered(self) -> list[tuple[DeviceStatus, Sample]]:
+        return [(s, s.sample) for s in self.statuses if s.answered and s.sample is not None]
+
+    @property
+    def samples(self) -> list[Sample]:
+        return [sample for _, sample in self.answered]
+
+
+def histories_of(snapshots: Sequence[Snapshot]) -> list[History]:
+    found: dict[str, list[DeviceStatus]] = {}
+    for snapshot in snapshots:
+        for status in snapshot.devices:
+            found.setdefault(status.device.uuid, []).append(status)
+    boards = {s.device.parent for statuses in found.values() for s in statuses}
+    return [
+        History(_label(statuses[-1], found), statuses[-1].device, tuple(statuses), uuid in boards)
+        for uuid, statuses in found.items()
+    ]
+
+
+def _label(status: DeviceStatus, found: dict[str, list[DeviceStatus]]) -> str:
+    parent = found.get(status.device.parent or "")
+    number = status.device.index
+    return f"GPU {parent[-1].device.index}:{number}" if parent else f"GPU {number}"
+
+
+def many(count: int, thing: str) -> str:
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"

@@ -1,0 +1,1 @@
+"""The settings: every one of them, their kinds, and which value counts."""

@@ -1,0 +1,298 @@
+"""The tables of the settings for alerts: figures for some devices, and who is told."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from andon.core.settings.kinds import (
+    NUMBER,
+    NUMBER_OR_OFF,
+    QUIET,
+    RULES,
+    SECONDS,
+    TEXT,
+    Kind,
+)
+from andon.model.alert import Level
+
+NOTIFIER_KINDS = ("alertmanager", "apprise", "command")
+TIMEOUT_SECONDS = 30.0
+LONGEST_TIMEOUT_SECONDS = 600.0
+HIDDEN = "***"
+_NAME = re.compile(r"[\w.-]{1,40}")
+_DEVICE = re.compile(r"\d{1,4}|[A-Za-z]{2,8}[-@][0-9A-Za-z.:/-]+")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class OverrideSettings:
+    """Other figures for one device or one model, and the rules that do not count for it."""
+
+    device: str | int | None = None
+    model: str | None = None
+    figures: Mapping[str, float] = field(default_factory=dict)
+    off: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NotifierSettings:
+    """One who is told. Its address is a secret, and is in no `repr`."""
+
+    name: str
+    kind: str
+    url: str = field(default="", repr=False)
+    command: tuple[str, ...] = field(default=(), repr=False)
+    level: Level | None = None
+    rules: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    owners: tuple[str, ...] = ()
+    quiet_hours: str | None = None
+    wakes: str = str(Level.CRITICAL)
+    timeout_seconds: float = TIMEOUT_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One key of a table, for the reader and for the docs."""
+
+    name: str
+    kind: Kind
+    help: str
+
+
+def _device(value: object) -> str | int:
+    """An index or a UUID."""
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError
+    text = str(value)
+    if _DEVICE.fullmatch(text) is None:
+        raise ValueError
+    return int(text) if text.isdecimal() else text
+
+
+def _devices(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple):
+        raise ValueError
+    return tuple(str(_device(one)) for one in value)
+
+
+def _command(value: object) -> tuple[str, ...]:
+    """A list, or a line that is split as a shell does; no shell ever sees it."""
+    if isinstance(value, str):
+        import shlex
+
+        value = shlex.split(value)
+    if not isinstance(value, list | tuple) or not value or not all(value):
+        raise ValueError
+    if not all(isinstance(one, str) and "\0" not in one for one in value):
+        raise ValueError
+    return tuple(value)
+
+
+def _one_of(*choices: str) -> Callable[[object], str]:
+    def read(value: object) -> str:
+        if value not in choices:
+            raise ValueError
+        return str(value)
+
+    return read
+
+
+def _name(value: object) -> str:
+    if not isinstance(value, str) or _NAME.fullmatch(value) is None:
+        raise ValueError
+    return value
+
+
+def _level(value: object) -> Level:
+    """Information is never sent."""
+    if value == Level.INFO:
+        raise ValueError
+    return Level(str(value))
+
+
+def _url(value: object) -> str:
+    if not isinstance(value, str) or not value.isprintable() or not _SCHEME.fullmatch(value):
+        raise ValueError
+    return value
+
+
+OFF = Kind('"off"', _one_of("off"))
+DEVICE = Kind('an index such as 3, or a UUID such as "GPU-…"', _device)
+
+NOTIFIER_COLUMNS = (
+    Column("name", Kind("letters, digits, - and _", _name), "what it is called; each has its own"),
+    Column("kind", Kind(", ".join(NOTIFIER_KINDS), _one_of(*NOTIFIER_KINDS)), "how it tells"),
+    Column("url", Kind("a URL such as slack://…", _url), "for apprise and alertmanager"),
+    Column("command", Kind('a command such as ["/usr/bin/logger"]', _command),
+           "for command; the alerts come as JSON on its standard input"),
+    Column("level", Kind("warning or critical", _level),
+           "the least level that it is told; else alerts.minimum_level"),
+    Column("rules", RULES, "only these rules"),
+    Column("devices", Kind('a list such as [0, "GPU-…"]', _devices), "only these devices"),
+    Column("owners", Kind('a list of users such as ["ada"]', RULES.read),
+           "only what concerns processes or leases of these users"),
+    Column("quiet_hours", QUIET, 'held back meanwhile; "" for none; else alerts.quiet_hours'),
+    Column("wakes", Kind("critical, warning or never", _one_of("critical", "warning", "never")),
+           "the level from which quiet hours do not count"),
+    Column("timeout_seconds", SECONDS, "how long one sending may take"),
+)  # fmt: skip
+
+OVERRIDE_COLUMNS = (
+    Column("device", DEVICE, "for this device"),
+    Column("model", TEXT, "for every device with this in its name"),
+    Column("off", RULES, "rules that do not count for it"),
+)
+
+Mistakes = list[str]
+
+
+def read_notifiers(raw: object, where: str, mistakes: Mistakes) -> tuple[NotifierSettings, ...]:
+    """`[[alerts.notifier]]`; every mistake is told, and no secret with it."""
+    found: list[NotifierSettings] = []
+    for place, table in _tables(raw, where, mistakes):
+        before = len(mistakes)
+        values = _values(place, table, NOTIFIER_COLUMNS, mistakes)
+        mistakes += [f"{place}: {words}" for words in _missing(values, table)]
+        mistakes += [f"{place}: {words}" for words in unknown_rules(values.get("rules", ()))]
+        if any(one.name == values.get("name") for one in found):
+            mistakes.append(f"{place}: another notifier has this name already")
+        if len(mistakes) == before:
+            found.append(NotifierSettings(**values))
+    return tuple(found)
+
+
+def addresses(text: str) -> tuple[NotifierSettings, ...]:
+    """The notifiers of a file whose address can be read, whatever else is wrong with it."""
+    import tomllib
+
+    try:
+        raw = tomllib.loads(text)["alerts"]["notifier"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return ()
+    found: list[NotifierSettings] = []
+    keys = [column for column in NOTIFIER_COLUMNS if column.name in ("name", "kind", "url")]
+    for place, table in _tables(raw, "notifier", []):
+        wanted = {c.name: table[c.name] for c in keys if c.name in table}
+        values = _values(place, wanted, tuple(keys), [])
+        if "kind" in values and "url" in values:
+            found.append(NotifierSettings(**{"name": place, **values}))
+    return tuple(found)
+
+
+def read_overrides(raw: object, where: str, mistakes: Mistakes) -> tuple[OverrideSettings, ...]:
+    """`[[alerts.override]]`: a device or a model, and its own figures."""
+    from andon.core.conditions.rulebook import FIGURES, RULES_OF
+    from andon.core.conditions.rules import BY_NAME
+
+    figures = tuple(Column(n, NUMBER_OR_OFF if n in RULES_OF else NUMBER, "") for n in FIGURES)
+    switches = tuple(Column(name, OFF, "") for name in BY_NAME)
+    found: list[OverrideSettings] = []
+    for place, table in _tables(raw, where, mistakes):
+        before = len(mistakes)
+        values = _values(place, table, (*OVERRIDE_COLUMNS, *figures, *switches), mistakes)
+        if ("device" in table) == ("model" in table):
+            mistakes.append(f"{place}: name either a device or a model")
+        mistakes += [f"{place}: {words}" for words in unknown_rules(values.get("off", ()))]
+        off = {*values.pop("off", ()), *(name for name in BY_NAME if name in values)}
+        off |= {RULES_OF[n] for n in FIGURES if n in values and values[n] is None}
+        if len(mistakes) == before:
+            numbers = {n: values[n] for n in FIGURES if values.get(n) is not None}
+            who = {key: values[key] for key in ("device", "model") if key in values}
+            found.append(OverrideSettings(**who, figures=numbers, off=tuple(sorted(off))))
+    return tuple(found)
+
+
+def unknown_rules(names: tuple[str, ...]) -> Iterator[str]:
+    """What is wrong with a list of rules."""
+    from andon.core.conditions.rules import BY_NAME
+
+    for name in names:
+        if name not in BY_NAME:
+            yield f"there is no rule {name[:40]!r}{_meant(name, BY_NAME)}"
+
+
+def masked(url: str) -> str:
+    """`slack://***`: the kind is no secret, everything after it may be one."""
+    found = _SCHEME.fullmatch(url)
+    return f"{found[1] if found else ''}://{HIDDEN}"
+
+
+def shown(notifier: NotifierSettings) -> dict[str, object]:
+    """One who is told, as `andon config` and health may show it."""
+    values: dict[str, object] = {
+        "name": notifier.name,
+        "kind": notifier.kind,
+        "level": notifier.level,
+        "rules": list(notifier.rules),
+        "devices": list(notifier.devices),
+        "owners": list(notifier.owners),
+        "quiet_hours": notifier.quiet_hours,
+        "wakes": notifier.wakes,
+        "timeout_seconds": notifier.timeout_seconds,
+    }
+    if notifier.command:
+        from andon.core.processes.redaction import redact
+
+        return {**values, "command": redact(notifier.command)}
+    return {**values, "url": masked(notifier.url)}
+
+
+def _tables(raw: object, where: str, mistakes: Mistakes) -> Iterator[tuple[str, dict[str, Any]]]:
+    if not isinstance(raw, list) or not all(isinstance(one, dict) for one in raw):
+        mistakes.append(f"{where}: write it as a table: [[{where.rpartition(' ')[2]}]]")
+        return
+    for number, table in enumerate(raw, 1):
+        name = table.get("name")
+        called = f" ({name})" if isinstance(name, str) and _NAME.fullmatch(name) else ""
+        yield f"{where} {number}{called}", table
+
+
+def _values(
+    place: str, table: dict[str, Any], columns: tuple[Column, ...], mistakes: Mistakes
+) -> dict[str, Any]:
+    known = {column.name: column for column in columns}
+    values: dict[str, Any] = {}
+    for key, raw in table.items():
+        column = known.get(key)
+        if column is None:
+            mistakes.append(f"{place}: there is no setting {key[:40]!r}{_meant(key, known)}")
+            continue
+        try:
+            values[key] = column.kind.read(raw)
+        except (ValueError, OverflowError):
+            mistakes.append(f"{place}.{key}: {_quoted(key, raw)} is not {column.kind.words}")
+    return values
+
+
+def _missing(values: Mapping[str, Any], table: Mapping[str, Any]) -> Iterator[str]:
+    for key in ("name", "kind"):
+        if key not in table:
+            yield f"{key} is missing"
+    kind = values.get("kind")
+    if kind == "command" and "command" not in table:
+        yield "command is missing"
+    if kind in ("apprise", "alertmanager") and "url" not in table:
+        yield "url is missing"
+    if kind == "command" and "url" in table:
+        yield "a command has no url"
+    if kind in ("apprise", "alertmanager") and "command" in table:
+        yield f"{kind} has no command"
+    url, seconds = values.get("url", ""), values.get("timeout_seconds", TIMEOUT_SECONDS)
+    if kind == "alertmanager" and url and not url.startswith(("http://", "https://")):
+        yield "url: Alertmanager's begins with http:// or https://"
+    if not 1 <= seconds <= LONGEST_TIMEOUT_SECONDS:
+        yield f"timeout_seconds: from 1 to {LONGEST_TIMEOUT_SECONDS:g}"
+
+
+def _meant(name: str, known: Any) -> str:
+    from difflib import get_close_matches  # only where there is a mistake
+
+    close = get_close_matches(name, list(known), n=1)
+    return f": did you mean {close[0]}?" if close else ""
+
+
+def _quoted(key: str, raw: object) -> str:
+    """What was written, unless it may hold a secret."""
+    return "what is written" if key in ("url", "command") else repr(raw)[:80]

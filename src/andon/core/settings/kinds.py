@@ -1,0 +1,104 @@
+"""What a setting's value may be, in words, and how it is read."""
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from andon.units import parse_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a value must be, in words, and how it is read; a reader raises ValueError."""
+
+    words: str
+    read: Callable[[object], object]
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value.isprintable():
+        raise ValueError
+    return value
+
+
+def _folder(value: object) -> str:
+    if not _text(value).startswith("/"):
+        raise ValueError
+    return _text(value)
+
+
+def _word(value: object) -> str:
+    if not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", _text(value), re.ASCII):
+        raise ValueError
+    return _text(value)
+
+
+def _names(value: object) -> tuple[str, ...]:
+    listed = value.split(",") if isinstance(value, str) else value
+    if not isinstance(listed, list | tuple) or not listed:
+        raise ValueError
+    names = tuple(_text(name).strip() for name in listed)
+    if not all(names):
+        raise ValueError
+    return names
+
+
+def _whole(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError
+    return int(value)
+
+
+def _yes_or_no(value: object) -> bool:
+    if isinstance(value, str):
+        value = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}.get(
+            value.lower()
+        )
+    if not isinstance(value, bool):
+        raise ValueError
+    return value
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError
+    return number
+
+
+def _seconds(value: object) -> float:
+    return _number(parse_seconds(value) if isinstance(value, str) else value)
+
+
+def _or_off(read: Callable[[object], float]) -> Callable[[object], float | None]:
+    return lambda value: None if value in ("off", False) else read(value)
+
+
+def _quiet(value: object) -> str:
+    from andon.core.notifying.routes import parse_quiet  # only where quiet hours are set
+
+    parse_quiet(_text(value))
+    return _text(value)
+
+
+def _any_names(value: object) -> tuple[str, ...]:
+    return () if value in ((), []) else _names(value)
+
+
+TEXT = Kind("text", _text)
+FOLDER = Kind("a folder that begins with /", _folder)
+WORD = Kind("letters, digits and _, of which the first is no digit", _word)
+NAMES = Kind('a list of names such as ["nvidia"]', _names)
+LABELS = Kind('a list such as ["quiet:3"]', _names)
+SCRIPTS = Kind('a list such as ["lost:2@10"]', _names)
+WHOLE = Kind("a whole number", _whole)
+YES_OR_NO = Kind("true or false", _yes_or_no)
+NUMBER = Kind("a number", _number)
+SECONDS = Kind("a number of seconds such as 1 or 500ms", _seconds)
+NUMBER_OR_OFF = Kind('a number, or "off"', _or_off(_number))
+SECONDS_OR_OFF = Kind('a number of seconds such as 300 or 5m, or "off"', _or_off(_seconds))
+QUIET = Kind('a time such as "22:00-07:00"', _quiet)
+RULES = Kind('a list of rules such as ["fan"]', _any_names)

@@ -1,0 +1,261 @@
+"""Which setting counts: the one that stands in the strongest place.
+
+A flag beats an `ANDON_*` variable, which beats the file, which beats the default. All mistakes of
+all places are reported at once. An empty variable counts as not set.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from andon.core.settings.table import FIELDS, Field, Settings
+from andon.errors import Invalid
+
+__all__ = ["FIELDS", "OTHERS", "TABLES", "Resolved", "Row", "Settings", "describe", "resolve"]
+
+OTHERS = frozenset(
+    {"ANDON_BUILD_BOARD", "ANDON_CONFIG", "ANDON_LEASE", "ANDON_LEASE_DIR", "ANDON_TOKEN"}
+)
+"""Variables that belong to other parts of andon and are no settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """The settings in force, and where each comes from."""
+
+    settings: Settings
+    origin: Mapping[str, str]
+    """name -> "default", "file andon.toml", "ANDON_INTERVAL" or "flag"."""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One setting as text, for the docs and `andon config`."""
+
+    name: str
+    place: str
+    variable: str
+    allowed: str
+    default: str
+    help: str
+
+
+def describe() -> list[Row]:
+    """The table as people read it."""
+    return [
+        Row(f.name, f.place, f.variable, _allowed(f), _quoted(f.default), f.help) for f in FIELDS
+    ]
+
+
+def resolve(
+    file: tuple[str, str] | None,
+    env: Mapping[str, str],
+    flags: Mapping[str, object],
+    strict: bool = True,
+) -> Resolved:
+    """The settings in force. `file` is its path and its text; raises Invalid with every mistake.
+
+    A variable that is not ours to know is only a warning where `strict` is off: somebody else's
+    typo must not end the monitoring.
+    """
+    mistakes: list[str] = []
+    strange: list[str] = []
+    values: dict[str, Any] = {}
+    origin = {f.name: "default" for f in FIELDS}
+    for given in (
+        _from_file(file, mistakes),
+        _from_env(env, mistakes if strict else strange),
+        _from_flags(flags, mistakes),
+    ):
+        for field, place, source, raw in given:
+            try:
+                values[field.name] = _read(field, raw)
+                origin[field.name] = source
+            except ValueError as exc:
+                mistakes.append(f"{place}: {exc}")
+    values |= _tables(file, mistakes)
+    origin |= dict.fromkeys(values.keys() - origin.keys(), f"file {file[0]}" if file else "")
+    mistakes += _strange_rules(values.get("alerts_off", ()), origin)
+    if not mistakes and _weightless(settings := Settings(**values)):
+        mistakes.append("score: one of memory_weight and utilization_weight must be above 0")
+    if mistakes:
+        raise _invalid(mistakes)
+    return Resolved(settings, origin, tuple(strange))
+
+
+def _weightless(settings: Settings) -> bool:
+    return settings.score_memory_weight + settings.score_utilization_weight == 0
+
+
+def _invalid(mistakes: list[str]) -> Invalid:
+    count = len(mistakes)
+    reason = mistakes[0] if count == 1 else f"there are {count} mistakes in the settings"
+    return Invalid(reason, hint="see every setting: andon config", mistakes=tuple(mistakes))
+
+
+def _read(field: Field, raw: object) -> object:
+    try:
+        value = field.kind.read(raw)
+    except (ValueError, OverflowError):
+        raise ValueError(f"{_quoted(raw)} is not {field.kind.words}") from None
+    if field.choices and value not in field.choices:
+        raise ValueError(f"{_quoted(raw)} is not one of {', '.join(field.choices)}")
+    if isinstance(value, int | float):
+        if field.low is not None and value < field.low:
+            raise ValueError(f"{_quoted(raw)} is less than {field.low:g}")
+        if field.high is not None and value > field.high:
+            raise ValueError(f"{_quoted(raw)} is more than {field.high:g}")
+    return value
+
+
+# Each place gives (field, where a mistake is, what the origin is called, the raw value).
+
+Given = Iterator[tuple[Field, str, str, object]]
+
+
+def _from_flags(flags: Mapping[str, object], mistakes: list[str]) -> Given:
+    by_name = {f.name: f for f in FIELDS}
+    for name, raw in flags.items():
+        if name not in by_name:
+            mistakes.append(
+                f"flag {_quoted(name)}: there is no such setting{_meant(name, by_name)}"
+            )
+        elif raw is not None and raw != ():  # what click gives where the flag was not given
+            yield by_name[name], by_name[name].flag, "flag", raw
+
+
+def _from_env(env: Mapping[str, str], strange: list[str]) -> Given:
+    by_variable = {f.variable: f for f in FIELDS}
+    for variable in sorted(name for name in env if name.startswith("ANDON_")):
+        field = by_variable.get(variable)
+        if field is not None and env[variable] != "":
+            yield field, variable, variable, env[variable]
+        elif field is None and variable not in OTHERS:
+            meant = _meant(variable, [*by_variable, *OTHERS])
+            strange.append(f"{_plain(variable)}: there is no such setting{meant}")
+
+
+def _from_file(file: tuple[str, str] | None, mistakes: list[str]) -> Given:
+    if file is None:
+        return
+    path, text = file
+    by_place = {f.place: f for f in FIELDS}
+    for place, raw in _leaves(path, text, mistakes):
+        if place in TABLES:
+            continue
+        where = f"{path}{_line_of(place, text)}: {_plain(place)}"
+        if place in by_place:
+            yield by_place[place], where, f"file {path}", raw
+        else:
+            mistakes.append(f"{where}: {_unknown_place(place, by_place)}")
+
+
+TABLES = {"alerts.override": "alerts_overrides", "alerts.notifier": "alerts_notifiers"}
+"""Arrays of tables, which only the file can hold."""
+
+
+def _tables(file: tuple[str, str] | None, mistakes: list[str]) -> dict[str, Any]:
+    """What the file says in tables; they have readers of their own."""
+    if file is None:
+        return {}
+    found = {place: raw for place, raw in _leaves(*file, []) if place in TABLES}
+    if not found:
+        return {}
+    from andon.core.settings import alerts
+
+    readers = {
+        "alerts.override": alerts.read_overrides,
+        "alerts.notifier": alerts.read_notifiers,
+    }
+    return {
+        TABLES[place]: readers[place](raw, f"{file[0]}: {place}", mistakes)
+        for place, raw in found.items()
+    }
+
+
+def _strange_rules(names: tuple[str, ...], origin: Mapping[str, str]) -> list[str]:
+    if not names:
+        return []
+    from andon.core.settings.alerts import unknown_rules
+
+    return [f"alerts.off ({origin['alerts_off']}): {words}" for words in unknown_rules(names)]
+
+
+def _leaves(path: str, text: str, mistakes: list[str]) -> Iterator[tuple[str, object]]:
+    """`section.key` and its value; what stands outside a known section comes as it is."""
+    import tomllib  # only where a file is given
+
+    try:
+        document = tomllib.loads(text)
+    except (ValueError, RecursionError) as exc:  # ValueError: a number of 5,000 digits, too
+        line = re.search(r"at line (\d+)", str(exc))
+        at = f":{line[1]}" if line else ""
+        mistakes.append(f"{path}{at}: this is not TOML: {exc}")
+        return
+    sections = {f.place.partition(".")[0] for f in FIELDS}
+    for section, body in document.items():
+        if section in sections and isinstance(body, dict):
+            yield from ((f"{section}.{key}", raw) for key, raw in body.items())
+        else:
+            yield section, body
+
+
+def _unknown_place(place: str, places: Mapping[str, Field]) -> str:
+    sections = {known.partition(".")[0] for known in places}
+    if place in sections:
+        return f"this is a section: write [{place}] and its settings below it"
+    by_key = {known.rpartition(".")[2]: known for known in places}
+    if place in by_key:
+        return f"there is no such setting: did you mean {by_key[place]}?"
+    return f"there is no such setting{_meant(place, [*places, *sections])}"
+
+
+def _line_of(place: str, text: str) -> str:
+    """`:12` where the line can be found without a parser of our own, else nothing."""
+    wanted_section, _, wanted_key = place.rpartition(".")
+    section = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := re.match(r"\s*\[\s*([\w.\"'-]+)\s*\]", line):
+            section = header[1].strip("\"'")
+            if section == place:
+                return f":{number}"
+        elif key := re.match(r"\s*([\w.\"'-]+)\s*=", line):
+            name = key[1].replace('"', "").replace("'", "")
+            if (section, name) == (wanted_section, wanted_key) or (section, name) == ("", place):
+                return f":{number}"
+    return ""
+
+
+def _meant(name: str, known: Any) -> str:
+    from difflib import get_close_matches  # only where there is a mistake
+
+    close = get_close_matches(name, list(known), n=1)
+    return f": did you mean {close[0]}?" if close else ""
+
+
+def _allowed(field: Field) -> str:
+    if field.choices:
+        return ", ".join(field.choices)
+    if field.low is None or field.high is None:
+        return field.kind.words
+    return f"{field.kind.words}, {field.low:g} to {field.high:g}"
+
+
+def _quoted(value: object) -> str:
+    """As it stands in the file, and short."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(_quoted(item) for item in value[:8])}]"
+    if isinstance(value, dict):
+        return "a section"
+    if isinstance(value, str):
+        return f'"{_plain(value)}"'
+    return f"{value:g}" if isinstance(value, float) else str(value)[:80]
+
+
+def _plain(text: str) -> str:
+    shown = text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
+    return shown[:80]

@@ -1,0 +1,1 @@
+"""Which devices a request can have, when, and who holds the others."""

@@ -1,0 +1,221 @@
+"""Which of the devices with room are taken together, and why each of the others is not."""
+
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from andon.core.sharing.eligibility import BALANCE, can_balance
+from andon.core.sharing.obstacles import HEALTH, Bar, Obstacle
+from andon.core.sharing.placement import MAX_UTILIZATION_PERCENT
+from andon.core.sharing.rooms import Room, Tenant
+from andon.model.device import Process, State
+from andon.model.work import Layout, Need, Standing
+from andon.units import human_bytes
+
+OVERRIDDEN = frozenset({Bar.STRANGER, Bar.BUSY, Bar.GHOST, Bar.UNKNOWN})
+"""What `--even-if-used` puts up with; never a lease, and never a device that does not answer."""
+
+Rank = Callable[[Room], tuple[float, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One device as the choice saw it; the record of a run lists them all."""
+
+    uuid: str
+    index: int
+    free_bytes: int | None
+    utilization_percent: int | None
+    score: float | None
+    obstacle: Obstacle | None = None
+    chosen: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The devices that were chosen, best first, or nothing and why."""
+
+    chosen: tuple[Room, ...]
+    candidates: tuple[Candidate, ...]
+    reason: str | None = None  # why nothing was chosen although devices are free
+
+
+def obstacle(room: Room, need: Need) -> Obstacle | None:
+    """Why this device does not meet the need now; None where it does."""
+    found = room.trouble or _tenancy(room, need) or _strangers(room) or _readings(room)
+    if found is not None and not (need.even_if_used and found.bar in OVERRIDDEN):
+        return found
+    if found is not None and (leased := _tenancy(room, need)) is not None:
+        return leased  # what was put up with must not hide a lease behind it
+    return _memory(room, need)
+
+
+def hopeful(room: Room, need: Need) -> bool:
+    """Whether the device could meet the need once the work on it has ended."""
+    total = room.status.device.memory_total_bytes
+    if total is not None and (need.memory_bytes or 0) > total:
+        return False
+    return room.uuid in need.eligible and (
+        room.trouble is None or room.trouble.bar not in HEALTH or need.even_if_used
+    )
+
+
+def can_come(rooms: Sequence[Room], need: Need) -> bool:
+    """Whether the need is met once the work has ended; what we cannot see may meet it, too."""
+    hoped = [room for room in rooms if hopeful(room, need)]
+    unseen = len(need.eligible - {room.uuid for room in rooms})
+    if len(hoped) + unseen < need.least:
+        return False
+    totals = [room.status.device.memory_total_bytes for room in hoped]
+    return bool(unseen) or not need.balanced or can_balance(totals, need.least)
+
+
+def rank(preferred: AbstractSet[str] = frozenset(), layout: Layout = Layout.SPREAD) -> Rank:
+    """Smaller is taken sooner: what is preferred, what is awake, then by score."""
+
+    def key(room: Room) -> tuple[float, ...]:
+        points = room.points or 0.0
+        order = points if layout is Layout.PACK else -points
+        asleep = room.status.state is State.ASLEEP
+        return (room.uuid not in preferred, asleep, order, room.status.device.index)
+
+    return key
+
+
+def pick(
+    rooms: Sequence[Room],
+    need: Need,
+    taken: AbstractSet[str] = frozenset(),
+    order: Rank | None = None,
+) -> tuple[Room, ...]:
+    """The best group that meets the need, as large as it may be; empty where there is none."""
+    order = order or rank()
+    free = [r for r in rooms if r.uuid in need.eligible and r.uuid not in taken]
+    free = sorted((r for r in free if obstacle(r, need) is None), key=order)
+    for count in range(min(need.most, len(free)), need.least - 1, -1):
+        group = _group(free, count, need.balanced, order)
+        if group:
+            return group
+    return ()
+
+
+def choose(
+    rooms: Sequence[Room],
+    need: Need,
+    bars: Mapping[str, Obstacle | None],
+    taken: Mapping[str, Obstacle],
+    order: Rank | None = None,
+) -> Choice:
+    """The choice, with a word about every device."""
+    chosen = pick(rooms, need, taken.keys(), order)
+    uuids = {room.uuid for room in chosen}
+    candidates = tuple(
+        Candidate(
+            room.uuid,
+            room.status.device.index,
+            room.free_bytes,
+            room.utilization_percent,
+            room.points,
+            bars.get(room.uuid) or obstacle(room, need) or taken.get(room.uuid),
+            room.uuid in uuids,
+        )
+        for room in rooms
+    )
+    free = [room for room in rooms if _is_free(room.uuid, candidates)]
+    reason = None
+    if not chosen and len(free) >= need.least:
+        sizes = [room.free_bytes or 0 for room in free]
+        reason = (
+            f"the free memory of the free devices differs too much for a group "
+            f"({human_bytes(min(sizes))} to {human_bytes(max(sizes))}): --unbalanced allows it"
+        )
+    return Choice(chosen, candidates, reason)
+
+
+def _is_free(uuid: str, candidates: Sequence[Candidate]) -> bool:
+    return any(c.uuid == uuid and c.obstacle is None for c in candidates)
+
+
+def _group(free: Sequence[Room], count: int, balanced: bool, order: Rank) -> tuple[Room, ...]:
+    if count < 1 or len(free) < count:
+        return ()
+    if count == 1 or not balanced:
+        return tuple(free[:count])
+    best: tuple[Room, ...] = ()
+    for largest in sorted({room.free_bytes or 0 for room in free}, reverse=True):
+        near = [r for r in free if BALANCE * largest <= (r.free_bytes or 0) <= largest]
+        group = tuple(near[:count])
+        if len(group) == count and (not best or _total(group, order) < _total(best, order)):
+            best = group
+    return best
+
+
+def _total(group: Sequence[Room], order: Rank) -> tuple[float, ...]:
+    return tuple(sum(parts) for parts in zip(*map(order, group), strict=True))
+
+
+def _tenancy(room: Room, need: Need) -> Obstacle | None:
+    whole = [t for t in room.tenants if t.share is None or t.share.memory_bytes is None]
+    if whole:
+        return _held(whole[0])
+    if room.tenants and not need.shared:
+        return _held(room.tenants[0])
+    return None
+
+
+def _held(tenant: Tenant) -> Obstacle:
+    claim, lease = tenant.claim, tenant.claim.lease
+    if lease is None:
+        words = f"{claim.user} holds a lease that cannot be read ({claim.file})"
+        return Obstacle(Bar.UNREADABLE, words)
+    size = tenant.share.memory_bytes if tenant.share else None
+    part = f"{human_bytes(size)} " if size is not None else ""
+    if claim.standing is Standing.ORPHANED:
+        words = f"{part}orphaned by lease {lease.id} ({claim.user}), whose work still lives"
+        return Obstacle(Bar.ORPHANED, words)
+    return Obstacle(Bar.LEASED, f"{part}held by lease {lease.id} ({claim.user})", lease.until)
+
+
+def _strangers(room: Room) -> Obstacle | None:
+    if room.strangers:
+        shown = ", ".join(_stranger(process) for process in room.strangers[:3])
+        more = f" and {len(room.strangers) - 3} more" if len(room.strangers) > 3 else ""
+        return Obstacle(Bar.STRANGER, f"{shown}{more} without a lease")
+    if not room.tenants and "processes" in room.status.missing:
+        why = room.status.missing["processes"]
+        return Obstacle(Bar.UNKNOWN, f"its processes cannot be read: {why}")
+    return None
+
+
+def _stranger(process: Process) -> str:
+    who = f" ({process.user})" if process.user else ""
+    size = process.memory_bytes
+    uses = "uses it" if size is None else f"uses {human_bytes(size)}"
+    return f"pid {process.pid}{who} {uses}"
+
+
+def _readings(room: Room) -> Obstacle | None:
+    status, busy = room.status, room.utilization_percent
+    if room.tenants or status.device.parent is not None:
+        return None
+    if busy is None:
+        why = status.missing.get("utilization_percent", "no reading")
+        return Obstacle(Bar.UNKNOWN, f"its utilisation cannot be read: {why}")
+    if busy > MAX_UTILIZATION_PERCENT:
+        return Obstacle(Bar.BUSY, f"{busy} % busy, and no process that is seen explains it")
+    return None
+
+
+def _memory(room: Room, need: Need) -> Obstacle | None:
+    if room.free_bytes is None:
+        if need.memory_bytes is None and (need.even_if_used or room.status.state is State.ASLEEP):
+            return None
+        why = room.status.missing.get("memory_free_bytes", "no reading")
+        return Obstacle(Bar.UNKNOWN, f"its free memory cannot be read: {why}")
+    if need.memory_bytes is None or room.free_bytes >= need.memory_bytes:
+        return None
+    left = f"{human_bytes(room.free_bytes)} left, {human_bytes(need.memory_bytes)} wanted"
+    if room.tenants:
+        first = _held(room.tenants[0])
+        return Obstacle(Bar.FULL, f"{first.words}; {left}", first.until)
+    return Obstacle(Bar.FULL, left)

@@ -1,0 +1,195 @@
+"""Which devices a request may be met by at all: what was named, masked, excluded or too small."""
+
+from collections.abc import Mapping, Sequence
+
+from andon.core.sampling.masks import leading_number
+from andon.core.sharing.obstacles import Bar, Obstacle
+from andon.errors import Gone, Unavailable
+from andon.model.device import DeviceStatus
+from andon.model.work import Need, Request
+from andon.units import human_bytes
+
+SHORTEST_UUID = 4
+BALANCE = 0.8  # the smallest free memory of a group, as a share of the largest
+
+Labels = Mapping[str, Sequence[str]]
+"""A label -> the devices that have it, by index or UUID."""
+
+
+def titles(statuses: Sequence[DeviceStatus]) -> dict[str, str]:
+    """uuid -> the short name on every screen: `3`, or `3:0` for an instance of board 3."""
+    known = {status.device.uuid for status in statuses}
+    out: dict[str, str] = {}
+    for status in statuses:
+        device = status.device
+        if device.parent not in known:
+            out[device.uuid] = str(device.index)
+            parts = [s.device.uuid for s in statuses if s.device.parent == device.uuid]
+            out |= {uuid: f"{device.index}:{number}" for number, uuid in enumerate(parts)}
+    return out
+
+
+def named(name: str, statuses: Sequence[DeviceStatus]) -> set[str]:
+    """The devices that an index, `3:0`, a UUID or the beginning of one means; Gone for none.
+
+    A board stands for its instances too.
+    """
+    labels = titles(statuses)
+    found = {uuid for uuid, title in labels.items() if title == name}
+    if not found and len(name) >= SHORTEST_UUID:
+        found = {uuid for uuid in labels if uuid.lower().startswith(name.lower())}
+    if not found:
+        known = ", ".join(labels.values()) or "none"
+        raise Gone(f"there is no device {name[:80]!r}", hint=f"the devices here: {known}")
+    return found | {s.device.uuid for s in statuses if s.device.parent in found}
+
+
+def bars(
+    statuses: Sequence[DeviceStatus], request: Request, labels: Labels
+) -> dict[str, Obstacle | None]:
+    """What about each device can never meet the request; None where it can."""
+    wanted = _wanted(statuses, request, labels)
+    excluded = {uuid for name in request.exclude for uuid in named(name, statuses)}
+    divided = {status.device.parent for status in statuses}
+    return {
+        status.device.uuid: _bar(status, request, wanted, excluded, divided) for status in statuses
+    }
+
+
+def need_of(
+    statuses: Sequence[DeviceStatus], request: Request, found: Mapping[str, Obstacle | None]
+) -> Need:
+    """The request against these devices; Unavailable at once where it can never be met."""
+    eligible = frozenset(uuid for uuid, bar in found.items() if bar is None)
+    if len(eligible) < request.least:
+        raise _impossible(statuses, request, found, len(eligible))
+    totals = [s.device.memory_total_bytes for s in statuses if s.device.uuid in eligible]
+    if request.balanced and not can_balance(totals, request.least):
+        raise Unavailable(
+            f"{count_words(request)} wanted, and no such group has memory of about one size",
+            hint="--unbalanced allows devices of different sizes, --model names those of one kind",
+        )
+    return Need(
+        eligible,
+        request.least,
+        request.most,
+        request.memory_bytes,
+        request.shared,
+        request.balanced,
+        request.even_if_used,
+    )
+
+
+def can_balance(totals: Sequence[int | None], count: int) -> bool:
+    """Whether so many empty devices are near enough in size; of unknown sizes nothing is said."""
+    known = sorted((total for total in totals if total is not None), reverse=True)
+    if count < 2 or len(known) < len(totals):
+        return True
+    groups = zip(known, known[count - 1 :], strict=False)
+    return any(smallest >= BALANCE * largest for largest, smallest in groups)
+
+
+def preferred(statuses: Sequence[DeviceStatus], request: Request, labels: Labels) -> set[str]:
+    """The devices that are taken first: by label, model or name."""
+    return {uuid for term in request.prefer for uuid in _meant(term, statuses, labels)}
+
+
+def _meant(term: str, statuses: Sequence[DeviceStatus], labels: Labels) -> set[str]:
+    if term in labels:
+        return _labelled(term, statuses, labels)
+    if leading_number(term) is None and (models := _of_model(term, statuses)):
+        return models
+    return named(term, statuses)
+
+
+def _wanted(
+    statuses: Sequence[DeviceStatus], request: Request, labels: Labels
+) -> list[tuple[str, set[str]]]:
+    """Each kind of filter and what it leaves; a device must pass them all."""
+    out = []
+    if request.devices:
+        uuids = {uuid for name in request.devices for uuid in named(name, statuses)}
+        out.append((f"not among the devices {', '.join(request.devices)}", uuids))
+    if request.models:
+        uuids = {uuid for name in request.models for uuid in _model(name, statuses)}
+        out.append((f"not of model {' or '.join(request.models)}", uuids))
+    if request.labels:
+        uuids = {uuid for name in request.labels for uuid in _labelled(name, statuses, labels)}
+        out.append((f"not labelled {' or '.join(request.labels)}", uuids))
+    return out
+
+
+def _of_model(name: str, statuses: Sequence[DeviceStatus]) -> set[str]:
+    wanted = name.lower()
+    return {s.device.uuid for s in statuses if wanted in s.device.name.lower()}
+
+
+def _model(name: str, statuses: Sequence[DeviceStatus]) -> set[str]:
+    found = _of_model(name, statuses)
+    if not found:
+        known = ", ".join(dict.fromkeys(status.device.name for status in statuses)) or "none"
+        raise Gone(f"no device here is of model {name[:80]!r}", hint=f"the models here: {known}")
+    return found
+
+
+def _labelled(name: str, statuses: Sequence[DeviceStatus], labels: Labels) -> set[str]:
+    if name not in labels:
+        known = ", ".join(sorted(labels)) or "none"
+        hint = f"the labels here: {known}; the setting share.labels gives them"
+        raise Gone(f"no device has the label {name[:80]!r}", hint=hint)
+    return {uuid for device in labels[name] for uuid in named(device, statuses)}
+
+
+def _bar(
+    status: DeviceStatus,
+    request: Request,
+    wanted: Sequence[tuple[str, set[str]]],
+    excluded: set[str],
+    divided: set[str | None],
+) -> Obstacle | None:
+    uuid, total = status.device.uuid, status.device.memory_total_bytes
+    if not status.visible:
+        return Obstacle(Bar.MASKED, "hidden from this process by a mask")
+    if uuid in divided:
+        return Obstacle(Bar.DIVIDED, "divided into instances: one of those can be taken")
+    if uuid in excluded:
+        return Obstacle(Bar.UNASKED, "excluded")
+    for words, uuids in wanted:
+        if uuid not in uuids:
+            return Obstacle(Bar.UNASKED, words)
+    asked = request.memory_bytes
+    if asked is not None and total is not None:
+        kept = (status.sample.memory_reserved_bytes or 0) if status.sample else 0
+        if total - kept < asked:  # what the driver keeps for itself is nobody's to have
+            words = f"it has {human_bytes(total - kept)}, {human_bytes(asked)} wanted"
+            return Obstacle(Bar.SMALL, words)
+    return None
+
+
+def _impossible(
+    statuses: Sequence[DeviceStatus],
+    request: Request,
+    found: Mapping[str, Obstacle | None],
+    eligible: int,
+) -> Unavailable:
+    asked = count_words(request)
+    if not statuses:
+        return Unavailable(
+            f"{asked} wanted, and there is no GPU here",
+            hint="andon doctor says why; a look without one: --simulate 4",
+        )
+    visible = [s for s in statuses if s.visible and s.device.uuid in found]
+    names = titles(statuses)
+    mistakes = tuple(
+        f"GPU {names[uuid]}: {bar.words}" for uuid, bar in found.items() if bar is not None
+    )
+    few = f"{asked} wanted, and this process sees {len(visible)}"
+    why = few if len(visible) < request.least else f"{asked} wanted, and {eligible} can ever be had"
+    return Unavailable(why, hint="andon devices lists what is here", mistakes=mistakes)
+
+
+def count_words(request: Request) -> str:
+    """`2 GPUs`, `2 to 4 GPUs`."""
+    if request.least == request.most:
+        return f"{request.least} GPU{'' if request.least == 1 else 's'}"
+    return f"{request.least} to {request.most} GPUs"

@@ -1,0 +1,99 @@
+"""A lease beside what is really used of it: one row, the same for every surface."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from andon.core.sharing.rights import Asker, barred
+from andon.core.sharing.rooms import Room
+from andon.model.device import Device
+from andon.model.lease_list import CordonRow, LeaseRow, WaitingRow
+from andon.model.work import Claim, Cordon, Lease, Ticket
+
+T = TypeVar("T")
+EMPTY = "nobody holds a lease: andon run -- python train.py"
+
+
+def lease_rows(
+    claims: Sequence[Claim], rooms: Sequence[Room], asker: Asker
+) -> tuple[LeaseRow, ...]:
+    """A row for each claim."""
+    used, busy = _used(rooms), _utilization(rooms)
+    return tuple(
+        lease_row(claim, used.get(claim.file, 0), busy.get(claim.file), asker) for claim in claims
+    )
+
+
+def lease_row(
+    claim: Claim, used_bytes: int, utilization_percent: float | None, asker: Asker
+) -> LeaseRow:
+    lease, bar = claim.lease, barred(claim, asker)
+    return LeaseRow(
+        id=_of(lease, lambda one: one.id),
+        user=claim.user,
+        uid=claim.uid,
+        standing=claim.standing,
+        kind=_of(lease, lambda one: one.kind),
+        devices=() if lease is None else lease.shares,
+        since=_of(lease, lambda one: one.since),
+        until=_of(lease, lambda one: one.until),
+        command=_of(lease, lambda one: one.command),
+        simulated=lease is not None and lease.simulated,
+        used_bytes=used_bytes,
+        promised_bytes=_of(lease, promised_bytes),
+        utilization_percent=utilization_percent,
+        fence=_of(lease, lambda one: one.fence),
+        pid=_of(lease, lambda one: one.owner.pid),
+        releasable=bar is None,
+        why_not=None if bar is None else f"{bar.reason}: {bar.hint}",
+    )
+
+
+def promised_bytes(lease: Lease) -> int | None:
+    """The sum of its budgets; None where it has whole devices."""
+    sizes = [share.memory_bytes for share in lease.shares if share.memory_bytes is not None]
+    return sum(sizes) if sizes else None
+
+
+def waiting_rows(line: Sequence[Ticket]) -> tuple[WaitingRow, ...]:
+    return tuple(
+        WaitingRow(
+            place,
+            ticket.owner.user,
+            ticket.need.least,
+            ticket.need.memory_bytes,
+            ticket.since,
+            ticket.priority,
+        )
+        for place, ticket in enumerate(line, 1)
+    )
+
+
+def cordon_rows(cordons: Sequence[Cordon], devices: Sequence[Device]) -> tuple[CordonRow, ...]:
+    indices = {device.uuid: device.index for device in devices}
+    return tuple(
+        CordonRow(one.uuid, indices.get(one.uuid), one.at, one.by, one.reason) for one in cordons
+    )
+
+
+def _used(rooms: Sequence[Room]) -> Mapping[str, int]:
+    """What the processes of each claim use, over all its devices."""
+    used: dict[str, int] = {}
+    for room in rooms:
+        for tenant in room.tenants:
+            used[tenant.claim.file] = used.get(tenant.claim.file, 0) + tenant.used_bytes
+    return used
+
+
+def _utilization(rooms: Sequence[Room]) -> Mapping[str, float]:
+    """The mean over a claim's own devices; of an unreadable one nobody knows which they are."""
+    found: dict[str, list[int]] = {}
+    for room in rooms:
+        for tenant in room.tenants:
+            if tenant.share is not None and room.utilization_percent is not None:
+                found.setdefault(tenant.claim.file, []).append(room.utilization_percent)
+    return {file: sum(values) / len(values) for file, values in found.items()}
+
+
+def _of(lease: Lease | None, read: Callable[[Lease], T]) -> T | None:
+    """Of a lease that cannot be read, nothing is known."""
+    return None if lease is None else read(lease)

@@ -1,0 +1,183 @@
+"""What each device has room for: its memory less what is promised, who is on it, and its health."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from andon.core.conditions.ghosts import least_ghost_bytes
+from andon.core.sharing.holdings import NOWHERE, Here, occupancy
+from andon.core.sharing.obstacles import Bar, Obstacle
+from andon.core.sharing.placement import MEMORY_WEIGHT, UTILIZATION_WEIGHT, score
+from andon.model.device import (
+    DeviceStatus,
+    MemoryKind,
+    Process,
+    State,
+)
+from andon.model.work import Claim, Cordon, Kin, Share
+from andon.units import human_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How much free memory and idleness count."""
+
+    memory: float = MEMORY_WEIGHT
+    utilization: float = UTILIZATION_WEIGHT
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """A claim on a device, and what its processes use there."""
+
+    claim: Claim
+    share: Share | None  # None: an unreadable claim, which may be on anything
+    used_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """One device, and what stands on it."""
+
+    status: DeviceStatus
+    free_bytes: int | None  # what nobody uses and nobody was promised
+    points: float | None
+    trouble: Obstacle | None = None
+    tenants: tuple[Tenant, ...] = ()
+    strangers: tuple[Process, ...] = ()
+
+    @property
+    def uuid(self) -> str:
+        return self.status.device.uuid
+
+    @property
+    def utilization_percent(self) -> int | None:
+        if self.status.state is State.ASLEEP:
+            return 0
+        return self.status.sample.utilization_percent if self.status.sample else None
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What is known beside the readings."""
+
+    claims: tuple[Claim, ...] = ()
+    cordons: tuple[Cordon, ...] = ()
+    kin: Mapping[int, Kin] | None = None
+    here: Here = NOWHERE
+    mine: frozenset[int] = frozenset()  # our own processes are strangers nowhere
+    own: frozenset[str] = frozenset()  # leases that are in nobody's way here: the asker's own
+    ailments: Mapping[str, str] | None = None  # what a device has reported, until it is over
+
+
+EVEN = Weights()
+"""The weights as they are by default."""
+
+
+def rooms(
+    statuses: Sequence[DeviceStatus], around: Surroundings, weights: Weights = EVEN
+) -> tuple[Room, ...]:
+    """Every device, with the claims and the strangers on it."""
+    return tuple(_room(status, around, weights) for status in statuses)
+
+
+def _room(status: DeviceStatus, around: Surroundings, weights: Weights) -> Room:
+    uuid = status.device.uuid
+    on_it = [(c, s) for c in around.claims if (s := c.share_of(uuid)) or c.lease is None]
+    claims = [claim for claim, _ in on_it]
+    found = occupancy(status, claims, around.kin or {}, around.here, around.mine)
+    tenants = tuple(
+        Tenant(claim, share, _used(claim, found.used_bytes, found.unmeasured))
+        for claim, share in on_it
+        if not _is_own(claim, around)
+    )
+    free = _free(status, tenants)
+    points = score(
+        free,
+        status.device.memory_total_bytes,
+        _known_utilization(status),
+        weights.memory,
+        weights.utilization,
+    )
+    return Room(
+        status,
+        free,
+        points,
+        _trouble(status, around, bool(tenants)),
+        tenants,
+        found.strangers,
+    )
+
+
+def _is_own(claim: Claim, around: Surroundings) -> bool:
+    return claim.lease is not None and claim.lease.id in around.own
+
+
+def _used(claim: Claim, used: Mapping[str, int], unmeasured: frozenset[str]) -> int:
+    """What is not known to be used may yet be: the whole promise is kept free for it."""
+    if claim.lease is None or claim.lease.id in unmeasured:
+        return 0
+    return used.get(claim.lease.id, 0)
+
+
+def _free(status: DeviceStatus, tenants: Sequence[Tenant]) -> int | None:
+    """Memory promised but not yet used counts as used, and promises never exceed the memory."""
+    sample, total = status.sample, status.device.memory_total_bytes
+    if status.state is State.ASLEEP:
+        free: int | None = total
+    else:
+        free = sample.memory_free_bytes if sample and status.answered else None
+    if free is None:
+        return None
+    promises = [
+        (tenant.share.memory_bytes, tenant.used_bytes)
+        for tenant in tenants
+        if tenant.share is not None and tenant.share.memory_bytes is not None
+    ]
+    unused = sum(max(0, promised - used) for promised, used in promises)
+    left = free - unused
+    if total is not None:
+        reserved = (sample.memory_reserved_bytes or 0) if sample else 0
+        left = min(left, total - reserved - sum(promised for promised, _ in promises))
+    return max(0, left)
+
+
+def _known_utilization(status: DeviceStatus) -> float | None:
+    """A partition never tells: it gets no credit for idleness, and is not kept back for it."""
+    if status.state is State.ASLEEP:
+        return 0
+    if status.device.parent is not None and status.sample is not None:
+        known = status.sample.utilization_percent
+        return 100 if known is None else known
+    return status.sample.utilization_percent if status.sample else None
+
+
+def _trouble(status: DeviceStatus, around: Surroundings, taken: bool) -> Obstacle | None:
+    """Why the device itself is not to be trusted now; gone when it is cured."""
+    uuid, sample = status.device.uuid, status.sample
+    cordon = next((c for c in around.cordons if c.uuid == uuid), None)
+    if cordon is not None:
+        why = f": {cordon.reason}" if cordon.reason else ""
+        return Obstacle(Bar.CORDONED, f"cordoned by {cordon.by}{why}")
+    if status.state in (State.LOST, State.STALE):
+        bar = Bar.LOST if status.state is State.LOST else Bar.STALE
+        return Obstacle(bar, f"{status.state}: {status.reason or 'it does not answer'}")
+    ailing = around.ailments or {}
+    if (said := ailing.get(uuid) or ailing.get(status.device.parent or "")) is not None:
+        return Obstacle(Bar.BROKEN, said)
+    if status.state is State.ASLEEP:
+        return None
+    if sample is None:
+        return Obstacle(Bar.UNKNOWN, "it has not answered yet")
+    if sample.ecc_uncorrected:
+        many = "s" * (sample.ecc_uncorrected != 1)
+        return Obstacle(Bar.ECC, f"{sample.ecc_uncorrected} uncorrected memory error{many} (ECC)")
+    return None if taken else _ghost(status)
+
+
+def _ghost(status: DeviceStatus) -> Obstacle | None:
+    spare = status.memory_unattributed_bytes
+    if spare is None or status.device.memory_kind is MemoryKind.UNIFIED:
+        return None
+    if spare <= least_ghost_bytes(status.device.memory_total_bytes, len(status.processes)):
+        return None
+    return Obstacle(Bar.GHOST, f"{human_bytes(spare)} in use that no process explains")

@@ -1,0 +1,1 @@
+"""Simulated devices: how they behave, what runs on them, and what goes wrong."""

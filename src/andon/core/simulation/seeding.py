@@ -1,0 +1,156 @@
+"""A simulated past, made quickly: an hour and a day are simulated, and repeated over the years."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from andon.core.history.codec import Row, pack_points, pack_rows, point, shifted
+from andon.core.history.intervals import Use
+from andon.core.history.series import Key, Tick, tick_of
+from andon.core.history.tiers import DAY_SECONDS, WINDOW_MS, Retention, Tier, rolled, window
+from andon.core.simulation import behaviour
+from andon.core.simulation.behaviour import Specimen
+from andon.core.simulation.scenarios import plan
+from andon.model.device import DeviceStatus, Snapshot, State
+
+COUNTERS = ("energy_joules",)
+"""What only rises: each repetition goes on where the one before it ended."""
+HOUR_MS, DAY_MS = 3_600_000, 86_400_000
+LOOKS_PER_MINUTE = 2
+USE_STEP_SECONDS = 1800.0
+
+Block = tuple[str, str, Tier, int, bytes]
+Columns = dict[Key, tuple[list[int], list[int]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """The blocks of one period of a series, and by how much a counter rises in it."""
+
+    blocks: tuple[bytes, ...]
+    rise: int
+
+
+def specimens(count: int, seed: int = 1, scenario: str = "mixed") -> tuple[Specimen, ...]:
+    """The devices that a simulation with the same seed has."""
+    parts = plan(count, scenario, (), ()).parts
+    return tuple(behaviour.make_specimen(i, seed, *part) for i, part in enumerate(parts))
+
+
+def tick(devices: Sequence[Specimen], at: float) -> Tick:
+    """What a look at the simulated devices gives."""
+    return tick_of(Snapshot("simulated", at, True, devices=tuple(_status(s, at) for s in devices)))
+
+
+def blocks(
+    devices: Sequence[Specimen], now: float, days: float, retention: Retention
+) -> Iterator[Block]:
+    """All blocks up to now in every tier, as if andon had run for so many days."""
+    hour = _columns(devices, int(now * 1000) // HOUR_MS * HOUR_MS - HOUR_MS, HOUR_MS, 1000)
+    step = 60_000 // LOOKS_PER_MINUTE
+    day = _columns(devices, int(now * 1000) // DAY_MS * DAY_MS - DAY_MS, DAY_MS, step)
+    for key in hour:
+        for tier, pattern, period in (
+            (Tier.RAW, _raw(hour[key]), HOUR_MS),
+            (Tier.MINUTE, _minutes(day[key]), DAY_MS),
+            (Tier.HOUR, _hours(day[key], key[1] in COUNTERS), 10 * DAY_MS),
+        ):
+            seconds = min(days * DAY_SECONDS, retention.of(tier))
+            yield from _repeated(key, tier, pattern, period, now, seconds)
+
+
+def last_ticks(devices: Sequence[Specimen], now: float) -> list[Tick]:
+    """The ticks that are not packed yet."""
+    begin = window(Tier.RAW, int(now * 1000)) // 1000
+    return [tick(devices, float(at)) for at in range(begin, int(now))]
+
+
+def uses(devices: Sequence[Specimen], now: float, days: float) -> list[Use]:
+    """Who was there; seen now and then, so that it is quick."""
+    found: dict[tuple[str, int, float], Use] = {}
+    for number in range(int(days * DAY_SECONDS / USE_STEP_SECONDS), -1, -1):
+        at = now - number * USE_STEP_SECONDS
+        for specimen in devices:
+            for process in behaviour.processes(specimen, at):
+                use = Use(
+                    specimen.uuid, process.pid, process.started, process.user, process.name,
+                    max(at - USE_STEP_SECONDS, process.started or 0.0), at, process.memory_bytes,
+                )  # fmt: skip
+                found[use.identity] = _longer(found.get(use.identity), use)
+    return list(found.values())
+
+
+def _longer(known: Use | None, use: Use) -> Use:
+    if known is None:
+        return use
+    peak = max(known.peak_memory_bytes or 0, use.peak_memory_bytes or 0)
+    return Use(use.device, use.pid, use.started, use.user, use.name, known.first, use.last, peak)
+
+
+def _status(specimen: Specimen, at: float) -> DeviceStatus:
+    return DeviceStatus(
+        behaviour.describe(specimen), State.OK, at, sample=behaviour.sample(specimen, at)
+    )
+
+
+def _columns(devices: Sequence[Specimen], begin_ms: int, length_ms: int, step_ms: int) -> Columns:
+    """One point more than the period holds: how far a counter has come at its end."""
+    found: Columns = {}
+    for at_ms in range(begin_ms, begin_ms + length_ms + step_ms, step_ms):
+        for device, metrics, values in tick(devices, at_ms / 1000).readings:
+            for metric, value in zip(metrics, values, strict=True):
+                times, column = found.setdefault((device, metric), ([], []))
+                times.append(at_ms - begin_ms)
+                column.append(value)
+    return found
+
+
+def _raw(column: tuple[list[int], list[int]]) -> Pattern:
+    times, values = column
+    size = WINDOW_MS[Tier.RAW] // 1000
+    made = [
+        pack_points(list(range(0, WINDOW_MS[Tier.RAW], 1000)), values[at : at + size])
+        for at in range(0, len(times) - 1, size)
+    ]
+    return Pattern(tuple(made), values[-1] - values[0])
+
+
+def _minutes(column: tuple[list[int], list[int]]) -> Pattern:
+    rows = _minute_rows(column)
+    size = WINDOW_MS[Tier.MINUTE] // 60_000
+    groups = [rows[at : at + size] for at in range(0, len(rows), size)]
+    made = [
+        pack_rows([row._replace(at_ms=row.at_ms % WINDOW_MS[Tier.MINUTE]) for row in group])
+        for group in groups
+    ]
+    return Pattern(tuple(made), column[1][-1] - column[1][0])
+
+
+def _hours(column: tuple[list[int], list[int]], is_counter: bool) -> Pattern:
+    """Ten days, which are equal but for counters: one block."""
+    day, rise = rolled(_minute_rows(column), Tier.HOUR), column[1][-1] - column[1][0]
+    rows = [
+        Row(at + number * DAY_MS, count, low + more, high + more, total + count * more)
+        for number in range(10)
+        for more in (number * rise if is_counter else 0,)
+        for at, count, low, high, total in day
+    ]
+    return Pattern((pack_rows(rows),), 10 * rise)
+
+
+def _minute_rows(column: tuple[list[int], list[int]]) -> list[Row]:
+    times, values = column
+    points = [point(at, v) for at, v in zip(times[:-1], values[:-1], strict=True)]
+    return rolled(points, Tier.MINUTE)
+
+
+def _repeated(
+    key: Key, tier: Tier, pattern: Pattern, period_ms: int, now: float, seconds: float
+) -> Iterator[Block]:
+    length, now_ms = WINDOW_MS[tier], int(now * 1000)
+    here = now_ms // period_ms
+    first = window(tier, now_ms - int(seconds * 1000)) + length
+    for begin in range(first, window(tier, now_ms), length):
+        body = pattern.blocks[begin // length % len(pattern.blocks)]
+        if key[1] in COUNTERS:
+            body = shifted(body, (begin // period_ms - here) * pattern.rise)
+        yield (*key, tier, begin, body)

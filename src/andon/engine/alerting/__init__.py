@@ -1,0 +1,1 @@
+"""The parts that watch for alerts, write them down and notify."""

@@ -1,0 +1,209 @@
+"""Writes the alerts' state down, in a thread of its own: a disk that hangs delays no alert."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from andon.core.notifying.outbox import Errand, Saved
+from andon.core.sampling.patience import back_off_seconds
+from andon.errors import AndonError, Unavailable
+from andon.model.alert import Alert
+from andon.ports import Ledger
+
+log = logging.getLogger("andon.scribe")
+
+MOST_CHANGED = 2000
+PRUNE_SECONDS = 3600.0
+LEAVING_SECONDS = 2.0
+STUCK_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What is to be written; a later page replaces an earlier one, but for what changed."""
+
+    version: int
+    state: Mapping[str, Any]
+    changed: Mapping[str, Alert]
+    errands: tuple[Errand, ...]
+
+
+class Scribe:
+    """The newest page is written as soon as the ledger takes it; nobody has to wait for it."""
+
+    def __init__(self, open_ledger: Callable[[], Ledger]) -> None:
+        self._open_ledger = open_ledger
+        self._ledger: Ledger | None = None
+        self._saved: Saved | None = None
+        self._opened = False
+        self._page: Page | None = None
+        self._version = self._committed = 0
+        self._failures, self._failed_at = 0, 0.0
+        self._trouble: AndonError | None = None
+        self._since: float | None = None
+        self._pruned = time.monotonic()
+        self._busy_since: float | None = None
+        self._dropped = 0
+        self._ended = False
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._loop, name="scribe", daemon=True)
+        self._thread.start()
+
+    def opened(self, seconds: float) -> Saved | None:
+        """What was kept, once the ledger is open; None where there is nothing, or not in time."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._opened or self._trouble is not None, seconds)
+            return self._saved
+
+    def write(
+        self, state: Mapping[str, Any], changed: Sequence[Alert], errands: Sequence[Errand]
+    ) -> int:
+        """Take down a page; returns its number."""
+        with self._changed:
+            self._version += 1
+            earlier = self._page.changed if self._page else {}
+            merged = {**earlier, **{alert.id: alert for alert in changed}}
+            self._dropped += max(0, len(merged) - MOST_CHANGED)
+            kept = dict(list(merged.items())[-MOST_CHANGED:])
+            self._page = Page(self._version, state, kept, tuple(errands))
+            self._changed.notify_all()
+            return self._version
+
+    def settle(self, seconds: float) -> bool:
+        """Wait until all that was taken down is written; not where it cannot be written now."""
+        if self.trouble is not None:
+            return False
+        with self._changed:
+            version = self._version
+            self._changed.wait_for(
+                lambda: self._committed >= version or self._trouble is not None, seconds
+            )
+            return self._committed >= version
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger to ask; Unavailable with the reason while there is none."""
+        ledger, trouble = self._ledger, self._trouble
+        if ledger is not None:
+            return ledger
+        raise trouble or Unavailable("the alerts' past is not open yet", hint="try again")
+
+    @property
+    def trouble(self) -> tuple[AndonError, float] | None:
+        """Why nothing can be written, and since when."""
+        trouble, since, began = self._trouble, self._since, self._busy_since
+        if trouble is not None and since is not None:
+            return trouble, since
+        seconds = 0.0 if began is None else time.monotonic() - began
+        if seconds < STUCK_SECONDS:
+            return None
+        silent = Unavailable(
+            f"the disk has not answered for {seconds:.0f} s", hint="look at it: dmesg, iostat"
+        )
+        return silent, time.time() - seconds
+
+    @property
+    def dropped(self) -> int:
+        return self._dropped
+
+    def close(self) -> None:
+        """Write the last page, if the ledger takes it in time, and let go of it."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+        self._thread.join(LEAVING_SECONDS)
+        ledger, self._ledger = self._ledger, None
+        if ledger is not None and not self._thread.is_alive():
+            with suppress(AndonError):
+                ledger.close()
+
+    # The thread.
+
+    def _loop(self) -> None:
+        while self._wait():
+            self._attempt()
+        if self._page is not None:
+            self._attempt()
+
+    def _wait(self) -> bool:
+        """Until there is something to do; False at the end."""
+        with self._changed:
+            while not self._ended:
+                seconds = self._patience()
+                if seconds <= 0:
+                    return True
+                self._changed.wait(seconds)
+        return False
+
+    def _attempt(self) -> None:
+        self._busy_since = time.monotonic()
+        try:
+            self._turn()
+        except AndonError as exc:
+            self._failed(exc)
+        except Exception as exc:
+            log.exception("the alerts could not be written; it is tried again")
+            self._failed(Unavailable(f"the alerts could not be written: {exc}"))
+        finally:
+            self._busy_since = None
+
+    def _patience(self) -> float:
+        if self._ledger is None or self._page is not None:
+            return self._failed_at + back_off_seconds(self._failures) - time.monotonic()
+        return PRUNE_SECONDS
+
+    def _turn(self) -> None:
+        ledger = self._ledger or self._open()
+        with self._changed:
+            page, self._page = self._page, None
+        if page is not None:
+            self._save(ledger, page)
+        if time.monotonic() - self._pruned >= PRUNE_SECONDS:
+            self._pruned = time.monotonic()
+            ledger.prune(time.time())
+
+    def _open(self) -> Ledger:
+        ledger = self._open_ledger()
+        try:
+            saved = ledger.load()
+        except AndonError as exc:
+            # Unreadable, and the next page replaces it: better than no memory for ever.
+            log.warning("the alerts begin anew: %s", exc.reason)
+            saved = None
+        with self._changed:
+            self._ledger, self._opened = ledger, True
+            self._saved = saved
+            self._recovered()
+        return ledger
+
+    def _save(self, ledger: Ledger, page: Page) -> None:
+        try:
+            ledger.save(page.state, tuple(page.changed.values()), page.errands)
+        except BaseException:
+            with self._changed:  # a newer page may have come, which lacks what changed before it
+                newer = self._page or page
+                merged = {**page.changed, **newer.changed}
+                self._page = Page(newer.version, newer.state, merged, newer.errands)
+            raise
+        with self._changed:
+            self._committed = page.version
+            self._recovered()
+
+    def _recovered(self) -> None:
+        if self._trouble is not None:
+            log.warning("the alerts are written down again")
+        self._trouble, self._since, self._failures = None, None, 0
+        self._changed.notify_all()
+
+    def _failed(self, trouble: AndonError) -> None:
+        with self._changed:
+            if self._trouble is None or self._trouble.reason != trouble.reason:
+                log.warning("the alerts are kept in memory alone: %s", trouble.reason)
+            self._since = self._since or time.time()
+            self._trouble = trouble
+            self._failures, self._failed_at = self._failures + 1, time.monotonic()
+            self._changed.notify_all()

@@ -1,0 +1,228 @@
+"""Tells what is due through one notifier: a thread of its own, so that one that hangs is alone."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from andon.core.notifying.outbox import Errand
+from andon.core.sampling.patience import back_off_seconds
+from andon.errors import AndonError, Unavailable
+from andon.model.alert import Alert, Notice
+from andon.ports import Notifier
+
+log = logging.getLogger("andon.teller")
+
+GATHER_SECONDS = 1.0  # several alerts of one cause come within moments, and are one message
+IDLE_SECONDS = 30.0  # quiet hours end by the wall clock, which may be set meanwhile
+STUCK_SECONDS = 90.0
+
+
+class Work(NamedTuple):
+    """What one notifier has to do now, and when there is next something."""
+
+    errands: tuple[Errand, ...]
+    firing: tuple[Alert, ...]
+    next_due: float | None  # UTC
+
+
+@dataclass(frozen=True, slots=True)
+class TellerHealth:
+    """How telling goes, for whoever asks."""
+
+    name: str
+    ok: bool = True
+    reason: str | None = None
+    hint: str | None = None
+    since: float | None = None
+    """When it began to fail; UTC."""
+    told: int = 0
+    last_told: float | None = None
+
+
+class Trial:
+    """One test message, asked for by a person who waits for the answer."""
+
+    def __init__(self, notice: Notice) -> None:
+        self.notice = notice
+        self._done = threading.Event()
+        self._trouble: AndonError | None = None
+
+    def answer(self, trouble: AndonError | None) -> None:
+        self._trouble = trouble
+        self._done.set()
+
+    def wait(self, seconds: float) -> AndonError | None:
+        """What went wrong, or None."""
+        if not self._done.wait(seconds):
+            return Unavailable(f"no answer within {seconds:g} s", hint="it is still being tried")
+        return self._trouble
+
+
+class Teller:
+    """Asks for work, sends it, says what was told; what fails is tried again, later and later."""
+
+    def __init__(
+        self,
+        notifier: Notifier,
+        work: Callable[[str], Work],
+        settle: Callable[[], None],
+        told: Callable[[Sequence[Errand]], None],
+        gather_seconds: float = GATHER_SECONDS,
+    ) -> None:
+        """`settle` waits until what is about to be told has been written down."""
+        self.name = notifier.name
+        self._notifier, self._work, self._settle, self._told = notifier, work, settle, told
+        self._gather_seconds = gather_seconds
+        self._refresh_seconds: float | None = getattr(notifier, "refresh_seconds", None)
+        self._refreshed = time.monotonic()
+        self._health = TellerHealth(self.name)
+        self._failures, self._failed_at = 0, 0.0
+        self._sending_since: float | None = None
+        self._trials: list[Trial] = []
+        self._changed = threading.Condition()
+        self._woken = self._ended = False
+        self._thread = threading.Thread(target=self._loop, name=f"tell {self.name}", daemon=True)
+        self._thread.start()
+
+    def wake(self) -> None:
+        """There may be something new."""
+        with self._changed:
+            self._woken = True
+            self._changed.notify_all()
+
+    def test(self, notice: Notice) -> Trial:
+        """A message of its own, at once, in between."""
+        trial = Trial(notice)
+        with self._changed:
+            self._trials.append(trial)
+            self._changed.notify_all()
+        return trial
+
+    def health(self) -> TellerHealth:
+        health, began = self._health, self._sending_since
+        if began is None or time.monotonic() - began < STUCK_SECONDS:
+            return health
+        seconds = time.monotonic() - began
+        return replace(
+            health,
+            ok=False,
+            reason=f"it has not answered for {seconds:.0f} s",
+            hint="check the way to it; restart andon if it never answers",
+            since=health.since or time.time() - seconds,
+        )
+
+    def end(self) -> None:
+        """Finish what is under way, try once what waits, and stop; does not wait for it."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+    def join(self, seconds: float) -> None:
+        """Wait for the end so long; then what is under way is cut off."""
+        self._thread.join(max(0.0, seconds))
+        self._notifier.close()
+
+    # The thread.
+
+    def _loop(self) -> None:
+        while True:
+            try:
+                if self._turn():
+                    return
+            except Exception:
+                log.exception("telling through %s failed; it goes on", self.name)
+                self._failed(Unavailable("something unexpected went wrong here"))
+
+    def _turn(self) -> bool:
+        """Wait, then do what is due; True at the end."""
+        trials, ended = self._wait()
+        for trial in trials:
+            trial.answer(self._try((trial.notice,), self._work(self.name).firing))
+        work = self._work(self.name)
+        if work.errands and not ended:
+            self._gather()
+            work = self._work(self.name)
+        if (work.errands and self._may_try()) or self._refresh_due():
+            self._tell(work)
+        return ended
+
+    def _wait(self) -> tuple[list[Trial], bool]:
+        with self._changed:
+            seconds = self._patience()
+            if not self._trials and not self._ended and seconds > 0 and not self._woken:
+                self._changed.wait(seconds)
+            trials, self._trials, self._woken = self._trials, [], False
+            return trials, self._ended
+
+    def _patience(self) -> float:
+        """How long there is nothing to do, unless somebody wakes us."""
+        work, now = self._work(self.name), time.monotonic()
+        seconds = IDLE_SECONDS
+        if work.next_due is not None:
+            retry = self._failed_at + back_off_seconds(self._failures) - now
+            seconds = min(seconds, max(work.next_due - time.time(), retry))
+        if self._refresh_seconds is not None:
+            seconds = min(seconds, self._refreshed + self._refresh_seconds - now)
+        return max(0.0, seconds)
+
+    def _gather(self) -> None:
+        end = time.monotonic() + self._gather_seconds
+        with self._changed:
+            while not self._ended and (left := end - time.monotonic()) > 0:
+                self._changed.wait(left)
+
+    def _may_try(self) -> bool:
+        return time.monotonic() >= self._failed_at + back_off_seconds(self._failures)
+
+    def _refresh_due(self) -> bool:
+        if self._refresh_seconds is None:
+            return False
+        return time.monotonic() >= self._refreshed + self._refresh_seconds
+
+    def _tell(self, work: Work) -> None:
+        self._settle()
+        notices = [errand.notice for errand in work.errands]
+        if self._try(notices, work.firing) is None:
+            self._told(work.errands)
+            self._health = replace(self._health, told=self._health.told + len(notices))
+            self._settle()  # before the next: a kill in between repeats one message at most
+
+    def _try(self, notices: Sequence[Notice], firing: Sequence[Alert]) -> AndonError | None:
+        self._sending_since = self._refreshed = time.monotonic()
+        try:
+            self._notifier.send(notices, firing)
+        except AndonError as exc:
+            self._failed(exc)
+            return exc
+        except Exception as exc:  # noqa: BLE001 (a notifier is anybody's code)
+            # Its words may hold an address, which is a secret: its kind has to do.
+            trouble = Unavailable(f"it failed unexpectedly ({type(exc).__name__})")
+            self._failed(trouble)
+            return trouble
+        finally:
+            self._sending_since = None
+        self._succeeded(bool(notices))
+        return None
+
+    def _succeeded(self, with_news: bool) -> None:
+        if not self._health.ok:
+            log.warning("notifier %s tells again", self.name)
+        self._failures = 0
+        last = time.time() if with_news else self._health.last_told
+        told = self._health.told
+        self._health = TellerHealth(self.name, told=told, last_told=last)
+
+    def _failed(self, trouble: AndonError) -> None:
+        if self._health.reason != trouble.reason:
+            log.warning("notifier %s: %s", self.name, trouble.reason)
+        self._failures, self._failed_at = self._failures + 1, time.monotonic()
+        self._health = replace(
+            self._health,
+            ok=False,
+            reason=trouble.reason,
+            hint=trouble.hint or None,
+            since=self._health.since or time.time(),
+        )

@@ -1,0 +1,392 @@
+"""Asks at every look what is wrong, writes it down, and has people told."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from andon.core import alerting
+from andon.core.alerting import Moment, Observation, Outcome, State, Trouble
+from andon.core.alerting.past import Query
+from andon.core.conditions.rulebook import Rulebook, listing
+from andon.core.conditions.rules import READINGS, SERVED, Need
+from andon.core.notifying.messages import trial_notice
+from andon.core.notifying.outbox import Errand, Outbox, Saved
+from andon.core.notifying.routes import Offset, Route
+from andon.core.sharing.ailments import ailments
+from andon.core.sharing.holders import BLANK, Page
+from andon.engine.alerting.scribe import Scribe
+from andon.engine.alerting.teller import GATHER_SECONDS, Teller, Work
+from andon.engine.sampling.bus import Subscription
+from andon.errors import AndonError, Gone
+from andon.model.alert import Alert, Notice, Phase, Silence
+from andon.model.device import Snapshot
+from andon.ports import Ledger, Notifier
+
+log = logging.getLogger("andon.watcher")
+
+OPENING_SECONDS = 5.0
+COMMIT_SECONDS = 5.0
+SAVE_SECONDS = 30.0  # what changes without a word, such as a value, is written down this often
+SILENT_SECONDS = 10.0
+LEAVING_SECONDS = 2.0
+TEST_SECONDS = 45.0
+TURN_SECONDS = 1.0
+
+Listener = Callable[[tuple[Alert, ...]], None]
+Told = tuple[Notifier, Route]
+
+
+class Watcher:
+    """One thread between a session of the sampler, the ledger and the notifiers.
+
+    No lock is held while a disk or a notifier is waited for.
+    """
+
+    def __init__(
+        self,
+        subscription: Subscription,
+        rulebook: Rulebook,
+        open_ledger: Callable[[], Ledger],
+        notifiers: Sequence[Told] = (),
+        offset: Offset = lambda at: 0.0,
+        boot: str | None = None,
+        vitals: Callable[[], Sequence[Trouble]] = tuple,
+        gather_seconds: float = GATHER_SECONDS,
+        book: Callable[[], Page | None] | None = None,
+    ) -> None:
+        """`vitals` says what is wrong with andon itself, `book` what the lease book says."""
+        self.rulebook = rulebook
+        self._subscription, self._offset, self._boot = subscription, offset, boot
+        self._vitals, self._book = vitals, book
+        self._routes = tuple(route for _, route in notifiers)
+        self._lock = threading.Lock()
+        self._state: State = alerting.EMPTY
+        self._outbox = Outbox()
+        self._drawn: tuple[State, tuple[Alert, ...]] = (self._state, ())
+        self._last: Snapshot | None = None
+        self._heard = self._written = time.monotonic()
+        self._failure: str | None = None
+        self._caught_up = False
+        self._listeners: tuple[Listener, ...] = ()
+        self._scribe = Scribe(open_ledger)
+        self._tellers = {
+            notifier.name: Teller(notifier, self._work, self._settle, self._told, gather_seconds)
+            for notifier, _ in notifiers
+        }
+        self._thread = threading.Thread(target=self._loop, name="watcher", daemon=True)
+        self._thread.start()
+
+    # For those who ask.
+
+    def alerts(self) -> tuple[Alert, ...]:
+        """What is pending or firing, with the numbers of the last look, the worst first."""
+        state, drawn = self._state, self._drawn
+        if drawn[0] is not state:  # drawn when somebody asks, and not at every look
+            drawn = self._drawn = (state, alerting.current(state))
+        return drawn[1]
+
+    def ailments(self) -> dict[str, str]:
+        """The devices that are not to be handed out, by what they reported."""
+        return ailments(self.alerts())
+
+    def past(self, query: Query | None = None) -> Sequence[Alert]:
+        """Episodes of the past and the present, the newest first."""
+        return self._scribe.ledger.episodes(query or Query())
+
+    def find(self, number: str) -> Alert:
+        """One alert by its id, of the present or the past."""
+        for alert in self.alerts():
+            if alert.id == number:
+                return alert
+        _, _, rest = number.partition("@")
+        query = Query(rule=number.partition("@")[0], subject=rest.rpartition("#")[0], limit=1000)
+        for alert in self.past(query):
+            if alert.id == number:
+                return alert
+        raise Gone(f"there is no alert {number[:120]!r}", hint="see them all: andon alerts")
+
+    def rules(self) -> list[dict[str, Any]]:
+        """The catalogue, with the figures in force for each device."""
+        devices = self._last.devices if self._last else ()
+        return listing(self.rulebook, [status.device for status in devices], self.awake)
+
+    @property
+    def awake(self) -> frozenset[Need]:
+        """What the rules have to judge by."""
+        return READINGS if self._book is None else SERVED
+
+    def silences(self) -> tuple[Silence, ...]:
+        return self._state.silences
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The look that the alerts are about."""
+        return self._last
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Call this with the alerts that changed; it must not block. Returns how to stop it.
+
+        Not with those that become pending, or stop being so: on a busy node that happens all the
+        time, and most of them never fire.
+        """
+        with self._lock:
+            self._listeners = (*self._listeners, listener)
+
+        def leave() -> None:
+            with self._lock:
+                self._listeners = tuple(one for one in self._listeners if one is not listener)
+
+        return leave
+
+    def health(self) -> dict[str, Any]:
+        """How watching, writing and telling go."""
+        box = self._outbox
+        told = [
+            {**asdict(teller.health()), "waiting": box.count(name)}
+            for name, teller in self._tellers.items()
+        ]
+        kept, failure = self._scribe.trouble, self._failure
+        if not self._thread.is_alive():
+            failure = "the watcher has ended"
+        failing = [one["name"] for one in told if not one["ok"]]
+        reason, hint = failure, None
+        if failure is None and kept is not None:
+            reason, hint = f"alerts are kept in memory alone: {kept[0].reason}", kept[0].hint
+        elif failure is None and failing:
+            reason = f"these notifiers fail: {', '.join(failing)}"
+        return {
+            "state": "ok" if reason is None else "degraded" if failure is None else "failing",
+            "reason": reason,
+            "hint": hint or None,
+            "firing": sum(alert.state is Phase.FIRING for alert in self.alerts()),
+            "waiting": len(box.errands),
+            "dropped": box.dropped + self._subscription.dropped + self._scribe.dropped,
+            "notifiers": told,
+        }
+
+    # For those who act.
+
+    def acknowledge(self, number: str, by: str = "", note: str = "") -> Alert:
+        """Seen: it is not sent again. Gone where there is no such alert."""
+        return self._act(lambda s, m: alerting.acknowledge(s, number, by, note, m), number)
+
+    def unacknowledge(self, number: str) -> Alert:
+        return self._act(lambda s, m: alerting.unacknowledge(s, number, m), number)
+
+    def silence(self, silence: Silence) -> Silence:
+        self._apply_by(lambda state, moment: alerting.silence(state, silence, moment))
+        return silence
+
+    def unsilence(self, number: str) -> None:
+        self._apply_by(lambda state, moment: alerting.unsilence(state, number, moment))
+
+    def test(self, name: str | None = None) -> dict[str, AndonError | None]:
+        """A test message through one notifier, or through all: what went wrong with each."""
+        if name is not None and name not in self._tellers:
+            known = ", ".join(self._tellers) or "there is none"
+            raise Gone(f"there is no notifier {name[:60]!r}", hint=f"notifiers: {known}")
+        chosen = [t for t in self._tellers.values() if name in (None, t.name)]
+        trials = {teller.name: teller.test(self._trial_notice()) for teller in chosen}
+        end = time.monotonic() + TEST_SECONDS
+        return {n: trial.wait(max(0.1, end - time.monotonic())) for n, trial in trials.items()}
+
+    @property
+    def notifiers(self) -> tuple[str, ...]:
+        return tuple(self._tellers)
+
+    def close(self) -> None:
+        """Stop watching; what is under way may end, for a moment, and the rest is kept."""
+        self._subscription.close()
+        self._thread.join(LEAVING_SECONDS)
+        for teller in self._tellers.values():
+            teller.end()
+        end = time.monotonic() + LEAVING_SECONDS
+        for teller in self._tellers.values():
+            teller.join(end - time.monotonic())
+        self._save()
+        self._scribe.close()
+
+    # The thread.
+
+    def _loop(self) -> None:
+        self._restore(self._scribe.opened(OPENING_SECONDS))
+        while True:
+            snapshot = self._subscription.get(TURN_SECONDS)
+            if snapshot is None and self._subscription.closed:
+                return
+            try:
+                self._catch_up()
+                self._turn(snapshot)
+                self._failure = None
+            except Exception as exc:
+                if self._failure is None:
+                    log.exception("judging failed; the next look is tried")
+                self._failure = f"judging failed: {type(exc).__name__}: {exc}"
+
+    def _turn(self, snapshot: Snapshot | None) -> None:
+        if snapshot is not None:
+            self._heard, self._last = time.monotonic(), snapshot
+        elif self._last is None or time.monotonic() - self._heard < self._silent_seconds:
+            return
+        seen = snapshot or self._nothing_seen()
+        if seen is not None:
+            self._judge(seen)
+
+    def _judge(self, seen: Snapshot) -> None:
+        page = None if self._book is None else self._book()
+        observation = Observation(
+            snapshot=seen,
+            events=seen.events,
+            troubles=(*self._troubles(), *self._vitals()),
+            leases=None if page is None else page.leases,
+            sharing=BLANK.sharing if page is None else page.sharing,
+        )
+        self._apply_by(lambda s, m: alerting.step(s, observation, m, self.rulebook), _has_fired)
+        if time.monotonic() - self._written >= SAVE_SECONDS:
+            self._save()
+
+    @property
+    def _silent_seconds(self) -> float:
+        return max(SILENT_SECONDS, 5 * self._subscription.interval_seconds)
+
+    def _nothing_seen(self) -> Snapshot | None:
+        """The sampler is silent: every device without a reading, which is neither good nor bad."""
+        if self._last is None:
+            return None
+        blind = tuple(replace(one, sample=None, processes=()) for one in self._last.devices)
+        return replace(self._last, at=time.time(), devices=blind, faults=())
+
+    def _troubles(self) -> list[Trouble]:
+        found = [
+            Trouble(f"notifier:{one.name}", one.reason or "it fails", one.hint or "")
+            for one in (teller.health() for teller in self._tellers.values())
+            if not one.ok
+        ]
+        if (kept := self._scribe.trouble) is not None:
+            found.append(Trouble("store", f"alerts: {kept[0].reason}", kept[0].hint))
+        silent = time.monotonic() - self._heard
+        if silent >= self._silent_seconds:
+            found.append(Trouble("sampler", f"the last look was {silent:.0f} s ago"))
+        return found
+
+    # What follows from a decision.
+
+    def _act(self, decide: Callable[[State, Moment], Outcome], number: str) -> Alert:
+        outcome = self._apply_by(decide)
+        changed = [alert for alert in outcome.changed if alert.id == number]
+        return changed[0] if changed else self.find(number)
+
+    def _apply_by(
+        self,
+        decide: Callable[[State, Moment], Outcome],
+        is_news: Callable[[Alert], bool] = lambda alert: True,
+    ) -> Outcome:
+        """Decide, write down what is news, and pass it on."""
+        with self._lock:
+            moment = now()
+            outcome = decide(self._state, moment)
+            news = tuple(filter(is_news, outcome.changed))
+            self._state = outcome.state
+            box = self._outbox.add(outcome.notices, self._routes, moment.wall, self._offset)
+            box = box.pruned(moment.wall, self._tellers)
+            told = box.errands != self._outbox.errands
+            if news or told:
+                self._write(box, news)
+            self._outbox = box  # only now: a teller must not see what is not on its way to disk
+            listeners = self._listeners
+        if told:
+            for teller in self._tellers.values():
+                teller.wake()
+        if news:
+            self._tell_listeners(listeners, news)
+        return outcome
+
+    def _write(self, box: Outbox, changed: Sequence[Alert] = ()) -> None:
+        """The whole of it, by the one who holds the lock."""
+        self._written = time.monotonic()
+        state = {"alerting": alerting.dump(self._state), "informed": dict(box.informed)}
+        self._scribe.write(state, changed, box.errands)
+
+    def _save(self) -> None:
+        with self._lock:
+            self._write(self._outbox)
+
+    def _restore(self, saved: Saved | None) -> None:
+        if saved is None:
+            return
+        self._caught_up = True
+        state, informed = alerting.EMPTY, dict[str, tuple[str, ...]]()
+        try:
+            informed = {str(a): tuple(names) for a, names in saved.state["informed"].items()}
+            state = alerting.restore(saved.state["alerting"], now(), self._boot)
+        except (AndonError, KeyError, TypeError, AttributeError) as exc:
+            log.warning("the alerts begin anew: %s", exc)
+        with self._lock:
+            self._state = state
+            box = Outbox(tuple(saved.errands), informed)
+            self._outbox = box.pruned(time.time(), self._tellers)
+        for teller in self._tellers.values():
+            teller.wake()
+
+    def _catch_up(self) -> None:
+        """A ledger that opened late: what it had to tell is told, though the rest began anew."""
+        if self._caught_up or (saved := self._scribe.opened(0)) is None:
+            return
+        self._caught_up = True
+        with self._lock:
+            box = replace(self._outbox, errands=(*saved.errands, *self._outbox.errands))
+            self._outbox = box.pruned(time.time(), self._tellers)
+            self._write(self._outbox)
+        for teller in self._tellers.values():
+            teller.wake()
+
+    @staticmethod
+    def _tell_listeners(listeners: Sequence[Listener], changed: tuple[Alert, ...]) -> None:
+        for listener in listeners:
+            try:
+                listener(changed)
+            except Exception:
+                log.exception("a listener failed; the others go on")
+
+    # For the tellers.
+
+    def _work(self, name: str) -> Work:
+        box, at = self._outbox, time.time()
+        held = box.holds_back(name, at)
+        firing = tuple(
+            alert
+            for alert in self.alerts()
+            if alert.state is Phase.FIRING
+            and name in box.informed.get(alert.id, ())
+            and alert.id not in held
+        )
+        return Work(box.ready(name, at), firing, box.next_due(name))
+
+    def _settle(self) -> None:
+        self._scribe.settle(COMMIT_SECONDS)
+
+    def _told(self, errands: Sequence[Errand]) -> None:
+        with self._lock:
+            box = self._outbox.done({errand.key for errand in errands})
+            self._write(box)
+            self._outbox = box
+
+    def _trial_notice(self) -> Notice:
+        last = self._last
+        node, simulated = (last.node, last.simulated) if last else ("this node", False)
+        return trial_notice(time.time(), node, simulated)
+
+
+def _has_fired(alert: Alert) -> bool:
+    """What is merely pending is shown to whoever asks, and told to nobody."""
+    return alert.fired is not None
+
+
+def now() -> Moment:
+    """Durations are measured on a clock that neither jumps nor stops while the system sleeps."""
+    boot = getattr(time, "CLOCK_BOOTTIME", None)
+    steady = time.monotonic() if boot is None else time.clock_gettime(boot)
+    return Moment(time.time(), steady)

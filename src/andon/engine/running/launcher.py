@@ -1,0 +1,253 @@
+"""Runs a command in a process group of its own: signals reach all of it, a second one kills it."""
+
+import os
+import select
+import signal
+import subprocess
+import termios
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+from andon.engine.running.programs import NOT_EXECUTABLE, NOT_FOUND, CannotStart
+from andon.engine.running.tap import Tap
+from andon.errors import AndonError
+from andon.host.kin import started_ticks
+from andon.leases.hold import Hold
+from andon.model.work import Work
+
+CHECK_SECONDS = 1.0
+GRACE_SECONDS = 10.0  # between asking a command to end and ending it
+FORWARDED = ("SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGWINCH")
+ENDING = ("SIGINT", "SIGTERM")
+TERMINAL_STOPS = (signal.SIGTTIN, signal.SIGTTOU)
+
+
+Handler = Callable[[int, FrameType | None], Any] | int | signal.Handlers | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a command ended."""
+
+    code: int  # as a shell tells it: 128+n for signal n
+    signal: int | None
+    seconds: float
+    ended_for: str | None = None  # why we ended it; None where it ended by itself
+    interrupted: bool = False  # a person asked it to end
+    tail: str = ""  # the end of its error output
+
+
+class Launcher:
+    """One command. `interactive` gives it the terminal at once; `tapped` keeps its last errors."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        hold: Hold | None = None,
+        interactive: bool = False,
+        tapped: bool = False,
+    ) -> None:
+        self._command, self._environment = list(command), dict(environment)
+        self._hold, self._interactive = hold, interactive
+        self._tap = Tap() if tapped else None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pending: list[int] = []
+        self._asked = 0
+        self._ended_for: str | None = None
+        self._terminal = _terminal()
+
+    def run(self, check: Callable[[], str | None], told: Callable[[str], None]) -> Outcome:
+        """Start it and wait for it. `check` may give a reason to end it; `told` is for a person."""
+        self._told = told
+        before, modes = self._listen(), _modes(self._terminal)
+        began, code = time.monotonic(), -1
+        try:
+            self._start()
+            code = self._wait(check)
+        finally:
+            self._take_terminal_back()
+            if code < 0 or self._asked or self._ended_for:
+                _set_modes(self._terminal, modes)
+            for number, handler in before.items():
+                signal.signal(number, handler)
+        seconds = time.monotonic() - began
+        tail = self._tap.tail() if self._tap else ""
+        shown = 128 - code if code < 0 else code
+        return Outcome(
+            shown, -code if code < 0 else None, seconds, self._ended_for, self._asked > 0, tail
+        )
+
+    # Starting.
+
+    def _start(self) -> None:
+        kept = self._hold.descriptors if self._hold else ()
+        try:
+            self._process = subprocess.Popen(
+                self._command,
+                env=self._environment,
+                pass_fds=kept,  # the lock lives as long as the command, even without us
+                process_group=0,
+                stderr=self._tap.entrance if self._tap else None,
+            )
+        except OSError as exc:
+            missing = isinstance(exc, FileNotFoundError | NotADirectoryError)
+            code = NOT_FOUND if missing else NOT_EXECUTABLE
+            raise CannotStart(f"{self._command[0]}: {exc.strerror}", code) from exc
+        finally:
+            if self._tap:
+                self._tap.started()
+        pid = self._process.pid
+        if self._hold is not None:
+            self._hold.add(Work(pid, started_ticks(pid) or 0, pid))
+        if self._interactive:
+            self._give_terminal()
+        for number in self._pending:
+            self._send(number)
+        self._child(signal.SIGCHLD, None)  # it may have stopped before it was known
+
+    # Waiting.
+
+    def _wait(self, check: Callable[[], str | None]) -> int:
+        process = self._running()
+        watched = select.poll()
+        descriptor = os.pidfd_open(process.pid)
+        watched.register(descriptor, select.POLLIN)
+        kill_at: float | None = None
+        try:
+            while not watched.poll(CHECK_SECONDS * 1000):
+                self._ended_for = self._ended_for or check()
+                if self._ended_for is not None and kill_at is None:
+                    self._told(f"{self._ended_for}: ending the command")
+                    # A shell that a person types into ignores SIGTERM.
+                    self._ask_to_end(signal.SIGHUP if self._interactive else signal.SIGTERM)
+                    kill_at = time.monotonic() + GRACE_SECONDS
+                elif kill_at is not None and time.monotonic() >= kill_at:
+                    self._send(signal.SIGKILL)
+        finally:
+            os.close(descriptor)
+        return process.wait()
+
+    def _running(self) -> "subprocess.Popen[bytes]":
+        if self._process is None:
+            raise AndonError("the command has not been started")
+        return self._process
+
+    # Signals.
+
+    def _listen(self) -> dict[int, Handler]:
+        handlers = {getattr(signal, name): self._forward for name in FORWARDED}
+        handlers |= {getattr(signal, name): self._end for name in ENDING}
+        handlers |= {signal.SIGTSTP: self._stop, signal.SIGCHLD: self._child}
+        before: dict[int, Handler] = {}
+        for number, handler in handlers.items():
+            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup stays nohup
+                before[number] = signal.signal(number, handler)
+        return before
+
+    def _send(self, number: int) -> None:
+        """To the whole group; remembered where there is none yet."""
+        if self._process is None:
+            self._pending.append(number)
+            return
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)
+
+    def _ask_to_end(self, number: int) -> None:
+        """A command that is stopped handles the signal once it goes on."""
+        self._send(number)
+        self._send(signal.SIGCONT)
+
+    def _forward(self, number: int, frame: FrameType | None) -> None:
+        self._send(number)
+
+    def _end(self, number: int, frame: FrameType | None) -> None:
+        """The first time it is asked as we were asked, the second time it is killed."""
+        self._asked += 1
+        if self._asked == 1:
+            self._ask_to_end(number)
+            if number == signal.SIGINT:
+                self._told("asked it to end; Ctrl-C again kills it")
+        else:
+            self._send(signal.SIGKILL)
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        """Ctrl-Z: the command stops, then we do; when we go on, so does it."""
+        self._send(signal.SIGTSTP)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        self._send(signal.SIGCONT)
+
+    def _child(self, number: int, frame: FrameType | None) -> None:
+        """A command that wants the terminal gets it; one that was stopped with it stops us."""
+        if self._process is None:
+            return
+        try:
+            found = os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOHANG)
+        except ChildProcessError:
+            return
+        if found is None or found.si_status == 0:
+            return
+        if found.si_status in TERMINAL_STOPS and self._has_terminal(os.getpgrp()):
+            self._give_terminal()
+            self._send(signal.SIGCONT)
+        elif self._has_terminal(self._process.pid):
+            self._take_terminal_back()
+            os.kill(os.getpid(), signal.SIGSTOP)
+            self._give_terminal()
+            self._send(signal.SIGCONT)
+
+    # The terminal.
+
+    def _has_terminal(self, group: int) -> bool:
+        if self._terminal is None:
+            return False
+        with suppress(OSError):
+            return os.tcgetpgrp(self._terminal) == group
+        return False
+
+    def _give_terminal(self) -> None:
+        if self._process is not None and self._has_terminal(os.getpgrp()):
+            _set_foreground(self._terminal, self._process.pid)
+
+    def _take_terminal_back(self) -> None:
+        """A shell under us may have moved it on to a group that is gone by now."""
+        if self._terminal is not None and self._process is not None:
+            _set_foreground(self._terminal, os.getpgrp())
+
+
+def _terminal() -> int | None:
+    """Our controlling terminal, if we are in its foreground."""
+    with suppress(OSError):
+        if os.tcgetpgrp(0) == os.getpgrp():
+            return 0
+    return None
+
+
+def _modes(terminal: int | None) -> list[Any] | None:
+    """How the terminal echoes and edits."""
+    with suppress(termios.error):
+        return None if terminal is None else termios.tcgetattr(terminal)
+    return None
+
+
+def _set_modes(terminal: int | None, modes: list[Any] | None) -> None:
+    """As it was: who is killed at a prompt leaves a terminal that neither echoes nor edits."""
+    if terminal is not None and modes is not None:
+        with suppress(termios.error):
+            termios.tcsetattr(terminal, termios.TCSADRAIN, modes)
+
+
+def _set_foreground(terminal: int | None, group: int) -> None:
+    """From the background the kernel would stop us for it, so it must not tell us."""
+    if terminal is None:
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
+    try:
+        with suppress(OSError):
+            os.tcsetpgrp(terminal, group)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,140 @@
+"""The record of a run: lines of JSON that are only ever added, so that it survives everything."""
+
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from andon.core.runs.summary import RunTallies
+from andon.engine.sampling.bus import Subscription
+from andon.engine.sampling.sampler import Sampler
+from andon.host.folders import make_private
+from andon.model import wire
+from andon.model.device import DeviceStatus, Snapshot
+from andon.model.work import Lease
+
+SCHEMA = "andon.run/1"
+INTERVALS = ((600.0, 1.0), (3600.0, 2.0), (float("inf"), 5.0))
+"""Until a run is so old, it is sampled so often."""
+PATIENCE_SECONDS = 1.0
+SAMPLED = (
+    "utilization_percent", "memory_used_bytes", "memory_free_bytes", "temperature_celsius",
+    "power_watts", "power_limit_watts", "sm_clock_mhz", "throttle",
+)  # fmt: skip
+
+
+def path_in(folder: Path, name: str, at: float) -> Path:
+    """`train.py_20251115T014107Z_3f2a.jsonl`: named, and never the same twice."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(name).name)[:60] or "run"
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(at))
+    return folder / f"{plain}_{stamp}_{os.urandom(2).hex()}.jsonl"
+
+
+class RunLog:
+    """Writes one run's record. What cannot be written is told once and never stops the run."""
+
+    def __init__(
+        self, path: Path, uuids: Sequence[str], told: Callable[[str], None] = lambda words: None
+    ) -> None:
+        self.path, self._told = path, told
+        self.tallies = RunTallies(frozenset(uuids))
+        self._began = time.monotonic()
+        self._file: int | None = None
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._session: Subscription | None = None
+        try:
+            make_private(path.parent)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+            self._file = os.open(path, flags, 0o600)
+        except OSError as exc:
+            self._give_up(exc)
+
+    def begin(self, lease: Lease | None, facts: dict[str, Any]) -> None:
+        held = None if lease is None else lease.id
+        self.write("begin", {"schema": SCHEMA, "lease": held, **facts})
+
+    def follow(self, sampler: Sampler, first: Snapshot | None) -> None:
+        """Sample the run's devices, and no others, from now on."""
+        if first is not None:
+            self.take(first)
+        self._thread = threading.Thread(
+            target=self._follow, args=(sampler,), name="andon run", daemon=True
+        )
+        self._thread.start()
+
+    def take(self, snapshot: Snapshot) -> None:
+        counted = self.tallies.add(snapshot)
+        self.write(
+            "sample",
+            {"taken": snapshot.at, "devices": {s.device.uuid: _short(s) for s in counted}},
+        )
+
+    def latest_of_run(self) -> list[DeviceStatus]:
+        """The devices as they last were; none where only what was before the run is known."""
+        return list(self.tallies.latest.values()) if self.tallies.samples > 1 else []
+
+    def end(self, facts: dict[str, Any]) -> None:
+        """Sum up; the file is whole from here on."""
+        self._stop.set()
+        if self._session is not None:
+            self._session.close()
+        if self._thread is not None:
+            self._thread.join(2.0)
+        why = None if self.tallies.samples else "the run ended before its devices were read"
+        self.write(
+            "end",
+            {
+                **facts,
+                "samples": self.tallies.samples,
+                "without_samples": why,
+                "summary": self.tallies.result(),
+            },
+        )
+        with self._lock:
+            if self._file is not None:
+                os.close(self._file)
+                self._file = None
+
+    def write(self, event: str, facts: dict[str, Any]) -> None:
+        """One line in one write: a reader sees it whole or, at the very end, not yet."""
+        line = wire.dumps({"event": event, "at": time.time(), **facts}) + "\n"
+        with self._lock:
+            if self._file is None:
+                return
+            try:
+                os.write(self._file, line.encode())
+            except OSError as exc:
+                self._give_up(exc)
+
+    def _give_up(self, exc: OSError) -> None:
+        self._told(f"the run is not recorded: {self.path}: {exc.strerror}")
+        if self._file is not None:
+            with suppress(OSError):
+                os.close(self._file)
+        self._file = None
+
+    def _follow(self, sampler: Sampler) -> None:
+        if self.tallies.samples:  # the first sample is here: the next is due in its time
+            self._stop.wait(INTERVALS[0][1])
+        while not self._stop.is_set():
+            age = time.monotonic() - self._began
+            until, interval = next(step for step in INTERVALS if age < step[0])
+            with sampler.subscribe(interval) as self._session:
+                while not self._stop.is_set() and time.monotonic() - self._began < until:
+                    snapshot = self._session.get(PATIENCE_SECONDS)
+                    if snapshot is not None and not self._stop.is_set():
+                        self.take(snapshot)
+
+
+def _short(status: DeviceStatus) -> dict[str, Any]:
+    sample = status.sample if status.answered else None
+    out: dict[str, Any] = {"state": str(status.state)}
+    if sample is not None:
+        out |= {name: getattr(sample, name) for name in SAMPLED}
+    return out

@@ -1,0 +1,168 @@
+"""Hands each snapshot to whoever asked for one at this time."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from andon.core.sampling import cadence
+from andon.model.device import Snapshot
+
+if TYPE_CHECKING:
+    from andon.model.alert import Event
+
+MOST_EVENTS = 256  # that wait for one session; devices report a handful in a bad week
+
+
+class Subscription:
+    """One session: snapshots at its own interval, in a bounded queue that counts what it drops."""
+
+    def __init__(
+        self, interval_seconds: float, watching: bool, size: int, leave: Callable[[], None]
+    ) -> None:
+        self.interval_seconds = interval_seconds
+        self.watching = watching
+        self.dropped = 0
+        self.missed = 0
+        self._slot: int | None = None
+        self._snapshots: deque[Snapshot] = deque(maxlen=size)
+        self._untold: tuple[Event, ...] = ()
+        self._changed = threading.Condition()
+        self._on_close = [leave]
+        self._closed = False
+
+    def due(self, now: float) -> bool:
+        """Whether this session has not had a snapshot in the present interval."""
+        return self._slot is None or cadence.slot(now, self.interval_seconds) > self._slot
+
+    def tell(self, events: "Sequence[Event]") -> None:
+        """Keep events until this session's next snapshot, which may be many ticks away."""
+        with self._changed:
+            self._untold = (*self._untold, *events)[-MOST_EVENTS:]
+
+    def put(self, snapshot: Snapshot, now: float) -> None:
+        slot = cadence.slot(now, self.interval_seconds)
+        with self._changed:
+            if self._slot is not None:
+                self.missed += cadence.missed(self._slot, slot)
+            self._slot = slot
+            if len(self._snapshots) == self._snapshots.maxlen:
+                self.dropped += 1
+                # A reading that nobody took is replaced by the next one, an event by nothing.
+                left = self._snapshots.popleft().events
+                self._untold = (*left, *self._untold)[-MOST_EVENTS:]
+            if self._untold or snapshot.events:
+                snapshot, self._untold = replace(snapshot, events=self._untold), ()
+            self._snapshots.append(snapshot)
+            self._changed.notify()
+
+    def get(self, timeout_seconds: float | None = None) -> Snapshot | None:
+        """The next snapshot; None after the timeout or when the session was closed."""
+        end = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        with self._changed:
+            while not self._snapshots and not self._closed:
+                left = None if end is None else end - time.monotonic()
+                if left is not None and left <= 0:
+                    return None
+                self._changed.wait(left)
+            return self._snapshots.popleft() if self._snapshots else None
+
+    @property
+    def patience_seconds(self) -> float:
+        """How long it may be left alone without a loss, with room to spare."""
+        return self.interval_seconds * (self._snapshots.maxlen or 1) / 2
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has ended and everything in it was read."""
+        return self._closed and not self._snapshots
+
+    def on_close(self, call: Callable[[], None]) -> None:
+        """Call this once, when the session ends."""
+        self._on_close.append(call)
+
+    def close(self) -> None:
+        """End the session; what is queued can still be read."""
+        with self._changed:
+            self._closed = True
+            calls, self._on_close = self._on_close, []
+            self._changed.notify_all()
+        for call in calls:
+            call()
+
+    def forget(self) -> None:
+        """In a forked child: nobody will publish here, and the lock may be held for ever."""
+        self._changed, self._closed, self._on_close = threading.Condition(), True, []
+
+    def __iter__(self) -> Iterator[Snapshot]:
+        while (snapshot := self.get()) is not None:
+            yield snapshot
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class Bus:
+    """The sessions of one sampler; none of them can hold up another."""
+
+    def __init__(self) -> None:
+        self._subscriptions: tuple[Subscription, ...] = ()
+        self._lock = threading.Lock()
+
+    def subscribe(self, interval_seconds: float, watching: bool, size: int) -> Subscription:
+        subscription = Subscription(
+            interval_seconds, watching, size, leave=lambda: self._remove(subscription)
+        )
+        with self._lock:
+            self._subscriptions = (*self._subscriptions, subscription)
+        return subscription
+
+    def tell(self, events: "Sequence[Event]") -> None:
+        """Every session hears of each event exactly once, with its own next snapshot."""
+        for subscription in self._subscriptions:
+            subscription.tell(events)
+
+    def publish(self, snapshot: Snapshot, now: float) -> None:
+        for subscription in self._subscriptions:
+            if subscription.due(now):
+                subscription.put(snapshot, now)
+
+    @property
+    def watched(self) -> bool:
+        """Whether a person looks on, who is worth the dearer readings."""
+        return any(subscription.watching for subscription in self._subscriptions)
+
+    def wake_at(self, now: float) -> float | None:
+        """When the next tick is due; a session that has had nothing is due at once."""
+        sessions = self._subscriptions
+        if any(session.due(now) for session in sessions):
+            return now
+        return cadence.wake_at(now, (session.interval_seconds for session in sessions))
+
+    def missed(self) -> int:
+        return sum(subscription.missed for subscription in self._subscriptions)
+
+    def close(self) -> None:
+        for subscription in self._subscriptions:
+            subscription.close()
+
+    def forget(self) -> None:
+        """In a forked child: end every session that was the parent's."""
+        self._lock = threading.Lock()
+        for subscription in self._subscriptions:
+            subscription.forget()
+
+    def _remove(self, subscription: Subscription) -> None:
+        with self._lock:
+            self._subscriptions = tuple(s for s in self._subscriptions if s is not subscription)

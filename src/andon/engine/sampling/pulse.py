@@ -1,0 +1,40 @@
+"""Takes andon's own pulse: what a few minutes of looking cost, missed and could not keep."""
+
+import time
+from collections import deque
+from collections.abc import Callable
+
+from andon.core.alerting import Trouble
+from andon.core.sampling.vitals import WINDOW_SECONDS, StoreVitals, Vitals, troubles
+from andon.engine.sampling.sampler import Costs
+
+LEAST_SECONDS = 5.0  # asked at every look, felt less often
+
+
+class Pulse:
+    """The oldest reading of the window against the newest."""
+
+    def __init__(self, costs: Callable[[], Costs], store: Callable[[], StoreVitals]) -> None:
+        self._costs, self._store = costs, store
+        self._felt: deque[Vitals] = deque()
+        self._found: tuple[Trouble, ...] = ()
+
+    def __call__(self) -> tuple[Trouble, ...]:
+        now = time.monotonic()
+        if not self._felt or now - self._felt[-1].at >= LEAST_SECONDS:
+            self._felt.append(self._feel(now))
+            while now - self._felt[0].at > WINDOW_SECONDS:
+                self._felt.popleft()
+            self._found = troubles(self._felt[0], self._felt[-1])
+        return self._found
+
+    def _feel(self, now: float) -> Vitals:
+        costs = self._costs()
+        return Vitals(
+            at=now,
+            ticks=costs.ticks,
+            missed=costs.missed,
+            failed=costs.failed,
+            cpu_seconds=costs.own_cpu_seconds,
+            store=self._store(),
+        )

@@ -1,0 +1,431 @@
+"""Keeps one vendor's reader process alive, and turns what it says into a roster of devices."""
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from andon.core.sampling import patience
+from andon.core.sampling.patience import Attempts, Life, Phase
+from andon.core.sampling.roster import Roster
+from andon.engine.sampling.spawning import take, wait_for
+from andon.errors import AndonError, Unavailable
+from andon.model import wire
+from andon.model.device import Device, Fault, Reading
+from andon.model.request import Request
+
+if TYPE_CHECKING:
+    from andon.model.alert import Event
+
+Messages = list[wire.Json]
+"""What came in one piece; an empty list is the end of a reader."""
+Deliver = Callable[["ReaderProcess", Messages], None]
+
+STUCK_HINT = "a driver call hangs in the kernel: see `sudo dmesg`; only a reboot may end it"
+BROKEN_HINT = "the reader is a Python process of its own: python -m andon.reader must work here"
+LONGEST_REASON = 500
+REPORT_HINT = "please report this, with what andon doctor says"
+NAMES_SECONDS = 0.6  # a little longer than the reader itself waits for the names of processes
+CRASH_HINT = "the vendor's library crashed in its own process; andon goes on with a new one"
+
+
+class ReaderProcess:
+    """One `python -m andon.reader`, started by exec: the caller may have threads or CUDA."""
+
+    def __init__(self, backend: str, options: Mapping[str, object], deliver: Deliver) -> None:
+        try:
+            self._spawned = take(backend, wire.dumps(dict(options)))
+        except OSError as exc:
+            raise Unavailable(f"the reader could not be started: {exc}") from exc
+        self._process = self._spawned.process
+        self._deliver = deliver
+        threading.Thread(target=self._listen, name=f"{backend} reader", daemon=True).start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def ask(self, request: Request) -> None:
+        """Send a request; a reader that has gone is noticed by its listener."""
+        self._write(self._spawned.requests, request.encoded())
+
+    def nudge(self) -> None:
+        """Say that an answer is missed: a thread that is stuck must not hold up the others."""
+        self._write(self._spawned.nudges, b"!")
+
+    def ended(self) -> int | None:
+        """Its exit code, once the kernel has let go of it."""
+        return self._process.poll()
+
+    def last_words(self) -> str:
+        """The last line that it wrote to its standard error."""
+        with contextlib.suppress(OSError, ValueError):
+            words = self._spawned.words
+            words.seek(max(0, words.seek(0, os.SEEK_END) - 1000))
+            lines = words.read().decode(errors="replace").strip().splitlines()
+            return lines[-1] if lines else ""
+        return ""
+
+    def close(self, timeout_seconds: float = 0.0) -> None:
+        """End it; one that is stuck in the kernel is left behind, because nothing can end it."""
+        self._process.kill()
+        if timeout_seconds:
+            wait_for(self._process, timeout_seconds)
+        self._process.poll()
+
+    def forget(self) -> None:
+        """Close our ends of its pipes, and nothing else: in a forked child it is not ours."""
+        self._spawned.forget()
+
+    def _write(self, descriptor: int, data: bytes) -> None:
+        with contextlib.suppress(OSError):
+            os.write(descriptor, data)
+
+    def _listen(self) -> None:
+        rest = b""
+        while chunk := self._receive():
+            *lines, rest = (rest + chunk).split(b"\n")
+            try:
+                messages = [wire.loads(line) for line in lines]
+            except AndonError:  # not its own word: a new one is the way to hear whole lines again
+                break
+            if messages:
+                self._deliver(self, messages)
+        self._deliver(self, [])
+
+    def _receive(self) -> bytes:
+        try:
+            return os.read(self._spawned.answers, 1 << 18)
+        except OSError:
+            return b""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One way to read a vendor: a backend, its options, and how slow it is beside others."""
+
+    backend: str
+    options: Mapping[str, object]
+    deadlines: float = 1.0
+
+
+@dataclass(slots=True)
+class ReaderCosts:
+    """What the readers of a vendor have used; earlier ones included."""
+
+    cpu_seconds: float = 0.0
+    wall_seconds: float = 0.0
+    last_wall_seconds: float = 0.0
+    earlier_cpu_seconds: float = 0.0
+
+
+class Vendor:
+    """One vendor's devices: asks through a reader, and replaces it when it fails.
+
+    Where the first backend cannot be opened, the next choice is tried at once.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        choices: Sequence[Choice],
+        deadline_seconds: float,
+        deliver: Callable[["Vendor", ReaderProcess, Messages], None],
+    ) -> None:
+        self.name = name
+        self.roster = Roster(name, deadline_seconds)
+        self.versions: Mapping[str, str] = {}
+        self.costs = ReaderCosts()
+        self.fault: Fault | None = None
+        self.garbled = 0
+        """Messages of its readers that made no sense."""
+        self._nonsense: Fault | None = None
+        self.events: list[Event] = []
+        """What devices reported by themselves, until it is taken."""
+        self._choices, self._deadline_seconds = choices, deadline_seconds
+        self._chosen = 0
+        self._first_fault: Fault | None = None
+        self._deliver = deliver
+        self._reader: ReaderProcess | None = None
+        self._life = Life(Phase.STARTING, 0.0, 0.0)
+        self._born = 0.0
+        self._stuck: list[ReaderProcess] = []
+        self._leaving: list[ReaderProcess] = []
+        self._attempts = Attempts()
+        self._renewals = 0
+        self._lost_since: float | None = None
+        self._silent_since: float | None = None
+        """Since when readers that were given up have not answered; later ones go on counting."""
+        self._said_why = False
+        self._before: dict[str, Reading] = {}
+        self._names_due: dict[str, float] = {}
+        """Until when the names of a card's processes may follow its answer."""
+        self._request = Request(0, False)
+
+    def ask(self, tick: int, watched: bool, now: float) -> None:
+        """Begin a round."""
+        self._reap()
+        self._give_up_if_stuck(now)
+        self._renew_if_lost(now)
+        self._request = Request(tick, watched)
+        if self._reader is None:
+            self._start(now)
+        elif self._life.phase is Phase.OPEN:
+            self._send(now)
+
+    def awaited_until(self, now: float) -> float | None:
+        """Until when this tick should wait for an answer that may still come; None: no longer."""
+        if self._reader is None:
+            return None
+        if self._life.phase is Phase.OPEN:
+            return self.roster.awaited_until(now) or self._names_awaited_until(now)
+        end = patience.waits_until(self._life, self.roster.deadline_seconds)
+        return end if end > now else None
+
+    def _names_awaited_until(self, now: float) -> float | None:
+        """Every card has answered, and names may yet follow: nobody is stale for want of them."""
+        return max((end for end in self._names_due.values() if end > now), default=None)
+
+    def nudge(self) -> None:
+        """Called while a tick waits for an answer that should have come."""
+        if self._reader is not None and self._life.phase is Phase.OPEN:
+            self._reader.nudge()
+
+    def hear(self, reader: ReaderProcess, messages: Messages, at: float, now: float) -> None:
+        """Take what came; nothing is the end of the reader. Late words of an old one are void."""
+        reports = [message["events"] for message in messages if "events" in message]
+        for report in reports:  # what happened has happened, whoever tells it
+            self._surely(self._report, report)
+        # A thread that hears of events says nothing about one that is stuck with a card.
+        if reader is not self._reader or (reports and len(reports) == len(messages)):
+            return
+        self._life = Life(self._life.phase, self._life.since, now)
+        for message in messages:
+            if not self._surely(self._take, message, at, now) and "card" in message:
+                self._void(str(message["card"]), at)
+        if not messages:
+            self._ended(at, now)
+
+    def _surely(self, take: Callable[..., None], *said: Any) -> bool:
+        """Whether it could be taken: one message that makes no sense must not stop the rest."""
+        try:
+            take(*said)
+        except Exception as exc:  # noqa: BLE001 - counted and told, and the next one is taken
+            self._complain(exc)
+            return False
+        return True
+
+    def _complain(self, exc: Exception) -> None:
+        self.garbled += 1
+        reason = f"its reader makes no sense: {exc}"[:LONGEST_REASON]
+        self.fault = self._nonsense = Fault(self.name, reason, REPORT_HINT)
+
+    def _void(self, card: str, at: float) -> None:
+        """What it said of a card cannot be read; the next whole word of it may be."""
+        self._names_due.pop(card, None)
+        self.roster.failed(card, "what was read of it makes no sense", REPORT_HINT, at)
+
+    def _report(self, events: list[wire.Json]) -> None:
+        from andon.model.event_wire import event_from_json
+
+        self.events += [event_from_json(event) for event in events]
+
+    def _take(self, message: wire.Json, at: float, now: float) -> None:
+        if "card" in message:
+            self._card_answered(message, at)
+            self._names_due.pop(message["card"], None)
+            if "names" in message:
+                self._names_due[message["card"]] = now + NAMES_SECONDS
+        elif "cost" in message:
+            self._count(message["cost"])
+        else:
+            self._progress(message, at, now)
+
+    def settle(self, at: float, now: float) -> None:
+        """End a round: judge the silent."""
+        silent_since = self._silent_since
+        if silent_since is None and self._reader and self._life.phase is not Phase.OPEN:
+            silent_since = self._life.since
+        self.roster.settle(at, now, silent_since)
+        if silent_since is not None and now - silent_since >= self.roster.deadline_seconds:
+            reason = f"the driver has not answered for {now - silent_since:.0f} s"
+            self.fault = Fault(self.name, reason, STUCK_HINT)
+
+    def close(self, timeout_seconds: float = 0.5) -> None:
+        if self._reader is not None:
+            self._reader.close(timeout_seconds)
+            self._reader.forget()
+            self._reader = None
+        for reader in self._leaving:
+            reader.close(timeout_seconds)
+        self._reap()
+
+    def forget(self) -> None:
+        """In a forked child: the reader is the parent's."""
+        for reader in (self._reader, *self._stuck):
+            if reader is not None:
+                reader.forget()
+        self._reader, self._stuck = None, []
+
+    @property
+    def reader_pid(self) -> int | None:
+        return self._reader.pid if self._reader else None
+
+    def _start(self, now: float) -> None:
+        if not patience.may_start(self._attempts, now):
+            return
+        choice = self._choices[self._chosen]
+        self.roster.deadline_seconds = self._deadline_seconds * choice.deadlines
+        try:
+            self._reader = ReaderProcess(choice.backend, choice.options, self._hand_over)
+        except AndonError as error:
+            self._attempts = patience.failed(self._attempts, 0.0, now)
+            self.fault = Fault(self.name, error.reason, error.hint)
+            return
+        self._life, self._born, self._before = Life(Phase.STARTING, now, now), now, {}
+        self._names_due, self._said_why = {}, False
+        self._reader.ask(self._request)
+
+    def _hand_over(self, reader: ReaderProcess, messages: Messages) -> None:
+        self._deliver(self, reader, messages)
+
+    def _send(self, now: float) -> None:
+        if self._reader is not None and self.roster.asked(now):
+            self._reader.ask(self._request)
+
+    def _progress(self, message: wire.Json, at: float, now: float) -> None:
+        if "hello" in message:
+            self._life = Life(Phase.OPENING, now, now)
+        elif "glanced" in message:
+            self.roster.glanced([wire.card_from_json(c) for c in message["glanced"]], at)
+        elif "opened" in message:
+            self._life = Life(Phase.OPEN, now, now)
+            self.versions, self.fault = message["versions"], self._detour()
+            self.roster.opened([wire.card_from_json(c) for c in message["opened"]], at, now)
+            self.roster.asked(now)
+        elif "down" in message:
+            self._down(wire.fault_from_json(message["down"]), at)
+
+    def _card_answered(self, message: wire.Json, at: float) -> None:
+        card = message["card"]
+        if self._silent_since is not None or (self._nonsense and self.fault is self._nonsense):
+            self._silent_since, self.fault, self._nonsense = None, self._detour(), None
+        if "devices" in message:
+            self.roster.described(card, self._devices(message["devices"]), at)
+        if "readings" in message:
+            self.roster.answered(card, [self._whole(r) for r in message["readings"]], at)
+        elif "lost" in message:
+            self.roster.lost(card, message["lost"]["reason"], message["lost"]["hint"], at)
+        else:
+            self.roster.failed(card, message["failed"], message["hint"], at)
+
+    def _devices(self, listed: list[wire.Json]) -> list[Device]:
+        """Those that can be read: a bad one costs itself alone."""
+        found: list[Device] = []
+        for said in listed:
+            self._surely(lambda one: found.append(wire.device_from_json(one)), said)
+        return found
+
+    def _whole(self, difference: wire.Json) -> Reading:
+        """A reader sends what changed; its first word after a start or a loss is always whole."""
+        uuid = difference["uuid"]
+        reading = wire.reading_from_json(difference, self._before.get(uuid))
+        self._before[uuid] = reading
+        return reading
+
+    def _count(self, cost: wire.Json) -> None:
+        self.costs.cpu_seconds = self.costs.earlier_cpu_seconds + cost["cpu"]
+        self.costs.wall_seconds += cost["wall"]
+        self.costs.last_wall_seconds = cost["wall"]
+
+    def _down(self, fault: Fault, at: float) -> None:
+        self._said_why = True
+        self.fault = fault
+        self.versions = {}
+        self.roster.down(fault.reason, fault.hint, at)
+
+    def _ended(self, at: float, now: float) -> None:
+        """It said why, or it crashed. A first crash is answered by a new reader within the tick."""
+        reader, self._reader = self._reader, None
+        if reader is None:
+            return
+        reader.close(0.5)
+        code, words = reader.ended(), reader.last_words()
+        reader.forget()
+        self.costs.earlier_cpu_seconds = self.costs.cpu_seconds
+        self._attempts = patience.failed(self._attempts, now - self._born, now)
+        if self._said_why:
+            self._try_next_choice(now)
+            return
+        reason = f"the reader ended: {_ending(code)}"
+        if words:
+            reason = f"{reason} ({words})"
+        hint = CRASH_HINT if code is not None and code < 0 else BROKEN_HINT
+        self.fault = Fault(self.name, reason, hint)
+        self.roster.reader_ended(reason, hint)
+        self._start(now)
+
+    def _try_next_choice(self, now: float) -> None:
+        """The next way at once; after the last one, the first again in its own time."""
+        if self._chosen == 0:
+            self._first_fault = self.fault
+        self._chosen = (self._chosen + 1) % len(self._choices)
+        if self._chosen:
+            self._attempts = Attempts(stuck=self._attempts.stuck)
+            self._start(now)
+        elif self._first_fault is not None:
+            self.fault = self._first_fault  # why the proper way failed is what helps
+
+    def _detour(self) -> Fault | None:
+        """What to tell while a second choice is in use."""
+        if not self._chosen or self._first_fault is None:
+            return None
+        way = self._choices[self._chosen].backend.replace("_", "-")
+        first = self._first_fault
+        return Fault(self.name, f"{first.reason}; read through {way} instead", first.hint)
+
+    def _reap(self) -> None:
+        self._stuck = [reader for reader in self._stuck if reader.ended() is None]
+        self._leaving = [reader for reader in self._leaving if reader.ended() is None]
+        self._attempts = patience.returned(self._attempts, len(self._stuck))
+
+    def _give_up_if_stuck(self, now: float) -> None:
+        reader, waiting_since = self._reader, self.roster.outstanding_since()
+        if reader is None or not patience.is_stuck(self._life, waiting_since, now):
+            return
+        if self._silent_since is None:
+            self._silent_since = self._life.since if waiting_since is None else waiting_since
+        reader.close()
+        reader.forget()
+        self._stuck.append(reader)
+        self._reader = None
+        self._attempts = patience.abandoned(self._attempts, now)
+
+    def _renew_if_lost(self, now: float) -> None:
+        """A lost card that came back is only seen by a driver session that began afterwards."""
+        if not self.roster.has_lost():
+            self._renewals, self._lost_since = 0, None
+            return
+        if self._lost_since is None:
+            self._lost_since = now
+        if self._reader is not None and self._life.phase is Phase.OPEN:
+            wait = patience.renew_after_seconds(self._renewals)
+            if now - max(self._born, self._lost_since) >= wait:
+                self._renewals += 1
+                self._dismiss(self._reader)
+                self._reader = None
+
+    def _dismiss(self, reader: ReaderProcess) -> None:
+        """End it without waiting for the kernel: it is looked after until it is gone."""
+        reader.close()
+        reader.forget()
+        self._leaving.append(reader)
+
+
+def _ending(code: int | None) -> str:
+    if code is not None and code < 0:
+        return f"killed by {signal.Signals(-code).name}"
+    return f"exit code {code}"

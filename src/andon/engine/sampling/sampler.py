@@ -1,0 +1,361 @@
+"""The one loop: asks every vendor's reader, makes a snapshot per tick, owns the deadlines."""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from andon.core.sampling.masks import Visibility
+from andon.core.sampling.roster import numbered, order, stale
+from andon.engine.sampling.bus import Bus, Subscription
+from andon.engine.sampling.readers import (
+    LONGEST_REASON,
+    REPORT_HINT,
+    Choice,
+    Messages,
+    ReaderProcess,
+    Vendor,
+)
+from andon.errors import Invalid
+from andon.model.device import Device, DeviceStatus, Fault, Host, Snapshot
+from andon.ports import EventSource, HostSource
+
+if TYPE_CHECKING:
+    from andon.core.events.reports import Reports
+    from andon.model.alert import Event
+
+FIRST_LOOK_SECONDS = 0.1  # CPU use is a difference: two looks closer than this say nothing
+SHORTEST_SECONDS, LONGEST_SECONDS = 0.05, 86_400.0
+NUDGE_SECONDS = 0.02  # an answer takes a few milliseconds; after this a card may be stuck
+LEFTOVER_SECONDS = 0.5
+
+Heard = tuple[Vendor, ReaderProcess, Messages]
+Mark = Callable[[tuple[DeviceStatus, ...]], tuple[DeviceStatus, ...]]
+"""Writes what is known beside the devices into them; at every tick, so it waits for nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What sampling has cost so far; the reader's wall time is the driver's and ours together."""
+
+    ticks: int = 0
+    missed: int = 0
+    own_cpu_seconds: float = 0.0
+    own_wall_seconds: float = 0.0
+    reader_cpu_seconds: float = 0.0
+    reader_wall_seconds: float = 0.0
+    reader_last_wall_seconds: float = 0.0
+    failed: int = 0
+    impossible: int = 0
+    """Readings that cannot be, and were left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Who this machine is."""
+
+    name: str
+    boot: str | None
+
+
+class Sampler:
+    """Any number of sessions share one; it runs while there is one, and on `once`."""
+
+    def __init__(
+        self,
+        vendors: Mapping[str, Sequence[Choice]],
+        host: HostSource,
+        node: Node,
+        visibility: Callable[[Sequence[Device]], Visibility],
+        deadline_seconds: float = 1.0,
+        standing_faults: Sequence[Fault] = (),
+        kernel_log: EventSource | None = None,
+    ) -> None:
+        self._heard: SimpleQueue[Heard] = SimpleQueue()
+        self._vendors = [
+            Vendor(name, choices, deadline_seconds, self._hear) for name, choices in vendors.items()
+        ]
+        self._host, self._node, self._visibility = host, node, visibility
+        self._standing_faults = tuple(standing_faults)
+        self._kernel_log = kernel_log
+        self._reports: Reports | None = None
+        self._bus = Bus()
+        self._ticking = threading.Lock()
+        self._woken = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+        self._ticks = self._failed = 0
+        self._last_failure: str | None = None
+        self._latest: tuple[DeviceStatus, ...] = ()
+        self._own_cpu = self._own_wall = 0.0
+        self._began: float | None = None
+        self._own_start = 0.0
+        self._mark: Mark | None = None
+
+    # For those who ask.
+
+    def begin(self) -> None:
+        """Start the readers without waiting for them: until the first look they may be ready."""
+        with self._ticking:
+            self._begin()
+            for vendor in self._vendors:
+                vendor.ask(self._ticks, self._bus.watched, time.monotonic())
+
+    def once(self, watched: bool = False, hasty: bool = False) -> Snapshot:
+        """A fresh snapshot, for one caller; a hasty one goes without the node's own values."""
+        with self._ticking:
+            return self._surely_tick(watched or self._bus.watched, hasty)
+
+    def subscribe(
+        self, interval_seconds: float, watching: bool = False, size: int = 64
+    ) -> Subscription:
+        """A session: a snapshot at once, then one per interval."""
+        if not SHORTEST_SECONDS <= interval_seconds <= LONGEST_SECONDS:  # NaN is not, either
+            raise Invalid(
+                f"{interval_seconds!r} is not an interval",
+                hint=f"from {SHORTEST_SECONDS} to {LONGEST_SECONDS:.0f} seconds",
+            )
+        with self._woken:
+            subscription = self._bus.subscribe(interval_seconds, watching, size)
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._loop, name="sampler", daemon=True)
+                self._thread.start()
+            self._woken.notify_all()
+        return subscription
+
+    def costs(self) -> Costs:
+        return Costs(
+            ticks=self._ticks,
+            missed=self._bus.missed(),
+            failed=self._failed,
+            impossible=sum(v.roster.impossible for v in self._vendors),
+            own_cpu_seconds=self._own_cpu,
+            own_wall_seconds=self._own_wall,
+            reader_cpu_seconds=sum(v.costs.cpu_seconds for v in self._vendors),
+            reader_wall_seconds=sum(v.costs.wall_seconds for v in self._vendors),
+            reader_last_wall_seconds=sum(v.costs.last_wall_seconds for v in self._vendors),
+        )
+
+    @property
+    def node(self) -> Node:
+        """Whose devices these are."""
+        return self._node
+
+    def mark_by(self, mark: Mark | None) -> None:
+        """Have every snapshot marked from now on, for all sessions alike."""
+        self._mark = mark
+
+    def reader_pids(self) -> list[int]:
+        return [v.reader_pid for v in self._vendors if v.reader_pid is not None]
+
+    def close(self) -> None:
+        """End the readers. One that is stuck in the kernel is left behind."""
+        self._closed = True
+        self._bus.close()
+        with self._woken:
+            self._woken.notify_all()
+        if self._ticking.acquire(timeout=LEFTOVER_SECONDS):
+            try:
+                for vendor in self._vendors:
+                    vendor.close(LEFTOVER_SECONDS)
+                if self._kernel_log is not None:
+                    self._kernel_log.close()
+            finally:
+                self._ticking.release()
+
+    def forget(self) -> None:
+        """In a forked child: give up everything that belongs to the parent, locks included."""
+        for vendor in self._vendors:
+            vendor.forget()
+        if self._kernel_log is not None:
+            self._kernel_log.close()
+        self._bus.forget()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # The loop.
+
+    def _loop(self) -> None:
+        while not self._closed and self._wait_for_due():
+            with self._ticking:
+                snapshot = self._surely_tick(self._bus.watched)
+            self._bus.publish(snapshot, time.monotonic())
+
+    def _surely_tick(self, watched: bool, hasty: bool = False) -> Snapshot:
+        """A snapshot in any case: who waits for one must not wait for ever."""
+        try:
+            snapshot = self._tick(watched, hasty)
+            self._latest = snapshot.devices
+        except Exception as exc:  # noqa: BLE001 - logged, told as a fault, and tried again
+            self._failed += 1
+            self._log_failure(exc)
+            snapshot = self._of_a_failure(f"this look failed: {exc!r}"[:LONGEST_REASON])
+        return snapshot
+
+    def _of_a_failure(self, reason: str) -> Snapshot:
+        """What was known before, none of it as of now."""
+        at = time.time()
+        self._latest = tuple(stale(status, reason, REPORT_HINT, at) for status in self._latest)
+        return Snapshot(
+            node=self._node.name,
+            at=at,
+            simulated=any(status.device.vendor == "sim" for status in self._latest),
+            boot=self._node.boot,
+            devices=self._latest,
+            faults=(Fault("sampler", reason, REPORT_HINT),),
+        )
+
+    def _log_failure(self, exc: Exception) -> None:
+        """Once for each kind: a tick that fails will fail again in a second."""
+        import logging  # not for every start
+
+        log = logging.getLogger("andon.sampler")
+        log.debug("a tick failed", exc_info=exc)
+        if repr(exc) != self._last_failure:
+            self._last_failure = repr(exc)
+            log.error("a tick failed: %r; the next one is tried", exc)
+
+    def _wait_for_due(self) -> bool:
+        """Sleep until a session is due; False when there is none left."""
+        with self._woken:
+            while not self._closed:
+                now = time.monotonic()
+                due = self._bus.wake_at(now)
+                if due is None:
+                    self._thread = None
+                    return False
+                if due <= now:
+                    return True
+                self._woken.wait(due - now)
+        return False
+
+    def _tick(self, watched: bool, hasty: bool = False) -> Snapshot:
+        cpu, wall = time.thread_time(), time.perf_counter()
+        self._begin()
+        self._ticks += 1
+        self._catch_up()
+        at = time.time()
+        for vendor in self._vendors:
+            vendor.ask(self._ticks, watched, time.monotonic())
+        waited = self._collect()
+        snapshot = self._snapshot(at, hasty, self._new_events())
+        self._own_cpu += time.thread_time() - cpu
+        self._own_wall += time.perf_counter() - wall - waited
+        return snapshot
+
+    def _begin(self) -> None:
+        """What a first tick needs a while ago."""
+        if self._began is None:
+            self._began, self._own_start = time.monotonic(), sum(os.times()[:4])
+            self._host.read()
+
+    def _catch_up(self) -> None:
+        """Hear what came between two ticks: a late answer is an answer, and not silence."""
+        while True:
+            try:
+                vendor, reader, messages = self._heard.get_nowait()
+            except Empty:
+                return
+            vendor.hear(reader, messages, time.time(), time.monotonic())
+
+    def _collect(self) -> float:
+        """Take answers until all have come or are overdue; returns the time spent waiting."""
+        waited = 0.0
+        while True:
+            now = time.monotonic()
+            late = {v: end for v in self._vendors if (end := v.awaited_until(now)) is not None}
+            started = time.perf_counter()
+            try:
+                # What came since the last tick is taken even when nothing is waited for.
+                patience = min(max(late.values()) - now, NUDGE_SECONDS) if late else 0.0
+                vendor, reader, messages = self._heard.get(patience > 0, patience)
+            except Empty:
+                if not late:
+                    return waited
+                for silent in late:
+                    silent.nudge()
+                continue
+            finally:
+                waited += time.perf_counter() - started
+            vendor.hear(reader, messages, time.time(), time.monotonic())
+
+    def _new_events(self) -> "tuple[Event, ...]":
+        """Told to every session at once: the snapshot at hand may be for one caller alone."""
+        reports = list(self._kernel_log.read()) if self._kernel_log is not None else []
+        for vendor in self._vendors:
+            if vendor.events:
+                reports += vendor.events
+                vendor.events = []
+        if not reports:
+            return ()
+        if self._reports is None:
+            from andon.core.events.reports import Reports
+
+            self._reports = Reports()
+        events = self._reports.new((self._named(report) for report in reports), time.monotonic())
+        self._bus.tell(events)
+        return events
+
+    def _named(self, report: "Event") -> "Event":
+        """With its device and what ran there."""
+        from andon.core.events.reports import on_device, with_parties
+
+        for vendor in self._vendors:
+            named = on_device(report, vendor.roster.devices())
+            if named.uuid is not None and named.uuid in vendor.roster.entries:
+                return with_parties(named, vendor.roster.ran_on(named.uuid, named.at))
+        return report
+
+    def _snapshot(self, at: float, hasty: bool, events: "tuple[Event, ...]") -> Snapshot:
+        now = time.monotonic()
+        for vendor in self._vendors:
+            vendor.settle(time.time(), now)
+        devices = [device for vendor in self._vendors for device in vendor.roster.devices()]
+        visible = self._visibility(devices).visible
+        statuses = numbered([vendor.roster.statuses(visible) for vendor in self._vendors])
+        shown = tuple(sorted(statuses, key=order))
+        return Snapshot(
+            node=self._node.name,
+            at=at,
+            simulated=any(device.vendor == "sim" for device in devices),
+            boot=self._node.boot,
+            versions={n: t for vendor in self._vendors for n, t in vendor.versions.items()},
+            host=Host() if hasty else self._read_host(),
+            devices=shown if self._mark is None else self._mark(shown),
+            faults=(
+                *self._standing_faults,
+                *(v.fault for v in self._vendors if v.fault is not None),
+            ),
+            events=events,
+        )
+
+    def _read_host(self) -> Host:
+        """CPU use needs two looks some time apart: on the first tick the second waits for it."""
+        if self._ticks > 1:
+            return self._host.read()
+        short = (self._began or 0.0) + FIRST_LOOK_SECONDS - time.monotonic()
+        if short > 0:
+            time.sleep(short)
+        return self._host.read(self._starting_cpu())
+
+    def _starting_cpu(self) -> float:
+        """What starting up has cost: it would look as if the machine were busy."""
+        used = os.times()
+        readers = (v.costs.cpu_seconds - v.costs.earlier_cpu_seconds for v in self._vendors)
+        return sum(used[:4]) - self._own_start + sum(readers)
+
+    def _hear(self, vendor: Vendor, reader: ReaderProcess, messages: Messages) -> None:
+        self._heard.put((vendor, reader, messages))

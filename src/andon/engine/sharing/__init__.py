@@ -1,0 +1,1 @@
+"""The parts that grant, follow, list and end leases."""

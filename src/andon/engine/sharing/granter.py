@@ -1,0 +1,334 @@
+"""Grants leases: looks, then claims under the book's lock, then looks once more."""
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from andon.core.sharing.queueing import Place, Turns, place_of
+from andon.core.sharing.rights import next_fence
+from andon.engine.sharing.refusal import is_hopeless, refusal
+from andon.engine.sharing.survey import Outlook, Pages, Sight, Surveyor
+from andon.errors import Conflict, Denied
+from andon.host.kin import here, myself, ticks_now
+from andon.leases.book import Book
+from andon.leases.hold import LeaseHold
+from andon.leases.tickets import TicketHold
+from andon.model.work import Entry, Lease, LeaseKind, Owner, Request, Share, Ticket, Work
+
+FIRST_GLANCE_SECONDS, LAST_GLANCE_SECONDS = 0.005, 0.1
+GLANCES_PER_WAIT = 500  # who has waited for long does not mind a little longer
+MOST_AHEAD = 15  # beyond this nobody looks less often still
+BEHIND_SECONDS = 0.005  # for each one in front: a change is seldom for the last in line
+LOOK_SECONDS = 1.0  # between two looks at the devices while waiting
+FAR_LOOK_SECONDS = 10.0  # and at most, for one whose turn is far away
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a lease is for, and how long."""
+
+    kind: LeaseKind = LeaseKind.COMMAND
+    command: str = ""
+    seconds: float | None = None
+    owner: Owner | None = None  # the holder, where it is not this process
+    work: Work | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How the waiting goes."""
+
+    waited_seconds: float
+    outlook: Outlook
+    note: str | None = None  # why not even the line could be looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A lease, and the choice that led to it."""
+
+    held: LeaseHold
+    outlook: Outlook
+    waited_seconds: float
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """One request on its way through the line."""
+
+    request: Request
+    terms: Terms
+    began: float
+    asked: float
+    until: float | None
+    me: Owner = field(default_factory=myself)
+    ticket: Ticket | None = None
+    hold: TicketHold | None = None
+    parked: tuple[TicketHold, Ticket] | None = None  # a place to come back to
+    seen: Sight | None = None
+    looked: float = 0.0
+    turns: Mapping[Place, float] = field(default_factory=dict)
+    hint: str = ""  # what to do about the note
+    names: frozenset[str] = frozenset()  # the leases that were in the book when we last read it
+    ahead: frozenset[str] = frozenset()  # who was in front of us then
+    front: frozenset[str] = frozenset()  # those of them who can only be served by what we want, too
+    spare: int = 0  # so many of them may still be there when our turn comes
+
+
+class Granter:
+    """The only way in which a device is handed out."""
+
+    def __init__(self, book: Book, surveyor: Surveyor) -> None:
+        self._book, self._surveyor = book, surveyor
+
+    def grant(
+        self,
+        request: Request,
+        terms: Terms,
+        timeout_seconds: float | None = None,
+        waiting: Callable[[Progress], None] | None = None,
+    ) -> Grant:
+        """A lease, as soon as it can be had; `timeout_seconds` 0 does not wait, None for ever.
+
+        `waiting` is called about once a second; whatever it raises ends the waiting.
+        """
+        now, at = time.monotonic(), time.time()
+        until = None if timeout_seconds is None else now + timeout_seconds
+        attempt = _Attempt(request, terms, now, at, until)
+        self._refuse_pushing(request)
+        try:
+            return self._wait(attempt, waiting)
+        finally:
+            self._leave_line(attempt)
+            self._drop_parked(attempt)
+
+    def _wait(self, attempt: _Attempt, waiting: Callable[[Progress], None] | None) -> Grant:
+        self._surveyor.check(self._see(attempt).snapshot, attempt.request)
+        while True:
+            outlook, held, note = self._try(attempt)
+            if held is not None:
+                return Grant(held, outlook, time.monotonic() - attempt.began)
+            self._refuse_late(attempt, outlook, note)
+            if waiting is not None:
+                waiting(Progress(time.monotonic() - attempt.began, outlook, note))
+            self._doze(attempt, len(outlook.ahead))
+
+    def _try(self, attempt: _Attempt) -> tuple[Outlook, LeaseHold | None, str | None]:
+        """Claim under the lock, then look once more: a stranger may have come meanwhile."""
+        attempt.hint = ""
+        if attempt.hold is not None:  # in line: knock only when it looks like our turn
+            outlook = self._outlook(attempt)
+            if not outlook.choice.chosen:
+                return outlook, None, None
+        try:
+            with self._book.locked():
+                outlook, held = self._claim(attempt)
+        except Conflict as busy:
+            if attempt.until is not None and attempt.until <= attempt.began:
+                raise
+            attempt.hint = busy.hint
+            return self._outlook(attempt), None, busy.reason
+        if held is None:
+            return outlook, None, None
+        try:
+            if self._is_clean(attempt, held):
+                return outlook, held, None
+        except BaseException:
+            held.release()
+            raise
+        held.release()
+        self._see(attempt)
+        return self._outlook(attempt), None, "a process without a lease came first"
+
+    def _see(self, attempt: _Attempt) -> Sight:
+        attempt.seen, attempt.looked = self._surveyor.see(), time.monotonic()
+        return attempt.seen
+
+    def _claim(self, attempt: _Attempt) -> tuple[Outlook, LeaseHold | None]:
+        attempt.names = self._book.names()
+        pages = Pages.of(self._book)
+        outlook = self._outlook(attempt, pages)
+        self._sweep(attempt, pages, outlook)
+        if outlook.choice.chosen:
+            held = self._book.write_lease(self._lease(attempt, outlook, pages))
+            self._park(attempt)
+            return outlook, held
+        if attempt.hold is None and self._may_wait(attempt):
+            self._queue(attempt, outlook)
+        return outlook, None
+
+    def _queue(self, attempt: _Attempt, outlook: Outlook) -> None:
+        """Take a place in the line, or the one that we had before."""
+        if attempt.parked is not None:
+            hold, ticket = attempt.parked
+            if hold.resume(time.time()):
+                attempt.hold, attempt.ticket, attempt.parked = hold, ticket, None
+                return
+            self._drop_parked(attempt)
+        ticket = self._ticket(attempt, outlook)
+        attempt.hold = self._book.write_ticket(ticket)
+        attempt.ticket = replace(ticket, since=max(ticket.since, attempt.hold.queued))
+
+    def _outlook(self, attempt: _Attempt, pages: Pages | None = None) -> Outlook:
+        seen = attempt.seen or self._see(attempt)
+        if pages is None:
+            attempt.names = self._book.names()  # before the rest: what changes later is news
+            pages = Pages.of(self._book)
+        turns = Turns(time.monotonic(), attempt.turns)
+        found = self._surveyor.outlook(
+            seen, pages, attempt.request, attempt.ticket, time.time(), turns
+        )
+        mine, attempt.turns = found.need.eligible, found.turns
+        attempt.ahead = frozenset(ticket.id for ticket in found.ahead)
+        taking = (t for t in found.ahead if place_of(t) not in found.late)
+        attempt.front = frozenset(t.id for t in taking if t.need.eligible <= mine)
+        attempt.spare = len(mine) - found.need.least
+        return found
+
+    def _is_clean(self, attempt: _Attempt, held: LeaseHold) -> bool:
+        """Whether nobody without a lease is on the devices that were chosen."""
+        sight = self._see(attempt)
+        if attempt.request.even_if_used:
+            return True
+        chosen = {share.uuid for share in held.lease.shares}
+        mine = tuple(s for s in sight.snapshot.devices if s.device.uuid in chosen)
+        used = any(status.processes for status in mine)
+        pages = Pages.of(self._book) if used else self._own_page(held)
+        found = self._surveyor.rooms(Sight(replace(sight.snapshot, devices=mine), sight.kin), pages)
+        return len(found) == len(chosen) and not any(r.strangers or r.trouble for r in found)
+
+    def _own_page(self, held: LeaseHold) -> Pages:
+        """Our lease alone: where no process is, nobody's lease has to be asked for its own."""
+        own = Entry(held.hold.name, os.getuid(), held.lease.owner.user, True, held.lease)
+        return Pages((own,), (), self._book.cordons())
+
+    def _doze(self, attempt: _Attempt, ahead: int) -> None:
+        """Until the book changes in our favour, or the devices are worth another look."""
+        due = time.monotonic() + LOOK_SECONDS * (1 + min(ahead, MOST_AHEAD) / 10)
+        if attempt.hold is not None:
+            attempt.hold.stamp(time.time())  # we are awake
+        while time.monotonic() < due and not _is_over(attempt.until):
+            time.sleep(_glance_seconds(time.monotonic() - attempt.began, ahead))
+            if self._is_news(attempt):
+                outlook = self._outlook(attempt)
+                if outlook.choice.chosen:
+                    break
+                ahead = len(outlook.ahead)
+        old = time.monotonic() - attempt.looked >= FAR_LOOK_SECONDS
+        if old or not self._is_far_back(attempt):
+            self._see(attempt)
+
+    def _is_news(self, attempt: _Attempt) -> bool:
+        """Whether the book changed since we read it, in a way that may concern us.
+
+        Who left the line is looked at too: leases that came and went leave no trace of their own.
+        """
+        present = self._book.ticket_ids()
+        if len(attempt.front & present) > attempt.spare:
+            return False
+        return not attempt.ahead <= present or self._book.names() != attempt.names
+
+    def _is_far_back(self, attempt: _Attempt) -> bool:
+        """Whether those in front must take all that we could have: nothing can be for us yet."""
+        if len(attempt.front) <= attempt.spare:
+            return False
+        return len(attempt.front & self._book.ticket_ids()) > attempt.spare
+
+    def _refuse_late(self, attempt: _Attempt, outlook: Outlook, note: str | None) -> None:
+        if self._may_wait(attempt) and not is_hopeless(outlook):
+            return
+        now = time.monotonic()
+        waited, until = now - attempt.began, attempt.until
+        late = until is not None and attempt.began < until <= now
+        raise refusal(outlook, attempt.request, waited if late else None, note, attempt.hint)
+
+    def _refuse_pushing(self, request: Request) -> None:
+        if request.priority > 0 and os.getuid() not in (0, self._book.path.stat().st_uid):
+            raise Denied(
+                "only root and the owner of the lease book may go before others",
+                hint="a priority below 0 lets others go first",
+            )
+
+    def _leave_line(self, attempt: _Attempt) -> None:
+        if attempt.hold is not None:
+            attempt.hold.release()
+        attempt.hold = attempt.ticket = None
+
+    def _park(self, attempt: _Attempt) -> None:
+        """Leave the line with a lease that a stranger may yet spoil: then one comes back to the
+        same place, which goes by when the ticket was made."""
+        if attempt.hold is not None and attempt.ticket is not None:
+            attempt.hold.park()
+            attempt.parked = attempt.hold, attempt.ticket
+        attempt.hold = attempt.ticket = None
+
+    def _drop_parked(self, attempt: _Attempt) -> None:
+        if attempt.parked is not None:
+            attempt.parked[0].release()
+        attempt.parked = None
+
+    def _may_wait(self, attempt: _Attempt) -> bool:
+        return not _is_over(attempt.until)
+
+    def _lease(self, attempt: _Attempt, outlook: Outlook, pages: Pages) -> Lease:
+        terms, request, at = attempt.terms, attempt.request, time.time()
+        size = request.memory_bytes if request.shared else None
+        fences = [entry.lease.fence for entry in pages.entries if entry.lease is not None]
+        devices = [room.status.device for room in outlook.choice.chosen]
+        return Lease(
+            id=self._book.new_id(),
+            shares=tuple(Share(device.uuid, device.index, size) for device in devices),
+            owner=terms.owner or attempt.me,
+            kind=terms.kind,
+            since=at,
+            since_ticks=ticks_now(),
+            until=None if terms.seconds is None else at + terms.seconds,
+            command=terms.command,
+            work=terms.work,
+            simulated=outlook.snapshot.simulated,
+            even_if_used=request.even_if_used,
+            fence=next_fence(time.time_ns() // 1000, fences),
+        )
+
+    def _ticket(self, attempt: _Attempt, outlook: Outlook) -> Ticket:
+        left = None if attempt.until is None else attempt.until - time.monotonic()
+        return Ticket(
+            id=self._book.new_id(),
+            owner=attempt.me,
+            need=outlook.need,
+            priority=attempt.request.priority,
+            since=attempt.asked,
+            simulated=outlook.snapshot.simulated,
+            until=None if left is None else time.time() + left,
+        )
+
+    def _sweep(self, attempt: _Attempt, pages: Pages, outlook: Outlook) -> None:
+        """Dead files of ours, where all their devices were seen: on others work may yet live."""
+        seen = {status.device.uuid for status in outlook.snapshot.devices}
+        standing = {claim.file for claim in outlook.claims}
+        dead = [e for e in pages.entries if e.file not in standing and _is_dead(e, seen)]
+        mine = any(os.getuid() in (0, entry.uid) for entry in dead)
+        if mine or any(name.startswith(".") for name in attempt.names):  # nobody writes but us now
+            with suppress(OSError):
+                self._book.sweep(dead)
+
+
+def _is_dead(entry: Entry, seen: set[str]) -> bool:
+    if entry.locked or entry.left:
+        return False
+    lease = entry.lease
+    if lease is None or lease.owner.boot != here().boot:
+        return True
+    return all(share.uuid in seen for share in lease.shares)
+
+
+def _glance_seconds(waited_seconds: float, ahead: int) -> float:
+    """Between two glances at the book: soon for the first in line, seldom for the last."""
+    patience = max(FIRST_GLANCE_SECONDS, waited_seconds / GLANCES_PER_WAIT)
+    return min(patience, LAST_GLANCE_SECONDS) + min(ahead, MOST_AHEAD) * BEHIND_SECONDS
+
+
+def _is_over(until: float | None) -> bool:
+    return until is not None and time.monotonic() >= until

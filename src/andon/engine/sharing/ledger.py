@@ -1,0 +1,287 @@
+"""Follows the lease book beside the sampler: who holds what, and to which lease processes belong.
+
+A thread of its own, because a file system may hang: no tick waits for it, and what it last knew
+counts as unknown after some seconds.
+"""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from andon.core.sharing.holders import BLANK, Marker, Page, page_of, wanted_pids
+from andon.engine.sampling.bus import Subscription
+from andon.engine.sharing.lister import book_row
+from andon.errors import AndonError, Unavailable
+from andon.host.kin import here, read_kin
+from andon.leases import places
+from andon.leases.book import Book
+from andon.model.device import DeviceStatus, Process, Snapshot
+from andon.model.lease_list import BookRow
+from andon.model.work import Entry, Kin
+
+log = logging.getLogger("andon.ledger")
+
+SILENT_SECONDS = 10.0
+TURN_SECONDS = 2.0  # how late somebody else's lease is seen
+PACE = 400.0  # the book is read again after this many times what reading it cost: 0.25 % of a core
+LONGEST_PAUSE_SECONDS = 30.0  # and then, whatever it cost
+LATE_SECONDS = 10.0  # beyond that pause; what is older still is not what the book says
+FRESH_SECONDS = 1.0  # a folder's time is coarse: what changed just now may have changed once more
+RETRY_SECONDS = 5.0
+LEAVING_SECONDS = 1.0
+
+Seal = tuple[tuple[int, int] | None, ...]
+"""The time and the number of every folder that may be a part of the book; None where none is."""
+Seen = tuple[tuple[tuple[Process, ...], Mapping[str, str]], ...]
+Listener = Callable[[], None]
+
+
+class LeaseLedger:
+    """What a server knows of the book. Everything that is asked answers at once."""
+
+    def __init__(self, subscription: Subscription, env: Mapping[str, str] | None = None) -> None:
+        self._subscription = subscription
+        self._env = os.environ if env is None else env
+        self._paths: tuple[Path, ...] = ()
+        self._watched: tuple[str, ...] = ()
+        self._said: list[str] = []
+        self._page, self._marker = BLANK, Marker()
+        self._trouble: AndonError | None = None
+        self._known = False
+        self._book: Book | None = None
+        self._row: BookRow | None = None
+        self._leases: Seal | None = None
+        self._tickets: Seal = ()
+        self._entries: tuple[Entry, ...] = ()
+        self._unread = True
+        self._judged: tuple[tuple[Entry, ...], Seen] | None = None
+        self._kin: dict[tuple[int, float | None], Kin] = {}
+        self._due = self._retry = 0.0
+        self._turned = self._current = time.monotonic()
+        self._listeners: tuple[Listener, ...] = ()
+        self._thread = threading.Thread(target=self._loop, name="lease ledger", daemon=True)
+        self._thread.start()
+
+    # For those who ask.
+
+    def page(self) -> Page | None:
+        """What the book says; None while nobody can say."""
+        return self._page if self._known and self._why_not() is None else None
+
+    def marked(self, statuses: tuple[DeviceStatus, ...]) -> tuple[DeviceStatus, ...]:
+        """With the lease of every process that has one; asked by the sampler at every tick."""
+        page = self.page()
+        return self._marker.marked(statuses, {} if page is None else page.marks)
+
+    def why_not(self) -> str | None:
+        """Why nobody can say what the book says; None where somebody can."""
+        found = self._why_not()
+        return None if found is None else found.reason
+
+    def health(self) -> dict[str, Any]:
+        """How following the book goes, which book that is, whose, and how many leases it has."""
+        found, row = self._why_not(), self._row
+        return {
+            "state": "ok" if found is None else "degraded",
+            "reason": None if found is None else found.reason,
+            "hint": None if found is None else found.hint or None,
+            "path": str(places.book_path(self._env)),
+            "owner": None if row is None else row.owner,
+            "readable": found is None and self._known,
+            "count": len(self._page.claims) if found is None and self._known else None,
+        }
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Call this when leases, their ends or the line changed; it must not block. Returns how
+        to stop it."""
+        self._listeners = (*self._listeners, listener)
+
+        def leave() -> None:
+            self._listeners = tuple(one for one in self._listeners if one is not listener)
+
+        return leave
+
+    def close(self) -> None:
+        self._subscription.close()
+        self._thread.join(LEAVING_SECONDS)
+
+    # The thread.
+
+    def _loop(self) -> None:
+        last: Snapshot | None = None
+        while True:
+            snapshot = self._subscription.get(TURN_SECONDS)
+            if snapshot is None and self._subscription.closed:
+                return
+            last = snapshot or last
+            if last is not None:
+                self._try(last)
+
+    def _try(self, snapshot: Snapshot) -> None:
+        try:
+            self._turn(snapshot)
+        except AndonError as exc:
+            self._failed(exc)
+        except Exception as exc:
+            self._failed(Unavailable(f"the lease book cannot be read: {exc}"))
+            log.debug("following the book failed", exc_info=True)
+        self._turned = time.monotonic()
+
+    def _turn(self, snapshot: Snapshot) -> None:
+        now = time.monotonic()
+        if now < self._retry:
+            return
+        if self._book is None:
+            self._book, self._unread = self._opened(), True
+        page, tickets = self._page, self._tickets
+        self._glance()
+        if not self._unread and not self._entries:
+            self._current = now  # nothing is in it, and nothing has changed
+        elif now >= self._due:
+            self._read(self._book)
+            self._current = time.monotonic()
+        if self._entries or page.claims or page.sharing.former:
+            self._judge(snapshot)
+        self._trouble, self._known = None, True
+        if self._page.claims != page.claims or self._tickets != tickets:
+            self._tell()
+
+    def _glance(self) -> None:
+        """Whether the book may differ from what was read: some system calls, and no more."""
+        leases = tuple(_stamp(folder) for folder in self._watched)
+        if self._listeners:  # the line is of no use to anybody else here
+            self._tickets = tuple(_stamp(f"{path}/{places.TICKETS}") for path in self._paths)
+        if leases == self._leases:
+            return
+        before, self._leases, self._unread = self._leases, leases, True
+        if before is not None and [s and s[1] for s in leases] != [s and s[1] for s in before]:
+            self._book = self._opened()  # a book appeared, is gone, or is another one
+
+    def _opened(self) -> Book:
+        """The books as they are now; a network file system is not even touched."""
+        own, mounts = places.book_path(self._env), places.read_mounts()
+        places.refuse_bad_place(own, mounts)
+        book = Book(self._env, make=False)
+        self._row = book_row(book)
+        book.paths = tuple(p for p in book.paths if not places.network_system(p, mounts))
+        near = (p for p in _candidates(self._env) if not places.network_system(p, mounts))
+        self._paths = book.paths
+        self._watched = tuple(_watched(path, book.paths) for path in near)
+        self._say_unread(book)
+        return book
+
+    def _say_unread(self, book: Book) -> None:
+        said = [f"{path} is left out: {reason}" for path, reason in book.unread.items()]
+        for words in said:
+            if words not in self._said:
+                log.warning("%s", words)
+        self._said = said
+
+    def _read(self, book: Book) -> None:
+        began = time.thread_time()
+        self._entries = tuple(book.entries())
+        pause = min(PACE * (time.thread_time() - began), LONGEST_PAUSE_SECONDS)
+        self._due = time.monotonic() + pause
+        newest = max((one[0] for one in self._leases or () if one is not None), default=0) / 1e9
+        self._unread = abs(time.time() - newest) < FRESH_SECONDS
+
+    def _judge(self, snapshot: Snapshot) -> None:
+        """Lay the book beside the devices, where either differs from the last time."""
+        seen = tuple((status.processes, status.missing) for status in snapshot.devices)
+        if not self._page.sharing.former and self._is_judged(seen):
+            return
+        kin = self._related(wanted_pids(self._entries, snapshot.devices), snapshot.devices)
+        self._page = page_of(self._entries, snapshot.devices, kin, here(), self._page, snapshot.at)
+        unrelated = bool(self._page.sharing.unsure)  # they may be readable at the next look
+        self._judged = None if unrelated else (self._entries, seen)
+
+    def _is_judged(self, seen: Seen) -> bool:
+        if self._judged is None or self._judged[0] != self._entries:
+            return False
+        before = self._judged[1]
+        return len(before) == len(seen) and all(
+            new[0] is old[0] and new[1] == old[1] for new, old in zip(seen, before, strict=True)
+        )
+
+    def _related(self, pids: set[int], statuses: Sequence[DeviceStatus]) -> dict[int, Kin]:
+        if not pids:
+            self._kin.clear()
+            return {}
+        keys = {(p.pid, p.started) for s in statuses for p in s.processes if p.pid in pids}
+        known = {key: kin for key in keys if (kin := self._kin.get(key)) is not None}
+        found = read_kin([pid for pid, started in keys - known.keys()], containers=True)
+        known |= {key: found[key[0]] for key in keys if key not in known and key[0] in found}
+        # Without its start a process cannot be told from the next one of its number.
+        self._kin = {key: kin for key, kin in known.items() if key[1] is not None}
+        return {pid: kin for (pid, _), kin in known.items()}
+
+    def _failed(self, trouble: AndonError) -> None:
+        if self._trouble is None or self._trouble.reason != trouble.reason:
+            log.warning("%s", trouble.reason)
+        self._trouble, self._book, self._judged = trouble, None, None
+        self._retry = time.monotonic() + RETRY_SECONDS
+
+    def _tell(self) -> None:
+        for listener in self._listeners:
+            try:
+                listener()
+            except Exception:
+                log.exception("a listener failed; the others go on")
+
+    def _why_not(self) -> AndonError | None:
+        if self._trouble is not None:
+            return self._trouble
+        now, slack = time.monotonic(), max(SILENT_SECONDS, 5 * self._subscription.interval_seconds)
+        if now - self._turned >= slack:
+            return Unavailable(
+                f"the lease book has not answered for {now - self._turned:.0f} s",
+                hint="look at its file system: andon doctor",
+            )
+        old = now - self._current
+        if old >= LONGEST_PAUSE_SECONDS + max(LATE_SECONDS, slack):
+            return Unavailable(
+                f"the lease book was last read {old:.0f} s ago",
+                hint="look at who fills it: andon leases, andon doctor",
+            )
+        return None
+
+
+def with_leases(snapshot: Snapshot, env: Mapping[str, str] | None = None) -> Snapshot:
+    """One look with the lease of every process that has one; as it was where nobody can say."""
+    env = os.environ if env is None else env
+    try:
+        places.refuse_network(places.book_path(env), places.read_mounts())
+        entries = tuple(Book(env, make=False).entries())
+    except (AndonError, OSError) as exc:
+        log.debug("the lease book cannot be read: %s", exc)
+        return snapshot
+    kin = read_kin(wanted_pids(entries, snapshot.devices), containers=True) if entries else {}
+    page = page_of(entries, snapshot.devices, kin, here(), BLANK, snapshot.at)
+    return replace(snapshot, devices=Marker().marked(snapshot.devices, page.marks))
+
+
+def _candidates(env: Mapping[str, str]) -> tuple[Path, ...]:
+    """Wherever a book may be or appear."""
+    named = env.get(places.VARIABLE)
+    usual = [places.SYSTEM_BOOK, places.COMMON_BOOK]
+    return tuple(dict.fromkeys([Path(named), *usual] if named else usual))
+
+
+def _watched(path: Path, read: tuple[Path, ...]) -> str:
+    """What is looked at for changes; of a book that is not read, only whether it is the same."""
+    return str(path) if path.is_dir() and path not in read else f"{path}/{places.LEASES}"
+
+
+def _stamp(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)  # noqa: PTH116 - at every tick
+    except FileNotFoundError:
+        return None
+    except OSError:
+        return (0, 0)
+    return found.st_mtime_ns, found.st_ino

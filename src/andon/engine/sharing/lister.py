@@ -1,0 +1,68 @@
+"""Lists the leases: devices, book and line seen together, as every surface shows them."""
+
+import time
+from dataclasses import dataclass
+
+from andon.core.sharing.lease_rows import EMPTY, cordon_rows, lease_rows, waiting_rows
+from andon.core.sharing.queueing import in_order
+from andon.core.sharing.rights import Asker
+from andon.core.sharing.rooms import Room
+from andon.engine.sharing.survey import Pages, Sight, Surveyor
+from andon.host.kin import user_name
+from andon.leases.book import Book
+from andon.model.device import Snapshot
+from andon.model.lease_list import BookRow, LeaseList
+from andon.model.work import Claim, Cordon, Ticket
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """The devices, the book and the line, seen together."""
+
+    snapshot: Snapshot
+    rooms: tuple[Room, ...]
+    claims: tuple[Claim, ...]
+    line: tuple[Ticket, ...]
+    cordons: tuple[Cordon, ...] = ()
+    book: BookRow | None = None
+    remarks: tuple[str, ...] = ()  # what lies in the book and decides nothing
+
+
+def sighted(surveyor: Surveyor, sight: Sight, book: Book) -> Sighting:
+    pages = Pages.of(book)
+    return Sighting(
+        sight.snapshot,
+        surveyor.rooms(sight, pages),
+        surveyor.claims(sight, pages),
+        tuple(in_order(pages.waiting, time.time())),
+        pages.cordons,
+        book_row(book),
+        remarks(book),
+    )
+
+
+def remarks(book: Book) -> tuple[str, ...]:
+    """What was ignored at the last look, and whose it is."""
+    unread = (f"{path} is left out: {reason}" for path, reason in book.unread.items())
+    return (*unread, *map(str, book.left_out()))
+
+
+def listing(seen: Sighting, asker: Asker) -> LeaseList:
+    """What is told of it, to one who may end the leases of its own user."""
+    devices = [status.device for status in seen.snapshot.devices]
+    return LeaseList(
+        seen.snapshot.at,
+        lease_rows(seen.claims, seen.rooms, asker),
+        waiting_rows(seen.line),
+        cordon_rows(seen.cordons, devices),
+        seen.book,
+        None if seen.claims else EMPTY,
+    )
+
+
+def book_row(book: Book) -> BookRow | None:
+    """The book that new leases go to; None before the first lease makes it."""
+    try:
+        return BookRow(str(book.path), user_name(book.path.stat().st_uid))
+    except OSError:
+        return None

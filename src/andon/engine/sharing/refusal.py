@@ -1,0 +1,78 @@
+"""Why nothing was granted, in words about every single device."""
+
+import time
+
+from andon.core.sharing.choice import Candidate
+from andon.core.sharing.eligibility import count_words
+from andon.core.sharing.obstacles import Bar, Obstacle
+from andon.engine.sharing.survey import Outlook, names
+from andon.errors import Conflict, TimedOut
+from andon.model.work import Request
+from andon.units import human_bytes, human_seconds
+
+DAY_SECONDS = 86_400.0
+SIMULATED_WORK = frozenset({Bar.STRANGER, Bar.BUSY})
+
+
+def refusal(
+    outlook: Outlook,
+    request: Request,
+    waited_seconds: float | None,
+    note: str | None = None,
+    note_hint: str = "",
+) -> Conflict:
+    """The error of a request that was not met: at once, or after so long a wait.
+
+    A note says what else was in the way, with what to do about that.
+    """
+    free = sum(c.obstacle is None for c in outlook.choice.candidates)
+    asked = count_words(request)
+    if request.memory_bytes is not None:
+        asked += f" with {human_bytes(request.memory_bytes)}"
+    told = outlook.choice.reason or f"{asked} wanted, {free} free"
+    lines = tuple(device_lines(outlook))
+    hint = "see who holds them: andon leases"
+    if is_hopeless(outlook):
+        hint = "simulated work never ends; idle devices: ANDON_SIMULATE_SCENARIO=idle"
+    hint = note_hint or hint
+    if waited_seconds is None:
+        return Conflict(note or told, hint=hint, mistakes=lines)
+    reason = f"{told} after {human_seconds(waited_seconds)}"
+    return TimedOut(f"{reason}: {note}" if note else reason, hint=hint, mistakes=lines)
+
+
+def is_hopeless(outlook: Outlook) -> bool:
+    """Whether only simulated work is in the way, which does not end: waiting would help nobody."""
+    barred = (c.obstacle.bar for c in outlook.choice.candidates if c.obstacle is not None)
+    lasting = sum(bar in SIMULATED_WORK for bar in barred)
+    left = len(outlook.need.eligible) - lasting
+    return outlook.snapshot.simulated and left < outlook.need.least
+
+
+def device_lines(outlook: Outlook) -> list[str]:
+    """`GPU 2: held by lease k7qm2 (alice), until about 14:20`, for every device."""
+    titles = names(outlook.snapshot)
+    return [
+        f"{titles[c.uuid]}: {candidate_words(c, outlook.snapshot.at)}"
+        for c in outlook.choice.candidates
+    ]
+
+
+def candidate_words(candidate: Candidate, at: float) -> str:
+    if candidate.obstacle is not None:
+        return obstacle_words(candidate.obstacle, at)
+    if candidate.free_bytes is None:
+        return "free"
+    return f"free, {human_bytes(candidate.free_bytes)} left"
+
+
+def obstacle_words(obstacle: Obstacle, at: float) -> str:
+    return obstacle.words + (
+        "" if obstacle.until is None else f", until about {clock(obstacle.until, at)}"
+    )
+
+
+def clock(moment: float, at: float) -> str:
+    """The time of day; with the day where it is not within one."""
+    form = "%H:%M" if abs(moment - at) < DAY_SECONDS else "%a %d %b %H:%M"
+    return time.strftime(form, time.localtime(moment))

@@ -1,0 +1,170 @@
+"""What could be had now: one look at the devices laid beside one look at the book."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from andon.core.sampling.masks import visibility
+from andon.core.sharing.choice import Choice, choose, rank
+from andon.core.sharing.eligibility import Labels, bars, need_of, preferred, titles
+from andon.core.sharing.holdings import judge
+from andon.core.sharing.queueing import (
+    NO_TURNS,
+    Place,
+    Turns,
+    Waiting,
+    in_front_of,
+    in_order,
+    reserved,
+)
+from andon.core.sharing.rooms import Room, Surroundings, Weights, rooms
+from andon.errors import Invalid, Unavailable
+from andon.host.kin import here, read_kin
+from andon.leases.book import Book
+from andon.model.device import Snapshot
+from andon.model.work import Claim, Cordon, Entry, Kin, Lease, Need, Request, Ticket
+
+MOST_GPUS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """The devices at one instant, and how their processes are related."""
+
+    snapshot: Snapshot
+    kin: Mapping[int, Kin]
+    ailments: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """What the book said at one instant."""
+
+    entries: tuple[Entry, ...] = ()
+    waiting: tuple[Waiting, ...] = ()
+    cordons: tuple[Cordon, ...] = ()
+
+    @classmethod
+    def of(cls, book: Book) -> "Pages":
+        return cls(tuple(book.entries()), tuple(book.waiting()), book.cordons())
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What a request would get now, and why not."""
+
+    snapshot: Snapshot
+    need: Need
+    choice: Choice
+    claims: tuple[Claim, ...]
+    ahead: tuple[Ticket, ...] = ()
+    rooms: tuple[Room, ...] = ()
+    turns: Mapping[Place, float] = field(default_factory=dict)  # for the next look of who waits
+    late: frozenset[Place] = frozenset()  # those in front that keep nothing any more
+
+    @property
+    def missing(self) -> int:
+        free = sum(c.obstacle is None for c in self.choice.candidates)
+        return max(0, self.need.least - free)
+
+
+def _nobodys(lease: Lease) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Surveyor:
+    """Looks at devices and book, and asks the pure modules."""
+
+    look: Callable[[], Snapshot]
+    labels: Labels = field(default_factory=dict)
+    weights: Weights = Weights()  # noqa: RUF009 - frozen
+    mine: frozenset[int] = frozenset()
+    simulated: bool = False  # whether simulated devices may be claimed
+    is_own: Callable[[Lease], bool] = _nobodys
+    ailing: Callable[[], Mapping[str, str]] = dict  # which devices reported that they are broken
+
+    def see(self) -> Sight:
+        """A fresh look; every reader has its deadline, so this returns although a driver hangs."""
+        return self.sight(self.look())
+
+    def sight(self, snapshot: Snapshot) -> Sight:
+        """A look that somebody else took."""
+        real = [s for s in snapshot.devices if s.device.vendor != "sim"]
+        pids = {process.pid for status in real for process in status.processes}
+        return Sight(snapshot, read_kin(pids, containers=True), self.ailing())
+
+    def check(self, snapshot: Snapshot, request: Request) -> None:
+        """Refuse at once what makes no sense, or would claim what is not there."""
+        if not 0 < request.least <= request.most <= MOST_GPUS:
+            raise Invalid(f"{request.least}..{request.most} is not a number of GPUs")
+        if request.memory_bytes is not None and request.memory_bytes <= 0:
+            raise Invalid("memory must be more than nothing")
+        if request.shared and request.memory_bytes is None:
+            raise Invalid("a shared device is shared by memory", hint="--memory says how much")
+        if "replay" in snapshot.versions:
+            raise Unavailable("a recorded file has no devices that could be held")
+        if snapshot.simulated and not self.simulated:
+            raise Unavailable(
+                "these devices are simulated, and nothing is leased on them unasked",
+                hint="say --simulate with the command itself, or simulated=True from Python",
+            )
+        seen = visibility([status.device for status in snapshot.devices], os.environ)
+        if not seen.certain:
+            raise Unavailable(
+                f"which devices this process may use is not certain: {seen.note}",
+                hint="name them by UUID in CUDA_VISIBLE_DEVICES",
+            )
+
+    def claims(self, sight: Sight, pages: Pages) -> tuple[Claim, ...]:
+        return judge(pages.entries, sight.snapshot.devices, sight.kin, here())
+
+    def rooms(self, sight: Sight, pages: Pages) -> tuple[Room, ...]:
+        claims = self.claims(sight, pages)
+        own = (c.lease.id for c in claims if c.lease is not None and self.is_own(c.lease))
+        around = Surroundings(
+            claims=claims,
+            cordons=pages.cordons,
+            kin=sight.kin,
+            here=here(),
+            mine=self.mine,
+            own=frozenset(own),
+            ailments=sight.ailments,
+        )
+        return rooms(sight.snapshot.devices, around, self.weights)
+
+    def outlook(
+        self,
+        sight: Sight,
+        pages: Pages,
+        request: Request,
+        ticket: Ticket | None,
+        at: float,
+        turns: Turns = NO_TURNS,
+    ) -> Outlook:
+        """What the request would get if it were asked now; without a ticket it comes last.
+
+        Who waits hands in what it saw before: those in front must take what they could have.
+        """
+        statuses = sight.snapshot.devices
+        found = bars(statuses, request, self.labels)
+        need = need_of(statuses, request, found)
+        spaces = self.rooms(sight, pages)
+        line = in_order(pages.waiting, at)
+        ahead = tuple(_ahead(line, ticket, request.priority))
+        kept = reserved(ahead, spaces, need, turns)
+        order = rank(preferred(statuses, request, self.labels), request.layout)
+        choice = choose(spaces, need, found, kept.kept, order)
+        claims = tuple({id(t.claim): t.claim for r in spaces for t in r.tenants}.values())
+        return Outlook(sight.snapshot, need, choice, claims, ahead, spaces, kept.since, kept.late)
+
+
+def _ahead(line: Sequence[Ticket], ticket: Ticket | None, priority: int) -> Sequence[Ticket]:
+    if ticket is not None:
+        return in_front_of(line, ticket)
+    return [other for other in line if other.priority >= priority]
+
+
+def names(snapshot: Snapshot) -> dict[str, str]:
+    """uuid -> `GPU 3`."""
+    return {uuid: f"GPU {title}" for uuid, title in titles(snapshot.devices).items()}

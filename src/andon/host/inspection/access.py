@@ -1,0 +1,151 @@
+"""Gathers who may open what: device files, groups, mounts, and andon's own folders."""
+
+import os
+import re
+import stat
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from andon.core.doctor.facts import Book, Folder, Node, Proc, User
+from andon.core.doctor.security_facts import Contents
+from andon.host.inspection.books import read_contents
+from andon.host.inspection.files import BIG_BYTES, names_in, read_bytes, read_text
+from andon.host.processes import parse_passwd
+
+_NODES = re.compile(r"nvidia\d+|nvidiactl|nvidia-uvm|kfd")
+_REMOTE = re.compile(r"nfs|cifs|smb|sshfs|lustre|ceph|gluster|beegfs|gpfs|afs|9p|panfs|orangefs")
+
+
+class Mount(NamedTuple):
+    """One line of the table of mounts, with its options."""
+
+    folder: str
+    kind: str
+    options: tuple[str, ...]
+
+
+def read_mounts(root: Path) -> list[Mount]:
+    """This process's mounts; those of pid 1 where another system's /proc is mounted."""
+    own = ("self",) if root == Path("/") else ("1", "self")
+    texts = [read_text(root / f"proc/{pid}/mounts", BIG_BYTES) for pid in own]
+    text = next(filter(None, texts), "") or read_text(root / "proc/mounts", BIG_BYTES)
+    return parse_mounts(text)
+
+
+def parse_mounts(text: str) -> list[Mount]:
+    rows = (line.split(" ") for line in text.splitlines())
+    return [Mount(row[1], row[2], tuple(row[3].split(","))) for row in rows if len(row) > 3]
+
+
+def read_proc(mounts: list[Mount]) -> Proc:
+    return judge_proc(mounts, os.geteuid(), {os.getegid(), *os.getgroups()})
+
+
+def judge_proc(mounts: list[Mount], uid: int, groups: set[int]) -> Proc:
+    """The last mount on /proc is the one that is seen."""
+    proc = [mount for mount in mounts if mount.kind == "proc" and mount.folder == "/proc"]
+    options = dict(o.partition("=")[::2] for o in (proc[-1].options if proc else ()))
+    group = int(options["gid"]) if options.get("gid", "").isdecimal() else None
+    return Proc(options.get("hidepid", ""), group, uid == 0 or group in groups)
+
+
+# Device files and the user.
+
+
+def read_nodes(own: Path, may_open: Callable[[Path], bool] | None = None) -> tuple[Node, ...]:
+    """The files that GPUs are used through; asked about and not opened, which would wake a card."""
+    groups = parse_groups(read_bytes(own / "etc/group", BIG_BYTES))
+    paths = [own / "dev" / name for name in names_in(own / "dev") if _NODES.fullmatch(name)]
+    renders = names_in(own / "dev/dri", 256)
+    paths += [own / "dev/dri" / name for name in renders if name.startswith("renderD")]
+    may = may_open or (lambda path: os.access(path, os.R_OK | os.W_OK))
+    found = (_node(path, own, groups, may) for path in paths)
+    return tuple(node for node in found if node is not None)
+
+
+def _node(
+    path: Path, own: Path, groups: Mapping[int, str], may: Callable[[Path], bool]
+) -> Node | None:
+    try:
+        seen = path.stat()
+    except OSError:
+        return None
+    group = groups.get(seen.st_gid, str(seen.st_gid))
+    return Node(f"/{path.relative_to(own)}", stat.S_IMODE(seen.st_mode), group, may(path))
+
+
+def read_user(own: Path, env: Mapping[str, str]) -> User:
+    uid = os.getuid()
+    users = parse_passwd(read_bytes(own / "etc/passwd", BIG_BYTES))
+    name = users.get(uid) or env.get("USER") or env.get("LOGNAME") or str(uid)
+    content = read_bytes(own / "etc/group", BIG_BYTES)
+    groups = parse_groups(content)
+    session = {os.getgid(), *os.getgroups()}
+    names = tuple(sorted(groups.get(gid, str(gid)) for gid in session))
+    return User(name, uid, names, parse_membership(content, name))
+
+
+def parse_groups(content: bytes) -> dict[int, str]:
+    """gid -> name, of /etc/group."""
+    rows = (line.split(":") for line in os.fsdecode(content).splitlines())
+    return {int(row[2]): row[0] for row in rows if len(row) > 2 and row[2].isdecimal()}
+
+
+def parse_membership(content: bytes, user: str) -> tuple[str, ...]:
+    """The groups whose lines of /etc/group name the user."""
+    rows = (line.split(":") for line in os.fsdecode(content).splitlines())
+    return tuple(sorted(row[0] for row in rows if len(row) > 3 and user in row[3].split(",")))
+
+
+# andon's folders.
+
+
+def read_folder(path: Path, mounts: list[Mount]) -> Folder:
+    """Whether a folder can be written and what is free; a network file system is not touched."""
+    kind = kind_of(path, mounts)
+    if _REMOTE.search(kind):
+        return Folder(str(path), kind=kind, remote=True)
+    nearest = next((p for p in (path, *path.parents) if p.exists()), None)
+    if nearest is None:
+        return Folder(str(path), kind=kind, writable=False)
+    writable = nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)
+    return Folder(str(path), nearest == path, writable, _free(nearest), kind)
+
+
+def _free(path: Path) -> int | None:
+    try:
+        size = os.statvfs(path)
+    except OSError:
+        return None
+    return size.f_bavail * size.f_frsize
+
+
+def kind_of(path: Path, mounts: list[Mount]) -> str:
+    """The file system that a path lies on, by the longest mount point that it begins with."""
+    text = f"{path}/"
+    under = [m for m in mounts if text.startswith(m.folder.rstrip("/") + "/")]
+    return max(under, key=lambda mount: len(mount.folder)).kind if under else ""
+
+
+def read_books(own: Path, places: list[Path]) -> tuple[Book, ...]:
+    users = parse_passwd(read_bytes(own / "etc/passwd", BIG_BYTES))
+    found = (_book(path, users) for path in dict.fromkeys(places))
+    return tuple(book for book in found if book is not None)
+
+
+def _book(path: Path, users: Mapping[int, str]) -> Book | None:
+    try:
+        seen = path.lstat()
+    except OSError:
+        return None
+    leases = path / "leases"
+    try:
+        leases_mode = stat.S_IMODE(leases.lstat().st_mode)
+    except OSError:
+        leases_mode = None
+    owner = users.get(seen.st_uid, str(seen.st_uid))
+    link = not stat.S_ISDIR(seen.st_mode)
+    mode = 0o755 if link else stat.S_IMODE(seen.st_mode)
+    contents = Contents() if link else read_contents(path, users)
+    return Book(str(path), owner, seen.st_uid, mode, link, leases_mode, contents)

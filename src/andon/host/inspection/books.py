@@ -1,0 +1,141 @@
+"""Gathers what lies in a lease book, without believing or changing any of it."""
+
+import fcntl
+import os
+import stat
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from andon.core.doctor.security_facts import Contents, Odd, Stray
+from andon.errors import Invalid
+from andon.model import wire, work_wire
+
+MOST_FILES = 16_384  # of one part; twice what a lease command would read
+MOST_BYTES = 8 << 20  # of one book's content; the rest is counted and not read
+LARGEST_BYTES = 64 * 1024
+OLD_SECONDS = 600.0  # a killed process leaves its file to its user's next command
+MOST_USERS = 4
+_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_PARTS: Mapping[str, Callable[[wire.Json], object]] = {
+    "leases": work_wire.lease_from_json,
+    "tickets": work_wire.ticket_from_json,
+    "cordons": work_wire.cordon_from_json,
+}
+
+
+def read_contents(
+    book: Path, users: Mapping[int, str], now: Callable[[], float] = time.time
+) -> Contents:
+    """Counted by user and kind: a file's name is its maker's choice and is not passed on."""
+    examined = _Examination(now())
+    for part, parse in _PARTS.items():
+        examined.part(book / part, parse, lockable=part != "cordons")
+    strays = tuple(
+        Stray(odd, users.get(uid, str(uid)), uid, count)
+        for (odd, uid), count in sorted(examined.odd.items())
+    )
+    most = examined.files.most_common(MOST_USERS)
+    counts = tuple((users.get(uid, str(uid)), uid, count) for uid, count in most)
+    return Contents(strays, counts, examined.complete, examined.closed)
+
+
+class _Examination:
+    """The tallies of one book, and how much more of it is read."""
+
+    def __init__(self, at: float) -> None:
+        self.odd: Counter[tuple[Odd, int]] = Counter()
+        self.files: Counter[int] = Counter()
+        self.complete, self.closed = True, False
+        self._at, self._bytes = at, MOST_BYTES
+
+    def part(self, path: Path, parse: Callable[[wire.Json], object], lockable: bool) -> None:
+        try:
+            folder = os.open(path, _FOLDER)
+        except PermissionError:
+            self.closed = True
+            return
+        except OSError:
+            return  # a part that is missing or a link is the book's own trouble
+        try:
+            for name in self._names(folder):
+                self._file(folder, name, parse, lockable)
+        finally:
+            os.close(folder)
+
+    def _names(self, folder: int) -> Iterator[str]:
+        try:
+            with os.scandir(folder) as entries:
+                for number, entry in enumerate(entries):
+                    if number >= MOST_FILES:
+                        self.complete = False
+                        return
+                    yield entry.name
+        except PermissionError:
+            self.closed = True
+
+    def _file(
+        self, folder: int, name: str, parse: Callable[[wire.Json], object], lockable: bool
+    ) -> None:
+        try:
+            seen = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except OSError:
+            return
+        self.files[seen.st_uid] += 1
+        odd = self._judged(folder, name, seen, parse, lockable)
+        if odd is not None:
+            self.odd[odd, seen.st_uid] += 1
+
+    def _judged(
+        self,
+        folder: int,
+        name: str,
+        seen: os.stat_result,
+        parse: Callable[[wire.Json], object],
+        lockable: bool,
+    ) -> Odd | None:
+        if not stat.S_ISREG(seen.st_mode):
+            return Odd.NOT_A_FILE
+        old = self._at - seen.st_ctime > OLD_SECONDS
+        try:
+            descriptor = os.open(name, _OPEN, dir_fd=folder)
+        except PermissionError:
+            return Odd.CLOSED
+        except OSError:
+            return None  # it is gone, or became something else meanwhile
+        try:
+            if name.startswith("."):  # a draft: its maker has not finished it
+                return Odd.UNLOCKED if old and not _is_locked(descriptor) else None
+            if not self._is_entry(descriptor, seen.st_size, parse):
+                return Odd.MALFORMED
+            return Odd.UNLOCKED if lockable and old and not _is_locked(descriptor) else None
+        except OSError:
+            return None
+        finally:
+            os.close(descriptor)
+
+    def _is_entry(self, descriptor: int, size: int, parse: Callable[[wire.Json], object]) -> bool:
+        """Whether its first line is one; what is beyond the budget is given the benefit of it."""
+        if size > LARGEST_BYTES:
+            return False
+        if self._bytes < size:
+            return True
+        content = os.read(descriptor, LARGEST_BYTES)
+        self._bytes -= len(content)
+        try:
+            parse(wire.loads(content.partition(b"\n")[0]))
+        except Invalid:
+            return False
+        return True
+
+
+def _is_locked(descriptor: int) -> bool:
+    """Asked with a shared lock, as everywhere: an exclusive one would look like a holder."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    return False

@@ -1,0 +1,120 @@
+"""Gathers whether this is a container, and what this machine can do for containers."""
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from andon.core.doctor.facts import Containers, Specification
+from andon.host.inspection.access import Mount
+from andon.host.inspection.files import BIG_BYTES, names_in, read_text
+
+_TOOLS = (
+    "nvidia-ctk", "nvidia-container-runtime-hook", "nvidia-container-runtime",
+    "nvidia-container-cli",
+)  # fmt: skip
+_TOOL_FOLDERS = ("usr/bin", "usr/local/bin", "usr/local/nvidia/toolkit")
+_DOCKERS = ("usr/bin/docker", "usr/bin/dockerd", "usr/local/bin/docker", "usr/local/bin/dockerd")
+_SPEC_FOLDERS = ("etc/cdi", "run/cdi", "var/run/cdi")
+_MAX_SPECS = 16
+_INITIAL_PIDS = "pid:[4026531836]"  # the kernel's own number for the first namespace
+_KINDS = (("kubepods", "kubernetes"), ("docker", "docker"), ("libpod", "podman"), ("lxc", "lxc"),
+          ("containerd", "containerd"), ("garden", "garden"))  # fmt: skip
+
+
+def read_containers(own: Path, env: Mapping[str, str], mounts: list[Mount]) -> Containers:
+    return Containers(
+        inside=container_kind(own, env, mounts),
+        own_pids=own_pids(own),
+        tools=tuple(_tools(own)),
+        docker_installed=any((own / path).exists() for path in _DOCKERS),
+        docker_runtime=_docker_runtime(own),
+        docker_socket=_docker_socket(own),
+        specifications=_specifications(own),
+        char_links=_char_links(own),
+        cgroup=cgroup_version(mounts),
+    )
+
+
+def container_kind(own: Path, env: Mapping[str, str], mounts: list[Mount]) -> str:
+    """What kind of container this is, by the marks that each leaves; empty for none."""
+    if env.get("KUBERNETES_SERVICE_HOST"):
+        return "kubernetes"
+    if env.get("APPTAINER_CONTAINER") or env.get("SINGULARITY_CONTAINER"):
+        return "apptainer"
+    if _is_the_host(own, mounts):
+        return ""
+    if (own / ".dockerenv").exists():
+        return "docker"
+    if (own / "run/.containerenv").exists():
+        return "podman"
+    told = read_text(own / "run/systemd/container").strip()
+    if told and told != "wsl":
+        return told
+    groups = read_text(own / "proc/self/cgroup")
+    return next((kind for mark, kind in _KINDS if f"/{mark}" in groups), "")
+
+
+def _is_the_host(own: Path, mounts: list[Mount]) -> bool:
+    """The first pid namespace on a disk's own files: a mark left in an image means nothing then."""
+    roots = [mount.kind for mount in mounts if mount.folder == "/"]
+    return own_pids(own) is False and bool(roots) and "overlay" not in roots[-1]
+
+
+def own_pids(own: Path) -> bool | None:
+    """Whether this is a pid namespace of its own; None where /proc does not tell."""
+    try:
+        return str((own / "proc/self/ns/pid").readlink()) != _INITIAL_PIDS
+    except OSError:
+        return None
+
+
+def _tools(own: Path) -> list[str]:
+    places = (f"{folder}/{name}" for name in _TOOLS for folder in _TOOL_FOLDERS)
+    return [f"/{place}" for place in places if (own / place).exists()]
+
+
+def _docker_runtime(own: Path) -> bool:
+    try:
+        settings = json.loads(read_text(own / "etc/docker/daemon.json", BIG_BYTES) or "{}")
+        return "nvidia" in settings.get("runtimes", {})
+    except (ValueError, AttributeError, TypeError, RecursionError):
+        return False
+
+
+def _docker_socket(own: Path) -> str:
+    for path in (own / "run/docker.sock", own / "var/run/docker.sock"):
+        if path.exists():
+            return "usable" if os.access(path, os.R_OK | os.W_OK) else "denied"
+    return ""
+
+
+def _specifications(own: Path) -> tuple[Specification, ...]:
+    found: dict[str, Specification] = {}
+    for folder in _SPEC_FOLDERS:
+        for name in names_in(own / folder, _MAX_SPECS):
+            place = own / folder / name
+            if "nvidia" in name and place.suffix in (".yaml", ".yml", ".json"):
+                versions = parse_specification(read_text(place, BIG_BYTES))
+                found.setdefault(str(place.resolve()), Specification(f"/{folder}/{name}", versions))
+    return tuple(found.values())
+
+
+def parse_specification(text: str) -> tuple[str, ...]:
+    """The driver versions whose library a CDI file names."""
+    found = re.findall(r"libnvidia-ml\.so\.(\d{2,4}\.\d+(?:\.\d+)?)", text)
+    return tuple(sorted(set(found)))
+
+
+def _char_links(own: Path) -> bool | None:
+    if not (own / "dev/nvidiactl").exists():
+        return None
+    return any(name.startswith("195:") for name in names_in(own / "dev/char", 65536))
+
+
+def cgroup_version(mounts: list[Mount]) -> str:
+    kinds = {mount.kind for mount in mounts if mount.folder.startswith("/sys/fs/cgroup")}
+    if kinds >= {"cgroup", "cgroup2"}:
+        return "v1 and v2 (hybrid)"
+    return "v2" if "cgroup2" in kinds else "v1" if "cgroup" in kinds else ""

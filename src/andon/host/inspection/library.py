@@ -1,0 +1,84 @@
+"""Finds every libnvidia-ml.so.1 and tells which one the loader would take; loads none."""
+
+import os
+import platform
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from andon.core.doctor.facts import Library
+from andon.host.inspection.files import read_bytes
+
+NAME = "libnvidia-ml.so.1"
+CACHE_BYTES = 16 * 1024 * 1024
+HEAD_BYTES = 20  # of an ELF file: its word size and its machine stand there
+_MAX_FOLDERS = 64
+_OFF_PATH = (
+    "/usr/lib/wsl/lib", "/usr/local/nvidia/lib64", "/usr/local/nvidia/lib", "/usr/lib64/nvidia",
+    "/usr/lib/nvidia", "/usr/lib/nvidia/current", "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu", "/usr/lib/i386-linux-gnu", "/run/opengl-driver/lib",
+    "/home/kubernetes/bin/nvidia/lib64", "/run/nvidia/driver/usr/lib/x86_64-linux-gnu",
+    "/run/nvidia/driver/usr/lib64", "/opt/nvidia/lib64", "/usr/local/cuda/lib64/stubs",
+)  # fmt: skip
+"""Where drivers, containers, WSL, NixOS and cluster images put it without telling the loader."""
+
+
+def find_libraries(own: Path, env: Mapping[str, str]) -> tuple[Library, ...]:
+    """In the loader's order, then those it does not come to; each file once."""
+    found: dict[str, Library] = {}
+    for path, source in _places(own, env):
+        library = _look(own, path, source)
+        if library is not None and (library.target or path) not in found:
+            found[library.target or path] = library
+    return tuple(found.values())
+
+
+def _places(own: Path, env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    variable = env.get("LD_LIBRARY_PATH", "").replace(";", ":").split(":")
+    for folder in variable[:_MAX_FOLDERS]:
+        if folder.startswith("/"):
+            yield f"{folder.rstrip('/')}/{NAME}", "LD_LIBRARY_PATH"
+    for path in cached(read_bytes(own / "etc/ld.so.cache", CACHE_BYTES)):
+        yield path, "the loader's cache"
+    for folder in default_folders(platform.machine()):
+        yield f"{folder}/{NAME}", "a default folder"
+    for folder in _OFF_PATH:
+        yield f"{folder}/{NAME}", ""
+
+
+def cached(content: bytes) -> list[str]:
+    """The paths that ld.so.cache gives, in its order; they stand there as plain text."""
+    found = re.findall(rb"(/[^\0\n]{0,4000}/" + NAME.encode() + rb")\0", content)
+    return [os.fsdecode(path) for path in dict.fromkeys(found)]
+
+
+def default_folders(machine: str) -> tuple[str, ...]:
+    """What glibc looks through last; Debian's names its machine."""
+    own = f"{machine}-linux-gnu"
+    return (f"/lib/{own}", f"/usr/lib/{own}", "/lib64", "/usr/lib64", "/lib", "/usr/lib")
+
+
+def _look(own: Path, path: str, source: str) -> Library | None:
+    place = own / path.lstrip("/")
+    try:
+        target = place.resolve(strict=True)
+        size = target.stat().st_size
+    except (OSError, RuntimeError):
+        return None
+    if own != Path("/"):
+        target = Path("/") / target.relative_to(own.resolve())
+    return Library(
+        path,
+        source,
+        str(target),
+        size,
+        fits(read_bytes(place, HEAD_BYTES), read_bytes(Path(sys.executable), HEAD_BYTES)),
+    )
+
+
+def fits(library: bytes, program: bytes) -> bool | None:
+    """Whether both are ELF files of one word size and one machine; None if that is not told."""
+    if library[:4] != b"\x7fELF" or program[:4] != b"\x7fELF":
+        return None
+    return (library[4], library[18:20]) == (program[4], program[18:20])

@@ -1,0 +1,158 @@
+"""Gathers what `andon doctor` judges: small files of /proc, /sys and /etc, each read bounded.
+
+What the kernel says is read under the root of the settings; what this process itself would use (its
+device files, its library, its folders) under its own. Nothing here opens a device, wakes a card or
+loads a driver's library: that is the reader's part.
+"""
+
+import os
+import platform
+import re
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from andon.core.doctor.facts import Clock, Facts, Kernel, PciCard
+from andon.core.sampling.masks import VARIABLES
+from andon.host.inspection import access as access
+from andon.host.inspection.containers import read_containers
+from andon.host.inspection.files import names_in, read_bytes, read_text
+from andon.host.inspection.library import find_libraries
+from andon.host.kernel_log import KernelLog
+
+_MODULES = ("nvidia", "nouveau", "nvgpu", "amdgpu", "radeon", "i915", "xe")
+_VENDORS = {"0x10de": "nvidia", "0x1002": "amd", "0x8086": "intel"}
+_SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+_UNSYNCHRONISED = 0x40  # STA_UNSYNC of adjtimex(2)
+_STATUS_AT = 40  # where its status word lies, on 64 bits
+
+
+def inspect(root: Path, own: Path = Path("/"), env: Mapping[str, str] = os.environ) -> Facts:
+    """The machine as it can be seen without asking a driver."""
+    mounts = access.read_mounts(root)
+    return Facts(
+        kernel=read_kernel(root, own),
+        cards=read_cards(root),
+        libraries=find_libraries(own, env),
+        nodes=access.read_nodes(own),
+        user=access.read_user(own, env),
+        containers=read_containers(own, env, access.read_mounts(own)),
+        proc=access.read_proc(mounts),
+        clock=Clock(time.time(), is_synchronised()),
+        masks={name: env[name] for name in VARIABLES if name in env},
+    )
+
+
+# The kernel.
+
+
+def read_kernel(root: Path, own: Path = Path("/")) -> Kernel:
+    release = read_text(root / "proc/sys/kernel/osrelease").strip()
+    version, is_open = parse_nvidia_version(read_text(root / "proc/driver/nvidia/version"))
+    taint = read_text(root / "proc/sys/kernel/tainted").strip()
+    return Kernel(
+        release=release,
+        machine=platform.machine(),
+        taint=int(taint) if taint.isdecimal() else None,
+        secure_boot=_secure_boot(root),
+        modules=tuple(n for n in _MODULES if (root / "sys/module" / n).is_dir()),
+        nvidia_version=version,
+        nvidia_open=is_open,
+        counters_restricted=parse_counters(read_text(root / "proc/driver/nvidia/params")),
+        persistenced=(root / "run/nvidia-persistenced/socket").exists(),
+        battery=_has_battery(root),
+        wsl="microsoft" in release.lower() or (own / "dev/dxg").exists(),
+        distribution=parse_distribution(read_text(own / "etc/os-release")),
+        log_closed=_log_closed(root),
+    )
+
+
+def parse_nvidia_version(text: str) -> tuple[str | None, bool]:
+    """The version of the module that is loaded, and whether it is the open one."""
+    line = text.partition("\n")[0]
+    found = re.search(r"\b(\d{2,4}\.\d+(?:\.\d+)?)\b", line)
+    return (found[1] if found else None), "Open Kernel Module" in line
+
+
+def parse_counters(text: str) -> bool | None:
+    """Whether only root may use the profiler's counters; None where the driver does not say."""
+    found = re.search(r"^RmProfilingAdminOnly:\s*(\d+)", text, re.MULTILINE)
+    return None if found is None else found[1] != "0"
+
+
+def parse_distribution(text: str) -> tuple[str, ...]:
+    """ID, then those it is like: the nearest first."""
+    found = dict(re.findall(r'^(ID|ID_LIKE)="?([^"\n]*)"?$', text, re.MULTILINE))
+    return tuple(f"{found.get('ID', '')} {found.get('ID_LIKE', '')}".split())
+
+
+def _secure_boot(root: Path) -> bool | None:
+    content = read_bytes(root / _SECURE_BOOT)
+    return content[4] == 1 if len(content) == 5 else None
+
+
+def _has_battery(root: Path) -> bool:
+    """The machine's own; a mouse has one as well, and says that it is a device's."""
+    folder = root / "sys/class/power_supply"
+    return any(
+        read_text(folder / name / "type").strip() == "Battery"
+        and read_text(folder / name / "scope").strip() != "Device"
+        for name in names_in(folder, 32)
+    )
+
+
+def _log_closed(root: Path) -> str | None:
+    log = KernelLog(root)
+    log.close()
+    return log.reason
+
+
+# The cards.
+
+
+def read_cards(root: Path) -> tuple[PciCard, ...]:
+    """Display and compute controllers of the three vendors; the kernel knows all this by heart."""
+    folder = root / "sys/bus/pci/devices"
+    found = (_card(folder / name) for name in names_in(folder))
+    return tuple(card for card in found if card is not None)
+
+
+def _card(folder: Path) -> PciCard | None:
+    vendor = _VENDORS.get(read_text(folder / "vendor").strip())
+    kind = read_text(folder / "class").strip()[:4]
+    wanted = ("0x03",) if vendor == "intel" else ("0x03", "0x12")  # Intel's 0x12 are no GPUs
+    if vendor is None or kind not in wanted or (folder / "physfn").is_symlink():
+        return None  # a virtual function belongs to a virtual machine
+    return PciCard(
+        folder.name,
+        vendor,
+        _link_name(folder / "driver"),
+        read_text(folder / "power/runtime_status").strip(),
+        read_text(folder / "power/control").strip(),
+    )
+
+
+def _link_name(path: Path) -> str | None:
+    try:
+        return path.readlink().name
+    except OSError:
+        return None
+
+
+# The clock.
+
+
+def is_synchronised() -> bool | None:
+    """What the kernel was told by whoever keeps its time; None where it cannot be asked."""
+    if platform.system() != "Linux" or platform.architecture()[0] != "64bit":
+        return None
+    import ctypes
+
+    answer = (ctypes.c_char * 512)()
+    try:
+        if ctypes.CDLL(None).adjtimex(answer) < 0:
+            return None
+    except (OSError, AttributeError):
+        return None
+    status = int.from_bytes(bytes(answer)[_STATUS_AT : _STATUS_AT + 4], "little")
+    return not status & _UNSYNCHRONISED

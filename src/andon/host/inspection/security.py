@@ -1,0 +1,217 @@
+"""Gathers who could read or replace what is this user's: state folder, token, settings, ports."""
+
+import ipaddress
+import json
+import os
+import stat
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from andon.core.doctor.security_facts import Kept, Listener, Security, Server
+from andon.host.inspection.files import BIG_BYTES, read_bytes, read_text
+from andon.host.kernel_files import parse_uid
+from andon.host.kin import here
+from andon.host.processes import parse_passwd
+
+USUAL_PORT = 26366
+NAMES = {
+    "token": "token",
+    "audit log": "audit.jsonl",
+    "history": "history.db",
+    "history's log": "history.db-wal",
+    "history's index": "history.db-shm",
+    "server's address": "server.json",
+    "runs' folder": "runs",
+}
+MOST_LISTENERS = 16
+_LISTENING = "0A"
+_SERVER_BYTES = 4096
+MOST_PIDS = 1 << 22
+
+
+def read_security(
+    state: Path | None,
+    config: Path | None = None,
+    own: Path = Path("/"),
+    unseen: str = "",
+) -> Security:
+    """Everything but the lease books. A state folder that is not to be touched is None."""
+    users = parse_passwd(read_bytes(own / "etc/passwd", BIG_BYTES))
+    server = None if state is None else read_server(state, own)
+    ports = {USUAL_PORT} | ({server.port} if server is not None else set())
+    return Security(
+        state=() if state is None else read_state(state, users),
+        above=() if state is None else read_above(state, users),
+        unseen=unseen,
+        config=None if config is None else read_kept("settings", config, users, follow=True),
+        server=server,
+        listeners=read_listeners(ports, users, own),
+        usual_port=USUAL_PORT,
+        protected_hardlinks=_flag(own, "fs/protected_hardlinks"),
+        dmesg_restrict=_flag(own, "kernel/dmesg_restrict"),
+        kptr_restrict=_number(own, "kernel/kptr_restrict"),
+    )
+
+
+# Files and folders.
+
+
+def read_state(folder: Path, users: Mapping[int, str]) -> tuple[Kept, ...]:
+    """The folder and those files in it that are there."""
+    first = read_kept("folder", folder, users, follow=True)
+    if first is None:
+        return ()
+    found = (read_kept(name, folder / file, users) for name, file in NAMES.items())
+    return (first, *(kept for kept in found if kept is not None))
+
+
+def read_above(folder: Path, users: Mapping[int, str]) -> tuple[Kept, ...]:
+    """The folders above it, by their real names: a link is as good as where it leads."""
+    try:
+        parents = folder.resolve().parents
+    except (OSError, RuntimeError):
+        return ()
+    found = (read_kept("above", parent, users) for parent in parents)
+    return tuple(kept for kept in found if kept is not None)
+
+
+def read_kept(name: str, path: Path, users: Mapping[int, str], follow: bool = False) -> Kept | None:
+    """What the file system says of it; nothing is opened."""
+    try:
+        seen = path.stat() if follow else path.lstat()
+    except (OSError, ValueError):
+        return None
+    owner = users.get(seen.st_uid, str(seen.st_uid))
+    return Kept(name, str(path), owner, seen.st_uid, stat.S_IMODE(seen.st_mode), _kind(seen))
+
+
+def _kind(seen: os.stat_result) -> str:
+    if stat.S_ISREG(seen.st_mode):
+        return "file"
+    if stat.S_ISDIR(seen.st_mode):
+        return "folder"
+    return "link" if stat.S_ISLNK(seen.st_mode) else "other"
+
+
+# The server.
+
+
+def read_server(state: Path, own: Path = Path("/")) -> Server | None:
+    """What server.json says; its process counts only if it is this user's and began when it says.
+
+    A process of another namespace cannot be seen from here: who listens on the port then decides.
+    """
+    path = state / NAMES["server's address"]
+    said = parse_server(read_bytes(path, _SERVER_BYTES))
+    scheme, _, place = said.url.partition("://")
+    port = place.rpartition(":")[2]
+    if not port.isdecimal() or not 0 < int(port) < 65536:
+        return None
+    return Server(str(path), int(port), scheme == "https", _lives(said, own))
+
+
+class Announced(NamedTuple):
+    """What a server wrote about itself; None: an older one did not."""
+
+    url: str = ""
+    pid: int = 0
+    started_ticks: int | None = None
+    boot: str | None = None
+    pid_namespace: str | None = None
+
+
+def parse_server(content: bytes) -> Announced:
+    """Empty unless its URL and its pid are what they should be."""
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        return Announced()
+    if not isinstance(found, dict):
+        return Announced()
+    url, pid, ticks = (found.get(name) for name in ("url", "pid", "started_ticks"))
+    if not isinstance(url, str) or type(pid) is not int or not 0 < pid <= MOST_PIDS:
+        return Announced()
+    boot, space = (found.get(name) for name in ("boot", "pid_namespace"))
+    return Announced(
+        url,
+        pid,
+        ticks if type(ticks) is int else None,
+        boot if isinstance(boot, str) else None,
+        space if isinstance(space, str) else None,
+    )
+
+
+def _lives(said: Announced, own: Path) -> bool:
+    now = here()
+    if said.boot not in (None, now.boot):
+        return False
+    if said.pid_namespace not in (None, now.pid_namespace):
+        return True
+    folder = own / f"proc/{said.pid}"
+    if parse_uid(read_bytes(folder / "status", 4096)) != os.geteuid():
+        return False
+    return said.started_ticks in (None, parse_started(read_bytes(folder / "stat", 4096)))
+
+
+def parse_started(content: bytes) -> int | None:
+    """When a process began, in ticks since the boot: the 22nd field of its stat."""
+    words = content.rpartition(b")")[2].split()
+    return int(words[19]) if len(words) > 19 and words[19].isdigit() else None
+
+
+def read_listeners(
+    ports: set[int], users: Mapping[int, str], own: Path = Path("/")
+) -> tuple[Listener, ...]:
+    """Who listens on these ports; the kernel lists listening sockets before the others."""
+    found: list[Listener] = []
+    for name in ("tcp", "tcp6"):
+        text = read_text(own / "proc/net" / name, BIG_BYTES)
+        found += [listener for port in ports for listener in parse_listeners(text, port, users)]
+    return tuple(dict.fromkeys(found))[:MOST_LISTENERS]
+
+
+def parse_listeners(text: str, port: int, users: Mapping[int, str]) -> list[Listener]:
+    """From the lines of /proc/net/tcp: local address, state and uid."""
+    found = []
+    for line in text.splitlines()[1:]:
+        words = line.split()
+        if len(words) < 8 or words[3] != _LISTENING or not words[7].isdecimal():
+            continue
+        place, _, number = words[1].rpartition(":")
+        address = parse_address(place)
+        if number.upper() == f"{port:04X}" and address is not None:
+            uid = int(words[7])
+            owner = users.get(uid, str(uid))
+            mapped = getattr(address, "ipv4_mapped", None) or address
+            found.append(Listener(str(address), port, owner, uid, mapped.is_loopback))
+    return found
+
+
+def parse_address(
+    text: str, little: bool = sys.byteorder == "little"
+) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """An address as the kernel prints it: words of 32 bits in the machine's own byte order."""
+    try:
+        content = bytes.fromhex(text)
+    except ValueError:
+        return None
+    if len(content) not in (4, 16):
+        return None
+    if little:
+        content = b"".join(content[n : n + 4][::-1] for n in range(0, len(content), 4))
+    return ipaddress.ip_address(content)
+
+
+# The kernel's settings; read, never changed.
+
+
+def _flag(own: Path, name: str) -> bool | None:
+    number = _number(own, name)
+    return None if number is None else number > 0
+
+
+def _number(own: Path, name: str) -> int | None:
+    text = read_text(own / "proc/sys" / name).strip()
+    return int(text) if text.isdecimal() else None

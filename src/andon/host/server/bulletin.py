@@ -1,0 +1,76 @@
+"""What the andon server of this machine says is broken; where none answers, nothing is known.
+
+Xids come and go: a command that looks once has missed them, a server that watches has not.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from andon.errors import AndonError
+from andon.host.server import whereabouts
+from andon.host.server.state_folder import own_token
+
+if TYPE_CHECKING:
+    from andon.host.server.calls import Target
+
+SERVICE_PORT = 26366
+ASKED = "/api/alerts?state=firing&level=critical&limit=1000"
+KEPT_SECONDS = 5.0
+TIMEOUT_SECONDS = 0.5
+MOST_BYTES = 4 << 20
+
+
+class Bulletin:
+    """Asked before every choice of a device, and of the server every few seconds."""
+
+    def __init__(self, folder: Path, port: int = SERVICE_PORT) -> None:
+        self._folder, self._port = folder, port
+        self._at: float | None = None
+        self._said: Mapping[str, str] = {}
+
+    def __call__(self) -> Mapping[str, str]:
+        """uuid -> why it is not to be handed out."""
+        now = time.monotonic()
+        if self._at is None or now - self._at >= KEPT_SECONDS:
+            self._said, self._at = self._ask(), now
+        return self._said
+
+    def _ask(self) -> Mapping[str, str]:
+        answers = (_get(target) for target in self._targets())
+        return next((said for said in answers if said is not None), {})
+
+    def _targets(self) -> Iterator["Target"]:
+        """This user's own server; else the system's, which our token is not for."""
+        from andon.host.server.calls import Target, Token, Trust
+
+        own, token = whereabouts.find(self._folder), _token(self._folder)
+        if own is not None and token is not None:
+            yield Target(own, Trust.PROVEN, Token(token))
+        yield Target(f"http://127.0.0.1:{self._port}", Trust.SERVICE)
+
+
+def _get(target: "Target") -> Mapping[str, str] | None:
+    """None where it does not answer in time, or not as a server of this version does."""
+    from andon.core.sharing.ailments import ailments
+    from andon.host.server.calls import FAILURES, Asked, Limits, call
+    from andon.model import wire
+    from andon.model.alert_wire import alerts_from_json
+
+    try:
+        answer = call(target, Asked("GET", ASKED), Limits(TIMEOUT_SECONDS, MOST_BYTES))
+        if answer.status != 200:
+            return None
+        alerts, _ = alerts_from_json(wire.loads(answer.body.decode()))
+        return ailments(alerts)
+    except (AndonError, *FAILURES):
+        return None
+
+
+def _token(folder: Path) -> str | None:
+    """Without it this user's own server cannot prove anything, and is not asked."""
+    try:
+        return own_token(folder)
+    except AndonError:
+        return None

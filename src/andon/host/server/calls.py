@@ -1,0 +1,187 @@
+"""Requests to an andon server: the only place that sends a token, and only after a proof.
+
+A server proves that it knows the token (`core/access/server_proof`), and the token follows on
+the very connection on which it did. No redirect is followed, and no proxy is used.
+"""
+
+import json
+import os
+import secrets
+import socket
+from collections.abc import Mapping, Set
+from contextlib import closing
+from dataclasses import dataclass
+from enum import StrEnum
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import NamedTuple
+from urllib.parse import SplitResult, urlsplit
+
+from andon.core.access import server_proof
+from andon.core.access.server_proof import Peer
+from andon.errors import Denied, Unavailable
+from andon.host.kin import user_name
+from andon.host.server.listeners import listeners, trusted_listener
+
+PROOF_BYTES = 4096
+FAILURES = (OSError, HTTPException, ValueError)
+"""What a request can raise beside the errors of andon; the answer never came."""
+
+
+class Trust(StrEnum):
+    """What a server must show before it is believed; it depends on how it was found."""
+
+    NAMED = "named"  # by the person: nothing; without a proof it is asked without the token
+    PROVEN = "proven"  # by this user's own file: that it knows the token
+    SERVICE = "service"  # on the usual port: this user or the system must listen there
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A secret, and whether it is this user's own or was named for this server."""
+
+    text: str
+    own: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A server, how it was found, and the token that may be meant for it."""
+
+    url: str
+    trust: Trust = Trust.NAMED
+    token: Token | None = None
+
+
+class Limits(NamedTuple):
+    """What an answer may cost."""
+
+    timeout_seconds: float
+    most_bytes: int
+
+
+class Asked(NamedTuple):
+    """A request, without the token."""
+
+    method: str
+    path: str
+    body: bytes | None = None
+
+
+class Answer(NamedTuple):
+    """What came back; `doubt` says why it was asked without the token that is there."""
+
+    status: int
+    body: bytes
+    doubt: str | None = None
+
+
+def call(target: Target, asked: Asked, limits: Limits) -> Answer:
+    """One request, with the token where the server has proved itself.
+
+    Denied where the proof fails of a server that must give one, or that a token was named for;
+    Unavailable where it should be the system's and another user listens there.
+    """
+    doubt = None
+    if target.token is not None:
+        with closing(_connect(target, limits)) as connection:
+            doubt = _doubt(connection, target, target.token)
+            if doubt is None:
+                headers = {"Authorization": f"Bearer {target.token.text}"}
+                return _exchange(connection, target, asked, limits, headers)
+    named = target.trust is Trust.NAMED and target.token is not None and not target.token.own
+    if named or target.trust is Trust.PROVEN:
+        raise Denied(
+            f"the token was not sent to {target.url}: {doubt or 'there is none here'}",
+            hint="is it the right token, and the right server?",
+        )
+    with closing(_connect(target, limits)) as connection:
+        return _exchange(connection, target, asked, limits)._replace(doubt=doubt)
+
+
+def users_at(url: str, timeout_seconds: float) -> Set[int] | None:
+    """The users who listen at a URL of this machine, as far as known; None where none does."""
+    place = urlsplit(url)
+    try:
+        with socket.create_connection((place.hostname or "", _port(place)), timeout_seconds) as one:
+            return _peer(one, False).listeners
+    except FAILURES:
+        return None
+
+
+def names_of(users: Set[int]) -> str:
+    return ", ".join(f"{user_name(uid)} (uid {uid})" for uid in sorted(users))
+
+
+def _connect(target: Target, limits: Limits) -> HTTPConnection:
+    """Connected already, so that what is looked up belongs to the listener that answers."""
+    place = urlsplit(target.url)
+    kind = HTTPSConnection if place.scheme == "https" else HTTPConnection
+    connection = kind(place.hostname or "", _port(place), timeout=limits.timeout_seconds)
+    connection.connect()
+    # What was proved holds for this connection: another is opened only where TLS verifies it again.
+    connection.auto_open = int(place.scheme == "https")
+    if target.trust is Trust.SERVICE:
+        peer = _peer(connection.sock, False)
+        if not trusted_listener(peer.address, peer.port, _uid()):
+            connection.close()
+            raise Unavailable(f"{target.url} is neither this user's server nor the system's")
+    return connection
+
+
+def _doubt(connection: HTTPConnection, target: Target, token: Token) -> str | None:
+    """Why the token may not be sent on this connection; None where it may."""
+    peer = _peer(connection.sock, isinstance(connection, HTTPSConnection))
+    if token.own and server_proof.is_foreign(peer.listeners, _uid()):
+        return f"{names_of(peer.listeners)} listens there"
+    nonce = secrets.token_bytes(server_proof.NONCE_BYTES)
+    try:
+        question = f"{server_proof.PATH}?nonce={nonce.hex()}"
+        connection.request("GET", _path(target, question), headers=_ACCEPT)
+        answer = connection.getresponse()
+        content = answer.read(PROOF_BYTES)
+        if answer.status != 200:
+            return f"it answered {answer.status} when it was asked to prove that it knows the token"
+        said = json.loads(content) if answer.isclosed() else None
+    except (HTTPException, ValueError, RecursionError):
+        said = None
+    statement = server_proof.parse_statement(said)
+    return server_proof.doubt(statement, token.text, nonce, peer, _uid())
+
+
+def _exchange(
+    connection: HTTPConnection,
+    target: Target,
+    asked: Asked,
+    limits: Limits,
+    headers: Mapping[str, str] = {},
+) -> Answer:
+    typed = {} if asked.body is None else {"Content-Type": "application/json"}
+    path = _path(target, asked.path)
+    connection.request(asked.method, path, asked.body, {**_ACCEPT, **typed, **headers})
+    answer = connection.getresponse()
+    return Answer(answer.status, answer.read(limits.most_bytes))
+
+
+def _peer(connection: socket.socket, encrypted: bool) -> Peer:
+    """Only of this machine the kernel knows who listens."""
+    address, port = connection.getpeername()[:2]
+    peer = Peer(address, port, encrypted)
+    if peer.is_local or address == connection.getsockname()[0]:
+        return Peer(address, port, encrypted, listeners(address, port))
+    return peer
+
+
+def _path(target: Target, path: str) -> str:
+    """Below the URL's own path, which a proxy may have given it."""
+    return urlsplit(target.url).path.rstrip("/") + path
+
+
+def _port(place: SplitResult) -> int:
+    return place.port or (443 if place.scheme == "https" else 80)
+
+
+def _uid() -> int:
+    return os.geteuid() if hasattr(os, "geteuid") else -1
+
+
+_ACCEPT = {"Accept": "application/json"}

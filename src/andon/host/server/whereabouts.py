@@ -1,0 +1,193 @@
+"""Where this user's server is: a small file beside its token while it runs, and a lock that allows
+one server a folder."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from andon.core.sharing.holdings import Here
+from andon.errors import Conflict, Denied
+from andon.host.kin import here, started_ticks
+from andon.host.private_files import PRIVATE_FILE, open_regular
+from andon.host.server.state_folder import is_own
+from andon.host.system import node_name
+
+NAME = "server.json"
+LOCK = "server.lock"
+LONGEST_BYTES = 4096
+MOST_PIDS = 1 << 22
+_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 (told, not bound)
+
+
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """What a server says of itself: numbers of another boot or namespace are other processes."""
+
+    url: str
+    pid: int
+    started_ticks: int | None = None
+    boot: str | None = None
+    pid_namespace: str | None = None
+    node: str | None = None
+
+
+def announce(folder: Path, url: str, address: str) -> None:
+    """Say where it is; what cannot be written is done without."""
+    scheme, _, place = url.partition("://")
+    port = place.rpartition(":")[2]
+    host = _EVERYWHERE.get(address, address)
+    said = _myself(f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}")
+    draft = folder / f".{NAME}"
+    with suppress(OSError):
+        draft.unlink(missing_ok=True)  # of a server that was killed while it wrote
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        with os.fdopen(open_regular(draft, flags), "w", encoding="utf-8") as file:
+            json.dump(asdict(said), file)
+        draft.chmod(PRIVATE_FILE)
+        draft.replace(folder / NAME)
+
+
+def withdraw(folder: Path) -> None:
+    """Take back what this process said; another may have said something since."""
+    said = announced(folder)
+    if said is not None and said == _myself(said.url):
+        with suppress(OSError):
+            (folder / NAME).unlink()
+
+
+def announced(folder: Path) -> Announced | None:
+    """What is in the file, if this user wrote it."""
+    if not is_own(folder):
+        return None
+    try:
+        with os.fdopen(open_regular(folder / NAME), "rb") as file:
+            if os.fstat(file.fileno()).st_uid != folder.stat().st_uid:
+                return None
+            return parse(json.loads(file.read(LONGEST_BYTES)))
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def parse(said: object) -> Announced | None:
+    """Only whole values of the right kind; one wrong field spoils the file."""
+    if not isinstance(said, dict):
+        return None
+    url, pid, ticks = said.get("url"), said.get("pid"), said.get("started_ticks")
+    texts = [said.get(name) for name in ("boot", "pid_namespace", "node")]
+    if not isinstance(url, str) or not _is_url(url):
+        return None
+    if type(pid) is not int or not 0 < pid <= MOST_PIDS:
+        return None
+    if ticks is not None and (type(ticks) is not int or ticks < 0):
+        return None
+    if not all(text is None or isinstance(text, str) for text in texts):
+        return None
+    return Announced(url, pid, ticks, *texts)
+
+
+def find(folder: Path) -> str | None:
+    """The URL of a server that this user started and whose process is there, as far as that can
+    be seen from here. Whether it still listens there is for it to prove."""
+    said = announced(folder)
+    return None if said is None or gone(said) is not None else said.url
+
+
+def stale(folder: Path) -> str | None:
+    """The server that was here and is no more, in words; None where there is no trace of one."""
+    said = announced(folder)
+    reason = None if said is None else gone(said)
+    if said is None or reason is None:
+        return None
+    return f"the last one ({said.url}, pid {said.pid}) {reason}"
+
+
+def gone(said: Announced) -> str | None:
+    """Why the process that wrote this runs no more, or not on this machine."""
+    now = here()
+    if said.boot != now.boot:
+        if said.node != node_name():
+            return f"was started on {str(said.node)[:64]!r}"
+        return "was started before the last boot"
+    if said.pid_namespace != now.pid_namespace:
+        return None  # in another container: its numbers mean nothing here
+    return None if _runs(said, now) else f"ended without removing {NAME}"
+
+
+def _runs(said: Announced, now: Here) -> bool:
+    if now.boot is not None:  # Linux: a number that was given to another process is recognised
+        return said.started_ticks is not None and started_ticks(said.pid) == said.started_ticks
+    try:
+        os.kill(said.pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
+@contextmanager
+def sole_server(folder: Path) -> Iterator[None]:
+    """Held for as long as a server uses the folder; Conflict where another does.
+
+    The kernel ends the lock with the process. The file stays: a lock on a file that was removed
+    would be held twice.
+    """
+    path = folder / LOCK
+    try:
+        descriptor = open_regular(path, os.O_RDWR | os.O_CREAT)
+    except OSError as exc:
+        raise Denied(f"{path} cannot be opened: {exc.strerror}", hint="remove it") from exc
+    try:
+        if not _locked(descriptor):
+            raise _taken(folder, os.pread(descriptor, LONGEST_BYTES, 0))
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _locked(descriptor: int) -> bool:
+    """True also where the file system has no locks: then nothing is held, as nothing can be."""
+    if os.name == "nt":
+        return True
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _taken(folder: Path, content: bytes) -> Conflict:
+    pid = content.decode("ascii", "replace").strip()
+    said = announced(folder)
+    if said is not None and str(said.pid) == pid and gone(said) is None:
+        who = f"pid {pid}, {said.url}"
+    else:
+        who = f"pid {pid}, which is starting" if pid.isdecimal() else "which is starting"
+    return Conflict(
+        f"another andon server uses the state folder {folder}: {who}",
+        hint="use that one (andon open), or give this one a folder of its own: "
+        "XDG_STATE_HOME=DIR andon serve",
+    )
+
+
+def _myself(url: str) -> Announced:
+    pid, now = os.getpid(), here()
+    return Announced(url, pid, started_ticks(pid), now.boot, now.pid_namespace, node_name())
+
+
+def _is_url(url: str) -> bool:
+    try:
+        place = urlsplit(url)
+        return place.scheme in ("http", "https") and bool(place.hostname) and place.port != 0
+    except ValueError:
+        return False

@@ -1,0 +1,1 @@
+"""What the routes and events say, and its description for OpenAPI."""

@@ -1,0 +1,125 @@
+"""What the routes about alerts say: the list, the catalogue, and who may read command lines."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+
+from andon.core.conditions.lamps import Board
+from andon.core.conditions.rulebook import Rulebook, Thresholds
+from andon.core.conditions.rules import READINGS, RULES, About, Need, Rule, asleep_reason
+from andon.core.sharing.holders import Holder
+from andon.model.alert import Alert
+from andon.model.device import Device
+from andon.model.wire import Json
+
+BOARD_SCHEMA, RULES_SCHEMA = "andon.board/1", "andon.rules/1"
+
+
+def for_strangers(alert: Alert) -> Alert:
+    """Without command lines: names of programs are enough for those who show no token."""
+    if all(party.command is None for party in alert.who):
+        return alert
+    return replace(alert, who=tuple(replace(party, command=None) for party in alert.who))
+
+
+def board_to_json(
+    board: Board,
+    node: str,
+    holders: Mapping[str, Sequence[Holder]] | None = None,
+    holders_note: str | None = None,
+) -> Json:
+    """The lamps as they hang over the line, and who holds the devices below them."""
+    return {
+        "schema": BOARD_SCHEMA,
+        "node": node,
+        "at": board.at,
+        "simulated": board.simulated,
+        "headline": board.headline,
+        "lamp": str(board.lamp),
+        "devices": [
+            {
+                "uuid": one.uuid,
+                "index": one.index,
+                "lamp": str(one.lamp),
+                "word": one.word,
+                "reason": one.reason,
+                "for": one.owner,
+                "alerts": list(one.alerts),
+            }
+            for one in board.devices
+        ],
+        "holders": {
+            uuid: [{**asdict(one), "standing": str(one.standing)} for one in on]
+            for uuid, on in (holders or {}).items()
+        },
+        "holders_note": holders_note,
+    }
+
+
+def rules_to_json(
+    rulebook: Rulebook, devices: Sequence[Device], awake: frozenset[Need] = READINGS
+) -> Json:
+    """The catalogue, with the thresholds that are in force here."""
+    return {
+        "schema": RULES_SCHEMA,
+        "rules": [_rule_to_json(rule, rulebook, devices, awake) for rule in RULES],
+    }
+
+
+def _rule_to_json(
+    rule: Rule, rulebook: Rulebook, devices: Sequence[Device], awake: frozenset[Need]
+) -> Json:
+    reason = asleep_reason(rule, awake) or (
+        "it is off in the settings" if rule.name in rulebook.thresholds.off else None
+    )
+    return {
+        "name": rule.name,
+        "title": rule.title,
+        "about": str(rule.about),
+        "level": str(rule.level),
+        "for_seconds": _for_seconds(rule, rulebook.thresholds),
+        "clear_seconds": rule.clear_seconds,
+        "threshold": _figure(rule, rulebook.thresholds),
+        "unit": rule.unit if rule.threshold is None else rule.threshold.rpartition("_")[2],
+        "why": rule.why,
+        "advice": rule.advice,
+        "awake": reason is None,
+        "asleep_reason": reason,
+        "rungs": [
+            {
+                "level": str(rung.level),
+                "condition": rung.condition,
+                "for_seconds": rung.for_seconds,
+                "calm": rung.calm,
+                "clear_seconds": rung.clear_seconds,
+                "told": rung.told,
+            }
+            for rung in rule.rungs
+        ],
+        "devices": [_on_device(rule, device, rulebook) for device in _judged(rule, devices)],
+    }
+
+
+def _judged(rule: Rule, devices: Iterable[Device]) -> Iterable[Device]:
+    """Those that a figure is compared for."""
+    return devices if rule.about is About.DEVICE and rule.threshold is not None else ()
+
+
+def _on_device(rule: Rule, device: Device, rulebook: Rulebook) -> Json:
+    figures = rulebook.for_device(device)
+    return {
+        "uuid": device.uuid,
+        "index": device.index,
+        "threshold": _figure(rule, figures),
+        "limit": device.limits.slowdown_celsius if rule.name == "thermal" else None,
+        "off": rule.name in figures.off,
+    }
+
+
+def _figure(rule: Rule, figures: Thresholds) -> float | None:
+    found: float | None = None if rule.threshold is None else getattr(figures, rule.threshold)
+    return found
+
+
+def _for_seconds(rule: Rule, figures: Thresholds) -> float:
+    named = rule.rungs[0].for_figure
+    return rule.for_seconds if named is None else float(getattr(figures, named))

@@ -1,0 +1,169 @@
+"""The shapes of what goes in and out of the routes about alerts, for OpenAPI."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from andon.core.conditions.lamps import Lamp
+from andon.model.alert import Alert, Level, Silence
+from andon.model.work import Standing
+
+LONGEST_SILENCE_SECONDS = 366 * 86_400.0
+Short = Annotated[str, Field(max_length=200)]
+Note = Annotated[str, Field(max_length=1000)]
+
+
+class Seen(BaseModel):
+    """Who has seen an alert."""
+
+    model_config = ConfigDict(extra="forbid")
+    by: Short = ""
+    note: Note = ""
+
+
+class Hush(BaseModel):
+    """What is not to be told for a while; without rule, device and subject, everything."""
+
+    model_config = ConfigDict(extra="forbid")
+    seconds: Annotated[float, Field(ge=1, le=LONGEST_SILENCE_SECONDS)]
+    rule: Short | None = None
+    device: Short | int | None = None
+    subject: Short | None = None
+    by: Short = ""
+    note: Note = ""
+
+
+class Trial(BaseModel):
+    """Which notifier to try; none means all."""
+
+    model_config = ConfigDict(extra="forbid")
+    notifier: Short | None = None
+
+
+class AlertList(BaseModel):
+    """andon.alerts/1."""
+
+    schema_: Annotated[Literal["andon.alerts/1"], Field(alias="schema")]
+    node: str
+    at: float
+    simulated: bool
+    worst: Level | None
+    alerts: list[Alert]
+    silences: list[Silence]
+    note: str | None = Field(description="why past alerts are missing, where they are")
+
+
+class Rung(BaseModel):
+    """One step of a rule."""
+
+    level: Level
+    condition: str
+    for_seconds: float
+    calm: str
+    clear_seconds: float
+    told: bool
+
+
+class OnDevice(BaseModel):
+    """What a rule compares for one device, and the limit that the device itself states."""
+
+    uuid: str
+    index: int
+    threshold: float | None
+    limit: float | None
+    off: bool
+
+
+class Rule(BaseModel):
+    """One row of the catalogue."""
+
+    name: str
+    title: str
+    about: str
+    level: Level
+    for_seconds: float
+    clear_seconds: float
+    threshold: float | None
+    unit: str
+    why: str
+    advice: str
+    awake: bool
+    asleep_reason: str | None
+    rungs: list[Rung]
+    devices: list[OnDevice]
+
+
+class RuleList(BaseModel):
+    """andon.rules/1."""
+
+    schema_: Annotated[Literal["andon.rules/1"], Field(alias="schema")]
+    rules: list[Rule]
+
+
+class LampShape(BaseModel):
+    """One device on the board."""
+
+    uuid: str
+    index: int
+    lamp: Lamp
+    word: str
+    reason: str | None
+    for_: Annotated[str | None, Field(alias="for")]
+    alerts: list[str]
+
+
+class HolderShape(BaseModel):
+    """Who holds a device, or a part of it, by a lease."""
+
+    lease: str | None = Field(description="its id; null where the lease cannot be read")
+    user: str
+    until: float | None = Field(description="UTC seconds; null where it ends with its work")
+    memory_bytes: int | None = Field(description="of a shared device; null for the whole")
+    standing: Standing
+
+
+class BoardShape(BaseModel):
+    """andon.board/1."""
+
+    schema_: Annotated[Literal["andon.board/1"], Field(alias="schema")]
+    node: str
+    at: float
+    simulated: bool
+    headline: str
+    lamp: Lamp
+    devices: list[LampShape]
+    holders: dict[str, list[HolderShape]] = Field(description="by the device's uuid")
+    holders_note: str | None = Field(description="why nobody can say who holds what")
+
+
+class SilenceList(BaseModel):
+    """What is not told at present."""
+
+    silences: list[Silence]
+
+
+class Ended(BaseModel):
+    """It is over."""
+
+    ended: bool
+
+
+class Outcome(BaseModel):
+    """What became of one test message."""
+
+    notifier: str
+    ok: bool
+    reason: str | None
+    hint: str | None
+
+
+class Outcomes(BaseModel):
+    """What became of them all."""
+
+    results: list[Outcome]
+    note: str | None
+
+
+def says(shape: Any) -> dict[int | str, dict[str, Any]]:
+    """A route's answer, for the description of the API; the bytes are made by the wire."""
+    return {200: {"model": shape}}

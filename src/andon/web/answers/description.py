@@ -1,0 +1,49 @@
+"""OpenAPI with the shape of every answer, from a table of routes and types."""
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from andon.web.answers import schemas
+
+ANSWERS: dict[str, type[BaseModel]] = {
+    "/api/snapshot": schemas.Snapshot,
+    "/api/health": schemas.Health,
+    "/api/features": schemas.Features,
+    "/api/recent": schemas.Recent,
+    "/api/devices/{device}/why": schemas.Why,
+    "/api/devices/{device}/charts": schemas.Charts,
+    "/api/devices/{device}/uses": schemas.Uses,
+}
+"""What a GET answers; the board's types are made from these."""
+_REF = "#/components/schemas/{model}"
+
+
+def describe(api: FastAPI) -> None:
+    """Make /openapi.json say what is in an answer, too."""
+
+    def openapi() -> dict[str, Any]:
+        if api.openapi_schema is None:
+            api.openapi_schema = described(api)
+        return api.openapi_schema
+
+    setattr(api, "openapi", openapi)  # noqa: B010 (an instance's method)
+
+
+def described(api: FastAPI) -> dict[str, Any]:
+    """The whole description."""
+    found = get_openapi(
+        title=api.title, version=api.version, description=api.description, routes=api.routes
+    )
+    models = sorted(set(ANSWERS.values()), key=lambda model: model.__name__)
+    _, made = models_json_schema([(m, "serialization") for m in models], ref_template=_REF)
+    found["components"]["schemas"] |= made["$defs"]
+    for path, model in ANSWERS.items():
+        answer = found["paths"][path]["get"]["responses"]["200"]
+        answer["content"] = {
+            "application/json": {"schema": {"$ref": _REF.format(model=model.__name__)}}
+        }
+    return found

@@ -1,0 +1,116 @@
+"""`/api/health`: what each part of the server does, as it is and not as it should be."""
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from andon.model import wire
+from andon.model.device import Snapshot, State
+from andon.version import __version__
+from andon.web.answers.payloads import why_not
+from andon.web.station import Station
+
+LATE_TICKS = 3.0
+LATE_SECONDS = 3.0  # a node that is slow for a moment is not ill
+
+
+class Part(Protocol):
+    """A part that can say how it is: a table with at least `state` and `reason`."""
+
+    def health(self) -> wire.Json: ...
+
+
+def health(station: Station, parts: Mapping[str, Part]) -> wire.Json:
+    """The whole; `status` is the worst of what matters: ok, degraded or failing."""
+    snapshot = station.last
+    sampler = _sampler(station)
+    told = {name: part.health() for name, part in parts.items()}
+    backends = [] if snapshot is None else _backends(snapshot)
+    reason, hint = (None, None) if snapshot is None or snapshot.devices else why_not(snapshot)
+    return {
+        "status": _status(sampler, backends, told),
+        "version": __version__,
+        "node": None if snapshot is None else snapshot.node,
+        "at": time.time(),
+        "uptime_seconds": round(time.monotonic() - station.began, 3),
+        "simulated": None if snapshot is None else snapshot.simulated,
+        "reason": reason,
+        "hint": hint,
+        "sampler": sampler,
+        "readers": [_reader(pid) for pid in station.reader_pids()],
+        "backends": backends,
+        **told,
+    }
+
+
+def _sampler(station: Station) -> wire.Json:
+    age, costs = station.age_seconds(), station.costs()
+    state, reason = _sampling_state(station, age)
+    return {
+        "state": state,
+        "reason": reason,
+        "age_seconds": None if age is None else round(age, 3),
+        "interval_seconds": station.settings.interval_seconds,
+        "ticks": costs.ticks,
+        "missed": costs.missed,
+        "own_cpu_seconds": round(costs.own_cpu_seconds, 6),
+        "reader_cpu_seconds": round(costs.reader_cpu_seconds, 6),
+    }
+
+
+def _sampling_state(station: Station, age: float | None) -> tuple[str, str | None]:
+    if not station.runs:
+        return "stopped", "the loop has ended"
+    if age is None:
+        return "starting", "the first look is not done yet"
+    bound = station.settings.deadline_seconds + max(
+        LATE_SECONDS, LATE_TICKS * station.settings.interval_seconds
+    )
+    if age > bound:
+        return "late", f"the last look was {age:.1f} s ago"
+    return "ok", None
+
+
+def _reader(pid: int) -> wire.Json:
+    """Whether a reader's process is really there."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return {"pid": pid, "state": "ended"}
+    except PermissionError:
+        pass
+    return {"pid": pid, "state": "running"}
+
+
+def _backends(snapshot: Snapshot) -> list[wire.Json]:
+    """One row per vendor: what its devices answer, and why it is at fault, if it is."""
+    faults = {fault.source: fault for fault in snapshot.faults}
+    names = sorted({s.device.vendor for s in snapshot.devices} | set(faults))
+    return [_backend(name, snapshot, faults) for name in names]
+
+
+def _backend(name: str, snapshot: Snapshot, faults: Mapping[str, object]) -> wire.Json:
+    states = [s.state for s in snapshot.devices if s.device.vendor == name]
+    fault = faults.get(name)
+    silent = [state for state in states if state in (State.STALE, State.LOST)]
+    state = "failing" if fault is not None else "degraded" if silent else "ok"
+    return {
+        "name": name,
+        "state": state,
+        "reason": getattr(fault, "reason", None) or (_silent(silent) if silent else None),
+        "hint": getattr(fault, "hint", None),
+        "devices": {str(one): states.count(one) for one in State if one in states},
+    }
+
+
+def _silent(silent: Sequence[State]) -> str:
+    return f"{len(silent)} of its devices do not answer"
+
+
+def _status(sampler: wire.Json, backends: list[wire.Json], told: Mapping[str, wire.Json]) -> str:
+    if sampler["state"] in ("late", "stopped"):
+        return "failing"
+    parts = [*backends, *told.values()]
+    ill = any(part["state"] in ("failing", "degraded") for part in parts)
+    return "degraded" if ill or sampler["state"] == "starting" else "ok"

@@ -1,0 +1,33 @@
+"""What the routes and events about leases say, and what of it is for callers with the token."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from andon.model.lease_list import LeaseList, LeaseRow, list_to_json, row_to_json
+from andon.model.wire import Json, dumps
+from andon.web.answers.payloads import iso
+
+
+def for_strangers(found: LeaseList) -> LeaseList:
+    """Without what leases are for, and without the numbers that prove whose they are."""
+    shown = tuple(replace(row, command=None, fence=None) for row in found.leases)
+    return replace(found, leases=shown)
+
+
+def leases(found: LeaseList, trusted: bool) -> Json:
+    """`andon.leases/1`."""
+    return list_to_json(found if trusted else for_strangers(found), iso(found.at))
+
+
+def lent(row: LeaseRow, environment: Mapping[str, str]) -> Json:
+    """A lease as its asker gets it."""
+    return {**row_to_json(row), "environment": dict(environment)}
+
+
+def text(found: LeaseList, trusted: bool) -> str:
+    """As JSON. A file in the book may hold what is no text: that must not end an answer."""
+    return sendable(leases(found, trusted))
+
+
+def sendable(value: Json) -> str:
+    return dumps(value).encode("utf-8", "replace").decode()

@@ -1,0 +1,86 @@
+"""The shapes of what goes in and out of the routes about leases, for OpenAPI."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from andon.core.sharing.requests import LONGEST_WAIT_SECONDS, MOST_GPUS
+from andon.model.lease_list import BookRow, CordonRow, LeaseRow, WaitingRow
+
+SHORTEST_SECONDS, LONGEST_SECONDS = 10.0, 7 * 86_400.0
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+Names = Annotated[list[Name], Field(max_length=64)]
+Count = Annotated[int, Field(strict=True, ge=1, le=MOST_GPUS)]
+Range = Annotated[str, Field(pattern=r"^[0-9]{1,4}(\.\.[0-9]{1,4})?$")]
+Lifetime = Annotated[float, Field(ge=SHORTEST_SECONDS, le=LONGEST_SECONDS)]
+Fence = Annotated[int, Field(ge=0, lt=2**63)]
+
+
+class Ask(BaseModel):
+    """Which devices are wanted, for how long, and how long that is worth waiting for."""
+
+    model_config = ConfigDict(extra="forbid")
+    gpus: Count | Range = 1
+    memory: Annotated[str, Field(max_length=40)] | None = None
+    shared: bool = False
+    models: Names = []
+    labels: Names = []
+    devices: Names = []
+    exclude: Names = []
+    prefer: Names = []
+    pack: bool = False
+    unbalanced: bool = False
+    priority: Annotated[int, Field(ge=-1000, le=1000)] = 0
+    seconds: Lifetime = 600.0
+    wait_seconds: Annotated[float, Field(ge=0, le=LONGEST_WAIT_SECONDS)] = 0.0
+    command: Annotated[str, Field(max_length=400)] = ""
+
+
+class Renewal(BaseModel):
+    """How long it is to live from now; a lease over the network wants its fence."""
+
+    model_config = ConfigDict(extra="forbid")
+    seconds: Lifetime = 600.0
+    fence: Fence | None = None
+
+
+class Withholding(BaseModel):
+    """Why a device is given to nobody."""
+
+    model_config = ConfigDict(extra="forbid")
+    reason: Annotated[str, Field(max_length=200)] = ""
+
+
+class LeaseListShape(BaseModel):
+    """andon.leases/1."""
+
+    schema_: Annotated[Literal["andon.leases/1"], Field(alias="schema")]
+    timestamp: str
+    at: float
+    leases: list[LeaseRow]
+    waiting: list[WaitingRow]
+    cordons: list[CordonRow]
+    book: BookRow | None
+    note: str | None = Field(description="why there is nothing, or nothing can be known")
+
+
+@dataclass(frozen=True, slots=True)
+class LentShape(LeaseRow):
+    """A lease, and what makes a process see its devices alone."""
+
+    environment: dict[str, str]
+
+
+class Released(BaseModel):
+    """The lease that ended."""
+
+    id: str
+    released: bool
+
+
+class CordonState(BaseModel):
+    """Whether a device is withheld now."""
+
+    uuid: str
+    cordoned: bool

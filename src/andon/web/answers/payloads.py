@@ -1,0 +1,276 @@
+"""What the routes and events say, made from snapshots; pure, so that golden files can hold it."""
+
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
+
+from andon.core.conditions.rulebook import Rulebook
+from andon.core.explain import explain, explain_absence
+from andon.core.explain.reasons import Reason
+from andon.core.settings.resolution import Settings
+from andon.core.sharing.placement import score
+from andon.errors import Gone, Invalid
+from andon.model import wire
+from andon.model.device import DeviceStatus, Snapshot, State
+from andon.units import MIB
+
+HIGH_USAGE_PERCENT = 50
+NO_DEVICE = "no device was found on this node"
+NO_DEVICE_HINT = "andon doctor says why; try: andon serve --simulate 4"
+
+
+def about(snapshot: Snapshot) -> wire.Json:
+    """What every payload begins with; a node without a device says why."""
+    answering = any(s.state in (State.OK, State.ASLEEP) for s in snapshot.devices)
+    reason, hint = (None, None) if answering else why_not(snapshot)
+    return {
+        "node": snapshot.node,
+        "at": snapshot.at,
+        "timestamp": iso(snapshot.at),
+        "simulated": snapshot.simulated,
+        "available": answering,
+        "reason": reason,
+        "hint": hint,
+    }
+
+
+def why_not(snapshot: Snapshot) -> tuple[str, str]:
+    """Why nothing answers here, and what to do."""
+    if snapshot.faults:
+        first = snapshot.faults[0]
+        return f"{first.source}: {first.reason}", first.hint
+    silent = next((s for s in snapshot.devices if s.reason), None)
+    if silent is not None:
+        return f"GPU {silent.device.index}: {silent.reason}", silent.hint or ""
+    return NO_DEVICE, NO_DEVICE_HINT
+
+
+def iso(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
+
+
+# The kept routes and events.
+
+
+def gpu_summary(snapshot: Snapshot, settings: Settings) -> wire.Json:
+    """`/api/gpu/summary`, `gpu_status` and `gpu_status_update`: MiB, one entry per board."""
+    boards = [s for s in snapshot.devices if s.device.parent is None]
+    answered = [s for s in boards if s.answered]
+    return {
+        **about(snapshot),
+        "gpu_count": len(boards),
+        "answering": len(answered),
+        "utilization_percent": _mean([_read(s, "utilization_percent") for s in answered]),
+        "memory_used_mb": _mib(_sum([_read(s, "memory_used_bytes") for s in answered])),
+        "memory_total_mb": _mib(_sum([s.device.memory_total_bytes for s in boards])),
+        "power_watts": _sum([_read(s, "power_watts") for s in answered]),
+        "temperature_max_celsius": _most([_read(s, "temperature_celsius") for s in answered]),
+        "process_count": sum(len(s.processes) for s in snapshot.devices),
+        "gpus": [_gpu(status, settings) for status in boards],
+    }
+
+
+def _gpu(status: DeviceStatus, settings: Settings) -> wire.Json:
+    """An old sample is not this round's: a device that did not answer is all unknown."""
+    free, total = _read(status, "memory_free_bytes"), status.device.memory_total_bytes
+    utilization = _read(status, "utilization_percent")
+    weights = settings.score_memory_weight, settings.score_utilization_weight
+    return {
+        "index": status.device.index,
+        "uuid": status.device.uuid,
+        "name": status.device.name,
+        "state": str(status.state),
+        "reason": status.reason,
+        "utilization_percent": utilization,
+        "memory_used_mb": _mib(_read(status, "memory_used_bytes")),
+        "memory_free_mb": _mib(free),
+        "memory_total_mb": _mib(total),
+        "temperature_c": _read(status, "temperature_celsius"),
+        "power_draw_w": _read(status, "power_watts"),
+        "score": score(
+            None if free is None else int(free),
+            total,
+            None if utilization is None else int(utilization),
+            *weights,
+        ),
+    }
+
+
+def gpu_metrics(snapshot: Snapshot) -> wire.Json:
+    """Every device as `andon.snapshot/1` shows it, without its processes."""
+    shown = map(wire.status_to_json, snapshot.devices)
+    gpus = [{k: v for k, v in status.items() if k != "processes"} for status in shown]
+    return {**about(snapshot), "gpus": gpus}
+
+
+def gpu_processes(snapshot: Snapshot) -> wire.Json:
+    """Every process with its device's index and uuid."""
+    found = [
+        {"gpu_index": s.device.index, "gpu_uuid": s.device.uuid, **wire.process_to_json(p)}
+        for s in snapshot.devices
+        for p in s.processes
+    ]
+    hidden = next((s.missing["command"] for s in snapshot.devices if "command" in s.missing), None)
+    note = None if hidden is None else f"command lines are {hidden}"
+    return {**about(snapshot), "processes": found, "note": note}
+
+
+def high_usage(
+    snapshot: Snapshot, uuids: Collection[str], threshold: float = HIGH_USAGE_PERCENT
+) -> wire.Json:
+    """`high_gpu_usage_alert`: the devices among these that are above the threshold."""
+    gpus = [
+        {
+            "index": s.device.index,
+            "uuid": s.device.uuid,
+            "name": s.device.name,
+            "utilization_percent": _read(s, "utilization_percent"),
+        }
+        for s in snapshot.devices
+        if s.device.uuid in uuids
+    ]
+    names = ", ".join(f"GPU {g['index']} at {g['utilization_percent']} %" for g in gpus)
+    return {
+        **about(snapshot),
+        "threshold_percent": threshold,
+        "gpus": gpus,
+        "message": f"above {threshold:g} %: {names}",
+    }
+
+
+def busy_uuids(snapshot: Snapshot, rulebook: Rulebook | None = None) -> frozenset[str]:
+    """The devices above the threshold now: that of the rule `high_usage`, for each device."""
+    return frozenset(s.device.uuid for s in snapshot.devices if _is_busy(s, rulebook))
+
+
+def _is_busy(status: DeviceStatus, rulebook: Rulebook | None) -> bool:
+    share, threshold = _read(status, "utilization_percent"), float(HIGH_USAGE_PERCENT)
+    if rulebook is not None:
+        figures = rulebook.for_device(status.device)
+        if "high_usage" in figures.off:
+            return False
+        threshold = figures.high_usage_percent
+    return share is not None and share > threshold
+
+
+# The others.
+
+
+def system(snapshot: Snapshot) -> wire.Json:
+    whole = wire.snapshot_to_json(snapshot)
+    return {**about(snapshot), **{name: whole[name] for name in ("boot", "versions", "host")}}
+
+
+def devices(snapshot: Snapshot) -> wire.Json:
+    return {**about(snapshot), "items": [wire.status_to_json(s) for s in snapshot.devices]}
+
+
+def device(snapshot: Snapshot, name: str) -> wire.Json:
+    return {**about(snapshot), "device": wire.status_to_json(named(snapshot, name))}
+
+
+def named(snapshot: Snapshot, name: str) -> DeviceStatus:
+    """The device with this UUID, the beginning of one, or this index."""
+    known = {s.device.uuid: s for s in snapshot.devices}
+    if name in known:
+        return known[name]
+    boards = [s for s in snapshot.devices if s.device.parent is None]
+    found = [s for s in boards if name.isdecimal() and str(s.device.index) == name]
+    if not found and len(name) >= 8:
+        found = [s for u, s in known.items() if u.lower().startswith(name.lower())]
+    if len(found) > 1:
+        raise Invalid(f"{_short(name)} names several devices", hint="give the whole UUID")
+    if not found:
+        numbers = ", ".join(str(s.device.index) for s in boards) or "none"
+        raise Gone(f"there is no device {_short(name)}", hint=f"the devices here: {numbers}")
+    return found[0]
+
+
+def why(snapshots: Sequence[Snapshot], name: str) -> wire.Json:
+    """`andon.why/1` of one device, from the minutes that the server remembers."""
+    latest = snapshots[-1]
+    status = named(latest, name)
+    reasons = explain(snapshots, status.device.uuid)
+    return {
+        "schema": "andon.why/1",
+        **about(latest),
+        "sampled_seconds": round(latest.at - snapshots[0].at, 3),
+        "devices": [
+            {
+                "uuid": status.device.uuid,
+                "index": status.device.index,
+                "name": status.device.name,
+                "reasons": [reason_to_json(reason) for reason in reasons],
+            }
+        ],
+        "reasons": [reason_to_json(reason) for reason in _absence(snapshots)],
+    }
+
+
+def _absence(snapshots: Sequence[Snapshot]) -> tuple[Reason, ...]:
+    return () if snapshots[-1].devices else explain_absence(snapshots)
+
+
+def reason_to_json(reason: Reason) -> wire.Json:
+    process = reason.process
+    return {
+        "code": str(reason.code),
+        "sentence": reason.sentence,
+        "weight": reason.weight,
+        "trouble": reason.is_trouble,
+        "confidence": reason.confidence,
+        "confidence_word": reason.confidence_word,
+        "evidence": [
+            {"name": e.name, "value": e.value, "unit": e.unit, "at": e.at} for e in reason.evidence
+        ],
+        "process": None if process is None else wire.process_to_json(process),
+        "advice": reason.advice,
+    }
+
+
+def processes(snapshot: Snapshot) -> wire.Json:
+    found = gpu_processes(snapshot)
+    return {**about(snapshot), "items": found["processes"], "note": found["note"]}
+
+
+def nodes(snapshot: Snapshot) -> wire.Json:
+    """This node alone; a hub will list the others."""
+    states: dict[str, int] = {}
+    for status in snapshot.devices:
+        states[str(status.state)] = states.get(str(status.state), 0) + 1
+    node = {**about(snapshot), "devices": len(snapshot.devices), "states": states}
+    return {"items": [node], "note": "this server watches its own node only"}
+
+
+def to_come(what: str) -> wire.Json:
+    return {"items": [], "note": f"this version keeps no {what} yet"}
+
+
+def _read(status: DeviceStatus, name: str) -> float | None:
+    found: float | None = getattr(status.sample, name) if status.answered else None
+    return found
+
+
+def _known(values: Sequence[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    known = _known(values)
+    return round(sum(known), 3) if known else None
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = _known(values)
+    return round(sum(known) / len(known), 1) if known else None
+
+
+def _most(values: Sequence[float | None]) -> float | None:
+    return max(_known(values), default=None)
+
+
+def _mib(size: float | None) -> int | None:
+    return None if size is None else int(size // MIB)
+
+
+def _short(name: str) -> str:
+    return repr(name[:60])

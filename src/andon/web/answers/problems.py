@@ -1,0 +1,66 @@
+"""The one shape of every error that leaves the server."""
+
+from collections.abc import Sequence
+from http import HTTPStatus
+
+from andon.errors import AndonError
+from andon.model import wire
+from andon.web.transport.asgi import Message, Send
+
+KINDS = {
+    400: "invalid", 401: "denied", 403: "denied", 404: "gone", 405: "invalid", 409: "conflict",
+    410: "gone", 411: "invalid", 413: "invalid", 415: "invalid", 422: "invalid", 429: "denied",
+    503: "unavailable",
+}  # fmt: skip
+
+UNEXPECTED = ("something unexpected went wrong here", "the server's log has it")
+_LONGEST = 400
+_JSON = b"application/json"
+
+
+def problem(status: int, reason: str, hint: str = "", details: Sequence[str] = ()) -> bytes:
+    """`{"error": {"kind", "reason", "hint"}}`, with `details` where there are some."""
+    kind = KINDS.get(status, "failed" if status >= 500 else "invalid")
+    told: wire.Json = {"kind": kind, "reason": reason, "hint": hint}
+    if details:
+        told["details"] = list(details)
+    return wire.dumps({"error": told}).encode("utf-8", "replace")
+
+
+def problem_of(error: AndonError) -> bytes:
+    return problem(error.http_status, error.reason, error.hint, error.mistakes)
+
+
+class Shaped:
+    """Passes on what an application sends; a library's error in plain text gets our shape."""
+
+    def __init__(self, send: Send) -> None:
+        self.begun = False
+        self._send = send
+        self._held: Message | None = None
+        self._words = b""
+
+    async def __call__(self, message: Message) -> None:
+        self.begun = True
+        if message["type"] == "http.response.start" and _is_plain_error(message):
+            self._held = message
+        elif self._held is None:
+            await self._send(message)
+        else:
+            self._words += message.get("body", b"")[:_LONGEST]
+            if not message.get("more_body", False):
+                await self._tell(self._held)
+
+    async def _tell(self, start: Message) -> None:
+        status = start["status"]
+        words = self._words[:_LONGEST].decode("utf-8", "replace").strip().strip('"')
+        body = problem(status, words or HTTPStatus(status).phrase, "see docs/server.md")
+        told = {b"content-type": _JSON, b"content-length": str(len(body)).encode()}
+        kept = [(k, v) for k, v in start.get("headers", ()) if k.lower() not in told]
+        await self._send({**start, "headers": [*kept, *told.items()]})
+        await self._send({"type": "http.response.body", "body": body})
+
+
+def _is_plain_error(start: Message) -> bool:
+    kinds = [value for name, value in start.get("headers", ()) if name.lower() == b"content-type"]
+    return start["status"] >= 400 and not any(kind.startswith(_JSON) for kind in kinds)

@@ -1,0 +1,177 @@
+"""Accepts connections: all of what binds to asyncio's way of serving a socket is here.
+
+asyncio's own server counts nothing, makes transport and protocol for whoever connects, and waits a
+minute for a TLS handshake. Here a connection is counted before anything else happens, and as long
+as it has sent nothing it is a bare socket: thousands of silent ones cost a descriptor each.
+"""
+
+import asyncio
+import errno
+import logging
+import socket
+import ssl
+from collections.abc import Callable
+
+from andon.core.access.quotas import Standing
+from andon.web.transport.places import Places, Seat
+from andon.web.transport.turns import LONGEST_HEAD, Turns
+
+log = logging.getLogger("andon.web")
+
+OWED_SECONDS = 10.0  # for the TLS handshake and a whole request, from connecting
+AT_ONCE = 64  # accepted before others have their turn in the loop
+AGAIN_SECONDS = 0.2  # until accepting is tried again when files are short
+CLOSING_SECONDS = 2.0  # for the end of a TLS connection
+LEAST_SECONDS = 0.05
+_SHORT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+Connect = Callable[[Seat], asyncio.Protocol]
+
+
+class Accepted(socket.socket):
+    """A socket whose seat is given back when its descriptor is closed, whoever closes it."""
+
+    __slots__ = ("seat",)
+
+    seat: Seat
+
+    def close(self) -> None:
+        super().close()
+        self.seat.leave()
+
+
+class Acceptor:
+    """Takes connections from one listening socket until it is closed."""
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        places: Places,
+        connect: Connect,
+        context: ssl.SSLContext | None = None,
+        turns: Turns | None = None,
+    ) -> None:
+        self._listening, self._places = listening, places
+        self._connect, self._context = connect, context
+        self._turns = turns or Turns()
+        self._kind = (listening.family, listening.type, listening.proto)
+        self._loop = asyncio.get_running_loop()
+        self._silent: dict[Seat, Accepted] = {}
+        self._joining: set[asyncio.Task[object]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        listening.setblocking(False)
+        self._listen()
+
+    def close(self) -> None:
+        """Accept no more, and end those who have not begun; the others are the server's."""
+        self._loop.remove_reader(self._listening)
+        if self._timer is not None:
+            self._timer.cancel()
+        for seat in list(self._silent):
+            seat.end()
+        for task in self._joining:
+            task.cancel()
+
+    def _listen(self) -> None:
+        if self._listening.fileno() >= 0:
+            self._loop.add_reader(self._listening, self._accept)
+
+    def _accept(self) -> None:
+        for _ in range(AT_ONCE):
+            try:
+                accepted, _ = self._listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as exc:
+                self._pause(exc)
+                return
+            self._arrived(accepted)
+
+    def _pause(self, exc: OSError) -> None:
+        """The socket stays ready while files are short: asking again at once would be a spin."""
+        if exc.errno not in _SHORT:
+            raise exc
+        log.error("no connection can be accepted: %s", exc.strerror)
+        self._loop.remove_reader(self._listening)
+        self._loop.call_later(AGAIN_SECONDS, self._listen)
+
+    def _arrived(self, plain: socket.socket) -> None:
+        plain.setblocking(False)
+        accepted = Accepted(*self._kind, fileno=plain.detach())
+        now = self._loop.time()
+        seat = accepted.seat = self._places.arrive(lambda: self._end_silent(seat), now)
+        self._silent[seat] = accepted
+        # By number: asked for a socket that it does not know, a selector draws its whole picture.
+        self._loop.add_reader(accepted.fileno(), self._speaks, seat)
+        if self._timer is None:
+            self._timer = self._loop.call_at(now + OWED_SECONDS, self._expire)
+
+    def _speaks(self, seat: Seat) -> None:
+        """Its first bytes are there, or its end."""
+        accepted = self._silent[seat]
+        try:
+            begun = accepted.recv(LONGEST_HEAD, socket.MSG_PEEK)
+        except BlockingIOError:
+            return
+        except OSError:
+            begun = b""
+        if not begun:
+            seat.end()
+            return
+        self._loop.remove_reader(accepted.fileno())
+        seat.begin(lambda: self._end_silent(seat))
+        if self._context is None and self._turns.is_first(begun):
+            self._join(seat)
+        else:
+            self._turns.wait(lambda: self._join(seat))
+
+    def _join(self, seat: Seat) -> None:
+        """From here on asyncio has it: the handshake where there is one, then the protocol."""
+        accepted = self._silent.pop(seat, None)
+        if accepted is None:
+            return  # it gave way while it waited for its turn
+        seat.has_turn = self._context is None
+        left = max(LEAST_SECONDS, seat.arrived_at + OWED_SECONDS - self._loop.time())
+        secured = self._context is not None
+        task: asyncio.Task[object] = self._loop.create_task(
+            self._loop.connect_accepted_socket(
+                lambda: self._connect(seat),
+                accepted,
+                ssl=self._context,
+                ssl_handshake_timeout=left if secured else None,
+                ssl_shutdown_timeout=CLOSING_SECONDS if secured else None,
+            )
+        )
+        seat.begin(lambda: _cancel(task))
+        self._joining.add(task)
+        task.add_done_callback(lambda done: self._joined(done, accepted))
+
+    def _joined(self, task: "asyncio.Task[object]", accepted: Accepted) -> None:
+        """Who fails the handshake is a stranger like others: it is worth no word."""
+        self._joining.discard(task)
+        failed = None if task.cancelled() else task.exception()
+        if task.cancelled() or failed is not None:
+            accepted.close()
+        if failed is not None and not isinstance(failed, OSError):  # TLS errors are among these
+            log.error("a connection could not be served", exc_info=failed)
+
+    def _end_silent(self, seat: Seat) -> None:
+        accepted = self._silent.pop(seat, None)
+        if accepted is not None:
+            self._loop.remove_reader(accepted.fileno())
+            accepted.close()
+
+    def _expire(self) -> None:
+        """One timer for all of them: the oldest is due first."""
+        self._timer = None
+        now = self._loop.time()
+        while (oldest := self._places.oldest(Standing.SILENT)) is not None:
+            due = oldest.arrived_at + OWED_SECONDS
+            if due > now:
+                self._timer = self._loop.call_at(due, self._expire)
+                return
+            oldest.end()
+
+
+def _cancel(task: "asyncio.Task[object]") -> None:
+    task.cancel()

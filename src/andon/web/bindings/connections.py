@@ -1,0 +1,184 @@
+"""The server's HTTP connections: each has a deadline and a seat, and no error is plain text.
+
+Whoever begins a request and does not end it, or asks and does not take the answer, costs a seat and
+memory. Both have a deadline. What binds to uvicorn's protocol is here.
+"""
+
+import asyncio
+import time
+from email.utils import formatdate
+from http import HTTPStatus
+from typing import Any
+
+import h11
+from uvicorn.config import Config
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+
+from andon.core.access.policy import Refusal
+from andon.web.answers.problems import problem
+from andon.web.bindings.accepting import OWED_SECONDS
+from andon.web.transport.places import SEAT, Seat
+from andon.web.transport.turns import Turns
+
+STALLED_SECONDS = 60.0
+
+BAD_REQUEST = Refusal(400, "this is no HTTP request that can be read", "is the URL http or https?")
+BAD_UPGRADE = Refusal(
+    400, "this is no WebSocket handshake", "version 13, with a key of 16 bytes in base64"
+)
+
+
+class Dates:
+    """The date that answers carry, asked with every request: no clock has to wake the server."""
+
+    def __init__(self) -> None:
+        self._second = 0
+
+    def tell(self, state: ServerState) -> None:
+        second = int(time.time())
+        if second != self._second:
+            self._second = second
+            state.default_headers = [(b"date", formatdate(second, usegmt=True).encode())]
+
+
+class Shared:
+    """What the connections of one server have in common."""
+
+    def __init__(self, turns: Turns | None = None) -> None:
+        self.dates, self.turns = Dates(), turns or Turns()
+
+
+class Connection(H11Protocol):
+    """uvicorn's own, with deadlines and our words."""
+
+    def __init__(
+        self,
+        seat: Seat,
+        shared: Shared,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+    ) -> None:
+        super().__init__(config, server_state, {**app_state, SEAT: seat})
+        self._seat, self._shared = seat, shared
+        self._held = bytearray()
+        self._owed: asyncio.TimerHandle | None = None
+        self._stall: asyncio.TimerHandle | None = None
+
+    # What asyncio calls.
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._seat.begin(self._give_up)
+        self._owes(self._seat.arrived_at + OWED_SECONDS)
+
+    def data_received(self, data: bytes) -> None:
+        """A stranger's next request waits for its turn; what belongs to one does not."""
+        if self._held:
+            self._held += data
+        elif self._goes_first(data):
+            self._take(data)
+        else:
+            self._held += data
+            self.flow.pause_reading()
+            self._shared.turns.wait(self._take_held)
+
+    def _goes_first(self, data: bytes) -> bool:
+        has_turn, self._seat.has_turn = self._seat.has_turn, False
+        if has_turn or self._seat.trusted or self.conn.their_state is h11.SEND_BODY:
+            return True
+        return self._shared.turns.is_first(data)
+
+    def _take_held(self) -> None:
+        data, self._held = bytes(self._held), bytearray()
+        if not self.transport.is_closing():
+            self.flow.resume_reading()
+            self._take(data)
+
+    def _take(self, data: bytes) -> None:
+        self._shared.dates.tell(self.server_state)
+        super().data_received(data)
+        if self.transport.get_protocol() is not self:
+            return  # a WebSocket now
+        if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
+            self._owes(self.loop.time() + OWED_SECONDS)
+        else:
+            self._owes_nothing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._owes_nothing()
+        self._moves()
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """More waits to be taken than the system holds for the client."""
+        super().pause_writing()
+        self._stall = self._stall or self.loop.call_later(STALLED_SECONDS, self._give_up)
+        self._seat.stall()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._moves()
+
+    # What uvicorn calls.
+
+    def send_400_response(self, msg: str) -> None:
+        self._answer(BAD_REQUEST)
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        self._owes_nothing()
+        if not _is_handshake(dict(self.headers), event.method):
+            self._answer(BAD_UPGRADE)
+        else:
+            super().handle_websocket_upgrade(event)
+
+    def on_response_complete(self) -> None:
+        self._seat.rest()
+        super().on_response_complete()
+
+    # How it is carried out.
+
+    def _owes(self, due: float) -> None:
+        if self._owed is None and not self.transport.is_closing():
+            self._owed = self.loop.call_at(due, self._give_up)
+
+    def _owes_nothing(self) -> None:
+        if self._owed is not None:
+            self._owed.cancel()
+            self._owed = None
+
+    def _moves(self) -> None:
+        self._seat.flow()
+        if self._stall is not None:
+            self._stall.cancel()
+            self._stall = None
+
+    def _give_up(self) -> None:
+        self._owes_nothing()
+        self._moves()
+        self.transport.abort()
+
+    def _answer(self, refusal: Refusal) -> None:
+        """Where nothing was answered yet; in the middle of an answer there is nothing to say."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            body = problem(refusal.status, refusal.reason, refusal.hint)
+            head = h11.Response(
+                status_code=refusal.status,
+                reason=HTTPStatus(refusal.status).phrase.encode(),
+                headers=[
+                    (b"content-type", b"application/json"),
+                    (b"content-length", str(len(body)).encode()),
+                    (b"x-content-type-options", b"nosniff"),
+                    (b"cache-control", b"no-store"),
+                    (b"connection", b"close"),
+                ],
+            )
+            for part in (head, h11.Data(data=body), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(part) or b"")
+        self.transport.close()
+
+
+def _is_handshake(headers: dict[bytes, bytes], method: bytes) -> bool:
+    key = headers.get(b"sec-websocket-key", b"")
+    return method == b"GET" and headers.get(b"sec-websocket-version") == b"13" and len(key) == 24

@@ -1,0 +1,101 @@
+"""python-socketio's server as it is used here; what reaches into the library is in this module.
+
+tests/unit/test_web_live_server.py has a test for each of these bindings.
+"""
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import engineio
+import socketio
+
+from andon.web.bindings.lines import Outbox
+from andon.web.bindings.packets import Packet
+from andon.web.live.frames import MAX_MESSAGE_BYTES
+from andon.web.live.tally import Tally
+from andon.web.transport.asgi import Receive, Scope, Send
+from andon.web.transport.log_throttle import throttled
+
+NAMESPACE = "/"
+
+
+class Engine(engineio.AsyncServer):  # type: ignore[misc]
+    """Engine.IO with outboxes that have an end."""
+
+    def create_queue(self, *_: object, **__: object) -> Outbox:
+        return Outbox()
+
+
+class LiveServer(socketio.AsyncServer):  # type: ignore[misc]
+    """Reports every connection that began with a real handshake, and its end."""
+
+    def __init__(
+        self, tally: Tally, began: Callable[[str, Scope], None], ended: Callable[[str], None]
+    ) -> None:
+        self._tally, self._began, self._ended = tally, began, ended
+        # Its own messages could be forged, and came with a traceback for each bad packet.
+        log = throttled("andon.web.socketio", logging.ERROR)
+        super().__init__(
+            async_mode="asgi",
+            serializer=Packet,
+            logger=log,
+            engineio_logger=log,
+            namespaces=[NAMESPACE],
+            cors_allowed_origins=[],  # the gate checks origins; no CORS header is ever sent
+            max_http_buffer_size=MAX_MESSAGE_BYTES,
+            async_handlers=False,  # a client's requests wait for each other, not in memory
+            http_compression=False,
+        )
+
+    # What the library calls.
+
+    def _engineio_server_class(self) -> type[Engine]:
+        return Engine
+
+    async def _handle_eio_connect(self, eio_sid: str, environ: dict[str, Any]) -> None:
+        """Called for a handshake alone: no packet of a client leads here."""
+        await super()._handle_eio_connect(eio_sid, environ)
+        self._began(eio_sid, environ["asgi.scope"])
+
+    async def _handle_eio_disconnect(self, eio_sid: str, reason: str) -> None:
+        try:
+            await super()._handle_eio_disconnect(eio_sid, reason)
+        finally:
+            self._ended(eio_sid)
+
+    async def _handle_eio_message(self, eio_sid: str, data: Any) -> None:
+        """Not for a connection that has ended: joining again would leave it in the rooms."""
+        if eio_sid in self.environ:
+            await self._tally.tried("a packet", super()._handle_eio_message(eio_sid, data))
+
+    # What the rest of the server calls.
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request or one WebSocket; what comes in was checked before."""
+        await self.handle_request(scope, receive, send)
+
+    def connection_of(self, sid: str) -> str | None:
+        """The connection that a client in the namespace came by."""
+        found: str | None = self.manager.eio_sid_from_sid(sid, NAMESPACE)
+        return found
+
+    def uses_websocket(self, connection: str) -> bool:
+        with suppress(KeyError):
+            return bool(self.eio.transport(connection) == "websocket")
+        return False
+
+    def slow(self) -> list[str]:
+        """The connections that did not take what was sent to them."""
+        return [name for name, one in list(self.eio.sockets.items()) if one.queue.overrun]
+
+    async def end(self, connection: str) -> None:
+        """Close one connection: it hears of it if it listens, and whatever waits for it goes on."""
+        socket = self.eio.sockets.pop(connection, None)
+        if socket is None:
+            return
+        try:
+            await socket.close(wait=False)
+        finally:
+            socket.queue.put_nowait(None)

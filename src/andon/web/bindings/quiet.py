@@ -1,0 +1,72 @@
+"""uvicorn's server without its clock and its accepting: it wakes when something happens."""
+
+import asyncio
+import gc
+import socket
+from collections.abc import Callable
+from types import FrameType
+
+import uvicorn
+
+from andon.host import heap
+from andon.web.bindings.accepting import Acceptor
+from andon.web.bindings.connections import Connection, Shared
+from andon.web.transport.places import Places, Seat
+from andon.web.transport.turns import Turns
+
+CALM_SECONDS = 5.0
+
+
+class QuietServer(uvicorn.Server):
+    """Woken by a signal alone; the date that answers carry is told by their connection."""
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        ready: Callable[[], None],
+        places: Places | None = None,
+        turns: Turns | None = None,
+    ) -> None:
+        super().__init__(config)
+        self._ready = ready
+        self._places = Places() if places is None else places  # an empty one is false
+        self._shared = Shared(turns)
+        self._acceptors: list[Acceptor] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._woken = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup([])  # it serves nothing by itself: connections are counted by us
+        self._acceptors = [
+            Acceptor(one, self._places, self._connection, self.config.ssl, self._shared.turns)
+            for one in sockets or []
+        ]
+        # What is there now stays: looking through it for garbage again and again finds none.
+        gc.collect()
+        gc.freeze()
+        self._places.crowded, self._places.calmed = heap.collect_seldom, self._calmed
+        self._ready()
+
+    async def main_loop(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        while not self.should_exit:
+            await self._woken.wait()
+            self._woken.clear()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for acceptor in self._acceptors:
+            acceptor.close()
+        await super().shutdown(sockets)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._woken.set)
+
+    def _calmed(self) -> None:
+        """Not at once: those who left have to be forgotten first."""
+        asyncio.get_running_loop().call_later(CALM_SECONDS, heap.give_back)
+
+    def _connection(self, seat: Seat) -> Connection:
+        state = self.lifespan.state
+        return Connection(seat, self._shared, self.config, self.server_state, state)

@@ -1,0 +1,1 @@
+"""Live events over Socket.IO: what comes in, who is connected, what goes out."""

@@ -1,0 +1,317 @@
+"""Live events over Socket.IO: every client has a bounded outbox, and one that overruns it goes."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from socketio.exceptions import ConnectionRefusedError as Refused
+
+from andon.core.access.lockout import Lockout
+from andon.core.access.policy import LIVE, Key
+from andon.core.sampling import cadence
+from andon.errors import AndonError
+from andon.model import wire
+from andon.model.alert import Alert
+from andon.model.alert_wire import alert_to_json
+from andon.model.device import Snapshot
+from andon.model.lease_list import LeaseList
+from andon.web.answers import alert_payloads, lease_payloads, payloads
+from andon.web.answers.texts import SnapshotTexts
+from andon.web.bindings.live_server import LiveServer
+from andon.web.bindings.packets import Prepared
+from andon.web.live.frames import EVENTS
+from andon.web.live.requests import VISITOR
+from andon.web.live.tally import Tally
+from andon.web.live.transport import Transport
+from andon.web.live.visitors import Visitor, Visitors
+from andon.web.station import Station
+from andon.web.transport.asgi import App, Receive, Scope, Send
+from andon.web.transport.keys import Keys
+
+if TYPE_CHECKING:
+    from andon.engine.alerting.watcher import Watcher
+    from andon.engine.sharing.lender import Lender
+
+UPDATE_SECONDS = 5.0
+MOST_ALERTS = 512  # that wait to be sent; the list has them all
+SLOW_END = "the end of a slow client"
+EVERYONE = "everyone"
+TRUST = {False: "strangers", True: "trusted"}
+ROOMS = {False: "snapshot", True: "snapshot with commands"}
+
+
+@dataclass(slots=True)
+class Client:
+    """One that has joined, and what it asked for."""
+
+    visitor: Visitor
+    wants: set[str] = field(default_factory=set)
+
+    @property
+    def trusted(self) -> bool:
+        return self.visitor.trusted
+
+
+class Live:
+    """Hands snapshots to clients; nothing here waits for one, and sampling waits for nobody."""
+
+    def __init__(
+        self,
+        station: Station,
+        keys: Keys,
+        lockout: Lockout,
+        texts: SnapshotTexts,
+        clock: Callable[[], float] = time.monotonic,
+        watcher: "Watcher | None" = None,
+        lender: "Lender | None" = None,
+    ) -> None:
+        self._station, self._keys, self._lockout, self._clock = station, keys, lockout, clock
+        self._texts = texts
+        self._watcher, self._lender = watcher, lender
+        self._leases: LeaseList | None = None
+        self._alerts: deque[Alert] = deque(maxlen=MOST_ALERTS)
+        self._clients: dict[str, Client] = {}
+        self._troubles: dict[str, str] = {}  # of the last update of each kind
+        self._newest: Snapshot | None = None
+        self._slot: int | None = None
+        self._busy: frozenset[str] = frozenset()
+        self._came: asyncio.Event | None = None
+        self._visitors, self._tally = Visitors(), Tally()
+        self._server = LiveServer(self._tally, self._began, self._ended)
+        self._transport = Transport(self._server, self._visitors, keys, self._tally)
+        for name in ("connect", "disconnect", *sorted(EVENTS)):
+            self._server.on(name, getattr(self, f"_{name}"))
+
+    # For the rest of the server.
+
+    def over(self, app: App) -> App:
+        """The application with live events in front of it, at one path."""
+
+        async def entered(scope: Scope, receive: Receive, send: Send) -> None:
+            await (self._transport if scope.get("path") == LIVE else app)(scope, receive, send)
+
+        return entered
+
+    def is_admitted(self, connection: str) -> bool:
+        """Whether the gate let this connection in before."""
+        return self._visitors.of(connection) is not None
+
+    def health(self) -> wire.Json:
+        troubles = sorted(self._troubles.values())
+        return {
+            "state": "degraded" if troubles else "ok",
+            "reason": "; ".join(troubles) or None,
+            "clients": len(self._clients),
+            "dropped": self._tally.dropped,
+            "refused": self._tally.refused,
+            "malformed": self._tally.malformed,
+            "errors": self._tally.errors,
+        }
+
+    @asynccontextmanager
+    async def run(self) -> AsyncIterator[None]:
+        """Publish what the station hears, as long as the server runs."""
+        loop, self._came = asyncio.get_running_loop(), asyncio.Event()
+
+        def arrived(snapshot: Snapshot) -> None:
+            loop.call_soon_threadsafe(self._arrived, snapshot)
+
+        def alerted(changed: tuple[Alert, ...]) -> None:
+            loop.call_soon_threadsafe(self._alerted, changed)
+
+        self._station.listen(arrived)
+
+        def leased(found: LeaseList) -> None:
+            loop.call_soon_threadsafe(self._leased, found)
+
+        leaving = [self._watcher.subscribe(alerted)] if self._watcher else []
+        leaving += [self._lender.subscribe(leased)] if self._lender else []
+        pump = asyncio.create_task(self._pump(self._came))
+        try:
+            yield
+        finally:
+            self._station.unlisten(arrived)
+            for leave in leaving:
+                leave()
+            pump.cancel()
+            with suppress(asyncio.CancelledError):
+                await pump
+
+    # What is told.
+
+    def _arrived(self, snapshot: Snapshot) -> None:
+        self._newest = snapshot
+        if self._came is not None:
+            self._came.set()
+
+    def _alerted(self, changed: tuple[Alert, ...]) -> None:
+        self._alerts.extend(changed)
+        if self._came is not None:
+            self._came.set()
+
+    def _leased(self, found: LeaseList) -> None:
+        """The whole list: a newer one takes the place of one that was not sent yet."""
+        self._leases = found
+        if self._came is not None:
+            self._came.set()
+
+    async def _pump(self, came: asyncio.Event) -> None:
+        while True:
+            await came.wait()
+            came.clear()
+            newest, self._newest = self._newest, None
+            await self._tried("alerts", self._publish_alerts())
+            await self._tried("leases", self._publish_leases())
+            if newest is not None:
+                await self._tried("looking for slow clients", self._drop_the_slow())
+                await self._tried("snapshots", self._publish(newest))
+
+    async def _tried(self, what: str, work: Awaitable[None]) -> None:
+        """One kind of update that fails leaves the others, and /api/health says so."""
+        if await self._tally.tried(what, work):
+            self._troubles.pop(what, None)
+        else:
+            self._troubles[what] = f"{what}: the last attempt failed"
+
+    async def _publish_alerts(self) -> None:
+        while self._alerts:
+            alert = self._alerts.popleft()
+            await self._emit("alert", alert_to_json(alert), TRUST[True])
+            shown = alert_payloads.for_strangers(alert)
+            await self._emit("alert", alert_to_json(shown), TRUST[False])
+
+    async def _publish_leases(self) -> None:
+        found, self._leases = self._leases, None
+        if found is not None and self._clients:
+            text = lease_payloads.text(found, trusted=False)
+            await self._emit("leases", Prepared(text), EVERYONE)
+
+    async def _publish(self, snapshot: Snapshot) -> None:
+        risen, self._busy = _risen(self._busy, self._busy_in(snapshot))
+        slot = cadence.slot(self._clock(), UPDATE_SECONDS)
+        due, self._slot = slot != self._slot, slot
+        if not self._clients:
+            return
+        self._station.looked()
+        if due:
+            await self._emit("gpu_status_update", self._summary(snapshot), EVERYONE)
+        if risen:
+            await self._emit("high_gpu_usage_alert", self._high_usage(snapshot, risen), EVERYONE)
+        for trusted, room in ROOMS.items():
+            if any("snapshot" in c.wants and c.trusted == trusted for c in self._clients.values()):
+                await self._emit("snapshot", Prepared(self._texts.of(snapshot, trusted)), room)
+
+    async def _drop_the_slow(self) -> None:
+        self._troubles.pop(SLOW_END, None)
+        for connection in self._server.slow():
+            self._tally.drop()
+            if not await self._tally.tried(SLOW_END, self._drop(connection)):
+                self._troubles[SLOW_END] = "a slow client cannot be dropped"
+
+    async def _drop(self, connection: str) -> None:
+        visitor = self._visitors.of(connection)
+        if visitor is not None:
+            await self._transport.end(visitor)
+        else:
+            await self._server.end(connection)
+
+    async def _emit(self, event: str, value: wire.Json | Prepared, to: str) -> None:
+        await self._server.emit(event, value, to=to)
+
+    def _busy_in(self, snapshot: Snapshot) -> frozenset[str]:
+        """Those above the threshold of the rule: each is told once when it comes there."""
+        return payloads.busy_uuids(snapshot, self._watcher.rulebook if self._watcher else None)
+
+    def _high_usage(self, snapshot: Snapshot, uuids: frozenset[str]) -> wire.Json:
+        if self._watcher is None:
+            return payloads.high_usage(snapshot, uuids)
+        return payloads.high_usage(
+            snapshot, uuids, self._watcher.rulebook.thresholds.high_usage_percent
+        )
+
+    def _summary(self, snapshot: Snapshot) -> wire.Json:
+        return payloads.gpu_summary(snapshot, self._station.settings)
+
+    # What clients ask. These never wait: a new client's first event follows its acceptance.
+
+    def _began(self, connection: str, scope: Scope) -> None:
+        self._visitors.began(scope[VISITOR], connection)
+
+    def _ended(self, connection: str) -> None:
+        self._transport.ended(connection)
+
+    async def _connect(self, sid: str, _environ: object, auth: object = None) -> None:
+        """What the handshake proved is in the table of visitors, and only there."""
+        visitor = self._visitors.of(self._server.connection_of(sid))
+        if visitor is None or visitor.joined:
+            raise Refused("this connection has no handshake of its own")
+        self._grade(auth, visitor)
+        visitor.joined = True
+        self._clients[sid] = Client(visitor)
+        self._transport.start(self._welcome(sid))
+
+    def _grade(self, auth: object, visitor: Visitor) -> None:
+        """The key in Socket.IO's own greeting; a wrong one is refused, and counted."""
+        shown = auth.get("token") if isinstance(auth, dict) else None
+        secret = shown if isinstance(shown, str) else None
+        key = self._keys.grade(secret)
+        if key is Key.TOKEN or (key is Key.SESSION and self._transport.tie(visitor, secret or "")):
+            self._visitors.trust(visitor)
+        elif key is not Key.NONE:
+            self._refuse_key(visitor.address)
+
+    def _refuse_key(self, address: str | None) -> None:
+        if not self._lockout.wait_seconds(address, self._clock()):
+            self._lockout.failed(address, self._clock())
+            raise Refused("the token is not this server's")
+        raise Refused("too many wrong tokens from this address")
+
+    async def _welcome(self, sid: str) -> None:
+        """It may have left already; the library forgets such a client by itself."""
+        client = self._clients.get(sid)
+        if client is None:
+            return
+        await self._server.enter_room(sid, EVERYONE)
+        await self._server.enter_room(sid, TRUST[client.trusted])
+        with suppress(AndonError):  # before the first snapshot: the first update will say
+            snapshot = self._station.latest()
+            await self._emit("gpu_status", self._summary(snapshot), sid)
+            busy = self._busy_in(snapshot)
+            if busy:
+                await self._emit("high_gpu_usage_alert", self._high_usage(snapshot, busy), sid)
+
+    async def _disconnect(self, sid: str, _reason: object = None) -> None:
+        """There is nothing else to be connected for."""
+        client = self._clients.pop(sid, None)
+        if client is not None:
+            self._transport.start(self._transport.end(client.visitor))
+
+    async def _request_gpu_update(self, sid: str, _data: object = None) -> None:
+        with suppress(AndonError):
+            await self._emit("gpu_status_update", self._summary(self._station.latest()), sid)
+
+    async def _subscribe(self, sid: str, what: object = "snapshot") -> wire.Json:
+        return await self._want(sid, what, True)
+
+    async def _unsubscribe(self, sid: str, what: object = "snapshot") -> wire.Json:
+        return await self._want(sid, what, False)
+
+    async def _want(self, sid: str, what: object, wanted: bool) -> wire.Json:
+        client = self._clients.get(sid)
+        if client is None or what != "snapshot":
+            reason = "there is no such event to subscribe to"
+            return {"error": {"kind": "gone", "reason": reason, "hint": "snapshot"}}
+        (client.wants.add if wanted else client.wants.discard)("snapshot")
+        room = ROOMS[client.trusted]
+        change = self._server.enter_room if wanted else self._server.leave_room
+        await change(sid, room)
+        return {"subscribed": sorted(client.wants)}
+
+
+def _risen(before: frozenset[str], busy: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
+    """The devices that have come above the threshold, and all that are: one alert per episode."""
+    return busy - before, busy

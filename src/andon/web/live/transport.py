@@ -1,0 +1,271 @@
+"""The way in to live events: handshakes, polls and WebSockets, checked before the library.
+
+The library gets a scope that was made here and packets that fit the grammar in `frames`. What a
+connection proved stays in the table of visitors, where no packet can reach it.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from andon.core.access.policy import Key, Refusal
+from andon.web.answers.problems import UNEXPECTED
+from andon.web.bindings.lines import Line
+from andon.web.bindings.live_server import LiveServer
+from andon.web.live.frames import check_body, check_frame
+from andon.web.live.requests import (
+    WEBSOCKET,
+    Asked,
+    Begun,
+    asked,
+    hung_up,
+    read_body,
+    replayed,
+    request_scope,
+    turn_away,
+    until_gone,
+    websocket_scope,
+)
+from andon.web.live.tally import Tally
+from andon.web.live.visitors import Visitor, Visitors
+from andon.web.transport.asgi import Message, Receive, Scope, Send
+from andon.web.transport.auth import TRUSTED, shown_key
+from andon.web.transport.keys import Keys
+
+SILENT_SECONDS = 10.0
+"""For joining after a handshake, for the next poll after one, and for an upgrade."""
+RETRY_SECONDS = 10.0
+
+BAD_QUERY = Refusal(400, "no Socket.IO request", "use EIO=4 and transport=polling or websocket")
+BAD_METHOD = Refusal(405, "live events know GET and POST", "use a Socket.IO client")
+BAD_PACKET = Refusal(400, "malformed Socket.IO packet", "docs/server.md lists what can be sent")
+UNKNOWN = Refusal(400, "there is no such live connection", "connect again")
+OVERLAP = Refusal(400, "this live connection is already in use", "poll once at a time")
+ENDED = Refusal(401, "the session has ended", "run: andon open")
+FULL = Refusal(
+    503, "there is no place for another live client", "show the token, or try again later"
+)
+FAILED = Refusal(500, *UNEXPECTED)
+
+
+class Transport:
+    """An ASGI application for the one path of live events."""
+
+    def __init__(self, server: LiveServer, visitors: Visitors, keys: Keys, tally: Tally) -> None:
+        self._server, self._visitors, self._keys, self._tally = server, visitors, keys, tally
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._tasks: set[asyncio.Task[bool]] = set()
+        keys.listen(self._session_ended)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._loop = asyncio.get_running_loop()
+        wanted = asked(scope)
+        if wanted is None:
+            await turn_away(scope, receive, send, BAD_QUERY)
+        elif wanted.transport == WEBSOCKET:
+            await self._websocket(wanted, scope, receive, send)
+        else:
+            begun = Begun(send)
+            work = until_gone(self._polling(wanted, scope, receive, begun))
+            if not await self._tally.tried("a request", work) and not begun.is_so:
+                await turn_away(scope, receive, send, FAILED)
+
+    # For the rest of the live side.
+
+    async def end(self, visitor: Visitor) -> None:
+        """End a connection, whichever transport it uses and however far it got."""
+        self._visitors.leave(visitor)
+        if visitor.connection is not None:
+            await self._server.end(visitor.connection)
+        if visitor.line is not None:
+            visitor.line.cut()
+
+    def ended(self, connection: str) -> None:
+        """The library has closed a connection: from now on nothing of it counts."""
+        visitor = self._visitors.of(connection)
+        if visitor is not None:
+            self._visitors.leave(visitor)
+            self.start(self.end(visitor))
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run it beside the rest."""
+        task = asyncio.ensure_future(self._tally.tried("work for a client", work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def tie(self, visitor: Visitor, secret: str) -> bool:
+        """The connection ends with this session; False where it has ended already."""
+        found = self._keys.session(secret)
+        if found is None:
+            return False
+        name, seconds = found
+        visitor.sessions.add(name)
+        loop = asyncio.get_running_loop()
+        expiry = loop.call_later(max(0.0, seconds), lambda: self.start(self.end(visitor)))
+        visitor.expiries.append(expiry)
+        return self._keys.session(secret) is not None  # it may have ended before it was noted
+
+    # Handshakes.
+
+    async def _admitted(self, scope: Scope, receive: Receive, send: Send) -> Visitor | None:
+        trusted = bool(scope.get(TRUSTED))
+        visitor = self._visitors.admit((scope.get("client") or (None,))[0], trusted)
+        if visitor is None:
+            self._tally.refuse()
+            await turn_away(scope, receive, send, FULL, wait_seconds=RETRY_SECONDS)
+            return None
+        if trusted and not self._stands(visitor, shown_key(scope["headers"]) or ""):
+            self._visitors.leave(visitor)
+            await turn_away(scope, receive, send, ENDED)
+            return None
+        self._expect(visitor)
+        return visitor
+
+    def _stands(self, visitor: Visitor, secret: str) -> bool:
+        return self._keys.grade(secret) is Key.TOKEN or self.tie(visitor, secret)
+
+    def _expect(self, visitor: Visitor) -> None:
+        if visitor.due is not None:
+            visitor.due.cancel()
+        visitor.due = asyncio.get_running_loop().call_later(SILENT_SECONDS, self._due, visitor)
+
+    def _due(self, visitor: Visitor) -> None:
+        visitor.due = None
+        if not visitor.joined or not (visitor.polls or visitor.line):
+            self.start(self.end(visitor))
+
+    # Polling.
+
+    async def _polling(self, asked: Asked, scope: Scope, receive: Receive, send: Send) -> None:
+        visitor = self._visitors.of(asked.name)
+        if scope["method"] not in ("GET", "POST"):
+            await turn_away(scope, receive, send, BAD_METHOD)
+        elif asked.name is None and scope["method"] == "GET":
+            await self._open(asked, scope, receive, send)
+        elif visitor is None:
+            await turn_away(scope, receive, send, UNKNOWN)
+        elif scope["method"] == "POST":
+            await self._post(asked, visitor, scope, receive, send)
+        else:
+            await self._poll(asked, visitor, scope, receive, send)
+
+    async def _open(self, asked: Asked, scope: Scope, receive: Receive, send: Send) -> None:
+        visitor = await self._admitted(scope, receive, send)
+        if visitor is None:
+            return
+        try:
+            await self._server.answer(request_scope(asked, "GET", visitor), replayed(b""), send)
+        finally:
+            if visitor.connection is None:
+                self._visitors.leave(visitor)
+
+    async def _post(
+        self, asked: Asked, visitor: Visitor, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        body = await read_body(receive)
+        if body is None:
+            return
+        wrong = check_body(body)
+        for one in wrong:
+            self._tally.ignore(one)
+        if wrong:
+            await turn_away(scope, receive, send, BAD_PACKET)
+        elif visitor.connection is None or self._server.uses_websocket(visitor.connection):
+            await turn_away(scope, receive, send, OVERLAP)
+        else:
+            await self._server.answer(
+                request_scope(asked, "POST", visitor, body), replayed(body), send
+            )
+
+    async def _poll(
+        self, asked: Asked, visitor: Visitor, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """One at a time; another one ends the connection, as Engine.IO has it."""
+        if visitor.polls:
+            await self.end(visitor)
+        if visitor.gone or self._server.uses_websocket(asked.name or ""):
+            await turn_away(scope, receive, send, OVERLAP)
+            return
+        visitor.polls = True
+        try:
+            await self._answered(asked, visitor, receive, send)
+        finally:
+            visitor.polls = False
+        if visitor.joined and self._visitors.of(asked.name) is visitor:
+            self._expect(visitor)
+
+    async def _answered(self, asked: Asked, visitor: Visitor, receive: Receive, send: Send) -> None:
+        """Until there is something to say; a client that hangs up loses its place at once."""
+        made = request_scope(asked, "GET", visitor)
+        answer = asyncio.ensure_future(self._server.answer(made, replayed(b""), send))
+        leaving = asyncio.ensure_future(hung_up(receive))
+        try:
+            done, _ = await asyncio.wait({answer, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if answer not in done:
+                await self.end(visitor)
+            await answer
+        finally:
+            leaving.cancel()
+            answer.cancel()
+
+    # WebSockets.
+
+    async def _websocket(self, asked: Asked, scope: Scope, receive: Receive, send: Send) -> None:
+        if asked.name is None:
+            visitor = await self._admitted(scope, receive, send)
+            if visitor is not None:
+                await self._carry(asked, visitor, receive, send)
+            return
+        visitor = self._visitors.of(asked.name)
+        if visitor is None or visitor.line is not None:
+            await turn_away(scope, receive, send, UNKNOWN if visitor is None else OVERLAP)
+            return
+        deadline = asyncio.get_running_loop().call_later(SILENT_SECONDS, self._upgrade_due, visitor)
+        try:
+            await self._carry(asked, visitor, receive, send)
+        finally:
+            deadline.cancel()
+
+    def _upgrade_due(self, visitor: Visitor) -> None:
+        if not self._server.uses_websocket(visitor.connection or ""):
+            self.start(self.end(visitor))
+
+    async def _carry(self, asked: Asked, visitor: Visitor, receive: Receive, send: Send) -> None:
+        """Until the WebSocket ends; an upgrade that failed ends the connection as well, because
+        the library would answer each of its polls with nothing from then on."""
+        made = websocket_scope(asked, visitor)
+        line = visitor.line = Line(self._server.answer(made, self._checked(visitor, receive), send))
+        try:
+            await self._tally.tried("a WebSocket", until_gone(line.held()))
+        finally:
+            visitor.line = None
+            await self.end(visitor)
+
+    def _checked(self, visitor: Visitor, receive: Receive) -> Receive:
+        """What the client sends, without what is malformed and what comes after its end."""
+
+        async def checked() -> Message:
+            while True:
+                message = await receive()
+                if message["type"] != "websocket.receive":
+                    return message
+                if visitor.gone:
+                    return {"type": "websocket.disconnect", "code": 1000}
+                wrong = check_frame(message.get("text"))
+                if wrong is None:
+                    return message
+                self._tally.ignore(wrong)
+                await asyncio.sleep(0)  # a flood of them must not keep the others waiting
+
+        return checked
+
+    # Sessions.
+
+    def _session_ended(self, name: bytes) -> None:
+        """From any thread."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._end_session, name)
+
+    def _end_session(self, name: bytes) -> None:
+        for visitor in self._visitors.of_session(name):
+            self.start(self.end(visitor))

@@ -1,0 +1,1 @@
+"""The routes: each a few lines over the answers."""

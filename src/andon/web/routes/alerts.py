@@ -1,0 +1,222 @@
+"""REST about alerts: what is wrong, what the rules are, and what a person does about it."""
+
+import secrets
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import APIRouter, Path, Query, Request, Response
+
+from andon.core.alerting.past import Query as Wanted
+from andon.core.alerting.past import matches
+from andon.core.conditions import lamps
+from andon.core.sharing.holders import holders
+from andon.errors import AndonError, Gone, Invalid, Unavailable
+from andon.model import wire
+from andon.model.alert import Alert, Level, Phase, Silence
+from andon.model.alert_wire import alert_to_json, alerts_to_json, silence_to_json
+from andon.model.device import Snapshot
+from andon.web.answers import payloads
+from andon.web.answers.alert_payloads import board_to_json, for_strangers, rules_to_json
+from andon.web.answers.alert_shapes import (
+    AlertList,
+    BoardShape,
+    Ended,
+    Hush,
+    Outcomes,
+    RuleList,
+    Seen,
+    SilenceList,
+    Trial,
+    says,
+)
+from andon.web.station import Station
+from andon.web.transport.auth import TRUSTED
+
+if TYPE_CHECKING:
+    from andon.engine.alerting.watcher import Watcher
+    from andon.engine.sharing.ledger import LeaseLedger
+
+MOST = 1000
+FURTHEST = 32_503_680_000.0
+Named = Annotated[str, Path(max_length=300, description="the alert's id; # is %23 in a URL")]
+Asked = Callable[[], "Watcher"]
+
+
+def alert_routes(
+    router: APIRouter,
+    station: Station,
+    watcher: "Watcher | None",
+    leases: "LeaseLedger | None" = None,
+) -> None:
+    """All of /api/alerts, /api/silences and /api/board."""
+
+    def watching() -> "Watcher":
+        if watcher is None:
+            raise Unavailable("this server does not watch for alerts", hint="start: andon serve")
+        return watcher
+
+    _reading(router, station, watching)
+    _board(router, station, watching, leases)
+    _changing(router, station, watching)
+    _silences(router, station, watching)
+
+
+def _reading(router: APIRouter, station: Station, watching: Asked) -> None:
+    @router.get("/api/alerts", tags=["explain"], responses=says(AlertList))
+    def alerts(
+        request: Request,
+        state: Phase | None = None,
+        level: Level | None = None,
+        rule: Annotated[str | None, Query(max_length=100)] = None,
+        device: Annotated[str | None, Query(max_length=200)] = None,
+        since: Annotated[float | None, Query(ge=0, le=FURTHEST)] = None,
+        limit: Annotated[int, Query(ge=1, le=MOST)] = 100,
+    ) -> Response:
+        """andon.alerts/1: what fires and is pending, the worst first; then what ended."""
+        snapshot = station.latest()
+        subject = None if device is None else _subject(snapshot, device)
+        wanted = Wanted(since, None, state, level, rule, subject, limit)
+        found, note = _found(watching(), wanted)
+        return _json(_listed(request, watching(), found, snapshot, note))
+
+    @router.get("/api/alerts/rules", tags=["explain"], responses=says(RuleList))
+    def rules() -> Response:
+        """andon.rules/1: the catalogue, with the thresholds that are in force here."""
+        devices = [status.device for status in station.latest().devices]
+        return _json(rules_to_json(watching().rulebook, devices, watching().awake))
+
+    @router.get("/api/alerts/{alert}", tags=["explain"], responses=says(Alert))
+    def alert(request: Request, alert: Named) -> Response:
+        """One alert, of the present or the past."""
+        return _json(_shown(request, watching().find(alert)))
+
+
+def _board(
+    router: APIRouter, station: Station, watching: Asked, leases: "LeaseLedger | None"
+) -> None:
+    @router.get("/api/board", tags=["explain"], responses=says(BoardShape))
+    def board() -> Response:
+        """andon.board/1: a lamp per device, who holds it, and one headline for the node."""
+        snapshot = station.latest()
+        lit = lamps.board(snapshot, watching().alerts())
+        page = None if leases is None else leases.page()
+        uuids = [status.device.uuid for status in snapshot.devices]
+        held = {} if page is None else holders(page, uuids)
+        note = None if leases is None else leases.why_not()
+        return _json(board_to_json(lit, snapshot.node, held, note))
+
+
+def _changing(router: APIRouter, station: Station, watching: Asked) -> None:
+    @router.post("/api/alerts/test", tags=["explain"], responses=says(Outcomes))
+    def test(given: Trial) -> Response:
+        """Send a test message; needs the token."""
+        outcomes = watching().test(given.notifier)
+        results = [_outcome(name, error) for name, error in outcomes.items()]
+        note = None if results else "no notifier is set up: see [[alerts.notifier]]"
+        return _json({"results": results, "note": note})
+
+    @router.post("/api/alerts/{alert}/acknowledge", tags=["explain"], responses=says(Alert))
+    def acknowledge(request: Request, alert: Named, given: Seen) -> Response:
+        """Somebody has seen it: it is not told again unless it gets worse; needs the token."""
+        return _json(_shown(request, watching().acknowledge(alert, given.by, given.note)))
+
+    @router.delete("/api/alerts/{alert}/acknowledge", tags=["explain"], responses=says(Alert))
+    def unacknowledge(request: Request, alert: Named) -> Response:
+        """Take that back; needs the token."""
+        return _json(_shown(request, watching().unacknowledge(alert)))
+
+
+def _silences(router: APIRouter, station: Station, watching: Asked) -> None:
+    @router.get("/api/silences", tags=["explain"], responses=says(SilenceList))
+    def silences() -> Response:
+        """What is not told at present, and until when."""
+        return _json({"silences": [silence_to_json(one) for one in watching().silences()]})
+
+    @router.post("/api/silences", tags=["explain"], responses=says(Silence))
+    def silence(given: Hush) -> Response:
+        """Tell nothing of this for a while; needs the token."""
+        made = _silence(given, station.latest())
+        return _json(silence_to_json(watching().silence(made)))
+
+    @router.delete("/api/silences/{silence}", tags=["explain"], responses=says(Ended))
+    def unsilence(silence: Annotated[str, Path(max_length=100)]) -> Response:
+        """End a silence; needs the token."""
+        watching().unsilence(silence)
+        return _json({"ended": True})
+
+
+def _found(watcher: "Watcher", wanted: Wanted) -> tuple[list[Alert], str | None]:
+    """The present from memory, the past from the ledger; where that fails, the present alone."""
+    now = [alert for alert in watcher.alerts() if matches(wanted, alert)]
+    room = wanted.limit - len(now)
+    if wanted.state not in (None, Phase.RESOLVED) or room <= 0:
+        return now[: wanted.limit], None
+    ids = {alert.id for alert in now}
+    try:
+        past = watcher.past(
+            Wanted(
+                wanted.since, None, Phase.RESOLVED, wanted.level, wanted.rule, wanted.subject, room
+            )
+        )
+    except AndonError as error:
+        return now, f"past alerts cannot be read: {error.reason}"
+    return now + [alert for alert in past if alert.id not in ids], None
+
+
+def _subject(snapshot: Snapshot, device: str) -> str:
+    """A device that is here, one that was, or what is no device: node, store, sampler."""
+    try:
+        return payloads.named(snapshot, device).device.uuid
+    except Gone:
+        if device.isdecimal():
+            raise
+        return device
+
+
+def _listed(
+    request: Request, watcher: "Watcher", found: list[Alert], snapshot: Snapshot, note: str | None
+) -> wire.Json:
+    shown = found if _trusted(request) else [for_strangers(alert) for alert in found]
+    at = time.time()
+    listed = alerts_to_json(shown, watcher.silences(), snapshot.node, at, snapshot.simulated)
+    return {**listed, "note": note}
+
+
+def _shown(request: Request, alert: Alert) -> wire.Json:
+    return alert_to_json(alert if _trusted(request) else for_strangers(alert))
+
+
+def _outcome(name: str, error: AndonError | None) -> wire.Json:
+    return {
+        "notifier": name,
+        "ok": error is None,
+        "reason": None if error is None else error.reason,
+        "hint": (error.hint or None) if error is not None else None,
+    }
+
+
+def _silence(given: Hush, snapshot: Snapshot) -> Silence:
+    if given.device is not None and given.subject is not None:
+        raise Invalid("a device and a subject are the same thing", hint="give one of them")
+    subject = given.subject
+    if given.device is not None:
+        subject = payloads.named(snapshot, str(given.device)).device.uuid
+    at = time.time()
+    return Silence(
+        id=secrets.token_hex(4),
+        until=at + given.seconds,
+        rule=given.rule,
+        subject=subject,
+        by=given.by,
+        note=given.note,
+        begun=at,
+    )
+
+
+def _trusted(request: Request) -> bool:
+    return bool(request.scope.get(TRUSTED))
+
+
+def _json(value: wire.Json) -> Response:
+    return Response(wire.dumps(value), media_type="application/json")

@@ -1,0 +1,360 @@
+"""REST: every route, each a few lines over the payloads.
+
+What only reads the last snapshot is answered at once. What takes longer runs in threads, and what
+anybody can make dear in a few threads of its own (`reading`), where it delays only its like.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from andon.core.access import server_proof
+from andon.core.access.policy import Key
+from andon.core.history.series import HOST, HOST_METRICS
+from andon.engine.alerting.watcher import Watcher
+from andon.errors import Gone
+from andon.model import wire
+from andon.model.device import Snapshot
+from andon.web.answers import payloads
+from andon.web.answers.health import Part, health
+from andon.web.answers.once import Once
+from andon.web.answers.problems import problem
+from andon.web.answers.texts import SnapshotTexts
+from andon.web.memory import METRICS, Memory
+from andon.web.reading import Reading
+from andon.web.routes.alerts import alert_routes
+from andon.web.routes.leases import lease_routes
+from andon.web.station import Station, all_for_strangers, for_strangers
+from andon.web.transport.auth import TRUSTED
+from andon.web.transport.keys import CODE_SECONDS, SESSION_SECONDS, Keys
+
+if TYPE_CHECKING:  # locks are not on every system
+    from andon.engine.sharing.ledger import LeaseLedger
+    from andon.engine.sharing.lender import Lender
+
+MAX_POINTS = 10_000
+DAY_SECONDS = 86_400.0
+PLACES = ("alerts", "leases", "jobs", "runs", "nodes")
+TO_COME = {"jobs": "share", "runs": "record"}
+"""What has a place and a tag already, and nothing to say yet."""
+FURTHEST = 32_503_680_000.0  # the year 3000: times beyond it are milliseconds by mistake
+
+
+@dataclass(frozen=True, slots=True)
+class Shop:
+    """What the routes draw from."""
+
+    station: Station
+    keys: Keys
+    memory: Memory
+    parts: dict[str, Part]
+    expose: Callable[[], str] | None = None
+    texts: SnapshotTexts = field(default_factory=SnapshotTexts)
+    watcher: Watcher | None = None
+    lender: "Lender | None" = None
+    leases: "LeaseLedger | None" = None
+    past: Reading = field(default_factory=Reading)
+    """For what reads the store."""
+    minutes: Reading = field(default_factory=Reading)
+    """For what goes through all of the last two minutes."""
+
+    @property
+    def features(self) -> dict[str, bool]:
+        """Which of the board's places have something to show."""
+        there = {name: name not in TO_COME for name in PLACES}
+        return there | {"alerts": self.watcher is not None, "leases": self.lender is not None}
+
+
+class Problem(BaseModel):
+    """What went wrong, and what to do."""
+
+    kind: str
+    reason: str
+    hint: str
+    details: list[str] | None = Field(
+        default=None, description="one sentence each, where there is more to say: of every device"
+    )
+
+
+class Problems(BaseModel):
+    """Every error has this shape."""
+
+    error: Problem
+
+
+class Code(BaseModel):
+    """The one-time code of a link."""
+
+    model_config = ConfigDict(extra="forbid")
+    code: Annotated[str, Field(min_length=1, max_length=200)]
+
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Problems, "description": words}
+    for status, words in {
+        400: "The request cannot be read.",
+        401: "The token is missing or wrong.",
+        403: "The Host or Origin is not this server's.",
+        404: "There is no such thing.",
+        409: "It is not in a state for that.",
+        422: "A parameter makes no sense.",
+        429: "Too many wrong tokens; Retry-After says when.",
+        503: "What is needed is not there now.",
+    }.items()
+}
+DeviceName = Annotated[
+    str, Path(max_length=200, description="UUID, the beginning of one, or index")
+]
+Past = Annotated[
+    str, Path(max_length=200, description='UUID, the beginning of one, index, or "host"')
+]
+Moment = Annotated[float | None, Query(ge=0, le=FURTHEST, description="UTC seconds")]
+_KEPT = ", ".join(dict.fromkeys((*METRICS, *HOST_METRICS)))
+
+
+def routes(shop: Shop) -> APIRouter:
+    """All of /api, /healthz and /metrics."""
+    router = APIRouter(responses=ERRORS)
+    _kept(router, shop)
+    _devices(router, shop)
+    _past(router, shop)
+    alert_routes(router, shop.station, shop.watcher, shop.leases)
+    lease_routes(router, shop.station, shop.lender)
+    _later(router, shop)
+    _sessions(router, shop)
+    _machines(router, shop)
+    return router
+
+
+def _kept(router: APIRouter, shop: Shop) -> None:
+    @router.get("/api/gpu/summary", tags=["kept"])
+    async def gpu_summary(request: Request) -> Response:
+        """The node in one table: counts, means, one entry per board."""
+        return _json(payloads.gpu_summary(_seen(request, shop), shop.station.settings))
+
+    @router.get("/api/gpu/metrics", tags=["kept"])
+    async def gpu_metrics(request: Request) -> Response:
+        """Every device's readings."""
+        return _json(payloads.gpu_metrics(_seen(request, shop)))
+
+    @router.get("/api/gpu/processes", tags=["kept"])
+    async def gpu_processes(request: Request) -> Response:
+        """Every process on a device."""
+        return _json(payloads.gpu_processes(_seen(request, shop)))
+
+    @router.get("/api/health", tags=["kept"])
+    async def api_health() -> Response:
+        """What each part of the server does; 200 whenever it can say so."""
+        return _json(health(shop.station, shop.parts))
+
+
+def _devices(router: APIRouter, shop: Shop) -> None:
+    dear = Once()
+
+    @router.get("/api/snapshot", tags=["watch"])
+    async def snapshot(request: Request) -> Response:
+        """andon.snapshot/1: the whole node at one instant."""
+        # In the loop itself: the text is mostly made already, and a thread would cost more.
+        text = shop.texts.of(shop.station.latest(), _trusted(request))
+        return Response(text, media_type="application/json")
+
+    @router.get("/api/snapshots", tags=["watch"])
+    async def snapshots(request: Request) -> Response:
+        """The snapshots of the last two minutes, the oldest first."""
+        past, trusted = shop.station.past(), _trusted(request)
+
+        def made() -> bytes:
+            shown = past if trusted else all_for_strangers(past)
+            return wire.dumps({"items": [wire.snapshot_to_json(one) for one in shown]}).encode()
+
+        key = ("snapshots", past[-1].at, trusted)
+        return sent(
+            await shop.minutes.read(request, key, lambda: dear.answer(past[-1], trusted, made))
+        )
+
+    @router.get("/api/system", tags=["watch"])
+    async def system(request: Request) -> Response:
+        """The machine itself: processor, memory, load, disks, network, versions."""
+        return _json(payloads.system(_seen(request, shop)))
+
+    @router.get("/api/devices", tags=["watch"])
+    async def devices(request: Request) -> Response:
+        """Every device with its state and readings."""
+        return _json(payloads.devices(_seen(request, shop)))
+
+    @router.get("/api/devices/{device}", tags=["watch"])
+    async def device(request: Request, device: DeviceName) -> Response:
+        """One device."""
+        return _json(payloads.device(_seen(request, shop), device))
+
+    @router.get("/api/devices/{device}/why", tags=["explain"])
+    async def why(request: Request, device: DeviceName) -> Response:
+        """andon.why/1: why it is hot, slow, full or idle, from the last two minutes."""
+        past, trusted = shop.station.past(), _trusted(request)
+        uuid = payloads.named(past[-1], device).device.uuid
+
+        def made() -> bytes:
+            return dumped(payloads.why(past if trusted else all_for_strangers(past), uuid))
+
+        return sent(await shop.minutes.read(request, ("why", uuid, past[-1].at, trusted), made))
+
+    @router.get("/api/processes", tags=["watch"])
+    async def processes(request: Request) -> Response:
+        """Every process on a device, and whose it is."""
+        return _json(payloads.processes(_seen(request, shop)))
+
+
+def _past(router: APIRouter, shop: Shop) -> None:
+    @router.get("/api/devices/{device}/history", tags=["watch"])
+    async def history(
+        request: Request,
+        device: Past,
+        metric: Annotated[str, Query(max_length=60, description=f"one of: {_KEPT}")],
+        start: Annotated[Moment, Query(alias="from")] = None,
+        end: Annotated[Moment, Query(alias="to")] = None,
+        points: Annotated[int, Query(ge=1, le=MAX_POINTS)] = 300,
+    ) -> Response:
+        """Least, mean and most per bucket; the last day if not told otherwise."""
+        since, until = _span(start, end)
+
+        def made() -> bytes:
+            uuid = _uuid(shop, device)
+            return dumped(shop.memory.history(uuid, metric, since, until, points))
+
+        key = ("history", device, metric, since, until, points)
+        return sent(await shop.past.read(request, key, made))
+
+    @router.get("/api/history/devices", tags=["watch"])
+    async def recorded(request: Request) -> Response:
+        """Every device with a past, those that are gone among them."""
+        made = await shop.past.read(request, "devices", lambda: dumped(shop.memory.devices()))
+        return sent(made)
+
+    @router.get("/api/uses", tags=["watch"])
+    async def uses(
+        request: Request,
+        device: Annotated[str | None, Query(max_length=200)] = None,
+        start: Annotated[Moment, Query(alias="from")] = None,
+        end: Annotated[Moment, Query(alias="to")] = None,
+    ) -> Response:
+        """Who was on a device, or on any, from when until when; the last day if not told."""
+        since, until = _span(start, end)
+
+        def made() -> bytes:
+            uuid = None if device is None else _uuid(shop, device)
+            return dumped(shop.memory.uses(uuid, since, until))
+
+        return sent(await shop.past.read(request, ("all uses", device, since, until), made))
+
+
+def _later(router: APIRouter, shop: Shop) -> None:
+    @router.get("/api/nodes", tags=["fleet"])
+    async def nodes(request: Request) -> Response:
+        """The nodes that this server knows."""
+        return _json(payloads.nodes(_seen(request, shop)))
+
+    for name, tag in TO_COME.items():
+        _to_come(router, name, tag)
+
+
+def _to_come(router: APIRouter, name: str, tag: str) -> None:
+    @router.get(f"/api/{name}", tags=[tag], name=name, summary=name.capitalize())
+    async def to_come() -> Response:
+        return _json(payloads.to_come(name))
+
+
+def _sessions(router: APIRouter, shop: Shop) -> None:
+    @router.get(server_proof.PATH, tags=["access"])
+    async def proof(
+        request: Request,
+        nonce: Annotated[str, Query(pattern="^[0-9a-f]{64}$", max_length=64)],
+    ) -> Response:
+        """That this server knows the token: an HMAC over the nonce and the server's address."""
+        address, port = request.scope.get("server") or ("", 0)
+        said = shop.keys.prove(bytes.fromhex(nonce), server_proof.place_of(address, port or 0))
+        answer = _json({"address": said.place, "proof": said.proof})
+        answer.headers["cache-control"] = "no-store"
+        return answer
+
+    @router.post("/api/links", tags=["access"])
+    async def new_link() -> Response:
+        """A one-time code for a browser; needs the token."""
+        return _json({"code": shop.keys.new_code(), "expires_in_seconds": CODE_SECONDS})
+
+    @router.post("/api/session", tags=["access"])
+    async def new_session(given: Code) -> Response:
+        """A session's secret for a one-time code."""
+        secret = shop.keys.exchange(given.code)
+        if secret is None:
+            words = problem(401, "the link was used before, or is too old", "andon open")
+            return Response(words, 401, media_type="application/json")
+        return _json({"secret": secret, "expires_in_seconds": SESSION_SECONDS})
+
+    @router.delete("/api/session", tags=["access"])
+    async def end_session(request: Request) -> Response:
+        """End the session whose secret is shown."""
+        secret = request.headers.get("authorization", "").partition(" ")[2].strip()
+        if shop.keys.grade(secret) is not Key.SESSION or not shop.keys.end_session(secret):
+            raise Gone("there is no such session", hint="a token is no session")
+        return _json({"ended": True})
+
+
+def _machines(router: APIRouter, shop: Shop) -> None:
+    @router.get("/healthz", tags=["machines"])
+    async def healthz() -> Response:
+        """Open to all, and says only this."""
+        return Response("ok\n", media_type="text/plain")
+
+    @router.get("/metrics", tags=["machines"])
+    async def metrics() -> Response:
+        """Prometheus text."""
+        if shop.expose is None:
+            raise Gone("this version has no exporter", hint="/api/gpu/metrics says the same")
+        return Response(shop.expose(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _seen(request: Request, shop: Shop) -> Snapshot:
+    latest = shop.station.latest()
+    return latest if _trusted(request) else for_strangers(latest)
+
+
+def _trusted(request: Request) -> bool:
+    return bool(request.scope.get(TRUSTED))
+
+
+def _span(start: float | None, end: float | None) -> tuple[float, float]:
+    """Now is a whole second, so that those who ask in the same one ask the same."""
+    until = math.ceil(time.time()) if end is None else end
+    return max(0.0, until - DAY_SECONDS) if start is None else start, until
+
+
+def _uuid(shop: Shop, name: str) -> str:
+    """A device that is gone can still have a past, and so has the node itself."""
+    if name == HOST:
+        return HOST
+    try:
+        return payloads.named(shop.station.latest(), name).device.uuid
+    except Gone:
+        if name.isdecimal() or not shop.memory.knows(name):
+            raise
+        return name
+
+
+def _json(value: wire.Json) -> Response:
+    return sent(dumped(value))
+
+
+def dumped(value: wire.Json) -> bytes:
+    return wire.dumps(value).encode("utf-8")
+
+
+def sent(body: bytes) -> Response:
+    return Response(body, media_type="application/json")
+
+
+device_uuid = _uuid

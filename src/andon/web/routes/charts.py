@@ -1,0 +1,171 @@
+"""What the board draws: several readings at once, who used a device, the last minutes."""
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+
+from andon.core.history.series import Bucket, throttle_reasons
+from andon.errors import Invalid
+from andon.model import wire
+from andon.model.device import Snapshot
+from andon.ports import Store
+from andon.version import __version__
+from andon.web.memory import METRICS
+from andon.web.routes.api import (
+    DAY_SECONDS,
+    ERRORS,
+    DeviceName,
+    Moment,
+    Shop,
+    device_uuid,
+    dumped,
+    sent,
+)
+
+DRAWN = (
+    "utilization_percent", "memory_used_bytes", "temperature_celsius", "power_watts",
+    "sm_clock_mhz", "memory_clock_mhz",
+)  # fmt: skip
+MOST_POINTS = 2_000
+MOST_METRICS = 16
+MOST_USES = 1_000
+
+
+def routes(shop: Shop) -> APIRouter:
+    """The routes that exist because a picture needs them."""
+    router = APIRouter(responses=ERRORS, tags=["board"])
+
+    @router.get("/api/devices/{device}/charts")
+    async def charts(
+        request: Request,
+        device: DeviceName,
+        metrics: Annotated[str, Query(max_length=400)] = ",".join(DRAWN),
+        start: Annotated[Moment, Query(alias="from")] = None,
+        end: Annotated[Moment, Query(alias="to")] = None,
+        points: Annotated[int, Query(ge=1, le=MOST_POINTS)] = 300,
+    ) -> Response:
+        """Several readings over time in columns, and what slowed the device down."""
+        names, (since, until) = _names(metrics), _span(start, end)
+
+        def made() -> bytes:
+            uuid = device_uuid(shop, device)
+            return dumped(drawn(shop.memory.store(), uuid, names, since, until, points))
+
+        key = ("charts", device, tuple(names), since, until, points)
+        return sent(await shop.past.read(request, key, made))
+
+    @router.get("/api/devices/{device}/uses")
+    async def uses(
+        request: Request,
+        device: DeviceName,
+        start: Annotated[Moment, Query(alias="from")] = None,
+        end: Annotated[Moment, Query(alias="to")] = None,
+    ) -> Response:
+        """Who was on the device, and when; the last day if not told otherwise."""
+        since, until = _span(start, end)
+
+        def made() -> bytes:
+            return dumped(used(shop.memory.store(), device_uuid(shop, device), since, until))
+
+        return sent(await shop.past.read(request, ("uses", device, since, until), made))
+
+    @router.get("/api/recent")
+    async def recent(
+        request: Request,
+        metric: Annotated[str, Query(max_length=60)] = "utilization_percent",
+    ) -> Response:
+        """One reading of every device over the last two minutes."""
+        past, name = shop.station.past(), _names(metric)[0]
+        key = ("recent", name, past[-1].at)
+        return sent(await shop.minutes.read(request, key, lambda: dumped(lately(past, name))))
+
+    @router.get("/api/features")
+    async def features() -> Response:
+        """What this server can do: the board shows a place for each."""
+        return sent(dumped({"version": __version__, "features": shop.features}))
+
+    return router
+
+
+def drawn(
+    store: Store, uuid: str, names: Sequence[str], since: float, until: float, points: int
+) -> wire.Json:
+    """Columns, as a chart wants them."""
+    found = {name: store.history(uuid, name, since, until, points) for name in names}
+    masks = store.history(uuid, "throttle", since, until, points)
+    return {
+        "device": uuid,
+        "since": since,
+        "until": until,
+        "at": [round(bucket.since, 3) for bucket in masks],
+        "series": {name: _columns(buckets) for name, buckets in found.items()},
+        "throttle": [_reasons(bucket) for bucket in masks],
+    }
+
+
+def used(store: Store, uuid: str, since: float, until: float) -> wire.Json:
+    """Who was there, the latest first."""
+    found = sorted(store.uses(uuid, since, until), key=lambda use: use.last, reverse=True)
+    shown = [{k: v for k, v in asdict(use).items() if k != "device"} for use in found[:MOST_USES]]
+    left_out = len(found) - len(shown)
+    return {"device": uuid, "since": since, "until": until, "items": shown, "left_out": left_out}
+
+
+def lately(past: Sequence[Snapshot], metric: str) -> wire.Json:
+    """A device that did not answer leaves a gap, as does one that was not there yet."""
+    uuids = [status.device.uuid for status in past[-1].devices] if past else []
+    columns: dict[str, list[float | None]] = {uuid: [] for uuid in uuids}
+    for snapshot in past:
+        read = {
+            status.device.uuid: getattr(status.sample, metric)
+            for status in snapshot.devices
+            if status.answered
+        }
+        for uuid, column in columns.items():
+            column.append(read.get(uuid))
+    return {"metric": metric, "at": [snapshot.at for snapshot in past], "devices": columns}
+
+
+def _columns(buckets: Sequence[Bucket]) -> wire.Json:
+    return {
+        "min": [_short(bucket.min) for bucket in buckets],
+        "mean": [_short(bucket.mean) for bucket in buckets],
+        "max": [_short(bucket.max) for bucket in buckets],
+    }
+
+
+def _reasons(bucket: Bucket) -> list[str]:
+    """Of a span with several readings the least and the greatest mask are known: both were read."""
+    if bucket.min is None or bucket.max is None:
+        return []
+    masks = int(bucket.min), int(bucket.max)
+    found = dict.fromkeys(reason for mask in masks for reason in throttle_reasons(mask))
+    return list(found)
+
+
+def _short(value: float | None) -> float | None:
+    """A mean of bytes has no use for fractions."""
+    if value is None:
+        return None
+    return round(value, 2) if abs(value) < 1e6 else round(value)
+
+
+def _names(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    unknown = [name for name in names if name not in METRICS]
+    if unknown or not names or len(names) > MOST_METRICS:
+        wrong = f"{unknown[0][:60]!r} is not kept" if unknown else f"1 to {MOST_METRICS} readings"
+        raise Invalid(wrong, hint=f"some of: {', '.join(METRICS)}")
+    return names
+
+
+def _span(start: float | None, end: float | None) -> tuple[float, float]:
+    until = math.ceil(time.time()) if end is None else end
+    since = max(0.0, until - DAY_SECONDS) if start is None else start
+    if since >= until:
+        raise Invalid("the time ends before it begins", hint="from must be less than to")
+    return since, until

@@ -1,0 +1,138 @@
+"""REST about leases: who holds what, and how a caller gets, keeps and gives back devices."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import APIRouter, Path, Query, Request, Response
+
+from andon.core.sharing.requests import parse_count, request_of
+from andon.errors import Unavailable
+from andon.model import wire, work
+from andon.model.lease_list import LeaseRow, row_to_json
+from andon.web.answers import lease_payloads, payloads
+from andon.web.answers.alert_shapes import says
+from andon.web.answers.lease_shapes import (
+    Ask,
+    CordonState,
+    Fence,
+    LeaseListShape,
+    LentShape,
+    Released,
+    Renewal,
+    Withholding,
+)
+from andon.web.desk import Desk
+from andon.web.station import Station
+from andon.web.transport.auth import NOTES, TRUSTED
+
+if TYPE_CHECKING:  # locks are not on every system
+    from andon.engine.sharing.lender import Lender
+
+Named = Annotated[str, Path(min_length=1, max_length=100, description="the lease's id")]
+Device = Annotated[str, Path(max_length=200, description="UUID, the beginning of one, or index")]
+Lending = Callable[[], "Lender"]
+
+
+def lease_routes(router: APIRouter, station: Station, lender: "Lender | None") -> None:
+    """All of /api/leases, and the cordons of devices."""
+    desk = Desk()
+
+    def lending() -> "Lender":
+        if lender is None:
+            raise Unavailable("this server does not lend devices", hint="start: andon serve")
+        return lender
+
+    _reading(router, lending)
+    _asking(router, lending, desk)
+    _keeping(router, lending, desk)
+    _cordons(router, station, lending, desk)
+
+
+def _reading(router: APIRouter, lending: Lending) -> None:
+    @router.get("/api/leases", tags=["share"], responses=says(LeaseListShape))
+    def leases(request: Request) -> Response:
+        """andon.leases/1: who holds what, until when, what is used of it, and who waits."""
+        trusted = bool(request.scope.get(TRUSTED))
+        return _json(lease_payloads.leases(lending().listed(), trusted))
+
+
+def _asking(router: APIRouter, lending: Lending, desk: Desk) -> None:
+    @router.post(
+        "/api/leases", tags=["share"], status_code=201, responses={201: {"model": LentShape}}
+    )
+    async def lend(request: Request, given: Ask) -> Response:
+        """Claim devices for a while; needs the token. It lives on when the server ends."""
+        wanted, lender = _request(given), lending()
+        lent = await desk.do(
+            request,
+            lambda visit: lender.lend(
+                wanted, given.seconds, given.wait_seconds, given.command, visit.go_on
+            ),
+            given.wait_seconds,
+        )
+        devices = [share.uuid for share in lent.row.devices]
+        _note(request, lease=lent.row.id, devices=devices, seconds=given.seconds)
+        return _json(lease_payloads.lent(lent.row, lent.environment), 201)
+
+
+def _keeping(router: APIRouter, lending: Lending, desk: Desk) -> None:
+    @router.post("/api/leases/{lease}/renew", tags=["share"], responses=says(LeaseRow))
+    async def renew(request: Request, lease: Named, given: Renewal) -> Response:
+        """Let a lease end so much later from now; needs the token, and its fence."""
+        lender = lending()
+        row = await desk.do(request, lambda _: lender.renew(lease, given.seconds, given.fence))
+        _note(request, lease=row.id, seconds=given.seconds)
+        return _json(row_to_json(row))
+
+    @router.delete("/api/leases/{lease}", tags=["share"], responses=says(Released))
+    async def release(
+        request: Request, lease: Named, fence: Annotated[Fence | None, Query()] = None
+    ) -> Response:
+        """End a lease, and with it what it is for; needs the token, and its fence."""
+        lender = lending()
+        ended = await desk.do(request, lambda _: lender.release(lease, fence))
+        _note(request, lease=ended.id)
+        return _json({"id": ended.id, "released": True})
+
+
+def _cordons(router: APIRouter, station: Station, lending: Lending, desk: Desk) -> None:
+    @router.put("/api/devices/{device}/cordon", tags=["share"], responses=says(CordonState))
+    async def cordon(request: Request, device: Device, given: Withholding) -> Response:
+        """Give a device to nobody; needs the token, and a server of the book's owner."""
+        uuid, lender = payloads.named(station.latest(), device).device.uuid, lending()
+        await desk.do(request, lambda _: lender.cordon(uuid, given.reason))
+        return _json({"uuid": uuid, "cordoned": True})
+
+    @router.delete("/api/devices/{device}/cordon", tags=["share"], responses=says(CordonState))
+    async def uncordon(request: Request, device: Device) -> Response:
+        """Give a device out again; needs the token, and a server of the book's owner."""
+        uuid, lender = payloads.named(station.latest(), device).device.uuid, lending()
+        await desk.do(request, lambda _: lender.uncordon(uuid))
+        return _json({"uuid": uuid, "cordoned": False})
+
+
+def _request(given: Ask) -> work.Request:
+    return request_of(
+        parse_count(given.gpus),
+        given.memory,
+        shared=given.shared,
+        models=given.models,
+        labels=given.labels,
+        devices=given.devices,
+        exclude=given.exclude,
+        prefer=given.prefer,
+        pack=given.pack,
+        balanced=not given.unbalanced,
+        priority=given.priority,
+    )
+
+
+def _note(request: Request, **facts: object) -> None:
+    """What the audit log says of it beside the path."""
+    notes = request.scope.get(NOTES)
+    if isinstance(notes, dict):
+        notes.update(facts)
+
+
+def _json(value: wire.Json, status: int = 200) -> Response:
+    return Response(lease_payloads.sendable(value), status, media_type="application/json")

@@ -1,0 +1,323 @@
+"""The gate: one ASGI layer in front of everything, REST, pages, polling and WebSocket alike."""
+
+import json
+import secrets
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from urllib.parse import parse_qs
+
+from andon.core.access.lockout import Lockout
+from andon.core.access.policy import (
+    EXCHANGE,
+    LIVE,
+    Call,
+    Key,
+    Refusal,
+    Rules,
+    changes,
+    is_loopback,
+    is_open,
+    is_proxys,
+    judge,
+)
+from andon.core.access.seldom import Seldom
+from andon.core.access.server_proof import PATH as PROOF
+from andon.errors import AndonError
+from andon.web.answers.problems import UNEXPECTED, Shaped, problem, problem_of
+from andon.web.transport.asgi import App, Message, Receive, Scope, Send
+from andon.web.transport.audit import Audit
+from andon.web.transport.keys import Keys
+from andon.web.transport.places import SEAT, Seat
+
+ALWAYS = frozenset({"/healthz", PROOF})
+"""Answered however many strangers there are: who has a token asks for the proof first."""
+TRUSTED = "andon.trusted"
+"""The place in an ASGI scope that says whether the caller showed a right key."""
+NOTES = "andon.notes"
+"""The place in an ASGI scope for what the log is to say of a change, beside what came of it."""
+_POLICY = (
+    "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "object-src 'none'"
+)
+SECURITY_HEADERS = (
+    (b"content-security-policy", _POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+)
+MAX_BODY_BYTES = 64_000
+_KEPT_BY_NOBODY = (b"cache-control", b"no-store")
+
+
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """What the gate decides with."""
+
+    rules: Rules
+    keys: Keys
+    audit: Audit
+    lockout: Lockout
+    is_admitted: Callable[[str], bool] = lambda _connection: False
+    clock: Callable[[], float] = time.monotonic
+
+
+class Gate:
+    """Lets through what may pass, marks who is trusted, writes down what changes something."""
+
+    def __init__(self, app: App, doors: Doors) -> None:
+        self._app, self._doors = app, doors
+        self._lockout, self._guesses = doors.lockout, Seldom()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._answered(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await self._judged(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _answered(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """What goes wrong behind the gate has the shape of every other error."""
+        shaped = Shaped(send)
+        try:
+            await self._judged(scope, receive, shaped)
+        except Exception:
+            if not shaped.begun:
+                await _answer(_guarded(send), 500, problem(500, *UNEXPECTED))
+            raise
+
+    async def _judged(self, scope: Scope, receive: Receive, send: Send) -> None:
+        call = self._call(scope)
+        guarded = _guarded(send)
+        refusal = judge(call, self._doors.rules) or _too_large(scope["headers"])
+        if _is_exchange(call) and refusal is None:
+            call, receive = await self._with_code(call, receive)
+        waiting = self._waiting(call)
+        if waiting:
+            await refuse(scope, receive, guarded, _TOO_OFTEN, waiting)
+            return
+        if refusal is not None:
+            if call.key is Key.WRONG:
+                self._lockout.failed(call.peer, self._doors.clock())
+            await refuse(scope, receive, guarded, refusal)
+            return
+        scope[TRUSTED] = call.key.is_right
+        if not _seated(call, scope):
+            await refuse(scope, receive, guarded, FULL, FULL_SECONDS)
+            return
+        await self._pass(call, scope, receive, guarded)
+
+    def _call(self, scope: Scope) -> Call:
+        headers: list[tuple[bytes, bytes]] = scope["headers"]
+        websocket = scope["type"] == "websocket"
+        site, mode = (_texts(headers, name) for name in (b"sec-fetch-site", b"sec-fetch-mode"))
+        return Call(
+            method="GET" if websocket else scope["method"],
+            path=scope["path"],
+            hosts=_texts(headers, b"host"),
+            peer=(scope.get("client") or (None,))[0],
+            origins=_texts(headers, b"origin"),
+            fetch_site=site[0] if site else None,
+            fetch_mode=mode[0] if mode else None,
+            forwarded=any(is_proxys(name.decode("latin-1")) for name, _ in headers),
+            admitted=self._is_admitted(scope),
+            key=self._doors.keys.grade(shown_key(headers)),
+        )
+
+    def _is_admitted(self, scope: Scope) -> bool:
+        """Clients show their key when they connect, and no browser can with a WebSocket: whoever
+        knows the connection's secret name had it from an answer to a right key."""
+        if not scope["path"].startswith(LIVE):
+            return False
+        given = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("sid", [])
+        return len(given) == 1 and self._doors.is_admitted(given[0])
+
+    def _waiting(self, call: Call) -> float:
+        """On one's own machine a right key always passes: else any user could lock out its owner.
+
+        Guessing is hopeless at any rate (the token has 256 bits); the wait keeps the noise down.
+        """
+        waiting = self._lockout.wait_seconds(call.peer, self._doors.clock())
+        if call.path in ALWAYS or (is_loopback(call.peer) and not _guesses(call)):
+            return 0.0
+        return waiting
+
+    async def _with_code(self, call: Call, receive: Receive) -> tuple[Call, Receive]:
+        """A code stands in the body. A right one is a key like others: it passes every wait."""
+        body, receive = await _read(receive)
+        if call.key is Key.NONE and self._doors.keys.knows_code(_code(body)):
+            call = replace(call, key=Key.CODE)
+        return call, receive
+
+    async def _pass(self, call: Call, scope: Scope, receive: Receive, send: Send) -> None:
+        if not is_open(call) or call.path == "/":
+            send = _with_headers(send, (_KEPT_BY_NOBODY,))
+        if call.method == "HEAD" and not call.path.startswith(LIVE):
+            scope = {**scope, "method": "GET"}  # the server itself leaves the body out
+        if not changes(call):
+            await self._app(scope, receive, send)
+            return
+        if _guesses(call):
+            await self._note_guess(call)
+            await self._app(scope, receive, send)
+            return
+        number = secrets.token_hex(4)
+        facts = {"id": number, "method": call.method, "path": call.path[:200]}
+        try:
+            await self._doors.audit.record("asked", **facts, peer=call.peer, key=str(call.key))
+        except AndonError as error:
+            await _answer(send, error.http_status, problem_of(error))
+            return
+        notes: dict[str, object] = {}
+        scope[NOTES] = notes
+        await self._app(scope, receive, self._noting(number, notes, send))
+
+    async def _note_guess(self, call: Call) -> None:
+        """A wrong code counts as a wrong key. It needs no right at all and changes nothing, so
+        that the log has it once a minute, with how many there were."""
+        now = self._doors.clock()
+        self._lockout.failed(call.peer, now)
+        count = self._guesses.happened("code", now)
+        if count is not None:
+            with suppress(AndonError):
+                await self._doors.audit.record("wrong code", peer=call.peer, count=count)
+
+    def _noting(self, number: str, notes: dict[str, object], send: Send) -> Send:
+        """What came of a change."""
+
+        async def noting(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                with suppress(AndonError):  # it was written that it was asked for
+                    status = message["status"]
+                    await self._doors.audit.record("done", id=number, status=status, **notes)
+            await send(message)
+
+        return noting
+
+
+FULL = Refusal(503, "all connections of this server are in use", "try again in a few seconds")
+FULL_SECONDS = 10.0
+_TOO_OFTEN = Refusal(429, "too many wrong tokens from this address", "wait, then use the right one")
+
+
+def _is_exchange(call: Call) -> bool:
+    return (call.method, call.path) == EXCHANGE
+
+
+def _guesses(call: Call) -> bool:
+    return call.key is Key.WRONG or (_is_exchange(call) and call.key is Key.NONE)
+
+
+async def _read(receive: Receive) -> tuple[bytes, Receive]:
+    """A body whose size was checked, and a way to read it once more."""
+    first, body = await receive(), b""
+    while first["type"] == "http.request":
+        body += first.get("body", b"")
+        if not first.get("more_body", False):
+            first = {"type": "http.request", "body": body, "more_body": False}
+            break
+        first = await receive()
+    given = [first]
+
+    async def again() -> Message:
+        return given.pop() if given else await receive()
+
+    return body, again
+
+
+def _code(body: bytes) -> str:
+    try:
+        given = json.loads(body)
+    except (ValueError, RecursionError):
+        return ""
+    code = given.get("code") if isinstance(given, dict) else None
+    return code if isinstance(code, str) else ""
+
+
+def _seated(call: Call, scope: Scope) -> bool:
+    """Whether the connection's request may be worked for now; what is in ALWAYS always is."""
+    seat: Seat | None = (scope.get("state") or {}).get(SEAT)
+    if seat is None or call.path in ALWAYS:
+        return True
+    return seat.work(call.key.is_right, live=call.path.startswith(LIVE))
+
+
+def _too_large(headers: list[tuple[bytes, bytes]]) -> Refusal | None:
+    """Told before a byte of it is read: what a caller sends is held in memory."""
+    if _texts(headers, b"transfer-encoding"):
+        return Refusal(411, "the length of what is sent must be told", "send Content-Length")
+    sizes = _texts(headers, b"content-length")
+    if any(len(size) > 9 or not size.isdecimal() or int(size) > MAX_BODY_BYTES for size in sizes):
+        return Refusal(413, "more was sent than any request here needs", f"{MAX_BODY_BYTES} bytes")
+    return None
+
+
+async def refuse(
+    scope: Scope, receive: Receive, send: Send, refusal: Refusal, wait_seconds: float = 0.0
+) -> None:
+    """The same answer to a request and to a WebSocket handshake."""
+    more: list[tuple[bytes, bytes]] = []
+    if refusal.status == 401:
+        more.append((b"www-authenticate", b'Bearer realm="andon"'))
+    if wait_seconds:
+        more.append((b"retry-after", str(int(wait_seconds) + 1).encode()))
+    body = problem(refusal.status, refusal.reason, refusal.hint)
+    if scope["type"] == "http":
+        await _answer(send, refusal.status, body, more)
+        return
+    await receive()  # websocket.connect
+    if "websocket.http.response" in (scope.get("extensions") or {}):
+        await _answer(send, refusal.status, body, more, "websocket.http.response")
+    else:
+        await send({"type": "websocket.close", "code": 1008, "reason": refusal.reason})
+
+
+async def _answer(
+    send: Send,
+    status: int,
+    body: bytes,
+    more: Iterable[tuple[bytes, bytes]] = (),
+    kind: str = "http.response",
+) -> None:
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        _KEPT_BY_NOBODY,
+        *more,
+    ]
+    await send({"type": f"{kind}.start", "status": status, "headers": headers})
+    await send({"type": f"{kind}.body", "body": body})
+
+
+def _guarded(send: Send) -> Send:
+    return _with_headers(send, SECURITY_HEADERS)
+
+
+def _with_headers(send: Send, more: Iterable[tuple[bytes, bytes]]) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] in ("http.response.start", "websocket.http.response.start"):
+            names = {name.lower() for name, _ in message.get("headers", ())}
+            added = [pair for pair in more if pair[0] not in names]
+            message = {**message, "headers": [*message.get("headers", ()), *added]}
+        await send(message)
+
+    return sending
+
+
+def _texts(headers: list[tuple[bytes, bytes]], name: bytes) -> tuple[str, ...]:
+    return tuple(value.decode("latin-1").strip() for key, value in headers if key == name)
+
+
+def shown_key(headers: list[tuple[bytes, bytes]]) -> str | None:
+    """The bearer's secret; another scheme or two headers are a wrong key and not none."""
+    authorization = _texts(headers, b"authorization")
+    if not authorization:
+        return None
+    scheme, _, secret = authorization[0].partition(" ")
+    if len(authorization) > 1 or scheme.lower() != "bearer":
+        return ""
+    return secret.strip()
