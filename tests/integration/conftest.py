@@ -1,7 +1,6 @@
 """A node whose driver is the stand-in, for the real sampler, reader and command line."""
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -93,11 +92,3 @@ def is_alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
-
-
-def wait_for(condition: Callable[[], object], seconds: float = 20.0) -> None:
-    """Wait for something that is sure to come."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it never came"
-        os.sched_yield()

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from andon.leases.book import Book
-from tests.integration.conftest import Outcome, andon, wait_for
+from tests.integration.conftest import Outcome, andon
+from tests.support.waiting import wait_for
 
 ENVIRONMENT = "import os; print(os.environ['CUDA_VISIBLE_DEVICES'], flush=True)"
 FOREVER = "import time; print('started', flush=True); time.sleep(1000)"

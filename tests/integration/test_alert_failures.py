@@ -11,7 +11,8 @@ from andon.model.device import State
 from andon.ports import Ledger
 from andon.stores.sqlite_alerts import SqliteLedger
 from tests.integration.test_store_failures import disk, fill, mount
-from tests.unit.test_watcher import Heard, Playing, wait_for
+from tests.support.waiting import wait_for
+from tests.unit.test_watcher import Heard, Playing
 
 __all__ = ["disk"]
 

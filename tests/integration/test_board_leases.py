@@ -19,10 +19,11 @@ from andon.leases.book import Book
 from andon.units import GIB
 from tests.integration.board import opened, serving_node, sign_in, tiles, uuids, violations
 from tests.integration.browser import Window, chromium
-from tests.integration.conftest import andon, is_alive, wait_for
+from tests.integration.conftest import andon, is_alive
 from tests.integration.leasing import FOREVER, kill, line, running, soon, work_pid
 from tests.integration.serving import Served, serving
 from tests.standin import StandIn, StandInProcess
+from tests.support.waiting import wait_for
 from tests.unit.web_parts import end_holders
 
 pytestmark = pytest.mark.timeout(150)

@@ -24,6 +24,11 @@ mount -t proc proc /mnt/root/proc
 mount --rbind /dev /mnt/root/dev
 mount -t tmpfs -o mode=755 tmpfs /mnt/root/run
 mount -t tmpfs -o mode=1777 tmpfs /mnt/root/tmp
+for folder in $HIDDEN; do
+    mkdir -p /mnt/root$folder
+    mount --bind $folder /mnt/root$folder
+    mount -o remount,bind,ro /mnt/root$folder
+done
 exec chroot /mnt/root bash -c "$SCRIPT"
 """
 PREPARE = r"""
@@ -56,6 +61,12 @@ def closed_folders() -> str:
     return " ".join(str(path) for path in above if not path.stat().st_mode & 0o001)
 
 
+def hidden_folders() -> str:
+    """What of andon and its interpreter lies where that machine has folders of its own."""
+    needed = (Path(sys.base_prefix), Path(sys.prefix), REPOSITORY)
+    return " ".join(str(path) for path in needed if path.parts[1] in ("tmp", "run"))
+
+
 def on_a_machine(script: str, **programs: str) -> str:
     """Run a shell script as root of such a machine; what it printed. Programs are Python, started
     by `user UID "$PYTHON" -P -c "$NAME"`."""
@@ -74,6 +85,7 @@ def on_a_machine(script: str, **programs: str) -> str:
             **variables,
             **programs,
             "CLOSED": closed_folders(),
+            "HIDDEN": hidden_folders(),
             "SCRIPT": PREPARE + script,
             "PYTHON": sys.executable,
             "PYTHONPATH": str(REPOSITORY / "src"),

@@ -13,8 +13,9 @@ from andon.engine.sampling.bus import Subscription
 from andon.engine.sampling.sampler import Sampler
 from andon.model.alert import Event
 from andon.model.device import State
-from tests.integration.conftest import is_alive, states, until, wait_for
+from tests.integration.conftest import is_alive, states, until
 from tests.standin import StandIn, StandInProcess, lost
+from tests.support.waiting import wait_for
 
 WAIT = "nvmlEventSetWait_v2"
 

@@ -16,7 +16,7 @@ from andon.engine.sampling.sampler import Sampler
 from andon.errors import Invalid
 from andon.model.device import Snapshot, State
 from tests.conftest import REPOSITORY
-from tests.integration.conftest import andon, is_alive, states, until, wait_for
+from tests.integration.conftest import andon, is_alive, states, until
 from tests.standin import (
     HANDLE_FUNCTIONS,
     StandIn,
@@ -28,6 +28,7 @@ from tests.standin import (
     init_fails,
     lost,
 )
+from tests.support.waiting import wait_for
 
 
 def all_ok(snapshot: Snapshot) -> bool:

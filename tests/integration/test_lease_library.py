@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from andon.leases.book import Book
-from tests.integration.conftest import andon, is_alive, wait_for
+from tests.integration.conftest import andon, is_alive
 from tests.integration.leasing import entries, held, kill, line
+from tests.support.waiting import wait_for
 
 PRELUDE = """\
 import os, sys, time, andon

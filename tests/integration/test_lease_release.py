@@ -17,9 +17,10 @@ from andon.host.kin import here, myself, started_ticks
 from andon.leases.book import Book
 from andon.model import wire, work_wire
 from andon.model.work import Claim, Lease, LeaseKind, Standing
-from tests.integration.conftest import andon, is_alive, wait_for
+from tests.integration.conftest import andon, is_alive
 from tests.integration.leasing import FOREVER, end_of, line, running, soon, work_pid
 from tests.integration.lending import children, lending
+from tests.support.waiting import wait_for
 from tests.unit.sharing_parts import lease, owner
 from tests.unit.web_parts import end_holders
 

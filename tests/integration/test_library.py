@@ -13,7 +13,8 @@ import pytest
 import andon
 from andon import library
 from andon.compat import monitor as compat
-from tests.integration.conftest import is_alive, wait_for
+from tests.integration.conftest import is_alive
+from tests.support.waiting import wait_for
 
 
 @pytest.fixture(autouse=True)

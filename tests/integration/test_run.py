@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from andon.cli.main import run as cli
-from tests.integration.conftest import andon, is_alive, wait_for
+from tests.integration.conftest import andon, is_alive
 from tests.integration.leasing import (
     ENVIRONMENT,
     FOREVER,
@@ -26,6 +26,7 @@ from tests.integration.leasing import (
     work_pid,
 )
 from tests.standin import StandIn, StandInProcess
+from tests.support.waiting import wait_for
 
 PYTHON = sys.executable
 

@@ -15,11 +15,12 @@ from typing import Any
 import pytest
 
 from tests.conftest import need
-from tests.integration.conftest import andon, is_alive, wait_for
+from tests.integration.conftest import andon, is_alive
 from tests.integration.leasing import FOREVER, held, kill, line, running, work_pid
 from tests.integration.parts import wait_until
 from tests.integration.serving import Served, serving
 from tests.standin import StandIn, StandInDevice, StandInProcess
+from tests.support.waiting import wait_for
 
 PYTHON = sys.executable
 ME = pwd.getpwuid(os.getuid()).pw_name

@@ -18,10 +18,11 @@ import socketio
 
 from andon.leases.book import Book
 from tests.conftest import REPOSITORY, need
-from tests.integration.conftest import andon, is_alive, wait_for
+from tests.integration.conftest import andon, is_alive
 from tests.integration.leasing import FOREVER, end_of, line, running, soon
 from tests.integration.lending import Counter, children, lending
 from tests.integration.serving import READY_SECONDS
+from tests.support.waiting import wait_for
 from tests.unit.web_parts import end_holders
 
 

@@ -15,6 +15,7 @@ from andon.exporter.server import MetricsServer, is_loopback
 from andon.exporter.spreads import Service
 from andon.testing.mock import MockGpuBackend
 from tests.exposition import parse
+from tests.support.waiting import wait_for
 
 Start = Callable[..., MetricsServer]
 
@@ -180,6 +181,7 @@ def test_however_many_come_threads_and_connections_are_bounded(start: Start) -> 
     ready.set()
     for client in clients:
         client.close()
+    wait_for(lambda: not server._connections())
     assert ask(server)[:2] == (200, "x 1\n")
 
 

@@ -17,8 +17,9 @@ from andon.model.alert import Alert, Notice, NoticeKind, Party
 from andon.model.device import DeviceStatus, Process, Snapshot
 from andon.model.device import State as DeviceState
 from andon.units import GIB
+from tests.support.waiting import wait_for
 from tests.unit.sharing_parts import gpu
-from tests.unit.test_watcher import Heard, Playing, wait_for
+from tests.unit.test_watcher import Heard, Playing
 
 AT = 1_767_614_400.0
 ALICE = Party(100, "alice", None, "python train.py")

@@ -1,7 +1,6 @@
 """The recorder: what is seen gets written, and nobody waits for it."""
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -14,6 +13,7 @@ from andon.model.device import Device, Process
 from andon.ports import Store
 from andon.stores.memory import MemoryStore
 from tests.contract.test_stores import AT, GPU
+from tests.support.waiting import wait_for
 from tests.unit.test_series import snapshot
 
 
@@ -35,13 +35,6 @@ class Moody(MemoryStore):
         if self.broken:
             raise Unavailable("the disk is full", hint="free some space")
         super().write(ticks, uses, devices)
-
-
-def wait_for(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < end, "it never came"
-        time.sleep(0.002)
 
 
 class Playing:

@@ -10,8 +10,9 @@ from andon.core.notifying.outbox import Errand
 from andon.engine.alerting.teller import Teller, Work
 from andon.errors import Unavailable
 from andon.model.alert import Alert, Notice
+from tests.support.waiting import wait_for
 from tests.unit.test_telling import DISK, HOT, LOST, notice
-from tests.unit.test_watcher import Heard, wait_for
+from tests.unit.test_watcher import Heard
 
 
 class Desk:

@@ -20,6 +20,7 @@ from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase, Silence
 from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
 from andon.ports import Ledger, Notifier
 from andon.stores.memory_alerts import MemoryLedger
+from tests.support.waiting import wait_for
 
 GPU = Device("GPU-1", 0, "nvidia", "NVIDIA H200")
 FIRING, RESOLVED = NoticeKind.FIRING, NoticeKind.RESOLVED
@@ -70,13 +71,6 @@ class Moody(MemoryLedger):
             raise Unavailable("the disk is full", hint="free some space")
         self.saves += 1
         super().save(state, changed, errands)
-
-
-def wait_for(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < end, "it never came"
-        time.sleep(0.002)
 
 
 class Playing:

@@ -1,1 +1,1 @@
-"""What is said of a process: where it belongs, its use of DRM devices, its command line redacted."""
+"""What is said of a process: where it belongs, what it uses, its command line redacted."""

@@ -1,1 +1,1 @@
-"""The andon server of this machine, seen from other processes: where it is, and whether it is the one."""
+"""This machine's andon server, as other processes find it and verify it."""

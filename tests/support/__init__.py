@@ -1,0 +1,1 @@
+"""What several suites share: nothing in here is a test."""

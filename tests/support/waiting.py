@@ -1,0 +1,12 @@
+"""Waiting for what another thread or process is sure to do."""
+
+import time
+from collections.abc import Callable
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 20.0) -> None:
+    """Ask again until it holds; that it never does is a failure."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.002)
