@@ -260,6 +260,7 @@ def test_who_only_reads_a_file_without_a_table_is_told_and_changes_nothing(tmp_p
     with pytest.raises(Unavailable, match="damaged") as told:
         store.devices()
     assert "andon serve" in told.value.hint
+    store.close()
     assert set_aside(tmp_path) == []
 
 
