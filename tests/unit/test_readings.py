@@ -152,9 +152,14 @@ def test_a_process_keeps_what_can_be_of_it() -> None:
     worse = Process(3, memory_bytes=5, utilization_percent=2**32 - 1)
     processes = (good, bad, worse)
     kept, odd = checked_processes(processes, DEVICE)
-    assert odd == 2
+    assert odd == {
+        "processes.memory_bytes": "the driver reported 18446744073709551615 bytes of 85899345920 "
+        "for process 2, which cannot be",
+        "processes.utilization_percent": "the driver reported 4294967295 % for process 3, "
+        "which cannot be",
+    }
     assert kept == (good, replace(bad, memory_bytes=None), replace(worse, utilization_percent=None))
-    assert checked_processes((good,), DEVICE) == ((good,), 0)
+    assert checked_processes((good,), DEVICE) == ((good,), {})
 
 
 @pytest.mark.parametrize("value", SENTINELS)
@@ -194,7 +199,9 @@ def test_the_roster_shows_and_counts_what_cannot_be() -> None:
     assert status.sample == Sample(1.0, temperature_celsius=40)
     assert status.processes == (Process(7),)
     assert status.device.memory_total_bytes is None
-    assert set(status.missing) == {"fan_percent", "utilization_percent", "memory_total_bytes"}
+    assert set(status.missing) == {
+        "fan_percent", "utilization_percent", "memory_total_bytes", "processes.memory_bytes",
+    }  # fmt: skip
     assert made.impossible == 3, "a sample counts each time, a list that did not change once"
 
 

@@ -24,6 +24,10 @@ from andon.model.device import (
 
 _MOST_BYTES: Final = 1 << 50  # a pebibyte: no device comes near, every 64-bit sentinel is above
 _ALL_ONES: Final = frozenset({0xFFFFFFFF, 0x7FFFFFFF})  # 4 GiB less one byte is nobody's memory
+CANNOT_BE: Final = ", which cannot be"
+"""How each such reason ends."""
+MEMORY_MISSING: Final = "processes.memory_bytes"
+SHARES_MISSING: Final = "processes.utilization_percent"
 MEMORY_SHARE: Final = 1.01  # parts are rounded by themselves
 _SUM_SHARE: Final = 1.05  # used and free are read one after the other
 
@@ -102,14 +106,18 @@ def without(sample: Sample, wrong: Mapping[str, str]) -> Sample:
 
 def checked_processes(
     processes: tuple[Process, ...], device: Device
-) -> tuple[tuple[Process, ...], int]:
-    """Their memory and share; the same object where all can be."""
-    most = _most_memory(device)
-    odd = [p for p in processes if not _process_is_sound(p, most)]
-    if not odd:
-        return processes, 0
-    kept = tuple(p if _process_is_sound(p, most) else _plain_process(p, most) for p in processes)
-    return kept, len(odd)
+) -> tuple[tuple[Process, ...], Mapping[str, str]]:
+    """Those processes, and why memory or shares of some are unknown; the same object if none is."""
+    most, reasons = _most_memory(device), {}
+    if all(_process_is_sound(process, most) for process in processes):
+        return processes, {}
+    for process in processes:
+        memory, share = process.memory_bytes, process.utilization_percent
+        if not _memory_within(memory, most):
+            reasons[MEMORY_MISSING] = _words(memory, _BYTES, device, process)
+        if not _within(share, _PERCENT):
+            reasons[SHARES_MISSING] = _words(share, _PERCENT, None, process)
+    return tuple(_plain_process(process, most) for process in processes), reasons
 
 
 def checked_device(device: Device) -> tuple[Device, Mapping[str, str]]:
@@ -157,12 +165,13 @@ def _checked_status(status: DeviceStatus) -> DeviceStatus:
     device, reasons = checked_device(status.device)
     sample = status.sample
     wrong = {} if sample is None else wrong_values(sample, device)
+    processes, odd = checked_processes(status.processes, device)
     return replace(
         status,
         device=device,
         sample=without(sample, wrong) if sample is not None and wrong else sample,
-        missing={**status.missing, **wrong, **reasons},
-        processes=checked_processes(status.processes, device)[0],
+        missing={**status.missing, **wrong, **reasons, **odd},
+        processes=processes,
     )
 
 
@@ -191,7 +200,7 @@ def _wrong(sample: Sample, device: Device) -> dict[str, str]:
     if not wrong.keys() & set(_MEMORY) and _sum_is_wrong(sample, device):
         used, free = sample.memory_used_bytes, sample.memory_free_bytes
         words = f"the driver reported {used} bytes used and {free} free{_of(device)}"
-        wrong |= dict.fromkeys(_MEMORY[:2], f"{words}, which cannot be")
+        wrong |= dict.fromkeys(_MEMORY[:2], words + CANNOT_BE)
     return wrong
 
 
@@ -232,10 +241,16 @@ def _plain_process(process: Process, most: float) -> Process:
     )
 
 
-def _words(value: float | None, bounds: Bounds, device: Device | None = None) -> str:
+def _words(
+    value: float | None,
+    bounds: Bounds,
+    device: Device | None = None,
+    process: Process | None = None,
+) -> str:
     number = f"{value:g}" if isinstance(value, float) and math.isfinite(value) else str(value)
     whole = _of(device) if device is not None else ""
-    return f"the driver reported {number} {bounds.unit}".rstrip() + f"{whole}, which cannot be"
+    whose = "" if process is None else f" for process {process.pid}"
+    return f"the driver reported {number} {bounds.unit}".rstrip() + whole + whose + CANNOT_BE
 
 
 def _of(device: Device) -> str:

@@ -30,6 +30,8 @@ class Entry:
     """Why facts of the device are unknown."""
     listed: tuple[tuple[Process, ...], tuple[Process, ...]] = ((), ())
     """The latest processes as they came, and as far as they can be."""
+    odd: Mapping[str, str] = field(default_factory=dict)
+    """Why values of the processes are unknown."""
 
 
 class Roster:
@@ -194,7 +196,7 @@ class Roster:
                 self._change(entry, state, reason, hint, at)
 
     def _take(self, entry: Entry, reading: Reading, at: float) -> None:
-        entry.processes = self._listed(entry, reading.processes)
+        self._list(entry, reading.processes)
         if reading.sample is not None or entry.sample is None:
             entry.sample, entry.missing = self._sound(entry, reading)
         self._change(entry, reading.state, reading.reason, reading.hint, at)
@@ -205,15 +207,17 @@ class Roster:
         if sample is not None and (wrong := wrong_values(sample, entry.device)):
             self.impossible += len(wrong)
             sample, reasons = without(sample, wrong), {**reasons, **wrong}
+        if entry.odd:
+            reasons = {**reasons, **entry.odd}
         return sample, {**reading.missing, **reasons} if reasons else reading.missing
 
-    def _listed(self, entry: Entry, processes: tuple[Process, ...]) -> tuple[Process, ...]:
+    def _list(self, entry: Entry, processes: tuple[Process, ...]) -> None:
         """A list that did not change is the same object, and is not looked at again."""
         if entry.listed[0] is not processes:
-            sound, odd = checked_processes(processes, entry.device)
-            self.impossible += odd
+            sound, entry.odd = checked_processes(processes, entry.device)
             entry.listed = processes, sound
-        return entry.listed[1]
+            self.impossible += len(entry.odd)
+        entry.processes = entry.listed[1]
 
     def _change(
         self, entry: Entry, state: State, reason: str | None, hint: str | None, at: float

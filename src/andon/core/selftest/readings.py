@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from andon.core.doctor.findings import Finding, failure, ok, unknown
+from andon.core.sampling.readings import CANNOT_BE, MEMORY_MISSING, SHARES_MISSING
 from andon.core.selftest.trials import DOCTOR, REPORT, SHOWN, History, Trial, many
 from andon.model.device import MemoryKind, Sample
 
@@ -36,6 +37,8 @@ class Row:
     name: str
     unit: str
     judge: Callable[[History], Outcome]
+    fields: tuple[str, ...]
+    """Whose values may have been left out because they cannot be."""
 
 
 def judge_readings(histories: Sequence[History]) -> Iterator[Finding]:
@@ -161,21 +164,29 @@ def _alike(mean: float, low: float, high: float) -> bool:
 
 
 ROWS = (
-    Row(Trial.SHARES, "utilisation", "%", _shares),
-    Row(Trial.MEMORY, "memory in use", "%", _memory),
-    Row(Trial.PROCESSES, "processes", "", _processes),
-    Row(Trial.TEMPERATURE, "temperature", "°C", _temperature),
-    Row(Trial.POWER, "power", "W", _power),
-    Row(Trial.ENERGY, "energy, as mean power", "W", _energy),
-    Row(Trial.CLOCKS, "SM clock", "MHz", _clocks),
-    Row(Trial.LINK, "PCIe width", "", _link),
-)
+    Row(Trial.SHARES, "utilisation", "%", _shares, (*_SHARES, "fan_percent")),
+    Row(Trial.MEMORY, "memory in use", "%", _memory,
+        ("memory_used_bytes", "memory_free_bytes", "memory_reserved_bytes", "memory_total_bytes",
+         "ecc_uncorrected")),
+    Row(Trial.PROCESSES, "processes", "", _processes, (MEMORY_MISSING, SHARES_MISSING)),
+    Row(Trial.TEMPERATURE, "temperature", "°C", _temperature,
+        ("temperature_celsius", "memory_temperature_celsius", "limits.slowdown_celsius")),
+    Row(Trial.POWER, "power", "W", _power,
+        ("power_watts", "power_limit_watts", "limits.power_default_watts")),
+    Row(Trial.ENERGY, "energy, as mean power", "W", _energy, ("energy_joules",)),
+    Row(Trial.CLOCKS, "SM clock", "MHz", _clocks,
+        ("sm_clock_mhz", "memory_clock_mhz", "limits.sm_clock_mhz", "performance_state")),
+    Row(Trial.LINK, "PCIe width", "", _link,
+        ("pcie_generation", "pcie_width", "limits.pcie_generation", "limits.pcie_width")),
+)  # fmt: skip
 
 
 def _told(row: Row, histories: Sequence[History]) -> Iterator[Finding]:
     """A line per device that is wrong, or one line for all that are right."""
     outcomes = [(history.label, row.judge(history)) for history in histories]
-    wrong = [(label, outcome.wrong[0]) for label, outcome in outcomes if outcome.wrong]
+    wrong = [(h.label, words) for h in histories for words in _left_out(row, h)[:1]]
+    told = {label for label, _ in wrong}
+    wrong += [(label, o.wrong[0]) for label, o in outcomes if o.wrong and label not in told]
     for label, words in wrong[:SHOWN]:
         yield failure(row.trial, f"{label}: {words}", REPORT)
     if len(wrong) > SHOWN:
@@ -189,6 +200,12 @@ def _told(row: Row, histories: Sequence[History]) -> Iterator[Finding]:
     low, high = min(seen), max(seen)
     shown = f"{low:.4g}" if f"{low:.4g}" == f"{high:.4g}" else f"{low:.4g} to {high:.4g}"
     yield ok(row.trial, f"{row.name} {shown} {row.unit}".rstrip(), low=low, high=high)
+
+
+def _left_out(row: Row, history: History) -> list[str]:
+    """Why values of this kind are unknown although the driver reported some."""
+    reasons = (s.missing.get(name, "") for s in history.statuses for name in row.fields)
+    return [reason for reason in reasons if reason.endswith(CANNOT_BE)]
 
 
 def _why_unseen(trial: Trial) -> str:
