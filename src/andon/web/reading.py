@@ -1,4 +1,4 @@
-"""Reads the past in a few threads of its own, so that dear questions delay only each other.
+"""Reads the past in a thread of its own, so that dear questions delay only each other.
 
 Who asks the same while it is being read gets the same answer. Of those who wait, callers with a
 right key come first, and one peer without may have only its share of the queue.
@@ -18,7 +18,7 @@ from andon.core.access.lockout import network
 from andon.errors import Gone, Unavailable
 from andon.web.transport.auth import TRUSTED
 
-THREADS = 2
+THREADS = 1  # a second one would only take turns with the first, and with the loop
 MOST_WAITING = 32
 SHARE = 16  # of one peer without a key, at work and waiting
 

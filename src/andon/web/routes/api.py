@@ -1,7 +1,7 @@
 """REST: every route, each a few lines over the payloads.
 
 What only reads the last snapshot is answered at once. What takes longer runs in threads, and what
-anybody can make dear in a few threads of its own (`reading`), where it delays only its like.
+anybody can make dear in a thread of its own (`reading`), where it delays only its like.
 """
 
 import math
