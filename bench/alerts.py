@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from statistics import median, quantiles
 from typing import Any
 
-from andon.core.alerting import EMPTY, Held, Moment, Observation, State, current, step
+from andon.core.alerting import EMPTY, AlertState, HeldDevices, Moment, Observation, current, step
 from andon.core.conditions.rulebook import Rulebook
 from andon.model.device import (
     Device,
@@ -58,9 +58,9 @@ def main() -> None:
     sys.exit(worst > MOST_MILLISECONDS)
 
 
-def _run(mood: str, devices: int, ticks: int) -> tuple[list[float], State]:
+def _run(mood: str, devices: int, ticks: int) -> tuple[list[float], AlertState]:
     book, state, spent = Rulebook(), EMPTY, []
-    leases = tuple(Held(f"lease:{n}", (f"GPU-{n}",), BEGIN, "alice") for n in range(devices))
+    leases = tuple(HeldDevices(f"lease:{n}", (f"GPU-{n}",), BEGIN, "alice") for n in range(devices))
     for tick, snapshot in enumerate(_snapshots(mood, devices, ticks)):
         observation = Observation(snapshot, leases=leases if mood == "training" else None)
         moment = Moment(snapshot.at, 1000.0 + tick)

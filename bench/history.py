@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from andon.core.history.intervals import Use, Uses
-from andon.core.history.series import Tick, tick_of
+from andon.core.history.intervals import OpenIntervals, UsageInterval
+from andon.core.history.series import NodeReadings, tick_of
 from andon.core.simulation import behaviour
 from andon.core.simulation.seeding import specimens
 from andon.model.device import DeviceStatus, Host, Snapshot, State
@@ -107,8 +107,8 @@ def _day(
     store: SqliteStore, played: list[Snapshot], seconds: int, beside: Series
 ) -> tuple[float, float, float, int]:
     """As the recorder does: its CPU, the store's, the longest piece, how many values."""
-    uses, waiting = Uses(), list[Tick]()
-    changed: dict[tuple[object, ...], Use] = {}
+    uses, waiting = OpenIntervals(), list[NodeReadings]()
+    changed: dict[tuple[object, ...], UsageInterval] = {}
     own = spent = longest = 0.0
     values = 0
     for second in range(seconds):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from andon.core.history.series import Key, Tick, scale_of
+from andon.core.history.series import Key, NodeReadings, scale_of
 
 BLOCK_SECONDS = 7200  # the least that Prometheus writes
 TOOL = "promtool"
@@ -34,7 +34,7 @@ class Series:
     times: dict[Key, "array[int]"] = field(default_factory=dict)
     values: dict[Key, "array[int]"] = field(default_factory=dict)
 
-    def add(self, tick: Tick) -> None:
+    def add(self, tick: NodeReadings) -> None:
         for device, metrics, values in tick.readings:
             for metric, value in zip(metrics, values, strict=True):
                 key = (device, metric)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from andon.core.sampling.masks import VARIABLES, Visibility, visibility
 from andon.core.settings.resolution import Resolved, Settings, resolve
-from andon.engine.sampling.readers import Choice
-from andon.engine.sampling.sampler import Node, Sampler
+from andon.engine.sampling.readers import BackendChoice
+from andon.engine.sampling.sampler import NodeIdentity, Sampler
 from andon.errors import Invalid
 from andon.host.folders import expanded
 from andon.host.kernel_log import KernelLog
@@ -66,7 +66,7 @@ def open_sampler(settings: Settings) -> Sampler:
     return Sampler(
         vendors=_vendors(settings, root),
         host=System(root),
-        node=Node(settings.node or node_name(), boot_id(root)),
+        node=NodeIdentity(settings.node or node_name(), boot_id(root)),
         visibility=_VisibleHere(),
         deadline_seconds=settings.deadline_seconds,
         standing_faults=() if settings.simulate else unreadable(),
@@ -74,9 +74,9 @@ def open_sampler(settings: Settings) -> Sampler:
     )
 
 
-def _vendors(settings: Settings, root: Path) -> dict[str, tuple[Choice, ...]]:
+def _vendors(settings: Settings, root: Path) -> dict[str, tuple[BackendChoice, ...]]:
     if settings.simulate:
-        return {"sim": (Choice("sim", _simulation(settings)),)}
+        return {"sim": (BackendChoice("sim", _simulation(settings)),)}
     names = vendors(root) if "auto" in settings.backends else settings.backends
     unknown = [name for name in names if name not in BACKENDS]
     if unknown:
@@ -85,12 +85,12 @@ def _vendors(settings: Settings, root: Path) -> dict[str, tuple[Choice, ...]]:
     return {name: _choices(name, settings) for name in names}
 
 
-def _choices(name: str, settings: Settings) -> tuple[Choice, ...]:
+def _choices(name: str, settings: Settings) -> tuple[BackendChoice, ...]:
     """NVIDIA's command stands in where its library cannot be loaded: slower, and often there."""
     options = {} if name == "sim" else {"root": settings.root}
-    first = Choice(name, options, SMI_DEADLINES if name == "nvidia_smi" else 1.0)
+    first = BackendChoice(name, options, SMI_DEADLINES if name == "nvidia_smi" else 1.0)
     if name == "nvidia" and has_nvidia_smi():
-        return first, Choice("nvidia_smi", options, SMI_DEADLINES)
+        return first, BackendChoice("nvidia_smi", options, SMI_DEADLINES)
     return (first,)
 
 
@@ -108,9 +108,9 @@ def _replay(settings: Settings) -> Sampler:
     # Recorded pids must not be looked up among this system's processes: no such root exists.
     nowhere = {**played, "root": "/nonexistent"}
     return Sampler(
-        vendors={"replay": (Choice("replay", nowhere),)},
+        vendors={"replay": (BackendChoice("replay", nowhere),)},
         host=host,
-        node=Node(host.first.node, host.first.boot),
+        node=NodeIdentity(host.first.node, host.first.boot),
         visibility=_all_visible,
         deadline_seconds=settings.deadline_seconds,
     )

@@ -30,7 +30,7 @@ from andon.leases.book import Book
 from andon.leases.hold import LeaseHold
 from andon.leases.holder import Keeper
 from andon.model.device import Device, DeviceStatus
-from andon.model.work import Lease, LeaseKind, Owner, Request, Work
+from andon.model.work import DeviceRequest, Lease, LeaseKind, Owner, Work
 from andon.units import check_seconds, parse_seconds
 
 DEFAULT_SECONDS = 8 * 3600.0
@@ -258,7 +258,7 @@ def held_by_others(statuses: Sequence[DeviceStatus]) -> set[str]:
     return out
 
 
-def outlook(request: Request) -> Outlook:
+def outlook(request: DeviceRequest) -> Outlook:
     """What a request would get now; looks, and claims nothing. Our own leases are in no way."""
     seen = replace(surveyor(simulated=True), is_own=is_own)
     return seen.outlook(seen.see(), Pages.of(Book(make=False)), request, None, time.time())

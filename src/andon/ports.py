@@ -9,8 +9,8 @@ from andon.model.device import Card, Device, Host, Process, Reading
 
 if TYPE_CHECKING:  # every start imports this page; history and alerts are not for every start
     from andon.core.alerting.past import Query
-    from andon.core.history.intervals import Use
-    from andon.core.history.series import Bucket, Tick
+    from andon.core.history.intervals import UsageInterval
+    from andon.core.history.series import Bucket, NodeReadings
     from andon.core.history.tiers import Maintenance
     from andon.core.notifying.outbox import Errand, Saved
     from andon.model.alert import Alert, Event, Notice
@@ -91,7 +91,10 @@ class Store(Protocol):
     """
 
     def write(
-        self, ticks: Sequence[Tick], uses: Sequence[Use] = (), devices: Sequence[Device] = ()
+        self,
+        ticks: Sequence[NodeReadings],
+        uses: Sequence[UsageInterval] = (),
+        devices: Sequence[Device] = (),
     ) -> None:
         """Keep ticks and intervals; what is written twice is kept once."""
 
@@ -100,7 +103,7 @@ class Store(Protocol):
     ) -> Sequence[Bucket]:
         """The span in so many buckets of equal length; one without a reading has count 0."""
 
-    def uses(self, device: str | None, since: float, until: float) -> Sequence[Use]:
+    def uses(self, device: str | None, since: float, until: float) -> Sequence[UsageInterval]:
         """Who was on a device, or on any, within the span; earliest first."""
 
     def maintain(self, at: float) -> Maintenance:

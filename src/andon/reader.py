@@ -29,7 +29,7 @@ from andon.host.aside import Aside
 from andon.host.presence import vendors
 from andon.model import wire
 from andon.model.device import NAMES_MISSING, Card, Device, Fault, Process, Reading
-from andon.model.request import UNDECIDED, Request
+from andon.model.request import UNDECIDED, ReaderRequest
 from andon.ports import Announcing, Backend, ProcessSource
 from andon.registry import BACKENDS, load
 
@@ -43,7 +43,7 @@ ORPHAN_CHECK_SECONDS = 5.0
 NAMES_SECONDS = 0.5  # what a round waits for new names at its end, when every card has answered
 
 
-class Outbox:
+class LineBuffer:
     """Lines on their way out; held back during a round, so that they leave in one write."""
 
     def __init__(self, descriptor: int) -> None:
@@ -82,11 +82,11 @@ class Outbox:
             data = data[os.write(self._descriptor, data) :]
 
 
-class Desk:
+class CardWorker:
     """Asks one card. While a call of it is stuck, it is busy and nobody asks it again."""
 
     def __init__(
-        self, backend: Backend, card: Card, names: Callable[[], ProcessSource], outbox: Outbox
+        self, backend: Backend, card: Card, names: Callable[[], ProcessSource], outbox: LineBuffer
     ) -> None:
         self.busy = False
         self._backend, self._card, self._outbox = backend, card, outbox
@@ -103,7 +103,7 @@ class Desk:
         """Whether names are being looked up that were not waited for yet."""
         return self._names is not None and self._names.expecting
 
-    def serve(self, request: Request, leads: Callable[[], bool]) -> None:
+    def serve(self, request: ReaderRequest, leads: Callable[[], bool]) -> None:
         """Ask the card, and post what it says. Who leads sees to the names after the round."""
         message: wire.Json = {"tick": request.tick, "card": self._card.key}
         message |= self._answer(request.watched)
@@ -112,7 +112,7 @@ class Desk:
         self.busy = self.expecting and not leads()
         self._outbox.post(message)
 
-    def follow(self, request: Request) -> None:
+    def follow(self, request: ReaderRequest) -> None:
         """Post the same reading again, with the names that are known by now."""
         readings = self._attributed(self._latest)
         self.busy = False
@@ -189,17 +189,17 @@ class Reader:
         self,
         backend: Backend,
         names: Callable[[], ProcessSource],
-        outbox: Outbox,
+        outbox: LineBuffer,
         requests: IO[bytes],
         aside: Aside[Any, Any],
     ) -> None:
         self._backend, self._names, self._outbox = backend, names, outbox
         self._requests, self._aside = requests, aside
-        self._desks: list[Desk] = []
+        self._desks: list[CardWorker] = []
         self._lock = threading.Lock()
         self._leader: object = None
-        self._request = Request(0, False)
-        self._todo: deque[Desk] = deque()
+        self._request = ReaderRequest(0, False)
+        self._todo: deque[CardWorker] = deque()
         self._in_round = False
         self._started = 0.0
         self._asked = self._asked_at_nudge = 0
@@ -232,7 +232,7 @@ class Reader:
             leave(self._outbox, self._backend.name, down)
         except Exception as exc:  # noqa: BLE001 - the parent must hear of it
             leave(self._outbox, self._backend.name, Unavailable(f"it could not start: {exc!r}"))
-        self._desks = [Desk(self._backend, card, self._names, self._outbox) for card in cards]
+        self._desks = [CardWorker(self._backend, card, self._names, self._outbox) for card in cards]
         listed = [wire.card_to_json(card) for card in cards]
         self._outbox.post({"opened": listed, "versions": dict(versions)})
 
@@ -245,10 +245,10 @@ class Reader:
             if not line:
                 # Not sys.exit: a thread stuck in a driver would keep the interpreter from ending.
                 os._exit(0)
-            self._begin_round(Request.decoded(line))
+            self._begin_round(ReaderRequest.decoded(line))
             self._finish_round(me)
 
-    def _begin_round(self, request: Request) -> None:
+    def _begin_round(self, request: ReaderRequest) -> None:
         self._outbox.hold()
         self._aside.hold()
         self._started = time.perf_counter()
@@ -274,7 +274,7 @@ class Reader:
             self._outbox.post({"tick": tick, "cost": {"cpu": cpu, "wall": wall}})
             self._outbox.release()
 
-    def _follow(self, late: Sequence[Desk]) -> None:
+    def _follow(self, late: Sequence[CardWorker]) -> None:
         """Send the answers, then the names that were not known; nobody nudges between rounds."""
         if late:
             self._outbox.flush()
@@ -282,7 +282,7 @@ class Reader:
             for desk in late:
                 desk.follow(self._request)
 
-    def _next(self, me: object) -> Desk | None:
+    def _next(self, me: object) -> CardWorker | None:
         with self._lock:
             if self._leader is not me or not self._todo:
                 return None
@@ -290,7 +290,7 @@ class Reader:
             return self._todo.popleft()
 
 
-def leave(outbox: Outbox, source: str, error: AndonError) -> NoReturn:
+def leave(outbox: LineBuffer, source: str, error: AndonError) -> NoReturn:
     """Say why the vendor cannot be read, and end: a fresh reader is the way to try again.
 
     A process that has loaded one version of a driver's library can never load another.
@@ -347,7 +347,7 @@ class _Names:
         return self._learn(question)
 
 
-def _announce(outbox: Outbox, events: "Sequence[Event]") -> None:
+def _announce(outbox: LineBuffer, events: "Sequence[Event]") -> None:
     from andon.model.event_wire import event_to_json
 
     outbox.post({"events": [event_to_json(event) for event in events]})
@@ -369,7 +369,7 @@ def main(arguments: list[str]) -> None:
         arguments = [*_decided(), *arguments[1:]]
     name, options = arguments[0], json.loads(arguments[1])
     nudges = int(arguments[2]) if len(arguments) > 2 else None
-    outbox = Outbox(_private_output())
+    outbox = LineBuffer(_private_output())
     root = Path(options.get("root", "/"))
     try:
         backend: Backend = load(BACKENDS, name)(**options)

@@ -26,7 +26,7 @@ LEDGERS = {
 NOTIFIERS = {
     "alertmanager": "andon.notifiers.alertmanager:Alertmanager",
     "apprise": "andon.notifiers.apprise:AppriseNotifier",
-    "command": "andon.notifiers.command:Command",
+    "command": "andon.notifiers.command:CommandNotifier",
 }
 
 

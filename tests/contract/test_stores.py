@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from andon.core.history.intervals import Use
-from andon.core.history.series import HOST, Tick, tick_of
+from andon.core.history.intervals import UsageInterval
+from andon.core.history.series import HOST, NodeReadings, tick_of
 from andon.core.history.tiers import DAY_SECONDS, Retention
 from andon.model.device import Device, DeviceStatus, Host, Sample, Snapshot, State
 from andon.ports import Directory, Store
@@ -54,7 +54,7 @@ def store(reopen: Reopen) -> Kept:
     return reopen()
 
 
-def tick(at: float, percent: int, watts: float = 100.0) -> Tick:
+def tick(at: float, percent: int, watts: float = 100.0) -> NodeReadings:
     sample = Sample(at, utilization_percent=percent, power_watts=watts)
     return tick_of(Snapshot("n", at, devices=(status(sample),), host=Host(cpu_percent=12.5)))
 
@@ -139,7 +139,7 @@ def test_upkeep_that_has_nothing_to_do_says_so(store: Kept) -> None:
 def test_a_new_start_finds_what_was_kept(reopen: Reopen) -> None:
     first = reopen()
     device = Device(GPU, 3, "nvidia", "H200")
-    first.write([tick(AT, 42)], [Use(GPU, 7, 1.0, "ada", "python", AT, AT)], [device])
+    first.write([tick(AT, 42)], [UsageInterval(GPU, 7, 1.0, "ada", "python", AT, AT)], [device])
     first.close()
     second = reopen()
     assert second.history(GPU, "utilization_percent", AT, AT + 1, 1)[0].mean == 42
@@ -150,25 +150,25 @@ def test_a_new_start_finds_what_was_kept(reopen: Reopen) -> None:
 
 def test_an_interval_that_grows_is_one(store: Kept) -> None:
     for last, peak in ((0, 10), (5, 30), (10, 30)):
-        store.write([], [Use(GPU, 7, 1.0, "ada", "python", AT, AT + last, peak)])
+        store.write([], [UsageInterval(GPU, 7, 1.0, "ada", "python", AT, AT + last, peak)])
     assert list(store.uses(GPU, AT, AT + 60)) == [
-        Use(GPU, 7, 1.0, "ada", "python", AT, AT + 10, 30)
+        UsageInterval(GPU, 7, 1.0, "ada", "python", AT, AT + 10, 30)
     ]
 
 
 def test_intervals_around_a_restart_are_one(store: Kept) -> None:
-    store.write([], [Use(GPU, 7, 1.0, "ada", "python", AT, AT + 100, 10)])
-    store.write([], [Use(GPU, 7, 1.0, "ada", "python", AT + 130, AT + 200, 5)])
-    store.write([], [Use(GPU, 7, 1.0, "ada", "python", AT + 900, AT + 901, 5)])
+    store.write([], [UsageInterval(GPU, 7, 1.0, "ada", "python", AT, AT + 100, 10)])
+    store.write([], [UsageInterval(GPU, 7, 1.0, "ada", "python", AT + 130, AT + 200, 5)])
+    store.write([], [UsageInterval(GPU, 7, 1.0, "ada", "python", AT + 900, AT + 901, 5)])
     found = [(u.first, u.last, u.peak_memory_bytes) for u in store.uses(GPU, AT, AT + 1000)]
     assert found == [(AT, AT + 200, 10), (AT + 900, AT + 901, 5)]
 
 
 def test_who_is_answered_for_a_span_and_a_device(store: Kept) -> None:
     uses = [
-        Use(GPU, 1, None, "ada", None, AT, AT + 10),
-        Use(GPU, 2, None, "bob", None, AT + 100, AT + 200),
-        Use("GPU-2", 3, None, "eve", None, AT, AT + 200),
+        UsageInterval(GPU, 1, None, "ada", None, AT, AT + 10),
+        UsageInterval(GPU, 2, None, "bob", None, AT + 100, AT + 200),
+        UsageInterval("GPU-2", 3, None, "eve", None, AT, AT + 200),
     ]
     store.write([], uses)
     assert [u.user for u in store.uses(GPU, AT + 50, AT + 150)] == ["bob"]

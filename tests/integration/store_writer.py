@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from andon.core.history.series import Tick
+from andon.core.history.series import NodeReadings
 from andon.stores.sqlite import SqliteStore
 
 AT = 1_790_000_000.0 - 1_790_000_000.0 % 864_000
@@ -13,7 +13,7 @@ def main() -> None:
     store, number = SqliteStore(Path(sys.argv[1])), int(sys.argv[2])
     while True:
         at = AT + 20 * number
-        store.write([Tick(at, (("GPU-1", ("utilization_percent",), (number % 100,)),))])
+        store.write([NodeReadings(at, (("GPU-1", ("utilization_percent",), (number % 100,)),))])
         print(number, flush=True)
         if number % 15 == 0:
             store.maintain(at)

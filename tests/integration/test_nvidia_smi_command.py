@@ -10,8 +10,8 @@ import pytest
 from andon.backends.nvidia_smi import NvidiaSmi
 from andon.backends.nvidia_smi.backend import CARD
 from andon.core.sampling.masks import Visibility
-from andon.engine.sampling.readers import Choice
-from andon.engine.sampling.sampler import Node, Sampler
+from andon.engine.sampling.readers import BackendChoice
+from andon.engine.sampling.sampler import NodeIdentity, Sampler
 from andon.errors import AndonError, Denied, Unavailable
 from andon.host.system import System
 from andon.model.device import Device, Reading, State
@@ -333,9 +333,9 @@ def test_a_glance_lists_what_the_kernel_drives_and_calls_nothing(
 def test_a_snapshot_through_a_reader_process_has_the_device(fake: Fake, tmp_path: Path) -> None:
     options = {"root": str(tmp_path), "command": str(fake.path)}
     with Sampler(
-        vendors={"nvidia": [Choice("nvidia_smi", options)]},
+        vendors={"nvidia": [BackendChoice("nvidia_smi", options)]},
         host=System(tmp_path),
-        node=Node("here", None),
+        node=NodeIdentity("here", None),
         visibility=lambda devices: Visibility({device.uuid: None for device in devices}),
         deadline_seconds=10.0,
     ) as sampler:

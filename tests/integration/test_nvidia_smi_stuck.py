@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.backends.nvidia_smi.command import Command, NoAnswer
+from andon.backends.nvidia_smi.command import NoAnswer, SmiCommand
 from tests.conftest import REPOSITORY, need
 
 
@@ -44,7 +44,7 @@ def freeze_and_ask(scratch: Path, mount: Path) -> list[str]:
     script = scratch / "nvidia-smi"
     script.write_text(f"#!/bin/sh\necho $$ > {scratch}/pid\necho x > {mount}/stuck\n")
     script.chmod(0o755)
-    command = Command(str(script))
+    command = SmiCommand(str(script))
     subprocess.run(["/usr/sbin/fsfreeze", "-f", mount], check=True)
     thaw = ["/usr/sbin/fsfreeze", "-u", str(mount)]
     rescue = threading.Timer(30.0, subprocess.run, (thaw,))
@@ -61,7 +61,7 @@ def freeze_and_ask(scratch: Path, mount: Path) -> list[str]:
     return [*answers, ask(command)]
 
 
-def ask(command: Command) -> str:
+def ask(command: SmiCommand) -> str:
     command.allow(3.0)
     try:
         command.run()

@@ -13,7 +13,7 @@ from andon.cli.main import run
 from andon.cli.show.findings import render_findings
 from andon.core.doctor.findings import Finding, Grade, Named, in_order
 from andon.core.selftest.plausibility import judge
-from andon.core.selftest.trials import Sampling, Trial, histories_of
+from andon.core.selftest.trials import Sampling, SelftestTrial, histories_of
 from andon.model.device import MemoryKind, Process, Snapshot, State
 from andon.testing.mock import MockGpuBackend
 from andon.units import GIB
@@ -67,9 +67,9 @@ def grades(findings: Sequence[Finding]) -> dict[str, Grade]:
 def test_a_healthy_node_passes_every_check() -> None:
     findings = judge(ticks(), FINE)
     assert failed(findings) == set()
-    assert {str(f.check) for f in findings} >= {str(t) for t in Trial if t.area != "load"} - {
-        "no_device"
-    }
+    assert {str(f.check) for f in findings} >= {
+        str(t) for t in SelftestTrial if t.area != "load"
+    } - {"no_device"}
     assert all(finding.grade is Grade.OK for finding in findings), findings
 
 
@@ -79,36 +79,42 @@ NAN = float("nan")
 @pytest.mark.parametrize(
     ("trial", "values", "says"),
     [
-        (Trial.SHARES, {"utilization_percent": 101}, "utilization 101 %"),
-        (Trial.SHARES, {"utilization_percent": -1}, "utilization -1 %"),
-        (Trial.SHARES, {"memory_utilization_percent": 255}, "memory utilization 255"),
-        (Trial.SHARES, {"encoder_percent": 4096}, "encoder 4096"),
-        (Trial.SHARES, {"decoder_percent": -5}, "decoder -5"),
-        (Trial.SHARES, {"sm_active_percent": 100.5}, "sm active 100.5"),
-        (Trial.SHARES, {"tensor_active_percent": NAN}, "tensor active nan"),
-        (Trial.TEMPERATURE, {"temperature_celsius": 0}, "temperature 0 °C"),
-        (Trial.TEMPERATURE, {"temperature_celsius": 120}, "temperature 120"),
-        (Trial.TEMPERATURE, {"temperature_celsius": 255}, "temperature 255"),
-        (Trial.TEMPERATURE, {"memory_temperature_celsius": -40}, "memory temperature -40"),
-        (Trial.POWER, {"power_watts": 1050.1, "energy_joules": None}, "power 1050.1 W"),
-        (Trial.POWER, {"power_watts": -1.0, "energy_joules": None}, "power -1 W"),
-        (Trial.POWER, {"power_watts": NAN, "energy_joules": None}, "power nan W"),
-        (Trial.POWER, {"power_watts": float("inf"), "energy_joules": None}, "power inf W"),
-        (Trial.ENERGY, {"energy_joules": [9.0, 8.0, 7.0, 6.0, 5.0, 4.0]}, "ran backwards"),
-        (Trial.ENERGY, {"energy_joules": [0.0, 1e4, 2e4, 3e4, 4e4, 5e4]}, "50000 J in 5.0 s"),
-        (Trial.ENERGY, {"energy_joules": 5.0}, "0 J in 5.0 s"),
-        (Trial.CLOCKS, {"sm_clock_mhz": 2179}, "SM clock 2179 MHz"),
-        (Trial.CLOCKS, {"sm_clock_mhz": -1}, "SM clock -1"),
-        (Trial.CLOCKS, {"memory_clock_mhz": 10**6}, "memory clock 1e+06"),
-        (Trial.LINK, {"pcie_width": 32}, "PCIe width 32"),
-        (Trial.LINK, {"pcie_generation": 6}, "PCIe generation 6"),
-        (Trial.MEMORY, {"memory_used_bytes": -1}, "-1 bytes used"),
-        (Trial.MEMORY, {"memory_used_bytes": 200 * GIB}, "bytes used of"),
-        (Trial.MEMORY, {"memory_free_bytes": 0}, "used + free + reserved is"),
-        (Trial.MEMORY, {"memory_reserved_bytes": 5 * GIB}, "103."),
+        (SelftestTrial.SHARES, {"utilization_percent": 101}, "utilization 101 %"),
+        (SelftestTrial.SHARES, {"utilization_percent": -1}, "utilization -1 %"),
+        (SelftestTrial.SHARES, {"memory_utilization_percent": 255}, "memory utilization 255"),
+        (SelftestTrial.SHARES, {"encoder_percent": 4096}, "encoder 4096"),
+        (SelftestTrial.SHARES, {"decoder_percent": -5}, "decoder -5"),
+        (SelftestTrial.SHARES, {"sm_active_percent": 100.5}, "sm active 100.5"),
+        (SelftestTrial.SHARES, {"tensor_active_percent": NAN}, "tensor active nan"),
+        (SelftestTrial.TEMPERATURE, {"temperature_celsius": 0}, "temperature 0 °C"),
+        (SelftestTrial.TEMPERATURE, {"temperature_celsius": 120}, "temperature 120"),
+        (SelftestTrial.TEMPERATURE, {"temperature_celsius": 255}, "temperature 255"),
+        (SelftestTrial.TEMPERATURE, {"memory_temperature_celsius": -40}, "memory temperature -40"),
+        (SelftestTrial.POWER, {"power_watts": 1050.1, "energy_joules": None}, "power 1050.1 W"),
+        (SelftestTrial.POWER, {"power_watts": -1.0, "energy_joules": None}, "power -1 W"),
+        (SelftestTrial.POWER, {"power_watts": NAN, "energy_joules": None}, "power nan W"),
+        (SelftestTrial.POWER, {"power_watts": float("inf"), "energy_joules": None}, "power inf W"),
+        (SelftestTrial.ENERGY, {"energy_joules": [9.0, 8.0, 7.0, 6.0, 5.0, 4.0]}, "ran backwards"),
+        (
+            SelftestTrial.ENERGY,
+            {"energy_joules": [0.0, 1e4, 2e4, 3e4, 4e4, 5e4]},
+            "50000 J in 5.0 s",
+        ),
+        (SelftestTrial.ENERGY, {"energy_joules": 5.0}, "0 J in 5.0 s"),
+        (SelftestTrial.CLOCKS, {"sm_clock_mhz": 2179}, "SM clock 2179 MHz"),
+        (SelftestTrial.CLOCKS, {"sm_clock_mhz": -1}, "SM clock -1"),
+        (SelftestTrial.CLOCKS, {"memory_clock_mhz": 10**6}, "memory clock 1e+06"),
+        (SelftestTrial.LINK, {"pcie_width": 32}, "PCIe width 32"),
+        (SelftestTrial.LINK, {"pcie_generation": 6}, "PCIe generation 6"),
+        (SelftestTrial.MEMORY, {"memory_used_bytes": -1}, "-1 bytes used"),
+        (SelftestTrial.MEMORY, {"memory_used_bytes": 200 * GIB}, "bytes used of"),
+        (SelftestTrial.MEMORY, {"memory_free_bytes": 0}, "used + free + reserved is"),
+        (SelftestTrial.MEMORY, {"memory_reserved_bytes": 5 * GIB}, "103."),
     ],
 )
-def test_a_reading_that_cannot_be_true_is_told(trial: Trial, values: Any, says: str) -> None:
+def test_a_reading_that_cannot_be_true_is_told(
+    trial: SelftestTrial, values: Any, says: str
+) -> None:
     findings = judge(ticks(devices=1, **values), FINE)
     (found,) = [f for f in findings if f.grade is Grade.FAILURE]
     assert found.check is trial
@@ -157,14 +163,14 @@ def test_what_no_device_gives_is_not_checked_and_not_blamed(trial: str, names: A
 def test_energy_that_was_read_once_says_how_to_check_it() -> None:
     once = changed(ticks(devices=1), lambda d: replace(
         d, sample=replace(d.sample, energy_joules=9.0, read_at={"energy_joules": AT})))  # fmt: skip
-    (found,) = [f for f in judge(once, FINE) if f.check is Trial.ENERGY]
+    (found,) = [f for f in judge(once, FINE) if f.check is SelftestTrial.ENERGY]
     assert found.grade is Grade.UNKNOWN
     assert "--seconds 70" in found.words
 
 
 def test_a_busy_device_whose_readings_never_move_is_frozen() -> None:
     still: dict[str, Any] = {"utilization_percent": 87, "power_watts": 600.0, "energy_joules": None}
-    assert failed(judge(ticks(**still), FINE)) == {Trial.MOVEMENT}
+    assert failed(judge(ticks(**still), FINE)) == {SelftestTrial.MOVEMENT}
     assert failed(judge(ticks(3, **still), FINE)) == set(), "three looks are too few to say"
     idle = {**still, "utilization_percent": 0}
     assert failed(judge(ticks(**idle), FINE)) == set(), "an idle device may stand still"
@@ -177,7 +183,7 @@ def test_processes_hold_no_more_than_is_in_use() -> None:
 
     assert held(Process(1, memory_bytes=10 * GIB)) == set()
     assert held(Process(1, memory_bytes=8 * GIB), Process(2, memory_bytes=8 * GIB)) == {
-        Trial.PROCESSES
+        SelftestTrial.PROCESSES
     }
     twice = Process(1, memory_bytes=9 * GIB)
     assert held(twice, replace(twice, kind=twice.kind)) == set(), "one process in two lists"
@@ -198,7 +204,7 @@ def test_a_board_cut_into_instances_is_believed() -> None:
             replace(d, sample=replace(d.sample, at=s.at)) for d in mig_board(0) if d.sample))
         for s in ticks()
     ]  # fmt: skip
-    assert failed(judge(snapshots, FINE)) == {Trial.MEMORY}, "this one does not add up"
+    assert failed(judge(snapshots, FINE)) == {SelftestTrial.MEMORY}, "this one does not add up"
     assert [history.label for history in histories_of(snapshots)] == ["GPU 0", "GPU 0:0", "GPU 0:1"]
 
 
@@ -224,26 +230,26 @@ def test_a_sleeping_device_is_left_alone_and_not_blamed() -> None:
 def test_no_device_is_one_failure_with_the_reason() -> None:
     backend = MockGpuBackend().with_fault("the driver is not loaded", "sudo modprobe nvidia")
     (found,) = judge([backend.snapshot(AT + n) for n in range(3)], FINE)
-    assert found.check is Trial.NO_DEVICE
+    assert found.check is SelftestTrial.NO_DEVICE
     assert "the driver is not loaded" in found.words
 
 
 def test_a_device_that_comes_or_goes_is_told() -> None:
     snapshots = ticks()
     fewer = [*snapshots[:-1], replace(snapshots[-1], devices=snapshots[-1].devices[:1])]
-    assert failed(judge(fewer, FINE)) == {Trial.IDENTITY}
+    assert failed(judge(fewer, FINE)) == {SelftestTrial.IDENTITY}
 
 
 def test_two_devices_of_one_uuid_are_told() -> None:
     double = [replace(s, devices=(s.devices[0], s.devices[0])) for s in ticks(devices=1)]
-    assert Trial.IDENTITY in failed(judge(double, FINE))
+    assert SelftestTrial.IDENTITY in failed(judge(double, FINE))
 
 
 def test_time_that_stands_still_is_told() -> None:
     snapshots = ticks()
-    assert Trial.TIME in failed(judge([snapshots[0]] * 4, FINE))
+    assert SelftestTrial.TIME in failed(judge([snapshots[0]] * 4, FINE))
     old = changed(snapshots, lambda d: replace(d, sample=replace(d.sample, at=AT)))
-    assert Trial.TIME in failed(judge(old, FINE))
+    assert SelftestTrial.TIME in failed(judge(old, FINE))
     off = changed(snapshots, lambda d: replace(d, sample=replace(d.sample, at=d.sample.at - 60)))
     (found,) = [f for f in judge(off, FINE) if f.grade is Grade.FAILURE]
     assert "60.0 s off" in found.words
@@ -266,7 +272,7 @@ def test_the_sampling_itself_is_judged(sampling: Sampling, trial: str, grade: Gr
 
 def test_many_devices_with_one_trouble_are_counted() -> None:
     findings = judge(ticks(devices=8, temperature_celsius=255), FINE)
-    told = [f.words for f in findings if f.check is Trial.TEMPERATURE]
+    told = [f.words for f in findings if f.check is SelftestTrial.TEMPERATURE]
     assert len(told) == 5
     assert told[-1] == "temperature: and 4 more devices"
 

@@ -21,7 +21,7 @@ from andon.engine.alerting.watcher import Watcher
 from andon.engine.sampling.bus import Bus
 from andon.model.alert import Alert, Notice
 from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
-from andon.notifiers.command import Command
+from andon.notifiers.command import CommandNotifier
 from andon.stores.sqlite_alerts import SqliteLedger
 
 HASTE = 2000.0  # seconds of the watcher's clock in one of ours
@@ -30,7 +30,7 @@ TICK_SECONDS = 0.004
 SLOT_TICKS = 6  # how long a device stays lost
 
 
-class Noting(Command):
+class Noting(CommandNotifier):
     """Notes what the command has acknowledged, beside what it was told."""
 
     def __init__(self, told: Path) -> None:

@@ -1,6 +1,6 @@
 """Busy, and yet not."""
 
-from andon.core.explain.reasons import Code
+from andon.core.explain.reasons import ReasonCode
 from tests.situations.shared import PID, job, part
 from tests.situations.story import (
     A100,
@@ -50,8 +50,10 @@ BUSY = (
             every=5.0,
         ),
         device=card(A100).uuid,
-        expect=Code.UNDERFED,
-        never=frozenset({Code.HOARDED, Code.IDLE_HELD, Code.NOTHING, Code.SHALLOW}),
+        expect=ReasonCode.UNDERFED,
+        never=frozenset(
+            {ReasonCode.HOARDED, ReasonCode.IDLE_HELD, ReasonCode.NOTHING, ReasonCode.SHALLOW}
+        ),
         mentions=("97",),
     ),
     Situation(
@@ -78,8 +80,8 @@ BUSY = (
             ]
         ),
         device=card(V100).uuid,
-        expect=Code.UNDERFED,
-        never=frozenset({Code.HOARDED, Code.IDLE_HELD, Code.NOTHING}),
+        expect=ReasonCode.UNDERFED,
+        never=frozenset({ReasonCode.HOARDED, ReasonCode.IDLE_HELD, ReasonCode.NOTHING}),
     ),
     Situation(
         name="The job waits for a slow disk: short spikes, and even the processor rests",
@@ -105,8 +107,8 @@ BUSY = (
         ),
         device=card(A100).uuid,
         # The processor does not witness it here; the spikes do: it works whenever data arrive.
-        expect=Code.UNDERFED,
-        never=frozenset({Code.HOARDED, Code.NOTHING, Code.SHALLOW}),
+        expect=ReasonCode.UNDERFED,
+        never=frozenset({ReasonCode.HOARDED, ReasonCode.NOTHING, ReasonCode.SHALLOW}),
     ),
     Situation(
         name="Video is encoded on the card and decoded on an exhausted processor",
@@ -131,8 +133,8 @@ BUSY = (
             every=2.0,
         ),
         device=card(T4).uuid,
-        expect=Code.UNDERFED,
-        never=frozenset({Code.HOARDED, Code.IDLE_HELD, Code.SHALLOW}),
+        expect=ReasonCode.UNDERFED,
+        never=frozenset({ReasonCode.HOARDED, ReasonCode.IDLE_HELD, ReasonCode.SHALLOW}),
         mentions=("98",),
     ),
     Situation(
@@ -161,8 +163,10 @@ BUSY = (
             every=10.0,
         ),
         device=card(A100, 2).uuid,
-        expect=Code.SHALLOW,
-        never=frozenset({Code.NOTHING, Code.UNDERFED, Code.HOARDED, Code.POWER_CAP}),
+        expect=ReasonCode.SHALLOW,
+        never=frozenset(
+            {ReasonCode.NOTHING, ReasonCode.UNDERFED, ReasonCode.HOARDED, ReasonCode.POWER_CAP}
+        ),
         mentions=("100", "72"),
     ),
     Situation(
@@ -191,8 +195,8 @@ BUSY = (
             every=2.0,
         ),
         device=card(H200).uuid,
-        expect=Code.SHALLOW,
-        never=frozenset({Code.NOTHING, Code.UNDERFED, Code.LOW_CLOCKS}),
+        expect=ReasonCode.SHALLOW,
+        never=frozenset({ReasonCode.NOTHING, ReasonCode.UNDERFED, ReasonCode.LOW_CLOCKS}),
         mentions=("99",),
     ),
     Situation(
@@ -218,8 +222,8 @@ BUSY = (
         ),
         device=card(A100, 2).uuid,
         # 17 % below its highest clock, without a flag: only the peers show that something is odd.
-        expect=Code.SLOWER_THAN_PEERS,
-        never=frozenset({Code.NOTHING, Code.HEAT, Code.POWER_CAP}),
+        expect=ReasonCode.SLOWER_THAN_PEERS,
+        never=frozenset({ReasonCode.NOTHING, ReasonCode.HEAT, ReasonCode.POWER_CAP}),
     ),
     Situation(
         name="One of four cards is capped at half the watts of its peers",
@@ -246,8 +250,8 @@ BUSY = (
         ),
         device="",
         # That it is slower than its peers follows; the cap is the cause.
-        expect=Code.POWER_CAP,
-        never=frozenset({Code.NOTHING, Code.LOW_CLOCKS}),
+        expect=ReasonCode.POWER_CAP,
+        never=frozenset({ReasonCode.NOTHING, ReasonCode.LOW_CLOCKS}),
         mentions=("150",),
     ),
 )

@@ -1,6 +1,6 @@
 """Nothing is wrong: the counter-examples."""
 
-from andon.core.explain.reasons import Code
+from andon.core.explain.reasons import ReasonCode
 from andon.model.device import Fault
 from tests.situations.shared import ALARMS, PID, UNUSED, job, part, training
 from tests.situations.story import (
@@ -32,15 +32,15 @@ HEALTHY = (
         source="counter-example to github issue NVIDIA/nccl#968",
         snapshots=still(training(H200), cpu=34.0, looks=6, every=5.0),
         device=card(H200).uuid,
-        expect=Code.NOTHING,
-        never=ALARMS | {Code.FULL, Code.GHOST},
+        expect=ReasonCode.NOTHING,
+        never=ALARMS | {ReasonCode.FULL, ReasonCode.GHOST},
     ),
     Situation(
         name="An idle data-centre card with only the driver's own reserve in use",
         source="measured on a real H200 (shared/FACTS.md); github issue vllm-project/vllm#10797",
         snapshots=still(seen(card(H200), idle(H200)), looks=4, every=5.0),
         device="",
-        expect=Code.NOTHING,
+        expect=ReasonCode.NOTHING,
         never=ALARMS,
     ),
     Situation(
@@ -53,7 +53,7 @@ HEALTHY = (
             seen(card(RTX_4090), idle(RTX_4090, temperature_celsius=44)), looks=4, every=5.0
         ),
         device=card(RTX_4090).uuid,
-        expect=Code.NOTHING,
+        expect=ReasonCode.NOTHING,
         never=ALARMS,
     ),
     Situation(
@@ -62,7 +62,7 @@ HEALTHY = (
         snapshots=still(seen(card(RTX_4090), idle(RTX_4090, fan_percent=30)), looks=4, every=5.0),
         device=card(RTX_4090).uuid,
         # 30 % is the least at which these fans can turn at all: no alarm, though it can be heard.
-        expect=Code.NOTHING,
+        expect=ReasonCode.NOTHING,
         never=ALARMS,
     ),
     Situation(
@@ -98,9 +98,16 @@ HEALTHY = (
         ),
         device=card(H200).uuid,
         # FULL would be true as a remark; first it is not, because nothing is wrong.
-        expect=Code.NOTHING,
+        expect=ReasonCode.NOTHING,
         never=frozenset(
-            {Code.HOARDED, Code.GHOST, Code.LEAK, Code.IDLE_HELD, Code.UNDERFED, Code.SHALLOW}
+            {
+                ReasonCode.HOARDED,
+                ReasonCode.GHOST,
+                ReasonCode.LEAK,
+                ReasonCode.IDLE_HELD,
+                ReasonCode.UNDERFED,
+                ReasonCode.SHALLOW,
+            }
         ),
     ),
     Situation(
@@ -123,7 +130,7 @@ HEALTHY = (
             looks=4,
         ),
         device=card(A100).uuid,
-        expect=Code.NOTHING,
+        expect=ReasonCode.NOTHING,
         never=ALARMS,
     ),
     Situation(
@@ -147,7 +154,7 @@ HEALTHY = (
         ),
         device=card(A100).uuid,
         # One quiet look in ten, and it is the newest: too little to call it idle.
-        expect=Code.NOTHING,
+        expect=ReasonCode.NOTHING,
         never=UNUSED,
     ),
     Situation(
@@ -178,8 +185,10 @@ HEALTHY = (
         ),
         device=card(A100).uuid,
         # It is eight seconds old. UNDERFED would be the next best guess; a leak it is not.
-        expect=Code.NOTHING,
-        never=frozenset({Code.LEAK, Code.HOARDED, Code.GHOST, Code.IDLE_HELD}),
+        expect=ReasonCode.NOTHING,
+        never=frozenset(
+            {ReasonCode.LEAK, ReasonCode.HOARDED, ReasonCode.GHOST, ReasonCode.IDLE_HELD}
+        ),
     ),
     Situation(
         name="A single look at a process that has just begun and not yet computed",
@@ -196,8 +205,10 @@ HEALTHY = (
             looks=1,
         ),
         device=card(A100).uuid,
-        expect=Code.NOTHING,
-        never=frozenset({Code.HOARDED, Code.IDLE_HELD, Code.LEAK, Code.GHOST}),
+        expect=ReasonCode.NOTHING,
+        never=frozenset(
+            {ReasonCode.HOARDED, ReasonCode.IDLE_HELD, ReasonCode.LEAK, ReasonCode.GHOST}
+        ),
     ),
     Situation(
         name="Applications clocks are set, to the highest clock that the card has",
@@ -210,8 +221,8 @@ HEALTHY = (
             )
         ),
         device=card(A100).uuid,
-        expect=Code.NOTHING,
-        never=frozenset({Code.CLOCKS_SET, Code.LOW_CLOCKS, Code.POWER_CAP}),
+        expect=ReasonCode.NOTHING,
+        never=frozenset({ReasonCode.CLOCKS_SET, ReasonCode.LOW_CLOCKS, ReasonCode.POWER_CAP}),
     ),
     Situation(
         name="A video decoder works at 98 percent while hardly a kernel runs",
@@ -239,8 +250,8 @@ HEALTHY = (
         ),
         device=card(T4).uuid,
         # Its kernels idle and the card does not: what works here is another engine.
-        expect=Code.NOTHING,
-        never=UNUSED | {Code.SHALLOW},
+        expect=ReasonCode.NOTHING,
+        never=UNUSED | {ReasonCode.SHALLOW},
     ),
     Situation(
         name="A busy small card beside a bigger one is slower by nature, not by fault",
@@ -250,16 +261,16 @@ HEALTHY = (
         ),
         snapshots=still(training(A100, 0), training(T4, 1), training(A100, 2), looks=4),
         device=card(T4, 1).uuid,
-        expect=Code.NOTHING,
-        never=frozenset({Code.SLOWER_THAN_PEERS, Code.LOW_CLOCKS}),
+        expect=ReasonCode.NOTHING,
+        never=frozenset({ReasonCode.SLOWER_THAN_PEERS, ReasonCode.LOW_CLOCKS}),
     ),
     Situation(
         name="A healthy card in a node where another one is lost",
         source="github issue leptonai/gpud#604, asked from the other side",
         snapshots=still(training(H200, 0), lost(card(H200, 1), work(H200))),
         device=card(H200, 0).uuid,
-        expect=Code.NOTHING,
-        never=frozenset({Code.LOST, Code.HUNG}),
+        expect=ReasonCode.NOTHING,
+        never=frozenset({ReasonCode.LOST, ReasonCode.HUNG}),
     ),
     Situation(
         name="A healthy card on a machine that has no driver of another vendor",
@@ -271,8 +282,8 @@ HEALTHY = (
             faults=(Fault("amd", "the AMD library was not found", "no AMD driver is installed"),),
         ),
         device=card(A100).uuid,
-        expect=Code.NOTHING,
-        never=frozenset({Code.NO_DRIVER, Code.NO_DEVICE, Code.BLIND}),
+        expect=ReasonCode.NOTHING,
+        never=frozenset({ReasonCode.NO_DRIVER, ReasonCode.NO_DEVICE, ReasonCode.BLIND}),
     ),
     Situation(
         name="Inside a container the driver names host pids that nobody here can look up",
@@ -286,8 +297,8 @@ HEALTHY = (
         ),
         device=card(A100).uuid,
         # Every byte has a pid, so nothing is a ghost; BLIND about the names would be a fair second.
-        expect=Code.NOTHING,
-        never=frozenset({Code.GHOST, Code.HOARDED, Code.IDLE_HELD}),
+        expect=ReasonCode.NOTHING,
+        never=frozenset({ReasonCode.GHOST, ReasonCode.HOARDED, ReasonCode.IDLE_HELD}),
     ),
     Situation(
         name="Four MPS clients of one user share a card as intended",
@@ -307,8 +318,8 @@ HEALTHY = (
             )
         ),
         device=card(V100).uuid,
-        expect=Code.NOTHING,
-        never=frozenset({Code.SHARED, Code.GHOST, Code.HOARDED}),
+        expect=ReasonCode.NOTHING,
+        never=frozenset({ReasonCode.SHARED, ReasonCode.GHOST, ReasonCode.HOARDED}),
     ),
     Situation(
         name="A desktop of ordinary size on a big card",
@@ -331,7 +342,7 @@ HEALTHY = (
         device=card(RTX_4090).uuid,
         # GRAPHICS would be true, and 4 % of the card is not worth a first place. The
         # lowered link of a card at 4 % is rest as well.
-        expect=Code.NOTHING,
+        expect=ReasonCode.NOTHING,
         never=ALARMS,
     ),
 )

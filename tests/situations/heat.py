@@ -1,6 +1,6 @@
 """Heat and fans."""
 
-from andon.core.explain.reasons import Code
+from andon.core.explain.reasons import ReasonCode
 from tests.situations.shared import job
 from tests.situations.story import (
     A100,
@@ -43,9 +43,14 @@ HEAT = (
         ),
         device=card(A100_PCIE).uuid,
         # hw_slowdown is the sum of its two parts, not a second cause beside one of them.
-        expect=Code.HEAT,
+        expect=ReasonCode.HEAT,
         never=frozenset(
-            {Code.POWER_BRAKE, Code.HARDWARE_SLOWDOWN, Code.LOW_CLOCKS, Code.FAN_FAILED}
+            {
+                ReasonCode.POWER_BRAKE,
+                ReasonCode.HARDWARE_SLOWDOWN,
+                ReasonCode.LOW_CLOCKS,
+                ReasonCode.FAN_FAILED,
+            }
         ),
         mentions=("91",),
     ),
@@ -70,8 +75,8 @@ HEAT = (
             looks=4,
         ),
         device=card(T4).uuid,
-        expect=Code.HEAT,
-        never=frozenset({Code.LOW_CLOCKS, Code.POWER_CAP, Code.FAN_FAILED}),
+        expect=ReasonCode.HEAT,
+        never=frozenset({ReasonCode.LOW_CLOCKS, ReasonCode.POWER_CAP, ReasonCode.FAN_FAILED}),
         mentions=("85",),
     ),
     Situation(
@@ -92,8 +97,8 @@ HEAT = (
         ),
         device=card(V100).uuid,
         # The flag has no reason of its own; the temperature gives it one.
-        expect=Code.HEAT,
-        never=frozenset({Code.POWER_BRAKE, Code.LOW_CLOCKS}),
+        expect=ReasonCode.HEAT,
+        never=frozenset({ReasonCode.POWER_BRAKE, ReasonCode.LOW_CLOCKS}),
         mentions=("88",),
     ),
     Situation(
@@ -113,8 +118,8 @@ HEAT = (
             )
         ),
         device=card(A100).uuid,
-        expect=Code.HEAT,
-        never=frozenset({Code.NOTHING, Code.LOW_CLOCKS}),
+        expect=ReasonCode.HEAT,
+        never=frozenset({ReasonCode.NOTHING, ReasonCode.LOW_CLOCKS}),
         mentions=("88",),
     ),
     Situation(
@@ -129,8 +134,8 @@ HEAT = (
             looks=4,
         ),
         device=card(A100).uuid,
-        expect=Code.HOT,
-        never=frozenset({Code.HEAT, Code.MEMORY_HEAT, Code.FAN_FAILED}),
+        expect=ReasonCode.HOT,
+        never=frozenset({ReasonCode.HEAT, ReasonCode.MEMORY_HEAT, ReasonCode.FAN_FAILED}),
         mentions=("86",),
     ),
     Situation(
@@ -144,8 +149,8 @@ HEAT = (
             every=10.0,
         ),
         device=card(T4).uuid,
-        expect=Code.HOT,
-        never=frozenset({Code.HEAT, Code.FAN_FAILED, Code.NOTHING}),
+        expect=ReasonCode.HOT,
+        never=frozenset({ReasonCode.HEAT, ReasonCode.FAN_FAILED, ReasonCode.NOTHING}),
         mentions=("91",),
     ),
     Situation(
@@ -169,8 +174,8 @@ HEAT = (
         ),
         device=card(RTX_3090).uuid,
         # HEAT is true too; what helps is to know which part is hot.
-        expect=Code.MEMORY_HEAT,
-        never=frozenset({Code.LOW_CLOCKS, Code.HOT, Code.FAN_IDLE}),
+        expect=ReasonCode.MEMORY_HEAT,
+        never=frozenset({ReasonCode.LOW_CLOCKS, ReasonCode.HOT, ReasonCode.FAN_IDLE}),
         mentions=("110",),
     ),
     Situation(
@@ -195,8 +200,8 @@ HEAT = (
             looks=4,
         ),
         device=card(MI100).uuid,
-        expect=Code.MEMORY_HEAT,
-        never=frozenset({Code.HEAT, Code.HOT}),
+        expect=ReasonCode.MEMORY_HEAT,
+        never=frozenset({ReasonCode.HEAT, ReasonCode.HOT}),
         mentions=("99",),
     ),
     Situation(
@@ -211,8 +216,10 @@ HEAT = (
             looks=4,
         ),
         device=card(RTX_4090).uuid,
-        expect=Code.FAN,
-        never=frozenset({Code.FAN_IDLE, Code.FAN_FAILED, Code.HEAT, Code.HOT}),
+        expect=ReasonCode.FAN,
+        never=frozenset(
+            {ReasonCode.FAN_IDLE, ReasonCode.FAN_FAILED, ReasonCode.HEAT, ReasonCode.HOT}
+        ),
         mentions=("82",),
     ),
     Situation(
@@ -250,8 +257,8 @@ HEAT = (
             every=5.0,
         ),
         device=card(RTX_4090).uuid,
-        expect=Code.FAN,
-        never=frozenset({Code.FAN_IDLE, Code.FAN_FAILED}),
+        expect=ReasonCode.FAN,
+        never=frozenset({ReasonCode.FAN_IDLE, ReasonCode.FAN_FAILED}),
     ),
     Situation(
         name="The fans run at full speed on a cool card with nothing to do",
@@ -262,8 +269,8 @@ HEAT = (
             every=10.0,
         ),
         device=card(RTX_4090).uuid,
-        expect=Code.FAN_IDLE,
-        never=frozenset({Code.FAN, Code.NOTHING, Code.FAN_FAILED}),
+        expect=ReasonCode.FAN_IDLE,
+        never=frozenset({ReasonCode.FAN, ReasonCode.NOTHING, ReasonCode.FAN_FAILED}),
         mentions=("100",),
     ),
     Situation(
@@ -289,9 +296,9 @@ HEAT = (
         ),
         device=card(RTX_4090).uuid,
         # The slowdown is real and follows from the fan: the fan comes first.
-        expect=Code.FAN_FAILED,
-        also=frozenset({Code.HEAT}),
-        never=frozenset({Code.FAN, Code.FAN_IDLE}),
+        expect=ReasonCode.FAN_FAILED,
+        also=frozenset({ReasonCode.HEAT}),
+        never=frozenset({ReasonCode.FAN, ReasonCode.FAN_IDLE}),
         mentions=("90",),
     ),
 )

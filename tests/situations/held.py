@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from andon.core.explain.reasons import Code
+from andon.core.explain.reasons import ReasonCode
 from tests.situations.shared import PID, part, training
 from tests.situations.story import (
     A100,
@@ -37,8 +37,10 @@ HELD = (
             every=MINUTE,
         ),
         device=card(A100).uuid,
-        expect=Code.IDLE_HELD,
-        never=frozenset({Code.HOARDED, Code.GHOST, Code.UNDERFED, Code.NOTHING}),
+        expect=ReasonCode.IDLE_HELD,
+        never=frozenset(
+            {ReasonCode.HOARDED, ReasonCode.GHOST, ReasonCode.UNDERFED, ReasonCode.NOTHING}
+        ),
         blames=PID,
     ),
     Situation(
@@ -59,9 +61,15 @@ HELD = (
             every=MINUTE,
         ),
         device=card(A100, 3).uuid,
-        expect=Code.IDLE_HELD,
+        expect=ReasonCode.IDLE_HELD,
         never=frozenset(
-            {Code.SLOWER_THAN_PEERS, Code.LOW_CLOCKS, Code.HOARDED, Code.UNDERFED, Code.NOTHING}
+            {
+                ReasonCode.SLOWER_THAN_PEERS,
+                ReasonCode.LOW_CLOCKS,
+                ReasonCode.HOARDED,
+                ReasonCode.UNDERFED,
+                ReasonCode.NOTHING,
+            }
         ),
         blames=PID,
     ),
@@ -97,8 +105,16 @@ HELD = (
         device=card(RTX_4090).uuid,
         # It holds memory by design and is there to wait: idle and held, which is not hoarding. One
         # can argue for HOARDED (the letter) and for NOTHING (the design).
-        expect=Code.IDLE_HELD,
-        never=frozenset({Code.GHOST, Code.LEAK, Code.UNDERFED, Code.FAN_FAILED, Code.NARROW_LINK}),
+        expect=ReasonCode.IDLE_HELD,
+        never=frozenset(
+            {
+                ReasonCode.GHOST,
+                ReasonCode.LEAK,
+                ReasonCode.UNDERFED,
+                ReasonCode.FAN_FAILED,
+                ReasonCode.NARROW_LINK,
+            }
+        ),
         blames=7100,
     ),
 )

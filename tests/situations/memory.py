@@ -1,6 +1,6 @@
 """Memory, and who holds it."""
 
-from andon.core.explain.reasons import Code
+from andon.core.explain.reasons import ReasonCode
 from tests.situations.shared import ALARMS, PID, job, part
 from tests.situations.story import (
     A100,
@@ -44,8 +44,8 @@ MEMORY = (
             every=5.0,
         ),
         device=card(A100).uuid,
-        expect=Code.FULL,
-        never=frozenset({Code.HOARDED, Code.GHOST, Code.LEAK, Code.SHARED}),
+        expect=ReasonCode.FULL,
+        never=frozenset({ReasonCode.HOARDED, ReasonCode.GHOST, ReasonCode.LEAK, ReasonCode.SHARED}),
         blames=PID,
     ),
     Situation(
@@ -61,8 +61,8 @@ MEMORY = (
             looks=5,
         ),
         device=card(RTX_4090).uuid,
-        expect=Code.FULL,
-        never=frozenset({Code.SHARED, Code.HOARDED, Code.GHOST}),
+        expect=ReasonCode.FULL,
+        never=frozenset({ReasonCode.SHARED, ReasonCode.HOARDED, ReasonCode.GHOST}),
         blames=5001,
     ),
     Situation(
@@ -85,9 +85,9 @@ MEMORY = (
         ),
         device=card(RTX_4060).uuid,
         # FULL answers the question; GRAPHICS is what can be done about it.
-        expect=Code.FULL,
-        also=frozenset({Code.GRAPHICS}),
-        never=frozenset({Code.SHARED, Code.GHOST, Code.HOARDED}),
+        expect=ReasonCode.FULL,
+        also=frozenset({ReasonCode.GRAPHICS}),
+        never=frozenset({ReasonCode.SHARED, ReasonCode.GHOST, ReasonCode.HOARDED}),
     ),
     Situation(
         name="A desktop takes more than half of a small card",
@@ -111,8 +111,8 @@ MEMORY = (
             every=2.0,
         ),
         device=card(RTX_4060).uuid,
-        expect=Code.GRAPHICS,
-        never=frozenset({Code.GHOST, Code.HOARDED, Code.SHARED}),
+        expect=ReasonCode.GRAPHICS,
+        never=frozenset({ReasonCode.GHOST, ReasonCode.HOARDED, ReasonCode.SHARED}),
         blames=2001,
     ),
     Situation(
@@ -139,8 +139,16 @@ MEMORY = (
             every=MINUTE,
         ),
         device=card(A100).uuid,
-        expect=Code.HOARDED,
-        never=frozenset({Code.GHOST, Code.UNDERFED, Code.FULL, Code.LEAK, Code.NOTHING}),
+        expect=ReasonCode.HOARDED,
+        never=frozenset(
+            {
+                ReasonCode.GHOST,
+                ReasonCode.UNDERFED,
+                ReasonCode.FULL,
+                ReasonCode.LEAK,
+                ReasonCode.NOTHING,
+            }
+        ),
         blames=8008,
     ),
     Situation(
@@ -158,8 +166,10 @@ MEMORY = (
         ),
         device=card(RTX_3090).uuid,
         # It is FULL and SHARED as well; the idle part is the one that can be given back.
-        expect=Code.HOARDED,
-        never=frozenset({Code.GHOST, Code.LEAK, Code.UNDERFED, Code.NOTHING}),
+        expect=ReasonCode.HOARDED,
+        never=frozenset(
+            {ReasonCode.GHOST, ReasonCode.LEAK, ReasonCode.UNDERFED, ReasonCode.NOTHING}
+        ),
         blames=9002,
     ),
     Situation(
@@ -176,8 +186,16 @@ MEMORY = (
             every=5.0,
         ),
         device=card(A100).uuid,
-        expect=Code.SHARED,
-        never=frozenset({Code.GHOST, Code.HOARDED, Code.UNDERFED, Code.FULL, Code.NOTHING}),
+        expect=ReasonCode.SHARED,
+        never=frozenset(
+            {
+                ReasonCode.GHOST,
+                ReasonCode.HOARDED,
+                ReasonCode.UNDERFED,
+                ReasonCode.FULL,
+                ReasonCode.NOTHING,
+            }
+        ),
     ),
     Situation(
         name="A killed run left its memory behind and no process is listed",
@@ -188,8 +206,10 @@ MEMORY = (
             every=10.0,
         ),
         device=card(RTX_3090).uuid,
-        expect=Code.GHOST,
-        never=frozenset({Code.HOARDED, Code.NOTHING, Code.GRAPHICS, Code.FULL}),
+        expect=ReasonCode.GHOST,
+        never=frozenset(
+            {ReasonCode.HOARDED, ReasonCode.NOTHING, ReasonCode.GRAPHICS, ReasonCode.FULL}
+        ),
     ),
     Situation(
         name="A vanished process keeps 10 GB and a kernel that never ends",
@@ -212,8 +232,8 @@ MEMORY = (
         ),
         device=card(A100_PCIE).uuid,
         # SHALLOW is true of the numbers; without a process there is nobody to tell it to.
-        expect=Code.GHOST,
-        never=frozenset({Code.HOARDED, Code.UNDERFED, Code.NOTHING}),
+        expect=ReasonCode.GHOST,
+        never=frozenset({ReasonCode.HOARDED, ReasonCode.UNDERFED, ReasonCode.NOTHING}),
     ),
     Situation(
         name="The driver names a dead process that still holds memory",
@@ -230,8 +250,8 @@ MEMORY = (
         device=card(RTX_3090).uuid,
         # A dead process or one of another container: the numbers cannot tell. The pid is known, so
         # it is no ghost by the letter; that its name is not known belongs into the sentence.
-        expect=Code.HOARDED,
-        never=frozenset({Code.GHOST, Code.NOTHING, Code.UNDERFED}),
+        expect=ReasonCode.HOARDED,
+        never=frozenset({ReasonCode.GHOST, ReasonCode.NOTHING, ReasonCode.UNDERFED}),
         blames=31794,
     ),
     Situation(
@@ -247,8 +267,8 @@ MEMORY = (
         ),
         device=card(A100).uuid,
         # The one running process is the likely owner, and the driver does not say so.
-        expect=Code.GHOST,
-        never=frozenset({Code.HOARDED, Code.NOTHING, Code.LEAK}),
+        expect=ReasonCode.GHOST,
+        never=frozenset({ReasonCode.HOARDED, ReasonCode.NOTHING, ReasonCode.LEAK}),
     ),
     Situation(
         name="A server's memory grows with every request",
@@ -277,8 +297,10 @@ MEMORY = (
             every=MINUTE,
         ),
         device=card(RTX_4090).uuid,
-        expect=Code.LEAK,
-        never=frozenset({Code.GHOST, Code.HOARDED, Code.NOTHING, Code.FULL}),
+        expect=ReasonCode.LEAK,
+        never=frozenset(
+            {ReasonCode.GHOST, ReasonCode.HOARDED, ReasonCode.NOTHING, ReasonCode.FULL}
+        ),
         blames=7200,
     ),
     Situation(
@@ -304,8 +326,8 @@ MEMORY = (
             every=10 * MINUTE,
         ),
         device=card(RTX_4060).uuid,
-        expect=Code.LEAK,
-        never=frozenset({Code.GHOST, Code.HOARDED, Code.NOTHING}),
+        expect=ReasonCode.LEAK,
+        never=frozenset({ReasonCode.GHOST, ReasonCode.HOARDED, ReasonCode.NOTHING}),
         blames=1460,
     ),
     Situation(
@@ -325,7 +347,7 @@ MEMORY = (
             every=MINUTE,
         ),
         device=card(A100).uuid,
-        expect=Code.NOTHING,
+        expect=ReasonCode.NOTHING,
         never=ALARMS,
     ),
 )

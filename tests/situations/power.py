@@ -1,6 +1,6 @@
 """Power, clocks and the link."""
 
-from andon.core.explain.reasons import Code
+from andon.core.explain.reasons import ReasonCode
 from tests.situations.shared import ALARMS, job
 from tests.situations.story import (
     A100,
@@ -41,7 +41,7 @@ POWER = (
         ),
         device=card(H200).uuid,
         # NOTHING would be as right; POWER_BOUND says the same and explains the flag.
-        expect=Code.POWER_BOUND,
+        expect=ReasonCode.POWER_BOUND,
         never=ALARMS,
         mentions=("700",),
     ),
@@ -63,8 +63,10 @@ POWER = (
             looks=4,
         ),
         device=card(A100).uuid,
-        expect=Code.POWER_CAP,
-        never=frozenset({Code.POWER_BOUND, Code.LOW_CLOCKS, Code.POWER_LIMIT_LOWERED}),
+        expect=ReasonCode.POWER_CAP,
+        never=frozenset(
+            {ReasonCode.POWER_BOUND, ReasonCode.LOW_CLOCKS, ReasonCode.POWER_LIMIT_LOWERED}
+        ),
         mentions=("240",),
     ),
     Situation(
@@ -90,8 +92,10 @@ POWER = (
         device=card(T4).uuid,
         # As built, and 40 % below its highest clock: by the 20 % rule it is POWER_CAP, while many
         # an owner would call it POWER_BOUND.
-        expect=Code.POWER_CAP,
-        never=frozenset({Code.LOW_CLOCKS, Code.POWER_LIMIT_LOWERED, Code.NOTHING}),
+        expect=ReasonCode.POWER_CAP,
+        never=frozenset(
+            {ReasonCode.LOW_CLOCKS, ReasonCode.POWER_LIMIT_LOWERED, ReasonCode.NOTHING}
+        ),
         mentions=("70",),
     ),
     Situation(
@@ -114,8 +118,8 @@ POWER = (
             looks=4,
         ),
         device=card(LAPTOP).uuid,
-        expect=Code.POWER_CAP,
-        never=frozenset({Code.LOW_CLOCKS, Code.HEAT, Code.POWER_LIMIT_LOWERED}),
+        expect=ReasonCode.POWER_CAP,
+        never=frozenset({ReasonCode.LOW_CLOCKS, ReasonCode.HEAT, ReasonCode.POWER_LIMIT_LOWERED}),
     ),
     Situation(
         name="An impossible power reading above the limit pins the clocks to the lowest",
@@ -136,8 +140,8 @@ POWER = (
             looks=4,
         ),
         device=card(LAPTOP).uuid,
-        expect=Code.POWER_CAP,
-        never=frozenset({Code.POWER_BOUND, Code.NOTHING, Code.LOW_CLOCKS}),
+        expect=ReasonCode.POWER_CAP,
+        never=frozenset({ReasonCode.POWER_BOUND, ReasonCode.NOTHING, ReasonCode.LOW_CLOCKS}),
         mentions=("588",),
     ),
     Situation(
@@ -161,8 +165,8 @@ POWER = (
             looks=4,
         ),
         device=card(H200).uuid,
-        expect=Code.POWER_LIMIT_LOWERED,
-        never=frozenset({Code.POWER_BOUND, Code.LOW_CLOCKS, Code.NOTHING}),
+        expect=ReasonCode.POWER_LIMIT_LOWERED,
+        never=frozenset({ReasonCode.POWER_BOUND, ReasonCode.LOW_CLOCKS, ReasonCode.NOTHING}),
         mentions=("500", "700"),
     ),
     Situation(
@@ -185,8 +189,8 @@ POWER = (
         ),
         device=card(LAPTOP).uuid,
         # POWER_CAP is true as well; the lowered limit is why, and the only thing one can change.
-        expect=Code.POWER_LIMIT_LOWERED,
-        never=frozenset({Code.POWER_BOUND, Code.LOW_CLOCKS, Code.HEAT}),
+        expect=ReasonCode.POWER_LIMIT_LOWERED,
+        never=frozenset({ReasonCode.POWER_BOUND, ReasonCode.LOW_CLOCKS, ReasonCode.HEAT}),
         mentions=("30", "115"),
     ),
     Situation(
@@ -210,9 +214,15 @@ POWER = (
             looks=4,
         ),
         device=card(A100).uuid,
-        expect=Code.POWER_BRAKE,
+        expect=ReasonCode.POWER_BRAKE,
         never=frozenset(
-            {Code.HARDWARE_SLOWDOWN, Code.HEAT, Code.LOW_CLOCKS, Code.POWER_CAP, Code.SHALLOW}
+            {
+                ReasonCode.HARDWARE_SLOWDOWN,
+                ReasonCode.HEAT,
+                ReasonCode.LOW_CLOCKS,
+                ReasonCode.POWER_CAP,
+                ReasonCode.SHALLOW,
+            }
         ),
         mentions=("300", "power"),
     ),
@@ -234,8 +244,10 @@ POWER = (
             looks=4,
         ),
         device=card(A100).uuid,
-        expect=Code.HARDWARE_SLOWDOWN,
-        never=frozenset({Code.HEAT, Code.LOW_CLOCKS, Code.POWER_CAP, Code.SHALLOW}),
+        expect=ReasonCode.HARDWARE_SLOWDOWN,
+        never=frozenset(
+            {ReasonCode.HEAT, ReasonCode.LOW_CLOCKS, ReasonCode.POWER_CAP, ReasonCode.SHALLOW}
+        ),
         mentions=("345",),
     ),
     Situation(
@@ -255,8 +267,10 @@ POWER = (
             looks=4,
         ),
         device=card(T4).uuid,
-        expect=Code.CLOCKS_SET,
-        never=frozenset({Code.LOW_CLOCKS, Code.POWER_CAP, Code.HEAT, Code.SHALLOW}),
+        expect=ReasonCode.CLOCKS_SET,
+        never=frozenset(
+            {ReasonCode.LOW_CLOCKS, ReasonCode.POWER_CAP, ReasonCode.HEAT, ReasonCode.SHALLOW}
+        ),
         mentions=("585",),
     ),
     Situation(
@@ -272,8 +286,8 @@ POWER = (
             )
         ),
         device=card(V100).uuid,
-        expect=Code.CLOCKS_SET,
-        never=frozenset({Code.LOW_CLOCKS, Code.POWER_CAP}),
+        expect=ReasonCode.CLOCKS_SET,
+        never=frozenset({ReasonCode.LOW_CLOCKS, ReasonCode.POWER_CAP}),
     ),
     Situation(
         name="A display setting holds the clocks of a card that also computes",
@@ -293,8 +307,8 @@ POWER = (
             )
         ),
         device=card(RTX_4090).uuid,
-        expect=Code.CLOCKS_SET,
-        never=frozenset({Code.LOW_CLOCKS, Code.POWER_CAP}),
+        expect=ReasonCode.CLOCKS_SET,
+        never=frozenset({ReasonCode.LOW_CLOCKS, ReasonCode.POWER_CAP}),
         mentions=("975",),
     ),
     Situation(
@@ -320,8 +334,8 @@ POWER = (
         ),
         device=card(RTX_4090).uuid,
         # SHALLOW would also fit (busy, few watts); the clock explains the watts.
-        expect=Code.LOW_CLOCKS,
-        never=frozenset({Code.HEAT, Code.POWER_CAP, Code.NOTHING}),
+        expect=ReasonCode.LOW_CLOCKS,
+        never=frozenset({ReasonCode.HEAT, ReasonCode.POWER_CAP, ReasonCode.NOTHING}),
         mentions=("210",),
     ),
     Situation(
@@ -342,8 +356,10 @@ POWER = (
             looks=6,
         ),
         device=card(RTX_4090).uuid,
-        expect=Code.LOW_CLOCKS,
-        never=frozenset({Code.HEAT, Code.POWER_CAP, Code.NOTHING, Code.SHALLOW}),
+        expect=ReasonCode.LOW_CLOCKS,
+        never=frozenset(
+            {ReasonCode.HEAT, ReasonCode.POWER_CAP, ReasonCode.NOTHING, ReasonCode.SHALLOW}
+        ),
         mentions=("975",),
     ),
     Situation(
@@ -358,8 +374,8 @@ POWER = (
             looks=5,
         ),
         device=card(RTX_3090).uuid,
-        expect=Code.NARROW_LINK,
-        never=frozenset({Code.NOTHING, Code.LOW_CLOCKS}),
+        expect=ReasonCode.NARROW_LINK,
+        never=frozenset({ReasonCode.NOTHING, ReasonCode.LOW_CLOCKS}),
         mentions=("16",),
     ),
     Situation(
@@ -375,8 +391,8 @@ POWER = (
             every=MINUTE,
         ),
         device=card(RTX_PRO).uuid,
-        expect=Code.NARROW_LINK,
-        never=frozenset({Code.NOTHING, Code.LOW_CLOCKS}),
+        expect=ReasonCode.NARROW_LINK,
+        never=frozenset({ReasonCode.NOTHING, ReasonCode.LOW_CLOCKS}),
         mentions=("2", "5"),
     ),
 )

@@ -1,6 +1,6 @@
 """What several groups of situations share: alarms that must not sound, and usual jobs."""
 
-from andon.core.explain.reasons import Code
+from andon.core.explain.reasons import ReasonCode
 from andon.model.device import DeviceStatus, Process
 from tests.situations.story import (
     MIB,
@@ -14,30 +14,30 @@ from tests.situations.story import (
 # Alarms that a healthy card must not raise.
 ALARMS = frozenset(
     {
-        Code.LOST,
-        Code.HUNG,
-        Code.HEAT,
-        Code.HOT,
-        Code.MEMORY_HEAT,
-        Code.FAN_IDLE,
-        Code.FAN_FAILED,
-        Code.POWER_CAP,
-        Code.POWER_LIMIT_LOWERED,
-        Code.POWER_BRAKE,
-        Code.HARDWARE_SLOWDOWN,
-        Code.LOW_CLOCKS,
-        Code.NARROW_LINK,
-        Code.UNDERFED,
-        Code.SHALLOW,
-        Code.HOARDED,
-        Code.GHOST,
-        Code.LEAK,
-        Code.IDLE_HELD,
-        Code.ECC,
-        Code.SLOWER_THAN_PEERS,
+        ReasonCode.LOST,
+        ReasonCode.HUNG,
+        ReasonCode.HEAT,
+        ReasonCode.HOT,
+        ReasonCode.MEMORY_HEAT,
+        ReasonCode.FAN_IDLE,
+        ReasonCode.FAN_FAILED,
+        ReasonCode.POWER_CAP,
+        ReasonCode.POWER_LIMIT_LOWERED,
+        ReasonCode.POWER_BRAKE,
+        ReasonCode.HARDWARE_SLOWDOWN,
+        ReasonCode.LOW_CLOCKS,
+        ReasonCode.NARROW_LINK,
+        ReasonCode.UNDERFED,
+        ReasonCode.SHALLOW,
+        ReasonCode.HOARDED,
+        ReasonCode.GHOST,
+        ReasonCode.LEAK,
+        ReasonCode.IDLE_HELD,
+        ReasonCode.ECC,
+        ReasonCode.SLOWER_THAN_PEERS,
     }
 )
-UNUSED = frozenset({Code.IDLE_HELD, Code.HOARDED, Code.UNDERFED})
+UNUSED = frozenset({ReasonCode.IDLE_HELD, ReasonCode.HOARDED, ReasonCode.UNDERFED})
 PID = 4242
 
 

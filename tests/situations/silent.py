@@ -1,6 +1,6 @@
 """The device or the driver does not answer."""
 
-from andon.core.explain.reasons import Code
+from andon.core.explain.reasons import ReasonCode
 from andon.model.device import Fault
 from tests.situations.shared import job, part, training
 from tests.situations.story import (
@@ -28,8 +28,8 @@ OUT = (
             *[training(H200, n) for n in (6, 7)],
         ),
         device="",
-        expect=Code.LOST,
-        never=frozenset({Code.HUNG, Code.SHALLOW, Code.NOTHING}),
+        expect=ReasonCode.LOST,
+        never=frozenset({ReasonCode.HUNG, ReasonCode.SHALLOW, ReasonCode.NOTHING}),
     ),
     Situation(
         name="A lost card was hot and full in its last sample",
@@ -49,8 +49,8 @@ OUT = (
         ),
         device=card(RTX_4090).uuid,
         # The last sample may serve as evidence; it is not what is wrong now.
-        expect=Code.LOST,
-        never=frozenset({Code.NOTHING, Code.GHOST}),
+        expect=ReasonCode.LOST,
+        never=frozenset({ReasonCode.NOTHING, ReasonCode.GHOST}),
     ),
     Situation(
         name="The firmware hangs and every question to the card blocks",
@@ -59,8 +59,10 @@ OUT = (
             stale(card(A100), work(A100, utilization_percent=100, power_watts=88.0), job(A100))
         ),
         device=card(A100).uuid,
-        expect=Code.HUNG,
-        never=frozenset({Code.SHALLOW, Code.LOST, Code.NOTHING, Code.GHOST}),
+        expect=ReasonCode.HUNG,
+        never=frozenset(
+            {ReasonCode.SHALLOW, ReasonCode.LOST, ReasonCode.NOTHING, ReasonCode.GHOST}
+        ),
     ),
     Situation(
         name="A card has never answered since the machine started",
@@ -69,8 +71,8 @@ OUT = (
         ),
         snapshots=still(training(A100, 0), stale(card(A100, 1), None, ago=20 * MINUTE)),
         device="",
-        expect=Code.HUNG,
-        never=frozenset({Code.NOTHING, Code.ASLEEP}),
+        expect=ReasonCode.HUNG,
+        never=frozenset({ReasonCode.NOTHING, ReasonCode.ASLEEP}),
     ),
     Situation(
         name="A laptop's second card is suspended, and a monitor must not wake it",
@@ -80,8 +82,8 @@ OUT = (
         ),
         snapshots=still(asleep(card(LAPTOP))),
         device=card(LAPTOP).uuid,
-        expect=Code.ASLEEP,
-        never=frozenset({Code.HUNG, Code.LOST, Code.BLIND, Code.NO_DRIVER}),
+        expect=ReasonCode.ASLEEP,
+        never=frozenset({ReasonCode.HUNG, ReasonCode.LOST, ReasonCode.BLIND, ReasonCode.NO_DRIVER}),
     ),
     Situation(
         name="A container was started without its GPUs",
@@ -99,8 +101,8 @@ OUT = (
             )
         ),
         device="",
-        expect=Code.NO_DRIVER,
-        never=frozenset({Code.NOTHING, Code.MISMATCH, Code.NO_PERMISSION}),
+        expect=ReasonCode.NO_DRIVER,
+        never=frozenset({ReasonCode.NOTHING, ReasonCode.MISMATCH, ReasonCode.NO_PERMISSION}),
         mentions=("--gpus",),
     ),
     Situation(
@@ -116,8 +118,8 @@ OUT = (
             )
         ),
         device="",
-        expect=Code.NO_DRIVER,
-        never=frozenset({Code.NOTHING, Code.NO_DEVICE}),
+        expect=ReasonCode.NO_DRIVER,
+        never=frozenset({ReasonCode.NOTHING, ReasonCode.NO_DEVICE}),
         mentions=("driver",),
     ),
     Situation(
@@ -139,8 +141,8 @@ OUT = (
             )
         ),
         device="",
-        expect=Code.MISMATCH,
-        never=frozenset({Code.NOTHING, Code.NO_DEVICE, Code.NO_PERMISSION}),
+        expect=ReasonCode.MISMATCH,
+        never=frozenset({ReasonCode.NOTHING, ReasonCode.NO_DEVICE, ReasonCode.NO_PERMISSION}),
         mentions=("reboot",),
     ),
     Situation(
@@ -156,8 +158,8 @@ OUT = (
             )
         ),
         device="",
-        expect=Code.NO_PERMISSION,
-        never=frozenset({Code.NOTHING, Code.MISMATCH, Code.NO_DEVICE}),
+        expect=ReasonCode.NO_PERMISSION,
+        never=frozenset({ReasonCode.NOTHING, ReasonCode.MISMATCH, ReasonCode.NO_DEVICE}),
         mentions=("permission",),
     ),
     Situation(
@@ -175,8 +177,8 @@ OUT = (
         device="",
         # Behind it stands a lack of permission, which the words do not show: NO_DRIVER is "cannot
         # be read". NO_PERMISSION would need a look at the device files.
-        expect=Code.NO_DRIVER,
-        never=frozenset({Code.NOTHING, Code.MISMATCH, Code.NO_DEVICE}),
+        expect=ReasonCode.NO_DRIVER,
+        never=frozenset({ReasonCode.NOTHING, ReasonCode.MISMATCH, ReasonCode.NO_DEVICE}),
         mentions=("container",),
     ),
     Situation(
@@ -184,7 +186,7 @@ OUT = (
         source="github issue NVIDIA/nvidia-docker#933 (No devices were found after a reboot)",
         snapshots=still(),
         device="",
-        expect=Code.NO_DEVICE,
-        never=frozenset({Code.NOTHING, Code.LOST}),
+        expect=ReasonCode.NO_DEVICE,
+        never=frozenset({ReasonCode.NOTHING, ReasonCode.LOST}),
     ),
 )

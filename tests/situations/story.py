@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypedDict, Unpack
 
-from andon.core.explain.reasons import Code
+from andon.core.explain.reasons import ReasonCode
 from andon.model.device import (
     SAMPLE_VALUES,
     Device,
@@ -37,9 +37,9 @@ class Situation:
     source: str
     snapshots: tuple[Snapshot, ...]
     device: str
-    expect: Code
-    also: frozenset[Code] = frozenset()
-    never: frozenset[Code] = frozenset()
+    expect: ReasonCode
+    also: frozenset[ReasonCode] = frozenset()
+    never: frozenset[ReasonCode] = frozenset()
     blames: int | None = None
     mentions: tuple[str, ...] = ()
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from andon.core.explain.reasons import Code
+from andon.core.explain.reasons import ReasonCode
 from andon.model.device import Device, DeviceStatus
 from tests.situations.shared import PID, job, part, training
 from tests.situations.story import (
@@ -104,8 +104,16 @@ UNKNOWN = (
         source="github issues NVIDIA/dcgm-exporter#216, #50, utkuozdemir/nvidia_gpu_exporter#203",
         snapshots=still(*_partitioned(), looks=4),
         device=SLICE.uuid,
-        expect=Code.PARTITIONED,
-        never=frozenset({Code.IDLE_HELD, Code.HOARDED, Code.GHOST, Code.UNDERFED, Code.NOTHING}),
+        expect=ReasonCode.PARTITIONED,
+        never=frozenset(
+            {
+                ReasonCode.IDLE_HELD,
+                ReasonCode.HOARDED,
+                ReasonCode.GHOST,
+                ReasonCode.UNDERFED,
+                ReasonCode.NOTHING,
+            }
+        ),
     ),
     Situation(
         name="A board whose MIG is on shows no utilisation either",
@@ -114,8 +122,8 @@ UNKNOWN = (
         device=BOARD.uuid,
         # Its memory is its instances', whose processes are listed with them: no ghost. BLIND would
         # be true; that MIG is the reason is more helpful.
-        expect=Code.PARTITIONED,
-        never=frozenset({Code.GHOST, Code.IDLE_HELD, Code.HOARDED}),
+        expect=ReasonCode.PARTITIONED,
+        never=frozenset({ReasonCode.GHOST, ReasonCode.IDLE_HELD, ReasonCode.HOARDED}),
     ),
     Situation(
         name="A chip without memory of its own shows none",
@@ -136,8 +144,16 @@ UNKNOWN = (
             looks=4,
         ),
         device=card(GB10).uuid,
-        expect=Code.UNIFIED,
-        never=frozenset({Code.GHOST, Code.HOARDED, Code.FULL, Code.FAN_FAILED, Code.NARROW_LINK}),
+        expect=ReasonCode.UNIFIED,
+        never=frozenset(
+            {
+                ReasonCode.GHOST,
+                ReasonCode.HOARDED,
+                ReasonCode.FULL,
+                ReasonCode.FAN_FAILED,
+                ReasonCode.NARROW_LINK,
+            }
+        ),
     ),
     Situation(
         name="The process list cannot be read and three quarters of the memory are taken",
@@ -153,17 +169,25 @@ UNKNOWN = (
         ),
         device=card(A100).uuid,
         # Nobody can say whose it is, so nobody may say that it is nobody's.
-        expect=Code.BLIND,
-        never=frozenset({Code.GHOST, Code.HOARDED, Code.IDLE_HELD, Code.NOTHING}),
+        expect=ReasonCode.BLIND,
+        never=frozenset(
+            {ReasonCode.GHOST, ReasonCode.HOARDED, ReasonCode.IDLE_HELD, ReasonCode.NOTHING}
+        ),
     ),
     Situation(
         name="A virtual card tells its memory and nothing else",
         source="github issue Project-HAMi/HAMi#235, told of a virtual card",
         snapshots=still(_blind(T4, 0.4), looks=4),
         device=card(T4).uuid,
-        expect=Code.BLIND,
+        expect=ReasonCode.BLIND,
         never=frozenset(
-            {Code.GHOST, Code.PARTITIONED, Code.IDLE_HELD, Code.NOTHING, Code.FAN_FAILED}
+            {
+                ReasonCode.GHOST,
+                ReasonCode.PARTITIONED,
+                ReasonCode.IDLE_HELD,
+                ReasonCode.NOTHING,
+                ReasonCode.FAN_FAILED,
+            }
         ),
     ),
     Situation(
@@ -176,8 +200,8 @@ UNKNOWN = (
             seen(card(A100), work(A100, ecc_uncorrected=14), job(A100)), looks=4, every=10.0
         ),
         device=card(A100).uuid,
-        expect=Code.ECC,
-        never=frozenset({Code.NOTHING, Code.HEAT, Code.LOST}),
+        expect=ReasonCode.ECC,
+        never=frozenset({ReasonCode.NOTHING, ReasonCode.HEAT, ReasonCode.LOST}),
         mentions=("14",),
     ),
     Situation(
@@ -195,8 +219,8 @@ UNKNOWN = (
             looks=4,
         ),
         device="",
-        expect=Code.ECC,
-        never=frozenset({Code.NOTHING, Code.POWER_BOUND}),
+        expect=ReasonCode.ECC,
+        never=frozenset({ReasonCode.NOTHING, ReasonCode.POWER_BOUND}),
         mentions=("3",),
     ),
 )

@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from andon.core import alerting
-from andon.core.alerting import EMPTY, Outcome, State
+from andon.core.alerting import EMPTY, AlertState, StepResult
 from andon.core.alerting.validity import validate
 from andon.core.conditions.lamps import board
 from andon.core.conditions.rulebook import FIGURES, Rulebook, Thresholds
@@ -26,7 +26,7 @@ class Player:
     """One timeline, on its way."""
 
     timeline: Timeline
-    state: State = EMPTY
+    state: AlertState = EMPTY
     resolved: list[Alert] = field(default_factory=list)  # since the row before
     notices: list[Notice] = field(default_factory=list)
     episodes: set[str] = field(default_factory=set)
@@ -93,7 +93,7 @@ class Player:
         observation, moment = self.world.observation(at), self.world.moment(at)
         self._take(alerting.step(self.state, observation, moment, self.book))
 
-    def _take(self, outcome: Outcome) -> None:
+    def _take(self, outcome: StepResult) -> None:
         self.state = outcome.state
         if not outcome.changed and not outcome.notices:
             return

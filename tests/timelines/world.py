@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from andon.core.alerting import Former, Held, Moment, Observation, Sharing, Trouble
+from andon.core.alerting import Former, HeldDevices, Moment, Observation, OwnTrouble, Sharing
 from andon.model.alert import Event, EventKind
 from andon.model.device import (
     Device,
@@ -188,7 +188,7 @@ class World:
         self.disks = {"/": Disk("/", 500 * GIB, 1000 * GIB)}
         self.disks_known = True
         self.troubles: dict[str, str] = {}
-        self.leases: dict[str, Held] = {}  # by name, or by the device's label
+        self.leases: dict[str, HeldDevices] = {}  # by name, or by the device's label
         self.former: dict[str, Former] = {}
         self.book_is_read = True
         self.events: list[Event] = []
@@ -214,7 +214,7 @@ class World:
             node="node17", at=wall, boot=self.boot, host=self._host(),
             devices=tuple(thing.status(at, wall) for thing in listed),
         )  # fmt: skip
-        troubles = tuple(Trouble(subject, why) for subject, why in self.troubles.items())
+        troubles = tuple(OwnTrouble(subject, why) for subject, why in self.troubles.items())
         leases = tuple(self.leases.values()) if self.book_is_read else None
         return Observation(snapshot, tuple(events), troubles, leases, self._sharing())
 
@@ -279,7 +279,7 @@ class World:
         """One with a name is a lease of the book; one without is any claim, such as a run's."""
         id_ = f"claim:{devices[0]}-{at:g}" if name is None else f"lease:{name}"
         uuids = tuple(uuid_of(label) for label in devices)
-        self.leases[name or str(devices[0])] = Held(id_, uuids, self.moment(at).wall, user)
+        self.leases[name or str(devices[0])] = HeldDevices(id_, uuids, self.moment(at).wall, user)
 
     def _node(self, words: str) -> None:
         pieces = words.split()

@@ -6,14 +6,14 @@ from typing import Any
 from andon.core.sharing.rooms import Room, Surroundings, rooms
 from andon.model.device import Device, DeviceStatus, Process, Sample, State
 from andon.model.work import (
+    BookEntry,
     Claim,
-    Entry,
+    DeviceRequest,
     Kin,
     Lease,
     LeaseKind,
     Need,
     Owner,
-    Request,
     Share,
     Standing,
     Ticket,
@@ -85,8 +85,8 @@ def claim(held: Lease | None, standing: Standing = Standing.HELD, user: str = "a
     return Claim(held, standing, 1000, user, "k7qm2.lease")
 
 
-def entry(held: Lease | None, locked: bool = True, left: tuple[int, ...] = ()) -> Entry:
-    return Entry("k7qm2.lease", 1000, "alice", locked, held, left)
+def entry(held: Lease | None, locked: bool = True, left: tuple[int, ...] = ()) -> BookEntry:
+    return BookEntry("k7qm2.lease", 1000, "alice", locked, held, left)
 
 
 def kin(pid: int, uid: int = 1000, started_ticks: int = 70, **more: Any) -> Kin:
@@ -99,8 +99,8 @@ def need(count: int = 1, devices: Sequence[int] = range(8), **more: Any) -> Need
     return Need(frozenset(f"GPU-{index}" for index in devices), **(values | more))
 
 
-def request(count: int = 1, **more: Any) -> Request:
-    return Request(**({"least": count, "most": count} | more))
+def request(count: int = 1, **more: Any) -> DeviceRequest:
+    return DeviceRequest(**({"least": count, "most": count} | more))
 
 
 def ticket(

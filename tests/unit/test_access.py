@@ -7,9 +7,9 @@ import pytest
 
 from andon.core.access.lockout import KEPT, Lockout
 from andon.core.access.policy import (
-    Call,
-    Key,
+    AccessRequest,
     Rules,
+    ShownKey,
     changes,
     is_loopback,
     is_open,
@@ -19,7 +19,7 @@ from andon.core.access.policy import (
 
 HOME = Rules(loopback=True)
 OUTSIDE = Rules(loopback=False, names=frozenset({"localhost", "node17", "gpu.example.org"}))
-LOCAL = Call("GET", "/api/snapshot", ("localhost:26366",))
+LOCAL = AccessRequest("GET", "/api/snapshot", ("localhost:26366",))
 
 READS = ["/api/snapshot", "/api/health", "/metrics", "/openapi.json", "/socket.io/", "/nowhere"]
 CHANGES = [("POST", "/api/links"), ("DELETE", "/api/session"), ("PUT", "/api/leases"),
@@ -42,7 +42,7 @@ EVIL_ORIGINS = ["http://evil.com", "https://evil.com:26366", "null", "", "http:/
                 "chrome-extension://abcdefgh", "http://127.0.0.1:26366"]  # fmt: skip
 
 
-def status(call: Call, rules: Rules = HOME) -> int:
+def status(call: AccessRequest, rules: Rules = HOME) -> int:
     refusal = judge(call, rules)
     assert refusal is None or (refusal.reason and refusal.hint)
     return 200 if refusal is None else refusal.status
@@ -55,10 +55,10 @@ def test_reading_on_loopback_is_free(host: str, path: str) -> None:
 
 
 @pytest.mark.parametrize("host", [*NOT_HOSTS, *EVIL_HOSTS])
-@pytest.mark.parametrize("key", [Key.NONE, Key.TOKEN])
+@pytest.mark.parametrize("key", [ShownKey.NONE, ShownKey.TOKEN])
 @pytest.mark.parametrize("path", ["/api/snapshot", "/socket.io/", "/healthz", "/", "/metrics"])
 def test_a_rebound_name_gets_nothing_not_even_with_the_token(
-    host: str, key: Key, path: str
+    host: str, key: ShownKey, path: str
 ) -> None:
     assert status(replace(LOCAL, path=path, hosts=(host,), key=key)) == 403
 
@@ -71,8 +71,10 @@ def test_a_request_has_one_host(hosts: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("origin", EVIL_ORIGINS)
 @pytest.mark.parametrize("admitted", [False, True])
 @pytest.mark.parametrize("path", ["/api/snapshot", "/socket.io/", "/metrics", "/api/session"])
-@pytest.mark.parametrize("key", [Key.NONE, Key.TOKEN])
-def test_another_sites_page_gets_nothing(origin: str, admitted: bool, path: str, key: Key) -> None:
+@pytest.mark.parametrize("key", [ShownKey.NONE, ShownKey.TOKEN])
+def test_another_sites_page_gets_nothing(
+    origin: str, admitted: bool, path: str, key: ShownKey
+) -> None:
     call = replace(LOCAL, path=path, origins=(origin,), admitted=admitted, key=key)
     assert status(call) == 403
 
@@ -110,7 +112,7 @@ def test_what_a_browser_calls_foreign_is_refused_without_an_origin(
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "none", "same-origin"])
 def test_a_link_from_anywhere_may_lead_here(site: str) -> None:
     assert status(replace(LOCAL, path="/", fetch_site=site, fetch_mode="navigate")) == 200
-    sent = replace(LOCAL, method="POST", fetch_site=site, fetch_mode="navigate", key=Key.TOKEN)
+    sent = replace(LOCAL, method="POST", fetch_site=site, fetch_mode="navigate", key=ShownKey.TOKEN)
     assert status(sent) == (403 if site in ("cross-site", "same-site") else 200)
 
 
@@ -120,14 +122,14 @@ def test_a_change_needs_the_token_everywhere(method: str, path: str, rules: Rule
     call = replace(LOCAL, method=method, path=path)
     assert changes(call)
     assert status(call, rules) == 401
-    assert status(replace(call, key=Key.TOKEN), rules) == 200
-    assert status(replace(call, key=Key.SESSION), rules) == 200
+    assert status(replace(call, key=ShownKey.TOKEN), rules) == 200
+    assert status(replace(call, key=ShownKey.SESSION), rules) == 200
 
 
 @pytest.mark.parametrize("path", [*READS, *OPEN])
 @pytest.mark.parametrize("rules", [HOME, OUTSIDE])
 def test_a_wrong_token_is_worse_than_none(path: str, rules: Rules) -> None:
-    assert status(replace(LOCAL, path=path, key=Key.WRONG), rules) == 401
+    assert status(replace(LOCAL, path=path, key=ShownKey.WRONG), rules) == 401
 
 
 @pytest.mark.parametrize("path", READS)
@@ -136,13 +138,13 @@ def test_a_wrong_token_is_worse_than_none(path: str, rules: Rules) -> None:
 def test_other_addresses_need_it_for_reading_too(path: str, peer: str | None, host: str) -> None:
     call = replace(LOCAL, path=path, peer=peer, hosts=(host,))
     assert status(call, OUTSIDE) == 401
-    assert status(replace(call, key=Key.TOKEN), OUTSIDE) == 200
-    assert status(replace(call, key=Key.SESSION), OUTSIDE) == 200
+    assert status(replace(call, key=ShownKey.TOKEN), OUTSIDE) == 200
+    assert status(replace(call, key=ShownKey.SESSION), OUTSIDE) == 200
 
 
 @pytest.mark.parametrize("host", ["evil.com", "node18", "node17.evil.com"])
-@pytest.mark.parametrize("key", list(Key))
-def test_other_addresses_check_the_name_too(host: str, key: Key) -> None:
+@pytest.mark.parametrize("key", list(ShownKey))
+def test_other_addresses_check_the_name_too(host: str, key: ShownKey) -> None:
     assert status(replace(LOCAL, hosts=(host,), key=key), OUTSIDE) == 403
 
 
@@ -174,7 +176,7 @@ def test_a_proxy_on_this_machine_does_not_make_the_world_local(
 ) -> None:
     call = replace(LOCAL, path=path, peer=peer, forwarded=forwarded)
     assert status(call) == 401
-    assert status(replace(call, key=Key.TOKEN)) == 200
+    assert status(replace(call, key=ShownKey.TOKEN)) == 200
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
@@ -183,7 +185,7 @@ def test_a_live_connection_that_was_let_in_goes_on(method: str) -> None:
     assert status(call, OUTSIDE) == 401
     assert status(replace(call, admitted=True), OUTSIDE) == 200
     assert status(replace(call, admitted=True, path="/api/snapshot"), OUTSIDE) == 401
-    assert status(replace(call, admitted=True, key=Key.WRONG), OUTSIDE) == 401
+    assert status(replace(call, admitted=True, key=ShownKey.WRONG), OUTSIDE) == 401
     assert status(replace(call, admitted=True, hosts=("evil.com",)), OUTSIDE) == 403
 
 
@@ -199,7 +201,7 @@ def test_nothing_passes_by_any_mixture_without_a_right_key_from_outside() -> Non
         ("GET", "HEAD", "POST", "OPTIONS", "DELETE"), READS, (False, True),
         (None, "same-origin", "cross-site"),
     ):  # fmt: skip
-        call = Call(method, path, ("node17",), "10.0.0.9", (), site, "cors", forwarded)
+        call = AccessRequest(method, path, ("node17",), "10.0.0.9", (), site, "cors", forwarded)
         assert status(call, OUTSIDE) in (401, 403), call
 
 

@@ -9,9 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.core import alerting
-from andon.core.alerting import EMPTY, Former, Held, Moment, Observation, Sharing, State, Trouble
+from andon.core.alerting import (
+    EMPTY,
+    AlertState,
+    Former,
+    HeldDevices,
+    Moment,
+    Observation,
+    OwnTrouble,
+    Sharing,
+)
 from andon.core.alerting.validity import validate
-from andon.core.conditions.finding import Finding
+from andon.core.conditions.finding import Judgement
 from andon.core.conditions.forecast import Arrival, Trend
 from andon.core.conditions.rulebook import Override, Rulebook, Thresholds
 from andon.core.conditions.rules import BY_NAME, RULES, SERVED, asleep_reason, severity
@@ -41,7 +50,7 @@ def snapshot(at: float = AT, device: Device = H200, **values: Any) -> Snapshot:
     return Snapshot("node17", at, boot="one", devices=(status,))
 
 
-def played(*temperatures: int, every: float = 30.0) -> State:
+def played(*temperatures: int, every: float = 30.0) -> AlertState:
     state, book = EMPTY, Rulebook()
     for place, celsius in enumerate(temperatures):
         seen = Observation(snapshot(AT + place * every, temperature_celsius=celsius))
@@ -78,7 +87,7 @@ STATUSES = st.builds(
     sample=st.none() | SAMPLES,
     processes=st.sampled_from([(), (Process(9, user="dan", memory_bytes=5 * GIB),)]),
 )  # fmt: skip
-HELD = Held("lease:1", ("GPU-0", "GPU-9"), AT, "alice")
+HELD = HeldDevices("lease:1", ("GPU-0", "GPU-9"), AT, "alice")
 EVENTS = st.builds(Event, kind=st.sampled_from(EventKind), at=st.just(AT),
                    uuid=st.sampled_from([None, "GPU-0", "GPU-9"]),
                    code=st.sampled_from([None, 13, 48, 79, 999]))  # fmt: skip
@@ -93,7 +102,9 @@ OBSERVATIONS = st.builds(
         devices=st.lists(STATUSES, max_size=3, unique_by=lambda s: s.device.uuid).map(tuple),
     ),
     events=st.lists(EVENTS, max_size=2).map(tuple),
-    troubles=st.sampled_from([(), (Trouble("store", "full"),), (Trouble("notifier:x", "no"),)]),
+    troubles=st.sampled_from(
+        [(), (OwnTrouble("store", "full"),), (OwnTrouble("notifier:x", "no"),)]
+    ),
     leases=st.sampled_from([None, (), (HELD,), (HELD, replace(HELD, id="lease:2", orphaned=True))]),
     sharing=st.builds(Sharing, strangers=st.sampled_from([{}, {"GPU-0": frozenset({9})}]),
                       unsure=st.sampled_from([frozenset(), frozenset({"GPU-0", "GPU-1"})]),
@@ -126,7 +137,7 @@ def test_any_looks_leave_a_valid_state_and_sensible_notices(
             assert 0 <= alert.severity <= 100
 
 
-def standing(state: State) -> list[dict[str, Any]]:
+def standing(state: AlertState) -> list[dict[str, Any]]:
     """Where every episode stands, without the numbers that were drawn when it last changed."""
     shown = ("id", "state", "level", "notified", "no_data_since", "inhibited_by", "resolved")
     found: list[dict[str, Any]] = alerting.dump(state)["episodes"]
@@ -257,14 +268,14 @@ def test_a_state_that_cannot_be_read_is_refused(broken: dict[str, object]) -> No
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_every_rule_has_a_sentence_and_advice_even_for_an_empty_finding(rule: Any) -> None:
-    for finding in (Finding(1), Finding(3, 0, 9.0, 8.0, 7.0, (None, None))):
+    for finding in (Judgement(1), Judgement(3, 0, 9.0, 8.0, 7.0, (None, None))):
         assert message(rule.name, "GPU 3", finding)
         assert advice(rule.name, "3", finding)
 
 
 def test_a_forecast_names_its_bounds() -> None:
     details = (Trend(2**20, 2**19, 2**21, 2**33, 900), Arrival(2400, 2100, 2820))
-    told = message("memory_leak", "GPU 3", Finding(1, details=details))
+    told = message("memory_leak", "GPU 3", Judgement(1, details=details))
     assert told == (
         "GPU 3: memory grows by 60.0 MiB a minute and is full in about 40 min (35 min to 47 min)"
     )

@@ -12,7 +12,7 @@ from andon.backends.amd import Amd, kfd, metrics
 from andon.backends.amd.board import parse_errors, parse_fastest
 from andon.backends.amd.names import parse_list
 from andon.backends.kernel import ASLEEP, MOMENT_SECONDS, RESTING
-from andon.backends.sysfs import Answer, Tree
+from andon.backends.sysfs import SysfsValue, Tree
 from andon.errors import Gone, Unavailable
 from andon.model.device import (
     Card,
@@ -389,21 +389,21 @@ def test_limiters_have_words() -> None:
 @pytest.mark.parametrize("form", [(1, 3), (2, 2)])
 def test_the_throttle_status_stands_where_the_kernel_puts_it(form: tuple[int, int]) -> None:
     table = machines.metrics(*form, status=1 << 16)
-    assert metrics.throttle(Answer(table)) == Answer(("current_limit",))
+    assert metrics.throttle(SysfsValue(table)) == SysfsValue(("current_limit",))
     unfilled = machines.metrics(*form, status=2**64 - 1)
-    assert "does not fill in" in metrics.throttle(Answer(unfilled)).reason
+    assert "does not fill in" in metrics.throttle(SysfsValue(unfilled)).reason
 
 
 def test_a_table_that_is_cut_short_is_no_table() -> None:
     table = machines.metrics(1, 3, 0)
-    assert metrics.throttle(Answer(table[:100])).value is None
-    assert metrics.throttle(Answer(b"")).reason == "gpu_metrics is cut short"
+    assert metrics.throttle(SysfsValue(table[:100])).value is None
+    assert metrics.throttle(SysfsValue(b"")).reason == "gpu_metrics is cut short"
 
 
 PARSERS: list[Callable[[str], object]] = [
     kfd.parse_properties,
     parse_fastest,
-    lambda text: parse_errors(Answer(text)),
+    lambda text: parse_errors(SysfsValue(text)),
     lambda text: parse_list(text, 0x744C, 0xC8),
 ]
 
@@ -416,7 +416,7 @@ def test_no_text_makes_a_parser_raise(text: str) -> None:
 
 @given(st.binary())
 def test_no_table_makes_it_raise(content: bytes) -> None:
-    metrics.throttle(Answer(content))
+    metrics.throttle(SysfsValue(content))
 
 
 def test_the_fastest_clock_is_the_highest_of_the_list() -> None:

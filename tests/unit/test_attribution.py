@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from andon.core.processes.attribution import (
     Belonging,
     Container,
-    Names,
     Pod,
+    RuntimeNames,
     SlurmStep,
     belongs,
     describe,
@@ -300,11 +300,11 @@ def test_a_hybrid_host_shows_a_container_once() -> None:
 
 def test_names_stand_in_for_ids() -> None:
     docker = Belonging(container=Container("docker", ID))
-    assert describe(docker, Names(name="trainer")) == "docker:trainer"
+    assert describe(docker, RuntimeNames(name="trainer")) == "docker:trainer"
     pod = Belonging(container=Container("containerd", ID), pod=Pod(UID))
-    full = Names("k8s_main_trainer-0", "ml", "trainer-0", "main")
+    full = RuntimeNames("k8s_main_trainer-0", "ml", "trainer-0", "main")
     assert describe(pod, full) == "k8s:ml/trainer-0/main"
-    assert describe(pod, Names(name="x")) == f"k8s:{UID}/3f2a9c1b04de"
+    assert describe(pod, RuntimeNames(name="x")) == f"k8s:{UID}/3f2a9c1b04de"
     assert describe(Belonging(), full) is None
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from andon.cli.commands.share.leases import _columns
-from andon.cli.show.table import Row, draw
+from andon.cli.show.table import TableRow, draw
 from andon.core.sharing.holders import BLANK, page_of
 from andon.core.sharing.holdings import judge
 from andon.core.sharing.lease_rows import lease_row
@@ -26,7 +26,7 @@ from andon.leases import files, places
 from andon.leases.book import Book
 from andon.model import wire, work_wire
 from andon.model.device import Snapshot
-from andon.model.work import Cordon, Entry, Work
+from andon.model.work import BookEntry, Cordon, Work
 from tests.unit.sharing_parts import claim, gpu, lease, need, request, ticket
 from tests.unit.test_lease_book import a_book
 
@@ -85,7 +85,7 @@ def granted(book: Book, timeout_seconds: float = 0.0) -> list[str]:
     return [share.uuid for share in grant.held.lease.shares]
 
 
-def standing(book: Book) -> list[Entry]:
+def standing(book: Book) -> list[BookEntry]:
     """The entries that withhold a device, for good or not."""
     kept = {claim.file for claim in judge(book.entries(), NODE, {}, here())}
     return [entry for entry in book.entries() if entry.file in kept]
@@ -227,7 +227,7 @@ def test_a_file_is_found_by_the_name_that_it_says(book: Book, put: Callable[...,
 def test_a_long_id_leaves_the_other_columns_their_room() -> None:
     """Finding 32: a file cannot have one any more, and what a server says is cut."""
     row = lease_row(claim(lease(3, name="e" * 130)), 0, None, Asker(0))
-    lines = [text.plain for text in draw(_columns(2000.0), [Row(row)], 80)]
+    lines = [text.plain for text in draw(_columns(2000.0), [TableRow(row)], 80)]
     assert "USER" in lines[0]
     assert "COMMAND" in lines[0]
     assert "alice" in lines[1]

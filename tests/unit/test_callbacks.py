@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from andon.callbacks.cord import Cord, Wanted, now
+from andon.callbacks.cord import AlertFilter, Cord, now
 from andon.callbacks.guard import Guard
 from andon.core.alerting import Moment
 from andon.errors import Invalid
@@ -47,7 +47,7 @@ def at(celsius: int) -> Snapshot:
 
 def pulled(*temperatures: int, **wanted: Any) -> list[Alert]:
     heard: list[Alert] = []
-    cord = Cord([], heard.append, Wanted(**wanted), clock=Steps())
+    cord = Cord([], heard.append, AlertFilter(**wanted), clock=Steps())
     for celsius in temperatures:
         cord.take(at(celsius))
     return heard
@@ -80,7 +80,7 @@ def test_a_device_is_named_by_its_index_or_its_uuid(wanted: dict[str, Any]) -> N
 @pytest.mark.parametrize("wanted", [{"level": "fatal"}, {"rules": ["themal"]}])
 def test_what_does_not_exist_is_refused(wanted: dict[str, Any]) -> None:
     with pytest.raises(Invalid):
-        Wanted(**wanted)
+        AlertFilter(**wanted)
 
 
 def test_a_call_that_fails_does_not_end_the_watching(caplog: pytest.LogCaptureFixture) -> None:
@@ -106,12 +106,12 @@ def test_a_session_that_fails_ends_the_watching_and_not_the_program(
 
     cord = Cord(broken()).start()
     cord._thread.join()
-    assert cord.wait_until_calm(Wanted(), 60)
+    assert cord.wait_until_calm(AlertFilter(), 60)
     assert "no longer judged" in caplog.text
 
 
 def guard(count: int, temperatures: list[int], action: Any = "pause") -> tuple[Guard[int], Cord]:
-    wanted = Wanted("critical")
+    wanted = AlertFilter("critical")
     cord = Cord([], wanted=wanted, clock=Steps())
     for celsius in temperatures:
         cord.take(at(celsius))
@@ -141,7 +141,7 @@ def test_a_loop_stops_between_two_batches_and_says_why() -> None:
 def test_a_loop_waits_until_it_is_over(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "andon")
     feed = Feed()
-    wanted = Wanted("critical")
+    wanted = AlertFilter("critical")
     cord = Cord(feed, wanted=wanted, clock=Steps()).start()
     for _ in range(3):
         feed.queue.put(at(SEARING))

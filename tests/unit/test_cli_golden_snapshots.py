@@ -7,10 +7,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from andon.cli.commands.setup.cost import Cost, Report
+from andon.cli.commands.setup.cost import Cost, CostReport
 from andon.cli.show.uses import HostLook
 from andon.engine.sampling.sampler import Costs
-from andon.host.procfs import Link
+from andon.host.procfs import ProcessParent
 from andon.model.device import (
     Device,
     DeviceStatus,
@@ -346,12 +346,12 @@ def launched() -> Snapshot:
 FAMILY = {
     link.pid: link
     for link in (
-        Link(1, 0, "systemd"),
-        Link(600, 1, "containerd-shim"),
-        Link(650, 600, "torchrun"),
-        *(Link(700 + n, 650, "python") for n in range(4)),
-        Link(800, 1, "jupyter-lab"),
-        Link(900, 800, "python"),
+        ProcessParent(1, 0, "systemd"),
+        ProcessParent(600, 1, "containerd-shim"),
+        ProcessParent(650, 600, "torchrun"),
+        *(ProcessParent(700 + n, 650, "python") for n in range(4)),
+        ProcessParent(800, 1, "jupyter-lab"),
+        ProcessParent(900, 800, "python"),
     )
 }
 ANCESTORS = {
@@ -373,7 +373,7 @@ def ticks(count: int) -> list[Snapshot]:
     ]
 
 
-COSTS = Report(
+COSTS = CostReport(
     ticks=20,
     devices=8,
     simulated=False,

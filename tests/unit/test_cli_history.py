@@ -15,7 +15,7 @@ from andon.cli.commands.setup.gc import describe
 from andon.cli.commands.watch.status import as_json_text
 from andon.cli.main import run
 from andon.cli.show.history import (
-    Line,
+    HistoryLine,
     history_to_csv,
     history_to_json,
     render_history,
@@ -24,7 +24,7 @@ from andon.cli.show.history import (
     uses_to_json,
 )
 from andon.cli.show.text import display_width
-from andon.core.history.intervals import Use
+from andon.core.history.intervals import UsageInterval
 from andon.core.history.tiers import Maintenance
 from andon.model.device import Device
 from andon.stores.memory import MemoryStore
@@ -35,9 +35,9 @@ from tests.contract.test_stores import AT, tick
 Golden = Callable[[str, str], None]
 DEVICES = (Device("GPU-1", 0, "nvidia", "H200"), Device("GPU-2", 1, "sim", "L40S (simulated)"))
 USES = (
-    Use("GPU-1", 41, 1.0, "ada", "python", AT, AT + 3600, 40 * GIB),
-    Use("GPU-2", 7, None, None, None, AT + 600, AT + 660),
-    Use("GPU-1", 42, 1.0, "bob", "train\x1b[2J", AT + 4000, AT + 7190, 20 * GIB),
+    UsageInterval("GPU-1", 41, 1.0, "ada", "python", AT, AT + 3600, 40 * GIB),
+    UsageInterval("GPU-2", 7, None, None, None, AT + 600, AT + 660),
+    UsageInterval("GPU-1", 42, 1.0, "bob", "train\x1b[2J", AT + 4000, AT + 7190, 20 * GIB),
 )
 
 
@@ -51,13 +51,15 @@ def _in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     time.tzset()
 
 
-def lines(points: int) -> list[Line]:
+def lines(points: int) -> list[HistoryLine]:
     """Two hours of one device that works, rests and is silent, and of one never heard of."""
     store = MemoryStore()
     busy = [tick(AT + 10 * n, 50 + n % 40, 300.0 + n) for n in range(300)]
     store.write([*busy, *(tick(AT + 4000 + 10 * n, 0, 71.5) for n in range(200))])
     asked = [(d, m) for d in DEVICES for m in ("utilization_percent", "power_watts")]
-    return [Line(d, d.uuid, m, store.history(d.uuid, m, AT, AT + 7200, points)) for d, m in asked]
+    return [
+        HistoryLine(d, d.uuid, m, store.history(d.uuid, m, AT, AT + 7200, points)) for d, m in asked
+    ]
 
 
 @pytest.mark.parametrize("width", [80, 120])
@@ -100,7 +102,9 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("ANDON_HISTORY", str(path))
     store, now = SqliteStore(path), time.time()
     ticks = [tick(now - 3000 + n, 40) for n in range(0, 3000, 5)]
-    store.write(ticks, [Use("GPU-1", 9, None, "ada", "python", now - 600, now)], DEVICES[:1])
+    store.write(
+        ticks, [UsageInterval("GPU-1", 9, None, "ada", "python", now - 600, now)], DEVICES[:1]
+    )
     store.close()
     return path
 

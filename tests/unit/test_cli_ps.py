@@ -16,8 +16,8 @@ from andon.cli.show.text import display_width
 from andon.cli.show.tree import Branch, forest
 from andon.cli.show.uses import (
     HostLook,
-    Use,
-    Wanted,
+    ProcessFilter,
+    ProcessRow,
     between,
     elapsed,
     is_job,
@@ -26,7 +26,7 @@ from andon.cli.show.uses import (
     uses,
     uses_to_csv,
 )
-from andon.host.procfs import Link
+from andon.host.procfs import ProcessParent
 from andon.model.device import NAMES_MISSING, Process, State
 from andon.units import GIB
 from tests.unit import test_cli_golden_snapshots as golden
@@ -72,7 +72,7 @@ def test_the_largest_comes_first(sort: str, first: int) -> None:
 
 
 def test_one_users_processes_leave_out_what_belongs_to_nobody() -> None:
-    found = uses(office(), HOSTS, Wanted(user="bob"))
+    found = uses(office(), HOSTS, ProcessFilter(user="bob"))
     assert [use.process and use.process.user for use in found] == ["bob", "bob"]
 
 
@@ -139,7 +139,7 @@ def test_devices_exits_with_3_where_there_is_none(
     assert json.loads(capsys.readouterr().out)["faults"][0]["source"] == "nvidia"
 
 
-def pids(found: list[Use]) -> list[int]:
+def pids(found: list[ProcessRow]) -> list[int]:
     return [use.process.pid for use in found if use.process]
 
 
@@ -150,7 +150,7 @@ def pids(found: list[Use]) -> list[int]:
 def test_a_container_is_meant_by_a_part_of_its_name_or_the_beginning_of_its_id(
     words: str, found: list[int]
 ) -> None:
-    wanted = Wanted(container=words, container_ids={4207: "3f2a9c1b04de", 4101: "3f2a"})
+    wanted = ProcessFilter(container=words, container_ids={4207: "3f2a9c1b04de", 4101: "3f2a"})
     assert pids(uses(office(), HOSTS, wanted)) == found
 
 
@@ -177,10 +177,10 @@ def test_a_number_means_the_whole_job_and_a_word_a_part_of_its_name(
 
 
 def test_filters_are_met_together_and_leave_out_what_belongs_to_nobody() -> None:
-    found = uses(office(), HOSTS, Wanted(user="alice", job="4711"))
+    found = uses(office(), HOSTS, ProcessFilter(user="alice", job="4711"))
     assert pids(found) == [4101]
     assert len(found) == 1
-    assert uses(office(), HOSTS, Wanted(user="bob", job="4711")) == []
+    assert uses(office(), HOSTS, ProcessFilter(user="bob", job="4711")) == []
 
 
 def test_a_session_alone_makes_no_column() -> None:
@@ -195,23 +195,29 @@ def test_ranks_stand_under_their_launcher_and_logins_are_left_out() -> None:
     links = {
         link.pid: link
         for link in (
-            Link(1, 0, "systemd"), Link(2, 1, "sshd"), Link(3, 2, "bash"),
-            Link(4, 3, "torchrun"), Link(5, 4, "python"), Link(6, 4, "python"),
+            ProcessParent(1, 0, "systemd"), ProcessParent(2, 1, "sshd"),
+            ProcessParent(3, 2, "bash"), ProcessParent(4, 3, "torchrun"),
+            ProcessParent(5, 4, "python"), ProcessParent(6, 4, "python"),
         )
     }  # fmt: skip
     assert forest(links, [6, 5]) == [Branch(4, 0), Branch(6, 1), Branch(5, 1)]
 
 
 def test_a_shell_in_the_middle_stays_and_so_does_one_that_holds_a_device() -> None:
-    links = {1: Link(1, 0, "init"), 2: Link(2, 1, "cron"), 3: Link(3, 2, "sh"), 4: Link(4, 3, "x")}
+    links = {
+        1: ProcessParent(1, 0, "init"),
+        2: ProcessParent(2, 1, "cron"),
+        3: ProcessParent(3, 2, "sh"),
+        4: ProcessParent(4, 3, "x"),
+    }
     assert [branch.pid for branch in forest(links, [4])] == [2, 3, 4]
-    shell = {3: Link(3, 1, "bash"), 4: Link(4, 3, "x")}
+    shell = {3: ProcessParent(3, 1, "bash"), 4: ProcessParent(4, 3, "x")}
     assert forest(shell, [4, 3]) == [Branch(3, 0), Branch(4, 1)]
 
 
 def test_a_process_whose_ancestors_cannot_be_seen_stands_by_itself() -> None:
     assert forest({}, [9, 8, 9]) == [Branch(9, 0), Branch(8, 0)]
-    circle = {8: Link(8, 9, "a"), 9: Link(9, 8, "b")}
+    circle = {8: ProcessParent(8, 9, "a"), 9: ProcessParent(9, 8, "b")}
     assert [branch.pid for branch in forest(circle, [8])] == [9, 8]
 
 

@@ -13,7 +13,7 @@ from andon.cli.show import csv_rows
 from andon.cli.show.history import uses_to_csv as past_to_csv
 from andon.cli.show.uses import uses, uses_to_csv
 from andon.cli.terminal import Terminal
-from andon.core.history.intervals import Use
+from andon.core.history.intervals import UsageInterval
 from andon.errors import AndonError, Unavailable
 from andon.model import wire
 from andon.model.device import Device, DeviceStatus, Process, Sample, Snapshot, State
@@ -39,7 +39,7 @@ def cells(text: str) -> list[str]:
 @pytest.mark.parametrize("name", FORMULAS)
 def test_no_cell_of_a_spreadsheet_is_a_formula(name: str) -> None:
     snapshot = node(name)
-    past = [Use("GPU-1", 4711, 1.0, name, name, 1.0, 2.0)]
+    past = [UsageInterval("GPU-1", 4711, 1.0, name, name, 1.0, 2.0)]
     texts = (
         uses_to_csv(snapshot, uses(snapshot, {})),
         "".join(csv_rows.device_rows(snapshot)),

@@ -12,7 +12,7 @@ import pytest
 from andon.cli import looking
 from andon.cli.main import run
 from andon.cli.show import csv_rows
-from andon.cli.show.entries import Entry, entries, model_name, only_visible, range_of
+from andon.cli.show.entries import NamedDevice, entries, model_name, only_visible, range_of
 from andon.cli.show.render import render_status
 from andon.cli.show.text import display_width
 from andon.model.device import Snapshot, State
@@ -143,7 +143,7 @@ def test_a_csv_row_is_one_line_whatever_a_name_holds() -> None:
 )
 def test_model_names_lose_their_maker(name: str, brief: str, full: str) -> None:
     status = golden.h200(0)
-    entry = Entry(replace(status, device=replace(status.device, name=name)), "0")
+    entry = NamedDevice(replace(status, device=replace(status.device, name=name)), "0")
     assert (model_name(entry, brief=True), model_name(entry, brief=False)) == (brief, full)
 
 

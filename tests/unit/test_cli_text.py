@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.cli.show.findings import render_findings
-from andon.cli.show.table import Column, Row, draw
+from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, display_width, harmless, say, without_unicode
 from andon.core.doctor.findings import Check, failure, ok, unknown
 
@@ -61,16 +61,16 @@ def test_a_terminal_without_unicode_gets_ascii() -> None:
     assert without_unicode("● 71 °C ━━╸─ – 训…") == "* 71 C ###- - ?~"
 
 
-def _columns() -> list[Column[str]]:
+def _columns() -> list[TableColumn[str]]:
     return [
-        Column("NAME", lambda word: say(word), elastic=5, lead=True),
-        Column("SIZE", lambda word: say(str(len(word))), rank=1, right=True),
-        Column("LATER", lambda word: say("x" * 20), rank=2),
+        TableColumn("NAME", lambda word: say(word), elastic=5, lead=True),
+        TableColumn("SIZE", lambda word: say(str(len(word))), rank=1, right=True),
+        TableColumn("LATER", lambda word: say("x" * 20), rank=2),
     ]
 
 
 def test_columns_appear_by_rank_as_there_is_room() -> None:
-    rows = [Row("训练🚀"), Row("b")]
+    rows = [TableRow("训练🚀"), TableRow("b")]
     assert [line.plain.rstrip() for line in draw(_columns(), rows, 14)] == [
         "NAME    SIZE",
         "训练🚀     3",
@@ -80,12 +80,12 @@ def test_columns_appear_by_rank_as_there_is_room() -> None:
 
 
 def test_a_message_takes_the_place_of_the_values() -> None:
-    lines = draw(_columns(), [Row("a", message=say("lost", "red"))], 40)
+    lines = draw(_columns(), [TableRow("a", message=say("lost", "red"))], 40)
     assert lines[1].plain == "a     lost"
 
 
 def test_no_line_of_a_table_is_wider_than_the_screen() -> None:
-    rows = [Row("名" * 40), Row("b" * 90, message=say("why " * 30))]
+    rows = [TableRow("名" * 40), TableRow("b" * 90, message=say("why " * 30))]
     for width in range(4, 120):
         assert all(line.width <= width for line in draw(_columns(), rows, width))
 

@@ -11,17 +11,17 @@ import pytest
 from andon.core.notifying.messages import Voice
 from andon.core.settings.alerts import NotifierSettings
 from andon.errors import AndonError, Denied, Unavailable
-from andon.notifiers.command import Command, end
+from andon.notifiers.command import CommandNotifier, end
 from tests.integration.parts import wait_until
 from tests.unit.test_telling import berlin, notice
 
 VOICE = Voice("node7", berlin, "https://gpus.example/")
 
 
-def shell(script: str, *arguments: str, seconds: float = 30.0) -> Command:
+def shell(script: str, *arguments: str, seconds: float = 30.0) -> CommandNotifier:
     command = ("/bin/sh", "-c", script, "sh", *arguments)
     settings = NotifierSettings("it", "command", command=command, timeout_seconds=seconds)
-    return Command(settings, VOICE)
+    return CommandNotifier(settings, VOICE)
 
 
 def is_running(pid: int) -> bool:
@@ -117,7 +117,7 @@ def test_what_may_not_be_run_says_so(tmp_path: Path) -> None:
     script.write_text("#!/bin/sh\n")
     settings = NotifierSettings("it", "command", command=(str(script),))
     with pytest.raises(Denied, match="tell may not be run"):
-        Command(settings, VOICE).send([notice()], [])
+        CommandNotifier(settings, VOICE).send([notice()], [])
 
 
 def test_the_token_of_the_server_is_not_its_business(

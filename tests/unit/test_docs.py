@@ -11,7 +11,7 @@ import andon
 from andon.cli.catalogue import COMMANDS
 from andon.core.settings.alerts import NOTIFIER_COLUMNS, OVERRIDE_COLUMNS
 from andon.core.settings.resolution import describe
-from andon.core.simulation.scenarios import SCENARIOS, Trouble, parse_faults
+from andon.core.simulation.scenarios import SCENARIOS, ScriptedFault, parse_faults
 from andon.model import wire
 from tests.conftest import REPOSITORY
 from tests.unit.test_wire import FULL
@@ -78,7 +78,7 @@ def test_the_simulation_page_names_every_scenario_and_fault() -> None:
     page = read("docs/simulation.md")
     assert set(SCENARIOS) == set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
     faults = re.findall(r"^\| `([a-z]+[:@][^`]+)` \|", page, re.MULTILINE)
-    assert {script.trouble for script in parse_faults(faults)} == set(Trouble)
+    assert {script.trouble for script in parse_faults(faults)} == set(ScriptedFault)
 
 
 def test_the_readme_shows_a_golden_picture_and_stays_short() -> None:

@@ -13,7 +13,7 @@ from andon.cli.main import run
 from andon.cli.show.findings import broken_command, findings_to_json, render_findings, summary
 from andon.cli.show.text import display_width, say
 from andon.core.doctor.checkup import judge
-from andon.core.doctor.facts import Book, Facts, Library
+from andon.core.doctor.facts import BookFolder, Library, MachineFacts
 from andon.core.doctor.findings import (
     Check,
     Finding,
@@ -47,22 +47,22 @@ TITLE = doctor.title_of("doctor", "node17")
 Golden = Callable[[str, str], None]
 
 
-def upgraded() -> Facts:
+def upgraded() -> MachineFacts:
     """A driver upgraded while it was loaded, an outdated CDI file, a stranger's lease book."""
     library = replace(LIBRARY, target="/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.580.200.01")
     facts = replace(broken(server(), "the driver and its library have different versions",
                            "the driver was upgraded while it was loaded: reboot"),
                     libraries=(library,))  # fmt: skip
-    return own(box(facts, char_links=False), books=(Book("/tmp/andon", "mallory", 1002),))
+    return own(box(facts, char_links=False), books=(BookFolder("/tmp/andon", "mallory", 1002),))
 
 
-def nouveau() -> Facts:
+def nouveau() -> MachineFacts:
     bare = replace(broken(no_gpu()), cards=one_card("nouveau"))
     lies = "/usr/lib/wsl/lib/libnvidia-ml.so.1"
     return kernel(replace(bare, libraries=(Library(lies, "", lies),)), modules=("nouveau",))
 
 
-def shared() -> Facts:
+def shared() -> MachineFacts:
     """A machine with a hostile neighbour: his book, his files, his listener; a loose state."""
     contents = Contents(
         (Stray(Odd.MALFORMED, "mallory", 1002, 2), Stray(Odd.UNLOCKED, "bob", 1001)),
@@ -76,11 +76,11 @@ def shared() -> Facts:
         listeners=(Listener("127.0.0.1", 26366, "mallory", 1002),),
         protected_hardlinks=False,
     )
-    books = (Book("/tmp/andon", "mallory", 1002, contents=contents),)
+    books = (BookFolder("/tmp/andon", "mallory", 1002, contents=contents),)
     return replace(own(server(), books=books), security=security)
 
 
-def drawn(facts: Facts, width: int = 80, color: bool = False, quiet: bool = False) -> str:
+def drawn(facts: MachineFacts, width: int = 80, color: bool = False, quiet: bool = False) -> str:
     return render_findings(judge(facts), TITLE, width, color, quiet)
 
 
@@ -95,7 +95,7 @@ def drawn(facts: Facts, width: int = 80, color: bool = False, quiet: bool = Fals
         ("shared", shared()),
     ],
 )
-def test_golden_examinations_look_as_drawn(name: str, facts: Facts, golden: Golden) -> None:
+def test_golden_examinations_look_as_drawn(name: str, facts: MachineFacts, golden: Golden) -> None:
     golden(f"doctor-{name}.txt", drawn(facts))
 
 
@@ -110,7 +110,7 @@ def test_a_golden_examination_speaks_json(golden: Golden) -> None:
 
 @pytest.mark.parametrize("made", CASES, ids=lambda made: made.name)
 def test_no_line_is_wider_than_the_screen_unless_a_word_is(made: object) -> None:
-    facts: Facts = made.facts  # type: ignore[attr-defined]
+    facts: MachineFacts = made.facts  # type: ignore[attr-defined]
     for line in drawn(facts).splitlines():
         assert display_width(line) <= 80 or max(map(len, line.split())) > 50, line
 

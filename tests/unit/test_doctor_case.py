@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from andon.core.doctor.facts import (
-    Facts,
+    MachineFacts,
     PciCard,
 )
 from andon.core.doctor.findings import Check, Grade
@@ -22,28 +22,28 @@ class Case:
     """A machine and all that is wrong with it; `says` must stand in what is found or in a fix."""
 
     name: str
-    facts: Facts
+    facts: MachineFacts
     expected: frozenset[tuple[Check, Grade]]
     says: tuple[str, ...] = ()
 
 
-def case(name: str, facts: Facts, *expected: tuple[Check, Grade], says: str = "") -> Case:
+def case(name: str, facts: MachineFacts, *expected: tuple[Check, Grade], says: str = "") -> Case:
     return Case(name, facts, frozenset(expected), tuple(filter(None, says.split("|"))))
 
 
-def kernel(facts: Facts, **changed: object) -> Facts:
+def kernel(facts: MachineFacts, **changed: object) -> MachineFacts:
     return replace(facts, kernel=replace(facts.kernel, **changed))  # type: ignore[arg-type]
 
 
-def box(facts: Facts, **changed: object) -> Facts:
+def box(facts: MachineFacts, **changed: object) -> MachineFacts:
     return replace(facts, containers=replace(facts.containers, **changed))  # type: ignore[arg-type]
 
 
-def own(facts: Facts, **changed: object) -> Facts:
+def own(facts: MachineFacts, **changed: object) -> MachineFacts:
     return replace(facts, own=replace(facts.own, **changed))  # type: ignore[arg-type]
 
 
-def seen(facts: Facts, **changed: object) -> Facts:
+def seen(facts: MachineFacts, **changed: object) -> MachineFacts:
     shown = replace(facts.look.snapshot or snapshot(), **changed)  # type: ignore[arg-type]
     return replace(facts, look=replace(facts.look, snapshot=shown))
 

@@ -6,10 +6,10 @@ from itertools import product
 
 from andon.core.doctor.facts import (
     Containers,
+    DeviceFile,
     Library,
-    Look,
-    Node,
     PciCard,
+    SampleTrial,
 )
 from tests.unit.test_doctor_case import FAIL, NOTHING, WARN, C, Case, box, case, kernel, one_card
 from tests.unit.test_doctor_machines import (
@@ -71,7 +71,7 @@ def drivers() -> Iterator[Case]:
         says="virtual machines",
     )
     free = (*server().cards[:7], replace(server().cards[7], driver=None))
-    seven = replace(server(), cards=free, look=Look(snapshot(7), 0.3))
+    seven = replace(server(), cards=free, look=SampleTrial(snapshot(7), 0.3))
     yield case("one card is not driven", seven, (C.CARD_UNBOUND, FAIL), says="0000:17:00.0")
     for names, command in {
         ("debian",): "apt install nvidia-driver", ("fedora",): "akmod-nvidia",
@@ -301,14 +301,14 @@ def denied() -> Iterator[Case]:
         says="--group-add video",
     )
     for path in ("/dev/kfd", "/dev/dri/renderD128"):
-        node = Node(path, 0o660, "render", False)
+        node = DeviceFile(path, 0o660, "render", False)
         yield case(
             f"{path} is closed",
             replace(amd(), nodes=(node,)),
             (C.NODE_DENIED, WARN),
             says=f"{path}|usermod -aG render alice",
         )
-    render = Node("/dev/dri/renderD128", 0o660, "render", False)
+    render = DeviceFile("/dev/dri/renderD128", 0o660, "render", False)
     yield case(
         "NVIDIA's render node matters to nobody", replace(server(), nodes=(*nodes(), render))
     )

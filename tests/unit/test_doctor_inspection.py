@@ -12,7 +12,7 @@ from andon.core.doctor.facts import PciCard
 from andon.host.inspection import library as inspection_library
 from andon.host.inspection import machine
 from andon.host.inspection.access import (
-    Mount,
+    MountOptions,
     judge_proc,
     kind_of,
     parse_groups,
@@ -247,7 +247,7 @@ def test_hidepid_is_read_from_the_mounts(
 
 def test_mounts_are_pid_1_s_under_another_root(tmp_path: Path) -> None:
     put(tmp_path, proc__1__mounts="proc /proc proc rw,hidepid=2 0 0\n")
-    assert read_mounts(tmp_path) == [Mount("/proc", "proc", ("rw", "hidepid=2"))]
+    assert read_mounts(tmp_path) == [MountOptions("/proc", "proc", ("rw", "hidepid=2"))]
     other = put(tmp_path / "b", proc__mounts="proc /proc proc rw 0 0\n")
     assert read_mounts(other)[0].options == ("rw",)
 
@@ -262,8 +262,8 @@ def test_mounts_are_pid_1_s_under_another_root(tmp_path: Path) -> None:
     ],
 )
 def test_the_cgroup_version_follows_from_the_mounts(kinds: tuple[str, ...], version: str) -> None:
-    mounts = [Mount(f"/sys/fs/cgroup/{kind}", kind, ()) for kind in kinds]
-    assert cgroup_version([*mounts, Mount("/", "ext4", ())]) == version
+    mounts = [MountOptions(f"/sys/fs/cgroup/{kind}", kind, ()) for kind in kinds]
+    assert cgroup_version([*mounts, MountOptions("/", "ext4", ())]) == version
 
 
 def test_device_files_are_listed_and_not_opened(tmp_path: Path) -> None:
@@ -312,8 +312,8 @@ def test_a_mark_that_an_image_left_on_a_host_means_nothing(tmp_path: Path) -> No
     write(tmp_path / ".dockerenv", "")
     (tmp_path / "proc/self/ns").mkdir(parents=True)
     (tmp_path / "proc/self/ns/pid").symlink_to("pid:[4026531836]")
-    assert container_kind(tmp_path, {}, [Mount("/", "ext4", ())]) == ""
-    assert container_kind(tmp_path, {}, [Mount("/", "overlay", ())]) == "docker"
+    assert container_kind(tmp_path, {}, [MountOptions("/", "ext4", ())]) == ""
+    assert container_kind(tmp_path, {}, [MountOptions("/", "overlay", ())]) == "docker"
 
 
 def test_what_a_host_can_do_for_containers(tmp_path: Path) -> None:
@@ -347,7 +347,7 @@ def test_a_specification_names_each_version_once() -> None:
 
 
 def test_a_folder_that_is_yet_to_be_made_is_judged_by_the_one_above_it(tmp_path: Path) -> None:
-    found = read_folder(tmp_path / "state/andon", [Mount("/", "ext4", ())])
+    found = read_folder(tmp_path / "state/andon", [MountOptions("/", "ext4", ())])
     assert (found.exists, found.writable, found.kind, found.remote) == (False, True, "ext4", False)
     assert found.free_bytes is not None
     assert read_folder(tmp_path, []).exists
@@ -364,13 +364,19 @@ def test_a_network_file_system_is_not_touched(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(os, "statvfs", touched)
     monkeypatch.setattr(Path, "exists", touched)
-    found = read_folder(Path("/home/alice/x"), [Mount("/", "ext4", ()), Mount("/home", "nfs4", ())])
+    found = read_folder(
+        Path("/home/alice/x"), [MountOptions("/", "ext4", ()), MountOptions("/home", "nfs4", ())]
+    )
     assert found.remote
     assert found.kind == "nfs4"
 
 
 def test_the_longest_mount_decides() -> None:
-    mounts = [Mount("/", "ext4", ()), Mount("/home", "xfs", ()), Mount("/home/a", "nfs", ())]
+    mounts = [
+        MountOptions("/", "ext4", ()),
+        MountOptions("/home", "xfs", ()),
+        MountOptions("/home/a", "nfs", ()),
+    ]
     assert kind_of(Path("/home/a/x"), mounts) == "nfs"
     assert kind_of(Path("/home/ab"), mounts) == "xfs"
     assert kind_of(Path("/homes"), mounts) == "ext4"

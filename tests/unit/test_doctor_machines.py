@@ -4,17 +4,17 @@ from dataclasses import replace
 
 from andon.core.doctor.checkup import judge
 from andon.core.doctor.facts import (
+    CallingUser,
     Clock,
     Containers,
-    Facts,
+    DeviceFile,
     Folder,
+    Installation,
     Kernel,
     Library,
-    Look,
-    Node,
-    Own,
+    MachineFacts,
     PciCard,
-    User,
+    SampleTrial,
 )
 from andon.core.doctor.findings import Check, Finding, Grade, Named
 from andon.core.doctor.security_facts import Kept, Security
@@ -30,7 +30,7 @@ LIBRARY = Library(
     2_000_000,
     True,
 )
-OWN = Own(
+OWN = Installation(
     version="0.1.0",
     python="3.12.3",
     packages={"click": "8.1.7", "nvidia-ml-py": "13.580.82"},
@@ -52,12 +52,12 @@ SAFE = Security(
     dmesg_restrict=True,
     kptr_restrict=1,
 )
-ALICE = User("alice", 1000, ("alice", "users"), ())
+ALICE = CallingUser("alice", 1000, ("alice", "users"), ())
 
 
-def nodes(count: int = 8, **changed: object) -> tuple[Node, ...]:
+def nodes(count: int = 8, **changed: object) -> tuple[DeviceFile, ...]:
     paths = ["/dev/nvidiactl", "/dev/nvidia-uvm", *(f"/dev/nvidia{n}" for n in range(count))]
-    return tuple(replace(Node(path), **changed) for path in paths)  # type: ignore[arg-type]
+    return tuple(replace(DeviceFile(path), **changed) for path in paths)  # type: ignore[arg-type]
 
 
 def snapshot(count: int = 8, *faults: Fault, **changed: object) -> Snapshot:
@@ -66,12 +66,12 @@ def snapshot(count: int = 8, *faults: Fault, **changed: object) -> Snapshot:
     return replace(plain, faults=faults, **changed)  # type: ignore[arg-type]
 
 
-def server() -> Facts:
+def server() -> MachineFacts:
     """Eight H200 on a healthy Ubuntu host with Docker."""
     cards = (
         PciCard(f"0000:{0x10 + n:02x}:00.0", "nvidia", "nvidia", "active", "on") for n in range(8)
     )
-    return Facts(
+    return MachineFacts(
         kernel=Kernel(
             release="6.8.0-60-generic",
             machine="x86_64",
@@ -100,30 +100,32 @@ def server() -> Facts:
         clock=Clock(AT, True),
         own=OWN,
         security=SAFE,
-        look=Look(snapshot(), 0.31),
+        look=SampleTrial(snapshot(), 0.31),
     )
 
 
-def no_gpu() -> Facts:
+def no_gpu() -> MachineFacts:
     """A machine that never had one."""
     fault = Fault("nvidia", "the NVIDIA library libnvidia-ml.so.1 was not found", "none is here")
-    return Facts(
+    return MachineFacts(
         kernel=Kernel("6.1.0-18-amd64", "x86_64", 0, distribution=("debian",)),
         user=ALICE,
         containers=Containers(cgroup="v2", own_pids=False),
         clock=Clock(AT, True),
         own=OWN,
-        look=Look(Snapshot("laptop", AT, host=HOST, faults=(fault,)), 0.2),
+        look=SampleTrial(Snapshot("laptop", AT, host=HOST, faults=(fault,)), 0.2),
     )
 
 
-def broken(facts: Facts, reason: str = "it cannot be read", hint: str = "look at it") -> Facts:
+def broken(
+    facts: MachineFacts, reason: str = "it cannot be read", hint: str = "look at it"
+) -> MachineFacts:
     """The same machine, with a reader that failed: nothing answers."""
     failed = Snapshot("node17", AT, host=HOST, faults=(Fault("nvidia", reason, hint),))
-    return replace(facts, look=Look(failed, 0.2))
+    return replace(facts, look=SampleTrial(failed, 0.2))
 
 
-def laptop() -> Facts:
+def laptop() -> MachineFacts:
     """An NVIDIA card asleep beside Intel's."""
     cards = (
         PciCard("0000:00:02.0", "intel", "i915", "active", "auto"),
@@ -134,24 +136,24 @@ def laptop() -> Facts:
         server(),
         kernel=replace(server().kernel, battery=True, persistenced=False),
         cards=cards,
-        nodes=(*nodes(1), Node("/dev/dri/renderD128", 0o660, "render", True)),
+        nodes=(*nodes(1), DeviceFile("/dev/dri/renderD128", 0o660, "render", True)),
         containers=Containers(cgroup="v2", own_pids=False),
-        look=Look(snapshot(0, devices=(asleep,)), 0.2),
+        look=SampleTrial(snapshot(0, devices=(asleep,)), 0.2),
     )
 
 
-def container() -> Facts:
+def container() -> MachineFacts:
     """Inside Docker on the server, with two of its devices."""
     return replace(
         server(),
         nodes=nodes(2),
         containers=Containers(inside="docker", own_pids=True, cgroup="v2"),
         kernel=replace(server().kernel, persistenced=False),
-        look=Look(snapshot(2), 0.3),
+        look=SampleTrial(snapshot(2), 0.3),
     )
 
 
-def wsl() -> Facts:
+def wsl() -> MachineFacts:
     lies = "/usr/lib/wsl/lib/libnvidia-ml.so.1"
     return replace(
         server(),
@@ -160,11 +162,11 @@ def wsl() -> Facts:
         libraries=(Library(lies, "the loader's cache", lies, 9, True),),
         nodes=(),
         containers=Containers(cgroup="v2", own_pids=False),
-        look=Look(snapshot(1), 0.4),
+        look=SampleTrial(snapshot(1), 0.4),
     )
 
 
-def amd() -> Facts:
+def amd() -> MachineFacts:
     """A ROCm workstation: amdgpu's card, and its device files."""
     status = h200(0)
     device = replace(status.device, vendor="amd", name="AMD Radeon RX 7900 XTX")
@@ -172,9 +174,9 @@ def amd() -> Facts:
         no_gpu(),
         kernel=Kernel("6.8.0", "x86_64", 0, modules=("amdgpu",), distribution=("ubuntu",)),
         cards=(PciCard("0000:03:00.0", "amd", "amdgpu", "active", "auto"),),
-        nodes=(Node("/dev/kfd", 0o660, "render", True),
-               Node("/dev/dri/renderD128", 0o660, "render", True)),
-        look=Look(snapshot(0, devices=(replace(status, device=device),)), 0.2),
+        nodes=(DeviceFile("/dev/kfd", 0o660, "render", True),
+               DeviceFile("/dev/dri/renderD128", 0o660, "render", True)),
+        look=SampleTrial(snapshot(0, devices=(replace(status, device=device),)), 0.2),
     )  # fmt: skip
 
 
@@ -190,7 +192,7 @@ def wrong(findings: list[Finding]) -> set[tuple[Named, Grade]]:
     return {(f.check, f.grade) for f in findings if f.grade in bad}
 
 
-def find(facts: Facts, check: Check) -> Finding:
+def find(facts: MachineFacts, check: Check) -> Finding:
     """The one finding of this name."""
     (found,) = [finding for finding in judge(facts) if finding.check is check]
     return found

@@ -6,8 +6,8 @@ from functools import cache
 import pytest
 
 from andon.cli.catalogue import COMMANDS
-from andon.core.explain.reasons import Code
-from andon.core.selftest.trials import Trial
+from andon.core.explain.reasons import ReasonCode
+from andon.core.selftest.trials import SelftestTrial
 from tests.conftest import REPOSITORY
 from tests.unit.test_doctor_cases import CASES, produced
 
@@ -38,11 +38,11 @@ def test_what_an_entry_names_exists_and_some_case_makes_it(title: str, mark: str
     if source == "doctor":
         assert name in {str(check) for check in produced()}
     elif source == "why":
-        assert name in Code.__members__
+        assert name in ReasonCode.__members__
         assert re.search(rf"\bCode\.{name}\b", sources()), "no test of `why` makes it"
     else:
         assert source == "selftest"
-        assert name in {str(trial) for trial in Trial}
+        assert name in {str(trial) for trial in SelftestTrial}
         assert re.search(rf"\bTrial\.{name.upper()}\b", sources())
 
 

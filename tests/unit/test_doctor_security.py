@@ -6,7 +6,7 @@ from dataclasses import replace
 from andon.cli.show.findings import broken_command
 from andon.core.doctor.books import MANY_FILES
 from andon.core.doctor.checkup import judge
-from andon.core.doctor.facts import Book, Facts, User
+from andon.core.doctor.facts import BookFolder, CallingUser, MachineFacts
 from andon.core.doctor.findings import Check, Grade
 from andon.core.doctor.security_facts import (
     Contents,
@@ -31,21 +31,21 @@ from tests.unit.test_doctor_machines import (
 )
 from tests.unit.test_doctor_machines import HOUSE as HOME
 
-ROOT = User("root", 0, ("root",), ())
+ROOT = CallingUser("root", 0, ("root",), ())
 MINE = Listener("127.0.0.1", 26366, "alice", 1000)
 RUNNING = Server(f"{STATE}/server.json", 26366)
 
 
-def secure(**changed: object) -> Facts:
+def secure(**changed: object) -> MachineFacts:
     return replace(server(), security=replace(SAFE, **changed))  # type: ignore[arg-type]
 
 
 def book(
     *strays: Stray, path: str = "/run/andon", name: str = "root", uid: int = 0, **changed: object
-) -> Facts:
+) -> MachineFacts:
     """The server with one lease book in use, with these files in it."""
     contents = replace(Contents(strays), **changed)  # type: ignore[arg-type]
-    found = Book(path, name, uid, contents=contents)
+    found = BookFolder(path, name, uid, contents=contents)
     return own(server(), books=(found,), book_place=path)
 
 
@@ -57,7 +57,7 @@ def books() -> Iterator[Case]:
         ("/run/andon", 0, "root", False), ("/tmp/andon", 0, "root", False),
         ("/tmp/andon", 1000, "alice", False), ("/tmp/andon", 1002, "mallory", True),
     ):  # fmt: skip
-        facts = own(server(), books=(Book(path, name, uid),), book_place=path)
+        facts = own(server(), books=(BookFolder(path, name, uid),), book_place=path)
         says = "no root book: mallory owns /tmp/andon and may cordon devices|sudo andon setup"
         yield case(
             f"{path} of {name}",
@@ -65,7 +65,7 @@ def books() -> Iterator[Case]:
             *([(C.BOOK_FOREIGN, WARN)] if foreign else []),
             says=says if foreign else f"{path} belongs to {name}",
         )
-    bob = (Book("/tmp/andon", "bob", 1001),)
+    bob = (BookFolder("/tmp/andon", "bob", 1001),)
     yield case(
         "root, and bob's book",
         replace(own(server(), books=bob), user=ROOT, security=Security()),
@@ -76,13 +76,13 @@ def books() -> Iterator[Case]:
     for mode in (0o777, 0o775, 0o1777, 0o757):
         yield case(
             f"a book of mode {mode:o}",
-            own(server(), books=(Book("/tmp/andon", "alice", 1000, mode),)),
+            own(server(), books=(BookFolder("/tmp/andon", "alice", 1000, mode),)),
             (C.BOOK_UNSAFE, FAIL),
             says=f"{mode:04o}|ls -ld /tmp/andon",
         )
     yield case(
         "a book that is a link",
-        own(server(), books=(Book("/tmp/andon", "eve", 1003, link=True),)),
+        own(server(), books=(BookFolder("/tmp/andon", "eve", 1003, link=True),)),
         (C.BOOK_UNSAFE, FAIL),
         says="is a link",
     )
@@ -94,26 +94,26 @@ def books() -> Iterator[Case]:
     )
     yield case(
         "leases that only one can take",
-        own(server(), books=(Book("/run/andon", "root", 0, leases_mode=0o755),)),
+        own(server(), books=(BookFolder("/run/andon", "root", 0, leases_mode=0o755),)),
         (C.BOOK_UNSAFE, FAIL),
         says="chmod 1777 /run/andon/leases",
     )
     yield case(
         "a book without leases",
-        own(server(), books=(Book("/run/andon", "root", 0, leases_mode=None),)),
+        own(server(), books=(BookFolder("/run/andon", "root", 0, leases_mode=None),)),
     )
 
 
 def two_books() -> Iterator[Case]:
-    root = Book("/run/andon", "root", 0)
-    both = (Book("/tmp/andon", "alice", 1000), root)
+    root = BookFolder("/run/andon", "root", 0)
+    both = (BookFolder("/tmp/andon", "alice", 1000), root)
     yield case(
         "two books, one of them used",
         own(server(), books=both, book_place="/run/andon"),
         says="/run/andon belongs to root; leases go there, and only root can cordon or reorder|"
         "/tmp/andon belongs to alice; its leases count, too",
     )
-    plain = Book("/tmp/andon", "mallory", 1002)
+    plain = BookFolder("/tmp/andon", "mallory", 1002)
     for name, foreign in (
         ("plain", plain),
         ("open", replace(plain, mode=0o777)),
@@ -130,7 +130,7 @@ def two_books() -> Iterator[Case]:
         "what lies in a book that decides nothing is nobody's trouble",
         own(
             server(),
-            books=(root, Book("/tmp/andon", "mallory", 1002, contents=crowded)),
+            books=(root, BookFolder("/tmp/andon", "mallory", 1002, contents=crowded)),
             book_place="/run/andon",
         ),
         (C.BOOK_IGNORED, WARN),
@@ -334,7 +334,7 @@ def servers() -> Iterator[Case]:
 
 def test_a_path_from_outside_is_quoted_in_what_is_to_be_typed() -> None:
     nasty = "/tmp/x; rm -rf ~"
-    facts = own(secure(), books=(Book(nasty, "bob", 1001, 0o777),), book_place=nasty)
+    facts = own(secure(), books=(BookFolder(nasty, "bob", 1001, 0o777),), book_place=nasty)
     facts = replace(
         facts,
         security=replace(

@@ -6,8 +6,8 @@ from itertools import product
 
 from andon.core.doctor.facts import (
     Clock,
-    Look,
-    Proc,
+    ProcVisibility,
+    SampleTrial,
     Specification,
 )
 from andon.model.device import DeviceStatus, Fault, State
@@ -107,7 +107,7 @@ def systems() -> Iterator[Case]:
     closed = kernel(server(), log_closed="Operation not permitted")
     yield case("the log is closed", closed, says="closed to|Operation not permitted")
     for hidepid, let_off in product(("1", "2", "4", "invisible", "noaccess", "ptraceable"), (0, 1)):
-        facts = replace(server(), proc=Proc(hidepid, None, bool(let_off)))
+        facts = replace(server(), proc=ProcVisibility(hidepid, None, bool(let_off)))
         yield case(
             f"hidepid {hidepid} {let_off}",
             facts,
@@ -115,10 +115,10 @@ def systems() -> Iterator[Case]:
             says="" if let_off else f"hidepid={hidepid}|remount,hidepid=0",
         )
     for hidepid in ("", "0", "off"):
-        yield case(f"hidepid {hidepid}", replace(server(), proc=Proc(hidepid)))
+        yield case(f"hidepid {hidepid}", replace(server(), proc=ProcVisibility(hidepid)))
     yield case(
         "hidepid with a group",
-        replace(server(), proc=Proc("2", 123)),
+        replace(server(), proc=ProcVisibility("2", 123)),
         (C.PROC_HIDDEN, WARN),
         says="getent group 123",
     )
@@ -175,11 +175,11 @@ def devices() -> Iterator[Case]:
     yield case("MIG", seen(server(), devices=(*snapshot(7).devices, *divided())), says="MIG")
     yield case(
         "a slow start",
-        replace(server(), look=Look(snapshot(), 4.2)),
+        replace(server(), look=SampleTrial(snapshot(), 4.2)),
         (C.SLOW_START, WARN),
         says="4.2 s|andon cost",
     )
-    slow = kernel(replace(server(), look=Look(snapshot(), 4.2)), persistenced=False)
+    slow = kernel(replace(server(), look=SampleTrial(snapshot(), 4.2)), persistenced=False)
     yield case(
         "a slow start without the daemon",
         slow,
@@ -188,7 +188,9 @@ def devices() -> Iterator[Case]:
     )
     made_up = seen(server(), simulated=True, devices=snapshot(4).devices)
     yield case("simulated", made_up, says="SIMULATED: 4 devices")
-    refused = replace(server(), look=Look(None, 0.0, "unknown backends: cuda", "one of: auto"))
+    refused = replace(
+        server(), look=SampleTrial(None, 0.0, "unknown backends: cuda", "one of: auto")
+    )
     yield case("a sampler that refuses", refused, (C.NO_DEVICE, FAIL), says="unknown backends|auto")
     tool = Fault("nvidia_smi", "it is not there", "install it")
     yield case("nvidia-smi fails", seen(server(), faults=(tool,)), (C.READER_FAULT, FAIL))
@@ -217,7 +219,9 @@ def masks() -> Iterator[Case]:
     yield case("a mask that breaks off", facts, (C.MASK_DOUBTFUL, WARN), says="ends at")
     other = replace(h200(1), device=replace(h200(1).device, name="NVIDIA L4"))
     mixed = replace(
-        server(), cards=server().cards[:2], look=Look(snapshot(0, devices=(h200(0), other)), 0.1)
+        server(),
+        cards=server().cards[:2],
+        look=SampleTrial(snapshot(0, devices=(h200(0), other)), 0.1),
     )
     yield case(
         "CUDA's numbers are its own",

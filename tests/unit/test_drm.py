@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.backends import drm
-from andon.backends.drm import Descriptors, Found, Usage, Use, is_kernel_thread
+from andon.backends.drm import CardClients, CardUse, Descriptors, DrmSearch, is_kernel_thread
 from andon.backends.sysfs import Tree
 from andon.model.device import ProcessKind
 from tests.constructed import Machine, host, stat
@@ -30,12 +30,12 @@ class Scene:
     def __post_init__(self) -> None:
         self.tree = Tree(self.root, self.openings, self.openings.listing)
         self.descriptors = Descriptors(self.tree)
-        self.usage = Usage(self.tree, CARD, self.descriptors, lambda region: region == "vram")
+        self.usage = CardClients(self.tree, CARD, self.descriptors, lambda region: region == "vram")
 
     def says(self, pid: int, number: int, text: str) -> None:
         (self.root / f"proc/{pid}/fdinfo/{number}").write_text(text)
 
-    def look(self, now: float) -> Use:
+    def look(self, now: float) -> CardUse:
         return self.usage.look(NODES, now)
 
 
@@ -216,7 +216,7 @@ def test_more_openings_than_are_read_are_told(
 
 
 def test_nothing_hidden_is_no_blind_spot() -> None:
-    assert Found().blind_spot is None
+    assert DrmSearch().blind_spot is None
 
 
 @given(st.binary())

@@ -14,7 +14,7 @@ from andon.cli.show.why import answer, answer_to_json, render_why
 from andon.core.explain import explain, explain_absence, explain_node, most_troubled
 from andon.core.explain.growth import growth
 from andon.core.explain.measures import MEASURES, peers, process_idle_seconds
-from andon.core.explain.reasons import Code, Evidence, Reason
+from andon.core.explain.reasons import Evidence, Reason, ReasonCode
 from andon.core.explain.telling import WEIGHTS, in_words
 from andon.core.explain.view import View
 from andon.model.device import (
@@ -196,7 +196,7 @@ def assert_numbers_are_evidence(reason: Reason) -> None:
 def assert_evidence_is_true(reason: Reason, past: Sequence[Snapshot], uuid: str) -> None:
     for evidence in reason.evidence:
         if evidence.value is None:
-            assert reason.code is Code.BLIND
+            assert reason.code is ReasonCode.BLIND
             assert _known(past, uuid, evidence.name) is None
         else:
             assert evidence.value in _truths(evidence, reason, past, uuid), evidence
@@ -212,10 +212,10 @@ def assert_process_was_seen(reason: Reason, past: Sequence[Snapshot]) -> None:
 def assert_ranked(reasons: Sequence[Reason]) -> None:
     weights = [reason.weight for reason in reasons]
     assert weights == sorted(weights, reverse=True)
-    if not any(r.code in (Code.NO_DEVICE, Code.NO_DRIVER) for r in reasons):
+    if not any(r.code in (ReasonCode.NO_DEVICE, ReasonCode.NO_DRIVER) for r in reasons):
         assert len({r.code for r in reasons}) == len(reasons)
     assert all(0 < r.confidence <= 1 and r.sentence.endswith(".") for r in reasons)
-    fine = any(r.code is Code.NOTHING for r in reasons)
+    fine = any(r.code is ReasonCode.NOTHING for r in reasons)
     assert not (fine and any(r.is_trouble for r in reasons))
 
 
@@ -247,7 +247,7 @@ def _truths(
         return [sum(getattr(p, kind) or 0 for p in view.compute if p.user == user)]
     if evidence.name in MEASURES:
         return [MEASURES[evidence.name](view)]
-    if evidence.name == "reason" and reason.code is Code.BLIND:
+    if evidence.name == "reason" and reason.code is ReasonCode.BLIND:
         return [view.status.reason, *view.status.missing.values()]
     return [_other(evidence.name, reason, view)]
 
@@ -281,7 +281,7 @@ def _other(name: str, reason: Reason, view: View) -> object:
         "parent": view.status.device.parent,
         "memory_kind": str(view.status.device.memory_kind),
         "memory_total_bytes": view.status.device.memory_total_bytes,
-        "processes": 0 if reason.code is Code.NOTHING else len(view.processes),
+        "processes": 0 if reason.code is ReasonCode.NOTHING else len(view.processes),
         "compute": len(view.compute),
         "instances": len(view.instances),
         "peers": len(peers(view)),
@@ -295,5 +295,5 @@ def _other(name: str, reason: Reason, view: View) -> object:
 
 
 def test_every_code_has_a_weight_and_the_table_says_what_is_a_trouble() -> None:
-    assert set(WEIGHTS) == set(Code)
+    assert set(WEIGHTS) == set(ReasonCode)
     assert all(strong >= mild > 0 for strong, mild in WEIGHTS.values())

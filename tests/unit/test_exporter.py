@@ -7,7 +7,7 @@ import pytest
 from andon.engine.sampling.sampler import Costs
 from andon.errors import Invalid
 from andon.exporter import Exposition, Service
-from andon.exporter.catalogue import ALL, Kind
+from andon.exporter.catalogue import ALL, MetricKind
 from andon.exporter.spreads import MOST_USERS
 from andon.model.device import Disk, Network, Snapshot
 from andon.testing.mock import MockGpuBackend
@@ -77,7 +77,7 @@ def test_the_names_of_the_catalogue_follow_the_custom_of_the_format() -> None:
     names = [row.name for row in ALL]
     assert len(set(names)) == len(names)
     for row in ALL:
-        assert row.name.endswith("_total") == (row.kind is Kind.COUNTER), row.name
+        assert row.name.endswith("_total") == (row.kind is MetricKind.COUNTER), row.name
         assert row.help.endswith("."), row.name
         assert "\n" not in row.help
         assert "\\" not in row.help

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.errors import Conflict
-from andon.exporter.requests import MOST_BYTES, Answer, Malformed, Request, parse, receive
+from andon.exporter.requests import MOST_BYTES, HttpAnswer, HttpRequest, Malformed, parse, receive
 
 PLAIN = b"GET /metrics HTTP/1.1\r\nHost: localhost:26367\r\nAccept: */*"
 
 
 def test_a_request_is_its_method_its_path_and_its_host() -> None:
-    assert parse(PLAIN) == Request("GET", "/metrics", "localhost")
-    assert parse(b"HEAD /metrics?x=1 HTTP/1.0") == Request("HEAD", "/metrics", "")
+    assert parse(PLAIN) == HttpRequest("GET", "/metrics", "localhost")
+    assert parse(b"HEAD /metrics?x=1 HTTP/1.0") == HttpRequest("HEAD", "/metrics", "")
     assert parse(b"GET / HTTP/1.1\r\nhost: [::1]:80").host == "::1"
 
 
@@ -71,5 +71,5 @@ def test_a_request_that_breaks_off_is_given_up(sent: bytes) -> None:
 
 
 def test_an_error_becomes_its_status_and_its_hint() -> None:
-    answer = Answer.of(Conflict("taken", hint="another"))
+    answer = HttpAnswer.of(Conflict("taken", hint="another"))
     assert (answer.status, answer.body) == (409, b"taken\nhint: another\n")

@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.processes.fdinfo import Client, Engine, Region, kind, later, parse, shares, together
+from andon.core.processes.fdinfo import (
+    DrmClient,
+    Engine,
+    Region,
+    kind,
+    later,
+    parse,
+    shares,
+    together,
+)
 from andon.model.device import ProcessKind
 from tests.constructed.amd import fdinfo as amdgpu_text
 from tests.constructed.intel import i915_fdinfo, xe_fdinfo
@@ -22,7 +31,7 @@ VALUES = st.one_of(
 LINES = st.lists(st.tuples(KEYS, VALUES).map(lambda line: f"{line[0]}:\t{line[1]}"))
 
 
-def parsed(text: str) -> Client:
+def parsed(text: str) -> DrmClient:
     client = parse(text)
     assert client is not None
     return client

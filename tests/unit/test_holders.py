@@ -8,16 +8,16 @@ from andon.core.alerting import Former
 from andon.core.sharing.holders import (
     BLANK,
     SETTLING_SECONDS,
+    BookView,
     Holder,
     Marker,
-    Page,
     holders,
     page_of,
     wanted_pids,
 )
 from andon.core.sharing.holdings import Here
 from andon.model.device import NAMES_MISSING, DeviceStatus, Process, ProcessKind
-from andon.model.work import Entry, Kin, Standing, Work
+from andon.model.work import BookEntry, Kin, Standing, Work
 from andon.units import GIB
 from tests.unit.sharing_parts import claim, entry, gpu, kin, lease, owner
 
@@ -26,12 +26,12 @@ MINE, OTHER = kin(300), kin(400, uid=1001)
 
 
 def page(
-    entries: list[Entry],
+    entries: list[BookEntry],
     statuses: list[DeviceStatus],
     *known: Kin,
-    before: Page = BLANK,
+    before: BookView = BLANK,
     at: float = AT,
-) -> Page:
+) -> BookView:
     return page_of(entries, statuses, {one.pid: one for one in known}, HERE, before, at)
 
 
@@ -184,12 +184,12 @@ def test_holders_are_told_by_device_and_what_cannot_be_read_may_hold_any() -> No
     whole = claim(lease(0, until=9.0))
     part = claim(lease(1, name="p3xw9", memory_gib=10), user="bob")
     closed = replace(claim(None, Standing.UNREADABLE, "mallory"), file="x.lease")
-    assert holders(Page((whole, part)), ["GPU-0", "GPU-1", "GPU-2"]) == {
+    assert holders(BookView((whole, part)), ["GPU-0", "GPU-1", "GPU-2"]) == {
         "GPU-0": [Holder("k7qm2", "alice", 9.0, None, Standing.HELD)],
         "GPU-1": [Holder("p3xw9", "bob", None, 10 * GIB, Standing.HELD)],
     }
     unreadable = Holder(None, "mallory", None, None, Standing.UNREADABLE)
-    assert holders(Page((closed,)), ["GPU-2"]) == {"GPU-2": [unreadable]}
+    assert holders(BookView((closed,)), ["GPU-2"]) == {"GPU-2": [unreadable]}
 
 
 def test_marks_leave_what_did_not_change_the_same_object() -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.processes.attribution import Container, Names
+from andon.core.processes.attribution import Container, RuntimeNames
 from andon.host import containers
 from andon.host.containers import (
     RETRY_SECONDS,
@@ -103,12 +103,12 @@ def names(engine: Engine, clock: Clock, tmp_path: Path) -> ContainerNames:
 
 def test_a_container_is_called_what_its_engine_calls_it(names: ContainerNames) -> None:
     answer = names.look_up(TRAINER, PATIENT)
-    assert (answer.names, answer.final) == (Names("trainer"), True)
+    assert (answer.names, answer.final) == (RuntimeNames("trainer"), True)
 
 
 def test_a_name_is_asked_for_once(names: ContainerNames, engine: Engine, clock: Clock) -> None:
     for _ in range(3):
-        assert names.look_up(TRAINER, PATIENT).names == Names("trainer")
+        assert names.look_up(TRAINER, PATIENT).names == RuntimeNames("trainer")
         clock.now += 10 * RETRY_SECONDS
     assert engine.asked == [f"/containers/{ID}/json"]
 
@@ -123,7 +123,7 @@ def test_a_container_that_nobody_knows_is_asked_for_again_after_a_minute(
     assert len(engine.asked) == 1
     clock.now += RETRY_SECONDS
     engine.known[OTHER] = {"Name": "/late"}
-    assert names.look_up(other, PATIENT).names == Names("late")
+    assert names.look_up(other, PATIENT).names == RuntimeNames("late")
 
 
 def test_an_engine_that_hangs_costs_no_more_than_the_patience(
@@ -144,7 +144,7 @@ def test_an_answer_that_comes_late_is_there_for_the_next_round(
     engine.may_answer.clear()
     assert names.look_up(TRAINER).names is None
     engine.may_answer.set()
-    assert names.look_up(TRAINER, PATIENT).names == Names("trainer")
+    assert names.look_up(TRAINER, PATIENT).names == RuntimeNames("trainer")
 
 
 def test_an_engine_that_never_answers_is_given_up(
@@ -159,7 +159,7 @@ def test_another_runtimes_engine_is_not_asked(names: ContainerNames, engine: Eng
     for runtime in ("podman", "containerd", "lxc"):
         assert names.look_up(Container(runtime, ID), PATIENT).names is None
     assert engine.asked == []
-    assert names.look_up(Container("container", ID), PATIENT).names == Names("trainer")
+    assert names.look_up(Container("container", ID), PATIENT).names == RuntimeNames("trainer")
 
 
 def test_a_name_that_is_in_the_path_already_is_final(names: ContainerNames) -> None:
@@ -192,21 +192,21 @@ def test_the_usual_sockets_lie_under_the_root() -> None:
 @pytest.mark.parametrize(
     ("content", "names"),
     [
-        (b'{"Name": "/trainer"}', Names("trainer")),
-        (b'{"Name": "trainer", "Config": {"Labels": null}}', Names("trainer")),
+        (b'{"Name": "/trainer"}', RuntimeNames("trainer")),
+        (b'{"Name": "trainer", "Config": {"Labels": null}}', RuntimeNames("trainer")),
         (
             b'{"Name": "/k8s_main_t-0", "Config": {"Labels": {"io.kubernetes.pod.name": "t-0",'
             b'"io.kubernetes.pod.namespace": "ml", "io.kubernetes.container.name": "main"}}}',
-            Names("k8s_main_t-0", "ml", "t-0", "main"),
+            RuntimeNames("k8s_main_t-0", "ml", "t-0", "main"),
         ),
-        (b'{"Name": 7, "Config": []}', Names()),
-        (b'{"Name": "/a\\u001b[2J"}', Names(r"a\x1b[2J")),
+        (b'{"Name": 7, "Config": []}', RuntimeNames()),
+        (b'{"Name": "/a\\u001b[2J"}', RuntimeNames(r"a\x1b[2J")),
         (b"[]", None),
         (b"not json", None),
         (b"\xff", None),
     ],
 )
-def test_an_engines_answer_is_read(content: bytes, names: Names | None) -> None:
+def test_an_engines_answer_is_read(content: bytes, names: RuntimeNames | None) -> None:
     assert parse_engine(content) == names
 
 
@@ -221,7 +221,7 @@ def test_kubernetes_names_are_found_in_the_names_of_its_logs(tmp_path: Path) -> 
     (tmp_path / "var/log/containers").mkdir(parents=True)
     log = tmp_path / f"var/log/containers/trainer-0_ml_main-{ID}.log"
     log.symlink_to("/var/log/pods/ml_trainer-0_uid/main/0.log")
-    found = Names(None, "ml", "trainer-0", "main")
+    found = RuntimeNames(None, "ml", "trainer-0", "main")
     assert names_from_logs(log.parent, ID) == found
     assert names_from_logs(log.parent, OTHER) is None
     assert names_from_logs(tmp_path / "none", ID) is None
@@ -265,7 +265,7 @@ def test_many_containers_together_cost_one_patience(
     patiences: list[float] = []
     real = names.look_up
 
-    def watched(container: Container, patience_seconds: float = 0.0) -> containers.Answer:
+    def watched(container: Container, patience_seconds: float = 0.0) -> containers.ContainerInfo:
         patiences.append(patience_seconds)
         return real(container, patience_seconds)
 

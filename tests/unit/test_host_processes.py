@@ -17,8 +17,8 @@ from andon.host import processes
 from andon.host.kernel_files import parse_uid
 from andon.host.processes import FOREIGN, HIDDEN, ProcessTable, sees_host_pids
 from andon.host.procfs import (
-    HostUse,
-    Link,
+    ProcessCounters,
+    ProcessParent,
     Stat,
     parse_boot_time,
     parse_hidepid,
@@ -296,7 +296,7 @@ def test_a_damaged_stat_is_a_process_that_cannot_be_read(tree: Tree) -> None:
 @linux
 def test_usage_is_cumulative_cpu_time_and_resident_bytes(tree: Tree) -> None:
     tree.add(7, "a")
-    assert ProcessTable(tree.root).usage([7, 8]) == {7: HostUse(200 / TICKS, 25 * PAGE)}
+    assert ProcessTable(tree.root).usage([7, 8]) == {7: ProcessCounters(200 / TICKS, 25 * PAGE)}
 
 
 @pytest.mark.parametrize("comm", ["python", "a b", "a) S 1 (b", "((", "))", ") ", "", "ü"])
@@ -475,11 +475,11 @@ def test_the_ancestors_of_a_process_are_found(tree: Tree) -> None:
     tree.add(30, "python", parent=29)  # its parent cannot be read
     found = ProcessTable(tree.root).lineage([21, 22, 30, 99])
     assert found == {
-        21: Link(21, 20, "python"),
-        20: Link(20, 1, "torchrun"),
-        1: Link(1, 0, "systemd"),
-        22: Link(22, 20, "python"),
-        30: Link(30, 29, "python"),
+        21: ProcessParent(21, 20, "python"),
+        20: ProcessParent(20, 1, "torchrun"),
+        1: ProcessParent(1, 0, "systemd"),
+        22: ProcessParent(22, 20, "python"),
+        30: ProcessParent(30, 29, "python"),
     }
 
 
@@ -584,7 +584,7 @@ def test_a_number_that_is_used_again_belongs_to_its_new_owner() -> None:
 def test_the_ancestors_of_a_real_process_lead_to_this_one() -> None:
     with child("cat") as pid:
         found = ProcessTable().lineage([pid])
-    assert found[pid] == Link(pid, os.getpid(), "cat")
+    assert found[pid] == ProcessParent(pid, os.getpid(), "cat")
     assert os.getpid() in found
 
 
@@ -598,7 +598,7 @@ def test_systems_without_proc_are_asked_through_psutil() -> None:
         use = source.use(pid)
         assert use is not None
         assert use.memory_bytes > 0
-        assert source.link(pid) == Link(pid, os.getpid(), "cat")
+        assert source.link(pid) == ProcessParent(pid, os.getpid(), "cat")
         assert source.belonging(pid) == Belonging()
     assert source.stamp(pid) is None
     assert source.link(pid) is None

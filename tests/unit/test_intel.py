@@ -11,7 +11,7 @@ from andon.backends.drm import FIRST_LOOK
 from andon.backends.intel import Intel, layout
 from andon.backends.intel.board import STARTED_ANEW, Counter, parse_manager
 from andon.backends.kernel import ASLEEP, MOMENT_SECONDS
-from andon.backends.sysfs import Answer, Tree
+from andon.backends.sysfs import SysfsValue, Tree
 from andon.errors import Unavailable
 from andon.model.device import Card, Device, MemoryKind, ProcessKind, Reading, Sample, State
 from tests.constructed import Machine, host
@@ -269,17 +269,17 @@ def test_a_machine_without_intel_devices_is_unavailable(tmp_path: Path) -> None:
 
 def test_a_rate_needs_two_looks_and_a_counter_that_grows() -> None:
     counter = Counter()
-    assert counter.rate(Answer(100.0), 1.0).reason == FIRST_LOOK
-    assert counter.rate(Answer(160.0), 3.0) == Answer(30.0)
-    assert counter.rate(Answer(10.0), 4.0).reason == STARTED_ANEW
-    assert counter.rate(Answer(20.0), 5.0) == Answer(10.0)
+    assert counter.rate(SysfsValue(100.0), 1.0).reason == FIRST_LOOK
+    assert counter.rate(SysfsValue(160.0), 3.0) == SysfsValue(30.0)
+    assert counter.rate(SysfsValue(10.0), 4.0).reason == STARTED_ANEW
+    assert counter.rate(SysfsValue(20.0), 5.0) == SysfsValue(10.0)
 
 
 def test_a_counter_that_fails_once_starts_again() -> None:
     counter = Counter()
-    counter.rate(Answer(100.0), 1.0)
-    assert counter.rate(Answer(None, "denied"), 2.0).reason == "denied"
-    assert counter.rate(Answer(100.0), 3.0).reason == FIRST_LOOK
+    counter.rate(SysfsValue(100.0), 1.0)
+    assert counter.rate(SysfsValue(None, "denied"), 2.0).reason == "denied"
+    assert counter.rate(SysfsValue(100.0), 3.0).reason == FIRST_LOOK
 
 
 @given(st.text())

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from andon.core.conditions.lamps import Board, Lamp, board
+from andon.core.conditions.lamps import Lamp, LampBoard, board
 from andon.core.conditions.rules import BY_NAME, severity
 from andon.model.alert import Alert, Level, Party, Phase
 from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
@@ -36,7 +36,7 @@ def alert(
                  who=who)  # fmt: skip
 
 
-def shown(statuses: Iterable[DeviceStatus], *alerts: Alert) -> Board:
+def shown(statuses: Iterable[DeviceStatus], *alerts: Alert) -> LampBoard:
     return board(node(*statuses), alerts)
 
 

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from andon.core import alerting
-from andon.core.alerting import EMPTY, Former, Held, Moment, Observation, Sharing, State
+from andon.core.alerting import EMPTY, AlertState, Former, HeldDevices, Moment, Observation, Sharing
 from andon.core.conditions.lamps import board
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.notifying.messages import message
 from andon.core.notifying.routes import Route, concerns
-from andon.core.sharing.holders import Page
+from andon.core.sharing.holders import BookView
 from andon.engine.alerting.watcher import Watcher
 from andon.model.alert import Alert, Notice, NoticeKind, Party
 from andon.model.device import DeviceStatus, Process, Snapshot
@@ -23,7 +23,7 @@ from tests.unit.test_watcher import Heard, Playing
 
 AT = 1_767_614_400.0
 ALICE = Party(100, "alice", None, "python train.py")
-HELD = Held("lease:k3f9", ("GPU-0", "GPU-1"), AT, "alice", "python train.py", who=(ALICE,))
+HELD = HeldDevices("lease:k3f9", ("GPU-0", "GPU-1"), AT, "alice", "python train.py", who=(ALICE,))
 BOB = Process(4711, user="bob", name="python", command="/usr/bin/python /home/bob/train.py",
               memory_bytes=22 * GIB)  # fmt: skip
 BOOK = Rulebook()
@@ -32,9 +32,9 @@ BOOK = Rulebook()
 def after(
     seconds: float,
     *statuses: DeviceStatus,
-    leases: tuple[Held, ...] | None = (HELD,),
+    leases: tuple[HeldDevices, ...] | None = (HELD,),
     sharing: Sharing | None = None,
-) -> State:
+) -> AlertState:
     """The state when this has been so for a while, with a look every twenty seconds."""
     state, passed = EMPTY, 0.0
     while passed <= seconds:
@@ -45,7 +45,7 @@ def after(
     return state
 
 
-def one(state: State, rule: str) -> Alert:
+def one(state: AlertState, rule: str) -> Alert:
     [found] = [alert for alert in alerting.current(state) if alert.rule == rule]
     return found
 
@@ -68,7 +68,7 @@ def test_a_squatter_is_named_beside_the_lease_with_the_time() -> None:
 def test_several_squatters_and_several_leases_are_counted() -> None:
     others = [BOB, Process(4712, user="carol", name="vllm"), Process(4713)]
     there = gpu(0, used_gib=44, processes=others)
-    leases = (HELD, Held("lease:p3xw", ("GPU-0",), AT, "dave"))
+    leases = (HELD, HeldDevices("lease:p3xw", ("GPU-0",), AT, "dave"))
     sharing = Sharing({"GPU-0": frozenset({4711, 4712, 4713})})
     told = one(after(0, there, gpu(1), leases=leases, sharing=sharing), "squatter").message
     assert told == (
@@ -91,7 +91,7 @@ def test_an_idle_lease_names_its_devices_and_the_command_that_gives_it_back() ->
 
 def test_an_orphan_names_what_is_left_and_how_to_end_it() -> None:
     left = Party(4711, "alice", "python", "python train.py")
-    orphan = Held("lease:k3f9", ("GPU-0",), AT, "alice", orphaned=True,
+    orphan = HeldDevices("lease:k3f9", ("GPU-0",), AT, "alice", orphaned=True,
                   who=(left, Party(4712, "alice")), remedy="kill 4711 4712")  # fmt: skip
     alert = one(after(120, leases=(orphan,)), "orphan")
     assert alert.message == (
@@ -125,7 +125,7 @@ def test_the_owner_of_an_idle_lease_is_told_and_nobody_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     alices, bobs, ours = Heard("alice"), Heard("bob"), Heard("all")
-    page = Page(leases=(Held("lease:k3f9", ("GPU-0",), AT, "alice", who=(ALICE,)),))
+    page = BookView(leases=(HeldDevices("lease:k3f9", ("GPU-0",), AT, "alice", who=(ALICE,)),))
     monkeypatch.setattr("tests.unit.test_watcher.Watcher", _with_book(lambda: page))
     playing = Playing(
         monkeypatch,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.sharing.holders import Page
+from andon.core.sharing.holders import BookView
 from andon.engine.sampling.bus import Bus
 from andon.engine.sharing import ledger as following
 from andon.engine.sharing.ledger import LeaseLedger, with_leases
@@ -32,7 +32,9 @@ class Follower:
         devices = statuses or (gpu(0), gpu(1))
         self.bus.publish(Snapshot("node7", time.time(), devices=devices), self.now)
 
-    def until(self, holds: Callable[[Page | None], object], *statuses: DeviceStatus) -> Page | None:
+    def until(
+        self, holds: Callable[[BookView | None], object], *statuses: DeviceStatus
+    ) -> BookView | None:
         end = time.monotonic() + 20
         while not holds(page := self.ledger.page()):
             assert time.monotonic() < end, f"it never came: {page} {self.ledger.health()}"
@@ -59,15 +61,15 @@ def follower(place: Path) -> Iterator[Follower]:
     made.ledger.close()
 
 
-def known(page: Page | None) -> bool:
+def known(page: BookView | None) -> bool:
     return page is not None
 
 
-def one(page: Page | None) -> bool:
+def one(page: BookView | None) -> bool:
     return page is not None and len(page.claims) == 1
 
 
-def none(page: Page | None) -> bool:
+def none(page: BookView | None) -> bool:
     return page is not None and not page.claims
 
 
@@ -76,7 +78,7 @@ def test_before_the_first_look_nothing_is_said_and_without_a_book_nobody_holds_a
 ) -> None:
     assert follower.ledger.page() is None
     page = follower.until(known)
-    assert page == Page()
+    assert page == BookView()
     said = follower.ledger.health()
     assert (said["state"], said["readable"], said["count"]) == ("ok", True, 0)
     statuses = (gpu(0), gpu(1))

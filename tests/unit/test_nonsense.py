@@ -9,8 +9,8 @@ import pytest
 
 from andon.core.sampling.masks import Visibility, visibility
 from andon.engine.sampling import readers
-from andon.engine.sampling.readers import Choice, Messages, ReaderProcess, Vendor
-from andon.engine.sampling.sampler import Node, Sampler
+from andon.engine.sampling.readers import BackendChoice, Messages, ReaderProcess, Vendor
+from andon.engine.sampling.sampler import NodeIdentity, Sampler
 from andon.model import wire
 from andon.model.device import Card, Device, Host, Reading, Sample, State
 
@@ -39,7 +39,7 @@ class Silent:
 @pytest.fixture
 def vendor(monkeypatch: pytest.MonkeyPatch) -> Vendor:
     monkeypatch.setattr(readers, "ReaderProcess", lambda *_: Silent())
-    made = Vendor("nvidia", [Choice("nvidia", {})], 1.0, lambda *_: None)
+    made = Vendor("nvidia", [BackendChoice("nvidia", {})], 1.0, lambda *_: None)
     made.ask(1, False, 0.0)
     hear(made, OPENED)
     return made
@@ -143,8 +143,8 @@ def moods() -> Moods:
 
 @pytest.fixture
 def sampler(moods: Moods) -> Iterator[Sampler]:
-    vendors = {"sim": (Choice("sim", {"count": 2, "seed": 1}),)}
-    with Sampler(vendors, NoHost(), Node("n", None), moods) as made:
+    vendors = {"sim": (BackendChoice("sim", {"count": 2, "seed": 1}),)}
+    with Sampler(vendors, NoHost(), NodeIdentity("n", None), moods) as made:
         yield made
 
 

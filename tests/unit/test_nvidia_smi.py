@@ -7,7 +7,7 @@ import pytest
 
 from andon.backends.nvidia_smi import boards, document, texts, trouble
 from andon.backends.nvidia_smi.boards import SystemMemory
-from andon.backends.nvidia_smi.report import Report, parse_list, parse_unreachable
+from andon.backends.nvidia_smi.report import SmiReport, parse_list, parse_unreachable
 from andon.backends.nvidia_smi.texts import Unknown
 from andon.errors import Denied, Unavailable
 from andon.model.device import SAMPLE_VALUES, Device, MemoryKind, ProcessKind, Reading, State
@@ -42,7 +42,7 @@ def seen(
 
 
 def shown(
-    report: Report, at: float = 1000.0, listed: str = "", memory: SystemMemory = NO_MEMORY
+    report: SmiReport, at: float = 1000.0, listed: str = "", memory: SystemMemory = NO_MEMORY
 ) -> tuple[list[Device], list[Reading]]:
     found = boards.recognise(report, (), parse_list(listed), memory)
     devices = [d for board in found for d in (board.device, *(part for _, part in board.parts))]
@@ -435,7 +435,7 @@ def test_a_device_that_cannot_be_reached_keeps_its_number_among_the_others() -> 
     report = document.parse(log(gpu("", bus="00000000:0b:00.0")))
     assert report is not None
     line = "Unable to determine the device handle for GPU 0000:0A:00.0: Unknown Error"
-    devices, readings = shown(Report(report.gpus, parse_unreachable(line)))
+    devices, readings = shown(SmiReport(report.gpus, parse_unreachable(line)))
     assert {(d.pci, d.index) for d in devices} == {("0000:0a:00.0", 0), ("0000:0b:00.0", 1)}
     assert {r.state for r in readings} == {State.OK, State.LOST}
     check(readings)

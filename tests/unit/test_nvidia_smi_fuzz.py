@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from andon.backends.nvidia_smi import boards, document, texts, trouble
 from andon.backends.nvidia_smi.boards import SystemMemory
-from andon.backends.nvidia_smi.report import Report, parse_list, parse_unreachable
+from andon.backends.nvidia_smi.report import SmiReport, parse_list, parse_unreachable
 from andon.errors import AndonError
 from andon.model import wire
 from andon.model.device import Reading, State
@@ -42,7 +42,7 @@ def revalued(draw: st.DrawFn, seed: str) -> str:
     return ">".join(parts)
 
 
-def judge(report: Report, listed: str = "") -> None:
+def judge(report: SmiReport, listed: str = "") -> None:
     memory = SystemMemory(1 << 30, 1 << 20)
     found = boards.recognise(report, (), parse_list(listed), memory)
     again = boards.recognise(report, [b.device for b in found], parse_list(listed), memory)
@@ -77,8 +77,8 @@ def judge_reading(reading: Reading, total: int | None) -> None:
 @given(st.data(), st.sampled_from(SEEDS))
 def test_a_mutated_document_is_read_or_refused(data: st.DataObject, seed: str) -> None:
     text = data.draw(mutated(seed))
-    judge(document.parse(text) or Report(), MIG_LIST)
-    judge(Report(unreachable=parse_unreachable(document.around(text))))
+    judge(document.parse(text) or SmiReport(), MIG_LIST)
+    judge(SmiReport(unreachable=parse_unreachable(document.around(text))))
 
 
 @settings(deadline=None)
@@ -93,7 +93,7 @@ def test_a_document_with_other_values_is_read(data: st.DataObject, seed: str) ->
 @given(st.text())
 def test_any_text_is_read_or_refused(text: str) -> None:
     assert document.parse(text) is None
-    judge(Report(unreachable=parse_unreachable(text)))
+    judge(SmiReport(unreachable=parse_unreachable(text)))
     parse_list(text)
     boards.parse_meminfo(text)
     texts.pci_address(text)

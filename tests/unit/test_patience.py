@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.core.sampling import patience
-from andon.core.sampling.patience import Attempts, Life, Phase
+from andon.core.sampling.patience import Attempts, Life, ReaderPhase
 
 
 @pytest.mark.parametrize(
@@ -50,20 +50,24 @@ def test_after_ten_minutes_another_is_tried() -> None:
 
 
 def test_a_reader_that_does_not_open_is_stuck_after_ten_seconds() -> None:
-    life = Life(Phase.OPENING, since=5.0, heard=5.0)
+    life = Life(ReaderPhase.OPENING, since=5.0, heard=5.0)
     assert not patience.is_stuck(life, None, now=14.9)
     assert patience.is_stuck(life, None, now=15.0)
 
 
 def test_a_reader_that_still_talks_is_not_stuck() -> None:
-    assert not patience.is_stuck(Life(Phase.OPEN, 0.0, heard=99.0), outstanding_since=1.0, now=100)
-    assert patience.is_stuck(Life(Phase.OPEN, 0.0, heard=89.0), outstanding_since=1.0, now=100)
-    assert not patience.is_stuck(Life(Phase.OPEN, 0.0, heard=1.0), None, now=100.0)
+    assert not patience.is_stuck(
+        Life(ReaderPhase.OPEN, 0.0, heard=99.0), outstanding_since=1.0, now=100
+    )
+    assert patience.is_stuck(
+        Life(ReaderPhase.OPEN, 0.0, heard=89.0), outstanding_since=1.0, now=100
+    )
+    assert not patience.is_stuck(Life(ReaderPhase.OPEN, 0.0, heard=1.0), None, now=100.0)
 
 
 def test_starting_python_has_its_own_time() -> None:
-    assert patience.waits_until(Life(Phase.STARTING, 10.0, 10.0), 1.0) == 15.0
-    assert patience.waits_until(Life(Phase.OPENING, 10.0, 10.0), 1.0) == 12.0
+    assert patience.waits_until(Life(ReaderPhase.STARTING, 10.0, 10.0), 1.0) == 15.0
+    assert patience.waits_until(Life(ReaderPhase.OPENING, 10.0, 10.0), 1.0) == 12.0
 
 
 def test_a_lost_card_is_looked_for_again_ever_more_seldom() -> None:

@@ -12,7 +12,7 @@ from andon.core.sharing.eligibility import bars, named, need_of, preferred
 from andon.core.sharing.obstacles import Bar
 from andon.errors import Gone, Unavailable
 from andon.model.device import DeviceStatus, Process, ProcessKind, State
-from andon.model.work import Claim, Cordon, Layout, Standing
+from andon.model.work import Claim, Cordon, PlacementOrder, Standing
 from andon.units import GIB
 from tests.unit.sharing_parts import claim, gpu, lease, need, request, rooms_of
 
@@ -136,7 +136,7 @@ def test_what_can_never_be_met_is_refused_at_once(
 def test_the_best_score_comes_first_and_a_pack_takes_what_just_suffices() -> None:
     desktop = Process(9, ProcessKind.GRAPHICS, memory_bytes=40 * GIB)
     found = rooms_of([gpu(0, used_gib=40, processes=[desktop]), gpu(1), gpu(2)])
-    spread, packed = rank(), rank(layout=Layout.PACK)
+    spread, packed = rank(), rank(layout=PlacementOrder.PACK)
     assert [r.uuid for r in pick(found, need(), order=spread)] == ["GPU-1"]
     assert [r.uuid for r in pick(found, need(), order=packed)] == ["GPU-0"]
     assert [r.uuid for r in pick(found, need(), order=rank({"GPU-2"}))] == ["GPU-2"]

@@ -4,8 +4,8 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from andon.core.history.intervals import Use
-from andon.core.history.series import Tick
+from andon.core.history.intervals import UsageInterval
+from andon.core.history.series import NodeReadings
 from andon.engine.sampling.bus import Bus
 from andon.engine.sampling.recorder import Recorder
 from andon.errors import Unavailable
@@ -28,7 +28,10 @@ class Moody(MemoryStore):
         self.entered = threading.Event()
 
     def write(
-        self, ticks: Sequence[Tick], uses: Sequence[Use] = (), devices: Sequence[Device] = ()
+        self,
+        ticks: Sequence[NodeReadings],
+        uses: Sequence[UsageInterval] = (),
+        devices: Sequence[Device] = (),
     ) -> None:
         self.entered.set()
         self.held.wait()

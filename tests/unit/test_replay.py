@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from andon.backends.replay import RecordedHost, Replay
 from andon.backends.replay.backend import CARD, HINT, MARK, NOT_RECORDED
 from andon.core.sampling.masks import Visibility
-from andon.engine.sampling.readers import Choice
-from andon.engine.sampling.sampler import Node, Sampler
+from andon.engine.sampling.readers import BackendChoice
+from andon.engine.sampling.sampler import NodeIdentity, Sampler
 from andon.errors import AndonError, Denied, Invalid, Unavailable
 from andon.host.system import System
 from andon.model import wire
@@ -419,9 +419,11 @@ def test_through_a_reader_process_no_pid_is_looked_up_here(player: Player, tmp_p
     player.path.write_text(line(shot))
     empty = tmp_path / "empty"
     with Sampler(
-        vendors={"replay": [Choice("replay", {"path": str(player.path), "root": str(empty)})]},
+        vendors={
+            "replay": [BackendChoice("replay", {"path": str(player.path), "root": str(empty)})]
+        },
         host=System(tmp_path),
-        node=Node("here", None),
+        node=NodeIdentity("here", None),
         visibility=lambda devices: Visibility({device.uuid: None for device in devices}),
         deadline_seconds=10.0,
     ) as sampler:

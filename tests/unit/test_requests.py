@@ -4,7 +4,7 @@ import pytest
 
 from andon.core.sharing.requests import parse_count, parse_memory, request_of
 from andon.errors import Invalid
-from andon.model.work import Layout
+from andon.model.work import PlacementOrder
 from andon.units import GIB, parse_bytes
 
 
@@ -41,7 +41,7 @@ def test_names_may_be_listed_with_commas_or_repeated() -> None:
     asked = request_of((1, 1), models=["H100, A100", "T4"], devices="0,1", pack=True)
     assert asked.models == ("H100", "A100", "T4")
     assert asked.devices == ("0", "1")
-    assert asked.layout is Layout.PACK
+    assert asked.layout is PlacementOrder.PACK
     with pytest.raises(Invalid):
         request_of((1, 1), priority=10_000)
 

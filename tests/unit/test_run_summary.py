@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.runs.summary import RunTallies, Spread
+from andon.core.runs.summary import ExactSpread, RunTallies
 from andon.model.device import DeviceStatus, Snapshot, State
 from andon.units import GIB
 from tests.unit.sharing_parts import gpu
@@ -68,7 +68,7 @@ def test_the_last_answer_is_kept_for_the_end() -> None:
 
 @given(st.lists(st.floats(0, 1e12), min_size=1, max_size=200))
 def test_the_percentile_lies_between_mean_free_extremes(values: list[float]) -> None:
-    spread = Spread()
+    spread = ExactSpread()
     for value in values:
         spread.add(value)
     found = spread.result()["p95"]

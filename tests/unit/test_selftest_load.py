@@ -26,7 +26,7 @@ from andon.cli.terminal import Choices
 from andon.core.doctor.findings import Finding, Grade
 from andon.core.selftest.load import Load, choose, judge_load
 from andon.core.selftest.plausibility import judge
-from andon.core.selftest.trials import Sampling, Trial
+from andon.core.selftest.trials import Sampling, SelftestTrial
 from andon.errors import Unavailable
 from andon.model.device import Process, ProcessKind, Snapshot, State
 from andon.model.wire import snapshot_from_json
@@ -65,14 +65,14 @@ def test_a_load_raises_what_it_must() -> None:
 @pytest.mark.parametrize(
     ("during", "trial"),
     [
-        ({"utilization_percent": 19}, Trial.LOAD_UTILIZATION),
-        ({"power_watts": 80.9}, Trial.LOAD_POWER),
-        ({"sm_active_percent": 4.0}, Trial.LOAD_SM_ACTIVE),
-        ({"pid": 12}, Trial.LOAD_PROCESS),
-        ({"pid": None}, Trial.LOAD_PROCESS),
+        ({"utilization_percent": 19}, SelftestTrial.LOAD_UTILIZATION),
+        ({"power_watts": 80.9}, SelftestTrial.LOAD_POWER),
+        ({"sm_active_percent": 4.0}, SelftestTrial.LOAD_SM_ACTIVE),
+        ({"pid": 12}, SelftestTrial.LOAD_PROCESS),
+        ({"pid": None}, SelftestTrial.LOAD_PROCESS),
     ],
 )
-def test_what_does_not_rise_is_told(during: Any, trial: Trial) -> None:
+def test_what_does_not_rise_is_told(during: Any, trial: SelftestTrial) -> None:
     found = judged(**during)
     assert [f.check for f in found.values() if f.grade is Grade.FAILURE] == [trial]
 

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.core.history.backlog import MOST_TICKS, Backlog, validate
-from andon.core.history.codec import Row, point
-from andon.core.history.intervals import JOIN_SECONDS, Use, Uses, joined
+from andon.core.history.codec import SeriesRow, point
+from andon.core.history.intervals import JOIN_SECONDS, OpenIntervals, UsageInterval, joined
 from andon.core.history.series import (
     HOST,
-    Tick,
+    NodeReadings,
     buckets,
     kept,
     summary,
@@ -115,7 +115,10 @@ def test_no_reading_is_lost_or_counted_twice(points: list[tuple[int, int]]) -> N
 
 def test_rolled_up_rows_begin_on_the_minute() -> None:
     rows = [point(61_000, 4), point(119_000, 8), point(180_000, 1)]
-    assert rolled(rows, Tier.MINUTE) == [Row(60_000, 2, 4, 8, 12), Row(180_000, 1, 1, 1, 1)]
+    assert rolled(rows, Tier.MINUTE) == [
+        SeriesRow(60_000, 2, 4, 8, 12),
+        SeriesRow(180_000, 1, 1, 1, 1),
+    ]
 
 
 # Tiers.
@@ -193,15 +196,15 @@ def who(at: float, memory: int | None = None) -> Snapshot:
 
 
 def test_an_interval_grows_while_the_process_is_seen() -> None:
-    uses, first = Uses().step(who(10.0, 5))
+    uses, first = OpenIntervals().step(who(10.0, 5))
     uses, _ = uses.step(who(11.0, 9))
     uses, third = uses.step(who(12.0, 2))
-    assert first == (Use("GPU-1", 7, 1.0, "ada", "python", 10.0, 10.0, 5),)
-    assert third == (Use("GPU-1", 7, 1.0, "ada", "python", 10.0, 12.0, 9),)
+    assert first == (UsageInterval("GPU-1", 7, 1.0, "ada", "python", 10.0, 10.0, 5),)
+    assert third == (UsageInterval("GPU-1", 7, 1.0, "ada", "python", 10.0, 12.0, 9),)
 
 
 def test_a_short_absence_does_not_end_an_interval_and_a_long_one_does() -> None:
-    uses, _ = Uses().step(who(10.0))
+    uses, _ = OpenIntervals().step(who(10.0))
     uses, none = uses.step(snapshot(11.0))
     assert none == ()
     uses, again = uses.step(who(10.0 + JOIN_SECONDS))
@@ -214,7 +217,7 @@ def test_a_short_absence_does_not_end_an_interval_and_a_long_one_does() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 500), st.integers(0, 90)), max_size=12))
 def test_joining_twice_changes_nothing(found: list[tuple[int, int, int]]) -> None:
-    uses = [Use("g", pid, None, None, None, at, at + length) for pid, at, length in found]
+    uses = [UsageInterval("g", pid, None, None, None, at, at + length) for pid, at, length in found]
     once = joined(uses)
     assert joined(once) == once
 
@@ -233,9 +236,9 @@ def test_intervals_that_are_lengthened_later_end_up_the_same(
     seen: list[tuple[tuple[tuple[Process, ...], bool, float], bool]],
 ) -> None:
     """Followed, with a settling now and then, against a step at every snapshot."""
-    at, followed, stepped = 1000.0, Uses(), Uses()
-    ours: dict[object, Use] = {}
-    theirs: dict[object, Use] = {}
+    at, followed, stepped = 1000.0, OpenIntervals(), OpenIntervals()
+    ours: dict[object, UsageInterval] = {}
+    theirs: dict[object, UsageInterval] = {}
     for (crowd, answers, later), written in seen:
         at += later
         look = snapshot(at, *crowd, state=State.OK if answers else State.STALE)
@@ -256,7 +259,7 @@ def test_intervals_that_are_lengthened_later_end_up_the_same(
 
 def test_where_nobody_comes_or_goes_nothing_is_made_anew() -> None:
     first = who(10.0, 5)
-    uses, _ = Uses().follow(first)
+    uses, _ = OpenIntervals().follow(first)
     for second in range(1, 5):
         uses, changed = uses.follow(replace(first, at=10.0 + second))
         assert changed == ()
@@ -270,7 +273,7 @@ def test_where_nobody_comes_or_goes_nothing_is_made_anew() -> None:
 def test_a_backlog_is_bounded_and_counts_what_it_dropped() -> None:
     backlog = Backlog()
     for at in range(MOST_TICKS + 5):
-        backlog = backlog.add(Tick(at, ()), (), ())
+        backlog = backlog.add(NodeReadings(at, ()), (), ())
         validate(backlog)
     assert (len(backlog.ticks), backlog.dropped) == (MOST_TICKS, 5)
     assert backlog.ticks[0].at == 5

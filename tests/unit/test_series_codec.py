@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from andon.core.history.codec import (
     VALUE_LIMIT,
-    Row,
+    SeriesRow,
     header_of,
     merged,
     pack_points,
@@ -19,7 +19,7 @@ from andon.core.history.codec import (
     unpack,
     unpack_points,
 )
-from andon.core.history.series import Tick, tick_of
+from andon.core.history.series import NodeReadings, tick_of
 from andon.core.simulation import behaviour
 from andon.core.simulation.scenarios import plan
 from andon.errors import Invalid
@@ -36,7 +36,7 @@ def series(draw: st.DrawFn) -> tuple[list[int], list[int]]:
 
 
 @st.composite
-def row_lists(draw: st.DrawFn) -> list[Row]:
+def row_lists(draw: st.DrawFn) -> list[SeriesRow]:
     out = []
     for at in draw(TIMES):
         values = draw(st.lists(VALUES, min_size=1, max_size=4))
@@ -60,15 +60,17 @@ def test_the_header_says_what_unpacking_would(points: tuple[list[int], list[int]
 
 
 @given(row_lists())
-def test_rows_come_back_as_they_were(rows: list[Row]) -> None:
+def test_rows_come_back_as_they_were(rows: list[SeriesRow]) -> None:
     block = pack_rows(rows)
     assert unpack(block) == rows
     assert header_of(block).row == merged(rows)
 
 
 @given(row_lists(), st.integers(-1000, 1000))
-def test_a_shifted_block_is_the_block_of_shifted_values(rows: list[Row], by: int) -> None:
-    moved = [Row(at, n, low + by, high + by, total + n * by) for at, n, low, high, total in rows]
+def test_a_shifted_block_is_the_block_of_shifted_values(rows: list[SeriesRow], by: int) -> None:
+    moved = [
+        SeriesRow(at, n, low + by, high + by, total + n * by) for at, n, low, high, total in rows
+    ]
     block = shifted(pack_rows(rows), by)
     assert unpack(block) == moved
     assert header_of(block).row == merged(moved)
@@ -107,7 +109,9 @@ def test_noise_under_a_right_checksum_is_still_only_invalid(noise: bytes) -> Non
 
 
 @given(row_lists(), st.binary(min_size=1, max_size=40), st.integers(0))
-def test_a_forged_block_is_still_only_invalid(rows: list[Row], noise: bytes, place: int) -> None:
+def test_a_forged_block_is_still_only_invalid(
+    rows: list[SeriesRow], noise: bytes, place: int
+) -> None:
     rest = bytearray(pack_rows(rows)[4:])
     begin = place % len(rest)
     rest[begin : begin + len(noise)] = noise
@@ -151,6 +155,6 @@ def test_ten_minutes_of_eight_devices_take_less_than_a_byte_and_a_half_a_value()
     found = _simulated(1_790_000_400.0, 600)
     # A tick is never quite on the second: what a loaded machine's clock adds is drawn, too.
     late = [int(6 * behaviour.draw(9, step) ** 3) for step in range(600)]
-    times = [Tick(step + extra / 1000, ()).at_ms for step, extra in enumerate(late)]
+    times = [NodeReadings(step + extra / 1000, ()).at_ms for step, extra in enumerate(late)]
     size = sum(len(pack_points(times, values)) for values in found.values())
     assert size / sum(map(len, found.values())) < 1.5

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from andon.backends.sim import Simulation
 from andon.core.simulation import behaviour
 from andon.core.simulation.behaviour import CONTEXT_BYTES, FIRST_PID, POWERED_ON, Specimen
-from andon.core.simulation.scenarios import SCENARIOS, Script, Trouble, parse_faults
+from andon.core.simulation.scenarios import SCENARIOS, Script, ScriptedFault, parse_faults
 from andon.core.simulation.workloads import MODELS, PROFILES, Workload
 from andon.errors import Gone, Invalid, Unavailable
 from andon.model import wire
@@ -361,11 +361,11 @@ class TestScripts:
     def test_the_grammar(self) -> None:
         texts = ("lost:2@10..20", "hung:3@5", "slow:1=0.3", "ecc:4@1.5=2", "crash@10")
         assert parse_faults(texts) == (
-            Script(Trouble.LOST, 2, 10.0, 20.0, text="lost:2@10..20"),
-            Script(Trouble.HUNG, 3, 5.0, text="hung:3@5"),
-            Script(Trouble.SLOW, 1, value="0.3", text="slow:1=0.3"),
-            Script(Trouble.ECC, 4, 1.5, value="2", text="ecc:4@1.5=2"),
-            Script(Trouble.CRASH, since=10.0, text="crash@10"),
+            Script(ScriptedFault.LOST, 2, 10.0, 20.0, text="lost:2@10..20"),
+            Script(ScriptedFault.HUNG, 3, 5.0, text="hung:3@5"),
+            Script(ScriptedFault.SLOW, 1, value="0.3", text="slow:1=0.3"),
+            Script(ScriptedFault.ECC, 4, 1.5, value="2", text="ecc:4@1.5=2"),
+            Script(ScriptedFault.CRASH, since=10.0, text="crash@10"),
         )
 
     @pytest.mark.parametrize(
@@ -392,7 +392,7 @@ class TestScripts:
             (script,) = parse_faults([text])
         except Invalid:
             return
-        assert script.trouble in Trouble
+        assert script.trouble in ScriptedFault
 
     def test_a_lost_device_is_gone_and_comes_back(self) -> None:
         backend, cards = opened("lost:2@10..20")

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from andon.core.history.codec import pack_points
-from andon.core.history.intervals import Use
-from andon.core.history.series import HOST, Tick
+from andon.core.history.intervals import UsageInterval
+from andon.core.history.series import HOST, NodeReadings
 from andon.core.history.tiers import DAY_SECONDS, Retention, Tier
 from andon.errors import Invalid, Unavailable
 from andon.stores import sqlite_file
 from andon.stores.sqlite import SqliteStore
 from andon.stores.sqlite_alerts import SqliteLedger
-from andon.stores.sqlite_head import Layout, pack_body
+from andon.stores.sqlite_head import HeadLayout, pack_body
 from andon.stores.statements import migrations, statements
 from tests.contract.test_stores import AT, GPU, tick, upkeep
 
@@ -32,7 +32,7 @@ def test_a_file_of_every_earlier_form_is_brought_up_to_date(tmp_path: Path, vers
         if version:
             connection.execute("INSERT INTO device (uuid, position) VALUES ('GPU-1', 5)")
     store = SqliteStore(path)
-    store.write([tick(AT, 1)], [Use(GPU, 1, None, "ada", None, AT, AT)])
+    store.write([tick(AT, 1)], [UsageInterval(GPU, 1, None, "ada", None, AT, AT)])
     assert store.history(GPU, "utilization_percent", AT, AT + 1, 1)[0].count == 1
     assert [d.index for d in store.devices()] == ([5] if version else [])
     store.close()
@@ -71,7 +71,7 @@ def test_rows_of_one_device_each_are_read_and_packed_as_well(tmp_path: Path) -> 
         known = connection.execute(statements("sqlite")["list_series"]).fetchall()
         for device in {uuid for uuid, _, _ in known}:
             series = [number for uuid, _, number in known if uuid == device]
-            body = pack_body(Layout.of(0, series), [7] * len(series))
+            body = pack_body(HeadLayout.of(0, series), [7] * len(series))
             connection.execute(
                 "INSERT INTO head SELECT ?, id, ? FROM device WHERE uuid = ?",
                 (round(AT * 1000) + 1000, body, device),
@@ -90,8 +90,8 @@ def test_devices_that_come_and_go_leave_their_own_points(tmp_path: Path) -> None
     store = SqliteStore(tmp_path / "history.db")
     both = tick(AT, 1).readings
     for second in range(900):
-        store.write([Tick(AT + second, both if second % 3 else both[:1])])
-    store.write([Tick(AT, both[1:]), Tick(AT + 3, both)])  # late, and once more
+        store.write([NodeReadings(AT + second, both if second % 3 else both[:1])])
+    store.write([NodeReadings(AT, both[1:]), NodeReadings(AT + 3, both)])  # late, and once more
     for _ in range(2):
         assert store.history(GPU, "power_watts", AT, AT + 900, 1)[0].count == 900
         assert store.history(HOST, "cpu_percent", AT, AT + 900, 1)[0].count == 602
@@ -244,8 +244,8 @@ def test_a_table_that_vanishes_while_it_is_used_costs_one_write(tmp_path: Path) 
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("DROP TABLE use")
     with pytest.raises(Unavailable):
-        store.write([tick(AT, 1)], [Use(GPU, 1, None, "ada", None, AT, AT)])
-    store.write([tick(AT, 1)], [Use(GPU, 1, None, "ada", None, AT, AT)])
+        store.write([tick(AT, 1)], [UsageInterval(GPU, 1, None, "ada", None, AT, AT)])
+    store.write([tick(AT, 1)], [UsageInterval(GPU, 1, None, "ada", None, AT, AT)])
     assert len(store.uses(None, AT - 1, AT + 1)) == 1
     store.close()
     assert len(set_aside(tmp_path)) == 1

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.backends import pci
-from andon.backends.sysfs import Answer, Tree, failure, hwmon, labels, parse_meminfo
+from andon.backends.sysfs import SysfsValue, Tree, failure, hwmon, labels, parse_meminfo
 from tests.constructed import Machine
 from tests.constructed.opened import DENIED, Openings
 
@@ -22,19 +22,19 @@ def tree(root: Path, **files: str) -> Tree:
 
 def test_a_number_is_read_with_its_line_end(tmp_path: Path) -> None:
     files = tree(tmp_path, decimal="42\n", hexadecimal="0x744c\n", negative="-5000\n")
-    assert files.integer("decimal") == Answer(42)
-    assert files.integer("hexadecimal") == Answer(0x744C)
-    assert files.integer("negative") == Answer(-5000)
+    assert files.integer("decimal") == SysfsValue(42)
+    assert files.integer("hexadecimal") == SysfsValue(0x744C)
+    assert files.integer("negative") == SysfsValue(-5000)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     answer = Tree(tmp_path).integer("device/gpu_busy_percent")
-    assert answer == Answer(None, "this kernel does not say (no gpu_busy_percent)", absent=True)
+    assert answer == SysfsValue(None, "this kernel does not say (no gpu_busy_percent)", absent=True)
 
 
 def test_a_file_that_holds_no_number_says_what_it_holds(tmp_path: Path) -> None:
     answer = tree(tmp_path, temp1_input="N/A\n").integer("temp1_input")
-    assert answer == Answer(None, "temp1_input holds no number: 'N/A'")
+    assert answer == SysfsValue(None, "temp1_input holds no number: 'N/A'")
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_no_content_makes_a_read_raise(content: bytes) -> None:
 
 def test_of_several_files_the_first_that_exists_counts(tmp_path: Path) -> None:
     files = tree(tmp_path, second="2\n", third="3\n")
-    assert files.first(["first", "second", "third"], files.integer) == Answer(2)
+    assert files.first(["first", "second", "third"], files.integer) == SysfsValue(2)
     assert "no first" in files.first(["first", "other"], files.integer).reason
 
 
@@ -142,19 +142,19 @@ def test_memory_is_read_in_bytes() -> None:
     [("2.5 GT/s PCIe", 1), ("8.0 GT/s PCIe", 3), ("16.0 GT/s", 4), ("32.0 GT/s PCIe", 5)],
 )
 def test_a_generation_follows_from_the_speed(text: str, generation: int) -> None:
-    assert pci.parse_speed(Answer(text)) == Answer(generation)
+    assert pci.parse_speed(SysfsValue(text)) == SysfsValue(generation)
 
 
 def test_a_link_that_is_down_has_no_generation_and_no_width() -> None:
-    assert pci.parse_speed(Answer("Unknown")).reason == "the link's speed is 'Unknown'"
-    assert pci.parse_width(Answer(0)).reason == "the link is down"
-    assert pci.parse_width(Answer(255)).value is None
-    assert pci.parse_width(Answer(16)) == Answer(16)
+    assert pci.parse_speed(SysfsValue("Unknown")).reason == "the link's speed is 'Unknown'"
+    assert pci.parse_width(SysfsValue(0)).reason == "the link is down"
+    assert pci.parse_width(SysfsValue(255)).value is None
+    assert pci.parse_width(SysfsValue(16)) == SysfsValue(16)
 
 
 @given(st.text(), st.text(), st.text())
 def test_no_list_of_names_makes_a_lookup_raise(text: str, vendor: str, device: str) -> None:
-    pci.parse_speed(Answer(text))
+    pci.parse_speed(SysfsValue(text))
     pci.parse_database(text, vendor, device)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from andon.core.notifying.outbox import Errand
-from andon.engine.alerting.teller import Teller, Work
+from andon.engine.alerting.teller import NotifierWork, Teller
 from andon.errors import Unavailable
 from andon.model.alert import Alert, Notice
 from tests.support.waiting import wait_for
@@ -28,10 +28,12 @@ class Desk:
         with self.lock:
             self.errands += [Errand(notice(alert), "phone", due) for alert in alerts]
 
-    def work(self, _name: str) -> Work:
+    def work(self, _name: str) -> NotifierWork:
         with self.lock:
             ready = tuple(e for e in self.errands if e.due <= time.time())
-            return Work(ready, self.firing, min((e.due for e in self.errands), default=None))
+            return NotifierWork(
+                ready, self.firing, min((e.due for e in self.errands), default=None)
+            )
 
     def told(self, errands: Sequence[Errand]) -> None:
         with self.lock:

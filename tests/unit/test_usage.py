@@ -2,13 +2,13 @@
 
 import pytest
 
-from andon.core.history.intervals import Use
+from andon.core.history.intervals import UsageInterval
 from andon.core.history.series import Bucket
 from andon.core.history.usage import by_user
 
 
-def use(user: str | None, first: float, last: float, pid: int = 1) -> Use:
-    return Use("GPU-0", pid, 0.0, user, "python", first, last)
+def use(user: str | None, first: float, last: float, pid: int = 1) -> UsageInterval:
+    return UsageInterval("GPU-0", pid, 0.0, user, "python", first, last)
 
 
 def test_hours_energy_and_idleness_are_divided_by_who_was_there() -> None:

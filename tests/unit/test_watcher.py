@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from andon.core.alerting import Moment, Trouble
+from andon.core.alerting import Moment, OwnTrouble
 from andon.core.alerting.past import Query
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.notifying.outbox import Errand, Saved
@@ -81,7 +81,7 @@ class Playing:
         monkeypatch: pytest.MonkeyPatch,
         *told: Notifier | tuple[Notifier, Route],
         ledger: Callable[[], Ledger] | None = None,
-        vitals: Callable[[], Sequence[Trouble]] = tuple,
+        vitals: Callable[[], Sequence[OwnTrouble]] = tuple,
     ) -> None:
         self.steady, self.now = 1000.0, 0.0
         monkeypatch.setattr(
@@ -440,7 +440,7 @@ def test_a_notifier_that_raises_anything_fails_without_its_words(
 
 def test_troubles_of_andon_itself_become_alerts(monkeypatch: pytest.MonkeyPatch) -> None:
     phone = Heard()
-    trouble = Trouble("sampler", "30 % of the looks of the last 5 min were missed")
+    trouble = OwnTrouble("sampler", "30 % of the looks of the last 5 min were missed")
     playing = Playing(monkeypatch, phone, vitals=lambda: [trouble])
     playing.tick(State.OK, ticks=6)
     wait_for(lambda: phone.kinds("sampler") == [FIRING])

@@ -12,7 +12,7 @@ import pytest
 
 from andon.core.access import server_proof
 from andon.core.access.lockout import ALLOWED
-from andon.core.access.policy import Key
+from andon.core.access.policy import ShownKey
 from andon.errors import Denied, Unavailable
 from andon.host.server.state_folder import open_state_folder, read_token
 from andon.web.transport.asgi import Message, Scope
@@ -408,27 +408,27 @@ def test_a_code_and_a_session_end_with_their_time() -> None:
     late, code = keys.new_code(), keys.new_code()
     secret = keys.exchange(code)
     assert secret is not None
-    assert keys.grade(secret) is Key.SESSION
+    assert keys.grade(secret) is ShownKey.SESSION
     now[0] = CODE_SECONDS
     assert keys.exchange(late) is None
     now[0] = SESSION_SECONDS - 1
-    assert keys.grade(secret) is Key.SESSION
+    assert keys.grade(secret) is ShownKey.SESSION
     now[0] = SESSION_SECONDS
-    assert keys.grade(secret) is Key.WRONG
-    assert keys.grade(TOKEN) is Key.TOKEN
+    assert keys.grade(secret) is ShownKey.WRONG
+    assert keys.grade(TOKEN) is ShownKey.TOKEN
 
 
 def test_a_code_is_no_key_and_a_session_is_no_code() -> None:
     keys = Keys(TOKEN)
     code = keys.new_code()
-    assert keys.grade(code) is Key.WRONG
+    assert keys.grade(code) is ShownKey.WRONG
     secret = keys.exchange(code)
     assert secret is not None
     assert keys.exchange(secret) is None
     assert keys.exchange(TOKEN) is None
     assert keys.end_session(secret)
     assert not keys.end_session(secret)
-    assert keys.grade(secret) is Key.WRONG
+    assert keys.grade(secret) is ShownKey.WRONG
 
 
 def test_what_is_kept_of_codes_is_bounded() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from andon.core.history.intervals import Use
-from andon.core.history.series import Tick, throttle_mask
+from andon.core.history.intervals import UsageInterval
+from andon.core.history.series import NodeReadings, throttle_mask
 from andon.model.device import State
 from andon.ports import Store
 from andon.stores.memory import MemoryStore
@@ -41,10 +41,10 @@ def filled() -> MemoryStore:
     capped = throttle_mask(("sw_power_cap",))
     readings = [(0, 10, 0), (1, 90, hot), (2, 50, capped), (7, 70, 0)]
     ticks = [
-        Tick(100.0 + at, ((GPU, ("utilization_percent", "throttle"), (percent, mask)),))
+        NodeReadings(100.0 + at, ((GPU, ("utilization_percent", "throttle"), (percent, mask)),))
         for at, percent, mask in readings
     ]
-    store.write(ticks, [Use(GPU, 7, 50.0, "alice", "train.py", 101.0, 105.0, 400)])
+    store.write(ticks, [UsageInterval(GPU, 7, 50.0, "alice", "train.py", 101.0, 105.0, 400)])
     return store
 
 

@@ -33,7 +33,7 @@ from andon.web.answers import lease_payloads
 from andon.web.answers.lease_shapes import LeaseListShape, LentShape
 from andon.web.answers.problems import problem_of
 from andon.web.app import build
-from andon.web.desk import Desk, Visit
+from andon.web.desk import BlockingPool, Visit
 from tests.unit.sharing_parts import claim, gpu, kin, lease, need, owner, rooms_of, ticket
 from tests.unit.test_cli_golden_snapshots import AT, assert_golden
 from tests.unit.test_lease_book import a_book
@@ -269,7 +269,7 @@ def test_a_server_that_lends_nothing_says_so(parts: Parts) -> None:
 
 def test_the_desk_serves_only_so_many_and_the_rest_are_told() -> None:
     async def busy() -> None:
-        desk, go, request = Desk(2, 1), threading.Event(), endless()
+        desk, go, request = BlockingPool(2, 1), threading.Event(), endless()
         work = [
             asyncio.ensure_future(desk.do(request, lambda _: go.wait(30), wait)) for wait in (1, 0)
         ]
@@ -299,7 +299,7 @@ def test_who_leaves_the_desk_is_worked_for_no_longer() -> None:
             raise
 
     async def leaving() -> None:
-        desk = Desk()
+        desk = BlockingPool()
         task = asyncio.ensure_future(desk.do(endless(), work))
         await asyncio.sleep(0)
         task.cancel()

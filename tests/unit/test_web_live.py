@@ -9,7 +9,7 @@ import pytest
 from andon.core.conditions.rulebook import Rulebook, Thresholds
 from andon.model.device import Snapshot
 from andon.web.answers.payloads import busy_uuids
-from andon.web.bindings.lines import OUTBOX_PACKETS, Line, Outbox
+from andon.web.bindings.lines import OUTBOX_PACKETS, BoundedQueue, ClientSocket
 from andon.web.live.events import _risen
 from andon.web.station import HIDDEN, for_strangers
 from tests.unit import test_cli_golden_snapshots as drawn
@@ -17,8 +17,8 @@ from tests.unit.web_parts import Parts
 
 
 def test_an_outbox_ends_and_says_so_and_putting_never_waits() -> None:
-    async def filled() -> Outbox:
-        outbox = Outbox()
+    async def filled() -> BoundedQueue:
+        outbox = BoundedQueue()
         for number in range(OUTBOX_PACKETS):
             await outbox.put(number)
             assert not outbox.overrun
@@ -33,7 +33,7 @@ def test_an_outbox_ends_and_says_so_and_putting_never_waits() -> None:
 
 def test_the_end_of_a_connection_fits_into_a_full_outbox() -> None:
     async def filled() -> int:
-        outbox = Outbox()
+        outbox = BoundedQueue()
         for number in range(OUTBOX_PACKETS):
             await outbox.put(number)
         await outbox.put(None)
@@ -50,7 +50,7 @@ def test_a_line_is_cut_although_its_holder_clings_to_it() -> None:
         await asyncio.Event().wait()  # as a writer does whose client takes nothing
 
     async def cut() -> None:
-        line = Line(clinging())
+        line = ClientSocket(clinging())
         held = asyncio.ensure_future(line.held())
         await asyncio.sleep(0)
         line.cut()
@@ -61,7 +61,7 @@ def test_a_line_is_cut_although_its_holder_clings_to_it() -> None:
 
 def test_a_line_that_nobody_cut_passes_the_servers_end_on() -> None:
     async def held() -> None:
-        line = Line(asyncio.Event().wait())  # type: ignore[arg-type]
+        line = ClientSocket(asyncio.Event().wait())  # type: ignore[arg-type]
         task = asyncio.ensure_future(line.held())
         await asyncio.sleep(0)
         task.cancel()

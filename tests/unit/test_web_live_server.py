@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import socketio
 
-from andon.web.bindings.lines import OUTBOX_PACKETS, Outbox
+from andon.web.bindings.lines import OUTBOX_PACKETS, BoundedQueue
 from andon.web.bindings.live_server import LiveServer
 from andon.web.live.requests import VISITOR
 from andon.web.transport.log_throttle import LogThrottle
@@ -51,7 +51,7 @@ def test_an_outbox_of_ours_is_what_each_connection_gets(play: Any) -> None:
     async def script(parts: Parts, server: LiveServer) -> None:
         client = WebSocket(parts.app)
         name = await client.opened()
-        assert isinstance(server.eio.sockets[name].queue, Outbox)
+        assert isinstance(server.eio.sockets[name].queue, BoundedQueue)
         client.hang_up()
         await client.closed()
 

@@ -25,9 +25,9 @@ from andon.leases.book import Book
 from andon.leases.places import VARIABLE
 from andon.model.device import Snapshot
 from andon.stores.memory_alerts import MemoryLedger
-from andon.web.answers.health import Part
+from andon.web.answers.health import HealthPart
 from andon.web.app import build
-from andon.web.memory import Memory, NoMemory
+from andon.web.memory import NoMemory, ServerHistory
 from andon.web.routes.api import Shop
 from andon.web.station import Station
 from andon.web.transport.asgi import App, Receive, Scope, Send
@@ -83,7 +83,7 @@ class Parts:
         folder: Path,
         snapshots: Sequence[Snapshot],
         rules: Rules = HOME,
-        memory: Memory | None = None,
+        memory: ServerHistory | None = None,
         longest_wait_seconds: float = 30.0,
         audit: Audit | None = None,
     ) -> None:
@@ -98,7 +98,7 @@ class Parts:
         self.env = {VARIABLE: os.environ.get(VARIABLE, str(folder / "book"))}
         self.lender = Lender(surveyor, self.station.latest, self.env, longest_wait_seconds)
         self.ledger = LeaseLedger(self.sampler.subscribe(1.0), self.env)
-        known: dict[str, Part] = {"store": kept, "leases": self.ledger}
+        known: dict[str, HealthPart] = {"store": kept, "leases": self.ledger}
         self.shop = Shop(
             self.station,
             self.keys,

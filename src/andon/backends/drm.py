@@ -15,7 +15,7 @@ from typing import Final
 
 from andon.backends.sysfs import Tree
 from andon.core.processes import fdinfo
-from andon.core.processes.fdinfo import Client
+from andon.core.processes.fdinfo import DrmClient
 from andon.model.device import Process, ProcessKind
 
 FIRST_LOOK: Final = "needs two looks: shown from the next tick on"
@@ -39,7 +39,7 @@ class Descriptor:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DrmSearch:
     """What one search found, and what it could not see."""
 
     descriptors: tuple[Descriptor, ...] = ()
@@ -76,10 +76,10 @@ class Descriptors:
         self._lock = threading.Lock()
         self._known: dict[int, tuple[Descriptor, ...] | None] = {}  # oldest search first
         self._looked: float | None = None
-        self._found = Found()
+        self._found = DrmSearch()
         self._cut: set[int] = set()  # processes with more descriptors than are looked at
 
-    def look(self, now: float) -> Found:
+    def look(self, now: float) -> DrmSearch:
         with self._lock:
             if self._looked is None or now - self._looked >= FRESH_SECONDS:
                 self._search(now)
@@ -93,7 +93,7 @@ class Descriptors:
             self._known[pid] = self._descriptors(pid)
         every = [found for found in self._known.values() if found]
         self._looked = now
-        self._found = Found(
+        self._found = DrmSearch(
             descriptors=tuple(descriptor for found in every for descriptor in found),
             denied=sum(found is None for found in self._known.values()),
             left_out=left_out + len(self._cut),
@@ -154,7 +154,7 @@ def is_kernel_thread(stat: bytes) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class User:
+class CardProcess:
     """A process on one card."""
 
     pid: int
@@ -164,10 +164,10 @@ class User:
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class CardUse:
     """A card, between the last look and this one."""
 
-    users: tuple[User, ...] = ()
+    users: tuple[CardProcess, ...] = ()
     engines: Mapping[str, float] | None = None  # 0 to 1 by engine; None at the first look
     blind_spot: str | None = None
 
@@ -194,7 +194,7 @@ class Use:
         )
 
 
-class Usage:
+class CardClients:
     """The clients of one card, kept from look to look. Used by one thread at a time."""
 
     def __init__(
@@ -205,10 +205,10 @@ class Usage:
         counts: Callable[[str], bool],
     ) -> None:
         self._tree, self._pci, self._descriptors, self._counts = tree, pci, descriptors, counts
-        self._before: dict[tuple[str | None, int], Client] = {}
+        self._before: dict[tuple[str | None, int], DrmClient] = {}
         self._looked: float | None = None
 
-    def look(self, nodes: Collection[str], now: float) -> Use:
+    def look(self, nodes: Collection[str], now: float) -> CardUse:
         found = self._descriptors.look(now)
         ours = [one for one in found.descriptors if one.node in nodes]
         owners = self._read(ours[:MOST_CLIENTS])
@@ -217,15 +217,15 @@ class Usage:
         before, self._before = self._before, {c.key: c for c, _ in owners}
         shares = {c.key: fdinfo.shares(before[c.key], c, seconds) for c, _ in owners
                   if c.key in before}  # fmt: skip
-        return Use(
+        return CardUse(
             users=tuple(self._users(owners, shares)),
             engines=None if first else fdinfo.together(shares.values()),
             blind_spot=_blind_spot(found, len(ours), len(owners)),
         )
 
-    def _read(self, descriptors: list[Descriptor]) -> list[tuple[Client, int]]:
+    def _read(self, descriptors: list[Descriptor]) -> list[tuple[DrmClient, int]]:
         """Every client once, with the process that it counts for: the first that has it open."""
-        clients: dict[tuple[str | None, int], tuple[Client, int]] = {}
+        clients: dict[tuple[str | None, int], tuple[DrmClient, int]] = {}
         for one in sorted(descriptors, key=lambda one: one.pid):
             text = self._tree.text(f"proc/{one.pid}/fdinfo/{one.number}").value
             client = None if text is None else fdinfo.parse(text)
@@ -237,22 +237,22 @@ class Usage:
 
     def _users(
         self,
-        owners: list[tuple[Client, int]],
+        owners: list[tuple[DrmClient, int]],
         shares: Mapping[tuple[str | None, int], Mapping[str, float]],
-    ) -> Iterator[User]:
-        by_pid: dict[int, list[Client]] = {}
+    ) -> Iterator[CardProcess]:
+        by_pid: dict[int, list[DrmClient]] = {}
         for client, pid in owners:
             by_pid.setdefault(pid, []).append(client)
         for pid, clients in by_pid.items():
             known = [shares[client.key] for client in clients if client.key in shares]
             busy = max(fdinfo.together(known).values(), default=0.0) if known else None
-            yield User(pid, _kind(clients), sum(map(self._memory, clients)), busy)
+            yield CardProcess(pid, _kind(clients), sum(map(self._memory, clients)), busy)
 
-    def _memory(self, client: Client) -> int:
+    def _memory(self, client: DrmClient) -> int:
         return sum(r.held_bytes for name, r in client.regions.items() if self._counts(name))
 
 
-def _blind_spot(found: Found, descriptors: int, clients: int) -> str | None:
+def _blind_spot(found: DrmSearch, descriptors: int, clients: int) -> str | None:
     if descriptors and not clients:
         return TACITURN
     if descriptors > MOST_CLIENTS:
@@ -260,7 +260,7 @@ def _blind_spot(found: Found, descriptors: int, clients: int) -> str | None:
     return found.blind_spot
 
 
-def _kind(clients: list[Client]) -> ProcessKind:
+def _kind(clients: list[DrmClient]) -> ProcessKind:
     """One client that computes makes its process one that computes."""
     kinds = {fdinfo.kind(client) for client in clients}
     return ProcessKind.COMPUTE if ProcessKind.COMPUTE in kinds else ProcessKind.GRAPHICS

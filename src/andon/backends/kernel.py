@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 from andon.backends import pci
 from andon.backends.drm import FIRST_LOOK, Descriptors
-from andon.backends.sysfs import Answer, Tree
+from andon.backends.sysfs import SysfsValue, Tree
 from andon.core.sampling.rest import Rest
 from andon.errors import Gone, Unavailable
 from andon.model.device import SAMPLE_VALUES, Card, Device, Process, Reading, Sample, State
@@ -25,7 +25,7 @@ MOMENT_SECONDS: Final = 0.1  # between the two looks: enough for counters in mil
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CardFiles:
     """Where a card's files are, and what its neighbours share with it."""
 
     tree: Tree  # the whole root
@@ -40,7 +40,7 @@ class Place:
         return [name for name in self.device.names("drm") if name.startswith(("card", "renderD"))]
 
 
-class Board(Protocol):
+class AwakeCard(Protocol):
     """One card while it is awake. Used by one thread at a time."""
 
     def describe(self) -> Device:
@@ -62,7 +62,7 @@ class Gathered:
         self._reasons: dict[str, str] = {}
         self._read_at: dict[str, float] = {}
 
-    def put(self, name: str, answer: Answer[Any], read_at: float | None = None) -> None:
+    def put(self, name: str, answer: SysfsValue[Any], read_at: float | None = None) -> None:
         if answer.value is None:
             self._reasons[name] = answer.reason
             return
@@ -82,21 +82,21 @@ class Gathered:
         return self._reasons.get(name) or self._otherwise.get(name) or "this driver does not say"
 
 
-class Kept:
+class KeptValues:
     """Values that are not worth asking for on every tick, with the time they were read at."""
 
     def __init__(self, every_seconds: float) -> None:
         self._every_seconds = every_seconds
         self._due: float | None = None
         self._at = 0.0
-        self._answers: Mapping[str, Answer[Any]] = {}
+        self._answers: Mapping[str, SysfsValue[Any]] = {}
 
     def fill(
         self,
         gathered: Gathered,
         at: float,
         now: float,
-        read: Callable[[], Mapping[str, Answer[Any]]],
+        read: Callable[[], Mapping[str, SysfsValue[Any]]],
     ) -> None:
         if self._due is None or now >= self._due - 0.1:  # ticks are never exact
             self._answers, self._at, self._due = read(), at, now + self._every_seconds
@@ -121,13 +121,13 @@ class KernelBackend:
     ) -> None:
         self._tree, self._clock, self._sleep = tree or Tree(root), clock, sleep
         self._descriptors = Descriptors(self._tree)
-        self._boards: dict[str, Board] = {}
+        self._boards: dict[str, AwakeCard] = {}
         self._known: dict[str, Device] = {}
         self._rests: dict[str, Rest] = {}
         self._bound: dict[str, str] = {}
         self._read_before: set[str] = set()
 
-    def board(self, place: Place) -> Board:
+    def board(self, place: CardFiles) -> AwakeCard:
         """The vendor's part."""
         raise NotImplementedError
 
@@ -177,7 +177,7 @@ class KernelBackend:
         """Nothing stays open."""
         self._boards, self._read_before = {}, set()
 
-    def _looked_again(self, card: Card, board: Board, first: Reading, at: float) -> Reading:
+    def _looked_again(self, card: Card, board: AwakeCard, first: Reading, at: float) -> Reading:
         """With the differences, where the card has any and has not begun to sleep meanwhile."""
         if not _needs_two_looks(first):
             return first
@@ -186,11 +186,11 @@ class KernelBackend:
             return first
         return board.read(at, self._clock())
 
-    def _board(self, card: Card) -> Board:
+    def _board(self, card: Card) -> AwakeCard:
         if card.key not in self._boards:
             device = self._tree.below(pci.folder(card.key))
             driver = self._bound.get(card.key, self.drivers[0])
-            place = Place(self._tree, device, card, card.key, driver, self._descriptors)
+            place = CardFiles(self._tree, device, card, card.key, driver, self._descriptors)
             self._boards[card.key] = self.board(place)
         return self._boards[card.key]
 
@@ -213,7 +213,7 @@ class KernelBackend:
         rest = self._rests.setdefault(card.key, Rest())
         return rest.leave_alone(self._runtime_status(card) in SLEEPING, self._clock())
 
-    def _rest_if_idle(self, card: Card, board: Board, now: float) -> None:
+    def _rest_if_idle(self, card: Card, board: AwakeCard, now: float) -> None:
         rest = self._rests[card.key]
         rest.saw(board.is_busy(), now)
         if rest.tired(now):

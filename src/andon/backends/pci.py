@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from andon.backends.sysfs import Answer, Tree
+from andon.backends.sysfs import SysfsValue, Tree
 
 GENERATIONS: Final = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}  # by GT/s
 SWITCHES: Final = frozenset(
@@ -38,19 +38,19 @@ def folder(address: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class PcieLink:
     """A PCIe link as it is now and as it could be."""
 
-    generation: Answer[int]
-    width: Answer[int]
+    generation: SysfsValue[int]
+    width: SysfsValue[int]
     generation_limit: int | None
     width_limit: int | None
 
 
-def link(tree: Tree, address: str) -> Link:
+def link(tree: Tree, address: str) -> PcieLink:
     """The link between the card and the host, past the switch that many cards carry."""
     port = outermost_port(tree, address)
-    return Link(
+    return PcieLink(
         generation=parse_speed(port.text("current_link_speed")),
         width=parse_width(port.integer("current_link_width")),
         generation_limit=parse_speed(port.text("max_link_speed")).value,
@@ -69,20 +69,20 @@ def outermost_port(tree: Tree, address: str) -> Tree:
     return tree.at(port)
 
 
-def parse_speed(answer: Answer[str]) -> Answer[int]:
+def parse_speed(answer: SysfsValue[str]) -> SysfsValue[int]:
     """The generation of `16.0 GT/s PCIe`; a link that is down says `Unknown`."""
     if answer.value is None:
-        return Answer(None, answer.reason, answer.absent)
+        return SysfsValue(None, answer.reason, answer.absent)
     match = _SPEED.match(answer.value)
     generation = GENERATIONS.get(float(match[1])) if match else None
     if generation is None:
-        return Answer(None, f"the link's speed is {answer.value[:40]!r}")
-    return Answer(generation)
+        return SysfsValue(None, f"the link's speed is {answer.value[:40]!r}")
+    return SysfsValue(generation)
 
 
-def parse_width(answer: Answer[int]) -> Answer[int]:
+def parse_width(answer: SysfsValue[int]) -> SysfsValue[int]:
     if answer.value is not None and not 0 < answer.value <= 32:
-        return Answer(None, "the link is down")
+        return SysfsValue(None, "the link is down")
     return answer
 
 

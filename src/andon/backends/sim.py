@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from andon.core.simulation import behaviour
 from andon.core.simulation.behaviour import UNSUPPORTED, Specimen
-from andon.core.simulation.scenarios import Script, Trouble, plan
+from andon.core.simulation.scenarios import Script, ScriptedFault, plan
 from andon.errors import Gone, Unavailable
 from andon.model.device import Card, Device, Reading, Sample
 from andon.version import __version__
@@ -98,21 +98,23 @@ class Simulation:
             raise Unavailable("the simulation has not been opened")
         return at - self._origin
 
-    def _active(self, trouble: Trouble, elapsed: float, device: int | None = None) -> list[Script]:
+    def _active(
+        self, trouble: ScriptedFault, elapsed: float, device: int | None = None
+    ) -> list[Script]:
         return [s for s in self._scripts if s.trouble is trouble and s.active(elapsed, device)]
 
     def _crash_when_due(self, elapsed: float) -> None:
-        for script in self._active(Trouble.CRASH, elapsed):
+        for script in self._active(ScriptedFault.CRASH, elapsed):
             if script.since >= self._opened_seconds:
                 signal.raise_signal(signal.SIGSEGV)
 
     def _refuse_when_unavailable(self, elapsed: float) -> None:
-        for script in self._active(Trouble.UNAVAILABLE, elapsed):
+        for script in self._active(ScriptedFault.UNAVAILABLE, elapsed):
             raise Unavailable("the simulated driver cannot be reached", hint=_scripted(script))
 
     def _tell_when_due(self, specimen: Specimen, at: float, elapsed: float) -> None:
         """Once, as a driver does: a reader opened later did not hear it."""
-        for script in self._active(Trouble.XID, elapsed, specimen.index):
+        for script in self._active(ScriptedFault.XID, elapsed, specimen.index):
             if self._tell and script not in self._told and script.since >= self._opened_seconds:
                 from andon.model.alert import Event, EventKind
 
@@ -121,22 +123,22 @@ class Simulation:
                 self._tell([xid])
 
     def _refuse_when_lost(self, device: int, elapsed: float) -> None:
-        for script in self._active(Trouble.LOST, elapsed, device):
+        for script in self._active(ScriptedFault.LOST, elapsed, device):
             raise Gone("the simulated device has fallen off the bus", hint=_scripted(script))
 
     def _dawdle(self, device: int, elapsed: float) -> None:
-        for script in self._active(Trouble.HUNG, elapsed, device):
+        for script in self._active(ScriptedFault.HUNG, elapsed, device):
             threading.Event().wait(min(script.until - elapsed, threading.TIMEOUT_MAX))
-        for script in self._active(Trouble.SLOW, elapsed, device):
+        for script in self._active(ScriptedFault.SLOW, elapsed, device):
             threading.Event().wait(float(script.value))
 
     def _reading(self, specimen: Specimen, at: float, elapsed: float, watched: bool) -> Reading:
         missing = dict(behaviour.missing(specimen.model, watched))
         sample, processes = behaviour.sample(specimen, at), behaviour.processes(specimen, at)
-        for script in self._active(Trouble.ECC, elapsed, specimen.index):
+        for script in self._active(ScriptedFault.ECC, elapsed, specimen.index):
             missing.pop("ecc_uncorrected", None)  # an error shows even where none was counted
             sample = _with_errors(sample, int(script.value))
-        for script in self._active(Trouble.UNSUPPORTED, elapsed, specimen.index):
+        for script in self._active(ScriptedFault.UNSUPPORTED, elapsed, specimen.index):
             missing[script.value] = UNSUPPORTED
         if "processes" in missing:
             processes = ()

@@ -31,18 +31,18 @@ _SILENT: Final = frozenset({errno.EIO, errno.ETIMEDOUT, errno.ETIME, errno.EREMO
 
 
 @dataclass(frozen=True, slots=True)
-class Answer(Generic[T]):
+class SysfsValue(Generic[T]):
     """A value, or why there is none."""
 
     value: T | None = None
     reason: str = ""
     absent: bool = False  # there is no such file: another may have it
 
-    def then(self, use: Callable[[T], U]) -> "Answer[U]":
+    def then(self, use: Callable[[T], U]) -> "SysfsValue[U]":
         """The same answer, with the value made into another."""
         if self.value is None:
-            return Answer(None, self.reason, self.absent)
-        return Answer(use(self.value))
+            return SysfsValue(None, self.reason, self.absent)
+        return SysfsValue(use(self.value))
 
 
 def read_bytes(path: str) -> bytes:
@@ -84,24 +84,24 @@ class Tree:
         """A tree elsewhere, whose files are opened in the same way."""
         return Tree(folder, self._open, self._list)
 
-    def raw(self, path: str) -> Answer[bytes]:
+    def raw(self, path: str) -> SysfsValue[bytes]:
         try:
-            return Answer(self._open(f"{self.root}/{path}"))
+            return SysfsValue(self._open(f"{self.root}/{path}"))
         except OSError as error:
             return self._failed(path, error)
         except ValueError:  # a name with a zero byte in it
-            return Answer(None, f"{path!r} is no file's name")
+            return SysfsValue(None, f"{path!r} is no file's name")
 
-    def text(self, path: str) -> Answer[str]:
+    def text(self, path: str) -> SysfsValue[str]:
         return self.raw(path).then(lambda content: content.decode("utf-8", "replace").strip())
 
-    def integer(self, path: str) -> Answer[int]:
+    def integer(self, path: str) -> SysfsValue[int]:
         """A whole number, decimal or with 0x in front."""
         return _parsed(self.text(path), path, _number)
 
-    def first(self, paths: Iterable[str], read: Callable[[str], Answer[T]]) -> Answer[T]:
+    def first(self, paths: Iterable[str], read: Callable[[str], SysfsValue[T]]) -> SysfsValue[T]:
         """The first of several files that exists; the first one's reason if none does."""
-        answers: list[Answer[T]] = []
+        answers: list[SysfsValue[T]] = []
         for path in paths:
             answers.append(read(path))
             if not answers[-1].absent:
@@ -126,10 +126,10 @@ class Tree:
         """Where a link leads in the end."""
         return Path(f"{self.root}/{path}").resolve()
 
-    def _failed(self, path: str, error: OSError) -> Answer[Any]:
+    def _failed(self, path: str, error: OSError) -> SysfsValue[Any]:
         denied = error.errno == errno.EACCES
         who = self._who_may(path) if denied else ""
-        return Answer(None, failure(path, error.errno, who), error.errno in _ABSENT)
+        return SysfsValue(None, failure(path, error.errno, who), error.errno in _ABSENT)
 
     def _who_may(self, path: str) -> str:
         """Who could read it, by its mode; asking for that opens nothing."""
@@ -167,14 +167,14 @@ def _number(text: str) -> int:
     return int(text, 16 if text.startswith("0x") else 10)
 
 
-def _parsed(answer: Answer[str], path: str, parse: Callable[[str], T]) -> Answer[T]:
+def _parsed(answer: SysfsValue[str], path: str, parse: Callable[[str], T]) -> SysfsValue[T]:
     if answer.value is None:
-        return Answer(None, answer.reason, answer.absent)
+        return SysfsValue(None, answer.reason, answer.absent)
     try:
-        return Answer(parse(answer.value))
+        return SysfsValue(parse(answer.value))
     except ValueError:
         name = path.rpartition("/")[2]
-        return Answer(None, f"{name} holds no number: {answer.value[:40]!r}")
+        return SysfsValue(None, f"{name} holds no number: {answer.value[:40]!r}")
 
 
 # hwmon: numbers of sensors are fixed by the driver, numbers of folders are not.

@@ -17,7 +17,7 @@ from typing import Self
 from andon import library
 from andon.app import rulebook
 from andon.core import alerting
-from andon.core.alerting import EMPTY, Moment, Observation, Outcome
+from andon.core.alerting import EMPTY, Moment, Observation, StepResult
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.conditions.rules import BY_NAME
 from andon.engine.sampling.bus import Subscription
@@ -36,7 +36,7 @@ def now() -> Moment:
     return Moment(time.time(), steady)
 
 
-class Wanted:
+class AlertFilter:
     """Which alerts a program cares about; by default those of the devices that it can see."""
 
     def __init__(
@@ -70,12 +70,12 @@ class Cord(AbstractContextManager["Cord"]):
         self,
         snapshots: Iterable[Snapshot],
         call: Callable[[Alert], object] | None = None,
-        wanted: Wanted | None = None,
+        wanted: AlertFilter | None = None,
         book: Rulebook | None = None,
         clock: Callable[[], Moment] = now,
     ) -> None:
         self._snapshots, self._call, self._clock = snapshots, call, clock
-        self._wanted = wanted or Wanted()
+        self._wanted = wanted or AlertFilter()
         self._book = book or Rulebook()
         self._state = EMPTY
         self._told: dict[str, Level] = {}
@@ -98,7 +98,7 @@ class Cord(AbstractContextManager["Cord"]):
             if self._thread.is_alive() and self._thread is not threading.current_thread():
                 self._thread.join()
 
-    def firing(self, wanted: Wanted | None = None) -> tuple[Alert, ...]:
+    def firing(self, wanted: AlertFilter | None = None) -> tuple[Alert, ...]:
         """What fires now and is wanted, worst first."""
         state, wanted = self._state, wanted or self._wanted
         snapshot = state.snapshot
@@ -107,7 +107,7 @@ class Cord(AbstractContextManager["Cord"]):
         alerts = (a for a in alerting.current(state) if a.state is Phase.FIRING)
         return tuple(alert for alert in alerts if wanted.fits(alert, snapshot))
 
-    def wait_until_calm(self, wanted: Wanted, longest_seconds: float) -> bool:
+    def wait_until_calm(self, wanted: AlertFilter, longest_seconds: float) -> bool:
         """Wait until nothing that is wanted fires, or the cord is stopped, or the time is over."""
         with self._changed:
             return self._changed.wait_for(
@@ -134,7 +134,7 @@ class Cord(AbstractContextManager["Cord"]):
         for alert in self._news(outcome, snapshot):
             self._tell(alert)
 
-    def _news(self, outcome: Outcome, snapshot: Snapshot) -> Iterator[Alert]:
+    def _news(self, outcome: StepResult, snapshot: Snapshot) -> Iterator[Alert]:
         """What fires, became worse, or is over after it was told."""
         for alert in outcome.changed:
             before = self._told.get(alert.id)
@@ -177,11 +177,11 @@ def on_alert(
 ) -> Cord:
     """Call this, in a thread of its own, when an alert of a device that this process can see fires,
     becomes worse, and is over (`alert.state` says which). `stop()` ends it."""
-    return this_node(Wanted(level, rules, devices), interval_seconds, call).start()
+    return this_node(AlertFilter(level, rules, devices), interval_seconds, call).start()
 
 
 def this_node(
-    wanted: Wanted, interval_seconds: float, call: Callable[[Alert], object] | None = None
+    wanted: AlertFilter, interval_seconds: float, call: Callable[[Alert], object] | None = None
 ) -> Cord:
     """A cord over this node by the figures of its settings, not yet started."""
     shared = library.shared()

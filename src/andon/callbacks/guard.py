@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Generic, Literal, TypeVar
 
-from andon.callbacks.cord import Cord, Wanted, this_node
+from andon.callbacks.cord import AlertFilter, Cord, this_node
 from andon.errors import Invalid
 from andon.model.alert import Alert, Level
 
@@ -35,7 +35,7 @@ class Guard(Generic[T]):
         self,
         batches: Iterable[T],
         cord: Cord,
-        wanted: Wanted,
+        wanted: AlertFilter,
         action: Action = "pause",
         longest_pause_seconds: float = LONGEST_PAUSE_SECONDS,
     ) -> None:
@@ -113,6 +113,6 @@ def guarded(
     """
     if rules is None and action == "pause":
         rules = WAITING_HELPS
-    wanted = Wanted(on, rules, devices)
+    wanted = AlertFilter(on, rules, devices)
     cord = this_node(wanted, interval_seconds)
     return Guard(batches, cord.start(), wanted, action, longest_pause_seconds)

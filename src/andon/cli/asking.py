@@ -11,7 +11,7 @@ from andon.cli.sources import resolved_of
 from andon.cli.terminal import Choices
 from andon.core.sharing.requests import parse_count, request_of
 from andon.errors import Invalid, Unavailable
-from andon.model.work import Request
+from andon.model.work import DeviceRequest
 
 if TYPE_CHECKING:
     from andon.engine.sampling.sampler import Sampler
@@ -69,7 +69,7 @@ def queueing(command: F) -> F:
     return _with(_QUEUE, command)
 
 
-def request_from(asked: dict[str, Any]) -> Request:
+def request_from(asked: dict[str, Any]) -> DeviceRequest:
     """The request that was typed; a mistake is told before anything is looked at."""
     if sys.platform == "win32":
         raise Unavailable("leases are locks of a kernel that this system does not have")

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 
-class Place(NamedTuple):
+class CommandEntry(NamedTuple):
     """Where a command lives, and what the overview says of it."""
 
     job: str
@@ -21,86 +21,92 @@ JOBS = {
 }
 
 COMMANDS = {
-    "status": Place("watch", "andon.cli.commands.watch.status:status", "One line per device, now."),
-    "watch": Place(
+    "status": CommandEntry(
+        "watch", "andon.cli.commands.watch.status:status", "One line per device, now."
+    ),
+    "watch": CommandEntry(
         "watch", "andon.cli.commands.watch.watch:watch", "A line per device and tick, for ever."
     ),
-    "ps": Place(
+    "ps": CommandEntry(
         "watch",
         "andon.cli.commands.watch.ps:ps",
         "The processes on the devices, and whose they are.",
     ),
-    "devices": Place(
+    "devices": CommandEntry(
         "watch", "andon.cli.commands.watch.devices:devices", "The facts that do not change."
     ),
-    "exporter": Place(
+    "exporter": CommandEntry(
         "watch", "andon.cli.commands.watch.exporter:exporter", "The values for Prometheus."
     ),
-    "serve": Place(
+    "serve": CommandEntry(
         "watch", "andon.cli.commands.watch.serve:serve", "A page, REST, live events and /metrics."
     ),
-    "open": Place(
+    "open": CommandEntry(
         "watch", "andon.cli.commands.watch.open:open_", "Sign a browser in to the server."
     ),
-    "history": Place(
+    "history": CommandEntry(
         "watch", "andon.cli.commands.watch.history:history", "What they did, and who was on them."
     ),
-    "why": Place(
+    "why": CommandEntry(
         "explain", "andon.cli.commands.explain.why:why", "Why it is hot, slow, full, loud or idle."
     ),
-    "alerts": Place(
+    "alerts": CommandEntry(
         "explain", "andon.cli.commands.explain.alerts:alerts", "What needs help, and what to do."
     ),
-    "free": Place(
+    "free": CommandEntry(
         "share",
         "andon.cli.commands.share.free:free",
         "What could be had now, and why not the rest.",
     ),
-    "run": Place(
+    "run": CommandEntry(
         "share", "andon.cli.commands.share.run:run", "A command on devices that nobody else has."
     ),
-    "lease": Place(
+    "lease": CommandEntry(
         "share",
         "andon.cli.commands.share.lease:lease",
         "A shell, or a command, that holds devices.",
     ),
-    "leases": Place(
+    "leases": CommandEntry(
         "share", "andon.cli.commands.share.leases:leases", "Who holds what, until when."
     ),
-    "release": Place(
+    "release": CommandEntry(
         "share", "andon.cli.commands.share.leases:release", "Give a lease of yours back."
     ),
-    "wait": Place(
+    "wait": CommandEntry(
         "share", "andon.cli.commands.share.free:wait", "Until devices could be had; claims nothing."
     ),
-    "env": Place(
+    "env": CommandEntry(
         "share", "andon.cli.commands.share.free:env", "Variables that choose devices, for eval."
     ),
-    "who": Place("share", "andon.cli.commands.share.who:who", "Who uses and holds them."),
-    "cordon": Place("share", "andon.cli.commands.share.cordon:cordon", "Give a device to nobody."),
-    "uncordon": Place("share", "andon.cli.commands.share.cordon:uncordon", "Give it out again."),
-    "setup": Place(
+    "who": CommandEntry("share", "andon.cli.commands.share.who:who", "Who uses and holds them."),
+    "cordon": CommandEntry(
+        "share", "andon.cli.commands.share.cordon:cordon", "Give a device to nobody."
+    ),
+    "uncordon": CommandEntry(
+        "share", "andon.cli.commands.share.cordon:uncordon", "Give it out again."
+    ),
+    "setup": CommandEntry(
         "setup", "andon.cli.commands.setup.setup:setup", "The machine's lease book, made by root."
     ),
-    "config": Place(
+    "config": CommandEntry(
         "setup", "andon.cli.commands.setup.config:config", "Check and show the settings."
     ),
-    "cost": Place(
+    "cost": CommandEntry(
         "setup", "andon.cli.commands.setup.cost:cost", "What watching costs, beside nvidia-smi."
     ),
-    "doctor": Place(
+    "doctor": CommandEntry(
         "setup", "andon.cli.commands.setup.doctor:doctor", "What is wrong here, and how to mend it."
     ),
-    "selftest": Place(
+    "selftest": CommandEntry(
         "setup", "andon.cli.commands.setup.selftest:selftest", "Are the readings plausible?"
     ),
-    "gc": Place(
+    "gc": CommandEntry(
         "setup", "andon.cli.commands.setup.gc:gc", "Pack the history and drop what is too old."
     ),
-    "seed": Place(
+    "seed": CommandEntry(
         "setup", "andon.cli.commands.setup.seed:seed", "Fill a history with a simulated past."
     ),
-    "completion": Place(
+    "completion": CommandEntry(
         "setup", "andon.cli.commands.setup.completion:completion", "The shell's completion."
     ),
 }

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from andon.cli.show.entries import Entry, entries
+from andon.cli.show.entries import NamedDevice, entries
 from andon.cli.show.render import Mask
 from andon.cli.sources import resolved_of as resolved_of
 from andon.cli.sources import sampling as sampling
@@ -89,7 +89,7 @@ def split_devices(given: Sequence[str]) -> list[str]:
     return [name.strip() for names in given for name in names.split(",") if name.strip()]
 
 
-def _named(name: str, seen: Sequence[Entry]) -> list[Entry]:
+def _named(name: str, seen: Sequence[NamedDevice]) -> list[NamedDevice]:
     found = [e for e in seen if name == e.label]
     if not found and len(name) >= 4:
         found = [e for e in seen if e.status.device.uuid.lower().startswith(name.lower())]

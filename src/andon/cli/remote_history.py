@@ -5,7 +5,7 @@ from typing import TypeVar
 from urllib.parse import quote
 
 from andon.cli.remote import Server
-from andon.core.history.intervals import Use
+from andon.core.history.intervals import UsageInterval
 from andon.core.history.series import Bucket
 from andon.model import wire
 from andon.model.device import Device
@@ -43,7 +43,7 @@ class RemoteHistory:
         said = self._server.get(path, metric=metric, from_=since, to=until, points=points)
         return self._each(said, "buckets", _bucket)
 
-    def uses(self, device: str | None, since: float, until: float) -> Sequence[Use]:
+    def uses(self, device: str | None, since: float, until: float) -> Sequence[UsageInterval]:
         said = self._server.get("/api/uses", device=device, from_=since, to=until)
         return self._each(said, "items", _use)
 
@@ -80,8 +80,8 @@ def _bucket(value: wire.Json) -> Bucket:
     )
 
 
-def _use(value: wire.Json) -> Use:
-    return Use(
+def _use(value: wire.Json) -> UsageInterval:
+    return UsageInterval(
         text_in(value, "device", NAME),
         whole_in(value, "pid", MOST_PID),
         some_time_in(value, "started"),

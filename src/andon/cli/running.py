@@ -24,7 +24,7 @@ from andon.leases.hold import LeaseHold
 from andon.leases.holders import LockTable, strangers
 from andon.leases.rejoin import Presence
 from andon.model.device import Device, Snapshot
-from andon.model.work import Lease, Request
+from andon.model.work import DeviceRequest, Lease
 from andon.units import MIB, human_seconds
 
 WARN_SECONDS = 300.0  # before its end, a lease's owner is told
@@ -40,7 +40,7 @@ class Attached:
     snapshot: Snapshot
 
 
-def attached(name: str, sight: Sight, request: Request) -> Attached:
+def attached(name: str, sight: Sight, request: DeviceRequest) -> Attached:
     """A lease of this user's by its id; its devices must be here and enough."""
     path, found, lease = Book(make=False).find(name)
     if found.uid != os.getuid():
@@ -60,7 +60,7 @@ def attached(name: str, sight: Sight, request: Request) -> Attached:
     return Attached(lease, tuple(present[share.uuid] for share in shares), sight.snapshot)
 
 
-def larger(request: Request, grant: Grant) -> Request:
+def larger(request: DeviceRequest, grant: Grant) -> DeviceRequest:
     """The same with more memory than it had: half as much again of a budget, else a larger
     device."""
     had = [room.free_bytes or 0 for room in grant.outlook.choice.chosen]

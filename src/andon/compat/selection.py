@@ -8,7 +8,7 @@ from andon.core.sharing.requests import request_of
 from andon.engine.sharing.refusal import refusal
 from andon.engine.sharing.survey import Outlook
 from andon.errors import AndonError, Invalid
-from andon.model.work import Request
+from andon.model.work import DeviceRequest
 from andon.units import MIB
 
 log = logging.getLogger("andon.selection")
@@ -60,7 +60,7 @@ def select_gpus_for_task(required_gpus: int, min_memory_mb: float = 8000) -> lis
     return _indices(found)
 
 
-def _request(required_gpus: int, min_memory_mb: float | None) -> Request:
+def _request(required_gpus: int, min_memory_mb: float | None) -> DeviceRequest:
     if isinstance(required_gpus, bool) or required_gpus < 1:
         raise Invalid(f"{required_gpus!r} is not a number of GPUs")
     size = None if not min_memory_mb else int(min_memory_mb * MIB)

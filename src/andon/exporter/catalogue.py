@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Any
 
 from andon.exporter import spreads
-from andon.exporter.spreads import Own, Seen
+from andon.exporter.spreads import ExportedDevice, SelfReadings
 from andon.model.device import Snapshot
 
 UNITS = {
@@ -20,7 +20,7 @@ UNITS = {
 }  # fmt: skip
 
 
-class Kind(StrEnum):
+class MetricKind(StrEnum):
     """How a value behaves: it goes up and down, or only up."""
 
     GAUGE = "gauge"
@@ -44,7 +44,7 @@ class Metric:
     """One row. `read` gives its one value, or `spread` several, each with labels of its own."""
 
     name: str
-    kind: Kind
+    kind: MetricKind
     help: str
     source: str
     read: Read | None = None
@@ -76,11 +76,11 @@ def _scale_of(name: str, source: str) -> Scale | None:
 
 def _gauge(name: str, source: str, help: str) -> Metric:  # noqa: A002 - the format's word
     scale = _scale_of(name, source)
-    return Metric(name, Kind.GAUGE, help, source, attrgetter(source), scale=scale)
+    return Metric(name, MetricKind.GAUGE, help, source, attrgetter(source), scale=scale)
 
 
 def _counter(name: str, source: str, help: str) -> Metric:  # noqa: A002 - the format's word
-    return Metric(name, Kind.COUNTER, help, source, attrgetter(source))
+    return Metric(name, MetricKind.COUNTER, help, source, attrgetter(source))
 
 
 def _several(
@@ -90,12 +90,12 @@ def _several(
     labels: tuple[str, ...],
     help: str,  # noqa: A002 - the format's word
     when: When = When.ANSWERED,
-    kind: Kind = Kind.GAUGE,
+    kind: MetricKind = MetricKind.GAUGE,
 ) -> Metric:
     return Metric(name, kind, help, source, spread=spread, labels=labels, when=when)
 
 
-def _since(seen: Seen) -> float:
+def _since(seen: ExportedDevice) -> float:
     return seen.status.since
 
 
@@ -111,7 +111,7 @@ DEVICE: tuple[Metric, ...] = (
              "What the device is; parent is the board of a partition.", When.ALWAYS),
     _several("gpu_state", "state", spreads.states, ("state",),
              "1 for the state the device is in, 0 for the others.", When.ALWAYS),
-    Metric("gpu_state_since_timestamp_seconds", Kind.GAUGE,
+    Metric("gpu_state_since_timestamp_seconds", MetricKind.GAUGE,
            "When the device came into its state.", "since", _since, when=When.ALWAYS),
     _gauge("gpu_memory_total_bytes", "device.memory_total_bytes", "Memory of the device."),
     _gauge("gpu_memory_free_bytes", "sample.memory_free_bytes", "Memory that can be allocated."),
@@ -162,7 +162,7 @@ DEVICE: tuple[Metric, ...] = (
 """Rows of one device: each is read from its `DeviceStatus`, seen through `spreads.Seen`."""
 
 
-def _age(own: Own) -> float:
+def _age(own: SelfReadings) -> float:
     return max(0.0, own.now - own.snapshot.at)
 
 
@@ -175,7 +175,8 @@ NODE: tuple[Metric, ...] = (
              "The node, and the version of andon on it."),
     _several("version_info", "versions", spreads.versions, ("component", "version"),
              "Versions of drivers and libraries."),
-    Metric("devices", Kind.GAUGE, "Devices known on this node, whatever their state.", "devices",
+    Metric("devices", MetricKind.GAUGE, "Devices known on this node, whatever their state.",
+           "devices",
            _devices),
     _gauge("simulated", "simulated", "1 where the devices are simulated: no number here is real."),
     _several("source_failed", "faults", spreads.faults, ("source",),
@@ -189,15 +190,16 @@ NODE: tuple[Metric, ...] = (
     _several("node_disk_total_bytes", "host.disk.total_bytes", spreads.disk_total, ("mount",),
              "Space on a local file system."),
     _several("node_network_received_bytes_total", "host.network.received_bytes", spreads.received,
-             ("interface",), "Bytes received.", kind=Kind.COUNTER),
+             ("interface",), "Bytes received.", kind=MetricKind.COUNTER),
     _several("node_network_sent_bytes_total", "host.network.sent_bytes", spreads.sent,
-             ("interface",), "Bytes sent.", kind=Kind.COUNTER),
+             ("interface",), "Bytes sent.", kind=MetricKind.COUNTER),
 )  # fmt: skip
 """Rows of the node: each is read from the `Snapshot`."""
 
 ITSELF: tuple[Metric, ...] = (
     _gauge("snapshot_timestamp_seconds", "snapshot.at", "When these values were read."),
-    Metric("snapshot_age_seconds", Kind.GAUGE, "How old these values are.", "now - snapshot.at",
+    Metric("snapshot_age_seconds", MetricKind.GAUGE, "How old these values are.",
+           "now - snapshot.at",
            _age),
 )  # fmt: skip
 COSTS: tuple[Metric, ...] = (

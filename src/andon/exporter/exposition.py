@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from andon.engine.sampling.sampler import Costs
 from andon.exporter.catalogue import COSTS, DEVICE, ITSELF, NODE, SERVICE, Metric, When
-from andon.exporter.spreads import Own, Seen, Service
+from andon.exporter.spreads import ExportedDevice, SelfReadings, Service
 from andon.exporter.texts import checked_prefix, labels, number
 from andon.model.device import DeviceStatus, Snapshot
 
@@ -22,7 +22,7 @@ Headed = tuple[Metric, str, str]
 class _Place:
     """A device of this scrape, with its prepared beginnings."""
 
-    seen: Seen
+    seen: ExportedDevice
     answered: bool
     starts: Starts
 
@@ -43,7 +43,7 @@ class Exposition:
     ) -> str:
         """The whole text. `costs` and `service` are left out where nobody knows them."""
         out = [self._about(snapshot)]
-        own = Own(snapshot, now, costs, service)
+        own = SelfReadings(snapshot, now, costs, service)
         _plain(self._itself, own, out)
         _plain(self._costs if costs else (), own, out)
         _plain(self._service if service else (), own, out)
@@ -138,7 +138,7 @@ def _text(start: str, points: tuple[tuple[str, int], ...]) -> str:
     return "".join([f"{start}{text}}} {value}\n" for text, value in points])
 
 
-def _named(snapshot: Snapshot) -> list[tuple[DeviceStatus, str, Seen]]:
+def _named(snapshot: Snapshot) -> list[tuple[DeviceStatus, str, ExportedDevice]]:
     """Each device under its number; a partition as `3:0`, as on the screen."""
     boards = {s.device.uuid: s for s in snapshot.devices if s.device.parent is None}
     counted = dict.fromkeys(boards, 0)
@@ -156,8 +156,8 @@ def _named(snapshot: Snapshot) -> list[tuple[DeviceStatus, str, Seen]]:
     return out
 
 
-def _seen(status: DeviceStatus, below: set[int] | None, snapshot: Snapshot) -> Seen:
+def _seen(status: DeviceStatus, below: set[int] | None, snapshot: Snapshot) -> ExportedDevice:
     processes = status.processes
     if below:  # shown by its partitions: nobody is counted twice
         processes = tuple(process for process in processes if process.pid not in below)
-    return Seen(status, status.device, status.sample, processes, snapshot.versions)
+    return ExportedDevice(status, status.device, status.sample, processes, snapshot.versions)

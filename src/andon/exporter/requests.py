@@ -15,7 +15,7 @@ class Malformed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class HttpRequest:
     """What is asked for; `host` is the name without its port."""
 
     method: str
@@ -24,7 +24,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """What is sent back."""
 
     status: int
@@ -32,11 +32,11 @@ class Answer:
     body: bytes
 
     @classmethod
-    def plain(cls, status: int, text: str) -> "Answer":
+    def plain(cls, status: int, text: str) -> "HttpAnswer":
         return cls(status, PLAIN, text.encode("utf-8", "replace"))
 
     @classmethod
-    def of(cls, error: AndonError) -> "Answer":
+    def of(cls, error: AndonError) -> "HttpAnswer":
         hint = f"hint: {error.hint}\n" if error.hint else ""
         return cls.plain(error.http_status, f"{error.reason}\n{hint}")
 
@@ -52,7 +52,7 @@ def receive(first: bytes, rest: BufferedIOBase) -> bytes:
     return head.removesuffix(END)
 
 
-def parse(head: bytes) -> Request:
+def parse(head: bytes) -> HttpRequest:
     """The first line and the Host; a second Host or a folded line is no request."""
     first, *lines = head.decode("latin-1").split("\r\n")
     words = first.split(" ")
@@ -67,7 +67,9 @@ def parse(head: bytes) -> Request:
             hosts.append(value.strip())
     if len(hosts) > 1:
         raise Malformed
-    return Request(words[0], words[1].partition("?")[0], _without_port(hosts[0] if hosts else ""))
+    return HttpRequest(
+        words[0], words[1].partition("?")[0], _without_port(hosts[0] if hosts else "")
+    )
 
 
 def _without_port(host: str) -> str:

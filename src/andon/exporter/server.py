@@ -23,7 +23,7 @@ from typing import Any
 
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid
 from andon.exporter.exposition import CONTENT_TYPE
-from andon.exporter.requests import Answer, Malformed, Request, parse, receive
+from andon.exporter.requests import HttpAnswer, HttpRequest, Malformed, parse, receive
 from andon.exporter.spreads import Service
 from andon.version import __version__
 
@@ -166,7 +166,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = request_version = "HTTP/1.1"
     timeout = SILENCE_SECONDS
     raw_requestline: bytes
-    asked: Request
+    asked: HttpRequest
     command = ""
 
     def setup(self) -> None:
@@ -204,9 +204,9 @@ class _Handler(BaseHTTPRequestHandler):
         """What the standard library refuses by itself: a method that is not here, or no HTTP."""
         if code == HTTPStatus.NOT_IMPLEMENTED:
             self.server.count(failed=True)
-            self._send(Answer.plain(405, "nothing can be changed here\n"))
+            self._send(HttpAnswer.plain(405, "nothing can be changed here\n"))
         else:
-            self._send(Answer.plain(400, "malformed HTTP request\n"))
+            self._send(HttpAnswer.plain(400, "malformed HTTP request\n"))
 
     def version_string(self) -> str:
         return f"andon/{__version__}"
@@ -218,18 +218,18 @@ class _Handler(BaseHTTPRequestHandler):
     def log_request(self, *args: Any) -> None:
         """Nobody reads a line per scrape."""
 
-    def _answer(self) -> Answer:
+    def _answer(self) -> HttpAnswer:
         try:
             return self._content()
         except AndonError as error:
-            return Answer.of(error)
+            return HttpAnswer.of(error)
         except Exception:
             log.exception("a scrape failed; the next one is tried")
-            return Answer.plain(500, "the values could not be rendered\n")
+            return HttpAnswer.plain(500, "the values could not be rendered\n")
 
-    def _content(self) -> Answer:
+    def _content(self) -> HttpAnswer:
         if self.asked.path == "/healthz":
-            return Answer.plain(200, "ok\n")
+            return HttpAnswer.plain(200, "ok\n")
         if self.server.local_only and not is_loopback(self.asked.host):
             raise Denied("this address is not one of this machine's own names",
                          hint="ask for http://127.0.0.1 or http://localhost")  # fmt: skip
@@ -237,9 +237,9 @@ class _Handler(BaseHTTPRequestHandler):
             hint = "the metrics are at /metrics"
             raise Gone(f"there is nothing at {self.asked.path[:80]!r}", hint=hint)
         text = self.server.text(self.server.service())
-        return Answer(200, CONTENT_TYPE, text.encode("utf-8", "replace"))
+        return HttpAnswer(200, CONTENT_TYPE, text.encode("utf-8", "replace"))
 
-    def _send(self, answer: Answer) -> None:
+    def _send(self, answer: HttpAnswer) -> None:
         self.send_response(answer.status)
         self.send_header("Content-Type", answer.kind)
         self.send_header("Content-Length", str(len(answer.body)))

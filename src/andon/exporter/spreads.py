@@ -37,7 +37,7 @@ class Service:
 
 
 @dataclass(frozen=True, slots=True)
-class Own:
+class SelfReadings:
     """What andon says of itself; costs and service where they are known."""
 
     snapshot: Snapshot
@@ -47,7 +47,7 @@ class Own:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ExportedDevice:
     """A device as the exporter reads it; a board without the processes of its partitions."""
 
     status: DeviceStatus
@@ -61,35 +61,35 @@ class Seen:
         return self.status.memory_unattributed_bytes
 
 
-def info(seen: Seen) -> Points:
+def info(seen: ExportedDevice) -> Points:
     return _info(seen.device, _driver(seen.device.vendor, seen.versions))
 
 
-def states(seen: Seen) -> Points:
+def states(seen: ExportedDevice) -> Points:
     return _one_of(seen.status.state)
 
 
-def throttles(seen: Seen) -> Points:
+def throttles(seen: ExportedDevice) -> Points:
     given = seen.sample.throttle if seen.sample else None
     if given is None:
         return ()
     return _throttled(given, seen.device.vendor in _TELLS_ALL)
 
 
-def processes(seen: Seen) -> Points:
+def processes(seen: ExportedDevice) -> Points:
     if "processes" in seen.status.missing:
         return ()
     compute = sum(process.kind is ProcessKind.COMPUTE for process in seen.processes)
     return zip(_KINDS, (compute, len(seen.processes) - compute), strict=True)
 
 
-def user_processes(seen: Seen) -> Points:
+def user_processes(seen: ExportedDevice) -> Points:
     if not seen.processes:
         return ()
     return _largest(_by_user(seen.processes, lambda process: 1))
 
 
-def user_memory(seen: Seen) -> Points:
+def user_memory(seen: ExportedDevice) -> Points:
     """A user of whose processes one has an unknown size would look smaller than they are."""
     if not seen.processes:
         return ()

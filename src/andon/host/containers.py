@@ -17,7 +17,7 @@ from pathlib import Path
 from queue import Full, Queue
 from typing import Any
 
-from andon.core.processes.attribution import UNKNOWN, Container, Names
+from andon.core.processes.attribution import UNKNOWN, Container, RuntimeNames
 from andon.core.processes.redaction import printable
 
 TIMEOUT_SECONDS = 0.5
@@ -33,17 +33,17 @@ Sockets = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ContainerInfo:
     """What is known of a container now; not final means that it is worth asking again."""
 
-    names: Names | None
+    names: RuntimeNames | None
     final: bool
     waited_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Reply:
-    names: Names | None
+    names: RuntimeNames | None
     until: float  # when a container that nobody knew is asked for again
 
 
@@ -65,14 +65,14 @@ class ContainerNames:
         self._questions: Queue[Container] = Queue(_MAX_WAITING)
         self._thread: threading.Thread | None = None
 
-    def look_up(self, container: Container, patience_seconds: float = 0.0) -> Answer:
+    def look_up(self, container: Container, patience_seconds: float = 0.0) -> ContainerInfo:
         """The name, if it is known or comes within this time; the question stays asked."""
         with self._changed:
             reply = self._replies.get(container)
             if reply is not None and (reply.names is not None or self._clock() < reply.until):
-                return Answer(reply.names, reply.names is not None)
+                return ContainerInfo(reply.names, reply.names is not None)
             if container not in self._asked and not self._ask(container):
-                return Answer(None, final=container.runtime in _SELF_NAMED)
+                return ContainerInfo(None, final=container.runtime in _SELF_NAMED)
             return self._wait(container, patience_seconds)
 
     def _ask(self, container: Container) -> bool:
@@ -90,14 +90,14 @@ class ContainerNames:
         self._asked.add(container)
         return True
 
-    def _wait(self, container: Container, patience_seconds: float) -> Answer:
+    def _wait(self, container: Container, patience_seconds: float) -> ContainerInfo:
         began = time.monotonic()
         answered = self._changed.wait_for(
             lambda: container not in self._asked, max(0.0, patience_seconds)
         )
         reply = self._replies.get(container) if answered else None
         names = reply.names if reply else None
-        return Answer(names, names is not None, time.monotonic() - began)
+        return ContainerInfo(names, names is not None, time.monotonic() - began)
 
     def _somebody_knows(self, container: Container) -> bool:
         if container.runtime in _SELF_NAMED:
@@ -121,14 +121,14 @@ class ContainerNames:
                 self._asked.discard(container)
                 self._changed.notify_all()
 
-    def _answer(self, container: Container) -> Names | None:
+    def _answer(self, container: Container) -> RuntimeNames | None:
         for path in filter(may_ask, self._where(container)):
             names = ask_engine(path, container.id)
             if names is not None:
                 return names
         return names_from_logs(self._logs, container.id)
 
-    def _remember(self, container: Container, names: Names | None) -> None:
+    def _remember(self, container: Container, names: RuntimeNames | None) -> None:
         if len(self._replies) >= _MAX_ANSWERS:
             self._replies.clear()
         self._replies[container] = _Reply(names, self._clock() + RETRY_SECONDS)
@@ -161,7 +161,7 @@ def may_ask(path: str) -> bool:
     return is_socket and os.access(path, os.R_OK | os.W_OK)
 
 
-def ask_engine(path: str, container_id: str) -> Names | None:
+def ask_engine(path: str, container_id: str) -> RuntimeNames | None:
     """`GET /containers/<id>/json`, which Docker and Podman answer alike; None for any failure."""
     import http.client
     import socket
@@ -180,7 +180,7 @@ def ask_engine(path: str, container_id: str) -> Names | None:
         connection.close()
 
 
-def parse_engine(content: bytes) -> Names | None:
+def parse_engine(content: bytes) -> RuntimeNames | None:
     """The name, and where Kubernetes runs over Docker, the labels that it puts on its own."""
     try:
         value = json.loads(content)
@@ -191,7 +191,7 @@ def parse_engine(content: bytes) -> Names | None:
     config = value.get("Config")
     labels = config.get("Labels") if isinstance(config, dict) else None
     kept = labels if isinstance(labels, dict) else {}
-    return Names(
+    return RuntimeNames(
         name=_text(value.get("Name"), strip="/"),
         namespace=_text(kept.get("io.kubernetes.pod.namespace")),
         pod=_text(kept.get("io.kubernetes.pod.name")),
@@ -199,7 +199,7 @@ def parse_engine(content: bytes) -> Names | None:
     )
 
 
-def names_from_logs(folder: Path, container_id: str) -> Names | None:
+def names_from_logs(folder: Path, container_id: str) -> RuntimeNames | None:
     """The kubelet names a log `<pod>_<namespace>_<container>-<id>.log`, whatever the runtime."""
     ending = f"-{container_id}.log"
     try:
@@ -212,12 +212,12 @@ def names_from_logs(folder: Path, container_id: str) -> Names | None:
     return None
 
 
-def parse_log_name(stem: str) -> Names | None:
+def parse_log_name(stem: str) -> RuntimeNames | None:
     parts = stem.split("_")
     if len(parts) != 3 or not all(parts):
         return None
     pod, namespace, container = (_text(part) for part in parts)
-    return Names(None, namespace, pod, container)
+    return RuntimeNames(None, namespace, pod, container)
 
 
 def _text(value: Any, strip: str = "") -> str | None:

@@ -12,7 +12,14 @@ from andon.core.processes.redaction import printable
 from andon.host.aside import Aside
 from andon.host.containers import ContainerNames, shared_names
 from andon.host.liveness import Liveness
-from andon.host.procfs import Facts, HostUse, Link, Proc, Stamp, command_line
+from andon.host.procfs import (
+    ProcessCounters,
+    ProcessFacts,
+    ProcessParent,
+    ProcFolder,
+    Stamp,
+    command_line,
+)
 from andon.host.procfs import parse_passwd as parse_passwd
 from andon.model.device import Process
 
@@ -27,10 +34,10 @@ _MAX_ANCESTORS = 64
 class _Source(Protocol):
     def stamp(self, pid: int) -> Stamp | None: ...
     def keep(self, pids: Container[int]) -> None: ...
-    def facts(self, pid: int, stamp: Stamp) -> Facts: ...
+    def facts(self, pid: int, stamp: Stamp) -> ProcessFacts: ...
     def belonging(self, pid: int) -> Belonging: ...
-    def use(self, pid: int) -> HostUse | None: ...
-    def link(self, pid: int) -> Link | None: ...
+    def use(self, pid: int) -> ProcessCounters | None: ...
+    def link(self, pid: int) -> ProcessParent | None: ...
     def holds_a_device(self, pid: int) -> bool: ...
     def sees_host_pids(self) -> bool: ...
     def hides_pids(self) -> bool: ...
@@ -40,7 +47,7 @@ class Known(NamedTuple):
     """What a process was when it was last looked at."""
 
     stamp: Stamp
-    facts: Facts
+    facts: ProcessFacts
     container: str | None
     job: str | None
     unnamed: Belonging | None = None  # its container has an id, and may yet get a name
@@ -162,7 +169,7 @@ class ProcessTable:
         self._source.keep(latest.keys() | self._late)  # a question names an open file's process
         return answer
 
-    def usage(self, pids: Iterable[int]) -> Mapping[int, HostUse]:
+    def usage(self, pids: Iterable[int]) -> Mapping[int, ProcessCounters]:
         """CPU time and resident memory of those that can be read."""
         uses = ((pid, self._source.use(pid)) for pid in pids)
         return {pid: use for pid, use in uses if use is not None}
@@ -171,9 +178,9 @@ class ProcessTable:
         """Where these processes belong, with the whole ids of their containers."""
         return {pid: self._source.belonging(pid) for pid in pids}
 
-    def lineage(self, pids: Iterable[int]) -> Mapping[int, Link]:
+    def lineage(self, pids: Iterable[int]) -> Mapping[int, ProcessParent]:
         """These processes and their ancestors, one read each; those that cannot be read are not."""
-        found: dict[int, Link] = {}
+        found: dict[int, ProcessParent] = {}
         for pid in pids:
             link = self._source.link(pid)
             for _ in range(_MAX_ANCESTORS):
@@ -258,37 +265,37 @@ class _Psutil:
     def keep(self, pids: Container[int]) -> None:
         pass
 
-    def facts(self, pid: int, stamp: Stamp) -> Facts:
+    def facts(self, pid: int, stamp: Stamp) -> ProcessFacts:
         import psutil
 
         started = round(stamp[0], 2)
         try:
             known = psutil.Process(pid).as_dict(["name", "username", "cmdline"])
         except (psutil.Error, OSError, ValueError):
-            return Facts(started)
+            return ProcessFacts(started)
         arguments, name = known["cmdline"], known["name"]
         command = None if arguments is None else command_line(name or "", tuple(arguments))
-        return Facts(started, name and printable(name), known["username"], command)
+        return ProcessFacts(started, name and printable(name), known["username"], command)
 
     def belonging(self, pid: int) -> Belonging:
         return Belonging()
 
-    def use(self, pid: int) -> HostUse | None:
+    def use(self, pid: int) -> ProcessCounters | None:
         import psutil
 
         try:
             process = psutil.Process(pid)
             times = process.cpu_times()
-            return HostUse(times.user + times.system, process.memory_info().rss)
+            return ProcessCounters(times.user + times.system, process.memory_info().rss)
         except (psutil.Error, OSError, ValueError):
             return None
 
-    def link(self, pid: int) -> Link | None:
+    def link(self, pid: int) -> ProcessParent | None:
         import psutil
 
         try:
             process = psutil.Process(pid)
-            return Link(pid, process.ppid(), printable(process.name()))
+            return ProcessParent(pid, process.ppid(), printable(process.name()))
         except (psutil.Error, OSError, ValueError):
             return None
 
@@ -303,4 +310,4 @@ class _Psutil:
 
 
 def _source(root: Path) -> _Source:
-    return Proc(root) if sys.platform.startswith("linux") else _Psutil()
+    return ProcFolder(root) if sys.platform.startswith("linux") else _Psutil()

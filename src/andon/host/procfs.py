@@ -26,7 +26,7 @@ _DEVICE_FILES = ("/dev/nvidia", "/dev/dri/", "/dev/kfd", "/dev/dxg", "/dev/accel
 
 
 @dataclass(frozen=True, slots=True)
-class HostUse:
+class ProcessCounters:
     """What a process has taken from the host so far: two looks make a rate."""
 
     cpu_seconds: float
@@ -34,7 +34,7 @@ class HostUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ProcessFacts:
     """What does not change while a process runs; None where it may not be read."""
 
     started: float
@@ -45,7 +45,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ProcessParent:
     """A process and the one that started it."""
 
     pid: int
@@ -66,7 +66,7 @@ class Stat:
     resident_pages: int
 
 
-class Proc:
+class ProcFolder:
     """The processes under one root."""
 
     def __init__(self, root: Path) -> None:
@@ -116,14 +116,14 @@ class Proc:
     def __del__(self) -> None:
         self.keep(())
 
-    def facts(self, pid: int, stamp: Stamp) -> Facts:
+    def facts(self, pid: int, stamp: Stamp) -> ProcessFacts:
         folder = f"{self._proc}/{pid}"
         ticks, comm, _ = stamp
         line = read(f"{folder}/cmdline", _COMMAND_BYTES)
         arguments = None if line is None else split_command(whole_words(line, _COMMAND_BYTES))
         short = os.fsdecode(comm)
         uid = parse_uid(read(f"{folder}/status", 4096) or b"")
-        return Facts(
+        return ProcessFacts(
             started=round(self._boot_time() + ticks / self._ticks_per_second, 2),
             name=process_name(short, arguments or (), _link_name(f"{folder}/exe")),
             user=None if uid is None else self._users.name(uid),
@@ -145,16 +145,22 @@ class Proc:
             return found
         return Belonging(found.container, found.pod, slurm, found.unit, found.session)
 
-    def use(self, pid: int) -> HostUse | None:
+    def use(self, pid: int) -> ProcessCounters | None:
         stat = parse_stat(read(f"{self._proc}/{pid}/stat", _STAT_BYTES) or b"")
         if stat is None:
             return None
         ticks = stat.user_ticks + stat.system_ticks
-        return HostUse(ticks / self._ticks_per_second, stat.resident_pages * self._page_bytes)
+        return ProcessCounters(
+            ticks / self._ticks_per_second, stat.resident_pages * self._page_bytes
+        )
 
-    def link(self, pid: int) -> Link | None:
+    def link(self, pid: int) -> ProcessParent | None:
         stat = parse_stat(read(f"{self._proc}/{pid}/stat", _STAT_BYTES) or b"")
-        return None if stat is None else Link(pid, stat.parent, printable(os.fsdecode(stat.comm)))
+        return (
+            None
+            if stat is None
+            else ProcessParent(pid, stat.parent, printable(os.fsdecode(stat.comm)))
+        )
 
     def holds_a_device(self, pid: int) -> bool:
         """Whether it has a GPU's device file open, as far as this user may look."""

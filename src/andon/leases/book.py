@@ -15,14 +15,14 @@ from andon.core.sharing.queueing import Waiting
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
 from andon.host.kin import here, user_name
 from andon.leases import contents, files, places, tickets
-from andon.leases.files import Found
+from andon.leases.files import BookFile
 from andon.leases.hold import Hold, LeaseHold
 from andon.leases.holders import LockTable, strangers
 from andon.leases.mutex import PATIENCE_SECONDS, mutex, named_holders
 from andon.leases.places import CORDONS, LEASES, TICKETS
 from andon.leases.tickets import TICKET_SUFFIX, TicketHold
 from andon.model import wire, work_wire
-from andon.model.work import Cordon, Entry, Lease, Ticket
+from andon.model.work import BookEntry, Cordon, Lease, Ticket
 
 T = TypeVar("T")
 LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # none that looks like another
@@ -71,7 +71,7 @@ class Book:
 
     # Reading.
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[BookEntry]:
         """Every file of the leases, judged by nobody yet."""
         place, table = here(), LockTable()
         read, bad = [], Counter[tuple[Path, int]]()
@@ -151,7 +151,7 @@ class Book:
             if made not in used:
                 return made
 
-    def sweep(self, dead: Iterable[Entry]) -> None:
+    def sweep(self, dead: Iterable[BookEntry]) -> None:
         """Remove what is of no use to anybody, as far as it is ours to remove."""
         uid = os.getuid()
         names = {entry.file for entry in dead}
@@ -185,7 +185,7 @@ class Book:
                     raise self._denied(path) from exc
         return found
 
-    def find(self, name: str, uid: int | None = None) -> tuple[Path, Found, Lease]:
+    def find(self, name: str, uid: int | None = None) -> tuple[Path, BookFile, Lease]:
         """The lease of an id or its beginning, wherever it is; Gone for none.
 
         A stranger may write any id into a file: where two have the same, it is this user's.
@@ -227,7 +227,7 @@ class Book:
 
     def _files(
         self, part: str, known: Callable[[Path, str], files.Known] | None = None
-    ) -> Iterator[tuple[Path, int, Found]]:
+    ) -> Iterator[tuple[Path, int, BookFile]]:
         """The files of a part, in every book; one book that fails costs that book alone."""
         beyond = Counter[tuple[Path, int]]()
         for path in self.paths:
@@ -257,7 +257,7 @@ class Book:
 
         return known
 
-    def _parsed(self, path: Path, part: str, found: Found, read: Callable[[Found], T]) -> T:
+    def _parsed(self, path: Path, part: str, found: BookFile, read: Callable[[BookFile], T]) -> T:
         """What a file says; read and understood once, and kept while it does not change."""
         key = (path, part, found.name, found.inode, found.uid)
         known, stamp = self._seen.get(key), (found.size, found.changed)
@@ -336,8 +336,8 @@ class Book:
 
 
 def _really_locked(
-    path: Path, found: Found, lease: Lease | None, place: Here, table: LockTable
-) -> Found:
+    path: Path, found: BookFile, lease: Lease | None, place: Here, table: LockTable
+) -> BookFile:
     """Not locked, where only other users' processes keep the lock of a dead holder's file."""
     if not found.locked or lease is None:
         return found

@@ -11,15 +11,15 @@ from typing import TypeVar
 from andon.core.sharing.holdings import Here, believed
 from andon.errors import Invalid
 from andon.host.kin import group_members, user_name
-from andon.leases.files import Found
+from andon.leases.files import BookFile
 from andon.model import wire, work_wire
-from andon.model.work import Cordon, Entry, Kin, Lease, Owner, Ticket
+from andon.model.work import BookEntry, Cordon, Kin, Lease, Owner, Ticket
 
 T = TypeVar("T")
 COARSE_SECONDS = 1.0  # a file's time comes from a clock that ticks, and may lag behind
 
 
-def lease_in(found: Found) -> Lease | None:
+def lease_in(found: BookFile) -> Lease | None:
     """The first line is the lease, later ones say what it is for; half a line is no line."""
     if found.text is None:
         return None
@@ -33,20 +33,20 @@ def lease_in(found: Found) -> Lease | None:
     return replace(lease, owner=_owned(lease.owner, found.uid), since=_since(lease, found))
 
 
-def _since(lease: Lease, found: Found) -> float:
+def _since(lease: Lease, found: BookFile) -> float:
     """What the lease says, as far as the kernel's times of its file allow it."""
     since = max(lease.since, found.born or 0.0)
     return since if since <= found.changed + COARSE_SECONDS else max(0.0, found.changed)
 
 
-def dated(lease: Lease | None, found: Found) -> Lease | None:
+def dated(lease: Lease | None, found: BookFile) -> Lease | None:
     """With the end that its owner has given it since: the file's own time."""
     if lease is None or lease.until is None:
         return lease
     return replace(lease, until=min(max(0.0, found.modified), work_wire.FURTHEST))
 
 
-def ticket_in(found: Found) -> Ticket | None:
+def ticket_in(found: BookFile) -> Ticket | None:
     ticket = _read(found.text, work_wire.ticket_from_json)
     if ticket is None or not _is_name_of(found, ticket.id):
         return None
@@ -54,7 +54,7 @@ def ticket_in(found: Found) -> Ticket | None:
     return replace(ticket, owner=_owned(ticket.owner, found.uid), since=since)
 
 
-def cordon_in(found: Found, owner: int) -> Cordon | None:
+def cordon_in(found: BookFile, owner: int) -> Cordon | None:
     """Only root and the book's owner may cordon a device, and in their own name."""
     cordon = _read(found.text, work_wire.cordon_from_json)
     if cordon is None or found.uid not in (0, owner) or found.name != cordon_name(cordon.uuid):
@@ -62,7 +62,7 @@ def cordon_in(found: Found, owner: int) -> Cordon | None:
     return replace(cordon, by=user_name(found.uid), at=max(0.0, found.changed))
 
 
-def entries_of(files: Iterable[tuple[Found, Lease | None]], here: Here) -> list[Entry]:
+def entries_of(files: Iterable[tuple[BookFile, Lease | None]], here: Here) -> list[BookEntry]:
     """The leases with what is left of their work; one look at all processes serves them all."""
     read = list(files)
     wanted = {group for found, lease in read if (group := _loose_group(found, lease, here))}
@@ -76,7 +76,7 @@ def cordon_name(uuid: str) -> str:
     return f"c{plain}"
 
 
-def _loose_group(found: Found, lease: Lease | None, here: Here) -> int | None:
+def _loose_group(found: BookFile, lease: Lease | None, here: Here) -> int | None:
     """The process group that may still live although its lease is held no more."""
     if found.locked or lease is None or lease.work is None:
         return None
@@ -89,16 +89,16 @@ def _place(here: Here) -> tuple[str | None, str | None]:
 
 
 def _entry(
-    found: Found, lease: Lease | None, members: Mapping[int, tuple[Kin, ...]], here: Here
-) -> Entry:
+    found: BookFile, lease: Lease | None, members: Mapping[int, tuple[Kin, ...]], here: Here
+) -> BookEntry:
     group = _loose_group(found, lease, here)
     left: tuple[int, ...] = ()
     if lease is not None and group is not None:
         left = believed(lease.work, found.uid, members.get(group, ()))
-    return Entry(found.name, found.uid, user_name(found.uid), found.locked, lease, left)
+    return BookEntry(found.name, found.uid, user_name(found.uid), found.locked, lease, left)
 
 
-def _is_name_of(found: Found, name: str) -> bool:
+def _is_name_of(found: BookFile, name: str) -> bool:
     """Whether a file has the name that its content gives it: what is looked up goes by names."""
     return found.name.startswith(f"{name}-")
 

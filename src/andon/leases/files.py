@@ -27,7 +27,7 @@ _LOOK = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class BookFile:
     """One file, as it was found."""
 
     name: str
@@ -85,7 +85,7 @@ def stamp(descriptor: int, at: float) -> None:
 
 def look(
     folder: int, suffix: str, known: Known = unknown, beyond: Counter[int] | None = None
-) -> Iterator[Found]:
+) -> Iterator[BookFile]:
     """Every regular file that has a name of ours; links, pipes and the rest are none of ours.
 
     What is `known` is not read again. `beyond` counts what was ignored of users who have too many.
@@ -188,7 +188,7 @@ def open_folder(path: Path, part: str = "") -> int:
         raise Unavailable(f"the lease book {path / part}: {exc.strerror}") from exc
 
 
-def look_at(folder: int, name: str, known: Known = unknown) -> Found | None:
+def look_at(folder: int, name: str, known: Known = unknown) -> BookFile | None:
     """One file; None where it is gone, or no regular one."""
     try:
         descriptor = os.open(name, _LOOK, dir_fd=folder)
@@ -211,7 +211,7 @@ def look_at(folder: int, name: str, known: Known = unknown) -> Found | None:
         os.close(descriptor)
 
 
-def _open(descriptor: int, name: str, facts: os.stat_result, known: Known) -> Found:
+def _open(descriptor: int, name: str, facts: os.stat_result, known: Known) -> BookFile:
     text = made = None
     if facts.st_size <= LARGEST_BYTES and not known(name, facts):
         text = _text(descriptor)
@@ -221,8 +221,8 @@ def _open(descriptor: int, name: str, facts: os.stat_result, known: Known) -> Fo
 
 def _found(
     name: str, facts: os.stat_result, locked: bool, text: str | None, made: float | None = None
-) -> Found:
-    return Found(
+) -> BookFile:
+    return BookFile(
         name,
         facts.st_uid,
         locked,
@@ -249,7 +249,7 @@ def _is_locked(descriptor: int) -> bool:
     return False
 
 
-def _closed(folder: int, name: str) -> Found | None:
+def _closed(folder: int, name: str) -> BookFile | None:
     """A file that we may not open: the kernel's own list says whether it is locked."""
     try:
         facts = os.stat(name, dir_fd=folder, follow_symlinks=False)

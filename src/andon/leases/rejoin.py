@@ -10,7 +10,7 @@ from andon.leases.book import Book
 from andon.leases.files import LARGEST_BYTES
 from andon.leases.hold import Hold
 from andon.model import wire, work_wire
-from andon.model.work import Entry, Lease
+from andon.model.work import BookEntry, Lease
 
 RETRY_SECONDS = 10.0
 QUIET_SECONDS = 60.0  # between two reports of the same lease
@@ -75,7 +75,7 @@ def lease_of(hold: Hold) -> Lease:
     return lease if lease.until is None else replace(lease, until=hold.stamped)
 
 
-def _refuse_taken(lease: Lease, entries: Iterable[Entry]) -> None:
+def _refuse_taken(lease: Lease, entries: Iterable[BookEntry]) -> None:
     for entry in entries:
         other = entry.lease
         if not entry.locked or other is None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from andon.host.kin import here
 from andon.leases import contents, files
 from andon.leases.book import LEASE_SUFFIX
-from andon.leases.files import Found
+from andon.leases.files import BookFile
 from andon.leases.mutex import mutex
 from andon.leases.places import LEASES, TICKETS
 from andon.leases.tickets import awake_name
@@ -45,7 +45,7 @@ def clear(path: Path) -> Cleared:
     return Cleared(removed, held)
 
 
-def _working(found: list[Found]) -> set[str]:
+def _working(found: list[BookFile]) -> set[str]:
     """The leases whose holder is gone and whose work is not."""
     leases = [(one, contents.lease_in(one)) for one in found if one.name.endswith(LEASE_SUFFIX)]
     return {entry.file for entry in contents.entries_of(leases, here()) if entry.left}

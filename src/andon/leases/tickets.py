@@ -89,7 +89,7 @@ def awake_name(name: str) -> str:
     return name.removesuffix(TICKET_SUFFIX) + AWAKE_SUFFIX
 
 
-def looked(folder: int, found: files.Found) -> float | None:
+def looked(folder: int, found: files.BookFile) -> float | None:
     """When a ticket's owner was last awake: the time of the file beside it, if it is the same
     user's; None for a ticket that is not in the queue."""
     try:

@@ -6,7 +6,7 @@ UNDECIDED = "-"
 """In the place of a backend: the reader is told on its standard input which one it is."""
 
 
-class Request(NamedTuple):
+class ReaderRequest(NamedTuple):
     """A line that the parent writes. Twelve plain bytes: this is read once a second, cold."""
 
     tick: int

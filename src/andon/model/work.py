@@ -20,7 +20,7 @@ class Standing(StrEnum):
     UNREADABLE = "unreadable"  # somebody holds it, and it does not say what: everything is withheld
 
 
-class Layout(StrEnum):
+class PlacementOrder(StrEnum):
     """Whether the emptiest devices are taken first, or those that just suffice."""
 
     SPREAD = "spread"
@@ -99,7 +99,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class DeviceRequest:
     """What a person asks for, in the words that were typed."""
 
     least: int = 1
@@ -111,7 +111,7 @@ class Request:
     devices: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     prefer: tuple[str, ...] = ()
-    layout: Layout = Layout.SPREAD
+    layout: PlacementOrder = PlacementOrder.SPREAD
     balanced: bool = True
     even_if_used: bool = False
     priority: int = 0
@@ -167,7 +167,7 @@ class Kin:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class BookEntry:
     """One file of the book, before anybody has judged it."""
 
     file: str

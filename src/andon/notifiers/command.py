@@ -25,7 +25,7 @@ TOLD_BYTES = 400
 OURS = ("ANDON_TOKEN",)  # no business of a command that tells people
 
 
-class Command:
+class CommandNotifier:
     """One run per message; its process group ends with its time."""
 
     def __init__(self, settings: NotifierSettings, voice: Voice) -> None:

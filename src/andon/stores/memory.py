@@ -6,8 +6,8 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
 from andon.core.history.codec import point
-from andon.core.history.intervals import Use, joined
-from andon.core.history.series import Bucket, Key, Tick, buckets, scale_of
+from andon.core.history.intervals import UsageInterval, joined
+from andon.core.history.series import Bucket, Key, NodeReadings, buckets, scale_of
 from andon.core.history.tiers import Maintenance, Retention
 from andon.model.device import Device
 
@@ -58,11 +58,14 @@ class MemoryStore:
         self._retention, self._most_bytes = retention or Retention(), most_bytes
         self._lock = threading.Lock()
         self._series: dict[Key, Points] = {}
-        self._uses: dict[tuple[object, ...], Use] = {}
+        self._uses: dict[tuple[object, ...], UsageInterval] = {}
         self._devices: dict[str, Device] = {}
 
     def write(
-        self, ticks: Sequence[Tick], uses: Sequence[Use] = (), devices: Sequence[Device] = ()
+        self,
+        ticks: Sequence[NodeReadings],
+        uses: Sequence[UsageInterval] = (),
+        devices: Sequence[Device] = (),
     ) -> None:
         with self._lock:
             self._devices |= {device.uuid: device for device in devices}
@@ -84,7 +87,7 @@ class MemoryStore:
         rows = (point(at, value) for at, value in found)
         return buckets(rows, since, until, points, scale_of(metric))
 
-    def uses(self, device: str | None, since: float, until: float) -> Sequence[Use]:
+    def uses(self, device: str | None, since: float, until: float) -> Sequence[UsageInterval]:
         with self._lock:
             found = [use for use in self._uses.values() if device in (None, use.device)]
         return [use for use in joined(found) if use.last >= since and use.first < until]

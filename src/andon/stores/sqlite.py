@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from andon.core.history.codec import Row, grouped
-from andon.core.history.intervals import JOIN_SECONDS, Use, joined
-from andon.core.history.series import Bucket, Tick, buckets, scale_of
+from andon.core.history.codec import SeriesRow, grouped
+from andon.core.history.intervals import JOIN_SECONDS, UsageInterval, joined
+from andon.core.history.series import Bucket, NodeReadings, buckets, scale_of
 from andon.core.history.tiers import (
     WINDOW_MS,
     Extent,
@@ -23,7 +23,7 @@ from andon.model.device import Device
 from andon.stores import sqlite_upkeep
 from andon.stores.sqlite_database import Database
 from andon.stores.sqlite_head import pack_body, values_in
-from andon.stores.sqlite_names import Names, find
+from andon.stores.sqlite_names import NameTable, find
 from andon.stores.sqlite_upkeep import rows_of
 from andon.stores.statements import statements
 
@@ -38,13 +38,16 @@ class SqliteStore:
     ) -> None:
         self.path = path
         self._retention = retention or Retention()
-        self._names = Names()
+        self._names = NameTable()
         self._database = Database(path, readonly, self._names.forget)
 
     # What is asked.
 
     def write(
-        self, ticks: Sequence[Tick], uses: Sequence[Use] = (), devices: Sequence[Device] = ()
+        self,
+        ticks: Sequence[NodeReadings],
+        uses: Sequence[UsageInterval] = (),
+        devices: Sequence[Device] = (),
     ) -> None:
         names = self._names
         with self._transaction() as connection:
@@ -61,7 +64,7 @@ class SqliteStore:
             rows = list(self._rows(connection, device, metric, since, until, points))
         return buckets(rows, since, until, points, scale_of(metric))
 
-    def uses(self, device: str | None, since: float, until: float) -> Sequence[Use]:
+    def uses(self, device: str | None, since: float, until: float) -> Sequence[UsageInterval]:
         near = {"uuid": device, "since": since - JOIN_SECONDS, "until": until + JOIN_SECONDS}
         with self._database.looking() as connection:
             found = [_use(row) for row in connection.execute(SQL["uses"], near)]
@@ -124,7 +127,7 @@ class SqliteStore:
     # How it is carried out.
 
     def _heads(
-        self, connection: sqlite3.Connection, ticks: Sequence[Tick]
+        self, connection: sqlite3.Connection, ticks: Sequence[NodeReadings]
     ) -> Iterator[tuple[int, int, bytes]]:
         for tick in ticks:
             if tick.readings:
@@ -141,7 +144,7 @@ class SqliteStore:
         since: float,
         until: float,
         points: int,
-    ) -> Iterator[Row]:
+    ) -> Iterator[SeriesRow]:
         ids = find(connection, device, metric)
         if ids is None:
             return
@@ -194,7 +197,7 @@ def _head_windows(connection: sqlite3.Connection) -> Iterator[int]:
         at = begin + sqlite_upkeep.RAW_WINDOW_MS
 
 
-def _use_row(device: int, use: Use) -> dict[str, object]:
+def _use_row(device: int, use: UsageInterval) -> dict[str, object]:
     return {
         "device": device,
         "pid": use.pid,
@@ -207,6 +210,8 @@ def _use_row(device: int, use: Use) -> dict[str, object]:
     }
 
 
-def _use(row: tuple[str, int, float, str | None, str | None, float, float, int | None]) -> Use:
+def _use(
+    row: tuple[str, int, float, str | None, str | None, float, float, int | None],
+) -> UsageInterval:
     uuid, pid, started, user, name, first, last, peak = row
-    return Use(uuid, pid, started or None, user, name, first, last, peak)
+    return UsageInterval(uuid, pid, started or None, user, name, first, last, peak)

@@ -9,7 +9,7 @@ _COUNT = struct.Struct("<H")
 _VALUE = struct.Struct("<q")
 
 
-class Layout(NamedTuple):
+class HeadLayout(NamedTuple):
     """The series of a tick, as the bytes with which its row begins."""
 
     device: int
@@ -24,7 +24,7 @@ class Layout(NamedTuple):
         return cls(device, prefix, struct.Struct(f"<{count}q"))
 
 
-def pack_body(layout: Layout, values: Sequence[int]) -> bytes:
+def pack_body(layout: HeadLayout, values: Sequence[int]) -> bytes:
     return layout.prefix + layout.values.pack(*values)
 
 

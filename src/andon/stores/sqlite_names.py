@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from andon.model.device import Device
-from andon.stores.sqlite_head import Layout
+from andon.stores.sqlite_head import HeadLayout
 from andon.stores.statements import statements
 
 SQL = statements("sqlite")
@@ -19,14 +19,14 @@ class Ids(NamedTuple):
     series: int
 
 
-class Names:
+class NameTable:
     """What the database calls each thing. Only the writing connection adds to it."""
 
     def __init__(self) -> None:
         self.known = False
         self._devices: dict[str, int] = {}
         self._series: dict[tuple[str, str], int] = {}
-        self._layouts: dict[tuple[tuple[str, tuple[str, ...]], ...], Layout] = {}
+        self._layouts: dict[tuple[tuple[str, tuple[str, ...]], ...], HeadLayout] = {}
         self._described: dict[str, Device] = {}
 
     def load(self, connection: sqlite3.Connection) -> None:
@@ -71,12 +71,12 @@ class Names:
 
     def layout(
         self, connection: sqlite3.Connection, given: tuple[tuple[str, tuple[str, ...]], ...]
-    ) -> Layout:
+    ) -> HeadLayout:
         """Which series the values of a tick belong to, by its devices and their metrics."""
         found = self._layouts.get(given)
         if found is None:
             series = [self.series(connection, uuid, m) for uuid, metrics in given for m in metrics]
-            found = Layout.of(self.device(connection, given[0][0]), series)
+            found = HeadLayout.of(self.device(connection, given[0][0]), series)
             if len(self._layouts) >= MOST_LAYOUTS:
                 self._layouts.clear()
             self._layouts[given] = found

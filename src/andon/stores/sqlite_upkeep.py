@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from andon.core.history.codec import (
-    Row,
+    SeriesRow,
     grouped,
     header_of,
     pack_points,
@@ -26,7 +26,7 @@ MOST_PAGES = 2000
 Made = list[tuple[int, bytes]]
 
 
-def rows_of(tier: Tier, base: int, body: bytes, begin: int, step: float) -> list[Row]:
+def rows_of(tier: Tier, base: int, body: bytes, begin: int, step: float) -> list[SeriesRow]:
     """The rows of a block; its header alone where all of it falls into one bucket."""
     try:
         header = header_of(body)
@@ -76,7 +76,7 @@ def rolled_blocks(connection: sqlite3.Connection, tier: Tier, begin: int) -> tup
     made: Made = []
     damaged = 0
     for _, _, series in connection.execute(SQL["list_series"]).fetchall():
-        rows: list[Row] = []
+        rows: list[SeriesRow] = []
         span = (series, tier - 1, begin, begin + WINDOW_MS[tier])
         for base, body in connection.execute(SQL["blocks"], span):
             try:
@@ -88,7 +88,7 @@ def rolled_blocks(connection: sqlite3.Connection, tier: Tier, begin: int) -> tup
     return made, damaged
 
 
-def _rolled(tier: Tier, body: bytes, offset: int) -> list[Row]:
+def _rolled(tier: Tier, body: bytes, offset: int) -> list[SeriesRow]:
     """A finer block's rows, `offset` after the beginning of the coarser window."""
     if tier is Tier.MINUTE:
         step = STEP_MS[tier]

@@ -32,7 +32,7 @@ class Visit:
             raise Gone("nobody waits for this any more", hint="ask again")
 
 
-class Desk:
+class BlockingPool:
     """Threads of its own: who waits here keeps nobody else from being answered."""
 
     def __init__(self, most: int = MOST_AT_ONCE, most_waiting: int = MOST_WAITING) -> None:

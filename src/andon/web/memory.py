@@ -19,7 +19,7 @@ METRICS = tuple(name for name in SAMPLE_VALUES if name != "throttle")
 """The readings that have a least, a mean and a most."""
 
 
-class Memory(Protocol):
+class ServerHistory(Protocol):
     """What the server remembers beyond the last minutes."""
 
     def health(self) -> wire.Json: ...
@@ -155,7 +155,7 @@ def _check_span(since: float, until: float) -> None:
         raise Invalid("the time ends before it begins", hint="from must be less than to")
 
 
-def open_memory(sampler: Sampler, settings: Settings, wanted: bool) -> Memory:
+def open_memory(sampler: Sampler, settings: Settings, wanted: bool) -> ServerHistory:
     """What can be had."""
     if not wanted:
         return NoMemory("history was switched off", "start without --no-history")

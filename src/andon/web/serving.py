@@ -21,8 +21,8 @@ from andon.host.open_files import raised_limit
 from andon.host.server import whereabouts
 from andon.host.server.state_folder import open_state_folder
 from andon.model.device import Snapshot
-from andon.web.answers.health import Part
-from andon.web.memory import Memory, open_memory
+from andon.web.answers.health import HealthPart
+from andon.web.memory import ServerHistory, open_memory
 from andon.web.station import Station
 from andon.web.transport import logs
 from andon.web.transport.asgi import App
@@ -43,7 +43,7 @@ wait a second before the next: a short one would hand the door to whoever knocks
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ServeOptions:
     """Where to serve, and how."""
 
     host: str
@@ -67,7 +67,7 @@ class Started:
     notifiers: tuple[str, ...] = ()
 
 
-def serve(settings: Settings, place: Place, tell: Callable[[Started], None]) -> None:
+def serve(settings: Settings, place: ServeOptions, tell: Callable[[Started], None]) -> None:
     """Serve until a signal; every mistake of the caller is found before anything starts."""
     folder = open_state_folder()
     check_certificate(place)
@@ -115,7 +115,7 @@ def _linked(settings: Settings, url: str) -> Settings:
 
 def _shop(
     station: Station,
-    memory: Memory,
+    memory: ServerHistory,
     keys: Keys,
     watcher: "Watcher",
     lender: "Lender | None",
@@ -123,7 +123,7 @@ def _shop(
 ) -> "Shop":
     from andon.web.routes.api import Shop
 
-    parts: dict[str, Part] = {"store": memory, "alerts": watcher}
+    parts: dict[str, HealthPart] = {"store": memory, "alerts": watcher}
     if leases is not None:
         parts["leases"] = leases
     exposition = _exposition(station)
@@ -180,7 +180,7 @@ def _exposition(station: Station) -> Callable[[], str]:
 
 def _run(
     application: App,
-    place: Place,
+    place: ServeOptions,
     listening: socket.socket,
     ready: Callable[[], None],
     knows: Callable[[str], bool],
@@ -215,7 +215,7 @@ def _run(
         QuietServer(config, ready, places, Turns(knows)).run([listening])
 
 
-def names(place: Place, loopback: bool) -> frozenset[str]:
+def names(place: ServeOptions, loopback: bool) -> frozenset[str]:
     """The names that a Host header may have; addresses are judged by themselves."""
     own = {"localhost", *(name.lower().rstrip(".") for name in place.allowed_hosts)}
     if not loopback:
@@ -251,7 +251,7 @@ def _unbound(exc: OSError, host: str, port: int) -> AndonError:
     return Unavailable(reason, hint="--host takes an address of this machine")
 
 
-def check_certificate(place: Place) -> None:
+def check_certificate(place: ServeOptions) -> None:
     """Loaded once before the start, so that a mistake is a sentence and not a traceback."""
     if place.certificate is None:
         if place.key is not None:
@@ -270,7 +270,7 @@ def check_certificate(place: Place) -> None:
         ) from exc
 
 
-def _url(place: Place, address: str, port: int) -> str:
+def _url(place: ServeOptions, address: str, port: int) -> str:
     scheme = "http" if place.certificate is None else "https"
     everywhere = address in ("0.0.0.0", "::")  # noqa: S104 (told, not bound)
     name = socket.gethostname() if everywhere else address

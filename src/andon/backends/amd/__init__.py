@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from andon.backends import pci
 from andon.backends.amd.board import AmdBoard
 from andon.backends.amd.smi import Smi
-from andon.backends.kernel import SLEEPING, Board, KernelBackend, Place
+from andon.backends.kernel import SLEEPING, AwakeCard, CardFiles, KernelBackend
 from andon.backends.sysfs import Tree
 from andon.model.device import Card, Reading, State
 
@@ -34,7 +34,7 @@ class Amd(KernelBackend):
         self._with_library = self._tree.root == "" if library is None else library
         self._smi = Smi(self._may_use_library)
 
-    def board(self, place: Place) -> Board:
+    def board(self, place: CardFiles) -> AwakeCard:
         return AmdBoard(place, self._smi)
 
     def read(self, card: Card, at: float, watched: bool) -> Sequence[Reading]:

@@ -8,9 +8,9 @@ from andon.backends import pci
 from andon.backends.amd import kfd, metrics
 from andon.backends.amd.names import NAMELESS, branded, is_nameless, name
 from andon.backends.amd.smi import Smi
-from andon.backends.drm import Usage
-from andon.backends.kernel import Gathered, Kept, Place
-from andon.backends.sysfs import Answer, hwmon, labels
+from andon.backends.drm import CardClients
+from andon.backends.kernel import CardFiles, Gathered, KeptValues
+from andon.backends.sysfs import SysfsValue, hwmon, labels
 from andon.model.device import Device, Limits, MemoryKind, Reading
 
 OFTEN_SECONDS: Final = 5.0
@@ -33,7 +33,7 @@ OTHERWISE: Final = {
 class AmdBoard:
     """Implements kernel.Board."""
 
-    def __init__(self, place: Place, smi: Smi) -> None:
+    def __init__(self, place: CardFiles, smi: Smi) -> None:
         self._place, self._files, self._smi = place, place.device, smi
         self._hwmon: str | None = None
         self._temperatures: dict[str, str] = {}
@@ -41,8 +41,8 @@ class AmdBoard:
         self._name: str | None = None
         self._uuid = f"amd@{place.pci}"
         self._kfd_ids: tuple[int, ...] = ()
-        self._usage = Usage(place.tree, place.pci, place.descriptors, self._is_ours)
-        self._link, self._counts = Kept(OFTEN_SECONDS), Kept(SELDOM_SECONDS)
+        self._usage = CardClients(place.tree, place.pci, place.descriptors, self._is_ours)
+        self._link, self._counts = KeptValues(OFTEN_SECONDS), KeptValues(SELDOM_SECONDS)
         self._busy = True
         self._find()
 
@@ -139,9 +139,11 @@ class AmdBoard:
         gathered.put("memory_used_bytes", used)
         free = used.then(lambda value: max(0, total.value - value) if total.value else None)
         reason = used.reason or total.reason
-        gathered.put("memory_free_bytes", free if free.value is not None else Answer(None, reason))
+        gathered.put(
+            "memory_free_bytes", free if free.value is not None else SysfsValue(None, reason)
+        )
 
-    def _memory(self, what: str) -> Answer[int]:
+    def _memory(self, what: str) -> SysfsValue[int]:
         """A card's own memory; of a processor both pools, for work takes what it needs of both."""
         own = self._files.integer(f"mem_info_vram_{what}")
         if not self._unified or own.value is None:
@@ -161,20 +163,20 @@ class AmdBoard:
         gathered.put("memory_clock_mhz", self._sense("freq2_input").then(_mhz))
         gathered.put("fan_percent", self._fan())
 
-    def _heat(self, what: str, *wanted: str) -> Answer[int]:
+    def _heat(self, what: str, *wanted: str) -> SysfsValue[int]:
         """Of the first sensor that there is: an MI300 has none at its edge, but at its hottest."""
         for label in wanted:
             if label in self._temperatures:
                 return self._sense(f"{self._temperatures[label]}_{what}").then(_celsius)
-        return Answer(None, f"the driver reports no such sensor ({wanted[0]})")
+        return SysfsValue(None, f"the driver reports no such sensor ({wanted[0]})")
 
-    def _sense(self, *names: str) -> Answer[int]:
+    def _sense(self, *names: str) -> SysfsValue[int]:
         if self._hwmon is None:
-            return Answer(None, f"this kernel does not say (no {names[0]})")
+            return SysfsValue(None, f"this kernel does not say (no {names[0]})")
         paths = [f"{self._hwmon}/{one}" for one in names]
         return self._files.first(paths, self._files.integer)
 
-    def _fan(self) -> Answer[int]:
+    def _fan(self) -> SysfsValue[int]:
         """The share of full power; of full speed where only that is known."""
         power = self._sense("pwm1")
         if power.value is not None:
@@ -182,32 +184,32 @@ class AmdBoard:
         speed = self._sense("fan1_input")
         fastest = self._sense("fan1_max").value
         if speed.value is None or not fastest:
-            return Answer(None, power.reason)
+            return SysfsValue(None, power.reason)
         return _share(speed.value, fastest)
 
-    def _read_link(self) -> Mapping[str, Answer[Any]]:
+    def _read_link(self) -> Mapping[str, SysfsValue[Any]]:
         link = pci.link(self._place.tree, self._place.pci)
         return {"pcie_generation": link.generation, "pcie_width": link.width}
 
-    def _read_counts(self) -> Mapping[str, Answer[Any]]:
+    def _read_counts(self) -> Mapping[str, SysfsValue[Any]]:
         """What the library does not know either keeps the reason that the files gave."""
         errors = parse_errors(self._files.text("ras/umc_err_count"))
         if errors.absent:
             count = self._smi.uncorrected(self._place.pci)
-            errors = errors if count is None else Answer(count)
+            errors = errors if count is None else SysfsValue(count)
         joules = self._smi.energy_joules(self._place.pci)
-        return {"ecc_uncorrected": errors, "energy_joules": Answer(joules)}
+        return {"ecc_uncorrected": errors, "energy_joules": SysfsValue(joules)}
 
 
-def parse_errors(answer: Answer[str]) -> Answer[int]:
+def parse_errors(answer: SysfsValue[str]) -> SysfsValue[int]:
     """The uncorrected ones of `ue: 0`, `ce: 3`: those of the memory controllers."""
     if answer.value is None:
-        return Answer(None, answer.reason, answer.absent)
+        return SysfsValue(None, answer.reason, answer.absent)
     for line in answer.value.splitlines():
         key, _, count = line.partition(":")
         if key.strip() == "ue" and count.strip().isdecimal():
-            return Answer(int(count))
-    return Answer(None, "umc_err_count holds no count of uncorrected errors")
+            return SysfsValue(int(count))
+    return SysfsValue(None, "umc_err_count holds no count of uncorrected errors")
 
 
 def parse_fastest(text: str) -> int | None:
@@ -215,8 +217,8 @@ def parse_fastest(text: str) -> int | None:
     return max((int(clock) for clock in _CLOCK.findall(text)), default=None)
 
 
-def _share(part: int, whole: int) -> Answer[int]:
-    return Answer(_percent(round(100 * part / whole)))
+def _share(part: int, whole: int) -> SysfsValue[int]:
+    return SysfsValue(_percent(round(100 * part / whole)))
 
 
 def _percent(value: int) -> int:

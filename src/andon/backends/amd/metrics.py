@@ -7,7 +7,7 @@ same on every chip: 1.3 (cards) and 2.2 (processors with graphics).
 import struct
 from typing import Final
 
-from andon.backends.sysfs import Answer
+from andon.backends.sysfs import SysfsValue
 
 _HEADER: Final = struct.Struct("<HBB")  # size, format, content
 _STATUS: Final = struct.Struct("<Q")
@@ -40,20 +40,20 @@ def version(content: bytes) -> tuple[int, int] | None:
     return (major, minor) if size <= len(content) else None
 
 
-def throttle(answer: Answer[bytes]) -> Answer[tuple[str, ...]]:
+def throttle(answer: SysfsValue[bytes]) -> SysfsValue[tuple[str, ...]]:
     """What limits the clocks now, in words."""
     if answer.value is None:
-        return Answer(None, answer.reason, answer.absent)
+        return SysfsValue(None, answer.reason, answer.absent)
     found = version(answer.value)
     if found is None:
-        return Answer(None, "gpu_metrics is cut short")
+        return SysfsValue(None, "gpu_metrics is cut short")
     offset = _STATUS_OFFSETS.get(found)
     if offset is None or len(answer.value) < offset + _STATUS.size:
-        return Answer(None, f"gpu_metrics {found[0]}.{found[1]} has no common throttle status")
+        return SysfsValue(None, f"gpu_metrics {found[0]}.{found[1]} has no common throttle status")
     status = _STATUS.unpack_from(answer.value, offset)[0]
     if status == _UNFILLED:
-        return Answer(None, "the driver does not fill in the throttle status")
-    return Answer(words(status))
+        return SysfsValue(None, "the driver does not fill in the throttle status")
+    return SysfsValue(words(status))
 
 
 def words(status: int) -> tuple[str, ...]:

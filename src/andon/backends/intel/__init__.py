@@ -1,7 +1,7 @@
 """Intel devices through the files of the i915 and xe kernel drivers."""
 
 from andon.backends.intel.board import IntelBoard
-from andon.backends.kernel import Board, KernelBackend, Place
+from andon.backends.kernel import AwakeCard, CardFiles, KernelBackend
 
 __all__ = ["Intel"]
 
@@ -14,5 +14,5 @@ class Intel(KernelBackend):
     drivers = ("i915", "xe")
     hint = "if one is installed, load its driver: sudo modprobe xe, or i915 for older ones"
 
-    def board(self, place: Place) -> Board:
+    def board(self, place: CardFiles) -> AwakeCard:
         return IntelBoard(place)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from andon.backends import pci
-from andon.backends.drm import FIRST_LOOK, TACITURN, Usage, Use
+from andon.backends.drm import FIRST_LOOK, TACITURN, CardClients, CardUse
 from andon.backends.intel import layout
 from andon.backends.intel.names import WELL_KNOWN
-from andon.backends.kernel import Gathered, Kept, Place
-from andon.backends.sysfs import Answer, Tree, hwmon, labels, system_memory
+from andon.backends.kernel import CardFiles, Gathered, KeptValues
+from andon.backends.sysfs import SysfsValue, Tree, hwmon, labels, system_memory
 from andon.model.device import Device, Limits, MemoryKind, Reading
 
 OFTEN_SECONDS: Final = 5.0
@@ -40,23 +40,23 @@ class Counter:
     value: float | None = None
     at: float = 0.0
 
-    def rate(self, answer: Answer[float], now: float) -> Answer[float]:
+    def rate(self, answer: SysfsValue[float], now: float) -> SysfsValue[float]:
         """Per second; the first look, and a counter that went back, have none."""
         before, since = self.value, self.at
         self.value, self.at = answer.value, now
         if answer.value is None:
             return answer
         if before is None or now <= since:
-            return Answer(None, FIRST_LOOK)
+            return SysfsValue(None, FIRST_LOOK)
         if answer.value < before:
-            return Answer(None, STARTED_ANEW)
-        return Answer((answer.value - before) / (now - since))
+            return SysfsValue(None, STARTED_ANEW)
+        return SysfsValue((answer.value - before) / (now - since))
 
 
 class IntelBoard:
     """Implements kernel.Board."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: CardFiles) -> None:
         self._place, self._files = place, place.device
         self._unified = place.pci == _INTEGRATED
         self._name = pci.name(
@@ -67,8 +67,8 @@ class IntelBoard:
         self._temperatures: dict[str, str] = {}
         self._layout = layout.find(self._files, place.driver)
         self._energy, self._idle = Counter(), Counter()
-        self._usage = Usage(place.tree, place.pci, place.descriptors, self._is_ours)
-        self._link = Kept(OFTEN_SECONDS)
+        self._usage = CardClients(place.tree, place.pci, place.descriptors, self._is_ours)
+        self._link = KeptValues(OFTEN_SECONDS)
         self._busy = True
         self._find()
 
@@ -129,7 +129,7 @@ class IntelBoard:
     def is_busy(self) -> bool:
         return self._busy
 
-    def _utilization(self, use: Use, now: float) -> Answer[int]:
+    def _utilization(self, use: CardUse, now: float) -> SysfsValue[int]:
         """The engine used most, where every process can be seen; else the time not spent idle.
 
         The second is a little higher, because a device takes a moment to fall idle.
@@ -139,9 +139,9 @@ class IntelBoard:
         silent = bool(use.users) and use.engines == {}  # clients, and no engine is told of
         if use.blind_spot is None and not silent:
             share = use.busy
-            return Answer(None, FIRST_LOOK) if share is None else Answer(_percent(share))
+            return SysfsValue(None, FIRST_LOOK) if share is None else SysfsValue(_percent(share))
         if idle.value is None:
-            return Answer(None, use.blind_spot or TACITURN)
+            return SysfsValue(None, use.blind_spot or TACITURN)
         return rest.then(lambda share: _percent(1 - share))
 
     def _is_ours(self, region: str) -> bool:
@@ -152,18 +152,18 @@ class IntelBoard:
         total, used = self._memory()
         gathered.put("memory_used_bytes", used)
         if total.value is None or used.value is None:
-            gathered.put("memory_free_bytes", Answer(None, used.reason or total.reason))
+            gathered.put("memory_free_bytes", SysfsValue(None, used.reason or total.reason))
         else:
-            gathered.put("memory_free_bytes", Answer(max(0, total.value - used.value)))
+            gathered.put("memory_free_bytes", SysfsValue(max(0, total.value - used.value)))
 
-    def _memory(self) -> tuple[Answer[int], Answer[int]]:
+    def _memory(self) -> tuple[SysfsValue[int], SysfsValue[int]]:
         """Total and used: the system's, or what the driver keeps in a file for root."""
         if self._unified:
             total, available = system_memory(self._place.tree)
             if total is None or available is None:
-                unknown: Answer[int] = Answer(None, "/proc/meminfo does not say")
+                unknown: SysfsValue[int] = SysfsValue(None, "/proc/meminfo does not say")
                 return unknown, unknown
-            return Answer(total), Answer(total - available)
+            return SysfsValue(total), SysfsValue(total - available)
         return local_memory(self._place.tree, self._files, self._place.pci)
 
     def _read_sensors(self, gathered: Gathered, now: float) -> None:
@@ -176,49 +176,49 @@ class IntelBoard:
         gathered.put("memory_temperature_celsius", self._heat("input", "vram"))
         turns = self._sense("fan1_input")
         no_share = "the driver tells the fan's speed (fan1_input) and not its share"
-        gathered.put("fan_percent", Answer(None, turns.reason or no_share))
+        gathered.put("fan_percent", SysfsValue(None, turns.reason or no_share))
 
-    def _limit(self) -> Answer[float]:
+    def _limit(self) -> SysfsValue[float]:
         watts = self._watts(f"power{self._channel}_max")
-        return Answer(None, "no sustained limit is set") if watts.value == 0 else watts
+        return SysfsValue(None, "no sustained limit is set") if watts.value == 0 else watts
 
-    def _watts(self, name: str) -> Answer[float]:
+    def _watts(self, name: str) -> SysfsValue[float]:
         return self._sense(name).then(lambda microwatts: round(microwatts * _MICRO, 3))
 
-    def _heat(self, what: str, label: str) -> Answer[int]:
+    def _heat(self, what: str, label: str) -> SysfsValue[int]:
         sensor = self._temperatures.get(label)
         if sensor is None and self._hwmon is not None:
-            return Answer(None, f"the driver reports no such sensor ({label})")
+            return SysfsValue(None, f"the driver reports no such sensor ({label})")
         return self._sense(f"{sensor}_{what}").then(lambda millidegrees: round(millidegrees / 1000))
 
-    def _sense(self, name: str) -> Answer[int]:
+    def _sense(self, name: str) -> SysfsValue[int]:
         if self._hwmon is None:
-            return Answer(None, "this driver has no sensors for this device (no hwmon)")
+            return SysfsValue(None, "this driver has no sensors for this device (no hwmon)")
         return self._files.integer(f"{self._hwmon}/{name}")
 
-    def _read_link(self) -> Mapping[str, Answer[Any]]:
+    def _read_link(self) -> Mapping[str, SysfsValue[Any]]:
         link = pci.link(self._place.tree, self._place.pci)
         return {"pcie_generation": link.generation, "pcie_width": link.width}
 
 
-def local_memory(tree: Tree, device: Tree, address: str) -> tuple[Answer[int], Answer[int]]:
+def local_memory(tree: Tree, device: Tree, address: str) -> tuple[SysfsValue[int], SysfsValue[int]]:
     """Total and used of a card's own memory: sysfs has none, debugfs has both, for root alone."""
     numbers = [name.removeprefix("card") for name in device.names("drm") if name.startswith("card")]
     paths = [f"sys/kernel/debug/dri/{name}/vram0_mm" for name in (address, *numbers)]
     answer = tree.first(paths, tree.text)
     if answer.value is None:
-        missing: Answer[int] = Answer(None, answer.reason)
+        missing: SysfsValue[int] = SysfsValue(None, answer.reason)
         return missing, missing
     return parse_manager(answer.value)
 
 
-def parse_manager(text: str) -> tuple[Answer[int], Answer[int]]:
+def parse_manager(text: str) -> tuple[SysfsValue[int], SysfsValue[int]]:
     """`size: N` and `usage: N`, in bytes, among other lines."""
     found = {name: int(count) for name, count in _SIZE.findall(text)}
     size, used = found.get("size"), found.get("usage")
     return (
-        Answer(size, "vram0_mm holds no size" if size is None else ""),
-        Answer(used, "vram0_mm holds no usage" if used is None else ""),
+        SysfsValue(size, "vram0_mm holds no size" if size is None else ""),
+        SysfsValue(used, "vram0_mm holds no usage" if used is None else ""),
     )
 
 

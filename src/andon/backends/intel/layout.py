@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from andon.backends.sysfs import Answer, Tree
+from andon.backends.sysfs import SysfsValue, Tree
 
 POWER: Final = "sw_power_cap"
 CURRENT: Final = "current_limit"
@@ -33,7 +33,7 @@ REASONS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class SysfsLayout:
     """Paths in the device's folder; of several, the first that exists counts."""
 
     clock_mhz: str
@@ -42,16 +42,16 @@ class Layout:
     throttle: tuple[tuple[str, str], ...]  # a folder for each part, and how its files begin
 
 
-def find(device: Tree, driver: str) -> Layout:
+def find(device: Tree, driver: str) -> SysfsLayout:
     return xe(device) if driver == "xe" else i915(device)
 
 
-def i915(device: Tree) -> Layout:
+def i915(device: Tree) -> SysfsLayout:
     """The card's own folder, under `drm`; its values are the largest of its parts."""
     cards = [name for name in device.names("drm") if name.startswith("card")]
     card = f"drm/{cards[0]}" if cards else "drm/card0"
     parts = [name for name in device.names(f"{card}/gt") if name.startswith("gt")]
-    return Layout(
+    return SysfsLayout(
         clock_mhz=f"{card}/gt_act_freq_mhz",
         fastest_mhz=f"{card}/gt_RP0_freq_mhz",
         idle_milliseconds=(f"{card}/gt/gt0/rc6_residency_ms", f"{card}/power/rc6_residency_ms"),
@@ -59,14 +59,14 @@ def i915(device: Tree) -> Layout:
     )
 
 
-def xe(device: Tree) -> Layout:
+def xe(device: Tree) -> SysfsLayout:
     """The first part draws and computes, the second is for video: the clock is the first's."""
     tiles = [name for name in device.names() if name.startswith("tile")]
     parts = [
         f"{tile}/{part}" for tile in tiles for part in device.names(tile) if part.startswith("gt")
     ]
     first = parts[0] if parts else "tile0/gt0"
-    return Layout(
+    return SysfsLayout(
         clock_mhz=f"{first}/freq0/act_freq",
         fastest_mhz=f"{first}/freq0/rp0_freq",
         idle_milliseconds=(f"{first}/gtidle/idle_residency_ms",),
@@ -74,7 +74,7 @@ def xe(device: Tree) -> Layout:
     )
 
 
-def throttle(device: Tree, layout: Layout) -> Answer[tuple[str, ...]]:
+def throttle(device: Tree, layout: SysfsLayout) -> SysfsValue[tuple[str, ...]]:
     """What limits the clocks now; the details are asked for only where anything does."""
     found: list[str] = []
     answers = []
@@ -85,9 +85,9 @@ def throttle(device: Tree, layout: Layout) -> Answer[tuple[str, ...]]:
         if status.value:
             found += _reasons(device, folder, prefix)
     if any(answer.value is not None for answer in answers):
-        return Answer(tuple(dict.fromkeys(found)))
+        return SysfsValue(tuple(dict.fromkeys(found)))
     reasons = [answer.reason for answer in answers if not answer.absent]
-    return Answer(None, (*reasons, "this kernel does not say (no throttle reasons)")[0])
+    return SysfsValue(None, (*reasons, "this kernel does not say (no throttle reasons)")[0])
 
 
 def _reasons(device: Tree, folder: str, prefix: str) -> Iterable[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from andon.backends.nvidia import nvml
-from andon.backends.nvidia.board import Board
+from andon.backends.nvidia.board import NvidiaCard
 from andon.backends.nvidia.events import Listener, Tell
 from andon.backends.nvidia.sleep import bound_cards, is_suspended, may_suspend
 from andon.backends.nvidia.trouble import VERSION_MISMATCH, as_error, trouble
@@ -33,7 +33,7 @@ class Nvidia:
         self._started = False
         self._calls = 0
         self._session = 0
-        self._boards: dict[str, tuple[int, Board]] = {}
+        self._boards: dict[str, tuple[int, NvidiaCard]] = {}
         self._known: dict[str, Device] = {}
         self._rests: dict[str, Rest] = {}
         self._versions: Mapping[str, str] = {}
@@ -144,12 +144,12 @@ class Nvidia:
             with contextlib.suppress(nvml.Error):
                 nvml.stop()
 
-    def _board(self, card: Card) -> Board:
+    def _board(self, card: Card) -> NvidiaCard:
         """The open card; a new session with NVML makes old handles void."""
         session, board = self._boards.get(card.key, (0, None))
         if board is None or session != self._session:
             handle = self._handle(card)
-            board = Board(handle, card.index, self._root)
+            board = NvidiaCard(handle, card.index, self._root)
             self._boards[card.key] = (self._session, board)
             self._known[card.key] = board.device
             if self._listener is not None:
@@ -167,7 +167,7 @@ class Nvidia:
             return False
         return rest.leave_alone(is_suspended(self._root, card.pci), self._clock())
 
-    def _rest_if_idle(self, card: Card, board: Board) -> None:
+    def _rest_if_idle(self, card: Card, board: NvidiaCard) -> None:
         rest = self._rests.get(card.pci or "")
         if rest is None:
             return

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from andon.backends.nvidia import nvml
 from andon.backends.nvidia.activity import Activity
-from andon.backends.nvidia.lists import Found, ProcessLists, Use
+from andon.backends.nvidia.lists import Found, ListedProcess, ProcessLists
 from andon.backends.nvidia.nvml import Handle
 from andon.backends.nvidia.probes import (
     SHARES_SECONDS,
@@ -51,7 +51,7 @@ class Instance:
     processes: ProcessLists
 
 
-class Board:
+class NvidiaCard:
     """Everything known of one open card. Used by one thread at a time."""
 
     def __init__(self, handle: Handle, index: int, root: Path) -> None:
@@ -172,7 +172,7 @@ class Board:
             self._shown = tuple(self._process(use, kind) for use, kind in found)
         return self._shown
 
-    def _process(self, use: Use, kind: ProcessKind) -> Process:
+    def _process(self, use: ListedProcess, kind: ProcessKind) -> Process:
         return Process(
             pid=use.pid,
             kind=kind,

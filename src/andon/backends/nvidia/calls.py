@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-class Call:
+class LibraryCall:
     """One function of the library, found when it is first needed."""
 
     def __init__(
@@ -27,7 +27,7 @@ class Call:
             raise self._failure(code)
 
 
-class Number(Call):
+class Number(LibraryCall):
     """A call that answers one whole number."""
 
     def of(self, *arguments: Any) -> int:
@@ -36,7 +36,7 @@ class Number(Call):
         return answer.value
 
 
-class LongNumber(Call):
+class LongNumber(LibraryCall):
     """The same with 64 bits."""
 
     def of(self, *arguments: Any) -> int:

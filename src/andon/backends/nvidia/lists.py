@@ -16,7 +16,7 @@ _PROCESS = struct.Struct("=I4xQII")  # pid, memory, instances: the driver's v2 a
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class ListedProcess:
     """One line of a driver's process list."""
 
     pid: int
@@ -34,13 +34,13 @@ class ProcessList:
 
     def __init__(self, function: str) -> None:
         self.name = function
-        self.uses: tuple[Use, ...] = ()
+        self.uses: tuple[ListedProcess, ...] = ()
         """What it said last."""
         self._call: Any = None
         self._raw = b""
         self._grow(64)
 
-    def read(self, handle: Handle) -> tuple[Use, ...]:
+    def read(self, handle: Handle) -> tuple[ListedProcess, ...]:
         length = ctypes.c_uint(self._room)
         code = self._function()(handle, ctypes.byref(length), self._buffer)
         if code == INSUFFICIENT_SIZE:
@@ -68,7 +68,7 @@ class ProcessList:
         return self._call
 
 
-Found = tuple[tuple[Use, ProcessKind], ...]
+Found = tuple[tuple[ListedProcess, ProcessKind], ...]
 
 
 class ProcessLists:
@@ -112,7 +112,7 @@ class ProcessLists:
                     found.setdefault(use.pid, (use, kind))
         return tuple(found.values())
 
-    def _uses(self, processes: ProcessList, handle: Handle) -> tuple[Use, ...]:
+    def _uses(self, processes: ProcessList, handle: Handle) -> tuple[ListedProcess, ...]:
         try:
             return processes.read(handle)
         except nvml.Error as error:
@@ -122,8 +122,8 @@ class ProcessLists:
             return ()
 
 
-def _use(pid: int, memory_bytes: int, instance: int, _: int) -> Use:
-    return Use(
+def _use(pid: int, memory_bytes: int, instance: int, _: int) -> ListedProcess:
+    return ListedProcess(
         pid=pid,
         memory_bytes=None if memory_bytes == NOT_A_NUMBER else memory_bytes,
         instance=None if instance == nvml.NO_INSTANCE else instance,

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 import pynvml
 
 from andon.backends.nvidia import trouble
-from andon.backends.nvidia.calls import Call, LongNumber, Number
+from andon.backends.nvidia.calls import LibraryCall, LongNumber, Number
 
 Handle = Any
 Error: TypeAlias = pynvml.NVMLError
@@ -115,8 +115,8 @@ def function(name: str) -> Any:
         raise Error(trouble.FUNCTION_NOT_FOUND) from None
 
 
-_UTILIZATION: Final = Call(function, Error, "nvmlDeviceGetUtilizationRates")
-_MEMORY_INFO: Final = Call(function, Error, "nvmlDeviceGetMemoryInfo_v2")
+_UTILIZATION: Final = LibraryCall(function, Error, "nvmlDeviceGetUtilizationRates")
+_MEMORY_INFO: Final = LibraryCall(function, Error, "nvmlDeviceGetMemoryInfo_v2")
 _TEMPERATURE: Final = Number(function, Error, "nvmlDeviceGetTemperature")
 _POWER: Final = Number(function, Error, "nvmlDeviceGetPowerUsage")
 _CLOCK: Final = Number(function, Error, "nvmlDeviceGetClockInfo")
@@ -131,14 +131,14 @@ def utilization(handle: Handle) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class MemoryInfo:
     total: int
     used: int
     free: int
     reserved: int | None
 
 
-def memory(handle: Handle) -> Memory:
+def memory(handle: Handle) -> MemoryInfo:
     """With the driver's own reserve told apart; older drivers count it as used."""
     info = pynvml.c_nvmlMemory_v2_t(pynvml.nvmlMemory_v2)
     try:
@@ -147,8 +147,8 @@ def memory(handle: Handle) -> Memory:
         if error.value not in (trouble.FUNCTION_NOT_FOUND, 25):
             raise
         old = pynvml.nvmlDeviceGetMemoryInfo(handle)
-        return Memory(old.total, old.used, old.free, None)
-    return Memory(info.total, info.used, info.free, info.reserved)
+        return MemoryInfo(old.total, old.used, old.free, None)
+    return MemoryInfo(info.total, info.used, info.free, info.reserved)
 
 
 def temperature_celsius(handle: Handle) -> int:

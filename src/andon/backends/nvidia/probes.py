@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from andon.backends.nvidia import nvml
 from andon.backends.nvidia.nvml import Handle
-from andon.backends.nvidia.trouble import Reach, Trouble, survivable
+from andon.backends.nvidia.trouble import DriverTrouble, Reach, survivable
 from andon.model.device import SAMPLE_VALUES
 
 EVERY_TICK: Final = 0.0
@@ -140,7 +140,7 @@ class Gauges:
             self.missing[name] = why
             self.failures += 1
 
-    def _failed(self, probe: Probe, found: Trouble) -> None:
+    def _failed(self, probe: Probe, found: DriverTrouble) -> None:
         for name in probe.fields:
             self._is_missing(name, found.reason)
         if found.reach is Reach.FOR_GOOD:  # it is not asked again

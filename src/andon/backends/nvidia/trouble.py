@@ -17,7 +17,7 @@ class Reach(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class DriverTrouble:
     reach: Reach
     reason: str
     hint: str = ""
@@ -34,82 +34,84 @@ VERSION_MISMATCH: Final = 18
 
 _XID = "look for the cause: sudo dmesg | grep -i -e xid -e nvrm"
 _TABLE: Final = {
-    UNINITIALIZED: Trouble(
+    UNINITIALIZED: DriverTrouble(
         Reach.VENDOR, "NVML was shut down under us", "andon starts it again by itself"
     ),
-    NOT_SUPPORTED: Trouble(Reach.FOR_GOOD, "not supported by this device"),
-    NO_PERMISSION: Trouble(
+    NOT_SUPPORTED: DriverTrouble(Reach.FOR_GOOD, "not supported by this device"),
+    NO_PERMISSION: DriverTrouble(
         Reach.VALUE,
         "no permission",
         "this value is for root, or for a container with more rights",
     ),
-    NOT_FOUND: Trouble(Reach.VALUE, "the driver found nothing"),
-    INSUFFICIENT_SIZE: Trouble(Reach.VALUE, "the driver's answer was too long"),
-    8: Trouble(
+    NOT_FOUND: DriverTrouble(Reach.VALUE, "the driver found nothing"),
+    INSUFFICIENT_SIZE: DriverTrouble(Reach.VALUE, "the driver's answer was too long"),
+    8: DriverTrouble(
         Reach.CARD,
         "a power cable of this card is not attached properly",
         "switch the machine off and check the card's power cables",
     ),
-    9: Trouble(
+    9: DriverTrouble(
         Reach.VENDOR,
         "the NVIDIA driver is not loaded",
         "load it: sudo modprobe nvidia; if that fails, install the driver for this kernel",
     ),
-    TIMEOUT: Trouble(Reach.VALUE, "the driver took too long"),
-    11: Trouble(Reach.CARD, "the kernel reported an interrupt problem with this card", _XID),
-    12: Trouble(
+    TIMEOUT: DriverTrouble(Reach.VALUE, "the driver took too long"),
+    11: DriverTrouble(Reach.CARD, "the kernel reported an interrupt problem with this card", _XID),
+    12: DriverTrouble(
         Reach.VENDOR,
         "the NVIDIA library libnvidia-ml.so.1 was not found",
         "no NVIDIA driver is installed here; inside a container, start it with --gpus all",
     ),
-    FUNCTION_NOT_FOUND: Trouble(Reach.FOR_GOOD, "this driver is too old for it"),
-    14: Trouble(Reach.FOR_GOOD, "the card's infoROM is corrupted"),
-    15: Trouble(Reach.CARD, "the GPU is lost: it has fallen off the bus", _XID),
-    16: Trouble(
+    FUNCTION_NOT_FOUND: DriverTrouble(Reach.FOR_GOOD, "this driver is too old for it"),
+    14: DriverTrouble(Reach.FOR_GOOD, "the card's infoROM is corrupted"),
+    15: DriverTrouble(Reach.CARD, "the GPU is lost: it has fallen off the bus", _XID),
+    16: DriverTrouble(
         Reach.CARD,
         "the GPU needs a reset before it can be used again",
         "end the work on it, then: sudo nvidia-smi --gpu-reset -i GPU, or reboot",
     ),
-    17: Trouble(
+    17: DriverTrouble(
         Reach.VENDOR,
         "the operating system blocked the driver",
         "inside a container or a Slurm step, check that its cgroup may use /dev/nvidia*",
     ),
-    VERSION_MISMATCH: Trouble(
+    VERSION_MISMATCH: DriverTrouble(
         Reach.VENDOR,
         "the driver and its library have different versions",
         "the driver was upgraded while it was loaded: reboot, or reload the nvidia modules",
     ),
-    19: Trouble(Reach.VALUE, "the device is in use by another driver call"),
-    20: Trouble(Reach.VALUE, "the driver has not enough memory"),
-    21: Trouble(Reach.VALUE, "the driver has no data yet"),
-    25: Trouble(Reach.FOR_GOOD, "this driver is too old for it"),
-    26: Trouble(Reach.FOR_GOOD, "this driver is too old for it"),
-    27: Trouble(Reach.FOR_GOOD, "not supported by this device"),
-    28: Trouble(Reach.CARD, "the driver no longer finds this GPU", _XID),
-    999: Trouble(Reach.VALUE, "the driver failed without saying why", _XID),
+    19: DriverTrouble(Reach.VALUE, "the device is in use by another driver call"),
+    20: DriverTrouble(Reach.VALUE, "the driver has not enough memory"),
+    21: DriverTrouble(Reach.VALUE, "the driver has no data yet"),
+    25: DriverTrouble(Reach.FOR_GOOD, "this driver is too old for it"),
+    26: DriverTrouble(Reach.FOR_GOOD, "this driver is too old for it"),
+    27: DriverTrouble(Reach.FOR_GOOD, "not supported by this device"),
+    28: DriverTrouble(Reach.CARD, "the driver no longer finds this GPU", _XID),
+    999: DriverTrouble(Reach.VALUE, "the driver failed without saying why", _XID),
 }
 _AT_START: Final = {
-    NO_PERMISSION: Trouble(
+    NO_PERMISSION: DriverTrouble(
         Reach.VENDOR,
         "no permission to use the NVIDIA driver",
         "check who may open the device files: ls -l /dev/nvidiactl /dev/nvidia0",
     ),
-    999: Trouble(Reach.VENDOR, "the NVIDIA driver failed to start without saying why", _XID),
+    999: DriverTrouble(Reach.VENDOR, "the NVIDIA driver failed to start without saying why", _XID),
 }
 
 
-def trouble(code: int, starting: bool = False) -> Trouble:
+def trouble(code: int, starting: bool = False) -> DriverTrouble:
     """The words for an error code; at the start every error is one of all of NVML."""
     found = (_AT_START.get(code) if starting else None) or _TABLE.get(code)
     if found is None:
-        found = Trouble(Reach.VALUE, f"the driver answered with error {code}", _XID)
+        found = DriverTrouble(Reach.VALUE, f"the driver answered with error {code}", _XID)
     if starting and found.reach is not Reach.VENDOR:
-        return Trouble(Reach.VENDOR, f"the NVIDIA driver did not start: {found.reason}", found.hint)
+        return DriverTrouble(
+            Reach.VENDOR, f"the NVIDIA driver did not start: {found.reason}", found.hint
+        )
     return found
 
 
-def as_error(code: int, found: Trouble) -> AndonError:
+def as_error(code: int, found: DriverTrouble) -> AndonError:
     """The same, as one of the five kinds of error."""
     if code == NO_PERMISSION:
         return Denied(found.reason, found.hint)
@@ -123,7 +125,7 @@ class CodedError(Protocol):
     value: int
 
 
-def survivable(error: CodedError) -> Trouble:
+def survivable(error: CodedError) -> DriverTrouble:
     """The words for a value that failed; what takes away the card or all of NVML is raised."""
     found = trouble(error.value)
     if found.reach in (Reach.CARD, Reach.VENDOR):

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Final
 
 from andon.backends.nvidia_smi import boards, document, trouble
-from andon.backends.nvidia_smi.boards import BY_ADDRESS, VENDOR, Board, SystemMemory
-from andon.backends.nvidia_smi.command import Command, NoAnswer, find
-from andon.backends.nvidia_smi.report import Listed, Report, parse_list, parse_unreachable
+from andon.backends.nvidia_smi.boards import BY_ADDRESS, VENDOR, SmiCard, SystemMemory
+from andon.backends.nvidia_smi.command import NoAnswer, SmiCommand, find
+from andon.backends.nvidia_smi.report import Listed, SmiReport, parse_list, parse_unreachable
 from andon.backends.nvidia_smi.texts import pci_address
 from andon.backends.nvidia_smi.trouble import Unreadable
 from andon.errors import AndonError
@@ -33,11 +33,11 @@ class NvidiaSmi:
     ) -> None:
         self._root, self._name = Path(root), command
         self._timeout_seconds = timeout_seconds
-        self._command: Command | None = None
+        self._command: SmiCommand | None = None
         self._listed: dict[tuple[str, int], Listed] = {}
         self._layout: frozenset[object] = frozenset()
         self._versions: Mapping[str, str] = {}
-        self._boards: list[Board] = []
+        self._boards: list[SmiCard] = []
         self._gone: dict[str, Device] = {}
 
     def glance(self) -> Sequence[Card]:
@@ -81,23 +81,23 @@ class NvidiaSmi:
 
     # Looking.
 
-    def _opened(self) -> Command:
+    def _opened(self) -> SmiCommand:
         """The command, with its whole time before it."""
         if self._command is None:
-            self._command = Command(find(self._name, self._root))
+            self._command = SmiCommand(find(self._name, self._root))
         self._command.allow(self._timeout_seconds)
         return self._command
 
-    def _look(self, command: Command) -> Report:
+    def _look(self, command: SmiCommand) -> SmiReport:
         output = command.run("-q", "-x")
-        report = document.parse(output.text) or Report()
+        report = document.parse(output.text) or SmiReport()
         unreachable = parse_unreachable(document.around(output.everything))
         if not report.gpus and not unreachable:
             known = trouble.failure(output.code, output.everything)
             raise known or trouble.misunderstood(output.code, output.everything)
         return replace(report, unreachable=unreachable)
 
-    def _take(self, report: Report, command: Command) -> None:
+    def _take(self, report: SmiReport, command: SmiCommand) -> None:
         """Make a report the latest one."""
         self._versions = report.versions or self._versions
         self._name_parts(report, command)
@@ -112,7 +112,7 @@ class NvidiaSmi:
             if uuid not in now and not (uuid.startswith(BY_ADDRESS) and device.pci in reached)
         }
 
-    def _name_parts(self, report: Report, command: Command) -> None:
+    def _name_parts(self, report: SmiReport, command: SmiCommand) -> None:
         """XML numbers the MIG instances, and only the list names them; asked when they change."""
         layout = frozenset(
             (gpu.uuid, part.number, part.place) for gpu in report.gpus for part in gpu.parts

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from andon.backends.nvidia_smi.report import Gpu, Listed, Part, Report, Use
+from andon.backends.nvidia_smi.report import Gpu, Listed, MigInstance, SmiProcess, SmiReport
 from andon.backends.nvidia_smi.texts import NOT_REPORTED, Unknown, Value
 from andon.model.device import (
     SAMPLE_VALUES,
@@ -27,12 +27,12 @@ _MEMORY: Final = ("memory_used_bytes", "memory_free_bytes")
 
 
 @dataclass(frozen=True, slots=True)
-class Board:
+class SmiCard:
     """A board of the report with what is known of it beyond the report."""
 
     gpu: Gpu
     device: Device
-    parts: tuple[tuple[Part, Device], ...] = ()
+    parts: tuple[tuple[MigInstance, Device], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +55,18 @@ def parse_meminfo(text: str) -> SystemMemory:
 
 
 def recognise(
-    report: Report,
+    report: SmiReport,
     known: Iterable[Device],
     listed: Mapping[tuple[str, int], Listed],
     memory: SystemMemory,
-) -> list[Board]:
+) -> list[SmiCard]:
     """The boards of a report, each once, under the identity that it had before."""
     earlier = {device.pci: device for device in known if device.pci and device.parent is None}
     named = {gpu.pci for gpu in report.gpus if gpu.uuid}
     listed_gpus = [gpu for gpu in report.gpus if gpu.uuid or gpu.pci not in named]
     gpus = [*listed_gpus, *_nameless(report, earlier.values())]
     numbers = _numbers(gpus, earlier)
-    boards: dict[str, Board] = {}
+    boards: dict[str, SmiCard] = {}
     for gpu in gpus:
         before = earlier.get(gpu.pci or "")
         uuid = _identity(gpu, before)
@@ -74,11 +74,11 @@ def recognise(
             device = _device(gpu, uuid, numbers[id(gpu)], memory)
             if gpu.lost and before is not None and before.uuid == uuid:
                 device = replace(before, index=device.index)
-            boards[uuid] = Board(gpu, device, _parts(gpu, device, listed))
+            boards[uuid] = SmiCard(gpu, device, _parts(gpu, device, listed))
     return list(boards.values())
 
 
-def readings(boards: Iterable[Board], memory: SystemMemory, at: float) -> list[Reading]:
+def readings(boards: Iterable[SmiCard], memory: SystemMemory, at: float) -> list[Reading]:
     return [reading for board in boards for reading in _read(board, memory, at)]
 
 
@@ -95,7 +95,7 @@ def missing_readings(gone: Iterable[Device]) -> list[Reading]:
     ]
 
 
-def _nameless(report: Report, earlier: Iterable[Device]) -> list[Gpu]:
+def _nameless(report: SmiReport, earlier: Iterable[Device]) -> list[Gpu]:
     """Boards that could not be reached, as lost ones; one known by neither name is left out."""
     by_index = {device.index: device.pci for device in earlier}
     listed = {gpu.pci for gpu in report.gpus}
@@ -142,8 +142,8 @@ def _device(gpu: Gpu, uuid: str, index: int, memory: SystemMemory) -> Device:
 
 def _parts(
     gpu: Gpu, board: Device, listed: Mapping[tuple[str, int], Listed]
-) -> tuple[tuple[Part, Device], ...]:
-    found: dict[str, tuple[Part, Device]] = {}
+) -> tuple[tuple[MigInstance, Device], ...]:
+    found: dict[str, tuple[MigInstance, Device]] = {}
     for part in () if gpu.lost else gpu.parts:
         named = listed.get((board.uuid, part.number))
         # Without its own uuid it has the spelling of older drivers: board and place.
@@ -165,7 +165,7 @@ def _parts(
     return tuple(found.values())
 
 
-def _read(board: Board, memory: SystemMemory, at: float) -> list[Reading]:
+def _read(board: SmiCard, memory: SystemMemory, at: float) -> list[Reading]:
     gpu = board.gpu
     if gpu.lost:
         return [Reading(board.device.uuid, state=State.LOST, reason=gpu.lost, hint=LOST_HINT)]
@@ -177,7 +177,7 @@ def _read(board: Board, memory: SystemMemory, at: float) -> list[Reading]:
     return [whole, *(_read_part(part, device, gpu, at) for part, device in board.parts)]
 
 
-def _read_part(part: Part, device: Device, gpu: Gpu, at: float) -> Reading:
+def _read_part(part: MigInstance, device: Device, gpu: Gpu, at: float) -> Reading:
     uses = tuple(use for use in gpu.uses if use.place == part.place)
     reasons = {"processes": gpu.uses_reason} if gpu.uses_reason else {}
     return _reading(device, part.values, uses, at, INSTANCE, reasons)
@@ -186,7 +186,7 @@ def _read_part(part: Part, device: Device, gpu: Gpu, at: float) -> Reading:
 def _reading(
     device: Device,
     values: Mapping[str, Value],
-    uses: tuple[Use, ...],
+    uses: tuple[SmiProcess, ...],
     at: float,
     otherwise: Unknown,
     reasons: Mapping[str, str],

@@ -49,7 +49,7 @@ def find(command: str, root: Path) -> str:
     return found
 
 
-class Command:
+class SmiCommand:
     """Runs it, one call at a time. A call that cannot even be killed is left behind."""
 
     def __init__(self, path: str) -> None:

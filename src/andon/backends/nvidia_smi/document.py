@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 from andon.backends.nvidia_smi import texts
-from andon.backends.nvidia_smi.report import Gpu, Part, Report, Use
+from andon.backends.nvidia_smi.report import Gpu, MigInstance, SmiProcess, SmiReport
 from andon.backends.nvidia_smi.texts import NOT_REPORTED, THROTTLE, Unknown, Value
 from andon.model.device import ProcessKind
 
@@ -64,7 +64,7 @@ _OLD_REASONS: Final = {
 }
 
 
-def parse(text: str) -> Report | None:
+def parse(text: str) -> SmiReport | None:
     """None where there is no whole document; words before and after it do no harm.
 
     Only the body is parsed, so that no document type can define an entity. Names of processes are
@@ -81,7 +81,7 @@ def parse(text: str) -> Report | None:
         return None
     words = {"driver": _text(log, "driver_version"), "cuda": _text(log, "cuda_version")}
     versions = {name: word for name, word in words.items() if word and texts.is_text(word)}
-    return Report(gpus=tuple(_gpu(gpu) for gpu in log.findall("gpu")), versions=versions)
+    return SmiReport(gpus=tuple(_gpu(gpu) for gpu in log.findall("gpu")), versions=versions)
 
 
 def around(text: str) -> str:
@@ -171,7 +171,7 @@ def _uncorrectable(volatile: Element) -> list[str]:
     return [(part.text or "") for part in volatile if "uncorrectable" in part.tag]
 
 
-def _uses(gpu: Element) -> tuple[tuple[Use, ...], str | None]:
+def _uses(gpu: Element) -> tuple[tuple[SmiProcess, ...], str | None]:
     """Every process once, and why there is no list where there is none."""
     section = gpu.find("processes")
     if section is None:
@@ -179,7 +179,7 @@ def _uses(gpu: Element) -> tuple[tuple[Use, ...], str | None]:
     words = (section.text or "").strip()
     if words and words != "None" and section.find("process_info") is None:
         return (), texts.unknown(words).reason
-    found: dict[tuple[int, object], Use] = {}
+    found: dict[tuple[int, object], SmiProcess] = {}
     for process in section.findall("process_info"):
         use = _use(process)
         if use is not None:
@@ -187,13 +187,13 @@ def _uses(gpu: Element) -> tuple[tuple[Use, ...], str | None]:
     return tuple(found.values()), None
 
 
-def _use(process: Element) -> Use | None:
+def _use(process: Element) -> SmiProcess | None:
     pid = texts.number(_text(process, "pid") or "", texts.COUNT)
     if isinstance(pid, Unknown) or pid < 1:
         return None
     memory = texts.read("memory_bytes", _text(process, "used_memory"))
     graphics = _text(process, "type") == "G"  # C+G computes too
-    return Use(
+    return SmiProcess(
         pid=int(pid),
         kind=ProcessKind.GRAPHICS if graphics else ProcessKind.COMPUTE,
         memory_bytes=None if isinstance(memory, Unknown) else int(memory),
@@ -201,12 +201,12 @@ def _use(process: Element) -> Use | None:
     )
 
 
-def _parts(gpu: Element) -> Iterator[Part]:
+def _parts(gpu: Element) -> Iterator[MigInstance]:
     for number, part in enumerate(gpu.findall("mig_devices/mig_device")):
         place, index = _place(part), texts.number(_text(part, "index") or "", texts.COUNT)
         uuid = _text(part, "uuid")
         if place is not None:
-            yield Part(
+            yield MigInstance(
                 number=number if isinstance(index, Unknown) else int(index),
                 place=place,
                 uuid=uuid if uuid and uuid.startswith("MIG-") else None,

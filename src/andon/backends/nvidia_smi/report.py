@@ -24,7 +24,7 @@ _LISTED_PART: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class SmiProcess:
     """One process of one board."""
 
     pid: int
@@ -34,7 +34,7 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MigInstance:
     """A MIG instance; the uuid is None where this version does not write it."""
 
     number: int
@@ -52,9 +52,9 @@ class Gpu:
     name: str
     values: Mapping[str, Value]
     limits: Mapping[str, Value] = field(default_factory=dict)
-    uses: tuple[Use, ...] = ()
+    uses: tuple[SmiProcess, ...] = ()
     uses_reason: str | None = None
-    parts: tuple[Part, ...] = ()
+    parts: tuple[MigInstance, ...] = ()
     lost: str | None = None
 
     def value(self, name: str) -> Value:
@@ -71,7 +71,7 @@ class Unreachable:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class SmiReport:
     """Everything that was said."""
 
     gpus: tuple[Gpu, ...] = ()

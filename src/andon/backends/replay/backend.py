@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from andon.backends.replay.recording import Moment, Recording
+from andon.backends.replay.recording import RecordedMoment, Recording
 from andon.errors import Invalid, Unavailable
 from andon.model.device import (
     SAMPLE_VALUES,
@@ -113,7 +113,7 @@ class Replay:
     def _start(self) -> float:
         return 0.0 if self._origin is None else self._origin
 
-    def _moment(self, at: float) -> Moment:
+    def _moment(self, at: float) -> RecordedMoment:
         return self._opened().at((at - self._start()) * self._speed)
 
     def _out_of_sight(self, now: set[str]) -> list[Reading]:
@@ -124,7 +124,7 @@ class Replay:
         ]
 
     def _reading(
-        self, status: DeviceStatus, moment: Moment, played_at: float, shift_seconds: float
+        self, status: DeviceStatus, moment: RecordedMoment, played_at: float, shift_seconds: float
     ) -> Reading:
         look_shift_seconds = played_at - moment.snapshot.at
         sample = status.sample and _shifted(status.sample, look_shift_seconds)

@@ -31,7 +31,7 @@ HINT = "record one: andon watch --out look.jsonl, or: andon status --json > look
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class RecordedMoment:
     """What the recording knows at one moment of its play."""
 
     snapshot: Snapshot
@@ -63,12 +63,12 @@ class Recording:
     def first(self) -> Snapshot:
         return self._load(0)
 
-    def at(self, elapsed_seconds: float) -> Moment:
+    def at(self, elapsed_seconds: float) -> RecordedMoment:
         """The latest look at so many seconds of play."""
         wanted, done = max(0.0, elapsed_seconds), 0.0
         ended = self._read_until(wanted)
         if ended and len(self._offsets) == 1 and not self._unreadable:
-            return Moment(self._load(0), 0.0)  # a picture, and not a film: it has no end
+            return RecordedMoment(self._load(0), 0.0)  # a picture, and not a film: it has no end
         if ended and self._loop:
             round_seconds = self._offsets[-1] + self._distance(len(self._offsets) - 1)
             rounds, wanted = divmod(wanted, round_seconds)
@@ -76,7 +76,7 @@ class Recording:
         index, snapshot, silence = self._readable(bisect_right(self._offsets, wanted) - 1)
         offset = self._offsets[index]
         silence = silence or self._silence(index, wanted - offset)
-        return Moment(snapshot, done + offset, silence)
+        return RecordedMoment(snapshot, done + offset, silence)
 
     def close(self) -> None:
         self._file.close()

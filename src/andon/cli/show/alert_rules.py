@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from andon.cli.show.alert import measured
 from andon.cli.show.alerts import ENDED, LAMPS, hung
-from andon.cli.show.table import Column, Row, draw
+from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, say
 from andon.model.alert import Level
 from andon.model.wire import Json
@@ -15,25 +15,25 @@ WIDE = 150  # from here on there is room for the condition in words
 
 def render_rules(rules: Sequence[Json], width: int, color: bool) -> str:
     """A line per rule; those that cannot judge anything yet stand last, with the reason."""
-    columns: list[Column[Json]] = [
-        Column("", lambda rule: say(*LAMPS[Level(rule["level"])])),
-        Column("RULE", lambda rule: say(rule["name"], "bold"), gap=1),
-        Column("UP TO", lambda rule: say(rule["level"]), rank=3),
-        Column("FROM", _threshold, rank=1, right=True),
-        Column("FOR", lambda rule: _lasting(rule["for_seconds"]), rank=2, right=True),
-        Column("WHAT", lambda rule: say(rule["title"]), elastic=16),
+    columns: list[TableColumn[Json]] = [
+        TableColumn("", lambda rule: say(*LAMPS[Level(rule["level"])])),
+        TableColumn("RULE", lambda rule: say(rule["name"], "bold"), gap=1),
+        TableColumn("UP TO", lambda rule: say(rule["level"]), rank=3),
+        TableColumn("FROM", _threshold, rank=1, right=True),
+        TableColumn("FOR", lambda rule: _lasting(rule["for_seconds"]), rank=2, right=True),
+        TableColumn("WHAT", lambda rule: say(rule["title"]), elastic=16),
     ]
     if width >= WIDE:
-        columns.append(Column("WHEN", lambda rule: say(_condition(rule), "dim"), elastic=20))
-    awake = [Row(rule) for rule in rules if rule["awake"]]
-    asleep = [Row(rule, style="dim") for rule in rules if not rule["awake"]]
+        columns.append(TableColumn("WHEN", lambda rule: say(_condition(rule), "dim"), elastic=20))
+    awake = [TableRow(rule) for rule in rules if rule["awake"]]
+    asleep = [TableRow(rule, style="dim") for rule in rules if not rule["awake"]]
     lines = draw(columns, awake, width)
     if asleep:
-        waiting: list[Column[Json]] = [
-            Column("", lambda rule: say(*ENDED)),
+        waiting: list[TableColumn[Json]] = [
+            TableColumn("", lambda rule: say(*ENDED)),
             columns[1],
             columns[5],
-            Column("", lambda rule: say(rule["asleep_reason"]), elastic=20),
+            TableColumn("", lambda rule: say(rule["asleep_reason"]), elastic=20),
         ]
         lines += [Text(), *draw(waiting, asleep, width)[1:]]
     return "".join(line.paint(color) + "\n" for line in lines)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from andon.cli.show.entries import range_of
 from andon.cli.show.render import flow, header, paragraph
-from andon.cli.show.table import Column, Row, draw
+from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import ELLIPSIS, Text, say
 from andon.core.conditions.rules import BY_NAME
 from andon.model.alert import Alert, Level, Party, Phase, Silence
@@ -28,7 +28,7 @@ FINE = "Nothing needs help."
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class AlertList:
     """Everything that `andon alerts` can show at one instant."""
 
     node: str
@@ -50,7 +50,7 @@ class Page:
         return max(levels, key=lambda level: level.rank, default=None)
 
 
-def render_alerts(page: Page, width: int, color: bool, ended: bool = True) -> str:
+def render_alerts(page: AlertList, width: int, color: bool, ended: bool = True) -> str:
     """What needs help first, each with what to do; then what is only worth knowing."""
     names = names_of(page.alerts)
     lines = [header(Snapshot(page.node, page.at, page.simulated), width)]
@@ -75,7 +75,7 @@ def render_alerts(page: Page, width: int, color: bool, ended: bool = True) -> st
     return "".join(line.paint(color) + "\n" for line in lines)
 
 
-def summary(page: Page) -> list[Text]:
+def summary(page: AlertList) -> list[Text]:
     """How many of each, or that all is well."""
     counts = Counter(alert.level for alert in page.firing)
     parts = [
@@ -191,13 +191,15 @@ def _gathered(found: Sequence[_Brief]) -> list[_Brief]:
 
 
 def _brief_lines(found: Sequence[_Brief], width: int) -> list[Text]:
-    columns: list[Column[_Brief]] = [
-        Column("", lambda one: lamp(one.alert), gap=0),
-        Column("", lambda one: say(one.name), gap=1, elastic=8),
-        Column("", lambda one: say(one.when, "dim"), rank=1),
-        Column("", lambda one: say(one.message), elastic=12),
+    columns: list[TableColumn[_Brief]] = [
+        TableColumn("", lambda one: lamp(one.alert), gap=0),
+        TableColumn("", lambda one: say(one.name), gap=1, elastic=8),
+        TableColumn("", lambda one: say(one.when, "dim"), rank=1),
+        TableColumn("", lambda one: say(one.message), elastic=12),
     ]
-    rows = [Row(one, style=None if one.alert.state is Phase.FIRING else "dim") for one in found]
+    rows = [
+        TableRow(one, style=None if one.alert.state is Phase.FIRING else "dim") for one in found
+    ]
     return draw(columns, rows, width)[1:]
 
 
@@ -245,7 +247,7 @@ def _person(party: Party, longest: int) -> str:
     return f"{words} (pid {party.pid})" if words else f"pid {party.pid}"
 
 
-def _silences(page: Page, width: int) -> list[Text]:
+def _silences(page: AlertList, width: int) -> list[Text]:
     lines = paragraph("silenced, until: andon alerts unsilence ID", width, "dim")
     for silence in page.silences:
         where = f" on {_subject(silence.subject, page)}" if silence.subject else ""
@@ -257,7 +259,7 @@ def _silences(page: Page, width: int) -> list[Text]:
     return lines
 
 
-def _subject(subject: str, page: Page) -> str:
+def _subject(subject: str, page: AlertList) -> str:
     known = next((alert.where for alert in page.alerts if alert.subject == subject), None)
     return known or subject
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from andon.cli.show.entries import Entry
+from andon.cli.show.entries import NamedDevice
 from andon.cli.show.text import UNKNOWN, Text, join, say
 from andon.core.conditions.rulebook import Thresholds
 from andon.core.sampling.bands import Band, band
@@ -40,7 +40,7 @@ _LAMPS = {
 }
 
 
-def lamp(entry: Entry) -> Text:
+def lamp(entry: NamedDevice) -> Text:
     """The state at a glance; the shape says what the colour says."""
     if not entry.status.answered:
         return say(*_LAMPS.get(entry.status.state, ("◌", "dim")))
@@ -50,7 +50,7 @@ def lamp(entry: Entry) -> Text:
     return say("▲", "yellow") if _alarming(entry.status.sample) else say("●", "green")
 
 
-def heat_style(entry: Entry) -> str:
+def heat_style(entry: NamedDevice) -> str:
     """Red from five degrees below the device's own slowdown, yellow from 80 °C."""
     sample = entry.status.sample
     celsius = sample.temperature_celsius if sample else None
@@ -91,7 +91,7 @@ def bar(value: float | None, width: int, style: str) -> Text:
     return say(full, style) + say("─" * (width - len(full)), "dim")
 
 
-def utilization(entry: Entry, bar_width: int) -> Text:
+def utilization(entry: NamedDevice, bar_width: int) -> Text:
     value = _sample(entry).utilization_percent
     style = load_style(value)
     digits = percent(value, style).pad(5, right=True)
@@ -110,7 +110,7 @@ def gib(count: float | None) -> str:
     return f"{count / GIB:.1f}" if count < 99.95 * GIB else f"{count / GIB:.0f}"
 
 
-def memory(entry: Entry, bar_width: int, with_percent: bool, digits: int) -> Text:
+def memory(entry: NamedDevice, bar_width: int, with_percent: bool, digits: int) -> Text:
     status = entry.status
     used, total = _sample(entry).memory_used_bytes, status.device.memory_total_bytes
     share = status.memory_percent
@@ -123,11 +123,11 @@ def memory(entry: Entry, bar_width: int, with_percent: bool, digits: int) -> Tex
     return out + say(" ") + bar(share, bar_width, "cyan") if bar_width else out
 
 
-def temperature(entry: Entry) -> Text:
+def temperature(entry: NamedDevice) -> Text:
     return number(_sample(entry).temperature_celsius, " °C", heat_style(entry))
 
 
-def power(entry: Entry) -> Text:
+def power(entry: NamedDevice) -> Text:
     sample, share = _sample(entry), entry.status.power_percent
     if sample.power_watts is None:
         return unknown()
@@ -137,7 +137,7 @@ def power(entry: Entry) -> Text:
     return say(f"{sample.power_watts:.0f}", style) + say(f"{whole} W", "dim")
 
 
-def link(entry: Entry) -> Text:
+def link(entry: NamedDevice) -> Text:
     """`5×16`; dim when the link sleeps below what the slot and card can do."""
     sample, limits = _sample(entry), entry.status.device.limits
     if sample.pcie_generation is None or sample.pcie_width is None:
@@ -146,7 +146,7 @@ def link(entry: Entry) -> Text:
     return say(f"{sample.pcie_generation}×{sample.pcie_width}", "yellow" if narrow else "")
 
 
-def throttle(entry: Entry, all_of_them: bool = True) -> Text:
+def throttle(entry: NamedDevice, all_of_them: bool = True) -> Text:
     """What holds the clock back, in words; the one that matters most where room is short."""
     reasons = _sample(entry).throttle
     if reasons is None:
@@ -159,7 +159,7 @@ def throttle(entry: Entry, all_of_them: bool = True) -> Text:
     return worst + say(f" +{len(words) - 1}", "dim")
 
 
-def who(entry: Entry, detail: int) -> Text:
+def who(entry: NamedDevice, detail: int) -> Text:
     """Users, most memory first; detail 1 adds their memory, 2 also the programs they run."""
     parts = [_holder(name, held, detail) for name, held in _by_user(entry.status.processes)]
     spare = unexplained(entry)
@@ -169,7 +169,7 @@ def who(entry: Entry, detail: int) -> Text:
     return join(parts, ", ")
 
 
-def unexplained(entry: Entry) -> int | None:
+def unexplained(entry: NamedDevice) -> int | None:
     """Memory that no process explains, if it is worth a word.
 
     Not asked where it is used through instances, or by the whole system.
@@ -199,5 +199,5 @@ def _by_user(processes: Iterable[Process]) -> list[tuple[str, list[Process]]]:
     return sorted(users.items(), key=lambda item: -sum(p.memory_bytes or 0 for p in item[1]))
 
 
-def _sample(entry: Entry) -> Sample:
+def _sample(entry: NamedDevice) -> Sample:
     return entry.status.sample or Sample(at=0.0)

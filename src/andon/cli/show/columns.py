@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from andon.cli.show import cells
-from andon.cli.show.entries import Entry, model_name
-from andon.cli.show.table import Column, Row
+from andon.cli.show.entries import NamedDevice, model_name
+from andon.cli.show.table import TableColumn, TableRow
 from andon.cli.show.text import Text, say
 from andon.model.device import Sample, State
 
@@ -64,23 +64,25 @@ class Shape:
         return cls(10, True, 2, 36, " (cuda:{} here)")
 
 
-def device_columns(seen: Sequence[Entry], width: int, masked: bool) -> list[Column[Entry]]:
+def device_columns(
+    seen: Sequence[NamedDevice], width: int, masked: bool
+) -> list[TableColumn[NamedDevice]]:
     """The columns that these devices can fill; which of them fit is decided later."""
     shape = Shape.at(width)
     return [
         *_lead(shape, masked, brief=width < WIDE),
         *_values(shape, _digits(seen)),
         *(c for c, field in _extras(width) if width >= MEDIUM and _known(seen, field)),
-        Column("WHO", lambda e: cells.who(e, shape.detail), rank=6, elastic=shape.who),
+        TableColumn("WHO", lambda e: cells.who(e, shape.detail), rank=6, elastic=shape.who),
     ]
 
 
-def device_row(entry: Entry, message: Text | None) -> Row[Entry]:
+def device_row(entry: NamedDevice, message: Text | None) -> TableRow[NamedDevice]:
     hidden = not entry.status.visible and entry.status.state is State.OK
-    return Row(entry, message, style="dim" if hidden else None)
+    return TableRow(entry, message, style="dim" if hidden else None)
 
 
-def label(entry: Entry, masked: bool, here: str = " (cuda:{} here)") -> str:
+def label(entry: NamedDevice, masked: bool, here: str = " (cuda:{} here)") -> str:
     """`5 (cuda:0 here)` where this process knows it by another number, `(5)` where by none."""
     if not masked:
         return entry.label
@@ -90,27 +92,27 @@ def label(entry: Entry, masked: bool, here: str = " (cuda:{} here)") -> str:
     return entry.label + ("" if number is None else here.format(number))
 
 
-def _lead(shape: Shape, masked: bool, brief: bool) -> list[Column[Entry]]:
+def _lead(shape: Shape, masked: bool, brief: bool) -> list[TableColumn[NamedDevice]]:
     return [
-        Column("", cells.lamp, lead=True),
-        Column("GPU", lambda e: say(label(e, masked, shape.here), "bold"), lead=True, gap=1),
-        Column("MODEL", lambda e: say(model_name(e, brief)), rank=4, elastic=9, lead=True),
+        TableColumn("", cells.lamp, lead=True),
+        TableColumn("GPU", lambda e: say(label(e, masked, shape.here), "bold"), lead=True, gap=1),
+        TableColumn("MODEL", lambda e: say(model_name(e, brief)), rank=4, elastic=9, lead=True),
     ]
 
 
-def _values(shape: Shape, digits: int) -> list[Column[Entry]]:
-    def memory(entry: Entry) -> Text:
+def _values(shape: Shape, digits: int) -> list[TableColumn[NamedDevice]]:
+    def memory(entry: NamedDevice) -> Text:
         return cells.memory(entry, shape.bar, shape.percent, digits)
 
     return [
-        Column(" UTIL", lambda e: cells.utilization(e, shape.bar), rank=1),
-        Column("MEMORY GiB".rjust(digits), memory, rank=2),
-        Column("TEMP", cells.temperature, rank=3, right=True),
-        Column("POWER", cells.power, rank=5, right=True),
+        TableColumn(" UTIL", lambda e: cells.utilization(e, shape.bar), rank=1),
+        TableColumn("MEMORY GiB".rjust(digits), memory, rank=2),
+        TableColumn("TEMP", cells.temperature, rank=3, right=True),
+        TableColumn("POWER", cells.power, rank=5, right=True),
     ]
 
 
-def _extras(width: int) -> list[tuple[Column[Entry], str]]:
+def _extras(width: int) -> list[tuple[TableColumn[NamedDevice], str]]:
     """What a wider screen adds, with the reading that decides whether there is anything to show."""
     return [
         (_plain("FAN", "fan_percent", 12, cells.percent), "fan_percent"),
@@ -118,26 +120,26 @@ def _extras(width: int) -> list[tuple[Column[Entry], str]]:
         (_plain("MEM MHz", "memory_clock_mhz", 14, cells.number), "memory_clock_mhz"),
         (_plain("ENC", "encoder_percent", 15, cells.percent), "encoder_percent"),
         (_plain("DEC", "decoder_percent", 15, cells.percent), "decoder_percent"),
-        (Column("PCIe", cells.link, rank=13, right=True), "pcie_generation"),
-        (Column("THROTTLE", lambda e: cells.throttle(e, width >= WIDE), rank=10), "throttle"),
+        (TableColumn("PCIe", cells.link, rank=13, right=True), "pcie_generation"),
+        (TableColumn("THROTTLE", lambda e: cells.throttle(e, width >= WIDE), rank=10), "throttle"),
     ]
 
 
 def _plain(
     title: str, field: str, rank: int, show: Callable[[float | None], Text]
-) -> Column[Entry]:
-    def cell(entry: Entry) -> Text:
+) -> TableColumn[NamedDevice]:
+    def cell(entry: NamedDevice) -> Text:
         return show(getattr(entry.status.sample, field, None))
 
-    return Column(title, cell, rank=rank, right=True)
+    return TableColumn(title, cell, rank=rank, right=True)
 
 
-def _known(seen: Sequence[Entry], field: str) -> bool:
+def _known(seen: Sequence[NamedDevice], field: str) -> bool:
     samples: list[Sample] = [e.status.sample for e in seen if e.status.answered and e.status.sample]
     return any(getattr(sample, field) is not None for sample in samples)
 
 
-def _digits(seen: Sequence[Entry]) -> int:
+def _digits(seen: Sequence[NamedDevice]) -> int:
     """How wide `61.2/79.6` is at its widest here, so that the bars stand in line."""
     samples = [(e.status.sample, e.status.device) for e in seen if e.status.answered]
     sizes = [

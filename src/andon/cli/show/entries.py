@@ -15,7 +15,7 @@ _PROFILE = re.compile(r"\bMIG\s+(?P<profile>\d+c?\.?\d*g\.\S+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class NamedDevice:
     """One device with the name it has on the screen."""
 
     status: DeviceStatus
@@ -29,27 +29,27 @@ class Entry:
         return f"GPU {self.label}"
 
 
-def entries(snapshot: Snapshot) -> list[Entry]:
+def entries(snapshot: Snapshot) -> list[NamedDevice]:
     """Boards as the snapshot lists them, each followed by its instances."""
     known = {status.device.uuid for status in snapshot.devices}
-    out: list[Entry] = []
+    out: list[NamedDevice] = []
     for status in snapshot.devices:
         if status.device.parent not in known:
             parts = [s for s in snapshot.devices if s.device.parent == status.device.uuid]
             out.append(_board(status, parts))
             out += [
-                Entry(part, f"{status.device.index}:{number}", instance=True)
+                NamedDevice(part, f"{status.device.index}:{number}", instance=True)
                 for number, part in enumerate(parts)
             ]
     return out
 
 
-def _board(status: DeviceStatus, parts: list[DeviceStatus]) -> Entry:
+def _board(status: DeviceStatus, parts: list[DeviceStatus]) -> NamedDevice:
     """A board without the processes that its instances show: nobody is counted twice."""
     below = {process.pid for part in parts for process in part.processes}
     own = tuple(process for process in status.processes if process.pid not in below)
     shown = replace(status, processes=own) if below else status
-    return Entry(shown, str(status.device.index), divided=bool(parts))
+    return NamedDevice(shown, str(status.device.index), divided=bool(parts))
 
 
 def is_masked(snapshot: Snapshot) -> bool:
@@ -75,7 +75,7 @@ def unreal(snapshot: Snapshot) -> str:
     return "SIMULATED" if simulated else ""
 
 
-def model_name(entry: Entry, brief: bool) -> str:
+def model_name(entry: NamedDevice, brief: bool) -> str:
     """The model without its maker; brief leaves out the memory size, which stands beside it."""
     name = entry.status.device.name
     profile = _PROFILE.search(name)

@@ -2,7 +2,7 @@
 
 from andon.cli.show import cells
 from andon.cli.show.columns import label
-from andon.cli.show.entries import Entry, entries, is_masked, unreal
+from andon.cli.show.entries import NamedDevice, entries, is_masked, unreal
 from andon.cli.show.render import fault_lines, flow
 from andon.cli.show.text import Text, say
 from andon.model import wire
@@ -33,7 +33,7 @@ def _heading(snapshot: Snapshot, width: int) -> Text:
     return flow(parts, 10_000)[0].fit(width)
 
 
-def _block(entry: Entry, masked: bool, width: int) -> list[Text]:
+def _block(entry: NamedDevice, masked: bool, width: int) -> list[Text]:
     status = entry.status
     title = say(f"GPU {label(entry, masked)}", "bold") + say(f"  {status.device.name}")
     if status.state is not State.OK:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from andon.cli.show.columns import reading_name
 from andon.cli.show.csv_rows import csv_line
-from andon.cli.show.table import Column, Row, draw
+from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
-from andon.core.history.intervals import Use
+from andon.core.history.intervals import UsageInterval
 from andon.core.history.series import HOST, Bucket, summary
 from andon.core.history.sparkline import sparkline
 from andon.model.device import Device
@@ -23,7 +23,7 @@ _UNITS = {"percent": "%", "celsius": "°C", "watts": "W", "mhz": "MHz", "joules"
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class HistoryLine:
     """One reading of one device over the span."""
 
     device: Device | None  # None for the node itself
@@ -42,17 +42,17 @@ def sparks_at(width: int) -> int:
 
 
 def render_history(
-    lines: Sequence[Line], since: float, until: float, width: int, color: bool
+    lines: Sequence[HistoryLine], since: float, until: float, width: int, color: bool
 ) -> str:
     """A heading and a line per reading."""
-    columns: list[Column[Line]] = [
-        Column("GPU", lambda line: say(line.label, "bold")),
-        Column("READING", lambda line: say(reading_name(line.metric)), elastic=7),
-        Column("", lambda line: say(_sparks(line), "green"), rank=1),
-        Column("MIN", lambda line: _value(line, "min"), right=True),
-        Column("MEAN", lambda line: _value(line, "mean"), right=True),
-        Column("MAX", lambda line: _value(line, "max"), right=True),
-        Column("", lambda line: say(_unit(line.metric), "dim"), gap=1),
+    columns: list[TableColumn[HistoryLine]] = [
+        TableColumn("GPU", lambda line: say(line.label, "bold")),
+        TableColumn("READING", lambda line: say(reading_name(line.metric)), elastic=7),
+        TableColumn("", lambda line: say(_sparks(line), "green"), rank=1),
+        TableColumn("MIN", lambda line: _value(line, "min"), right=True),
+        TableColumn("MEAN", lambda line: _value(line, "mean"), right=True),
+        TableColumn("MAX", lambda line: _value(line, "max"), right=True),
+        TableColumn("", lambda line: say(_unit(line.metric), "dim"), gap=1),
     ]
     out = [_heading(lines, since, until).fit(width), *draw(columns, _rows(lines), width)]
     if not any(bucket.count for line in lines for bucket in line.buckets):
@@ -60,34 +60,37 @@ def render_history(
     return "".join(line.paint(color) + "\n" for line in out)
 
 
-def _rows(lines: Sequence[Line]) -> list[Row[Line]]:
+def _rows(lines: Sequence[HistoryLine]) -> list[TableRow[HistoryLine]]:
     return [
-        Row(line, style=None if any(b.count for b in line.buckets) else "dim") for line in lines
+        TableRow(line, style=None if any(b.count for b in line.buckets) else "dim")
+        for line in lines
     ]
 
 
 def render_uses(
-    uses: Sequence[Use], devices: Sequence[Device], now: float, width: int, color: bool
+    uses: Sequence[UsageInterval], devices: Sequence[Device], now: float, width: int, color: bool
 ) -> str:
     """Who was there, the latest first."""
     labels = {device.uuid: str(device.index) for device in devices}
-    columns: list[Column[Use]] = [
-        Column("GPU", lambda use: say(labels.get(use.device, use.device[:12]), "bold")),
-        Column("USER", lambda use: say(use.user or UNKNOWN), elastic=6),
-        Column("FROM", lambda use: say(_clock(use.first))),
-        Column("TO", lambda use: say(_until(use, now))),
-        Column("FOR", lambda use: say(human_seconds(use.last - use.first)), rank=2, right=True),
-        Column("PEAK", lambda use: say(_size(use.peak_memory_bytes)), rank=1, right=True),
-        Column("PID", lambda use: say(str(use.pid)), rank=3, right=True),
-        Column("PROGRAM", lambda use: say(use.name or UNKNOWN), rank=2, elastic=8),
+    columns: list[TableColumn[UsageInterval]] = [
+        TableColumn("GPU", lambda use: say(labels.get(use.device, use.device[:12]), "bold")),
+        TableColumn("USER", lambda use: say(use.user or UNKNOWN), elastic=6),
+        TableColumn("FROM", lambda use: say(_clock(use.first))),
+        TableColumn("TO", lambda use: say(_until(use, now))),
+        TableColumn(
+            "FOR", lambda use: say(human_seconds(use.last - use.first)), rank=2, right=True
+        ),
+        TableColumn("PEAK", lambda use: say(_size(use.peak_memory_bytes)), rank=1, right=True),
+        TableColumn("PID", lambda use: say(str(use.pid)), rank=3, right=True),
+        TableColumn("PROGRAM", lambda use: say(use.name or UNKNOWN), rank=2, elastic=8),
     ]
     if not uses:
         return "nobody was seen in this time\n"
-    rows = [Row(use) for use in sorted(uses, key=lambda use: (-use.last, -use.first, use.pid))]
+    rows = [TableRow(use) for use in sorted(uses, key=lambda use: (-use.last, -use.first, use.pid))]
     return "".join(line.paint(color) + "\n" for line in draw(columns, rows, width))
 
 
-def history_to_json(lines: Sequence[Line], since: float, until: float) -> Json:
+def history_to_json(lines: Sequence[HistoryLine], since: float, until: float) -> Json:
     return {
         "schema": HISTORY,
         "since": since,
@@ -104,7 +107,7 @@ def history_to_json(lines: Sequence[Line], since: float, until: float) -> Json:
     }
 
 
-def history_to_rows(lines: Sequence[Line]) -> Iterator[Json]:
+def history_to_rows(lines: Sequence[HistoryLine]) -> Iterator[Json]:
     """One object per bucket that holds something, for JSONL."""
     for line in lines:
         index = line.device.index if line.device else None
@@ -114,21 +117,21 @@ def history_to_rows(lines: Sequence[Line]) -> Iterator[Json]:
                 yield {**series, **_bucket_json(bucket)}
 
 
-def history_to_csv(lines: Sequence[Line]) -> str:
+def history_to_csv(lines: Sequence[HistoryLine]) -> str:
     names = ("device", "index", "metric", "since", "until", "count", "min", "mean", "max")
     return _csv(names, history_to_rows(lines))
 
 
-def uses_to_json(uses: Iterable[Use]) -> Json:
+def uses_to_json(uses: Iterable[UsageInterval]) -> Json:
     return {"schema": USES, "uses": list(uses_to_rows(uses))}
 
 
-def uses_to_rows(uses: Iterable[Use]) -> Iterator[Json]:
+def uses_to_rows(uses: Iterable[UsageInterval]) -> Iterator[Json]:
     for use in uses:
         yield {name: getattr(use, name) for name in _USE}
 
 
-def uses_to_csv(uses: Iterable[Use]) -> str:
+def uses_to_csv(uses: Iterable[UsageInterval]) -> str:
     return _csv(_USE, uses_to_rows(uses))
 
 
@@ -150,13 +153,13 @@ def _bucket_json(bucket: Bucket) -> Json:
     }
 
 
-def _heading(lines: Sequence[Line], since: float, until: float) -> Text:
+def _heading(lines: Sequence[HistoryLine], since: float, until: float) -> Text:
     simulated = any(line.device and line.device.vendor == "sim" for line in lines)
     text = say(f"{human_seconds(until - since)} until {_clock(until)}", "bold")
     return text + say("  SIMULATED", "yellow") if simulated else text
 
 
-def _sparks(line: Line) -> str:
+def _sparks(line: HistoryLine) -> str:
     values = [bucket.mean for bucket in line.buckets]
     if line.metric.endswith("_percent"):
         return sparkline(values)
@@ -164,7 +167,7 @@ def _sparks(line: Line) -> str:
     return sparkline(values, low=0.0 if from_zero else None, high=None)
 
 
-def _value(line: Line, name: str) -> Text:
+def _value(line: HistoryLine, name: str) -> Text:
     whole = summary(line.buckets)
     value = None if whole is None else getattr(whole, name)
     if value is None:
@@ -179,7 +182,7 @@ def _unit(metric: str) -> str:
     return "GiB" if kind == "bytes" else _UNITS.get(kind, "")
 
 
-def _until(use: Use, now: float) -> str:
+def _until(use: UsageInterval, now: float) -> str:
     return "now" if now - use.last < 60 else _clock(use.last)
 
 

@@ -14,7 +14,7 @@ from andon.cli.show.columns import (
     explained_fields,
     reading_name,
 )
-from andon.cli.show.entries import Entry, entries, is_masked, range_of, unreal
+from andon.cli.show.entries import NamedDevice, entries, is_masked, range_of, unreal
 from andon.cli.show.table import draw
 from andon.cli.show.text import Text, join, say
 from andon.core.sampling.bands import mean_utilization
@@ -80,7 +80,7 @@ def local_time(at: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(at)).rstrip()
 
 
-def device_lines(snapshot: Snapshot, seen: list[Entry], width: int, now: float) -> list[Text]:
+def device_lines(snapshot: Snapshot, seen: list[NamedDevice], width: int, now: float) -> list[Text]:
     columns = device_columns(seen, width, is_masked(snapshot))
     rows = [device_row(entry, state_message(entry.status, now)) for entry in seen]
     return draw(columns, rows, width)
@@ -112,7 +112,7 @@ def node_row(snapshot: Snapshot) -> list[Text]:
     ]
 
 
-def _mean(seen: list[Entry]) -> Text:
+def _mean(seen: list[NamedDevice]) -> Text:
     """The mean names how many boards it stands for: one that is silent is not an idle one."""
     mean = mean_utilization(entry.status for entry in seen)
     boards = sum(not entry.instance for entry in seen)
@@ -154,7 +154,7 @@ def _capital(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def _advice(snapshot: Snapshot, seen: list[Entry], width: int) -> list[Text]:
+def _advice(snapshot: Snapshot, seen: list[NamedDevice], width: int) -> list[Text]:
     """One line per thing that is wrong, with what to do; whole, because a cut command is none."""
     lines: list[Text] = []
     for hint, labels in _grouped((e.status.hint, e.label) for e in seen).items():
@@ -173,7 +173,7 @@ def fault_lines(snapshot: Snapshot, width: int) -> list[Text]:
 
 
 def _footnotes(
-    snapshot: Snapshot, seen: list[Entry], width: int, verbose: bool, mask: Mask
+    snapshot: Snapshot, seen: list[NamedDevice], width: int, verbose: bool, mask: Mask
 ) -> list[Text]:
     lines: list[Text] = []
     masked = is_masked(snapshot)
@@ -187,7 +187,7 @@ def _footnotes(
     return lines
 
 
-def _reasons(seen: list[Entry], width: int, verbose: bool) -> list[Text]:
+def _reasons(seen: list[NamedDevice], width: int, verbose: bool) -> list[Text]:
     """Why each dash is a dash: the same reason once, with the devices if not all share it."""
     explained = explained_fields(width)
     pairs = [

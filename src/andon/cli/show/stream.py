@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from andon.cli.show import cells
 from andon.cli.show.columns import MEDIUM, WIDE, label
-from andon.cli.show.entries import Entry, entries, is_masked, unreal
+from andon.cli.show.entries import NamedDevice, entries, is_masked, unreal
 from andon.cli.show.render import fault_lines, state_message
-from andon.cli.show.table import Column, Row, choose, heading, line, sizes_of
+from andon.cli.show.table import TableColumn, TableRow, choose, heading, line, sizes_of
 from andon.cli.show.text import Text, say
 from andon.core.history.sparkline import sparkline
 from andon.model.device import Snapshot
@@ -20,10 +20,10 @@ _NUMBERS = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class StreamLine:
     """One device in one line."""
 
-    entry: Entry
+    entry: NamedDevice
     at: float
     trend: str
     masked: bool
@@ -35,7 +35,7 @@ class Stream:
     def __init__(self, width: int, height: int, color: bool) -> None:
         self.width, self.height, self.color = width, height, color
         self._trends: dict[str, deque[int | None]] = {}
-        self._columns: list[Column[Tick]] = []
+        self._columns: list[TableColumn[StreamLine]] = []
         self._sizes: list[int] = []
         self._since_heading: int | None = None
         self._told: object = ()  # the faults that were printed last
@@ -50,7 +50,7 @@ class Stream:
     def tick(self, snapshot: Snapshot) -> str:
         """The lines for one snapshot, under a new heading where one is due."""
         ticks = [self._seen(entry, snapshot) for entry in entries(snapshot)]
-        rows = [Row(tick, state_message(tick.entry.status, snapshot.at)) for tick in ticks]
+        rows = [TableRow(tick, state_message(tick.entry.status, snapshot.at)) for tick in ticks]
         moved = self._settle(rows)
         lines = [line(self._columns, self._sizes, row, self.width) for row in rows]
         if not rows:
@@ -70,13 +70,13 @@ class Stream:
         lines = fault_lines(snapshot, self.width) if first or changed else []
         return [*lines, say(TRY, "dim").fit(self.width)] if first else lines
 
-    def _seen(self, entry: Entry, snapshot: Snapshot) -> Tick:
+    def _seen(self, entry: NamedDevice, snapshot: Snapshot) -> StreamLine:
         trend = self._trends.setdefault(entry.status.device.uuid, deque(maxlen=TREND))
         sample = entry.status.sample if entry.status.answered else None
         trend.append(sample.utilization_percent if sample else None)
-        return Tick(entry, snapshot.at, sparkline(list(trend)), is_masked(snapshot))
+        return StreamLine(entry, snapshot.at, sparkline(list(trend)), is_masked(snapshot))
 
-    def _settle(self, rows: list[Row[Tick]]) -> bool:
+    def _settle(self, rows: list[TableRow[StreamLine]]) -> bool:
         """Columns are chosen once and only grow, so that the eye finds them again."""
         if not rows:
             return False
@@ -100,29 +100,31 @@ class Stream:
         return [*mark, heading(self._columns, self._sizes, self.width)]
 
 
-def _columns(width: int) -> list[Column[Tick]]:
+def _columns(width: int) -> list[TableColumn[StreamLine]]:
     wide = width >= MEDIUM
     here = " (cuda:{} here)" if wide else " cuda:{}"
     detail = (width >= MEDIUM) + (width >= WIDE)
     return [
-        Column("", lambda t: cells.lamp(t.entry), lead=True),
-        Column("TIME", lambda t: say(_clock(t.at), "dim"), lead=True, gap=1, rank=7, floor=8),
-        Column("GPU", lambda t: say(label(t.entry, t.masked, here), "bold"), lead=True),
-        Column("UTIL", lambda t: cells.utilization(t.entry, 0), rank=1, right=True, floor=5),
-        Column("TREND", lambda t: say(t.trend, "dim green"), rank=8, right=True, floor=TREND),
-        Column("MEMORY GiB", lambda t: cells.memory(t.entry, 0, True, 0), rank=2, right=True,
+        TableColumn("", lambda t: cells.lamp(t.entry), lead=True),
+        TableColumn("TIME", lambda t: say(_clock(t.at), "dim"), lead=True, gap=1, rank=7, floor=8),
+        TableColumn("GPU", lambda t: say(label(t.entry, t.masked, here), "bold"), lead=True),
+        TableColumn("UTIL", lambda t: cells.utilization(t.entry, 0), rank=1, right=True, floor=5),
+        TableColumn("TREND", lambda t: say(t.trend, "dim green"), rank=8, right=True, floor=TREND),
+        TableColumn("MEMORY GiB", lambda t: cells.memory(t.entry, 0, True, 0), rank=2, right=True,
                floor=13),
-        Column("TEMP", lambda t: cells.temperature(t.entry), rank=3, right=True, floor=6),
-        Column("POWER", lambda t: cells.power(t.entry), rank=4, right=True, floor=9),
-        Column("SM MHz", lambda t: _reading(t, "sm_clock_mhz"), rank=9, right=True),
-        Column("MEM MHz", lambda t: _reading(t, "memory_clock_mhz"), rank=12, right=True),
-        Column("PCIe", lambda t: cells.link(t.entry), rank=13, right=True, floor=5),
-        Column("THROTTLE", lambda t: cells.throttle(t.entry, width >= WIDE), rank=11, floor=12),
-        Column("WHO", lambda t: cells.who(t.entry, detail), rank=10, elastic=10, floor=10),
+        TableColumn("TEMP", lambda t: cells.temperature(t.entry), rank=3, right=True, floor=6),
+        TableColumn("POWER", lambda t: cells.power(t.entry), rank=4, right=True, floor=9),
+        TableColumn("SM MHz", lambda t: _reading(t, "sm_clock_mhz"), rank=9, right=True),
+        TableColumn("MEM MHz", lambda t: _reading(t, "memory_clock_mhz"), rank=12, right=True),
+        TableColumn("PCIe", lambda t: cells.link(t.entry), rank=13, right=True, floor=5),
+        TableColumn(
+            "THROTTLE", lambda t: cells.throttle(t.entry, width >= WIDE), rank=11, floor=12
+        ),
+        TableColumn("WHO", lambda t: cells.who(t.entry, detail), rank=10, elastic=10, floor=10),
     ]  # fmt: skip
 
 
-def _reading(tick: Tick, name: str) -> Text:
+def _reading(tick: StreamLine, name: str) -> Text:
     return cells.number(getattr(tick.entry.status.sample, name, None))
 
 

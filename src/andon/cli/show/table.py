@@ -11,7 +11,7 @@ GAP = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Column(Generic[R]):
+class TableColumn(Generic[R]):
     """One column. Lower ranks are shown first; `elastic` ones take the room that is left."""
 
     title: str
@@ -25,7 +25,7 @@ class Column(Generic[R]):
 
 
 @dataclass(frozen=True, slots=True)
-class Row(Generic[R]):
+class TableRow(Generic[R]):
     """One row; a message stands in place of every column that does not lead."""
 
     value: R
@@ -33,16 +33,18 @@ class Row(Generic[R]):
     style: str | None = None  # replaces the styles of all cells
 
 
-def draw(columns: Sequence[Column[R]], rows: Sequence[Row[R]], width: int) -> list[Text]:
+def draw(columns: Sequence[TableColumn[R]], rows: Sequence[TableRow[R]], width: int) -> list[Text]:
     """A heading and one line per row, none wider than `width`."""
     chosen = choose(columns, rows, width)
     sizes = sizes_of(chosen, rows, width)
     return [heading(chosen, sizes, width), *(line(chosen, sizes, row, width) for row in rows)]
 
 
-def choose(columns: Sequence[Column[R]], rows: Sequence[Row[R]], width: int) -> list[Column[R]]:
+def choose(
+    columns: Sequence[TableColumn[R]], rows: Sequence[TableRow[R]], width: int
+) -> list[TableColumn[R]]:
     """The columns that fit, by rank, in the order in which they stand."""
-    taken: list[Column[R]] = []
+    taken: list[TableColumn[R]] = []
     room = width + (columns[0].gap if columns else 0)  # nothing stands before the first
     for column in sorted(columns, key=lambda c: c.rank):
         need = _least(column, rows) + column.gap
@@ -53,7 +55,7 @@ def choose(columns: Sequence[Column[R]], rows: Sequence[Row[R]], width: int) -> 
     return [column for column in columns if column in taken]
 
 
-def heading(columns: Sequence[Column[R]], sizes: Sequence[int], width: int) -> Text:
+def heading(columns: Sequence[TableColumn[R]], sizes: Sequence[int], width: int) -> Text:
     titles = [
         say(column.title, "dim").pad(size, column.right)
         for column, size in zip(columns, sizes, strict=True)
@@ -61,7 +63,9 @@ def heading(columns: Sequence[Column[R]], sizes: Sequence[int], width: int) -> T
     return _abreast(columns, titles).fit(width)
 
 
-def line(columns: Sequence[Column[R]], sizes: Sequence[int], row: Row[R], width: int) -> Text:
+def line(
+    columns: Sequence[TableColumn[R]], sizes: Sequence[int], row: TableRow[R], width: int
+) -> Text:
     shown = [
         (column, size)
         for column, size in zip(columns, sizes, strict=True)
@@ -74,18 +78,20 @@ def line(columns: Sequence[Column[R]], sizes: Sequence[int], row: Row[R], width:
     return (text if row.style is None else text.restyled(row.style)).fit(width)
 
 
-def natural(column: Column[R], rows: Sequence[Row[R]]) -> int:
+def natural(column: TableColumn[R], rows: Sequence[TableRow[R]]) -> int:
     """How wide the column is when nothing is cut."""
     cells = [column.cell(row.value).width for row in rows if row.message is None or column.lead]
     return max([len(column.title), column.floor, *cells])
 
 
-def _least(column: Column[R], rows: Sequence[Row[R]]) -> int:
+def _least(column: TableColumn[R], rows: Sequence[TableRow[R]]) -> int:
     size = natural(column, rows)
     return min(size, max(column.elastic, len(column.title))) if column.elastic else size
 
 
-def sizes_of(columns: Sequence[Column[R]], rows: Sequence[Row[R]], width: int) -> list[int]:
+def sizes_of(
+    columns: Sequence[TableColumn[R]], rows: Sequence[TableRow[R]], width: int
+) -> list[int]:
     """Elastic columns share what the fixed ones leave, from the left."""
     sizes = [_least(column, rows) for column in columns]
     spare = width - sum(sizes) - sum(column.gap for column in columns[1:])
@@ -96,7 +102,7 @@ def sizes_of(columns: Sequence[Column[R]], rows: Sequence[Row[R]], width: int) -
     return sizes
 
 
-def _abreast(columns: Sequence[Column[R]], cells: Sequence[Text]) -> Text:
+def _abreast(columns: Sequence[TableColumn[R]], cells: Sequence[Text]) -> Text:
     out = Text()
     for number, (column, cell) in enumerate(zip(columns, cells, strict=True)):
         out = out + say(" " * (column.gap if number else 0)) + cell

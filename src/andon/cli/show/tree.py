@@ -12,7 +12,7 @@ _SUPERVISORS = frozenset({
 })  # fmt: skip
 
 
-class Link(Protocol):
+class ParentLink(Protocol):
     """A process and the one that started it."""
 
     @property
@@ -31,7 +31,7 @@ class Branch:
     depth: int
 
 
-def forest(links: Mapping[int, Link], holders: Iterable[int]) -> list[Branch]:
+def forest(links: Mapping[int, ParentLink], holders: Iterable[int]) -> list[Branch]:
     """The holders of devices and their ancestors, in the order in which the holders come.
 
     What every login and every container has in common (init, sshd, a shell, a shim) is left out
@@ -48,7 +48,7 @@ def forest(links: Mapping[int, Link], holders: Iterable[int]) -> list[Branch]:
     return list(_walk(below, 0, 0))
 
 
-def _line_of(pid: int, links: Mapping[int, Link], holders: set[int]) -> list[int]:
+def _line_of(pid: int, links: Mapping[int, ParentLink], holders: set[int]) -> list[int]:
     """From the topmost ancestor worth showing down to the process itself."""
     line = [pid]
     while (link := links.get(line[-1])) and link.parent in links and link.parent not in line:
@@ -58,7 +58,7 @@ def _line_of(pid: int, links: Mapping[int, Link], holders: set[int]) -> list[int
     return line[::-1]
 
 
-def _is_common(link: Link) -> bool:
+def _is_common(link: ParentLink) -> bool:
     return link.pid == 1 or link.name in _SUPERVISORS or link.name.startswith("containerd-shim")
 
 

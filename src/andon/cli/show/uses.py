@@ -7,8 +7,8 @@ from typing import Protocol
 
 from andon.cli.show import cells
 from andon.cli.show.csv_rows import csv_line
-from andon.cli.show.entries import Entry, entries
-from andon.cli.show.table import Column, Row, draw
+from andon.cli.show.entries import NamedDevice, entries
+from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, join, say
 from andon.cli.show.tree import Branch
 from andon.core.processes.attribution import is_session
@@ -43,17 +43,17 @@ class HostLook:
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class ProcessRow:
     """One process on one device; without a process, the memory that none explains."""
 
-    entry: Entry
+    entry: NamedDevice
     process: Process | None
     memory_bytes: int | None
     host: HostLook = HostLook()
     elapsed_seconds: float | None = None
 
 
-SORTS: Mapping[str, Callable[[Use], float]] = {
+SORTS: Mapping[str, Callable[[ProcessRow], float]] = {
     "memory": lambda use: -(use.memory_bytes or 0),
     "gpu": lambda use: -((use.process.utilization_percent if use.process else 0) or 0),
     "cpu": lambda use: -(use.host.cpu_percent or 0),
@@ -76,7 +76,7 @@ def between(
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ProcessFilter:
     """Whose processes are meant; None is everybody's."""
 
     user: str | None = None
@@ -115,9 +115,9 @@ def is_job(job: str | None, words: str) -> bool:
 def uses(
     snapshot: Snapshot,
     hosts: Mapping[int, HostLook],
-    wanted: Wanted = Wanted(),  # noqa: B008 - frozen
+    wanted: ProcessFilter = ProcessFilter(),  # noqa: B008 - frozen
     sort: str = "memory",
-) -> list[Use]:
+) -> list[ProcessRow]:
     """What the answering devices hold; unexplained memory comes last and belongs to no user."""
     seen = [entry for entry in entries(snapshot) if entry.status.answered]
     held = [
@@ -129,33 +129,35 @@ def uses(
     return sorted(held, key=SORTS[sort]) + (_unexplained(seen) if wanted.everybody else [])
 
 
-def _use(entry: Entry, process: Process, hosts: Mapping[int, HostLook], at: float) -> Use:
+def _use(
+    entry: NamedDevice, process: Process, hosts: Mapping[int, HostLook], at: float
+) -> ProcessRow:
     elapsed = None if process.started is None else max(0.0, at - process.started)
     host = hosts.get(process.pid, HostLook())
-    return Use(entry, process, process.memory_bytes, host, elapsed)
+    return ProcessRow(entry, process, process.memory_bytes, host, elapsed)
 
 
-def _unexplained(seen: list[Entry]) -> list[Use]:
+def _unexplained(seen: list[NamedDevice]) -> list[ProcessRow]:
     sizes = [(entry, cells.unexplained(entry)) for entry in seen]
-    return [Use(entry, None, size) for entry, size in sizes if size is not None]
+    return [ProcessRow(entry, None, size) for entry, size in sizes if size is not None]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ProcessLine:
     """One row of the table: a use, or an ancestor that uses no device."""
 
-    use: Use | None
+    use: ProcessRow | None
     process: Process | None
     depth: int = 0
 
 
-def render_uses(found: list[Use], width: int, color: bool, mark: str = "") -> str:
+def render_uses(found: list[ProcessRow], width: int, color: bool, mark: str = "") -> str:
     """The table of `andon ps`."""
-    return _render([Line(use, use.process) for use in found], width, color, mark)
+    return _render([ProcessLine(use, use.process) for use in found], width, color, mark)
 
 
 def render_tree(
-    found: list[Use],
+    found: list[ProcessRow],
     branches: list[Branch],
     ancestors: Mapping[int, Process],
     width: int,
@@ -163,44 +165,44 @@ def render_tree(
     mark: str = "",
 ) -> str:
     """The same, with every process under the one that started it."""
-    lines: list[Line] = []
+    lines: list[ProcessLine] = []
     for branch in branches:
         own = [use for use in found if use.process and use.process.pid == branch.pid]
-        lines += [Line(use, use.process, branch.depth) for use in own]
+        lines += [ProcessLine(use, use.process, branch.depth) for use in own]
         if not own:
             process = ancestors.get(branch.pid, Process(branch.pid))
-            lines.append(Line(None, process, branch.depth))
-    lines += [Line(use, None) for use in found if use.process is None]
+            lines.append(ProcessLine(None, process, branch.depth))
+    lines += [ProcessLine(use, None) for use in found if use.process is None]
     return _render(lines, width, color, mark)
 
 
-def _render(rows: list[Line], width: int, color: bool, mark: str) -> str:
+def _render(rows: list[ProcessLine], width: int, color: bool, mark: str) -> str:
     lines = [say("no process uses a device", "dim")]
     if rows:
-        styled = [Row(row, style=None if row.use else "dim") for row in rows]
+        styled = [TableRow(row, style=None if row.use else "dim") for row in rows]
         lines = draw(_columns(rows), styled, width)
     if mark:
         lines.insert(0, say(f" {mark} ", "bold reverse"))
     return "".join(line.paint(color) + "\n" for line in lines)
 
 
-def _columns(rows: list[Line]) -> list[Column[Line]]:
+def _columns(rows: list[ProcessLine]) -> list[TableColumn[ProcessLine]]:
     shown = [row.process for row in rows if row.process]
-    columns: list[Column[Line]] = [
-        Column("GPU", lambda r: say(r.use.entry.label if r.use else "", "bold"), rank=0),
-        Column("USER", lambda r: _word(r, "user"), rank=1, elastic=8),
-        Column("PID", lambda r: _word(r, "pid"), rank=2, right=True),
-        Column("", _kind, rank=9, gap=1),
-        Column("GPU MEM", _of_use(lambda u: size(u.memory_bytes)), rank=3, right=True),
-        Column("UTIL", _of_use(_busy), rank=5, right=True, floor=4),
-        Column("CPU", _of_use(lambda u: cells.percent(u.host.cpu_percent)), rank=7, right=True,
+    columns: list[TableColumn[ProcessLine]] = [
+        TableColumn("GPU", lambda r: say(r.use.entry.label if r.use else "", "bold"), rank=0),
+        TableColumn("USER", lambda r: _word(r, "user"), rank=1, elastic=8),
+        TableColumn("PID", lambda r: _word(r, "pid"), rank=2, right=True),
+        TableColumn("", _kind, rank=9, gap=1),
+        TableColumn("GPU MEM", _of_use(lambda u: size(u.memory_bytes)), rank=3, right=True),
+        TableColumn("UTIL", _of_use(_busy), rank=5, right=True, floor=4),
+        TableColumn("CPU", _of_use(lambda u: cells.percent(u.host.cpu_percent)), rank=7, right=True,
                floor=4),
-        Column("HOST MEM", _of_use(lambda u: size(u.host.memory_bytes)), rank=10, right=True),
-        Column("TIME", _of_use(lambda u: elapsed(u.elapsed_seconds)), rank=8, right=True),
-        Column("COMMAND", _command, rank=4, elastic=24),
+        TableColumn("HOST MEM", _of_use(lambda u: size(u.host.memory_bytes)), rank=10, right=True),
+        TableColumn("TIME", _of_use(lambda u: elapsed(u.elapsed_seconds)), rank=8, right=True),
+        TableColumn("COMMAND", _command, rank=4, elastic=24),
     ]  # fmt: skip
     if any(map(places, shown)):
-        columns.insert(-1, Column("WITHIN", _within, rank=6, elastic=14))
+        columns.insert(-1, TableColumn("WITHIN", _within, rank=6, elastic=14))
     return columns
 
 
@@ -210,33 +212,33 @@ def places(process: Process) -> list[str]:
     return [place for place in (process.container, job) if place]
 
 
-def _of_use(cell: Callable[[Use], Text]) -> Callable[[Line], Text]:
+def _of_use(cell: Callable[[ProcessRow], Text]) -> Callable[[ProcessLine], Text]:
     """An ancestor that uses no device has nothing in the columns of a device."""
     return lambda row: cell(row.use) if row.use else Text()
 
 
-def _word(row: Line, name: str) -> Text:
+def _word(row: ProcessLine, name: str) -> Text:
     value = getattr(row.process, name, None)
     return cells.unknown() if value is None else say(str(value))
 
 
-def _within(row: Line) -> Text:
+def _within(row: ProcessLine) -> Text:
     return join([say(place) for place in places(row.process)] if row.process else [], ", ")
 
 
-def _kind(row: Line) -> Text:
+def _kind(row: ProcessLine) -> Text:
     """C or G, as nvidia-smi has taught everyone."""
     if row.process is None or row.use is None:
         return Text()
     return say("G" if row.process.kind is ProcessKind.GRAPHICS else "C", "dim")
 
 
-def _busy(use: Use) -> Text:
+def _busy(use: ProcessRow) -> Text:
     share = use.process.utilization_percent if use.process else None
     return cells.percent(share, cells.load_style(share))
 
 
-def _command(row: Line) -> Text:
+def _command(row: ProcessLine) -> Text:
     process = row.process
     if process is None:
         return say("memory that no process explains", "yellow")
@@ -260,7 +262,7 @@ def elapsed(seconds: float | None) -> Text:
     return say(f"{hours}:{rest // 60:02d}:{rest % 60:02d}")
 
 
-def uses_to_json(snapshot: Snapshot, found: list[Use]) -> wire.Json:
+def uses_to_json(snapshot: Snapshot, found: list[ProcessRow]) -> wire.Json:
     return {
         "schema": SCHEMA,
         "node": snapshot.node,
@@ -274,24 +276,24 @@ def uses_to_json(snapshot: Snapshot, found: list[Use]) -> wire.Json:
     }
 
 
-def uses_to_csv(snapshot: Snapshot, found: list[Use]) -> str:
+def uses_to_csv(snapshot: Snapshot, found: list[ProcessRow]) -> str:
     """One row per process; the row of unexplained memory has no pid."""
     where = {"at": snapshot.at, "node": snapshot.node}
     rows = [{**where, **_csv_row(use)} for use in found]
     return csv_line(CSV) + "".join(csv_line([row.get(name) for name in CSV]) for row in rows)
 
 
-def _csv_row(use: Use) -> wire.Json:
+def _csv_row(use: ProcessRow) -> wire.Json:
     """The vendor stands in each row because `sim` must be seen there too."""
     held = _to_json(use) if use.process else {"memory_bytes": use.memory_bytes}
     return {**_place(use), "vendor": use.entry.status.device.vendor, **held}
 
 
-def _place(use: Use) -> wire.Json:
+def _place(use: ProcessRow) -> wire.Json:
     return {"device": use.entry.status.device.uuid, "index": use.entry.status.device.index}
 
 
-def _to_json(use: Use) -> wire.Json:
+def _to_json(use: ProcessRow) -> wire.Json:
     assert use.process is not None
     return {
         **_place(use),

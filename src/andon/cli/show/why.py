@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from andon.cli.show import cells
 from andon.cli.show.columns import label, reading_name
-from andon.cli.show.entries import Entry, entries, is_masked, model_name
+from andon.cli.show.entries import NamedDevice, entries, is_masked, model_name
 from andon.cli.show.render import fault_lines, header, paragraph
 from andon.cli.show.text import Text, display_width, join, say
 from andon.core.explain import explain_absence, explain_node, most_troubled
-from andon.core.explain.reasons import Code, Evidence, Reason
+from andon.core.explain.reasons import Evidence, Reason, ReasonCode
 from andon.core.explain.telling import WEIGHTS, in_words
 from andon.model import wire
 from andon.model.device import Process, Snapshot
@@ -74,7 +74,7 @@ GRAVE_FROM, SERIOUS_FROM = 80.0, 40.0
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WhyAnswer:
     """What was asked, and every reason that was found."""
 
     snapshot: Snapshot
@@ -85,16 +85,16 @@ class Answer:
     absence: tuple[Reason, ...] = ()
 
 
-def answer(snapshots: Sequence[Snapshot], uuid: str | None = None) -> Answer:
+def answer(snapshots: Sequence[Snapshot], uuid: str | None = None) -> WhyAnswer:
     """Explain a device, or all of them with the most troubled first."""
     latest, seconds = snapshots[-1], snapshots[-1].at - snapshots[0].at
     if not latest.devices:
-        return Answer(latest, seconds, {}, None, False, explain_absence(snapshots))
+        return WhyAnswer(latest, seconds, {}, None, False, explain_absence(snapshots))
     reasons = explain_node(snapshots)
-    return Answer(latest, seconds, reasons, uuid or most_troubled(reasons), uuid is not None)
+    return WhyAnswer(latest, seconds, reasons, uuid or most_troubled(reasons), uuid is not None)
 
 
-def render_why(found: Answer, width: int, color: bool) -> str:
+def render_why(found: WhyAnswer, width: int, color: bool) -> str:
     """The whole screen, ending in a newline."""
     lines = [header(found.snapshot, width), Text()]
     if found.chosen is None:
@@ -111,7 +111,7 @@ def render_why(found: Answer, width: int, color: bool) -> str:
     return "".join(line.paint(color) + "\n" for line in lines)
 
 
-def _nothing_there(found: Answer, width: int) -> list[Text]:
+def _nothing_there(found: WhyAnswer, width: int) -> list[Text]:
     lines = paragraph("This node shows no GPU.", width, "bold", indent=0)
     for reason in found.absence:
         lines += [Text(), *paragraph(reason.sentence, width, indent=0)]
@@ -119,7 +119,7 @@ def _nothing_there(found: Answer, width: int) -> list[Text]:
     return [*lines, Text(), *paragraph(TRY, width, "dim")]
 
 
-def _in_full(entry: Entry, found: Answer, width: int) -> list[Text]:
+def _in_full(entry: NamedDevice, found: WhyAnswer, width: int) -> list[Text]:
     title = say(f"GPU {_label(entry, found)}", "bold") + say(f"  {entry.status.device.name}")
     lines = [_lamp(entry, found) + say(" ") + title]
     for number, reason in enumerate(found.reasons[entry.status.device.uuid]):
@@ -135,7 +135,7 @@ def _reason(reason: Reason, width: int, first: bool, at: float) -> list[Text]:
     lines += _labelled("shown by", _shown(reason.evidence, at), width)
     if reason.process is not None:
         lines += _labelled("who", _who(reason.process, at), width)
-    if reason.weight > WEIGHTS[Code.NOTHING][0]:  # a plain fact asks for nothing
+    if reason.weight > WEIGHTS[ReasonCode.NOTHING][0]:  # a plain fact asks for nothing
         lines += _labelled("do", [reason.advice], width, "")
     return lines
 
@@ -204,7 +204,7 @@ def _who(process: Process, at: float) -> list[str]:
     return [part for part in parts if part]
 
 
-def _in_brief(entry: Entry, found: Answer, width: int, widest: int) -> Text:
+def _in_brief(entry: NamedDevice, found: WhyAnswer, width: int, widest: int) -> Text:
     first = found.reasons[entry.status.device.uuid][0]
     title = _lamp(entry, found) + say(" ") + say(_label(entry, found), "bold").pad(widest)
     model = say(model_name(entry, brief=True)).fit(9).pad(9)
@@ -212,15 +212,15 @@ def _in_brief(entry: Entry, found: Answer, width: int, widest: int) -> Text:
     return join(line, "  ").fit(width)
 
 
-def _widest(seen: Sequence[Entry], found: Answer) -> int:
+def _widest(seen: Sequence[NamedDevice], found: WhyAnswer) -> int:
     return max(display_width(_label(entry, found)) for entry in seen)
 
 
-def _label(entry: Entry, found: Answer) -> str:
+def _label(entry: NamedDevice, found: WhyAnswer) -> str:
     return label(entry, is_masked(found.snapshot))
 
 
-def _lamp(entry: Entry, found: Answer) -> Text:
+def _lamp(entry: NamedDevice, found: WhyAnswer) -> Text:
     """The lamp follows the reasons: a device that works hard and well is green."""
     first = found.reasons[entry.status.device.uuid][0]
     if not entry.status.answered:
@@ -235,7 +235,7 @@ def _lamp(entry: Entry, found: Answer) -> Text:
 # JSON.
 
 
-def answer_to_json(found: Answer) -> wire.Json:
+def answer_to_json(found: WhyAnswer) -> wire.Json:
     """`andon.why/1`: the devices that were asked about, the most troubled first."""
     snapshot = found.snapshot
     devices = [s.device for s in snapshot.devices]

@@ -36,7 +36,7 @@ _ORIGIN = re.compile(r"(?P<scheme>https?)://(?P<place>[^/?#@\s]+)", re.ASCII)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
-class Key(StrEnum):
+class ShownKey(StrEnum):
     """What the caller showed."""
 
     NONE = "none"
@@ -47,7 +47,7 @@ class Key(StrEnum):
 
     @property
     def is_right(self) -> bool:
-        return self in (Key.SESSION, Key.TOKEN)
+        return self in (ShownKey.SESSION, ShownKey.TOKEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class AccessRequest:
     """One request or WebSocket handshake, as far as it decides about access."""
 
     method: str
@@ -71,7 +71,7 @@ class Call:
     fetch_mode: str | None = None
     forwarded: bool = False  # a proxy says that it speaks for somebody else
     admitted: bool = False  # it goes on with a live connection that was let in before
-    key: Key = Key.NONE
+    key: ShownKey = ShownKey.NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +83,17 @@ class Refusal:
     hint: str
 
 
-def judge(call: Call, rules: Rules) -> Refusal | None:
+def judge(call: AccessRequest, rules: Rules) -> Refusal | None:
     """None lets the call through."""
     return _foreign(call, rules) or _keyless(call, rules)
 
 
-def changes(call: Call) -> bool:
+def changes(call: AccessRequest) -> bool:
     """Whether the call may change state; the live connection's own transport does not."""
     return call.method not in SAFE_METHODS and not _is_live(call)
 
 
-def is_open(call: Call) -> bool:
+def is_open(call: AccessRequest) -> bool:
     """What needs no key on any address."""
     if (call.method, call.path) == EXCHANGE:
         return True
@@ -113,7 +113,7 @@ def is_loopback(address: str | None) -> bool:
     return found is not None and found.is_loopback
 
 
-def _foreign(call: Call, rules: Rules) -> Refusal | None:
+def _foreign(call: AccessRequest, rules: Rules) -> Refusal | None:
     host = parse_host(call.hosts[0]) if len(call.hosts) == 1 else None
     if host is None or not _is_ours(host[0], rules):
         return Refusal(
@@ -133,8 +133,8 @@ def _foreign(call: Call, rules: Rules) -> Refusal | None:
     return None
 
 
-def _keyless(call: Call, rules: Rules) -> Refusal | None:
-    if call.key is Key.WRONG:
+def _keyless(call: AccessRequest, rules: Rules) -> Refusal | None:
+    if call.key is ShownKey.WRONG:
         return Refusal(
             401,
             "the token is not this server's",
@@ -183,7 +183,7 @@ def _same_place(origin: str, host: tuple[str, int | None]) -> bool:
     return (place[0], place[1] or default) == (host[0], host[1] or default)
 
 
-def _is_live(call: Call) -> bool:
+def _is_live(call: AccessRequest) -> bool:
     return call.path.startswith(LIVE)
 
 

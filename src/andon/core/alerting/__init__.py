@@ -10,27 +10,27 @@ from andon.core.alerting.commands import (
 from andon.core.alerting.keeping import dump, restore
 from andon.core.alerting.state import (
     EMPTY,
+    AlertState,
     Former,
-    Held,
+    HeldDevices,
     Moment,
     Observation,
-    Outcome,
+    OwnTrouble,
     Sharing,
-    State,
-    Trouble,
+    StepResult,
 )
 from andon.core.alerting.stepping import step
 
 __all__ = [
     "EMPTY",
+    "AlertState",
     "Former",
-    "Held",
+    "HeldDevices",
     "Moment",
     "Observation",
-    "Outcome",
+    "OwnTrouble",
     "Sharing",
-    "State",
-    "Trouble",
+    "StepResult",
     "acknowledge",
     "current",
     "dump",

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from andon.core.alerting.drawing import Artist
-from andon.core.alerting.state import NEVER, Episode, Moment, Outcome, State
+from andon.core.alerting.state import NEVER, AlertState, Episode, Moment, StepResult
 from andon.core.alerting.telling import silenced_until
 from andon.core.conditions.rules import BY_NAME
 from andon.errors import Conflict, Gone, Invalid
@@ -14,7 +14,7 @@ MOST_SILENCES = 256
 LONGEST_SECONDS = 366 * 86_400.0
 
 
-def acknowledge(state: State, alert_id: str, by: str, note: str, moment: Moment) -> Outcome:
+def acknowledge(state: AlertState, alert_id: str, by: str, note: str, moment: Moment) -> StepResult:
     """Somebody has seen it: it is not told again unless it becomes worse."""
     episode = _find(state, alert_id)
     seen = Acknowledgement(moment.wall, by, note)
@@ -22,7 +22,7 @@ def acknowledge(state: State, alert_id: str, by: str, note: str, moment: Moment)
     return _put(state, replace(episode, alert=alert, covered=alert.level.rank))
 
 
-def unacknowledge(state: State, alert_id: str, moment: Moment) -> Outcome:
+def unacknowledge(state: AlertState, alert_id: str, moment: Moment) -> StepResult:
     """Take the acknowledgement back; a reminder that fell due is told at the next look."""
     episode = _find(state, alert_id)
     if episode.covered is None:
@@ -31,7 +31,7 @@ def unacknowledge(state: State, alert_id: str, moment: Moment) -> Outcome:
     return _put(state, replace(episode, alert=alert, covered=None))
 
 
-def silence(state: State, new: Silence, moment: Moment) -> Outcome:
+def silence(state: AlertState, new: Silence, moment: Moment) -> StepResult:
     """Nothing that matches is told until it ends."""
     if new.until <= moment.wall:
         raise Invalid("this silence is over before it begins", hint="say how long: 2h")
@@ -46,7 +46,7 @@ def silence(state: State, new: Silence, moment: Moment) -> Outcome:
     return _silenced(replace(state, silences=(*state.silences, new)), moment)
 
 
-def unsilence(state: State, silence_id: str, moment: Moment) -> Outcome:
+def unsilence(state: AlertState, silence_id: str, moment: Moment) -> StepResult:
     """End a silence by hand; what it held back is told at the next look."""
     left = tuple(one for one in state.silences if one.id != silence_id)
     if len(left) == len(state.silences):
@@ -54,7 +54,7 @@ def unsilence(state: State, silence_id: str, moment: Moment) -> Outcome:
     return _silenced(replace(state, silences=left), moment)
 
 
-def current(state: State) -> tuple[Alert, ...]:
+def current(state: AlertState) -> tuple[Alert, ...]:
     """Every alert that is pending or firing, with the numbers of the last look, worst first."""
     if state.snapshot is None:
         return tuple(sorted((e.alert for e in _all(state)), key=_order))
@@ -73,7 +73,7 @@ def current(state: State) -> tuple[Alert, ...]:
     return tuple(sorted(found, key=_order))
 
 
-def _silenced(state: State, moment: Moment) -> Outcome:
+def _silenced(state: AlertState, moment: Moment) -> StepResult:
     changed, episodes = [], dict(state.episodes)
     for episode in _all(state):
         alert = episode.alert
@@ -83,24 +83,24 @@ def _silenced(state: State, moment: Moment) -> Outcome:
             changed.append(alert)
             on = episodes[alert.subject]
             episodes[alert.subject] = {**on, alert.rule: replace(episode, alert=alert)}
-    return Outcome(replace(state, episodes=episodes, remind_at=-NEVER), tuple(changed))
+    return StepResult(replace(state, episodes=episodes, remind_at=-NEVER), tuple(changed))
 
 
-def _find(state: State, alert_id: str) -> Episode:
+def _find(state: AlertState, alert_id: str) -> Episode:
     for episode in _all(state):
         if episode.alert.id == alert_id:
             return episode
     raise Gone(f"no alert {alert_id} is pending or firing", hint="see them: andon alerts")
 
 
-def _put(state: State, episode: Episode) -> Outcome:
+def _put(state: AlertState, episode: Episode) -> StepResult:
     alert = episode.alert
     on = {**state.episodes[alert.subject], alert.rule: episode}
     episodes = {**state.episodes, alert.subject: on}
-    return Outcome(replace(state, episodes=episodes, remind_at=-NEVER), (alert,))
+    return StepResult(replace(state, episodes=episodes, remind_at=-NEVER), (alert,))
 
 
-def _all(state: State) -> Iterator[Episode]:
+def _all(state: AlertState) -> Iterator[Episode]:
     for on in state.episodes.values():
         yield from on.values()
 

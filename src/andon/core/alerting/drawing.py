@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from andon.core.conditions import words
-from andon.core.conditions.finding import Finding
+from andon.core.conditions.finding import Judgement
 from andon.core.conditions.lease_words import holders_of, strangers_of
 from andon.core.conditions.rules import BY_NAME
 from andon.model.alert import Alert, Event, Party
@@ -29,7 +29,7 @@ class Artist:
         where = f"GPU {number} ({status.device.name})"
         return replace(alert, where=where, device=status.device.index)
 
-    def drawn(self, alert: Alert, finding: Finding) -> Alert:
+    def drawn(self, alert: Alert, finding: Judgement) -> Alert:
         """The alert with the numbers, the words and the people of a finding."""
         alert, rule, subject = self.named(alert), alert.rule, alert.subject
         status = self._status(subject)
@@ -50,7 +50,7 @@ class Artist:
         )
 
     def _people(
-        self, subject: str, status: DeviceStatus | None, finding: Finding
+        self, subject: str, status: DeviceStatus | None, finding: Judgement
     ) -> tuple[Process, ...]:
         """The processes on it; of a device that fell silent, those of the look before."""
         found = status.processes if status else ()
@@ -62,7 +62,7 @@ class Artist:
         named = event.pids if isinstance(event, Event) else ()
         return tuple(p for p in found if p.pid in named) or found
 
-    def _devices(self, finding: Finding) -> str:
+    def _devices(self, finding: Judgement) -> str:
         """`GPU 0, 1`: the devices of the claim that a finding is about."""
         held = holders_of(finding)
         numbers = [self._number(uuid) for uuid in held[0].devices] if held else []
@@ -89,7 +89,7 @@ class Artist:
         return {"store": "the history", "sampler": "the sampler"}.get(subject, subject)
 
 
-def _concerned(finding: Finding, there: tuple[Party, ...]) -> tuple[Party, ...]:
+def _concerned(finding: Judgement, there: tuple[Party, ...]) -> tuple[Party, ...]:
     """With those who hold the device: the owner of an idle lease is told of it, and whoever
     shares a device without knowing."""
     strangers = words.parties(strangers_of(finding))
@@ -99,7 +99,7 @@ def _concerned(finding: Finding, there: tuple[Party, ...]) -> tuple[Party, ...]:
     return (*first, *holders, *others)[: words.MOST_PARTIES]
 
 
-def _reported(finding: Finding) -> tuple[Party, ...]:
+def _reported(finding: Judgement) -> tuple[Party, ...]:
     """Who ran when a device reported an error: the culprit has often ended by the next look."""
     event = finding.details[0] if finding.details else None
     return event.who[: words.MOST_PARTIES] if isinstance(event, Event) else ()

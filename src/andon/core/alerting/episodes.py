@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from andon.core.alerting.state import NEVER, Episode, Moment, Times
-from andon.core.conditions.finding import ALL, ENDED, UNKNOWN, Finding
+from andon.core.conditions.finding import ALL, ENDED, UNKNOWN, Judgement
 from andon.core.conditions.rulebook import Thresholds
 from andon.core.conditions.rules import Rule, Rung, severity
 from andon.model.alert import Alert, Level, Phase
@@ -19,14 +19,14 @@ FLAP_SECONDS = 3600.0
 MOST_FACTOR = 16
 ANEW_SECONDS = 60.0
 
-Draw = Callable[[Alert, Finding], Alert]
+Draw = Callable[[Alert, Judgement], Alert]
 """Writes the numbers, the words and the people of a finding into an alert."""
 
 
 def begin(
     alert: Alert,
     rule: Rule,
-    finding: Finding,
+    finding: Judgement,
     moment: Moment,
     figures: Thresholds,
     draw: Draw,
@@ -44,7 +44,7 @@ def is_calm(episode: Episode) -> bool:
     )
 
 
-def is_settled(episode: Episode, finding: Finding | None, now: float) -> bool:
+def is_settled(episode: Episode, finding: Judgement | None, now: float) -> bool:
     """Whether a look that follows closely on the last one changes nothing: most looks do not."""
     if now >= episode.due or episode.dark is not None:
         return False
@@ -60,7 +60,7 @@ def is_settled(episode: Episode, finding: Finding | None, now: float) -> bool:
 def go_on(
     episode: Episode,
     rule: Rule,
-    finding: Finding | None,
+    finding: Judgement | None,
     moment: Moment,
     last: float,
     figures: Thresholds,
@@ -88,7 +88,7 @@ def go_on(
 def _advanced(
     episode: Episode,
     rule: Rule,
-    finding: Finding | None,
+    finding: Judgement | None,
     moment: Moment,
     figures: Thresholds,
     draw: Draw,
@@ -109,7 +109,7 @@ def _advanced(
 def _changed(
     episode: Episode,
     rule: Rule,
-    finding: Finding | None,
+    finding: Judgement | None,
     moment: Moment,
     draw: Draw,
     factor: int,
@@ -156,7 +156,7 @@ def _due(
     return found
 
 
-def _times(episode: Episode, finding: Finding | None, now: float) -> tuple[Times, Times]:
+def _times(episode: Episode, finding: Judgement | None, now: float) -> tuple[Times, Times]:
     """Since when each rung has held and been calm, after this look."""
     holds, calm, blind = (
         (0, ALL, 0) if finding is None else (finding.holds, finding.calm, finding.blind)

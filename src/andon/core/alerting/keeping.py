@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from andon.core.alerting.state import Ended, Episode, Moment, Place, State
+from andon.core.alerting.state import AlertState, Episode, LastEnd, Location, Moment
 from andon.errors import Invalid
 from andon.model.alert import Phase
 from andon.model.alert_wire import (
@@ -22,7 +22,7 @@ Json = dict[str, Any]
 T = TypeVar("T")
 
 
-def dump(state: State) -> Json:
+def dump(state: AlertState) -> Json:
     """What must survive: small, and the same after `restore`."""
     return {
         "schema": VERSION,
@@ -45,7 +45,7 @@ def dump(state: State) -> Json:
     }
 
 
-def restore(data: Json, moment: Moment, boot: str | None) -> State:
+def restore(data: Json, moment: Moment, boot: str | None) -> AlertState:
     """The state that was dumped. In the same boot the steady clock goes on; in another one the wall
     clock bridges the time away, at least 0 and at most a day. Invalid where it cannot be read."""
     if data.get("schema") != VERSION:
@@ -59,7 +59,7 @@ def restore(data: Json, moment: Moment, boot: str | None) -> State:
     return _rebooted(state, moment, boot)
 
 
-def _rebooted(state: State, moment: Moment, boot: str | None) -> State:
+def _rebooted(state: AlertState, moment: Moment, boot: str | None) -> AlertState:
     """Pending alerts are forgotten; the counters of the driver begin at 0."""
     away = min(max(0.0, moment.wall - state.wall), LONGEST_AWAY_SECONDS)
     shift = moment.steady - away - (state.steady or 0.0)
@@ -74,7 +74,7 @@ def _rebooted(state: State, moment: Moment, boot: str | None) -> State:
     return replace(
         state,
         episodes={subject: on for subject, on in episodes.items() if on},
-        ended={key: Ended(e.at + shift, e.factor) for key, e in state.ended.items()},
+        ended={key: LastEnd(e.at + shift, e.factor) for key, e in state.ended.items()},
         ecc=dict.fromkeys(state.ecc, 0),
         steady=moment.steady - away,
         boot=boot,
@@ -111,18 +111,18 @@ def _episode_to_json(episode: Episode) -> Json:
     }
 
 
-def _state(data: Json) -> State:
+def _state(data: Json) -> AlertState:
     episodes: dict[str, dict[str, Episode]] = {}
     for value in data["episodes"]:
         episode = _episode(value)
         episodes.setdefault(episode.alert.subject, {})[episode.alert.rule] = episode
-    return State(
+    return AlertState(
         episodes=episodes,
         silences=tuple(silence_from_json(value) for value in data["silences"]),
         owed=tuple(alert_from_json(value) for value in data["owed"]),
-        ended=_each(data["ended"], lambda v: Ended(float(v[0]), int(v[1]))),
+        ended=_each(data["ended"], lambda v: LastEnd(float(v[0]), int(v[1]))),
         seconds=_each(data["seconds"], int),
-        places=_each(data["places"], lambda v: Place(str(v[0]), v[1])),
+        places=_each(data["places"], lambda v: Location(str(v[0]), v[1])),
         ecc=_each(data["ecc"], int),
         xids={
             str(subject): {int(code): float(at) for code, at in codes.items()}

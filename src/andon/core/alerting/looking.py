@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
-from andon.core.alerting.seen import Seen
-from andon.core.alerting.state import Episode, Held, Moment, Observation, State
+from andon.core.alerting.seen import DeviceView
+from andon.core.alerting.state import AlertState, Episode, HeldDevices, Moment, Observation
 from andon.core.alerting.track import Track, followed
 from andon.core.conditions.events import counted, reported
-from andon.core.conditions.finding import ENDED, NEITHER, UNKNOWN, Finding
+from andon.core.conditions.finding import ENDED, NEITHER, UNKNOWN, Judgement
 from andon.core.conditions.judges import DEVICE_JUDGES, idle
 from andon.core.conditions.node import node_findings, trouble_findings
 from andon.core.conditions.rulebook import Rulebook
@@ -18,14 +18,14 @@ READERS = "reader:"
 READING_RULES = frozenset(name for name, _ in DEVICE_JUDGES)
 LEAST_READERS = 2  # one silent device says nothing about its vendor
 
-Found = dict[str, dict[str, Finding]]
+Found = dict[str, dict[str, Judgement]]
 
 
-class Look:
+class Evaluation:
     """The findings of one look, and what is remembered of the devices for the next."""
 
     def __init__(
-        self, state: State, observation: Observation, moment: Moment, rulebook: Rulebook
+        self, state: AlertState, observation: Observation, moment: Moment, rulebook: Rulebook
     ) -> None:
         self.state, self.moment, self.rulebook = state, moment, rulebook
         self.observation, self.snapshot = observation, observation.snapshot
@@ -46,7 +46,7 @@ class Look:
         self._readers()
         self._rest()
 
-    def add(self, subject: str, rule: str, finding: Finding) -> None:
+    def add(self, subject: str, rule: str, finding: Judgement) -> None:
         self.found.setdefault(subject, {})[rule] = finding
 
     def _on(self, subject: str) -> Mapping[str, Episode]:
@@ -73,8 +73,8 @@ class Look:
         reasons = track.throttle if not track.faded else track.reasons(self.moment.steady)
         held = self._held.get(uuid) if self._held else None
         figures = self.rulebook.for_device(status.device)
-        seen = Seen(status, sample, figures, track, reasons, uuid in self._divided, held)
-        found: dict[str, Finding] = {}
+        seen = DeviceView(status, sample, figures, track, reasons, uuid in self._divided, held)
+        found: dict[str, Judgement] = {}
         for name, judge in DEVICE_JUDGES:
             finding = judge(seen)
             if finding is not None and (finding.holds or name in on):
@@ -102,11 +102,11 @@ class Look:
         uuid, state = status.device.uuid, status.state
         words = (status.reason, status.hint)
         if state is DeviceState.LOST:
-            self.add(uuid, "device_lost", Finding(1, details=words))
+            self.add(uuid, "device_lost", Judgement(1, details=words))
             if "driver_hung" in on:
                 self.add(uuid, "driver_hung", UNKNOWN)
         elif state is DeviceState.STALE:
-            self.add(uuid, "driver_hung", Finding(0b11, details=words))
+            self.add(uuid, "driver_hung", Judgement(0b11, details=words))
             if "device_lost" in on:
                 self.add(uuid, "device_lost", UNKNOWN)
 
@@ -154,7 +154,7 @@ class Look:
                 stale.setdefault(status.device.vendor, []).append(status.state is DeviceState.STALE)
         for vendor, silent in stale.items():
             if len(silent) >= LEAST_READERS and all(silent):
-                self.add(f"{READERS}{vendor}", "driver_hung", Finding(0b11, details=(None, None)))
+                self.add(f"{READERS}{vendor}", "driver_hung", Judgement(0b11, details=(None, None)))
 
     def _rest(self) -> None:
         figures, state = self.rulebook.thresholds, self.state
@@ -196,7 +196,7 @@ class Look:
                 del found[rule]
 
 
-def _holders(leases: tuple[Held, ...] | None) -> dict[str, Held] | None:
+def _holders(leases: tuple[HeldDevices, ...] | None) -> dict[str, HeldDevices] | None:
     """Who holds each device, and could give it back; the latest where there are several."""
     if leases is None:
         return None
@@ -205,4 +205,4 @@ def _holders(leases: tuple[Held, ...] | None) -> dict[str, Held] | None:
 
 
 _NOTHING: Mapping[str, Episode] = {}
-_NO_FINDING: Mapping[str, Finding] = {}
+_NO_FINDING: Mapping[str, Judgement] = {}

@@ -1,12 +1,12 @@
 """One device as its rules see it in one look."""
 
-from andon.core.alerting.state import Held
+from andon.core.alerting.state import HeldDevices
 from andon.core.alerting.track import Reasons, Track
 from andon.core.conditions.rulebook import Thresholds
 from andon.model.device import DeviceStatus, Sample
 
 
-class Seen:
+class DeviceView:
     """A device that answered, its figures and its short past. Made for every device and tick."""
 
     __slots__ = ("device", "divided", "figures", "held", "reasons", "sample", "status", "track")
@@ -19,7 +19,7 @@ class Seen:
         track: Track,
         reasons: Reasons | None,
         divided: bool = False,
-        held: Held | None = None,
+        held: HeldDevices | None = None,
     ) -> None:
         self.status = status
         self.device = status.device

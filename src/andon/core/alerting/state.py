@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from andon.core.alerting.track import Track
-from andon.core.conditions.finding import Finding
+from andon.core.conditions.finding import Judgement
 from andon.core.conditions.rulebook import Rulebook
 from andon.model.alert import Alert, Event, Notice, Party, Silence
 from andon.model.device import Snapshot
@@ -20,7 +20,7 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class OwnTrouble:
     """Something of andon's own that does not work: "store", "sampler", "notifier:phone"."""
 
     subject: str
@@ -29,7 +29,7 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldDevices:
     """A claim on devices, as far as alerts care: a lease, a job or a run."""
 
     id: str  # "lease:…", "job:…", "run:…"
@@ -73,8 +73,8 @@ class Observation:
 
     snapshot: Snapshot
     events: tuple[Event, ...] = ()
-    troubles: tuple[Trouble, ...] = ()
-    leases: tuple[Held, ...] | None = None
+    troubles: tuple[OwnTrouble, ...] = ()
+    leases: tuple[HeldDevices, ...] | None = None
     sharing: Sharing = ALONE
 
 
@@ -109,14 +109,14 @@ class Episode:
     reminders: int = 0  # since the last notice of another kind
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """Where a device with an alert belongs, also while it is not listed."""
 
     vendor: str
     parent: str | None
 
 
-class Ended(NamedTuple):
+class LastEnd(NamedTuple):
     """When the last episode of a rule and subject ended, and how patient it was."""
 
     at: float
@@ -124,19 +124,19 @@ class Ended(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class AlertState:
     """Everything that the next step needs. Small: only what is pending or firing is in it."""
 
     episodes: Mapping[str, Mapping[str, Episode]] = field(default_factory=dict)  # subject, rule
     silences: tuple[Silence, ...] = ()
     owed: tuple[Alert, ...] = ()  # resolved within a silence, after having been told before it
-    ended: Mapping[str, Ended] = field(default_factory=dict)  # rule@subject, for an hour
+    ended: Mapping[str, LastEnd] = field(default_factory=dict)  # rule@subject, for an hour
     seconds: Mapping[str, int] = field(default_factory=dict)  # rule@subject: newest in an id
-    places: Mapping[str, Place] = field(default_factory=dict)  # uuid, of devices with alerts
+    places: Mapping[str, Location] = field(default_factory=dict)  # uuid, of devices with alerts
     ecc: Mapping[str, int] = field(default_factory=dict)  # uuid: the counter as last seen
     xids: Mapping[str, Mapping[int, float]] = field(default_factory=dict)  # subject, code: newest
     tracks: Mapping[str, Track] = field(default_factory=dict)  # uuid; not kept over a restart
-    findings: Mapping[str, Mapping[str, Finding]] = field(default_factory=dict)  # of this step
+    findings: Mapping[str, Mapping[str, Judgement]] = field(default_factory=dict)  # of this step
     snapshot: Snapshot | None = None
     book: Rulebook | None = None  # of this step
     remind_at: float = -NEVER  # before this, time alone tells nobody anything
@@ -145,17 +145,17 @@ class State:
     boot: str | None = None
 
 
-EMPTY = State()
+EMPTY = AlertState()
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class StepResult:
     """The new state, the alerts that changed, and what is to be told.
 
     An alert among `changed` that is resolved and has no `fired` was only pending: it is gone
     without a trace, and no past episode.
     """
 
-    state: State
+    state: AlertState
     changed: tuple[Alert, ...] = ()
     notices: tuple[Notice, ...] = ()

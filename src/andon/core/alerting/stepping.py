@@ -12,17 +12,17 @@ from andon.core.alerting.episodes import (
     go_on,
     is_settled,
 )
-from andon.core.alerting.looking import Look
+from andon.core.alerting.looking import Evaluation
 from andon.core.alerting.state import (
     NEVER,
-    Ended,
+    AlertState,
     Episode,
-    Held,
+    HeldDevices,
+    LastEnd,
+    Location,
     Moment,
     Observation,
-    Outcome,
-    Place,
-    State,
+    StepResult,
 )
 from andon.core.alerting.telling import (
     due,
@@ -33,7 +33,7 @@ from andon.core.alerting.telling import (
     told,
     uncovered,
 )
-from andon.core.conditions.finding import ENDED, Finding
+from andon.core.conditions.finding import ENDED, Judgement
 from andon.core.conditions.rulebook import Rulebook, Thresholds
 from andon.core.conditions.rules import BY_NAME
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase
@@ -43,7 +43,9 @@ OLD_SECONDS = 2 * 86_400.0
 MOST_OWED = 256
 
 
-def step(state: State, observation: Observation, moment: Moment, rulebook: Rulebook) -> Outcome:
+def step(
+    state: AlertState, observation: Observation, moment: Moment, rulebook: Rulebook
+) -> StepResult:
     """The state after this look. Any two states and observations fit together."""
     if state.steady is not None and moment.steady < state.steady:
         moment = Moment(moment.wall, state.steady)  # a clock that stepped back stands still
@@ -54,26 +56,26 @@ class _Step:
     """The work of one step; thrown away after it."""
 
     def __init__(
-        self, state: State, observation: Observation, moment: Moment, rulebook: Rulebook
+        self, state: AlertState, observation: Observation, moment: Moment, rulebook: Rulebook
     ) -> None:
         self.state, self.moment, self.rulebook = state, moment, rulebook
         self.snapshot = observation.snapshot
-        self.look = Look(state, observation, moment, rulebook)
+        self.look = Evaluation(state, observation, moment, rulebook)
         self.artist = Artist(self.snapshot, state.snapshot)
         self.last = moment.steady if state.steady is None else state.steady
         self.episodes: dict[str, Mapping[str, Episode]] = dict(state.episodes)
         self.changed: dict[str, Alert] = {}
         self.notices: list[Notice] = []
-        self.ended: dict[str, Ended] = dict(state.ended)
+        self.ended: dict[str, LastEnd] = dict(state.ended)
         self.seconds: dict[str, int] = dict(state.seconds)
         self.owed: list[Alert] = []
         self.silences = tuple(s for s in state.silences if moment.wall < s.until)
-        self.places: dict[str, Place] = dict(state.places)
+        self.places: dict[str, Location] = dict(state.places)
         self.same_book = state.book is rulebook
         self.touched = not self.same_book or bool(state.silences)
         self.remind_at = state.remind_at
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> StepResult:
         found = self.look.found
         for subject in (*found, *(s for s in self.state.episodes if s not in found)):
             self._go_on(subject, found.get(subject, _NOTHING_FOUND))
@@ -83,9 +85,9 @@ class _Step:
         if self.touched or self.moment.steady >= self.remind_at:
             self._tell()
         self._pay()
-        return Outcome(self._state(), tuple(self.changed.values()), tuple(self.notices))
+        return StepResult(self._state(), tuple(self.changed.values()), tuple(self.notices))
 
-    def _go_on(self, subject: str, found: Mapping[str, Finding]) -> None:
+    def _go_on(self, subject: str, found: Mapping[str, Judgement]) -> None:
         on = self.episodes.get(subject, _NOTHING_ON)
         fresh: dict[str, Episode] | None = None
         now = self.moment.steady
@@ -120,7 +122,7 @@ class _Step:
             self.episodes.pop(subject, None)
 
     def _after(
-        self, subject: str, rule: str, episode: Episode, finding: Finding | None
+        self, subject: str, rule: str, episode: Episode, finding: Judgement | None
     ) -> Episode | None:
         if rule == "ecc" and subject in self.look.anew and not episode.anew:
             episode = replace(episode, anew=True, calm=(None,) * len(episode.calm))
@@ -131,7 +133,7 @@ class _Step:
             self.artist.drawn, self._factor(rule, subject),
         )  # fmt: skip
 
-    def _begin(self, subject: str, rule: str, finding: Finding) -> Episode:
+    def _begin(self, subject: str, rule: str, finding: Judgement) -> Episode:
         key, wall = f"{rule}@{subject}", self.moment.wall
         second = max(int(wall), self.seconds.get(key, -1) + 1)
         self.seconds.pop(key, None)
@@ -156,7 +158,7 @@ class _Step:
             return
         alert = after.alert
         key = f"{alert.rule}@{alert.subject}"
-        self.ended[key] = Ended(moment.steady, after.factor)
+        self.ended[key] = LastEnd(moment.steady, after.factor)
         if after.told is not None:
             if silenced_until(self.silences, alert, moment.wall) is not None:
                 self.owed.append(alert)
@@ -237,7 +239,7 @@ class _Step:
             )
         )
 
-    def _handed_over(self, subject: str, rule: str, finding: Finding | None) -> Finding | None:
+    def _handed_over(self, subject: str, rule: str, finding: Judgement | None) -> Judgement | None:
         """Another holder has an idle time of their own."""
         if rule != "idle" or finding is None or not finding.details:
             return finding
@@ -245,7 +247,7 @@ class _Step:
         if before is None or not before.details:
             return finding
         was, now = before.details[0], finding.details[0]
-        same = isinstance(was, Held) and isinstance(now, Held) and was.id == now.id
+        same = isinstance(was, HeldDevices) and isinstance(now, HeldDevices) and was.id == now.id
         return finding if same else ENDED
 
     def _factor(self, rule: str, subject: str) -> int:
@@ -265,11 +267,11 @@ class _Step:
         for subject in self.episodes:
             status = known.get(subject)
             if status is not None and subject not in self.places:
-                self.places[subject] = Place(status.device.vendor, status.device.parent)
+                self.places[subject] = Location(status.device.vendor, status.device.parent)
         for subject in [s for s in self.places if s not in self.episodes]:
             del self.places[subject]
 
-    def _state(self) -> State:
+    def _state(self) -> AlertState:
         now = self.moment.steady
         ended = {k: e for k, e in self.ended.items() if now - e.at <= FLAP_SECONDS}
         seconds = self.seconds
@@ -277,7 +279,7 @@ class _Step:
             old = self.moment.wall - OLD_SECONDS
             kept = [item for item in seconds.items() if item[1] > old]
             seconds = dict(kept[-MOST_SECONDS:])
-        return State(
+        return AlertState(
             episodes=self.episodes,
             silences=self.silences,
             owed=tuple(self.owed[-MOST_OWED:]),
@@ -298,4 +300,4 @@ class _Step:
 
 
 _NOTHING_ON: Mapping[str, Episode] = {}
-_NOTHING_FOUND: Mapping[str, Finding] = {}
+_NOTHING_FOUND: Mapping[str, Judgement] = {}

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from andon.core.alerting.episodes import is_calm
-from andon.core.alerting.state import NEVER, Episode, Moment, Place
+from andon.core.alerting.state import NEVER, Episode, Location, Moment
 from andon.core.conditions.rules import BY_NAME
 from andon.model.alert import Alert, Level, NoticeKind, Phase, Silence
 
@@ -23,7 +23,7 @@ def may_inhibit(on: Mapping[str, Episode]) -> bool:
 
 
 def inhibitor(
-    episode: Episode, episodes: Episodes, place: Place | None, holder: str | None = None
+    episode: Episode, episodes: Episodes, place: Location | None, holder: str | None = None
 ) -> str | None:
     """The id of the alert that stands in front of this one; `holder` is who holds its device."""
     alert = episode.alert

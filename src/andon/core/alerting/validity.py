@@ -1,11 +1,11 @@
 """What must be true of every state of the alerts; tests ask after every step."""
 
-from andon.core.alerting.state import Episode, State
+from andon.core.alerting.state import AlertState, Episode
 from andon.core.conditions.rules import BY_NAME
 from andon.model.alert import Level, Phase
 
 
-def validate(state: State) -> None:
+def validate(state: AlertState) -> None:
     """Raise ValueError where a state contradicts itself."""
     ids = set()
     for subject, on in state.episodes.items():

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Set
 
-from andon.core.conditions.finding import ALL, Finding
+from andon.core.conditions.finding import ALL, Judgement
 from andon.core.conditions.rules import BY_NAME
 from andon.core.events.xids import explain_event
 from andon.model.alert import Event, EventKind
@@ -10,18 +10,18 @@ from andon.model.alert import Event, EventKind
 SAME_SECONDS = 2.0  # two ways of hearing give the same event two times
 OLD_SECONDS = 86_400.0
 
-Taken = list[tuple[str, str, Finding]]
+Taken = list[tuple[str, str, Judgement]]
 _RUNGS = {rung.level: 1 << place for place, rung in enumerate(BY_NAME["xid"].rungs)}
 _KNOWN_BEFORE, _ROSE = 0b01, 0b10
 
 
-def counted(before: int | None, count: int) -> tuple[Finding | None, bool]:
+def counted(before: int | None, count: int) -> tuple[Judgement | None, bool]:
     """What a count of errors says after another, and whether it began anew."""
     if before is None:
-        return (Finding(_KNOWN_BEFORE, ALL, count, details=(None,)) if count else None), False
+        return (Judgement(_KNOWN_BEFORE, ALL, count, details=(None,)) if count else None), False
     if count > before:
-        return Finding(_ROSE, ALL, count, details=(f"{count - before} new",)), False
-    return (Finding(_ROSE, ALL, count, details=(None,)) if count else None), not count
+        return Judgement(_ROSE, ALL, count, details=(f"{count - before} new",)), False
+    return (Judgement(_ROSE, ALL, count, details=(None,)) if count else None), not count
 
 
 def reported(
@@ -33,11 +33,11 @@ def reported(
     """The findings of events that are new, and the newest of each kind; the node's where no known
     device is named."""
     newest = {subject: dict(codes) for subject, codes in before.items()}
-    found: dict[tuple[str, str], Finding] = {}
+    found: dict[tuple[str, str], Judgement] = {}
     for event in sorted(events, key=lambda event: event.at):
         subject = event.uuid if event.uuid is not None and event.uuid in known else "node"
         if event.kind is EventKind.ECC:
-            found[subject, "ecc"] = Finding(_ROSE, ALL, None, details=(event.detail,))
+            found[subject, "ecc"] = Judgement(_ROSE, ALL, None, details=(event.detail,))
         elif _is_new(event, newest.setdefault(subject, {}), wall):
             key = (subject, "xid")
             found[key] = _worse(found.get(key), event)
@@ -56,10 +56,10 @@ def _is_new(event: Event, newest: dict[int, float], wall: float) -> bool:
     return True
 
 
-def _worse(found: Finding | None, event: Event) -> Finding:
+def _worse(found: Judgement | None, event: Event) -> Judgement:
     """The finding with this event added; the words are of the worst one, and of the latest."""
     rung = _RUNGS[explain_event(event).level]
     holds = rung | (found.holds if found else 0)
     if found is None or rung == 1 << holds.bit_length() - 1:
-        return Finding(holds, ALL, event.code, details=(event,))
+        return Judgement(holds, ALL, event.code, details=(event,))
     return found._replace(holds=holds)

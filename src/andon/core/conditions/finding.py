@@ -3,7 +3,7 @@
 from typing import Final, NamedTuple
 
 
-class Finding(NamedTuple):
+class Judgement(NamedTuple):
     """Which rungs of a rule hold and which are calm, as bits from the lowest rung on.
 
     A plain tuple: one is made for every rule that holds, at every tick. A judge gives None where no
@@ -20,9 +20,9 @@ class Finding(NamedTuple):
 
 
 ALL = 0b1111
-NEITHER: Final = Finding(0)
+NEITHER: Final = Judgement(0)
 """Between its threshold and its clear threshold."""
-UNKNOWN: Final = Finding(0, blind=ALL)
+UNKNOWN: Final = Judgement(0, blind=ALL)
 """A look that cannot tell: neither trouble nor recovery. Compare with `is`."""
-ENDED: Final = Finding(0, ALL)
+ENDED: Final = Judgement(0, ALL)
 """Over, whatever the clear time says: the rule is off, or what it was about is gone."""

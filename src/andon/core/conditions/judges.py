@@ -7,8 +7,8 @@ of a per cent: a value counts as reached when it rounds to it.
 
 from collections.abc import Callable
 
-from andon.core.alerting.seen import Seen
-from andon.core.conditions.finding import ALL, ENDED, NEITHER, UNKNOWN, Finding
+from andon.core.alerting.seen import DeviceView
+from andon.core.conditions.finding import ALL, ENDED, NEITHER, UNKNOWN, Judgement
 from andon.core.conditions.forecast import arrival
 from andon.model.device import MemoryKind
 
@@ -24,10 +24,10 @@ LEAK_CLEAR_SHARE = 0.9  # of leak_percent
 LEAK_CLEAR_TIMES = 2.0  # of leak_seconds
 SURELY_SECONDS = 600.0
 
-Judge = Callable[[Seen], Finding | None]
+Judge = Callable[[DeviceView], Judgement | None]
 
 
-def thermal(seen: Seen) -> Finding | None:
+def thermal(seen: DeviceView) -> Judgement | None:
     """From 80 °C it shows; near its own slowdown, or slowed down, it is told."""
     now, figures = seen.sample.temperature_celsius, seen.figures
     if now is None:
@@ -41,7 +41,7 @@ def thermal(seen: Seen) -> Finding | None:
         first = min(figures.thermal_celsius, told)
     reasons = seen.reasons or ()
     if now <= first - THERMAL_CLEAR and (now <= critical - CRITICAL_CLEAR):
-        return None if HW_THERMAL not in reasons else Finding(0, 0b011)
+        return None if HW_THERMAL not in reasons else Judgement(0, 0b011)
     hardware = HW_THERMAL in reasons
     holds, slowed = 0, bool(reasons) and not THERMAL.isdisjoint(reasons)
     if now >= first:
@@ -49,10 +49,10 @@ def thermal(seen: Seen) -> Finding | None:
     calm = 0b011 if now <= first - THERMAL_CLEAR else 0
     if now <= critical - CRITICAL_CLEAR and not hardware:
         calm |= 0b100
-    return Finding(holds, calm, now, first, slowdown, (slowed, seen.track.heat_trend))
+    return Judgement(holds, calm, now, first, slowdown, (slowed, seen.track.heat_trend))
 
 
-def memory(seen: Seen) -> Finding | None:
+def memory(seen: DeviceView) -> Judgement | None:
     """Full by design: information."""
     used, total = seen.sample.memory_used_bytes, seen.device.memory_total_bytes
     if used is None or not total:
@@ -60,10 +60,10 @@ def memory(seen: Seen) -> Finding | None:
     share, least = 100.0 * used / total + TENTH, seen.figures.memory_percent
     if share < least - 3 + 2 * TENTH:
         return None
-    return Finding(1, 0, share, least, total) if share >= least else NEITHER
+    return Judgement(1, 0, share, least, total) if share >= least else NEITHER
 
 
-def power(seen: Seen) -> Finding | None:
+def power(seen: DeviceView) -> Judgement | None:
     """At its limit by design: information."""
     watts, limit = seen.sample.power_watts, seen.sample.power_limit_watts
     if watts is None or not limit:
@@ -71,10 +71,10 @@ def power(seen: Seen) -> Finding | None:
     share, least = 100.0 * watts / limit + TENTH, seen.figures.power_percent
     if share < least - 5 + 2 * TENTH:
         return None
-    return Finding(1, 0, share, least, limit) if share >= least else NEITHER
+    return Judgement(1, 0, share, least, limit) if share >= least else NEITHER
 
 
-def throttle_thermal(seen: Seen) -> Finding | None:
+def throttle_thermal(seen: DeviceView) -> Judgement | None:
     """The driver names heat for its clocks."""
     reasons = seen.reasons
     if not reasons:
@@ -84,10 +84,10 @@ def throttle_thermal(seen: Seen) -> Finding | None:
     hardware = HW_THERMAL in reasons
     now, limit = seen.sample.temperature_celsius, seen.device.limits.slowdown_celsius
     holds, calm = (0b11, 0) if hardware else (0b01, 0b10)
-    return Finding(holds, calm, now, None, limit, (THERMAL, seen.track))
+    return Judgement(holds, calm, now, None, limit, (THERMAL, seen.track))
 
 
-def throttle_power(seen: Seen) -> Finding | None:
+def throttle_power(seen: DeviceView) -> Judgement | None:
     """The cap costs a busy device more than a fifth of its clock; at its own limit, a third."""
     reasons, sample, highest = seen.reasons, seen.sample, seen.device.limits.sm_clock_mhz
     if reasons is None or not highest:
@@ -106,22 +106,22 @@ def throttle_power(seen: Seen) -> Finding | None:
     loss = 100.0 * (1 - sample.sm_clock_mhz / highest)
     if loss <= most - 5:
         return None
-    return Finding(1, 0, loss, most, limit, ((CAP,), seen.track)) if loss > most else NEITHER
+    return Judgement(1, 0, loss, most, limit, ((CAP,), seen.track)) if loss > most else NEITHER
 
 
-def throttle_hardware(seen: Seen) -> Finding | None:
+def throttle_hardware(seen: DeviceView) -> Judgement | None:
     """The hardware slows it down: the power supply, or something that it does not name."""
     reasons = seen.reasons
     if not reasons:
         return None if reasons is not None else UNKNOWN
     if BRAKE in reasons:
-        return Finding(0b10, 0b01, details=((BRAKE,), seen.track))
+        return Judgement(0b10, 0b01, details=((BRAKE,), seen.track))
     if "hw_slowdown" in reasons and THERMAL.isdisjoint(reasons):
-        return Finding(0b01, 0b10, details=(("hw_slowdown",), seen.track))
+        return Judgement(0b01, 0b10, details=(("hw_slowdown",), seen.track))
     return None
 
 
-def fan(seen: Seen) -> Finding | None:
+def fan(seen: DeviceView) -> Judgement | None:
     """Hot, and the fan stands."""
     speed, now = seen.sample.fan_percent, seen.sample.temperature_celsius
     if speed is None:
@@ -134,10 +134,10 @@ def fan(seen: Seen) -> Finding | None:
     if now <= least - FAN_CLEAR:
         return None
     limit = seen.device.limits.slowdown_celsius
-    return Finding(1, 0, now, least, limit) if now >= least else NEITHER
+    return Judgement(1, 0, now, least, limit) if now >= least else NEITHER
 
 
-def unattributed_memory(seen: Seen) -> Finding | None:
+def unattributed_memory(seen: DeviceView) -> Judgement | None:
     """Memory in use that no process explains; told where the device does nothing."""
     device = seen.device
     total = device.memory_total_bytes
@@ -158,13 +158,13 @@ def unattributed_memory(seen: Seen) -> Finding | None:
     busy = seen.sample.utilization_percent
     blind = 0b10 if busy is None else 0
     if share < seen.figures.unattributed_percent or spare < seen.figures.unattributed_bytes:
-        return Finding(0, 0b10 if busy else 0, blind=blind)
+        return Judgement(0, 0b10 if busy else 0, blind=blind)
     least = max(seen.figures.unattributed_bytes, seen.figures.unattributed_percent / 100 * total)
     holds, calm = (0b11, 0) if busy == 0 else (0b01, 0b10 if busy else 0)
-    return Finding(holds, calm, spare, least, total, blind=blind)
+    return Judgement(holds, calm, spare, least, total, blind=blind)
 
 
-def memory_leak(seen: Seen) -> Finding | None:
+def memory_leak(seen: DeviceView) -> Judgement | None:
     """Memory rises steadily, and will be full within the time that counts."""
     used, total = seen.sample.memory_used_bytes, seen.device.memory_total_bytes
     if used is None or not total:
@@ -182,20 +182,20 @@ def memory_leak(seen: Seen) -> Finding | None:
     if when is None or when.seconds > LEAK_CLEAR_TIMES * figures.leak_seconds:
         return None
     holds = when.seconds <= figures.leak_seconds and share >= figures.leak_percent
-    return Finding(int(holds), 0, when.seconds, figures.leak_seconds, total, (found, when))
+    return Judgement(int(holds), 0, when.seconds, figures.leak_seconds, total, (found, when))
 
 
-def high_usage(seen: Seen) -> Finding | None:
+def high_usage(seen: DeviceView) -> Judgement | None:
     """Somebody works with it."""
     now, most = seen.sample.utilization_percent, seen.figures.high_usage_percent
     if now is None:
         return UNKNOWN
     if now <= most - 10:
         return None
-    return Finding(1, 0, now, most) if now > most else NEITHER
+    return Judgement(1, 0, now, most) if now > most else NEITHER
 
 
-def idle(seen: Seen) -> Finding:
+def idle(seen: DeviceView) -> Judgement:
     """Held by somebody, and nothing runs on it."""
     held, now = seen.held, seen.sample.utilization_percent
     if held is None:
@@ -203,8 +203,8 @@ def idle(seen: Seen) -> Finding:
     if now is None:
         return UNKNOWN
     if now > 0:
-        return Finding(0, ALL)
-    return Finding(1, 0, now, seen.figures.idle_seconds, None, (held,))
+        return Judgement(0, ALL)
+    return Judgement(1, 0, now, seen.figures.idle_seconds, None, (held,))
 
 
 DEVICE_JUDGES: tuple[tuple[str, Judge], ...] = (

@@ -40,7 +40,7 @@ class DeviceLamp:
 
 
 @dataclass(frozen=True, slots=True)
-class Board:
+class LampBoard:
     """The whole board."""
 
     at: float
@@ -78,7 +78,7 @@ _WORDS = {
 }  # fmt: skip
 
 
-def board(snapshot: Snapshot, alerts: Iterable[Alert]) -> Board:
+def board(snapshot: Snapshot, alerts: Iterable[Alert]) -> LampBoard:
     """The lamps of a snapshot, under the alerts that are pending or firing now."""
     mine: dict[str, list[Alert]] = {}
     for alert in sorted(alerts, key=_urgency):
@@ -90,7 +90,7 @@ def board(snapshot: Snapshot, alerts: Iterable[Alert]) -> Board:
     others = [a for subject, on in mine.items() if subject not in known for a in on if _counts(a)]
     lamp = _overall(devices, others)
     headline = _headline(snapshot, devices, mine, others, numbers)
-    return Board(snapshot.at, headline, lamp, devices, snapshot.simulated)
+    return LampBoard(snapshot.at, headline, lamp, devices, snapshot.simulated)
 
 
 def _lit(status: DeviceStatus, alerts: list[Alert]) -> DeviceLamp:

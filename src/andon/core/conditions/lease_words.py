@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from andon.core.alerting.state import Former, Held
-from andon.core.conditions.finding import Finding
+from andon.core.alerting.state import Former, HeldDevices
+from andon.core.conditions.finding import Judgement
 from andon.model.alert import Party
 from andon.model.device import Process
 from andon.units import human_bytes
@@ -13,15 +13,17 @@ LASTING = frozenset({"squatter", "idle_lease", "orphan"})
 """Their sentences end with how long it has been so."""
 
 
-def holders_of(finding: Finding) -> tuple[Held, ...]:
+def holders_of(finding: Judgement) -> tuple[HeldDevices, ...]:
     """The claims that a finding is about."""
     first = finding.details[0] if finding.details else None
-    if isinstance(first, Held):
+    if isinstance(first, HeldDevices):
         return (first,)
-    return first if isinstance(first, tuple) and all(isinstance(h, Held) for h in first) else ()
+    return (
+        first if isinstance(first, tuple) and all(isinstance(h, HeldDevices) for h in first) else ()
+    )
 
 
-def strangers_of(finding: Finding) -> tuple[Process, ...]:
+def strangers_of(finding: Judgement) -> tuple[Process, ...]:
     """The processes outside a lease that a finding is about."""
     found = finding.details[1] if len(finding.details) > 1 else ()
     if not isinstance(found, tuple):
@@ -29,7 +31,7 @@ def strangers_of(finding: Finding) -> tuple[Process, ...]:
     return tuple(process for process in found if isinstance(process, Process))
 
 
-def squatter(gpu: str, finding: Finding) -> str:
+def squatter(gpu: str, finding: Judgement) -> str:
     found, holders = strangers_of(finding), holders_of(finding)
     if not found or not holders:
         return f"{gpu} is used outside its lease"
@@ -39,14 +41,14 @@ def squatter(gpu: str, finding: Finding) -> str:
     return f"{gpu}: pid {first.pid} ({about}){more} outside {_named(holders)}"
 
 
-def idle_lease(subject: str, finding: Finding, gpus: str = "") -> str:
+def idle_lease(subject: str, finding: Judgement, gpus: str = "") -> str:
     held = holders_of(finding)
     if not held:
         return f"{_capital(subject)} is idle"
     return f"{_capital(_named(held))} leaves {gpus or 'its devices'} idle"
 
 
-def orphan(subject: str, finding: Finding, gpus: str = "") -> str:
+def orphan(subject: str, finding: Judgement, gpus: str = "") -> str:
     held = holders_of(finding)
     if not held:
         return f"{_capital(subject)} is orphaned"
@@ -57,7 +59,7 @@ def orphan(subject: str, finding: Finding, gpus: str = "") -> str:
     return f"{_capital(_named(held))} is orphaned: its holder is gone and {lives} on{withheld}"
 
 
-def ghost_memory(gpu: str, finding: Finding) -> str:
+def ghost_memory(gpu: str, finding: Judgement) -> str:
     former = finding.details[0] if finding.details else None
     size = human_bytes(finding.value or 0)
     if not isinstance(former, Former) or not former.id:
@@ -65,7 +67,7 @@ def ghost_memory(gpu: str, finding: Finding) -> str:
     return f"{gpu}: {size} stayed in use when {_lease(former.id, former.user)} ended"
 
 
-def advice(rule: str, finding: Finding) -> str | None:
+def advice(rule: str, finding: Judgement) -> str | None:
     """What to do about this very lease; None where the catalogue knows as much."""
     held = holders_of(finding)
     if not held or not held[0].id.startswith("lease:"):
@@ -81,7 +83,7 @@ def advice(rule: str, finding: Finding) -> str | None:
     return None
 
 
-def evidence(finding: Finding) -> Mapping[str, float | str]:
+def evidence(finding: Judgement) -> Mapping[str, float | str]:
     """Which lease, whose, and which processes."""
     former = finding.details[0] if finding.details else None
     if isinstance(former, Former):
@@ -112,7 +114,7 @@ def _party(process: Process) -> Party:
     return Party(process.pid, process.user, process.name, process.command, process.started)
 
 
-def _named(holders: tuple[Held, ...]) -> str:
+def _named(holders: tuple[HeldDevices, ...]) -> str:
     shown = [_lease(held.id, held.user) for held in holders[:MOST_NAMED]]
     more = f" and {len(holders) - MOST_NAMED} more" if len(holders) > MOST_NAMED else ""
     return " and ".join(shown) + more

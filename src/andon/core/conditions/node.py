@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from andon.core.alerting.state import Trouble
-from andon.core.conditions.finding import NEITHER, UNKNOWN, Finding
+from andon.core.alerting.state import OwnTrouble
+from andon.core.conditions.finding import NEITHER, UNKNOWN, Judgement
 from andon.core.conditions.rulebook import Thresholds
 from andon.core.conditions.rules import BY_NAME
 from andon.model.device import Disk, Host, Snapshot
@@ -12,7 +12,7 @@ from andon.units import GIB
 SMALLEST_DISK = 8 * GIB
 
 
-def node_findings(snapshot: Snapshot, figures: Thresholds) -> dict[str, Finding]:
+def node_findings(snapshot: Snapshot, figures: Thresholds) -> dict[str, Judgement]:
     """The node's rules that say anything; what is missing is calm."""
     host = snapshot.host
     found = {
@@ -23,24 +23,24 @@ def node_findings(snapshot: Snapshot, figures: Thresholds) -> dict[str, Finding]
     return {name: finding for name, finding in found.items() if finding is not None}
 
 
-def trouble_findings(troubles: Iterable[Trouble]) -> Iterator[tuple[str, str, Finding]]:
+def trouble_findings(troubles: Iterable[OwnTrouble]) -> Iterator[tuple[str, str, Judgement]]:
     """Subject, rule and finding for every part that reports a trouble."""
     for trouble in troubles:
         rule = trouble.subject.partition(":")[0]
         if rule in BY_NAME:
-            yield trouble.subject, rule, Finding(1, details=(trouble.reason, trouble.hint))
+            yield trouble.subject, rule, Judgement(1, details=(trouble.reason, trouble.hint))
 
 
-def _cpu(host: Host, figures: Thresholds) -> Finding | None:
+def _cpu(host: Host, figures: Thresholds) -> Judgement | None:
     now, least = host.cpu_percent, figures.node_cpu_percent
     if now is None:
         return UNKNOWN
     if now <= least - 5:
         return None
-    return Finding(1, 0, now, least) if now >= least else NEITHER
+    return Judgement(1, 0, now, least) if now >= least else NEITHER
 
 
-def _memory(host: Host, figures: Thresholds) -> Finding | None:
+def _memory(host: Host, figures: Thresholds) -> Judgement | None:
     if host.memory_used_bytes is None or not host.memory_total_bytes:
         return UNKNOWN
     now = round(100.0 * host.memory_used_bytes / host.memory_total_bytes, 1)
@@ -48,10 +48,10 @@ def _memory(host: Host, figures: Thresholds) -> Finding | None:
     if now <= least - 3:
         return None
     holds = (now >= least) | (now >= least + 3) << 1
-    return Finding(holds, (now <= least + 1) << 1, now, least, host.memory_total_bytes)
+    return Judgement(holds, (now <= least + 1) << 1, now, least, host.memory_total_bytes)
 
 
-def _disks(host: Host, figures: Thresholds) -> Finding | None:
+def _disks(host: Host, figures: Thresholds) -> Judgement | None:
     if not host.disk:
         return UNKNOWN
     least = figures.node_disk_percent
@@ -64,7 +64,7 @@ def _disks(host: Host, figures: Thresholds) -> Finding | None:
     critical = any(_is_full(disk, least + 7, 20) for disk in full)
     calm = 0 if any(_is_full(disk, least + 5, 30) for disk in full) else 0b10
     holds = warning | critical << 1
-    return Finding(holds, calm, _percent(worst), least, worst.total_bytes, (worst.mount, worst))
+    return Judgement(holds, calm, _percent(worst), least, worst.total_bytes, (worst.mount, worst))
 
 
 def _is_full(disk: Disk, percent: float, free_gib: float) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from andon.core.conditions.rules import READINGS, RULES, About, Need, Rule, asleep_reason
+from andon.core.conditions.rules import READINGS, RULES, Precondition, Rule, Subject, asleep_reason
 from andon.model.device import Device
 from andon.units import GIB
 
@@ -104,7 +104,7 @@ class Rulebook:
 def listing(
     rulebook: Rulebook,
     devices: Iterable[Device] = (),
-    awake: frozenset[Need] = READINGS,
+    awake: frozenset[Precondition] = READINGS,
 ) -> list[Json]:
     """Every rule, asleep ones too; `devices` says what counts for each, None where it is off."""
     known = tuple(devices)
@@ -112,7 +112,7 @@ def listing(
 
 
 def _row(
-    rule: Rule, rulebook: Rulebook, devices: tuple[Device, ...], awake: frozenset[Need]
+    rule: Rule, rulebook: Rulebook, devices: tuple[Device, ...], awake: frozenset[Precondition]
 ) -> Json:
     asleep = asleep_reason(rule, awake)
     off = rule.name in rulebook.thresholds.off
@@ -136,7 +136,7 @@ def _row(
 
 
 def _concerned(rule: Rule, devices: tuple[Device, ...]) -> tuple[Device, ...]:
-    return devices if rule.about is About.DEVICE and rule.threshold is not None else ()
+    return devices if rule.about is Subject.DEVICE and rule.threshold is not None else ()
 
 
 def _figure(rule: Rule, rulebook: Rulebook, device: Device | None) -> float | None:

@@ -9,7 +9,7 @@ DAY_SECONDS = 86_400.0
 HOUR_SECONDS = 3_600.0
 
 
-class About(StrEnum):
+class Subject(StrEnum):
     """What kind of thing a rule judges."""
 
     DEVICE = "device"
@@ -18,18 +18,18 @@ class About(StrEnum):
     LEASE = "lease"
 
 
-class Need(StrEnum):
+class Precondition(StrEnum):
     """What must exist before a rule can judge anything."""
 
     READINGS = "readings"
     LEASES = "leases"
 
 
-ASLEEP = {Need.LEASES: "a server that follows the lease book judges it: andon serve"}
+ASLEEP = {Precondition.LEASES: "a server that follows the lease book judges it: andon serve"}
 """Why a rule that needs this is asleep, where it does not exist."""
-READINGS = frozenset({Need.READINGS})
+READINGS = frozenset({Precondition.READINGS})
 """What one look at the devices has."""
-SERVED = frozenset({Need.READINGS, Need.LEASES})
+SERVED = frozenset({Precondition.READINGS, Precondition.LEASES})
 """What a server has, beside the devices: it follows the lease book."""
 
 
@@ -52,13 +52,13 @@ class Rule:
 
     name: str
     title: str
-    about: About
+    about: Subject
     rungs: tuple[Rung, ...]
     why: str
     advice: str
     threshold: str | None = None  # the field of `Thresholds` that a person thinks of first
     unit: str = ""
-    needs: Need = Need.READINGS
+    needs: Precondition = Precondition.READINGS
     weight: int = 0  # 0 to 19: what is more urgent among alerts of one level
     momentary: bool = False  # it counts events: calm is the time since the last one
 
@@ -76,7 +76,7 @@ class Rule:
         return self.rungs[0].clear_seconds
 
 
-def asleep_reason(rule: Rule, awake: frozenset[Need] = READINGS) -> str | None:
+def asleep_reason(rule: Rule, awake: frozenset[Precondition] = READINGS) -> str | None:
     """Why a rule judges nothing here; None where it does."""
     return ASLEEP[rule.needs] if rule.needs not in awake else None
 
@@ -94,7 +94,7 @@ COOLING = (
 
 DEVICE_RULES = (
     Rule(
-        "thermal", "Too hot", About.DEVICE,
+        "thermal", "Too hot", Subject.DEVICE,
         (
             Rung(WARNING, "at 80 °C, or 5 °C below its own slowdown if that is less", 60,
                  "5 °C below that", 120, told=False),
@@ -108,28 +108,28 @@ DEVICE_RULES = (
         COOLING, "thermal_celsius", "celsius", weight=18,
     ),
     Rule(
-        "memory", "Memory nearly full", About.DEVICE,
+        "memory", "Memory nearly full", Subject.DEVICE,
         (Rung(INFO, "90 % of its memory in use", 60, "87 %", 120, told=False),),
         "Training and inference servers fill the memory by design: worth knowing, no trouble.",
         "Nothing, if the work is meant to: the next allocation may fail.",
         "memory_percent", "percent", weight=6,
     ),
     Rule(
-        "power", "At its power limit", About.DEVICE,
+        "power", "At its power limit", Subject.DEVICE,
         (Rung(INFO, "95 % of the power limit in force", 60, "90 %", 120, told=False),),
         "A full load looks like this: worth knowing, no trouble.",
         "Nothing: a full load does this.", "power_percent", "percent", weight=4,
     ),
     Rule(
-        "idle", "Held and idle", About.DEVICE,
+        "idle", "Held and idle", Subject.DEVICE,
         (Rung(WARNING, "a lease, job or run holds it, and it does nothing", 300,
               "it works for 30 s, or nobody holds it", 30, for_figure="idle_seconds"),),
         "Somebody holds it and nothing runs on it, while others may wait.",
         "Ask its owner whether it is still needed: giving the lease back frees it.",
-        "idle_seconds", "seconds", needs=Need.LEASES, weight=2,
+        "idle_seconds", "seconds", needs=Precondition.LEASES, weight=2,
     ),
     Rule(
-        "throttle_thermal", "Slowed down by heat", About.DEVICE,
+        "throttle_thermal", "Slowed down by heat", Subject.DEVICE,
         (
             Rung(WARNING, "the driver names heat for its clocks", 60, "it does not", 120),
             Rung(CRITICAL, "the hardware slows it down for heat", 60, "it does not", 120),
@@ -138,7 +138,7 @@ DEVICE_RULES = (
         COOLING, weight=16,
     ),
     Rule(
-        "throttle_power", "The power cap costs speed", About.DEVICE,
+        "throttle_power", "The power cap costs speed", Subject.DEVICE,
         (Rung(WARNING, "the power cap costs a busy device more than 20 % of its clock, or more "
               "than 35 % at the limit that it was built for", 300, "5 points less", 120),),
         "The cap takes more of the clock than a full load does by itself.",
@@ -146,7 +146,7 @@ DEVICE_RULES = (
         "clock_loss_percent", "percent", weight=8,
     ),
     Rule(
-        "throttle_hardware", "Slowed down by the hardware", About.DEVICE,
+        "throttle_hardware", "Slowed down by the hardware", Subject.DEVICE,
         (
             Rung(WARNING, "the hardware slows it down and names neither heat nor power", 30,
                  "it does not", 120),
@@ -157,14 +157,14 @@ DEVICE_RULES = (
         "sudo nvidia-smi -q -d PERFORMANCE", weight=14,
     ),
     Rule(
-        "device_lost", "Lost", About.DEVICE,
+        "device_lost", "Lost", Subject.DEVICE,
         (Rung(CRITICAL, "the driver says that it is gone", 10, "it answers, or sleeps", 60),),
         "The device is gone; what ran on it has failed.",
         "Look for the cause: sudo dmesg | grep -i -e xid -e nvrm. Then reset it, or reboot.",
         weight=19,
     ),
     Rule(
-        "driver_hung", "Does not answer", About.DEVICE,
+        "driver_hung", "Does not answer", Subject.DEVICE,
         (
             Rung(WARNING, "the driver has not answered for it", 60, "it answers, or sleeps", 60),
             Rung(CRITICAL, "the driver has not answered for it", 300, "it answers, or sleeps", 60),
@@ -174,7 +174,7 @@ DEVICE_RULES = (
         "The kernel's log may say why: sudo dmesg. If it stays so, reboot the node.", weight=17,
     ),
     Rule(
-        "ecc", "Memory errors", About.DEVICE,
+        "ecc", "Memory errors", Subject.DEVICE,
         (
             Rung(INFO, "errors from before andon first saw it", 0, "24 h without another, or the "
                  "counter began anew 60 s ago", DAY_SECONDS, told=False),
@@ -186,7 +186,7 @@ DEVICE_RULES = (
         unit="errors", weight=15, momentary=True,
     ),
     Rule(
-        "xid", "The driver reports an error", About.DEVICE,
+        "xid", "The driver reports an error", Subject.DEVICE,
         (
             Rung(INFO, "an error that is the application's own", 0, "1 h without another, or 60 s "
                  "after a reboot", HOUR_SECONDS, told=False),
@@ -199,14 +199,14 @@ DEVICE_RULES = (
         "The message says what this number means.", unit="xid", weight=13, momentary=True,
     ),
     Rule(
-        "fan", "The fan stands still", About.DEVICE,
+        "fan", "The fan stands still", Subject.DEVICE,
         (Rung(WARNING, "its fan does not turn at 70 °C or more", 60, "it turns, or 60 °C", 60),),
         "It is hot and nothing cools it.",
         "Stop the work on it, then look at the fan: its cable, a blocked blade, its bearing.",
         "fan_celsius", "celsius", weight=12,
     ),
     Rule(
-        "unattributed_memory", "Memory that no process explains", About.DEVICE,
+        "unattributed_memory", "Memory that no process explains", Subject.DEVICE,
         (
             Rung(INFO, "10 % of its memory, and 1 GiB", 600, "5 %", 120, told=False),
             Rung(WARNING, "that, while it does nothing", 600, "it works, or the above", 120),
@@ -216,7 +216,7 @@ DEVICE_RULES = (
         weight=5,
     ),
     Rule(
-        "memory_leak", "Memory keeps growing", About.DEVICE,
+        "memory_leak", "Memory keeps growing", Subject.DEVICE,
         (Rung(WARNING, "half full, and over ten minutes a steady rise by 5 % that fills it within "
               "the hour", 60, "no such rise, or two hours, or below 45 %", 120),),
         "At this rate it will be full, and the work then ends.",
@@ -224,7 +224,7 @@ DEVICE_RULES = (
         "leak_seconds", "seconds", weight=10,
     ),
     Rule(
-        "high_usage", "In use", About.DEVICE,
+        "high_usage", "In use", Subject.DEVICE,
         (Rung(INFO, "more than 50 % busy", 60, "40 %", 60, told=False),),
         "Somebody works with it: worth knowing before you start.",
         "Nothing: this is what it is for.", "high_usage_percent", "percent",
@@ -233,13 +233,13 @@ DEVICE_RULES = (
 
 NODE_RULES = (
     Rule(
-        "node_cpu", "The node's CPU is busy", About.NODE,
+        "node_cpu", "The node's CPU is busy", Subject.NODE,
         (Rung(INFO, "95 % busy", 600, "90 %", 120, told=False),),
         "Devices wait for a CPU that prepares their data.",
         "Fewer or faster loaders, or more cores.", "node_cpu_percent", "percent", weight=3,
     ),
     Rule(
-        "node_memory", "The node's memory is nearly full", About.NODE,
+        "node_memory", "The node's memory is nearly full", Subject.NODE,
         (
             Rung(WARNING, "95 % in use", 120, "92 %", 120),
             Rung(CRITICAL, "98 % in use", 60, "96 %", 120),
@@ -248,7 +248,7 @@ NODE_RULES = (
         "See who holds it: ps aux --sort -rss | head", "node_memory_percent", "percent", weight=11,
     ),
     Rule(
-        "node_disk", "A disk is nearly full", About.NODE,
+        "node_disk", "A disk is nearly full", Subject.NODE,
         (
             Rung(WARNING, "a disk of 8 GiB or more has 90 % used and less than 100 GiB free", 300,
                  "none with 88 % used and less than 120 GiB free", 300),
@@ -260,17 +260,17 @@ NODE_RULES = (
         weight=9,
     ),
     Rule(
-        "store", "The history is not written", About.ANDON,
+        "store", "The history is not written", Subject.ANDON,
         (Rung(WARNING, "the store reports a trouble", 30, "it reports none", 60),),
         "What happens now will not be found later.", "Look at the disk: andon doctor", weight=6,
     ),
     Rule(
-        "sampler", "Looks are missed", About.ANDON,
+        "sampler", "Looks are missed", Subject.ANDON,
         (Rung(WARNING, "the sampler misses ticks", 60, "it misses none", 120),),
         "What is not looked at is not watched.", "andon cost says what a look takes.", weight=7,
     ),
     Rule(
-        "notifier", "A notifier fails", About.ANDON,
+        "notifier", "A notifier fails", Subject.ANDON,
         (Rung(WARNING, "a notifier reports a trouble", 60, "it reports none", 120),),
         "Alerts do not reach people by this way.", "Try it: andon alerts test", weight=7,
     ),
@@ -278,35 +278,35 @@ NODE_RULES = (
 
 LEASE_RULES = (
     Rule(
-        "squatter", "Used outside its lease", About.DEVICE,
+        "squatter", "Used outside its lease", Subject.DEVICE,
         (Rung(WARNING, "a lease holds it, and a process computes there that belongs to none", 60,
               "none does for 60 s, or nobody holds it", 60, for_figure="squatter_seconds"),),
         "Whoever holds the lease shares the device without knowing.",
         "Ask its owner to take a device of their own: andon run -- COMMAND",
-        "squatter_seconds", "bytes", needs=Need.LEASES, weight=4,
+        "squatter_seconds", "bytes", needs=Precondition.LEASES, weight=4,
     ),
     Rule(
-        "idle_lease", "An idle lease", About.LEASE,
+        "idle_lease", "An idle lease", Subject.LEASE,
         (Rung(WARNING, "none of its devices does anything", 1800,
               "one works for 60 s, or it is given back", 60, for_figure="idle_lease_seconds"),),
         "Others wait for devices that nobody uses.", "Give it back: andon release ID",
-        "idle_lease_seconds", "seconds", needs=Need.LEASES, weight=2,
+        "idle_lease_seconds", "seconds", needs=Precondition.LEASES, weight=2,
     ),
     Rule(
-        "orphan", "An orphaned lease", About.LEASE,
+        "orphan", "An orphaned lease", Subject.LEASE,
         (Rung(WARNING, "its holder is gone and its work lives on", 60, "its work ended", 60,
               for_figure="orphan_seconds"),),
         "Its devices are withheld from others.",
         "End what is left of it, and the devices are free: andon leases",
-        "orphan_seconds", "seconds", needs=Need.LEASES, weight=4,
+        "orphan_seconds", "seconds", needs=Precondition.LEASES, weight=4,
     ),
     Rule(
-        "ghost_memory", "Memory of a lease that ended", About.DEVICE,
+        "ghost_memory", "Memory of a lease that ended", Subject.DEVICE,
         (Rung(WARNING, "memory stays in use after the lease that held it ended", 60,
               "none for 60 s, or somebody takes it", 60, for_figure="ghost_memory_seconds"),),
         "The device is withheld: the next holder would find less memory than was promised.",
         "Find who has it open: sudo fuser -v /dev/nvidia*",
-        "ghost_memory_seconds", "bytes", needs=Need.LEASES, weight=5,
+        "ghost_memory_seconds", "bytes", needs=Precondition.LEASES, weight=5,
     ),
 )  # fmt: skip
 

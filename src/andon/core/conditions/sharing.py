@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from andon.core.alerting.state import Episode, Former, Held, Sharing
-from andon.core.conditions.finding import ENDED, UNKNOWN, Finding
+from andon.core.alerting.state import Episode, Former, HeldDevices, Sharing
+from andon.core.conditions.finding import ENDED, UNKNOWN, Judgement
 from andon.core.conditions.ghosts import least_ghost_bytes
 from andon.core.conditions.rulebook import Rulebook
 from andon.model.alert import Alert
@@ -14,12 +14,12 @@ RULES = frozenset({"squatter", "idle_lease", "orphan", "ghost_memory"})
 
 Statuses = Mapping[str, DeviceStatus]
 Episodes = Mapping[str, Mapping[str, Episode]]
-Judged = Iterator[tuple[str, str, Finding | None]]
+Judged = Iterator[tuple[str, str, Judgement | None]]
 """Subject, rule and what was found; None where all is calm."""
 
 
 def sharing_findings(
-    leases: tuple[Held, ...] | None,
+    leases: tuple[HeldDevices, ...] | None,
     sharing: Sharing,
     statuses: Statuses,
     divided: frozenset[str],
@@ -43,7 +43,7 @@ def sharing_findings(
 
 
 def _of_leases(
-    leases: tuple[Held, ...],
+    leases: tuple[HeldDevices, ...],
     about: set[str],
     statuses: Statuses,
     episodes: Episodes,
@@ -51,7 +51,7 @@ def _of_leases(
 ) -> Judged:
     for held in leases:
         if held.id.startswith(LEASE):
-            yield held.id, "orphan", Finding(1, details=(held,)) if held.orphaned else None
+            yield held.id, "orphan", Judgement(1, details=(held,)) if held.orphaned else None
             yield held.id, "idle_lease", _idle_lease(held, statuses, rulebook)
     for gone in about - {held.id for held in leases}:
         if "idle_lease" in episodes[gone]:
@@ -60,7 +60,7 @@ def _of_leases(
 
 def _of_device(
     status: DeviceStatus,
-    holders: tuple[Held, ...],
+    holders: tuple[HeldDevices, ...],
     sharing: Sharing,
     on: Mapping[str, Episode],
     divided: bool,
@@ -74,7 +74,9 @@ def _of_device(
         yield uuid, "ghost_memory", ghost(status, bool(holders), former, known, divided)
 
 
-def squatter(status: DeviceStatus, holders: tuple[Held, ...], sharing: Sharing) -> Finding | None:
+def squatter(
+    status: DeviceStatus, holders: tuple[HeldDevices, ...], sharing: Sharing
+) -> Judgement | None:
     """Somebody computes on a device that another has leased."""
     if not holders:
         return ENDED
@@ -85,7 +87,7 @@ def squatter(status: DeviceStatus, holders: tuple[Held, ...], sharing: Sharing) 
     if found:
         sizes = [process.memory_bytes for process in found]
         used = None if None in sizes else sum(size for size in sizes if size is not None)
-        return Finding(1, 0, used, None, status.device.memory_total_bytes, (holders, found))
+        return Judgement(1, 0, used, None, status.device.memory_total_bytes, (holders, found))
     return UNKNOWN if status.device.uuid in sharing.unsure else None
 
 
@@ -95,7 +97,7 @@ def ghost(
     former: Former | None,
     known: Alert | None,
     divided: bool = False,
-) -> Finding | None:
+) -> Judgement | None:
     """Memory that the last lease left behind; who takes the device as it is knows of it.
 
     Which lease it was is also known from the alert itself: a server that was started anew has
@@ -113,10 +115,10 @@ def ghost(
     if spare <= least:
         return None
     whose = former or _remembered(known)
-    return Finding(1, 0, spare, least, device.memory_total_bytes, (whose,))
+    return Judgement(1, 0, spare, least, device.memory_total_bytes, (whose,))
 
 
-def _idle_lease(held: Held, statuses: Statuses, rulebook: Rulebook) -> Finding | None:
+def _idle_lease(held: HeldDevices, statuses: Statuses, rulebook: Rulebook) -> Judgement | None:
     """None of its devices does anything; one that works is enough, one that is silent may."""
     if held.orphaned:
         return ENDED
@@ -125,7 +127,7 @@ def _idle_lease(held: Held, statuses: Statuses, rulebook: Rulebook) -> Finding |
         return None
     if None in busy or not busy:
         return UNKNOWN
-    return Finding(1, 0, 0.0, rulebook.thresholds.idle_lease_seconds, None, (held,))
+    return Judgement(1, 0, 0.0, rulebook.thresholds.idle_lease_seconds, None, (held,))
 
 
 def _busy(status: DeviceStatus | None) -> int | None:
@@ -134,8 +136,8 @@ def _busy(status: DeviceStatus | None) -> int | None:
     return status.sample.utilization_percent
 
 
-def _by_device(leases: Iterable[Held]) -> dict[str, tuple[Held, ...]]:
-    found: dict[str, tuple[Held, ...]] = {}
+def _by_device(leases: Iterable[HeldDevices]) -> dict[str, tuple[HeldDevices, ...]]:
+    found: dict[str, tuple[HeldDevices, ...]] = {}
     for held in leases:
         for uuid in held.devices:
             found[uuid] = (*found.get(uuid, ()), held)

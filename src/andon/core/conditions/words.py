@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from andon.core.alerting.track import Track
 from andon.core.conditions import lease_words
-from andon.core.conditions.finding import Finding
+from andon.core.conditions.finding import Judgement
 from andon.core.conditions.forecast import Arrival, Trend, arrival
 from andon.core.conditions.lease_words import LASTING, holders_of
 from andon.core.conditions.rules import BY_NAME
@@ -16,11 +16,11 @@ from andon.units import human_bytes, human_seconds
 MOST_PARTIES = 5
 SOON_SECONDS = 3600.0
 
-Say = Callable[[str, Finding], str]
+Say = Callable[[str, Judgement], str]
 
 
 def message(
-    rule: str, subject: str, finding: Finding, lasted_seconds: float = 0.0, gpus: str = ""
+    rule: str, subject: str, finding: Judgement, lasted_seconds: float = 0.0, gpus: str = ""
 ) -> str:
     """The sentence for one finding; `subject` is how a person calls the thing, `gpus` how the
     devices of a lease."""
@@ -32,7 +32,7 @@ def message(
     return f"{told} for {human_seconds(lasted_seconds)}" if lasts else told
 
 
-def advice(rule: str, number: str, finding: Finding) -> str:
+def advice(rule: str, number: str, finding: Judgement) -> str:
     """What to do; a driver's error, and what reports a trouble, know more than the catalogue."""
     first = finding.details[0] if finding.details else None
     if isinstance(first, Event):
@@ -43,7 +43,7 @@ def advice(rule: str, number: str, finding: Finding) -> str:
     return str(hint) if hint else BY_NAME[rule].advice
 
 
-def evidence(rule: str, finding: Finding) -> Mapping[str, float | str]:
+def evidence(rule: str, finding: Judgement) -> Mapping[str, float | str]:
     """The numbers behind a sentence that are not its value: a forecast, a share of the hour."""
     if rule == "memory_leak" and len(finding.details) == 2:
         found, when = finding.details
@@ -85,7 +85,7 @@ def _rank(process: Process) -> tuple[bool, int, int, int]:
     return graphics, -used, -held, process.pid
 
 
-def _held_back(finding: Finding) -> float | None:
+def _held_back(finding: Judgement) -> float | None:
     """For how much of the last hour a throttle reason has been there."""
     reasons, track = finding.details if len(finding.details) == 2 else (None, None)
     if not isinstance(track, Track) or not isinstance(reasons, frozenset | tuple):
@@ -93,7 +93,7 @@ def _held_back(finding: Finding) -> float | None:
     return track.held_back_percent(reasons)
 
 
-def _lately(finding: Finding) -> str:
+def _lately(finding: Judgement) -> str:
     share, track = _held_back(finding), finding.details[1] if len(finding.details) == 2 else None
     if share is None or not isinstance(track, Track):
         return ""
@@ -102,11 +102,11 @@ def _lately(finding: Finding) -> str:
     return f", {share:.0f} % of the last {span}"
 
 
-def _slowed(gpu: str, f: Finding) -> str:
+def _slowed(gpu: str, f: Judgement) -> str:
     return f"{gpu} is slowed down by heat{_lately(f)}"
 
 
-def _thermal(gpu: str, f: Finding) -> str:
+def _thermal(gpu: str, f: Judgement) -> str:
     slowed = bool(f.details and f.details[0])
     told = f"{gpu} is slowed down by heat" if slowed else f"{gpu} is too hot"
     told = f"{told}: {f.value or 0:.0f} °C"
@@ -117,7 +117,7 @@ def _thermal(gpu: str, f: Finding) -> str:
     return told if when is None else f"{told}, at this rate in {_span(when)}"
 
 
-def _slows_down(f: Finding) -> Arrival | None:
+def _slows_down(f: Judgement) -> Arrival | None:
     """When it reaches its own limit, where it warms steadily and that is near."""
     found = f.details[1] if len(f.details) > 1 else None
     if not isinstance(found, Trend) or f.limit is None or f.value is None or f.value >= f.limit:
@@ -126,24 +126,24 @@ def _slows_down(f: Finding) -> Arrival | None:
     return when if when is not None and when.seconds <= SOON_SECONDS else None
 
 
-def _throttle_power(gpu: str, f: Finding) -> str:
+def _throttle_power(gpu: str, f: Judgement) -> str:
     normal = f"up to {_percent(f.threshold)} is normal"
     return f"The power cap costs {gpu} {_percent(f.value)} of its clock ({normal}){_lately(f)}"
 
 
-def _throttle_hardware(gpu: str, f: Finding) -> str:
+def _throttle_hardware(gpu: str, f: Judgement) -> str:
     if f.holds & 0b10:
         return f"{gpu} is braked: its power supply signals an emergency{_lately(f)}"
     return f"The hardware slows {gpu} down and does not say why{_lately(f)}"
 
 
-def _idle(gpu: str, f: Finding) -> str:
+def _idle(gpu: str, f: Judgement) -> str:
     held = holders_of(f)
     user = held[0].user if held else None
     return f"{gpu} is held by {user} and idle" if user else f"{gpu} is held and idle"
 
 
-def _xid(gpu: str, f: Finding) -> str:
+def _xid(gpu: str, f: Judgement) -> str:
     event = f.details[0] if f.details else None
     if not isinstance(event, Event):
         return f"{gpu} reports an error"
@@ -152,14 +152,14 @@ def _xid(gpu: str, f: Finding) -> str:
     return f"{gpu} reports {number}: {explain_event(event).meaning}"
 
 
-def _ecc(gpu: str, f: Finding) -> str:
+def _ecc(gpu: str, f: Judgement) -> str:
     more = f" ({f.details[0]})" if f.details and f.details[0] else ""
     count = "" if f.value is None else f"{f.value:.0f} "
     errors = "error" if f.value == 1 else "errors"
     return f"{gpu} has {count}memory {errors} that could not be corrected{more}"
 
 
-def _leak(gpu: str, f: Finding) -> str:
+def _leak(gpu: str, f: Judgement) -> str:
     found, when = f.details if len(f.details) == 2 else (None, None)
     if not isinstance(found, Trend) or not isinstance(when, Arrival):
         return f"{gpu}: memory keeps growing"
@@ -167,21 +167,21 @@ def _leak(gpu: str, f: Finding) -> str:
     return f"{gpu}: memory grows by {rate} a minute and is full in {_span(when)}"
 
 
-def _fan(gpu: str, f: Finding) -> str:
+def _fan(gpu: str, f: Judgement) -> str:
     return f"The fan of {gpu} stands still at {f.value or 0:.0f} °C"
 
 
-def _spare(gpu: str, f: Finding) -> str:
+def _spare(gpu: str, f: Judgement) -> str:
     return f"{gpu}: no process explains {human_bytes(f.value or 0)} of its memory"
 
 
-def _disk(node: str, f: Finding) -> str:
+def _disk(node: str, f: Judgement) -> str:
     mount = f.details[0] if f.details else "A disk"
     return f"The disk {mount} is {_percent(f.value)} full"
 
 
 def _reasoned(start: str) -> Say:
-    def say(subject: str, f: Finding) -> str:
+    def say(subject: str, f: Judgement) -> str:
         reason = str(f.details[0]) if f.details and f.details[0] else ""
         return start.format(it=subject) + (f": {reason}" if reason else "")
 
@@ -189,7 +189,7 @@ def _reasoned(start: str) -> Say:
 
 
 def _valued(words: str) -> Say:
-    def say(subject: str, f: Finding) -> str:
+    def say(subject: str, f: Judgement) -> str:
         return words.format(it=subject, now=_percent(f.value), least=_percent(f.threshold))
 
     return say
@@ -240,7 +240,7 @@ _SENTENCES: Mapping[str, Say] = {
     "squatter": lease_words.squatter,
     "ghost_memory": lease_words.ghost_memory,
 }
-_OF_LEASES: Mapping[str, Callable[[str, Finding, str], str]] = {
+_OF_LEASES: Mapping[str, Callable[[str, Judgement, str], str]] = {
     "idle_lease": lease_words.idle_lease,
     "orphan": lease_words.orphan,
 }

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from andon.core.doctor.facts import Facts, Node
+from andon.core.doctor.facts import DeviceFile, MachineFacts
 from andon.core.doctor.findings import Check, Finding, failure, ok, warning
 
 _NUMBERED = re.compile(r"/dev/nvidia\d+")
@@ -13,7 +13,7 @@ _TOOLKIT = "sudo apt install nvidia-container-toolkit && " + _WIRE
 _HOOKS = ("nvidia-container-runtime-hook", "nvidia-container-runtime")
 
 
-def judge(facts: Facts) -> Iterator[Finding]:
+def judge(facts: MachineFacts) -> Iterator[Finding]:
     yield from _missing(facts)
     denied = [node for node in facts.nodes if not node.usable and _matters(node, facts)]
     usable = [node.path for node in facts.nodes if node.usable]
@@ -24,7 +24,7 @@ def judge(facts: Facts) -> Iterator[Finding]:
         yield ok(Check.NODES_USABLE, words, nodes=len(usable))
 
 
-def _missing(facts: Facts) -> Iterator[Finding]:
+def _missing(facts: MachineFacts) -> Iterator[Finding]:
     """Device files appear when the driver's tools make them; a container is given its own."""
     if facts.kernel.nvidia_version is None or facts.containers.inside or facts.kernel.wsl:
         return
@@ -41,14 +41,14 @@ def _missing(facts: Facts) -> Iterator[Finding]:
         yield warning(Check.UVM_MISSING, words, _MAKE)
 
 
-def _matters(node: Node, facts: Facts) -> bool:
+def _matters(node: DeviceFile, facts: MachineFacts) -> bool:
     """NVIDIA's render nodes are not asked by anyone here."""
     if node.path.startswith("/dev/nvidia"):
         return True
     return any(card.vendor != "nvidia" for card in facts.cards)
 
 
-def _denied(nodes: list[Node], facts: Facts) -> Finding:
+def _denied(nodes: list[DeviceFile], facts: MachineFacts) -> Finding:
     user, group = facts.user, nodes[0].group
     paths = [node.path for node in nodes]
     modes = {"path": paths[0], "mode": f"{nodes[0].mode:04o}", "group": group}
@@ -61,7 +61,7 @@ def _denied(nodes: list[Node], facts: Facts) -> Finding:
     return say(Check.NODE_DENIED, words, _permit(nodes, facts), **modes)
 
 
-def _permit(nodes: list[Node], facts: Facts) -> str:
+def _permit(nodes: list[DeviceFile], facts: MachineFacts) -> str:
     by_group = nodes[0].mode & 0o060 == 0o060 and nodes[0].group != "root"
     if facts.containers.inside:
         return f"docker run --group-add {nodes[0].group} ..." if by_group else "docker run -u 0 ..."
@@ -82,7 +82,7 @@ def _is(things: list[str]) -> str:
 # Containers.
 
 
-def judge_containers(facts: Facts) -> Iterator[Finding]:
+def judge_containers(facts: MachineFacts) -> Iterator[Finding]:
     if facts.containers.inside:
         yield from _inside(facts)
     else:
@@ -100,7 +100,7 @@ def judge_containers(facts: Facts) -> Iterator[Finding]:
         yield warning(Check.NO_CGROUPS, words, fix)
 
 
-def _inside(facts: Facts) -> Iterator[Finding]:
+def _inside(facts: MachineFacts) -> Iterator[Finding]:
     kind = facts.containers.inside
     yield ok(Check.IN_CONTAINER, f"this is a container ({kind})", kind=kind)
     given = any(node.path.startswith("/dev/nvidia") for node in facts.nodes)
@@ -116,7 +116,7 @@ def _inside(facts: Facts) -> Iterator[Finding]:
     yield failure(Check.CONTAINER_NO_GPU, words, fix, kind=kind)
 
 
-def _host(facts: Facts) -> Iterator[Finding]:
+def _host(facts: MachineFacts) -> Iterator[Finding]:
     """What a container engine on this host needs to hand out its GPUs."""
     box = facts.containers
     names = {path.rpartition("/")[2] for path in box.tools}
@@ -138,7 +138,7 @@ def _host(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _ways(facts: Facts) -> str:
+def _ways(facts: MachineFacts) -> str:
     box = facts.containers
     names = {path.rpartition("/")[2] for path in box.tools}
     ways = ["--gpus"] if _HOOKS[0] in names else []
@@ -147,7 +147,7 @@ def _ways(facts: Facts) -> str:
     return ", ".join(ways)
 
 
-def _specifications(facts: Facts) -> Iterator[Finding]:
+def _specifications(facts: MachineFacts) -> Iterator[Finding]:
     running = facts.kernel.nvidia_version
     for spec in facts.containers.specifications:
         if spec.versions and running not in spec.versions:
@@ -156,7 +156,7 @@ def _specifications(facts: Facts) -> Iterator[Finding]:
             yield warning(Check.CDI_OUTDATED, words, fix, path=spec.path)
 
 
-def _docker(facts: Facts) -> Iterator[Finding]:
+def _docker(facts: MachineFacts) -> Iterator[Finding]:
     socket = facts.containers.docker_socket
     if socket == "usable":
         yield ok(Check.DOCKER_READABLE, "Docker's socket is open: containers show by name")

@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Iterable, Iterator
 
-from andon.core.doctor.facts import Book, Facts
+from andon.core.doctor.facts import BookFolder, MachineFacts
 from andon.core.doctor.findings import Check, Finding, Value, failure, ok, warning
 from andon.core.doctor.security_facts import Odd, Stray
 
@@ -13,7 +13,7 @@ _SET_UP = "sudo andon setup"
 _SWEEP = f"{_SET_UP} # removes what no process holds"
 
 
-def judge(facts: Facts) -> Iterator[Finding]:
+def judge(facts: MachineFacts) -> Iterator[Finding]:
     own = facts.own
     if not any(book.path == own.book_place for book in own.books):
         words = f"no lease book yet; the first lease makes {own.book_place}, owned by its user"
@@ -24,12 +24,12 @@ def judge(facts: Facts) -> Iterator[Finding]:
             yield from _contents(book, facts)
 
 
-def _decides(book: Book, facts: Facts) -> bool:
+def _decides(book: BookFolder, facts: MachineFacts) -> bool:
     """Whether its entries count for this user: the book in use, root's, and one's own."""
     return book.path == facts.own.book_place or book.uid in (0, facts.user.uid)
 
 
-def _owner(book: Book, facts: Facts) -> Finding:
+def _owner(book: BookFolder, facts: MachineFacts) -> Finding:
     place: dict[str, Value] = {
         "path": book.path,
         "owner": book.owner,
@@ -53,7 +53,7 @@ def _owner(book: Book, facts: Facts) -> Finding:
     return ok(Check.BOOK, words, **place)
 
 
-def _ignored(book: Book, facts: Facts, place: dict[str, Value]) -> Finding:
+def _ignored(book: BookFolder, facts: MachineFacts, place: dict[str, Value]) -> Finding:
     words = (
         f"{book.path} belongs to {book.owner} and decides nothing: leases go to "
         f"{facts.own.book_place}"
@@ -63,7 +63,7 @@ def _ignored(book: Book, facts: Facts, place: dict[str, Value]) -> Finding:
     return warning(Check.BOOK_IGNORED, words, fix, **place)
 
 
-def _unsafe(book: Book, facts: Facts, place: dict[str, Value]) -> Finding | None:
+def _unsafe(book: BookFolder, facts: MachineFacts, place: dict[str, Value]) -> Finding | None:
     quoted = shlex.quote(book.path)
     again = f"ls -ld {quoted} && sudo rm -rI {quoted} && {_SET_UP}"
     if book.link or book.mode & 0o022:
@@ -82,7 +82,7 @@ def _unsafe(book: Book, facts: Facts, place: dict[str, Value]) -> Finding | None
 # What lies in a book. A file's name is its maker's choice: none stands in a fix that root may type.
 
 
-def _contents(book: Book, facts: Facts) -> Iterator[Finding]:
+def _contents(book: BookFolder, facts: MachineFacts) -> Iterator[Finding]:
     strays = book.contents.strays
     bad = [stray for stray in strays if stray.odd is not Odd.UNLOCKED]
     left = [s for s in strays if s.odd is Odd.UNLOCKED and s.uid != facts.user.uid]
@@ -97,7 +97,7 @@ def _contents(book: Book, facts: Facts) -> Iterator[Finding]:
     yield from _crowds(book)
 
 
-def _crowds(book: Book) -> Iterator[Finding]:
+def _crowds(book: BookFolder) -> Iterator[Finding]:
     for owner, uid, count in book.contents.counts:
         if count > MANY_FILES:
             words = f"{owner} has {count:,} files in {book.path}, which slows every lease"
@@ -107,7 +107,7 @@ def _crowds(book: Book) -> Iterator[Finding]:
         yield warning(Check.BOOK_CROWDED, words, _SWEEP, path=book.path)
 
 
-def _list(book: Book, strays: Iterable[Stray]) -> str:
+def _list(book: BookFolder, strays: Iterable[Stray]) -> str:
     most = max(strays, key=lambda stray: stray.count)
     return f"sudo find {shlex.quote(book.path)} -mindepth 2 -uid {most.uid} -ls && {_SET_UP}"
 

@@ -2,7 +2,7 @@
 
 from andon.core.doctor import access, books, devices, driver, installation, security
 from andon.core.doctor import system as system
-from andon.core.doctor.facts import Facts
+from andon.core.doctor.facts import MachineFacts
 from andon.core.doctor.findings import Finding, in_order
 
 AREAS = (
@@ -18,6 +18,6 @@ AREAS = (
 )
 
 
-def judge(facts: Facts) -> list[Finding]:
+def judge(facts: MachineFacts) -> list[Finding]:
     """Everything that can be said, the worst first."""
     return in_order(finding for area in AREAS for finding in area(facts))

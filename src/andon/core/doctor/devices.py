@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from andon.core.doctor.facts import Facts
+from andon.core.doctor.facts import MachineFacts
 from andon.core.doctor.findings import Check, Finding, failure, ok, warning
 from andon.core.sampling.masks import visibility
 from andon.model.device import DeviceStatus, Fault, State
@@ -13,7 +13,7 @@ _XID = "sudo dmesg | grep -i -e xid -e nvrm"
 _STUCK = "sudo dmesg | grep -i -e xid -e 'blocked for more'"
 
 
-def judge(facts: Facts) -> Iterator[Finding]:
+def judge(facts: MachineFacts) -> Iterator[Finding]:
     snapshot = facts.look.snapshot
     if snapshot is None:
         yield failure(
@@ -29,7 +29,7 @@ def judge(facts: Facts) -> Iterator[Finding]:
     yield from _mask(facts)
 
 
-def _summary(facts: Facts) -> Iterator[Finding]:
+def _summary(facts: MachineFacts) -> Iterator[Finding]:
     answering = [d for d in facts.devices if d.state is State.OK]
     asleep = [d for d in facts.devices if d.state is State.ASLEEP]
     if answering:
@@ -47,7 +47,7 @@ def _summary(facts: Facts) -> Iterator[Finding]:
         yield _slow(facts)
 
 
-def _answer(answering: list[DeviceStatus], facts: Facts) -> Finding:
+def _answer(answering: list[DeviceStatus], facts: MachineFacts) -> Finding:
     seconds = round(facts.look.seconds, 2)
     models = sorted({d.device.name for d in answering if d.device.parent is None})
     verb = "answers" if len(answering) == 1 else "answer"
@@ -58,14 +58,14 @@ def _answer(answering: list[DeviceStatus], facts: Facts) -> Finding:
     return ok(Check.DEVICES_ANSWER, words, count=len(answering), first_answer_seconds=seconds)
 
 
-def _slow(facts: Facts) -> Finding:
+def _slow(facts: MachineFacts) -> Finding:
     words = f"the first answer took {facts.look.seconds:.1f} s: the driver starts anew each time"
     held = facts.kernel.persistenced or facts.kernel.battery
     fix = "andon cost" if held else "sudo systemctl enable --now nvidia-persistenced"
     return warning(Check.SLOW_START, words, fix, first_answer_seconds=round(facts.look.seconds, 2))
 
 
-def _fault(fault: Fault, facts: Facts) -> Finding:
+def _fault(fault: Fault, facts: MachineFacts) -> Finding:
     """A vendor that is not here and cannot be read is no news where another one answers."""
     vendor = fault.source.partition("_")[0]  # nvidia_smi reads NVIDIA's, too
     absent = all(card.vendor != vendor for card in facts.cards)
@@ -87,7 +87,7 @@ def _silent(status: DeviceStatus) -> Iterator[Finding]:
         yield failure(Check.DEVICE_LOST, words, _XID, **place)
 
 
-def _fewer(facts: Facts) -> Iterator[Finding]:
+def _fewer(facts: MachineFacts) -> Iterator[Finding]:
     """Cards that the kernel lists and no reader shows; a container is given fewer on purpose."""
     if facts.containers.inside or (facts.look.snapshot and facts.look.snapshot.simulated):
         return
@@ -102,7 +102,7 @@ def _fewer(facts: Facts) -> Iterator[Finding]:
 _DRIVERS = ("nvidia", "amdgpu")
 
 
-def _mask(facts: Facts) -> Iterator[Finding]:
+def _mask(facts: MachineFacts) -> Iterator[Finding]:
     """What this environment lets a process see."""
     if not facts.devices:
         return

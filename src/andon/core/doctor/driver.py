@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from andon.core.doctor.facts import Facts, Library, PciCard
+from andon.core.doctor.facts import Library, MachineFacts, PciCard
 from andon.core.doctor.findings import Check, Finding, failure, ok, warning
 
 _DRIVERS = {"nvidia": ("nvidia",), "amd": ("amdgpu", "radeon"), "intel": ("i915", "xe")}
@@ -23,7 +23,7 @@ _INSTALL_ANY = "lspci -nn -d 10de: # then get its driver from https://www.nvidia
 WSL_FOLDER = "/usr/lib/wsl/lib"
 
 
-def judge(facts: Facts) -> Iterator[Finding]:
+def judge(facts: MachineFacts) -> Iterator[Finding]:
     for vendor in _DRIVERS:
         cards = [card for card in facts.cards if card.vendor == vendor]
         yield from _loaded(vendor, cards, facts)
@@ -47,7 +47,7 @@ def version_of(library: Library) -> str | None:
     return found[1] if found else None
 
 
-def _loaded(vendor: str, cards: list[PciCard], facts: Facts) -> Iterator[Finding]:
+def _loaded(vendor: str, cards: list[PciCard], facts: MachineFacts) -> Iterator[Finding]:
     for driver in _DRIVERS[vendor]:
         driven = [card for card in cards if card.driver == driver]
         if not driven and not (driver == "nvidia" and facts.kernel.nvidia_version):
@@ -58,7 +58,7 @@ def _loaded(vendor: str, cards: list[PciCard], facts: Facts) -> Iterator[Finding
         yield ok(Check.DRIVER_LOADED, f"{name} drives {what}", driver=driver, cards=len(driven))
 
 
-def _driver_words(facts: Facts) -> str:
+def _driver_words(facts: MachineFacts) -> str:
     version = facts.kernel.nvidia_version
     flavour = " (open module)" if facts.kernel.nvidia_open else ""
     return f"nvidia {version}{flavour}" if version else "nvidia"
@@ -71,7 +71,7 @@ def _given_away(cards: list[PciCard]) -> Iterator[Finding]:
         yield ok(Check.PASSED_THROUGH, words, cards=len(given))
 
 
-def _undriven(vendor: str, cards: list[PciCard], facts: Facts) -> Iterator[Finding]:
+def _undriven(vendor: str, cards: list[PciCard], facts: MachineFacts) -> Iterator[Finding]:
     nouveau = [card for card in cards if card.driver == "nouveau"]
     free = [card for card in cards if card.driver is None]
     if nouveau:
@@ -89,7 +89,7 @@ def _undriven(vendor: str, cards: list[PciCard], facts: Facts) -> Iterator[Findi
         yield from _not_loaded(vendor, free, facts)
 
 
-def _not_loaded(vendor: str, free: list[PciCard], facts: Facts) -> Iterator[Finding]:
+def _not_loaded(vendor: str, free: list[PciCard], facts: MachineFacts) -> Iterator[Finding]:
     driver = _DRIVERS[vendor][0]
     words = f"no driver is loaded for {_places(free)}"
     if vendor != "nvidia":
@@ -108,7 +108,7 @@ def _not_loaded(vendor: str, free: list[PciCard], facts: Facts) -> Iterator[Find
         )
 
 
-def _nothing(facts: Facts) -> Iterator[Finding]:
+def _nothing(facts: MachineFacts) -> Iterator[Finding]:
     """Some GPUs are on no PCI bus: in WSL, and in systems on one chip."""
     seen = facts.cards or facts.kernel.wsl or "nvgpu" in facts.kernel.modules
     if not seen and not facts.anything_answers:
@@ -116,7 +116,7 @@ def _nothing(facts: Facts) -> Iterator[Finding]:
         yield warning(Check.NO_CARD, words, _PCI, cards=0)
 
 
-def _sleep(facts: Facts) -> Iterator[Finding]:
+def _sleep(facts: MachineFacts) -> Iterator[Finding]:
     asleep = [card for card in facts.cards if card.power_status == "suspended"]
     if asleep:
         words = f"{_places(asleep)}: suspended to save power; andon does not wake it"
@@ -135,7 +135,7 @@ def _sleep(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _versions(facts: Facts) -> Iterator[Finding]:
+def _versions(facts: MachineFacts) -> Iterator[Finding]:
     picked = loaders_choice(facts.libraries)
     library, kernel = version_of(picked) if picked else None, facts.kernel.nvidia_version
     if library is None or kernel is None:
@@ -152,7 +152,7 @@ def _versions(facts: Facts) -> Iterator[Finding]:
     yield failure(Check.VERSION_MISMATCH, words, fix, **place)
 
 
-def _nvidia_modes(facts: Facts) -> Iterator[Finding]:
+def _nvidia_modes(facts: MachineFacts) -> Iterator[Finding]:
     kernel = facts.kernel
     if kernel.persistenced:
         yield ok(Check.PERSISTENCE, "nvidia-persistenced keeps the driver ready")
@@ -175,14 +175,14 @@ def loaders_choice(libraries: tuple[Library, ...]) -> Library | None:
     return next((library for library in listed if library.fits is not False), None)
 
 
-def judge_library(facts: Facts) -> Iterator[Finding]:
+def judge_library(facts: MachineFacts) -> Iterator[Finding]:
     if not facts.expects_nvidia and not facts.kernel.wsl:
         return
     picked = loaders_choice(facts.libraries)
     yield _absent(facts) if picked is None else _picked(picked, facts)
 
 
-def _absent(facts: Facts) -> Finding:
+def _absent(facts: MachineFacts) -> Finding:
     say = warning if facts.answers("nvidia") else failure
     off = [lib for lib in facts.libraries if not lib.source and lib.fits is not False]
     if off:
@@ -201,7 +201,7 @@ def _absent(facts: Facts) -> Finding:
     return say(Check.LIBRARY_MISSING, words, _install(facts))
 
 
-def _install(facts: Facts) -> str:
+def _install(facts: MachineFacts) -> str:
     if facts.containers.inside:
         return "docker run --gpus all ... # or, in Kubernetes, limits: nvidia.com/gpu: 1"
     if facts.kernel.wsl:
@@ -209,7 +209,7 @@ def _install(facts: Facts) -> str:
     return install_command(facts.kernel.distribution)
 
 
-def _picked(library: Library, facts: Facts) -> Finding:
+def _picked(library: Library, facts: MachineFacts) -> Finding:
     path, folder = library.path, library.path.rpartition("/")[0]
     if library.size_bytes == 0:
         words = f"{path} is empty: the image was saved from a container that had a GPU"

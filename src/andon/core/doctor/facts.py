@@ -49,7 +49,7 @@ class Library:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class DeviceFile:
     """A device file and whether this user may open it for reading and writing."""
 
     path: str
@@ -59,7 +59,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class User:
+class CallingUser:
     """Who asks. A group joined since the login is in the file and not yet in the session."""
 
     name: str = "user"
@@ -92,7 +92,7 @@ class Containers:
 
 
 @dataclass(frozen=True, slots=True)
-class Proc:
+class ProcVisibility:
     """What of other people's processes can be seen."""
 
     hidepid: str = ""
@@ -121,7 +121,7 @@ class Folder:
 
 
 @dataclass(frozen=True, slots=True)
-class Book:
+class BookFolder:
     """A lease book: a folder, and who it belongs to."""
 
     path: str
@@ -134,7 +134,7 @@ class Book:
 
 
 @dataclass(frozen=True, slots=True)
-class Own:
+class Installation:
     """andon itself."""
 
     version: str = ""
@@ -145,7 +145,7 @@ class Own:
     changed: int = 0  # settings that are not the default
     mistakes: tuple[str, ...] = ()
     state: Folder = Folder("")
-    books: tuple[Book, ...] = ()
+    books: tuple[BookFolder, ...] = ()
     book_place: str = ""  # the one that is used; the first lease makes it
     encoding: str = "utf-8"
     columns: int = 80
@@ -153,7 +153,7 @@ class Own:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class SampleTrial:
     """One sample through the sampler, and how long the first answer took."""
 
     snapshot: Snapshot | None = None
@@ -163,21 +163,21 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class MachineFacts:
     """All of it."""
 
     kernel: Kernel = Kernel()
     cards: tuple[PciCard, ...] = ()
     libraries: tuple[Library, ...] = ()
-    nodes: tuple[Node, ...] = ()
-    user: User = User()
+    nodes: tuple[DeviceFile, ...] = ()
+    user: CallingUser = CallingUser()
     containers: Containers = Containers()
-    proc: Proc = Proc()
+    proc: ProcVisibility = ProcVisibility()
     clock: Clock = Clock()
-    own: Own = Own()
+    own: Installation = Installation()
     security: Security = field(default_factory=Security)
     masks: Mapping[str, str] = field(default_factory=dict)  # the variables of core.masks
-    look: Look = Look()
+    look: SampleTrial = SampleTrial()
 
     @property
     def devices(self) -> tuple[DeviceStatus, ...]:

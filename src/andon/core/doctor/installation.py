@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from andon.core.doctor.facts import Facts, Folder
+from andon.core.doctor.facts import Folder, MachineFacts
 from andon.core.doctor.findings import Check, Finding, Value, failure, ok, unknown, warning
 from andon.units import GIB, MIB, human_bytes
 
@@ -10,14 +10,14 @@ ROOMY_BYTES = 1 * GIB  # a month of history of eight devices takes a quarter of 
 TIGHT_BYTES = 50 * MIB
 
 
-def judge(facts: Facts) -> Iterator[Finding]:
+def judge(facts: MachineFacts) -> Iterator[Finding]:
     yield from _settings(facts)
     yield _state(facts.own.state)
     yield from _packages(facts)
     yield _terminal(facts)
 
 
-def _settings(facts: Facts) -> Iterator[Finding]:
+def _settings(facts: MachineFacts) -> Iterator[Finding]:
     own = facts.own
     for mistake in own.mistakes:
         yield failure(Check.SETTINGS_WRONG, mistake, "andon config check", path=own.config)
@@ -63,7 +63,7 @@ def _room(state: Folder) -> Finding:
     return ok(Check.STATE, f"{state.path}: {free} free{made}", **place)
 
 
-def _packages(facts: Facts) -> Iterator[Finding]:
+def _packages(facts: MachineFacts) -> Iterator[Finding]:
     own = facts.own
     missing = [name for name, version in own.packages.items() if version is None]
     listed = ", ".join(f"{name} {version}" for name, version in own.packages.items() if version)
@@ -81,7 +81,7 @@ def _packages(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _terminal(facts: Facts) -> Finding:
+def _terminal(facts: MachineFacts) -> Finding:
     own = facts.own
     place: dict[str, Value] = {"encoding": own.encoding, "columns": own.columns, "color": own.color}
     if own.encoding.lower().replace("-", "").replace("_", "") != "utf8":

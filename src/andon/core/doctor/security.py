@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Iterator
 
-from andon.core.doctor.facts import Facts
+from andon.core.doctor.facts import MachineFacts
 from andon.core.doctor.findings import Check, Finding, Value, failure, ok, unknown, warning
 from andon.core.doctor.security_facts import Kept, Listener
 
@@ -12,7 +12,7 @@ STICKY = 0o1000
 _CLOSE = "andon serve --tls-cert CERT --tls-key KEY"
 
 
-def judge(facts: Facts) -> Iterator[Finding]:
+def judge(facts: MachineFacts) -> Iterator[Finding]:
     yield from _state(facts)
     yield from _config(facts)
     yield from _server(facts)
@@ -22,7 +22,7 @@ def judge(facts: Facts) -> Iterator[Finding]:
 # The state folder and what is in it.
 
 
-def _state(facts: Facts) -> Iterator[Finding]:
+def _state(facts: MachineFacts) -> Iterator[Finding]:
     security = facts.security
     if security.unseen:
         words = f"who may read the state folder was not checked: {security.unseen}"
@@ -39,7 +39,7 @@ def _state(facts: Facts) -> Iterator[Finding]:
         yield ok(Check.STATE_PRIVATE, words, path=security.state[0].path)
 
 
-def _exposed(kept: Kept, facts: Facts) -> Finding | None:
+def _exposed(kept: Kept, facts: MachineFacts) -> Finding | None:
     """A token or record that another user may read or has made is no secret."""
     how = _how(kept, facts)
     if how is None:
@@ -59,7 +59,7 @@ def _exposed(kept: Kept, facts: Facts) -> Finding | None:
     return warning(Check.RECORDS_EXPOSED, f"the {kept.name} {kept.path} {how}", fix, **place)
 
 
-def _how(kept: Kept, facts: Facts) -> str | None:
+def _how(kept: Kept, facts: MachineFacts) -> str | None:
     """In which way it is not this user's alone; None where it is."""
     if kept.kind not in ("file", "folder"):
         return "is a link" if kept.kind == "link" else "is not a regular file"
@@ -72,7 +72,7 @@ def _how(kept: Kept, facts: Facts) -> str | None:
     return f"can be {verb} by others ({kept.mode:04o})"
 
 
-def _at_stake(kept: Kept, facts: Facts) -> str:
+def _at_stake(kept: Kept, facts: MachineFacts) -> str:
     if not _is_mine(kept, facts):
         return "its owner can read and replace the token"
     if kept.mode & 0o022:
@@ -80,25 +80,25 @@ def _at_stake(kept: Kept, facts: Facts) -> str:
     return "they see what it holds"
 
 
-def _is_mine(kept: Kept, facts: Facts) -> bool:
+def _is_mine(kept: Kept, facts: MachineFacts) -> bool:
     return kept.uid == facts.user.uid and kept.kind in ("file", "folder")
 
 
-def _elsewhere(facts: Facts) -> str:
+def _elsewhere(facts: MachineFacts) -> str:
     """root with another user's variables (`sudo -E`) needs its own, others another folder."""
     if facts.user.uid == 0:
         return "sudo env -u XDG_STATE_HOME HOME=/root andon doctor"
     return 'export XDG_STATE_HOME="/var/tmp/$(id -un)"'
 
 
-def _is_replaceable(kept: Kept, facts: Facts) -> bool:
+def _is_replaceable(kept: Kept, facts: MachineFacts) -> bool:
     """Whether someone else could rename what is in this folder."""
     if kept.uid not in (0, facts.user.uid):
         return True
     return bool(kept.mode & 0o022) and not kept.mode & STICKY
 
 
-def _replaceable(kept: Kept, facts: Facts) -> Finding:
+def _replaceable(kept: Kept, facts: MachineFacts) -> Finding:
     words = f"{kept.path}, above the state folder, "
     place = {"path": kept.path, "owner": kept.owner, "mode": f"{kept.mode:04o}"}
     if kept.uid not in (0, facts.user.uid):
@@ -109,7 +109,7 @@ def _replaceable(kept: Kept, facts: Facts) -> Finding:
     return failure(Check.STATE_EXPOSED, words, fix, **place)
 
 
-def _config(facts: Facts) -> Iterator[Finding]:
+def _config(facts: MachineFacts) -> Iterator[Finding]:
     """Settings name commands that the server runs for its user."""
     kept = facts.security.config
     if kept is None or (kept.uid in (0, facts.user.uid) and not kept.mode & 0o022):
@@ -126,7 +126,7 @@ def _config(facts: Facts) -> Iterator[Finding]:
 # The server and the ports.
 
 
-def _server(facts: Facts) -> Iterator[Finding]:
+def _server(facts: MachineFacts) -> Iterator[Finding]:
     server, listeners = facts.security.server, facts.security.listeners
     mine = [x for x in listeners if x.uid == facts.user.uid and server and x.port == server.port]
     if server is not None and server.lives and mine:
@@ -174,7 +174,7 @@ def _another(port: int) -> int:
     return port + 1 if port < 65535 else port - 1
 
 
-def _usual(usual: list[Listener], facts: Facts) -> Finding:
+def _usual(usual: list[Listener], facts: MachineFacts) -> Finding:
     if not usual:
         words = f"no server of {facts.user.name}'s, and port {facts.security.usual_port} is free"
         return ok(Check.SERVER, words, port=facts.security.usual_port)
@@ -186,7 +186,7 @@ def _usual(usual: list[Listener], facts: Facts) -> Finding:
 # What the kernel guards.
 
 
-def _kernel(facts: Facts) -> Iterator[Finding]:
+def _kernel(facts: MachineFacts) -> Iterator[Finding]:
     """An entry is its file's owner's: no user may give another's file a second name."""
     security = facts.security
     if security.protected_hardlinks is None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from andon.core.doctor.facts import Facts
+from andon.core.doctor.facts import MachineFacts
 from andon.core.doctor.findings import Check, Finding, failure, ok, unknown, warning
 
 BUILT_AT = 1_735_689_600.0  # 2025-01-01: no andon ran before
@@ -19,7 +19,7 @@ _SEEN = ("", "0", "off")
 _ALL = {"1": "the details of", "noaccess": "the details of"}
 
 
-def judge(facts: Facts) -> Iterator[Finding]:
+def judge(facts: MachineFacts) -> Iterator[Finding]:
     yield _kernel(facts)
     if facts.kernel.wsl:
         words = "Windows' subsystem for Linux: some values and other programs' names are missing"
@@ -32,7 +32,7 @@ def judge(facts: Facts) -> Iterator[Finding]:
     yield _clock(facts)
 
 
-def _kernel(facts: Facts) -> Finding:
+def _kernel(facts: MachineFacts) -> Finding:
     kernel = facts.kernel
     name = f"Linux {kernel.release} ({kernel.machine})" if kernel.release else "the kernel"
     taint = kernel.taint or 0
@@ -46,7 +46,7 @@ def _kernel(facts: Facts) -> Finding:
     return ok(Check.KERNEL, name + (f", taint {taint}" if taint else "") + noted, **place)
 
 
-def _log(facts: Facts) -> Finding:
+def _log(facts: MachineFacts) -> Finding:
     """Whether a driver's own words are heard; NVML's queue tells of Xids without them."""
     why = facts.kernel.log_closed
     if why is None:
@@ -58,7 +58,7 @@ def _log(facts: Facts) -> Finding:
     return ok(Check.LOG_CLOSED, words, reason=why)
 
 
-def _processes(facts: Facts) -> Finding:
+def _processes(facts: MachineFacts) -> Finding:
     proc = facts.proc
     if proc.hidepid in _SEEN or proc.let_off:
         return ok(Check.PROC_OPEN, "the processes of all users can be seen", hidepid=proc.hidepid)
@@ -73,14 +73,14 @@ def _processes(facts: Facts) -> Finding:
     return warning(Check.PROC_HIDDEN, words, fix, hidepid=proc.hidepid)
 
 
-def _namespace(facts: Facts) -> Finding:
+def _namespace(facts: MachineFacts) -> Finding:
     words = "this pid namespace is a container's own: the driver names the host's pids"
     if not any(facts.answers(vendor) for vendor in ("nvidia", "amd", "intel")):
         return ok(Check.PIDS_OWN, words, own=True)
     return warning(Check.PIDS_OWN, words, "docker run --pid=host ...", own=True)
 
 
-def _clock(facts: Facts) -> Finding:
+def _clock(facts: MachineFacts) -> Finding:
     clock = facts.clock
     place = {"at": clock.at, "synchronised": clock.synchronised}
     if not BUILT_AT <= clock.at < BUILT_AT + CENTURY_SECONDS:

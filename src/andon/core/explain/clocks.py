@@ -10,7 +10,7 @@ from andon.core.explain.measures import (
     power_limit_percent,
     power_percent,
 )
-from andon.core.explain.reasons import Code, Evidence, Reason
+from andon.core.explain.reasons import Evidence, Reason, ReasonCode
 from andon.core.explain.telling import CERTAIN, LIKELY, POSSIBLE, Clause, conclude, say
 from andon.core.explain.view import View, filled, together
 
@@ -52,7 +52,7 @@ def power_cap(view: View) -> Reason | None:
     advice = "The work needs more power than the card may take. Without a higher limit it stays so."
     if _lowered(view):
         advice = "Raise the limit to the card's default, if power and cooling allow it."
-    return conclude(Code.POWER_CAP, CERTAIN, told, more, worker, advice)
+    return conclude(ReasonCode.POWER_CAP, CERTAIN, told, more, worker, advice)
 
 
 def power_bound(view: View) -> Reason | None:
@@ -67,7 +67,7 @@ def power_bound(view: View) -> Reason | None:
     more = [view.read("throttle"), measured(view, clock_loss_percent), *_clocks(view)]
     mild = not _loses(view, NOTABLE_PERCENT)
     advice = "Nothing: a full load does this."
-    return conclude(Code.POWER_BOUND, CERTAIN, told, more, advice=advice, mild=mild)
+    return conclude(ReasonCode.POWER_BOUND, CERTAIN, told, more, advice=advice, mild=mild)
 
 
 def power_limit_lowered(view: View) -> Reason | None:
@@ -83,7 +83,9 @@ def power_limit_lowered(view: View) -> Reason | None:
     advice = "Somebody set it. " + _undo(
         view, f"-pl {view.status.device.limits.power_default_watts:.0f}"
     )
-    return conclude(Code.POWER_LIMIT_LOWERED, CERTAIN, told, more, advice=advice, mild=not costs)
+    return conclude(
+        ReasonCode.POWER_LIMIT_LOWERED, CERTAIN, told, more, advice=advice, mild=not costs
+    )
 
 
 def power_brake(view: View) -> Reason | None:
@@ -93,7 +95,7 @@ def power_brake(view: View) -> Reason | None:
     told = say("The machine brakes it: its power supply signals an emergency") + _slower(view)
     more = [view.read("throttle"), *_clocks(view), view.read("power_watts")]
     advice = "Look at the power supplies, their cables and the rack's power budget."
-    return conclude(Code.POWER_BRAKE, CERTAIN, told, more, advice=advice)
+    return conclude(ReasonCode.POWER_BRAKE, CERTAIN, told, more, advice=advice)
 
 
 def hardware_slowdown(view: View) -> Reason | None:
@@ -105,7 +107,7 @@ def hardware_slowdown(view: View) -> Reason | None:
     advice = (
         "Look at its power cables first, then at the cooling: sudo nvidia-smi -q -d PERFORMANCE"
     )
-    return conclude(Code.HARDWARE_SLOWDOWN, CERTAIN, told, more, advice=advice)
+    return conclude(ReasonCode.HARDWARE_SLOWDOWN, CERTAIN, told, more, advice=advice)
 
 
 def clocks_set(view: View) -> Reason | None:
@@ -118,7 +120,7 @@ def clocks_set(view: View) -> Reason | None:
     more = [view.read("throttle"), measured(view, clock_loss_percent), *_clocks(view)]
     advice = _undo(view, "-rac")
     return conclude(
-        Code.CLOCKS_SET, CERTAIN, told + _slower(view), more, advice=advice, mild=not costs
+        ReasonCode.CLOCKS_SET, CERTAIN, told + _slower(view), more, advice=advice, mild=not costs
     )
 
 
@@ -136,7 +138,9 @@ def low_clocks(view: View) -> Reason | None:
     more = [view.read("throttle"), *_clocks(view), view.read("performance_state")]
     confidence = LIKELY if view.sample.throttle is not None else POSSIBLE
     advice = "Look for a power-saving mode and for locked clocks. " + _undo(view, "-rgc")
-    return conclude(Code.LOW_CLOCKS, confidence, told, [*more, *view.who(worker)], worker, advice)
+    return conclude(
+        ReasonCode.LOW_CLOCKS, confidence, told, [*more, *view.who(worker)], worker, advice
+    )
 
 
 def narrow_link(view: View) -> Reason | None:
@@ -152,7 +156,7 @@ def narrow_link(view: View) -> Reason | None:
         told = told + say(" runs at generation {g} of {m}", g=generation[0], m=generation[1])
     told = told + say(" while it works ({u})", u=view.read("utilization_percent"))
     advice = "Seat the card anew, look at the riser, and at the slot's lanes in the firmware."
-    return conclude(Code.NARROW_LINK, CERTAIN, told, advice=advice)
+    return conclude(ReasonCode.NARROW_LINK, CERTAIN, told, advice=advice)
 
 
 def slower_than_peers(view: View) -> Reason | None:
@@ -174,7 +178,7 @@ def slower_than_peers(view: View) -> Reason | None:
     advice = (
         "Compare it with its neighbours: cooling, power limit, link. Work in step waits for it."
     )
-    return conclude(Code.SLOWER_THAN_PEERS, confidence, told, more, advice=advice)
+    return conclude(ReasonCode.SLOWER_THAN_PEERS, confidence, told, more, advice=advice)
 
 
 def _loses(view: View, percent: float) -> bool:

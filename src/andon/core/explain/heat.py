@@ -7,7 +7,7 @@ from andon.core.explain.measures import (
     temperature_fall_celsius,
     utilization_max_percent,
 )
-from andon.core.explain.reasons import Code, Evidence, Reason
+from andon.core.explain.reasons import Evidence, Reason, ReasonCode
 from andon.core.explain.telling import CERTAIN, LIKELY, POSSIBLE, Clause, conclude, say
 from andon.core.explain.view import IDLE_PERCENT, View, together
 
@@ -42,7 +42,7 @@ def heat(view: View) -> Reason | None:
     confidence = CERTAIN if view.held_back_by(*THERMAL) else LIKELY
     worker = view.worker()
     more = [view.read("throttle"), *_clocks(view), *_cooling(view), *view.who(worker)]
-    return conclude(Code.HEAT, confidence, told, more, worker, COOLING, mild=not hardware)
+    return conclude(ReasonCode.HEAT, confidence, told, more, worker, COOLING, mild=not hardware)
 
 
 def hot(view: View) -> Reason | None:
@@ -56,7 +56,7 @@ def hot(view: View) -> Reason | None:
     told = say("It is hot") + together(_warmth(view))
     worker = view.worker()
     more = [*_cooling(view), view.read("power_watts"), *view.who(worker)]
-    return conclude(Code.HOT, CERTAIN, told, more, worker, COOLING, mild=not near)
+    return conclude(ReasonCode.HOT, CERTAIN, told, more, worker, COOLING, mild=not near)
 
 
 def memory_heat(view: View) -> Reason | None:
@@ -73,7 +73,7 @@ def memory_heat(view: View) -> Reason | None:
     cost = [measured(view, clock_loss_percent), *_clocks(view)] if costs else []
     more = [*(view.read(name) for name in names), *cost, *view.who(worker)]
     advice = "Look at the cooling of the memory: pads, back plate, air over the card's rear."
-    return conclude(Code.MEMORY_HEAT, confidence, told, more, worker, advice, mild=not costs)
+    return conclude(ReasonCode.MEMORY_HEAT, confidence, told, more, worker, advice, mild=not costs)
 
 
 def fan(view: View) -> Reason | None:
@@ -89,7 +89,7 @@ def fan(view: View) -> Reason | None:
     advice = "Nothing: this is what it is for. Less load or a lower power limit makes it quieter."
     mild = not view.at_least("fan_percent", FAN_ASKED_PERCENT)
     told = told + Clause(" ") + because
-    return conclude(Code.FAN, LIKELY, told, more, worker, advice, mild=mild)
+    return conclude(ReasonCode.FAN, LIKELY, told, more, worker, advice, mild=mild)
 
 
 def fan_idle(view: View) -> Reason | None:
@@ -107,7 +107,9 @@ def fan_idle(view: View) -> Reason | None:
     )
     confidence = LIKELY if len(view.past) > 1 else POSSIBLE
     advice = "Look for a fan speed that was set by hand, in the driver's settings or the firmware."
-    return conclude(Code.FAN_IDLE, confidence, told, [view.read("power_watts")], advice=advice)
+    return conclude(
+        ReasonCode.FAN_IDLE, confidence, told, [view.read("power_watts")], advice=advice
+    )
 
 
 def fan_failed(view: View) -> Reason | None:
@@ -123,7 +125,7 @@ def fan_failed(view: View) -> Reason | None:
     confidence = CERTAIN if view.at_least("temperature_celsius", WARM_CELSIUS) else LIKELY
     advice = "Stop the work on it, then look at the fan: its cable, a blocked blade, its bearing."
     more = [view.limit("slowdown_celsius"), view.read("throttle")]
-    return conclude(Code.FAN_FAILED, confidence, told, more, advice=advice)
+    return conclude(ReasonCode.FAN_FAILED, confidence, told, more, advice=advice)
 
 
 def _slowed(view: View) -> bool:

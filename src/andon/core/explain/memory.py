@@ -10,7 +10,7 @@ from andon.core.explain.measures import (
     memory_unattributed_bytes,
     process_idle_seconds,
 )
-from andon.core.explain.reasons import Code, Evidence, Reason
+from andon.core.explain.reasons import Evidence, Reason, ReasonCode
 from andon.core.explain.telling import CERTAIN, LIKELY, POSSIBLE, Clause, conclude, say
 from andon.core.explain.view import View, filled, together
 from andon.model.device import Process
@@ -46,7 +46,7 @@ def full(view: View) -> Reason | None:
     advice = "Nothing, if the work is meant to: training and inference servers fill it by design."
     if _is_tight(view):
         advice = "The next allocation may fail: a smaller batch or cache leaves room."
-    return conclude(Code.FULL, CERTAIN, told, more, holder, advice, mild=not _is_tight(view))
+    return conclude(ReasonCode.FULL, CERTAIN, told, more, holder, advice, mild=not _is_tight(view))
 
 
 def hoarded(view: View) -> Reason | None:
@@ -66,7 +66,7 @@ def hoarded(view: View) -> Reason | None:
     advice = "Ask its owner whether it is still needed: ending it frees the memory."
     if process.user is None and process.name is None:
         advice = f"This system does not show it: it died badly, or lives elsewhere. {_open(view)}"
-    return conclude(Code.HOARDED, _trust(lasted), told, more, process, advice, mild=roomy)
+    return conclude(ReasonCode.HOARDED, _trust(lasted), told, more, process, advice, mild=roomy)
 
 
 def ghost(view: View) -> Reason | None:
@@ -85,7 +85,7 @@ def ghost(view: View) -> Reason | None:
         told = told + Clause("; ") + view.naming(dead) + say(" held {held} and is gone", held=held)
     more = [view.derived("processes", len(view.processes)), *view.who(dead)]
     advice = f"One that died badly, a container's, or one that you may not see. {_open(view)}"
-    return conclude(Code.GHOST, CERTAIN if dead else LIKELY, told, more, dead, advice)
+    return conclude(ReasonCode.GHOST, CERTAIN if dead else LIKELY, told, more, dead, advice)
 
 
 def leak(view: View) -> Reason | None:
@@ -107,7 +107,13 @@ def leak(view: View) -> Reason | None:
     advice = "Save the work before it ends for want of memory, and look for what is kept per step."
     process = found.process
     return conclude(
-        Code.LEAK, confidence, told, [*more, *view.who(process)], process, advice, mild=not soon
+        ReasonCode.LEAK,
+        confidence,
+        told,
+        [*more, *view.who(process)],
+        process,
+        advice,
+        mild=not soon,
     )
 
 
@@ -123,7 +129,7 @@ def graphics(view: View) -> Reason | None:
     process = view.holder(view.graphics)
     more = [view.total(), *view.who(process)]
     advice = "Nothing, unless memory is short: then log out of the desktop, or move it elsewhere."
-    return conclude(Code.GRAPHICS, CERTAIN, told, more, process, advice, mild=not much)
+    return conclude(ReasonCode.GRAPHICS, CERTAIN, told, more, process, advice, mild=not much)
 
 
 def ecc(view: View) -> Reason | None:
@@ -139,7 +145,7 @@ def ecc(view: View) -> Reason | None:
         "Results since then may be wrong. See sudo dmesg | grep -i xid, then reset it or reboot; "
         "if they come back, have the card replaced."
     )
-    return conclude(Code.ECC, CERTAIN, told, advice=advice)
+    return conclude(ReasonCode.ECC, CERTAIN, told, advice=advice)
 
 
 def _open(view: View) -> str:

@@ -6,7 +6,7 @@ from enum import StrEnum
 from andon.model.device import Process
 
 
-class Code(StrEnum):
+class ReasonCode(StrEnum):
     """Every explanation there is, one word each."""
 
     NOTHING = "nothing"  # nothing is wrong
@@ -67,7 +67,7 @@ class Evidence:
 class Reason:
     """One explanation. The greater weight comes first; below TROUBLE_FROM nothing is wrong."""
 
-    code: Code
+    code: ReasonCode
     weight: float
     confidence: float  # 0 to 1
     sentence: str

@@ -1,7 +1,7 @@
 """Why there is nothing to see: lost, hung, asleep, partitioned, unreadable, or no device at all."""
 
 from andon.core.explain.measures import measured, memory_percent, state_seconds
-from andon.core.explain.reasons import Code, Evidence, Reason
+from andon.core.explain.reasons import Evidence, Reason, ReasonCode
 from andon.core.explain.telling import CERTAIN, LIKELY, Clause, conclude, listed, say
 from andon.core.explain.view import View, filled, together
 from andon.model.device import Fault, MemoryKind, Process, ProcessKind, Snapshot, State
@@ -25,9 +25,9 @@ def lost(view: View) -> Reason | None:
     status = view.status
     if status.state is not State.LOST:
         return None
-    code = _code_of(status.reason or "", Code.LOST)
+    code = _code_of(status.reason or "", ReasonCode.LOST)
     told = say("It is lost") + _lasting(view) + _why(view)
-    if code is not Code.LOST:
+    if code is not ReasonCode.LOST:
         told = say("It cannot be read") + _why(view)
     advice = _sentence(status.hint or "") or f"{LOOK}. Then reset it, or reboot the node."
     return conclude(code, CERTAIN, told, [_state(view), *_last(view)], advice=advice)
@@ -41,7 +41,7 @@ def hung(view: View) -> Reason | None:
     told = say("It does not answer") + _why(view)
     more = [_state(view), measured(view, state_seconds), *_last(view)]
     advice = _sentence(status.hint or "") or f"{LOOK}. If it stays so, reboot the node."
-    return conclude(Code.HUNG, CERTAIN, told, more, advice=advice)
+    return conclude(ReasonCode.HUNG, CERTAIN, told, more, advice=advice)
 
 
 def asleep(view: View) -> Reason | None:
@@ -50,7 +50,7 @@ def asleep(view: View) -> Reason | None:
         return None
     told = say("It sleeps") + _lasting(view) + _why(view)
     advice = "Nothing: it wakes when a program uses it, and andon does not wake it by looking."
-    return conclude(Code.ASLEEP, CERTAIN, told, [_state(view)], advice=advice)
+    return conclude(ReasonCode.ASLEEP, CERTAIN, told, [_state(view)], advice=advice)
 
 
 def partitioned(view: View) -> Reason | None:
@@ -63,13 +63,13 @@ def partitioned(view: View) -> Reason | None:
         told = say("It is divided into {n} MIG instances, which are devices themselves", n=count)
         advice = "Ask about an instance for its memory and its processes."
         known = view.sample.utilization_percent is not None
-        return conclude(Code.PARTITIONED, CERTAIN, told, advice=advice, mild=known)
+        return conclude(ReasonCode.PARTITIONED, CERTAIN, told, advice=advice, mild=known)
     board = view.derived("parent", parent)
     used = filled(view, "memory_used_bytes", view.total())
     told = say("It is a MIG instance") + (Clause(" (") + used + Clause(" used)") if used else used)
     told = told + Clause(": load, temperature and power are measured on its board only")
     advice = "Ask about the board: what slows or heats that slows this."
-    return conclude(Code.PARTITIONED, CERTAIN, told, [board], advice=advice)
+    return conclude(ReasonCode.PARTITIONED, CERTAIN, told, [board], advice=advice)
 
 
 def unified(view: View) -> Reason | None:
@@ -83,7 +83,7 @@ def unified(view: View) -> Reason | None:
     )
     kind = view.derived("memory_kind", str(view.status.device.memory_kind))
     advice = "Nothing: it is built so. Free memory counts for both."
-    return conclude(Code.UNIFIED, CERTAIN, told, [kind], advice=advice, mild=bool(used))
+    return conclude(ReasonCode.UNIFIED, CERTAIN, told, [kind], advice=advice, mild=bool(used))
 
 
 def blind(view: View) -> Reason | None:
@@ -98,7 +98,7 @@ def blind(view: View) -> Reason | None:
     more = [_absence(view, name) for name in gone]
     mild = bool(view.instances) or not (any(name in gone for name in JUDGED_BY) or _unowned(view))
     advice = "andon status --verbose gives every reason; andon doctor, how to change it."
-    return conclude(Code.BLIND, CERTAIN, told, more, advice=advice, mild=mild)
+    return conclude(ReasonCode.BLIND, CERTAIN, told, more, advice=advice, mild=mild)
 
 
 def nothing(view: View) -> Reason | None:
@@ -119,7 +119,7 @@ def nothing(view: View) -> Reason | None:
         CERTAIN if len(known) == len(HEALTH) and view.sample.throttle is not None else LIKELY
     )
     more = [view.read("throttle"), view.read("sm_clock_mhz"), *view.who(holder)]
-    return conclude(Code.NOTHING, confidence, say("Nothing is wrong") + told, more, holder)
+    return conclude(ReasonCode.NOTHING, confidence, say("Nothing is wrong") + told, more, holder)
 
 
 def _held(view: View, holder: Process) -> Clause:
@@ -133,7 +133,9 @@ def absence(snapshot: Snapshot | None) -> tuple[Reason, ...]:
     if not faults:
         advice = "Is there one? lspci | grep -i -e vga -e 3d -e display"
         return (
-            conclude(Code.NO_DEVICE, LIKELY, say("No GPU was found on this node"), advice=advice),
+            conclude(
+                ReasonCode.NO_DEVICE, LIKELY, say("No GPU was found on this node"), advice=advice
+            ),
         )
     return tuple(_of_fault(fault, snapshot.at if snapshot else None) for fault in faults)
 
@@ -142,29 +144,29 @@ def vanished(uuid: str, seen_at: float, at: float) -> Reason:
     """It was there in the past that was given, and is not listed now."""
     ago = Evidence("unlisted_seconds", max(0.0, at - seen_at), "s", at)
     told = say("It was there {ago} ago and is no longer listed", ago=ago)
-    return conclude(Code.LOST, LIKELY, told, [Evidence("uuid", uuid)], advice=f"{LOOK}.")
+    return conclude(ReasonCode.LOST, LIKELY, told, [Evidence("uuid", uuid)], advice=f"{LOOK}.")
 
 
 def _of_fault(fault: Fault, at: float | None) -> Reason:
     source, reason = Evidence("source", fault.source), Evidence("fault", fault.reason, "", at)
     told = say("{source}: {reason}", source=source, reason=reason)
     advice = _sentence(fault.hint) or "andon doctor says more."
-    return conclude(_code_of(fault.reason, Code.NO_DRIVER), CERTAIN, told, advice=advice)
+    return conclude(_code_of(fault.reason, ReasonCode.NO_DRIVER), CERTAIN, told, advice=advice)
 
 
-def _code_of(reason: str, otherwise: Code) -> Code:
+def _code_of(reason: str, otherwise: ReasonCode) -> ReasonCode:
     """What kind of trouble a driver's words mean; backends write them, so a few words suffice."""
     words = reason.lower()
     if "version" in words and ("differ" in words or "mismatch" in words):
-        return Code.MISMATCH
+        return ReasonCode.MISMATCH
     if "mismatch" in words:
-        return Code.MISMATCH
+        return ReasonCode.MISMATCH
     if any(word in words for word in ("permission", "denied", "not permitted", "blocked")):
-        return Code.NO_PERMISSION
+        return ReasonCode.NO_PERMISSION
     if any(word in words for word in ("no device", "no gpu", "no card", "device was found")):
-        return Code.NO_DEVICE
+        return ReasonCode.NO_DEVICE
     if any(word in words for word in ("not loaded", "not installed", "was not found", "no driver")):
-        return Code.NO_DRIVER
+        return ReasonCode.NO_DRIVER
     return otherwise
 
 

@@ -11,7 +11,7 @@ from andon.core.explain.measures import (
     utilization_min_percent,
 )
 from andon.core.explain.memory import FULL_PERCENT, hoarded
-from andon.core.explain.reasons import Code, Evidence, Reason
+from andon.core.explain.reasons import Evidence, Reason, ReasonCode
 from andon.core.explain.telling import CERTAIN, LIKELY, POSSIBLE, Clause, conclude, listed, say
 from andon.core.explain.view import IDLE_PERCENT, View
 from andon.model.device import Process
@@ -50,7 +50,7 @@ def idle_held(view: View) -> Reason | None:
         "Ask its owner whether it is still needed. A notebook holds it until its kernel ends; "
         "an inference server waits for requests like this."
     )
-    return conclude(Code.IDLE_HELD, _trust(lasted), told, more, holder, advice)
+    return conclude(ReasonCode.IDLE_HELD, _trust(lasted), told, more, holder, advice)
 
 
 def underfed(view: View) -> Reason | None:
@@ -75,7 +75,7 @@ def underfed(view: View) -> Reason | None:
         "It waits for data, for the CPU or for requests: more loader workers, faster storage, "
         "larger batches. For a server with few requests it is normal."
     )
-    return conclude(Code.UNDERFED, confidence, told, more, worker, advice)
+    return conclude(ReasonCode.UNDERFED, confidence, told, more, worker, advice)
 
 
 def shallow(view: View) -> Reason | None:
@@ -98,7 +98,7 @@ def shallow(view: View) -> Reason | None:
     more = [*(view.read(name) for name in names), *view.who(worker)]
     confidence = CERTAIN if active is not None else POSSIBLE
     advice = "Larger batches, fused kernels or several processes at once would use more of it."
-    return conclude(Code.SHALLOW, confidence, told, more, worker, advice)
+    return conclude(ReasonCode.SHALLOW, confidence, told, more, worker, advice)
 
 
 def shared(view: View) -> Reason | None:
@@ -112,7 +112,7 @@ def shared(view: View) -> Reason | None:
     told = told + listed(_part(view, user, kind, part) for user, part in parts)
     more = [view.read("utilization_percent"), measured(view, memory_percent)]
     advice = "Agree on turns or on parts, or move one of them: andon status shows what is free."
-    return conclude(Code.SHARED, CERTAIN, told, more, advice=advice)
+    return conclude(ReasonCode.SHARED, CERTAIN, told, more, advice=advice)
 
 
 def _settled(view: View) -> bool:

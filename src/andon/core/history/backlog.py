@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from andon.core.history.intervals import Use
-from andon.core.history.series import Tick
+from andon.core.history.intervals import UsageInterval
+from andon.core.history.series import NodeReadings
 from andon.core.sampling.patience import back_off_seconds
 from andon.model.device import Device
 
@@ -14,7 +14,7 @@ UPKEEP_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class RecorderHealth:
     """How recording goes, for whoever asks."""
 
     ok: bool
@@ -33,15 +33,17 @@ class Health:
 class Backlog:
     """What is not committed yet. Times are on a clock that only moves forward."""
 
-    ticks: tuple[Tick, ...] = ()
-    uses: Mapping[tuple[object, ...], Use] = field(default_factory=dict)
+    ticks: tuple[NodeReadings, ...] = ()
+    uses: Mapping[tuple[object, ...], UsageInterval] = field(default_factory=dict)
     devices: tuple[Device, ...] = ()
     dropped: int = 0
     written: int = 0
     failures: int = 0
     tried: float = float("-inf")
 
-    def add(self, tick: Tick, uses: Sequence[Use], devices: tuple[Device, ...]) -> "Backlog":
+    def add(
+        self, tick: NodeReadings, uses: Sequence[UsageInterval], devices: tuple[Device, ...]
+    ) -> "Backlog":
         """One more tick; where there is no more room, the oldest goes."""
         ticks = (*self.ticks, tick)
         return replace(
@@ -51,11 +53,11 @@ class Backlog:
             dropped=self.dropped + max(0, len(ticks) - MOST_TICKS),
         )
 
-    def lengthened(self, uses: Sequence[Use]) -> "Backlog":
+    def lengthened(self, uses: Sequence[UsageInterval]) -> "Backlog":
         """With these intervals, each in the place of what was known of it before."""
         if not uses:
             return self
-        waiting: dict[tuple[object, ...], Use] = dict(self.uses)
+        waiting: dict[tuple[object, ...], UsageInterval] = dict(self.uses)
         waiting |= {(*use.identity, use.first): use for use in uses}
         if len(waiting) > MOST_USES:
             waiting = dict(list(waiting.items())[-MOST_USES:])

@@ -31,7 +31,7 @@ _UNFOLDED = bytes((byte >> 1 ^ -(byte & 1)) & 0xFF for byte in range(256))
 _SQUEEZE = (6, zlib.DEFLATED, -12, 5)
 
 
-class Row(NamedTuple):
+class SeriesRow(NamedTuple):
     """Some points together; a point alone is a row of one. Times are whole milliseconds."""
 
     at_ms: int
@@ -54,18 +54,18 @@ class Header(NamedTuple):
     step_ms: int
 
     @property
-    def row(self) -> Row:
-        return Row(self.first_ms, self.number, self.low, self.high, self.total)
+    def row(self) -> SeriesRow:
+        return SeriesRow(self.first_ms, self.number, self.low, self.high, self.total)
 
 
-def point(at_ms: int, value: int) -> Row:
+def point(at_ms: int, value: int) -> SeriesRow:
     """One reading as a row."""
-    return Row(at_ms, 1, value, value, value)
+    return SeriesRow(at_ms, 1, value, value, value)
 
 
-def merged(rows: Sequence[Row]) -> Row:
+def merged(rows: Sequence[SeriesRow]) -> SeriesRow:
     """Several rows as one that begins with the first."""
-    return Row(
+    return SeriesRow(
         rows[0].at_ms,
         sum(row.number for row in rows),
         min(row.low for row in rows),
@@ -87,7 +87,7 @@ def pack_points(times_ms: Sequence[int], values: Sequence[int]) -> bytes:
     return _framed(POINTS, header, times + changes)
 
 
-def pack_rows(rows: Sequence[Row]) -> bytes:
+def pack_rows(rows: Sequence[SeriesRow]) -> bytes:
     """Rows whose times rise."""
     times = _time_column(tuple(row.at_ms for row in rows))
     whole = merged(rows)
@@ -110,7 +110,7 @@ def pack_rows(rows: Sequence[Row]) -> bytes:
 
 def grouped(
     times_ms: Sequence[int], values: Sequence[int], begin_ms: float, step_ms: float
-) -> list[Row]:
+) -> list[SeriesRow]:
     """Points as one row for each step of time that holds any; times must rise."""
     rows, place = [], 0
     while place < len(times_ms):
@@ -118,7 +118,7 @@ def grouped(
         end_ms = begin_ms + ((first - begin_ms) // step_ms + 1) * step_ms
         end = max(place + 1, bisect_left(times_ms, end_ms, place))
         part = values[place:end]
-        rows.append(Row(first, end - place, min(part), max(part), sum(part)))
+        rows.append(SeriesRow(first, end - place, min(part), max(part), sum(part)))
         place = end
     return rows
 
@@ -128,12 +128,14 @@ def header_of(block: bytes) -> Header:
     return _opened(block)[1]
 
 
-def unpack(block: bytes, base_ms: int = 0) -> list[Row]:
+def unpack(block: bytes, base_ms: int = 0) -> list[SeriesRow]:
     """What was packed, so much later; points as rows of one. Invalid for anything else."""
     kind, header, length, first, body = _opened(block)
     if kind == POINTS:
         times, values = _points(header, length, first, body, base_ms)
-        return [Row(at, 1, value, value, value) for at, value in zip(times, values, strict=True)]
+        return [
+            SeriesRow(at, 1, value, value, value) for at, value in zip(times, values, strict=True)
+        ]
     lengths = (length - 1, length, length - 1, length, length, length)
     gaps, counts, lows, spans, wholes, rests = _columns(body, lengths)
     times = _risen(header.first_ms + base_ms, header.step_ms, gaps)
@@ -141,7 +143,7 @@ def unpack(block: bytes, base_ms: int = 0) -> list[Row]:
     counts = list(accumulate(counts[1:], initial=counts[0]))
     new = tuple.__new__  # a third of the time that Row itself takes, and a query makes thousands
     return [
-        new(Row, (at, count, low, low + span, (low + whole) * count + rest))
+        new(SeriesRow, (at, count, low, low + span, (low + whole) * count + rest))
         for at, count, low, span, whole, rest in zip(
             times, counts, lows, spans, wholes, rests, strict=True
         )

@@ -13,7 +13,7 @@ Identity = tuple[str, int, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class UsageInterval:
     """One process on one device for a while."""
 
     device: str
@@ -31,29 +31,29 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
-class Uses:
+class OpenIntervals:
     """The intervals that are not over yet, by who they belong to."""
 
-    open: Mapping[Identity, Use] = field(default_factory=dict)
+    open: Mapping[Identity, UsageInterval] = field(default_factory=dict)
     latest: Snapshot | None = None
     owed: bool = False
     """Whether the intervals do not reach to the latest snapshot yet."""
 
-    def follow(self, snapshot: Snapshot) -> tuple["Uses", tuple[Use, ...]]:
+    def follow(self, snapshot: Snapshot) -> tuple["OpenIntervals", tuple[UsageInterval, ...]]:
         """As `step`, but where nobody came or went the intervals are lengthened later."""
         if self.latest is not None and _unchanged(self.latest, snapshot):
-            return Uses(self.open, snapshot, True), ()
+            return OpenIntervals(self.open, snapshot, True), ()
         settled, before = self.settle()
         stepped, changed = settled.step(snapshot)
         return stepped, (*before, *changed)
 
-    def settle(self) -> tuple["Uses", tuple[Use, ...]]:
+    def settle(self) -> tuple["OpenIntervals", tuple[UsageInterval, ...]]:
         """Lengthen what is owed, before it is written down."""
         return self.step(self.latest) if self.owed and self.latest is not None else (self, ())
 
-    def step(self, snapshot: Snapshot) -> tuple["Uses", tuple[Use, ...]]:
+    def step(self, snapshot: Snapshot) -> tuple["OpenIntervals", tuple[UsageInterval, ...]]:
         """The state after a snapshot, and the intervals that it has begun or lengthened."""
-        seen: dict[Identity, Use] = {}
+        seen: dict[Identity, UsageInterval] = {}
         for status in snapshot.devices:
             if status.answered:
                 for process in status.processes:
@@ -66,7 +66,7 @@ class Uses:
             for who, use in self.open.items()
             if who not in seen and snapshot.at - use.last <= JOIN_SECONDS
         }
-        return Uses({**recent, **seen}, snapshot), tuple(seen.values())
+        return OpenIntervals({**recent, **seen}, snapshot), tuple(seen.values())
 
 
 def _unchanged(before: Snapshot, after: Snapshot) -> bool:
@@ -83,9 +83,9 @@ def _unchanged(before: Snapshot, after: Snapshot) -> bool:
     )
 
 
-def joined(uses: Iterable[Use]) -> list[Use]:
+def joined(uses: Iterable[UsageInterval]) -> list[UsageInterval]:
     """Intervals of one process with no real pause between them become one; earliest first."""
-    out: dict[Identity, list[Use]] = {}
+    out: dict[Identity, list[UsageInterval]] = {}
     for use in sorted(uses, key=lambda use: (use.first, use.device, use.pid)):
         row = out.setdefault(use.identity, [])
         if row and use.first - row[-1].last <= JOIN_SECONDS:
@@ -96,19 +96,21 @@ def joined(uses: Iterable[Use]) -> list[Use]:
     return sorted(found, key=lambda use: (use.first, use.device, use.pid))
 
 
-def _lengthened(known: Use | None, who: Identity, process: Process, at: float) -> Use:
+def _lengthened(
+    known: UsageInterval | None, who: Identity, process: Process, at: float
+) -> UsageInterval:
     device, pid, _ = who
     size = process.memory_bytes
     if known is None or not known.first <= at <= known.last + JOIN_SECONDS:
-        return Use(device, pid, process.started, process.user, process.name, at, at, size)
+        return UsageInterval(device, pid, process.started, process.user, process.name, at, at, size)
     peak = known.peak_memory_bytes
     if peak is None or (size is not None and size > peak):
         peak = size
     user, name = process.user or known.user, process.name or known.name
-    return Use(device, pid, process.started, user, name, known.first, at, peak)
+    return UsageInterval(device, pid, process.started, user, name, known.first, at, peak)
 
 
-def _united(one: Use, other: Use) -> Use:
+def _united(one: UsageInterval, other: UsageInterval) -> UsageInterval:
     sizes = [u.peak_memory_bytes for u in (one, other) if u.peak_memory_bytes is not None]
     return replace(
         one,

@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import compress
 from typing import Any
 
-from andon.core.history.codec import VALUE_LIMIT, Row
+from andon.core.history.codec import VALUE_LIMIT, SeriesRow
 from andon.model.device import SAMPLE_VALUES, Device, Host, Sample, Snapshot
 from andon.model.wire import sample_values
 
@@ -47,7 +47,7 @@ Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class NodeReadings:
     """What was read of a node at one instant, device by device."""
 
     at: float
@@ -102,7 +102,7 @@ def throttle_reasons(mask: int) -> tuple[str, ...]:
     return tuple(name for name, bit in _BITS.items() if mask & bit)
 
 
-def tick_of(snapshot: Snapshot) -> Tick:
+def tick_of(snapshot: Snapshot) -> NodeReadings:
     """A device that did not answer, and a value that it does not give, leave nothing."""
     readings = [
         _reading(status.device.uuid, status.sample)
@@ -110,7 +110,7 @@ def tick_of(snapshot: Snapshot) -> Tick:
         if status.answered and status.sample is not None
     ]
     readings.append(_of_host(snapshot.host))
-    return Tick(snapshot.at, tuple(reading for reading in readings if reading[1]))
+    return NodeReadings(snapshot.at, tuple(reading for reading in readings if reading[1]))
 
 
 def facts_of(snapshot: Snapshot) -> tuple[Device, ...]:
@@ -186,7 +186,7 @@ def _of_host(host: Host) -> tuple[str, tuple[str, ...], tuple[int, ...]]:
 
 
 def buckets(
-    rows: Iterable[Row], since: float, until: float, count: int, scale: int = 1
+    rows: Iterable[SeriesRow], since: float, until: float, count: int, scale: int = 1
 ) -> list[Bucket]:
     """The rows in `count` spans of equal length; a row belongs where it begins."""
     begin_ms, width_ms = since * 1000, (until - since) * 1000 / count

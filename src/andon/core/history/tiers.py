@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import groupby, islice, pairwise
 
-from andon.core.history.codec import Row, merged
+from andon.core.history.codec import SeriesRow, merged
 
 DAY_SECONDS = 86_400.0
 LEAST_RAW_SECONDS = 3 * 3600.0  # a size budget never takes more than down to this
@@ -51,7 +51,7 @@ Extents = Mapping[Tier, Extent]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class UpkeepPlan:
     """What is due now."""
 
     pack: tuple[int, ...] = ()
@@ -97,7 +97,9 @@ def window(tier: Tier, at_ms: int) -> int:
     return at_ms - at_ms % WINDOW_MS[tier]
 
 
-def plan(now: float, head_windows: Iterable[int], extents: Extents, retention: Retention) -> Plan:
+def plan(
+    now: float, head_windows: Iterable[int], extents: Extents, retention: Retention
+) -> UpkeepPlan:
     """What is due, given the windows in which there are unpacked ticks."""
     now_ms = int(now * 1000)
     pack = tuple(sorted(w for w in head_windows if w + WINDOW_MS[Tier.RAW] <= now_ms))
@@ -106,7 +108,7 @@ def plan(now: float, head_windows: Iterable[int], extents: Extents, retention: R
         for tier in (Tier.MINUTE, Tier.HOUR)
         for begin in islice(_unrolled(tier, now_ms, extents), MOST_WINDOWS)
     )
-    return Plan(pack, roll, tuple(_expired(now_ms, extents, retention)))
+    return UpkeepPlan(pack, roll, tuple(_expired(now_ms, extents, retention)))
 
 
 def _unrolled(tier: Tier, now_ms: int, extents: Extents) -> Iterator[int]:
@@ -175,7 +177,7 @@ def _best(begin: int, end: int, step_ms: float, extents: Extents) -> Tier | None
     return min(there, default=None)
 
 
-def rolled(rows: Sequence[Row], tier: Tier) -> list[Row]:
+def rolled(rows: Sequence[SeriesRow], tier: Tier) -> list[SeriesRow]:
     """The rows of a coarser tier; each begins on a whole minute or hour."""
     step = STEP_MS[tier]
     return [

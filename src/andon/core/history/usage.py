@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from andon.core.history.intervals import Use
+from andon.core.history.intervals import UsageInterval
 from andon.core.history.series import Bucket
 
 NOBODY = "–"
 
 
 @dataclass(slots=True)
-class Usage:
+class UserUsage:
     """One user's part. Devices that several users share are divided among them for the energy."""
 
     user: str
@@ -25,14 +25,14 @@ class Usage:
 
 
 def by_user(
-    uses: Iterable[Use],
+    uses: Iterable[UsageInterval],
     busy: Mapping[str, Sequence[Bucket]],
     power: Mapping[str, Sequence[Bucket]],
-) -> list[Usage]:
+) -> list[UserUsage]:
     """The largest first. `busy` and `power` are a device's utilisation and watts, in the same
     parts of time; a part in which nothing was recorded says nothing about idleness or energy."""
     listed = list(uses)
-    found: dict[str, Usage] = {}
+    found: dict[str, UserUsage] = {}
     for device, buckets in busy.items():
         mine = [use for use in listed if use.device == device]
         watts = power.get(device, ())
@@ -42,7 +42,7 @@ def by_user(
     return sorted(found.values(), key=lambda usage: (-usage.device_seconds, usage.user))
 
 
-def _present(uses: Sequence[Use], bucket: Bucket) -> dict[str, float]:
+def _present(uses: Sequence[UsageInterval], bucket: Bucket) -> dict[str, float]:
     """user -> for how many seconds of the bucket; several processes of one count once."""
     out: dict[str, float] = {}
     for use in uses:
@@ -54,10 +54,10 @@ def _present(uses: Sequence[Use], bucket: Bucket) -> dict[str, float]:
 
 
 def _count(
-    found: dict[str, Usage], present: Mapping[str, float], bucket: Bucket, watts: float | None
+    found: dict[str, UserUsage], present: Mapping[str, float], bucket: Bucket, watts: float | None
 ) -> None:
     for user, seconds in present.items():
-        usage = found.setdefault(user, Usage(user))
+        usage = found.setdefault(user, UserUsage(user))
         usage.device_seconds += seconds
         if bucket.count:
             usage.known_seconds += seconds

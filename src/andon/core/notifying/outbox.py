@@ -13,7 +13,7 @@ CLOCK_SET_SECONDS = 30 * 86_400.0
 MOST_OPEN = 1000
 
 
-class Key(NamedTuple):
+class ErrandKey(NamedTuple):
     """A notice on its way to one notifier."""
 
     notice: str
@@ -29,8 +29,8 @@ class Errand:
     due: float
 
     @property
-    def key(self) -> Key:
-        return Key(self.notice.id, self.notifier)
+    def key(self) -> ErrandKey:
+        return ErrandKey(self.notice.id, self.notifier)
 
     def is_due(self, at: float) -> bool:
         """What nobody held back is due whatever the clock says: it may have been set back."""
@@ -73,7 +73,7 @@ class Outbox:
                 box = replace(box, informed=_without(box.informed, notice.alert.id))
         return box._bounded()
 
-    def done(self, keys: Collection[Key]) -> "Outbox":
+    def done(self, keys: Collection[ErrandKey]) -> "Outbox":
         """After these were told."""
         over = {(e.notice.alert.id, e.notifier) for e in self.errands if e.is_end}
         informed = dict(self.informed)

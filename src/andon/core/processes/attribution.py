@@ -69,7 +69,7 @@ class Belonging:
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class RuntimeNames:
     """What a container's own runtime calls it."""
 
     name: str | None = None
@@ -78,9 +78,9 @@ class Names:
     container: str | None = None  # within its pod
 
 
-def describe(belonging: Belonging, names: Names | None = None) -> str | None:
+def describe(belonging: Belonging, names: RuntimeNames | None = None) -> str | None:
     """`docker:trainer`, or `docker:3f2a9c1b04de`; `k8s:ml/trainer-0/main`, or by uid and id."""
-    container, pod, known = belonging.container, belonging.pod, names or Names()
+    container, pod, known = belonging.container, belonging.pod, names or RuntimeNames()
     if pod is not None:
         where = f"{known.namespace or 'default'}/{known.pod}" if known.pod else pod.uid
         inside = known.container or (container.short if container else None)

@@ -45,7 +45,7 @@ class Region:
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class DrmClient:
     """One opening of a device."""
 
     driver: str
@@ -59,7 +59,7 @@ class Client:
         return self.pci, self.id
 
 
-def parse(text: str) -> Client | None:
+def parse(text: str) -> DrmClient | None:
     """The client that a text tells of; None where it tells of none, whatever the text is."""
     plain: dict[str, str] = {}
     engines: dict[str, dict[str, int]] = {}
@@ -76,7 +76,7 @@ def parse(text: str) -> Client | None:
     number, address = _amount(plain.get("client-id", "")), plain.get("pdev", "").lower()
     if number is None or not plain.get("driver"):
         return None
-    return Client(
+    return DrmClient(
         driver=plain["driver"],
         pci=address if _ADDRESS.fullmatch(address) else None,
         id=number,
@@ -123,7 +123,7 @@ def _amount(value: str) -> int | None:
     return int(match[1]) * _UNITS.get(match[2] or "", 1)
 
 
-def later(before: Client | None, after: Client) -> Client:
+def later(before: DrmClient | None, after: DrmClient) -> DrmClient:
     """The newer of two looks at one client, with no counter smaller than it has been."""
     if before is None or before.key != after.key:
         return after
@@ -147,7 +147,7 @@ def _most(before: int | None, after: int | None) -> int | None:
     return max((value for value in (before, after) if value is not None), default=None)
 
 
-def shares(before: Client, after: Client, seconds: float) -> dict[str, float]:
+def shares(before: DrmClient, after: DrmClient, seconds: float) -> dict[str, float]:
     """Of each engine, the part (0 to 1) that the client used between two looks."""
     found = {}
     for name, engine in after.engines.items():
@@ -181,7 +181,7 @@ def together(every: Iterable[Mapping[str, float]]) -> dict[str, float]:
     return total
 
 
-def kind(client: Client) -> ProcessKind:
+def kind(client: DrmClient) -> ProcessKind:
     """What the client is for, by the engines on which it has spent more."""
     engines = client.engines.items()
     spent = {name: engine.busy_nanoseconds or engine.cycles or 0 for name, engine in engines}

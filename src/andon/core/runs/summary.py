@@ -23,7 +23,7 @@ VALUES: dict[str, Callable[[DeviceStatus, Sample], float | None]] = {
 
 
 @dataclass(slots=True)
-class Spread:
+class ExactSpread:
     """Extremes and mean exactly, the 95th percentile to three digits: bounded however long."""
 
     tally: Tally = field(default_factory=Tally)
@@ -58,7 +58,9 @@ class DeviceSummary:
     idle: int = 0
     energy_joules: float = 0.0
     last: tuple[float, float] | None = None  # when, and how many watts
-    spreads: dict[str, Spread] = field(default_factory=lambda: {n: Spread() for n in VALUES})
+    spreads: dict[str, ExactSpread] = field(
+        default_factory=lambda: {n: ExactSpread() for n in VALUES}
+    )
 
     def add(self, status: DeviceStatus, at: float) -> None:
         sample = status.sample

@@ -14,7 +14,7 @@ BACK_OFF_LIMIT_SECONDS = 60.0
 RENEW_SECONDS = 60.0  # a lost card may be back, which only a fresh driver session can see
 
 
-class Phase(StrEnum):
+class ReaderPhase(StrEnum):
     """How far a reader has come."""
 
     STARTING = "starting"  # no word from it yet
@@ -26,7 +26,7 @@ class Phase(StrEnum):
 class Life:
     """What is known of the reader in use; times are on a clock that only moves forward."""
 
-    phase: Phase
+    phase: ReaderPhase
     since: float
     """When this phase began."""
     heard: float
@@ -47,14 +47,14 @@ class Attempts:
 
 def waits_until(life: Life, deadline_seconds: float) -> float:
     """How long a tick waits for a reader that is not open yet."""
-    if life.phase is Phase.STARTING:
+    if life.phase is ReaderPhase.STARTING:
         return life.since + HELLO_SECONDS
     return life.since + OPENING_DEADLINES * deadline_seconds
 
 
 def is_stuck(life: Life, outstanding_since: float | None, now: float) -> bool:
     """Whether a reader is to be abandoned: asked long ago, and not a word since."""
-    if life.phase is not Phase.OPEN:
+    if life.phase is not ReaderPhase.OPEN:
         return now - life.since >= ABANDON_SECONDS
     if outstanding_since is None:
         return False

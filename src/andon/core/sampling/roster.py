@@ -11,7 +11,7 @@ HUNG_HINT = "the driver hangs on this device: the kernel's log may say why (sudo
 
 
 @dataclass(slots=True)
-class Entry:
+class RosterEntry:
     """One device, as last heard of."""
 
     device: Device
@@ -40,7 +40,7 @@ class Roster:
     def __init__(self, vendor: str, deadline_seconds: float) -> None:
         self.vendor = vendor
         self.deadline_seconds = deadline_seconds
-        self.entries: dict[str, Entry] = {}
+        self.entries: dict[str, RosterEntry] = {}
         self.impossible = 0
         """Values so far that cannot be, and are shown as unknown."""
         self._cards: dict[str, Card] = {}
@@ -79,7 +79,7 @@ class Roster:
                 del self.entries[uuid]
         for device in devices:
             entry = self.entries.setdefault(
-                device.uuid, Entry(device, card, State.STALE, at, described=True)
+                device.uuid, RosterEntry(device, card, State.STALE, at, described=True)
             )
             entry.card = card
             entry.device, entry.impossible = checked_device(device)
@@ -184,7 +184,9 @@ class Roster:
         device = Device(
             uuid, card.index, self.vendor, card.name or f"{self.vendor} device", card.pci
         )
-        self.entries.setdefault(uuid, Entry(device, card.key, State.STALE, at, described=False))
+        self.entries.setdefault(
+            uuid, RosterEntry(device, card.key, State.STALE, at, described=False)
+        )
 
     def _set_card(self, card: str, state: State, reason: str, hint: str, at: float) -> None:
         """The whole card is in trouble; one that was never described is shown by its address."""
@@ -195,13 +197,15 @@ class Roster:
             if entry.card == card:
                 self._change(entry, state, reason, hint, at)
 
-    def _take(self, entry: Entry, reading: Reading, at: float) -> None:
+    def _take(self, entry: RosterEntry, reading: Reading, at: float) -> None:
         self._list(entry, reading.processes)
         if reading.sample is not None or entry.sample is None:
             entry.sample, entry.missing = self._sound(entry, reading)
         self._change(entry, reading.state, reading.reason, reading.hint, at)
 
-    def _sound(self, entry: Entry, reading: Reading) -> tuple[Sample | None, Mapping[str, str]]:
+    def _sound(
+        self, entry: RosterEntry, reading: Reading
+    ) -> tuple[Sample | None, Mapping[str, str]]:
         """What can be of the sample, and why the rest is unknown."""
         sample, reasons = reading.sample, entry.impossible
         if sample is not None and (wrong := wrong_values(sample, entry.device)):
@@ -211,7 +215,7 @@ class Roster:
             reasons = {**reasons, **entry.odd}
         return sample, {**reading.missing, **reasons} if reasons else reading.missing
 
-    def _list(self, entry: Entry, processes: tuple[Process, ...]) -> None:
+    def _list(self, entry: RosterEntry, processes: tuple[Process, ...]) -> None:
         """A list that did not change is the same object, and is not looked at again."""
         if entry.listed[0] is not processes:
             sound, entry.odd = checked_processes(processes, entry.device)
@@ -220,7 +224,7 @@ class Roster:
         entry.processes = entry.listed[1]
 
     def _change(
-        self, entry: Entry, state: State, reason: str | None, hint: str | None, at: float
+        self, entry: RosterEntry, state: State, reason: str | None, hint: str | None, at: float
     ) -> None:
         if entry.state is not state:
             if entry.state is State.OK:
@@ -230,7 +234,7 @@ class Roster:
         if state is not State.OK:
             entry.processes = ()
 
-    def _silent_since(self, entry: Entry, reader_silent_since: float | None) -> float | None:
+    def _silent_since(self, entry: RosterEntry, reader_silent_since: float | None) -> float | None:
         if reader_silent_since is not None:
             return reader_silent_since
         return self._pending.get(entry.card) if entry.card is not None else None

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from andon.core.alerting import Trouble
+from andon.core.alerting import OwnTrouble
 
 WINDOW_SECONDS = 300.0
 MOST_COST_PERCENT = 20.0  # of one core, our own code alone
@@ -35,10 +35,12 @@ class Vitals:
     store: StoreVitals = StoreVitals()
 
 
-def troubles(earlier: Vitals, now: Vitals) -> tuple[Trouble, ...]:
+def troubles(earlier: Vitals, now: Vitals) -> tuple[OwnTrouble, ...]:
     """What is wrong by the difference of two readings, some minutes apart."""
     looking = "; ".join(_looking(earlier, now))
-    found = (Trouble("sampler", looking, "see what a look costs: andon cost"),) if looking else ()
+    found = (
+        (OwnTrouble("sampler", looking, "see what a look costs: andon cost"),) if looking else ()
+    )
     return (*found, *_storing(earlier.store, now.store))
 
 
@@ -58,14 +60,14 @@ def _looking(earlier: Vitals, now: Vitals) -> Iterator[str]:
         yield f"looking costs {cost:.0f} % of a core"
 
 
-def _storing(earlier: StoreVitals, now: StoreVitals) -> Iterator[Trouble]:
+def _storing(earlier: StoreVitals, now: StoreVitals) -> Iterator[OwnTrouble]:
     dropped = now.dropped - earlier.dropped
     if now.reason is not None:
-        yield Trouble("store", now.reason, now.hint)
+        yield OwnTrouble("store", now.reason, now.hint)
     elif dropped > 0:
-        yield Trouble("store", f"{dropped} looks could not be kept", "see why: andon doctor")
+        yield OwnTrouble("store", f"{dropped} looks could not be kept", "see why: andon doctor")
     elif now.size_bytes and now.budget_bytes:
         share = 100.0 * now.size_bytes / now.budget_bytes
         if share > FULL_PERCENT:
             reason = f"the history takes {share:.0f} % of its budget"
-            yield Trouble("store", reason, "make room: andon gc")
+            yield OwnTrouble("store", reason, "make room: andon gc")

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from andon.core.doctor.findings import Finding, failure, ok, unknown
-from andon.core.selftest.trials import DOCTOR, Trial
+from andon.core.selftest.trials import DOCTOR, SelftestTrial
 from andon.model.device import DeviceStatus, Sample, Snapshot, State
 from andon.units import GIB
 
@@ -52,25 +52,32 @@ def judge_load(
     before: Sequence[Snapshot], during: Sequence[Snapshot], load: Load
 ) -> Iterator[Finding]:
     if load.reason:
-        yield unknown(Trial.LOAD, f"no load was run: {load.reason}")
+        yield unknown(SelftestTrial.LOAD, f"no load was run: {load.reason}")
         return
     calm, busy = _samples(before, load.uuid), _samples(during, load.uuid)
     name = _name(during, load.uuid)
-    yield ok(Trial.LOAD, f"{load.framework} kept {name} busy in process {load.pid}", pid=load.pid)
+    yield ok(
+        SelftestTrial.LOAD, f"{load.framework} kept {name} busy in process {load.pid}", pid=load.pid
+    )
     for trial, field, unit, least in _RISES:
         yield _rise(trial, field, unit, least, calm, busy)
     yield _process(during, load)
 
 
 _RISES = (
-    (Trial.LOAD_UTILIZATION, "utilization_percent", "%", UTILIZATION_RISE),
-    (Trial.LOAD_POWER, "power_watts", "W", POWER_RISE_WATTS),
-    (Trial.LOAD_SM_ACTIVE, "sm_active_percent", "%", SM_ACTIVE_RISE),
+    (SelftestTrial.LOAD_UTILIZATION, "utilization_percent", "%", UTILIZATION_RISE),
+    (SelftestTrial.LOAD_POWER, "power_watts", "W", POWER_RISE_WATTS),
+    (SelftestTrial.LOAD_SM_ACTIVE, "sm_active_percent", "%", SM_ACTIVE_RISE),
 )
 
 
 def _rise(
-    trial: Trial, field: str, unit: str, least: float, calm: list[Sample], busy: list[Sample]
+    trial: SelftestTrial,
+    field: str,
+    unit: str,
+    least: float,
+    calm: list[Sample],
+    busy: list[Sample],
 ) -> Finding:
     shown = field.rpartition("_")[0].replace("_", " ").replace("sm ", "SM ")
     low, high = _most(calm, field), _most(busy, field)
@@ -85,11 +92,15 @@ def _rise(
 def _process(during: Sequence[Snapshot], load: Load) -> Finding:
     pids = {process.pid for status in _statuses(during, load.uuid) for process in status.processes}
     if load.pid in pids:
-        return ok(Trial.LOAD_PROCESS, f"process {load.pid} was seen on the device", pid=load.pid)
+        return ok(
+            SelftestTrial.LOAD_PROCESS, f"process {load.pid} was seen on the device", pid=load.pid
+        )
     if load.own_pids:
         words = "the driver names the host's pids, and this pid namespace has its own"
-        return unknown(Trial.LOAD_PROCESS, words)
-    return failure(Trial.LOAD_PROCESS, f"process {load.pid} was not seen on the device", DOCTOR)
+        return unknown(SelftestTrial.LOAD_PROCESS, words)
+    return failure(
+        SelftestTrial.LOAD_PROCESS, f"process {load.pid} was not seen on the device", DOCTOR
+    )
 
 
 def _most(samples: list[Sample], field: str) -> float | None:

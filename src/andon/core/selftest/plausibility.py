@@ -11,7 +11,7 @@ from andon.core.selftest.trials import (
     SHOWN,
     History,
     Sampling,
-    Trial,
+    SelftestTrial,
     histories_of,
     many,
 )
@@ -42,10 +42,10 @@ def judge(snapshots: Sequence[Snapshot], sampling: Sampling) -> list[Finding]:
 
 def _nothing(snapshots: Sequence[Snapshot], asleep: bool) -> Finding:
     if asleep:
-        return unknown(Trial.ANSWERS, "every device sleeps, and is left asleep")
+        return unknown(SelftestTrial.ANSWERS, "every device sleeps, and is left asleep")
     faults = snapshots[-1].faults if snapshots else ()
     why = f": {faults[0].reason}" if faults else ""
-    return failure(Trial.NO_DEVICE, f"no device gave a reading{why}", DOCTOR)
+    return failure(SelftestTrial.NO_DEVICE, f"no device gave a reading{why}", DOCTOR)
 
 
 def _answers(histories: list[History], snapshots: Sequence[Snapshot]) -> Iterator[Finding]:
@@ -55,22 +55,24 @@ def _answers(histories: list[History], snapshots: Sequence[Snapshot]) -> Iterato
         if bad:
             silent += 1
             words = f"{history.label} was {bad[-1].state} in {len(bad)} of {len(snapshots)} looks"
-            yield failure(Trial.ANSWERS, f"{words}: {bad[-1].reason or ''}".rstrip(": "), DOCTOR)
+            yield failure(
+                SelftestTrial.ANSWERS, f"{words}: {bad[-1].reason or ''}".rstrip(": "), DOCTOR
+            )
     made_up = "SIMULATED: " if any(snapshot.simulated for snapshot in snapshots) else ""
     if not silent:
         words = f"{made_up}{many(len(histories), 'device')} answered in {len(snapshots)} looks"
-        yield ok(Trial.ANSWERS, words, devices=len(histories), looks=len(snapshots))
+        yield ok(SelftestTrial.ANSWERS, words, devices=len(histories), looks=len(snapshots))
 
 
 def _identity(snapshots: Sequence[Snapshot]) -> Finding:
     seen = [[status.device.uuid for status in snapshot.devices] for snapshot in snapshots]
     if any(len(set(uuids)) < len(uuids) for uuids in seen):
-        return failure(Trial.IDENTITY, "two devices have the same UUID", REPORT)
+        return failure(SelftestTrial.IDENTITY, "two devices have the same UUID", REPORT)
     if any(set(uuids) != set(seen[0]) for uuids in seen):
         sizes = sorted({len(uuids) for uuids in seen})
         words = f"the devices changed while looking (from {sizes[0]} to {sizes[-1]} of them)"
-        return failure(Trial.IDENTITY, words, DOCTOR)
-    return ok(Trial.IDENTITY, "every device kept its UUID", devices=len(seen[0]))
+        return failure(SelftestTrial.IDENTITY, words, DOCTOR)
+    return ok(SelftestTrial.IDENTITY, "every device kept its UUID", devices=len(seen[0]))
 
 
 # The sampling itself.
@@ -80,15 +82,19 @@ def _time(histories: list[History], snapshots: Sequence[Snapshot]) -> Iterator[F
     spans = [later.at - earlier.at for earlier, later in pairwise(snapshots)]
     still = [h.label for h in histories if not _rises([s.at for s in h.samples])]
     if not _rises([snapshot.at for snapshot in snapshots]):
-        yield failure(Trial.TIME, "the clock stood still or ran backwards", "timedatectl")
+        yield failure(SelftestTrial.TIME, "the clock stood still or ran backwards", "timedatectl")
     elif still:
         words = f"{', '.join(still[:SHOWN])}: the time of the samples does not advance"
-        yield failure(Trial.TIME, words, REPORT)
+        yield failure(SelftestTrial.TIME, words, REPORT)
     elif (late := _latest(snapshots)) > LATE_SECONDS:
-        yield failure(Trial.TIME, f"a sample is {late:.1f} s off its snapshot", "timedatectl")
+        yield failure(
+            SelftestTrial.TIME, f"a sample is {late:.1f} s off its snapshot", "timedatectl"
+        )
     else:
         longest = max(spans, default=0.0)
-        yield ok(Trial.TIME, f"time advances, at most {longest:.2f} s a look", longest=longest)
+        yield ok(
+            SelftestTrial.TIME, f"time advances, at most {longest:.2f} s a look", longest=longest
+        )
 
 
 def _rises(times: Sequence[float]) -> bool:
@@ -111,8 +117,8 @@ def _ticks(sampling: Sampling) -> Finding:
     lost = sampling.missed + sampling.dropped
     words = f"{sampling.ticks} looks every {sampling.interval_seconds:g} s"
     if not lost:
-        return ok(Trial.TICKS, f"{words}, none missed", ticks=sampling.ticks, missed=0)
-    return failure(Trial.TICKS, f"{words}, {lost} missed", "andon cost", missed=lost)
+        return ok(SelftestTrial.TICKS, f"{words}, none missed", ticks=sampling.ticks, missed=0)
+    return failure(SelftestTrial.TICKS, f"{words}, {lost} missed", "andon cost", missed=lost)
 
 
 def _cost(sampling: Sampling) -> Finding:
@@ -122,5 +128,7 @@ def _cost(sampling: Sampling) -> Finding:
     words = f"a look costs {1e3 * own:.2f} ms of CPU here and {1e3 * reader:.2f} ms in the reader"
     place = {"own_cpu_seconds": own, "reader_cpu_seconds": reader, "core_percent": 100 * share}
     if share > DEAR_SHARE:
-        return warning(Trial.COST, f"{words}: {100 * share:.1f} % of a core", "andon cost", **place)
-    return ok(Trial.COST, f"{words}: {100 * share:.2f} % of a core", **place)
+        return warning(
+            SelftestTrial.COST, f"{words}: {100 * share:.1f} % of a core", "andon cost", **place
+        )
+    return ok(SelftestTrial.COST, f"{words}: {100 * share:.2f} % of a core", **place)

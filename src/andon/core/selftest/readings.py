@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from andon.core.doctor.findings import Finding, failure, ok, unknown
 from andon.core.sampling.readings import CANNOT_BE, MEMORY_MISSING, SHARES_MISSING
-from andon.core.selftest.trials import DOCTOR, REPORT, SHOWN, History, Trial, many
+from andon.core.selftest.trials import DOCTOR, REPORT, SHOWN, History, SelftestTrial, many
 from andon.model.device import MemoryKind, Sample
 
 HOTTEST_CELSIUS = 120
@@ -22,7 +22,7 @@ _SHARES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TrialResult:
     """One trial of one device: what was wrong, and the numbers that were seen."""
 
     wrong: tuple[str, ...] = ()
@@ -30,13 +30,13 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ReadingTrial:
     """One trial of the readings: what it is called, its unit, and how it is judged."""
 
-    trial: Trial
+    trial: SelftestTrial
     name: str
     unit: str
-    judge: Callable[[History], Outcome]
+    judge: Callable[[History], TrialResult]
     fields: tuple[str, ...]
     """Whose values may have been left out because they cannot be."""
 
@@ -58,58 +58,58 @@ def _within(values: Sequence[float], low: float, high: float, name: str, unit: s
     return [f"{name} {bad[0]:g} {unit} is not within {low:g} to {high:g}"] if bad else []
 
 
-def _shares(history: History) -> Outcome:
+def _shares(history: History) -> TrialResult:
     wrong: list[str] = []
     for name in _SHARES:
         shown = name.removesuffix("_percent").replace("_", " ")
         wrong += _within(_values(history.samples, name), 0, 100, shown, "%")
-    return Outcome(tuple(wrong), tuple(_values(history.samples, "utilization_percent")))
+    return TrialResult(tuple(wrong), tuple(_values(history.samples, "utilization_percent")))
 
 
-def _temperature(history: History) -> Outcome:
+def _temperature(history: History) -> TrialResult:
     wrong: list[str] = []
     for name in ("temperature_celsius", "memory_temperature_celsius"):
         shown = name.removesuffix("_celsius").replace("_", " ")
         wrong += _within(_values(history.samples, name), 1, HOTTEST_CELSIUS - 1, shown, "°C")
-    return Outcome(tuple(wrong), tuple(_values(history.samples, "temperature_celsius")))
+    return TrialResult(tuple(wrong), tuple(_values(history.samples, "temperature_celsius")))
 
 
-def _power(history: History) -> Outcome:
+def _power(history: History) -> TrialResult:
     limits = _values(history.samples, "power_limit_watts")
     limits += [history.device.limits.power_default_watts or 0.0]
     high = POWER_FACTOR * max(limits) if any(limits) else math.inf
     watts = _values(history.samples, "power_watts")
-    return Outcome(tuple(_within(watts, 0, high, "power", "W")), tuple(watts))
+    return TrialResult(tuple(_within(watts, 0, high, "power", "W")), tuple(watts))
 
 
-def _clocks(history: History) -> Outcome:
+def _clocks(history: History) -> TrialResult:
     most = history.device.limits.sm_clock_mhz
     high = CLOCK_FACTOR * most if most else math.inf
     clocks = _values(history.samples, "sm_clock_mhz")
     wrong = _within(clocks, 0, high, "SM clock", "MHz")
     wrong += _within(_values(history.samples, "memory_clock_mhz"), 0, 1e5, "memory clock", "MHz")
-    return Outcome(tuple(wrong), tuple(clocks))
+    return TrialResult(tuple(wrong), tuple(clocks))
 
 
-def _link(history: History) -> Outcome:
+def _link(history: History) -> TrialResult:
     limits, wrong = history.device.limits, []
     for name, most in (("generation", limits.pcie_generation), ("width", limits.pcie_width)):
         values = _values(history.samples, f"pcie_{name}")
         wrong += _within(values, 0, most or 64, f"PCIe {name}", "")
-    return Outcome(tuple(wrong), tuple(_values(history.samples, "pcie_width")))
+    return TrialResult(tuple(wrong), tuple(_values(history.samples, "pcie_width")))
 
 
-def _memory(history: History) -> Outcome:
+def _memory(history: History) -> TrialResult:
     total, samples = history.device.memory_total_bytes, history.samples
     used = _values(samples, "memory_used_bytes")
     if total is None or not used:
-        return Outcome()
+        return TrialResult()
     wrong = [] if total > 0 else ["a memory of no size"]
     if any(not 0 <= value <= total * (1 + MEMORY_SHARE) for value in used):
         wrong.append(f"{max(used):.0f} bytes used of {total}")
     if history.device.memory_kind is MemoryKind.DEVICE:
         wrong += [w for sample in samples if (w := _unbalanced(sample, total))][:1]
-    return Outcome(tuple(wrong), tuple(100 * value / max(1, total) for value in used))
+    return TrialResult(tuple(wrong), tuple(100 * value / max(1, total) for value in used))
 
 
 def _unbalanced(sample: Sample, total: int) -> str:
@@ -122,11 +122,11 @@ def _unbalanced(sample: Sample, total: int) -> str:
     return f"used + free + reserved is {100 * whole / total:.1f} % of the total"
 
 
-def _processes(history: History) -> Outcome:
+def _processes(history: History) -> TrialResult:
     """One process may stand in two lists: it is counted once."""
     total = history.device.memory_total_bytes
     if total is None or history.divided or history.device.memory_kind is not MemoryKind.DEVICE:
-        return Outcome()
+        return TrialResult()
     wrong, seen = [], []
     for status, sample in history.answered:
         held: dict[int, int] = {}
@@ -136,10 +136,10 @@ def _processes(history: History) -> Outcome:
         if sum(held.values()) > used + MEMORY_SHARE * total:
             wrong.append(f"its processes hold {sum(held.values())} bytes of {used} in use")
         seen.append(float(len(held)))
-    return Outcome(tuple(wrong[:1]), tuple(seen))
+    return TrialResult(tuple(wrong[:1]), tuple(seen))
 
 
-def _energy(history: History) -> Outcome:
+def _energy(history: History) -> TrialResult:
     """The counter is read seldom: only readings of two times say something."""
     reads = {
         s.read_at.get("energy_joules", s.at): s.energy_joules
@@ -147,16 +147,16 @@ def _energy(history: History) -> Outcome:
         if s.energy_joules is not None
     }
     if len(reads) < 2:
-        return Outcome()
+        return TrialResult()
     (began, first), (ended, last) = min(reads.items()), max(reads.items())
     watts = _values(history.samples, "power_watts")
     mean, shown = (last - first) / (ended - began), f"{last - first:.0f} J in {ended - began:.1f} s"
     if last < first:
-        return Outcome((f"the energy counter ran backwards: {shown}",), (mean,))
+        return TrialResult((f"the energy counter ran backwards: {shown}",), (mean,))
     if watts and ended - began >= 1 and not _alike(mean, min(watts), max(watts)):
         words = f"energy grew by {shown}, and power was {min(watts):.0f} to {max(watts):.0f} W"
-        return Outcome((words,), (mean,))
-    return Outcome((), (mean,))
+        return TrialResult((words,), (mean,))
+    return TrialResult((), (mean,))
 
 
 def _alike(mean: float, low: float, high: float) -> bool:
@@ -164,24 +164,26 @@ def _alike(mean: float, low: float, high: float) -> bool:
 
 
 ROWS = (
-    Row(Trial.SHARES, "utilisation", "%", _shares, (*_SHARES, "fan_percent")),
-    Row(Trial.MEMORY, "memory in use", "%", _memory,
+    ReadingTrial(SelftestTrial.SHARES, "utilisation", "%", _shares, (*_SHARES, "fan_percent")),
+    ReadingTrial(SelftestTrial.MEMORY, "memory in use", "%", _memory,
         ("memory_used_bytes", "memory_free_bytes", "memory_reserved_bytes", "memory_total_bytes",
          "ecc_uncorrected")),
-    Row(Trial.PROCESSES, "processes", "", _processes, (MEMORY_MISSING, SHARES_MISSING)),
-    Row(Trial.TEMPERATURE, "temperature", "°C", _temperature,
+    ReadingTrial(
+        SelftestTrial.PROCESSES, "processes", "", _processes, (MEMORY_MISSING, SHARES_MISSING)
+    ),
+    ReadingTrial(SelftestTrial.TEMPERATURE, "temperature", "°C", _temperature,
         ("temperature_celsius", "memory_temperature_celsius", "limits.slowdown_celsius")),
-    Row(Trial.POWER, "power", "W", _power,
+    ReadingTrial(SelftestTrial.POWER, "power", "W", _power,
         ("power_watts", "power_limit_watts", "limits.power_default_watts")),
-    Row(Trial.ENERGY, "energy, as mean power", "W", _energy, ("energy_joules",)),
-    Row(Trial.CLOCKS, "SM clock", "MHz", _clocks,
+    ReadingTrial(SelftestTrial.ENERGY, "energy, as mean power", "W", _energy, ("energy_joules",)),
+    ReadingTrial(SelftestTrial.CLOCKS, "SM clock", "MHz", _clocks,
         ("sm_clock_mhz", "memory_clock_mhz", "limits.sm_clock_mhz", "performance_state")),
-    Row(Trial.LINK, "PCIe width", "", _link,
+    ReadingTrial(SelftestTrial.LINK, "PCIe width", "", _link,
         ("pcie_generation", "pcie_width", "limits.pcie_generation", "limits.pcie_width")),
 )  # fmt: skip
 
 
-def _told(row: Row, histories: Sequence[History]) -> Iterator[Finding]:
+def _told(row: ReadingTrial, histories: Sequence[History]) -> Iterator[Finding]:
     """A line per device that is wrong, or one line for all that are right."""
     outcomes = [(history.label, row.judge(history)) for history in histories]
     wrong = [(h.label, words) for h in histories for words in _left_out(row, h)[:1]]
@@ -202,14 +204,14 @@ def _told(row: Row, histories: Sequence[History]) -> Iterator[Finding]:
     yield ok(row.trial, f"{row.name} {shown} {row.unit}".rstrip(), low=low, high=high)
 
 
-def _left_out(row: Row, history: History) -> list[str]:
+def _left_out(row: ReadingTrial, history: History) -> list[str]:
     """Why values of this kind are unknown although the driver reported some."""
     reasons = (s.missing.get(name, "") for s in history.statuses for name in row.fields)
     return [reason for reason in reasons if reason.endswith(CANNOT_BE)]
 
 
-def _why_unseen(trial: Trial) -> str:
-    if trial is Trial.ENERGY:
+def _why_unseen(trial: SelftestTrial) -> str:
+    if trial is SelftestTrial.ENERGY:
         return "the counter was read once; it is read every minute: --seconds 70"
     return "no device gives it"
 
@@ -220,10 +222,14 @@ def _movement(histories: Sequence[History]) -> Finding:
     moving = sum(len({_moving(s) for s in h.samples}) > 1 for h in histories)
     if frozen:
         words = f"{', '.join(frozen[:SHOWN])}: busy, and no reading ever moves"
-        return failure(Trial.MOVEMENT, words, DOCTOR)
+        return failure(SelftestTrial.MOVEMENT, words, DOCTOR)
     if moving:
-        return ok(Trial.MOVEMENT, f"the readings of {many(moving, 'device')} move", moving=moving)
-    return ok(Trial.MOVEMENT, "nothing moves, and nothing is busy: --load makes it", moving=0)
+        return ok(
+            SelftestTrial.MOVEMENT, f"the readings of {many(moving, 'device')} move", moving=moving
+        )
+    return ok(
+        SelftestTrial.MOVEMENT, "nothing moves, and nothing is busy: --load makes it", moving=0
+    )
 
 
 def _is_frozen(samples: list[Sample]) -> bool:

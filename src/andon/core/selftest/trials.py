@@ -11,7 +11,7 @@ REPORT = "andon status --json # and report it, with this output"
 SHOWN = 4  # devices with the same trouble; the rest is counted
 
 
-class Trial(Named):
+class SelftestTrial(Named):
     """Everything that `andon selftest` checks."""
 
     NO_DEVICE = "no_device", "devices"

@@ -12,7 +12,7 @@ from andon.core.settings.kinds import (
     RULES,
     SECONDS,
     TEXT,
-    Kind,
+    ValueKind,
 )
 from andon.model.alert import Level
 
@@ -53,11 +53,11 @@ class NotifierSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableKey:
     """One key of a table, for the reader and for the docs."""
 
     name: str
-    kind: Kind
+    kind: ValueKind
     help: str
 
 
@@ -118,31 +118,34 @@ def _url(value: object) -> str:
     return value
 
 
-OFF = Kind('"off"', _one_of("off"))
-DEVICE = Kind('an index such as 3, or a UUID such as "GPU-…"', _device)
+OFF = ValueKind('"off"', _one_of("off"))
+DEVICE = ValueKind('an index such as 3, or a UUID such as "GPU-…"', _device)
 
 NOTIFIER_COLUMNS = (
-    Column("name", Kind("letters, digits, - and _", _name), "what it is called; each has its own"),
-    Column("kind", Kind(", ".join(NOTIFIER_KINDS), _one_of(*NOTIFIER_KINDS)), "how it tells"),
-    Column("url", Kind("a URL such as slack://…", _url), "for apprise and alertmanager"),
-    Column("command", Kind('a command such as ["/usr/bin/logger"]', _command),
+    TableKey("name", ValueKind("letters, digits, - and _", _name),
+             "what it is called; each has its own"),
+    TableKey("kind", ValueKind(", ".join(NOTIFIER_KINDS), _one_of(*NOTIFIER_KINDS)),
+             "how it tells"),
+    TableKey("url", ValueKind("a URL such as slack://…", _url), "for apprise and alertmanager"),
+    TableKey("command", ValueKind('a command such as ["/usr/bin/logger"]', _command),
            "for command; the alerts come as JSON on its standard input"),
-    Column("level", Kind("warning or critical", _level),
+    TableKey("level", ValueKind("warning or critical", _level),
            "the least level that it is told; else alerts.minimum_level"),
-    Column("rules", RULES, "only these rules"),
-    Column("devices", Kind('a list such as [0, "GPU-…"]', _devices), "only these devices"),
-    Column("owners", Kind('a list of users such as ["ada"]', RULES.read),
+    TableKey("rules", RULES, "only these rules"),
+    TableKey("devices", ValueKind('a list such as [0, "GPU-…"]', _devices), "only these devices"),
+    TableKey("owners", ValueKind('a list of users such as ["ada"]', RULES.read),
            "only what concerns processes or leases of these users"),
-    Column("quiet_hours", QUIET, 'held back meanwhile; "" for none; else alerts.quiet_hours'),
-    Column("wakes", Kind("critical, warning or never", _one_of("critical", "warning", "never")),
+    TableKey("quiet_hours", QUIET, 'held back meanwhile; "" for none; else alerts.quiet_hours'),
+    TableKey("wakes",
+             ValueKind("critical, warning or never", _one_of("critical", "warning", "never")),
            "the level from which quiet hours do not count"),
-    Column("timeout_seconds", SECONDS, "how long one sending may take"),
+    TableKey("timeout_seconds", SECONDS, "how long one sending may take"),
 )  # fmt: skip
 
 OVERRIDE_COLUMNS = (
-    Column("device", DEVICE, "for this device"),
-    Column("model", TEXT, "for every device with this in its name"),
-    Column("off", RULES, "rules that do not count for it"),
+    TableKey("device", DEVICE, "for this device"),
+    TableKey("model", TEXT, "for every device with this in its name"),
+    TableKey("off", RULES, "rules that do not count for it"),
 )
 
 Mistakes = list[str]
@@ -186,8 +189,8 @@ def read_overrides(raw: object, where: str, mistakes: Mistakes) -> tuple[Overrid
     from andon.core.conditions.rulebook import FIGURES, RULES_OF
     from andon.core.conditions.rules import BY_NAME
 
-    figures = tuple(Column(n, NUMBER_OR_OFF if n in RULES_OF else NUMBER, "") for n in FIGURES)
-    switches = tuple(Column(name, OFF, "") for name in BY_NAME)
+    figures = tuple(TableKey(n, NUMBER_OR_OFF if n in RULES_OF else NUMBER, "") for n in FIGURES)
+    switches = tuple(TableKey(name, OFF, "") for name in BY_NAME)
     found: list[OverrideSettings] = []
     for place, table in _tables(raw, where, mistakes):
         before = len(mistakes)
@@ -250,7 +253,7 @@ def _tables(raw: object, where: str, mistakes: Mistakes) -> Iterator[tuple[str, 
 
 
 def _values(
-    place: str, table: dict[str, Any], columns: tuple[Column, ...], mistakes: Mistakes
+    place: str, table: dict[str, Any], columns: tuple[TableKey, ...], mistakes: Mistakes
 ) -> dict[str, Any]:
     known = {column.name: column for column in columns}
     values: dict[str, Any] = {}

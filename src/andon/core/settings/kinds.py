@@ -9,7 +9,7 @@ from andon.units import parse_seconds
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ValueKind:
     """What a value must be, in words, and how it is read; a reader raises ValueError."""
 
     words: str
@@ -88,17 +88,17 @@ def _any_names(value: object) -> tuple[str, ...]:
     return () if value in ((), []) else _names(value)
 
 
-TEXT = Kind("text", _text)
-FOLDER = Kind("a folder that begins with /", _folder)
-WORD = Kind("letters, digits and _, of which the first is no digit", _word)
-NAMES = Kind('a list of names such as ["nvidia"]', _names)
-LABELS = Kind('a list such as ["quiet:3"]', _names)
-SCRIPTS = Kind('a list such as ["lost:2@10"]', _names)
-WHOLE = Kind("a whole number", _whole)
-YES_OR_NO = Kind("true or false", _yes_or_no)
-NUMBER = Kind("a number", _number)
-SECONDS = Kind("a number of seconds such as 1 or 500ms", _seconds)
-NUMBER_OR_OFF = Kind('a number, or "off"', _or_off(_number))
-SECONDS_OR_OFF = Kind('a number of seconds such as 300 or 5m, or "off"', _or_off(_seconds))
-QUIET = Kind('a time such as "22:00-07:00"', _quiet)
-RULES = Kind('a list of rules such as ["fan"]', _any_names)
+TEXT = ValueKind("text", _text)
+FOLDER = ValueKind("a folder that begins with /", _folder)
+WORD = ValueKind("letters, digits and _, of which the first is no digit", _word)
+NAMES = ValueKind('a list of names such as ["nvidia"]', _names)
+LABELS = ValueKind('a list such as ["quiet:3"]', _names)
+SCRIPTS = ValueKind('a list such as ["lost:2@10"]', _names)
+WHOLE = ValueKind("a whole number", _whole)
+YES_OR_NO = ValueKind("true or false", _yes_or_no)
+NUMBER = ValueKind("a number", _number)
+SECONDS = ValueKind("a number of seconds such as 1 or 500ms", _seconds)
+NUMBER_OR_OFF = ValueKind('a number, or "off"', _or_off(_number))
+SECONDS_OR_OFF = ValueKind('a number of seconds such as 300 or 5m, or "off"', _or_off(_seconds))
+QUIET = ValueKind('a time such as "22:00-07:00"', _quiet)
+RULES = ValueKind('a list of rules such as ["fan"]', _any_names)

@@ -12,7 +12,16 @@ from typing import Any
 from andon.core.settings.table import FIELDS, Field, Settings
 from andon.errors import Invalid
 
-__all__ = ["FIELDS", "OTHERS", "TABLES", "Resolved", "Row", "Settings", "describe", "resolve"]
+__all__ = [
+    "FIELDS",
+    "OTHERS",
+    "TABLES",
+    "Resolved",
+    "SettingRow",
+    "Settings",
+    "describe",
+    "resolve",
+]
 
 OTHERS = frozenset(
     {"ANDON_BUILD_BOARD", "ANDON_CONFIG", "ANDON_LEASE", "ANDON_LEASE_DIR", "ANDON_TOKEN"}
@@ -31,7 +40,7 @@ class Resolved:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SettingRow:
     """One setting as text, for the docs and `andon config`."""
 
     name: str
@@ -42,10 +51,11 @@ class Row:
     help: str
 
 
-def describe() -> list[Row]:
+def describe() -> list[SettingRow]:
     """The table as people read it."""
     return [
-        Row(f.name, f.place, f.variable, _allowed(f), _quoted(f.default), f.help) for f in FIELDS
+        SettingRow(f.name, f.place, f.variable, _allowed(f), _quoted(f.default), f.help)
+        for f in FIELDS
     ]
 
 

@@ -18,7 +18,7 @@ from andon.core.settings.kinds import (
     WHOLE,
     WORD,
     YES_OR_NO,
-    Kind,
+    ValueKind,
 )
 
 if TYPE_CHECKING:  # read only where the file has such a table: every start imports this module
@@ -94,7 +94,7 @@ class Field:
     name: str
     place: str  # section.key in the file
     variable: str
-    kind: Kind
+    kind: ValueKind
     help: str
     low: float | None = None
     high: float | None = None
@@ -115,7 +115,7 @@ _DEFAULTS: dict[str, object] = {f.name: f.default for f in fields(Settings)}
 
 def _alert(
     name: str,
-    kind: Kind,
+    kind: ValueKind,
     help: str,  # noqa: A002 (as in a Field)
     low: float | None = None,
     high: float | None = None,

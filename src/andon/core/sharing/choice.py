@@ -9,7 +9,7 @@ from andon.core.sharing.obstacles import HEALTH, Bar, Obstacle
 from andon.core.sharing.placement import MAX_UTILIZATION_PERCENT
 from andon.core.sharing.rooms import Room, Tenant
 from andon.model.device import Process, State
-from andon.model.work import Layout, Need, Standing
+from andon.model.work import Need, PlacementOrder, Standing
 from andon.units import human_bytes
 
 OVERRIDDEN = frozenset({Bar.STRANGER, Bar.BUSY, Bar.GHOST, Bar.UNKNOWN})
@@ -32,7 +32,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class DeviceChoice:
     """The devices that were chosen, best first, or nothing and why."""
 
     chosen: tuple[Room, ...]
@@ -70,12 +70,14 @@ def can_come(rooms: Sequence[Room], need: Need) -> bool:
     return bool(unseen) or not need.balanced or can_balance(totals, need.least)
 
 
-def rank(preferred: AbstractSet[str] = frozenset(), layout: Layout = Layout.SPREAD) -> Rank:
+def rank(
+    preferred: AbstractSet[str] = frozenset(), layout: PlacementOrder = PlacementOrder.SPREAD
+) -> Rank:
     """Smaller is taken sooner: what is preferred, what is awake, then by score."""
 
     def key(room: Room) -> tuple[float, ...]:
         points = room.points or 0.0
-        order = points if layout is Layout.PACK else -points
+        order = points if layout is PlacementOrder.PACK else -points
         asleep = room.status.state is State.ASLEEP
         return (room.uuid not in preferred, asleep, order, room.status.device.index)
 
@@ -105,7 +107,7 @@ def choose(
     bars: Mapping[str, Obstacle | None],
     taken: Mapping[str, Obstacle],
     order: Rank | None = None,
-) -> Choice:
+) -> DeviceChoice:
     """The choice, with a word about every device."""
     chosen = pick(rooms, need, taken.keys(), order)
     uuids = {room.uuid for room in chosen}
@@ -129,7 +131,7 @@ def choose(
             f"the free memory of the free devices differs too much for a group "
             f"({human_bytes(min(sizes))} to {human_bytes(max(sizes))}): --unbalanced allows it"
         )
-    return Choice(chosen, candidates, reason)
+    return DeviceChoice(chosen, candidates, reason)
 
 
 def _is_free(uuid: str, candidates: Sequence[Candidate]) -> bool:

@@ -6,7 +6,7 @@ from andon.core.sampling.masks import leading_number
 from andon.core.sharing.obstacles import Bar, Obstacle
 from andon.errors import Gone, Unavailable
 from andon.model.device import DeviceStatus
-from andon.model.work import Need, Request
+from andon.model.work import DeviceRequest, Need
 from andon.units import human_bytes
 
 SHORTEST_UUID = 4
@@ -45,7 +45,7 @@ def named(name: str, statuses: Sequence[DeviceStatus]) -> set[str]:
 
 
 def bars(
-    statuses: Sequence[DeviceStatus], request: Request, labels: Labels
+    statuses: Sequence[DeviceStatus], request: DeviceRequest, labels: Labels
 ) -> dict[str, Obstacle | None]:
     """What about each device can never meet the request; None where it can."""
     wanted = _wanted(statuses, request, labels)
@@ -57,7 +57,7 @@ def bars(
 
 
 def need_of(
-    statuses: Sequence[DeviceStatus], request: Request, found: Mapping[str, Obstacle | None]
+    statuses: Sequence[DeviceStatus], request: DeviceRequest, found: Mapping[str, Obstacle | None]
 ) -> Need:
     """The request against these devices; Unavailable at once where it can never be met."""
     eligible = frozenset(uuid for uuid, bar in found.items() if bar is None)
@@ -89,7 +89,7 @@ def can_balance(totals: Sequence[int | None], count: int) -> bool:
     return any(smallest >= BALANCE * largest for largest, smallest in groups)
 
 
-def preferred(statuses: Sequence[DeviceStatus], request: Request, labels: Labels) -> set[str]:
+def preferred(statuses: Sequence[DeviceStatus], request: DeviceRequest, labels: Labels) -> set[str]:
     """The devices that are taken first: by label, model or name."""
     return {uuid for term in request.prefer for uuid in _meant(term, statuses, labels)}
 
@@ -103,7 +103,7 @@ def _meant(term: str, statuses: Sequence[DeviceStatus], labels: Labels) -> set[s
 
 
 def _wanted(
-    statuses: Sequence[DeviceStatus], request: Request, labels: Labels
+    statuses: Sequence[DeviceStatus], request: DeviceRequest, labels: Labels
 ) -> list[tuple[str, set[str]]]:
     """Each kind of filter and what it leaves; a device must pass them all."""
     out = []
@@ -142,7 +142,7 @@ def _labelled(name: str, statuses: Sequence[DeviceStatus], labels: Labels) -> se
 
 def _bar(
     status: DeviceStatus,
-    request: Request,
+    request: DeviceRequest,
     wanted: Sequence[tuple[str, set[str]]],
     excluded: set[str],
     divided: set[str | None],
@@ -168,7 +168,7 @@ def _bar(
 
 def _impossible(
     statuses: Sequence[DeviceStatus],
-    request: Request,
+    request: DeviceRequest,
     found: Mapping[str, Obstacle | None],
     eligible: int,
 ) -> Unavailable:
@@ -188,7 +188,7 @@ def _impossible(
     return Unavailable(why, hint="andon devices lists what is here", mistakes=mistakes)
 
 
-def count_words(request: Request) -> str:
+def count_words(request: DeviceRequest) -> str:
     """`2 GPUs`, `2 to 4 GPUs`."""
     if request.least == request.most:
         return f"{request.least} GPU{'' if request.least == 1 else 's'}"

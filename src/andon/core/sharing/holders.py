@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from andon.core.alerting.state import ALONE, Former, Held, Sharing
+from andon.core.alerting.state import ALONE, Former, HeldDevices, Sharing
 from andon.core.conditions.ghosts import least_ghost_bytes
 from andon.core.sharing.holdings import Here, is_owners, judge, nearest
 from andon.model.alert import Party
 from andon.model.device import NAMES_MISSING, DeviceStatus, Process, ProcessKind
-from andon.model.work import Claim, Entry, Kin, Lease, Standing
+from andon.model.work import BookEntry, Claim, Kin, Lease, Standing
 from andon.model.work_wire import LONGEST_ID, PLAIN
 
 SETTLING_SECONDS = 30.0  # a process list may be some seconds older than the book
@@ -22,16 +22,16 @@ Marks = Mapping[str, Mapping[int, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class BookView:
     """The book at one instant, laid beside the devices."""
 
     claims: tuple[Claim, ...] = ()
     marks: Marks = field(default_factory=dict)
-    leases: tuple[Held, ...] = ()
+    leases: tuple[HeldDevices, ...] = ()
     sharing: Sharing = ALONE
 
 
-BLANK = Page()
+BLANK = BookView()
 """Nobody holds anything."""
 
 
@@ -46,7 +46,7 @@ class Holder:
     standing: Standing
 
 
-def wanted_pids(entries: Iterable[Entry], statuses: Iterable[DeviceStatus]) -> set[int]:
+def wanted_pids(entries: Iterable[BookEntry], statuses: Iterable[DeviceStatus]) -> set[int]:
     """Whose relations must be known: those on a device that a lease names; simulated ones have
     none."""
     named = {s.uuid for e in entries if e.lease is not None for s in e.lease.shares}
@@ -59,13 +59,13 @@ def wanted_pids(entries: Iterable[Entry], statuses: Iterable[DeviceStatus]) -> s
 
 
 def page_of(
-    entries: Sequence[Entry],
+    entries: Sequence[BookEntry],
     statuses: Sequence[DeviceStatus],
     kin: Mapping[int, Kin],
     here: Here,
-    before: Page,
+    before: BookView,
     at: float,
-) -> Page:
+) -> BookView:
     """What the book says now; `before` knows which leases there were."""
     claims = judge(entries, statuses, kin, here)
     by_device = _by_device(claims)
@@ -85,11 +85,11 @@ def page_of(
         _held(claim, claim.lease, statuses, marks, kin) for claim in claims if claim.lease
     )
     if not (strangers or unsure or former):
-        return Page(claims, marks, held)
-    return Page(claims, marks, held, Sharing(strangers, frozenset(unsure), former))
+        return BookView(claims, marks, held)
+    return BookView(claims, marks, held, Sharing(strangers, frozenset(unsure), former))
 
 
-def holders(page: Page, uuids: Iterable[str]) -> dict[str, list[Holder]]:
+def holders(page: BookView, uuids: Iterable[str]) -> dict[str, list[Holder]]:
     """Who holds each device; what cannot be read may hold any of them."""
     found: dict[str, list[Holder]] = {}
     for uuid in uuids:
@@ -198,7 +198,7 @@ def _held(
     statuses: Iterable[DeviceStatus],
     marks: Marks,
     kin: Mapping[int, Kin],
-) -> Held:
+) -> HeldDevices:
     name, orphaned = lease_name(lease), claim.standing is Standing.ORPHANED
     command = plain(lease.command, LONGEST_COMMAND) or None
     who: tuple[Party, ...] = (Party(lease.owner.pid, claim.user, _program(command), command),)
@@ -211,7 +211,7 @@ def _held(
         remedy = _remedy((*left, *(pid for pid in claim.left if pid not in left)))
         if not who:
             who = tuple(Party(pid, claim.user, _program(command), command) for pid in claim.left)
-    return Held(
+    return HeldDevices(
         id=f"lease:{name}",
         devices=tuple(share.uuid for share in lease.shares),
         since=lease.since,
@@ -235,9 +235,9 @@ def _remedy(pids: tuple[int, ...]) -> str:
     return f"kill {' '.join(named)}" if named else ""
 
 
-def _unique(leases: Iterable[Held]) -> tuple[Held, ...]:
+def _unique(leases: Iterable[HeldDevices]) -> tuple[HeldDevices, ...]:
     """A file may claim another's id: each is a subject of its own."""
-    found: dict[str, Held] = {}
+    found: dict[str, HeldDevices] = {}
     for held in leases:
         name = held.id
         while name in found:
@@ -247,7 +247,7 @@ def _unique(leases: Iterable[Held]) -> tuple[Held, ...]:
 
 
 def _former(
-    before: Page, claims: Iterable[Claim], statuses: Sequence[DeviceStatus], at: float
+    before: BookView, claims: Iterable[Claim], statuses: Sequence[DeviceStatus], at: float
 ) -> dict[str, Former]:
     """The leases that ended: as long as memory stays, and for a moment in any case."""
     now = {claim.lease.id for claim in claims if claim.lease is not None}

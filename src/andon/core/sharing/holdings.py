@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from andon.model.device import DeviceStatus, Process, ProcessKind
-from andon.model.work import Claim, Entry, Kin, Lease, Standing, Work
+from andon.model.work import BookEntry, Claim, Kin, Lease, Standing, Work
 
 BY_ITSELF, BY_FAMILY, BY_USER, BY_WORD = 4, 3, 2, 1
 
@@ -87,7 +87,10 @@ def is_owners(kin: Kin | None, uid: int) -> bool:
 
 
 def judge(
-    entries: Iterable[Entry], statuses: Sequence[DeviceStatus], kin: Mapping[int, Kin], here: Here
+    entries: Iterable[BookEntry],
+    statuses: Sequence[DeviceStatus],
+    kin: Mapping[int, Kin],
+    here: Here,
 ) -> tuple[Claim, ...]:
     """The claims that stand: the locked ones, and those whose work outlived their holder.
 
@@ -136,13 +139,13 @@ def nearest(
     return lease if strength else None
 
 
-def _claim(entry: Entry, standing: Standing) -> Claim:
+def _claim(entry: BookEntry, standing: Standing) -> Claim:
     known = Standing.UNREADABLE if entry.lease is None else standing
     return Claim(entry.lease, known, entry.uid, entry.user, entry.file, entry.left)
 
 
 def _lives(
-    entry: Entry, left: Sequence[tuple[str, Process]], kin: Mapping[int, Kin], here: Here
+    entry: BookEntry, left: Sequence[tuple[str, Process]], kin: Mapping[int, Kin], here: Here
 ) -> bool:
     lease = entry.lease
     if lease is None or lease.owner.boot != here.boot:

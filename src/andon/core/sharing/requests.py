@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 
 from andon.errors import Invalid
-from andon.model.work import Layout, Request
+from andon.model.work import DeviceRequest, PlacementOrder
 from andon.units import parse_bytes
 
 MOST_GPUS = 1024
@@ -53,10 +53,10 @@ def request_of(
     balanced: bool = True,
     even_if_used: bool = False,
     priority: int = 0,
-) -> Request:
+) -> DeviceRequest:
     if not -1000 <= priority <= 1000:
         raise Invalid(f"{priority} is not a priority", hint="from -1000 to 1000")
-    return Request(
+    return DeviceRequest(
         least=count[0],
         most=count[1],
         memory_bytes=parse_memory(memory),
@@ -66,7 +66,7 @@ def request_of(
         devices=_names(devices),
         exclude=_names(exclude),
         prefer=_names(prefer),
-        layout=Layout.PACK if pack else Layout.SPREAD,
+        layout=PlacementOrder.PACK if pack else PlacementOrder.SPREAD,
         balanced=balanced,
         even_if_used=even_if_used,
         priority=priority,

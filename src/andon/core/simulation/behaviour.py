@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from andon.core.simulation.workloads import PROFILES, Model, Phase, Profile, Workload
+from andon.core.simulation.workloads import PROFILES, LoadPhase, Model, Profile, Workload
 from andon.model.device import Device, Limits, Process, ProcessKind, Sample
 from andon.units import MIB
 
@@ -51,12 +51,12 @@ class Specimen:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class CyclePosition:
     """Where an instant lies: the cycle, the phase, and how far into it."""
 
     cycle: int
     began: float
-    phase: Phase
+    phase: LoadPhase
     seconds: float
 
     @property
@@ -102,7 +102,7 @@ def describe(specimen: Specimen) -> Device:
     )
 
 
-def locate(specimen: Specimen, at: float) -> Moment:
+def locate(specimen: Specimen, at: float) -> CyclePosition:
     """The moment of an instant; devices are out of step with each other."""
     period = specimen.profile.period_seconds
     shifted = at + draw(specimen.seed, 1) * period
@@ -112,9 +112,9 @@ def locate(specimen: Specimen, at: float) -> Moment:
     phases = _phases(specimen, cycle)
     for phase in phases:
         if into < phase.seconds:
-            return Moment(cycle, began, phase, into)
+            return CyclePosition(cycle, began, phase, into)
         into -= phase.seconds
-    return Moment(cycle, began, phases[-1], phases[-1].seconds)
+    return CyclePosition(cycle, began, phases[-1], phases[-1].seconds)
 
 
 def utilization_percent(specimen: Specimen, at: float) -> int:
@@ -226,16 +226,16 @@ def _powered_on(at: float) -> float:
     return POWERED_ON if at >= POWERED_ON else 0.0
 
 
-def _phases(specimen: Specimen, cycle: int) -> tuple[Phase, ...]:
+def _phases(specimen: Specimen, cycle: int) -> tuple[LoadPhase, ...]:
     return _drawn(specimen.workload, specimen.seed, cycle)
 
 
 @lru_cache(maxsize=1024)  # a reading looks at the same few cycles again and again
-def _drawn(workload: Workload, seed: int, cycle: int) -> tuple[Phase, ...]:
+def _drawn(workload: Workload, seed: int, cycle: int) -> tuple[LoadPhase, ...]:
     return PROFILES[workload].phases(draw(seed, 3, cycle))
 
 
-def _elapsed(phases: tuple[Phase, ...], seconds: float) -> Iterator[tuple[Phase, float]]:
+def _elapsed(phases: tuple[LoadPhase, ...], seconds: float) -> Iterator[tuple[LoadPhase, float]]:
     """Each phase with the part of it that lies in the first `seconds` of the cycle."""
     for phase in phases:
         if seconds <= 0:
@@ -244,16 +244,16 @@ def _elapsed(phases: tuple[Phase, ...], seconds: float) -> Iterator[tuple[Phase,
         seconds -= phase.seconds
 
 
-def _level_watts(specimen: Specimen, phase: Phase) -> float:
+def _level_watts(specimen: Specimen, phase: LoadPhase) -> float:
     idle = specimen.model.idle_watts
     return idle + (specimen.limit_watts - idle) * phase.power
 
 
-def _swings(phase: Phase) -> int:
+def _swings(phase: LoadPhase) -> int:
     return max(1, round(phase.seconds / 7.3))
 
 
-def _partial_joules(specimen: Specimen, moment: Moment, at: float) -> float:
+def _partial_joules(specimen: Specimen, moment: CyclePosition, at: float) -> float:
     """The energy of the cycle up to the moment; whole swings of the ripple cancel out."""
     total = 0.0
     for phase, seconds in _elapsed(_phases(specimen, moment.cycle), at - moment.began):
@@ -271,7 +271,7 @@ def _span_celsius(specimen: Specimen) -> float:
     return model.full_celsius - IDLE_CELSIUS
 
 
-def _run(specimen: Specimen, moment: Moment, at: float) -> tuple[int, float]:
+def _run(specimen: Specimen, moment: CyclePosition, at: float) -> tuple[int, float]:
     """Which run of the program this is, and when it began."""
     if specimen.profile.dies:
         return moment.cycle, max(0.0, round(moment.began, 2))
@@ -298,7 +298,7 @@ def _desktop(specimen: Specimen, at: float) -> tuple[Process, ...]:
     )
 
 
-def _held_bytes(specimen: Specimen, moment: Moment) -> float:
+def _held_bytes(specimen: Specimen, moment: CyclePosition) -> float:
     """What the workload's programs hold together, out of what the system leaves to them."""
     model, profile = specimen.model, specimen.profile
     contexts = CONTEXT_BYTES * (len(profile.programs) + 1)
@@ -318,7 +318,7 @@ def _throttle(specimen: Specimen, load: int, heat: float) -> tuple[str, ...]:
     return ("sw_power_cap",) if specimen.profile.limit_share < 1 else ()
 
 
-def _sm_clock_mhz(model: Model, phase: Phase, load: int, throttle: tuple[str, ...]) -> int:
+def _sm_clock_mhz(model: Model, phase: LoadPhase, load: int, throttle: tuple[str, ...]) -> int:
     if load == 0:
         return model.idle_clock_mhz
     if "hw_slowdown" in throttle:

@@ -55,7 +55,7 @@ SCENARIOS = {
 # Fault scripts: KIND[:DEVICE][@START[..END]][=VALUE], in seconds since the simulation was opened.
 
 
-class Trouble(StrEnum):
+class ScriptedFault(StrEnum):
     """What a script can make go wrong."""
 
     LOST = "lost"
@@ -72,7 +72,7 @@ class Trouble(StrEnum):
 class Script:
     """One thing that goes wrong from `since` until `until`; no device means the whole vendor."""
 
-    trouble: Trouble
+    trouble: ScriptedFault
     device: int | None = None
     since: float = 0.0
     until: float = float("inf")
@@ -84,7 +84,7 @@ class Script:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ScenarioPlan:
     """A whole simulation: who plays what, and what goes wrong."""
 
     parts: tuple[tuple[Model, Workload], ...]
@@ -96,20 +96,20 @@ _SCRIPT = re.compile(
     rf"(?P<kind>[a-z]+)(?::(?P<device>\d+))?"
     rf"(?:@(?P<since>{_NUMBER})(?:\.\.(?P<until>{_NUMBER}))?)?(?:=(?P<value>\S+))?"
 )
-_WHOLE = (Trouble.CRASH, Trouble.UNAVAILABLE)
-_MOMENTS = (Trouble.CRASH, Trouble.XID)
+_WHOLE = (ScriptedFault.CRASH, ScriptedFault.UNAVAILABLE)
+_MOMENTS = (ScriptedFault.CRASH, ScriptedFault.XID)
 _VALUES = {
-    Trouble.SLOW: (re.compile(_NUMBER), "seconds, as in slow:1=0.3"),
-    Trouble.ECC: (re.compile(r"[1-9]\d*"), "a count, as in ecc:4@15=1"),
-    Trouble.XID: (re.compile(r"[1-9]\d{0,2}"), "an Xid's number, as in xid:1@30=79"),
-    Trouble.UNSUPPORTED: (
+    ScriptedFault.SLOW: (re.compile(_NUMBER), "seconds, as in slow:1=0.3"),
+    ScriptedFault.ECC: (re.compile(r"[1-9]\d*"), "a count, as in ecc:4@15=1"),
+    ScriptedFault.XID: (re.compile(r"[1-9]\d{0,2}"), "an Xid's number, as in xid:1@30=79"),
+    ScriptedFault.UNSUPPORTED: (
         re.compile("|".join((*SAMPLE_VALUES, "processes"))),
         "a reading, as in unsupported:0=fan_percent",
     ),
 }
 
 
-def plan(count: int, scenario: str, models: Sequence[str], faults: Sequence[str]) -> Plan:
+def plan(count: int, scenario: str, models: Sequence[str], faults: Sequence[str]) -> ScenarioPlan:
     """Who plays what; Invalid names every mistake at once."""
     mistakes: list[str] = []
     if not 0 <= count <= MAX_DEVICES:
@@ -127,7 +127,7 @@ def plan(count: int, scenario: str, models: Sequence[str], faults: Sequence[str]
     played = SCENARIOS[scenario]
     own = parse_faults(played.faults)
     parts = (played.parts[index % len(played.parts)] for index in range(count))
-    return Plan(
+    return ScenarioPlan(
         tuple(
             (chosen[index % len(chosen)] if chosen else MODELS[model], workload)
             for index, (model, workload) in enumerate(parts)
@@ -160,8 +160,10 @@ def _scripts(texts: Iterable[str], count: int, mistakes: list[str]) -> tuple[Scr
     found = []
     for text in texts:
         match = _SCRIPT.fullmatch(text.strip())
-        if match is None or match["kind"] not in list(Trouble):
-            mistakes.append(f"{text!r}: not one of {', '.join(Trouble)} with its device and time")
+        if match is None or match["kind"] not in list(ScriptedFault):
+            mistakes.append(
+                f"{text!r}: not one of {', '.join(ScriptedFault)} with its device and time"
+            )
             continue
         script = _script(match)
         mistakes.extend(f"{text!r}: {why}" for why in _doubts(script, match, count))
@@ -171,7 +173,7 @@ def _scripts(texts: Iterable[str], count: int, mistakes: list[str]) -> tuple[Scr
 
 def _script(match: re.Match[str]) -> Script:
     return Script(
-        trouble=Trouble(match["kind"]),
+        trouble=ScriptedFault(match["kind"]),
         device=None if match["device"] is None else int(match["device"]),
         since=float(match["since"] or 0),
         until=float(match["until"] or "inf"),
@@ -194,7 +196,7 @@ def _doubts(script: Script, match: re.Match[str], count: int) -> Iterable[str]:
     if trouble in _MOMENTS and match["until"] is not None:
         yield f"{trouble} is a moment and has no end"
     if trouble in _MOMENTS and script.since < 1:
-        example = "crash@5" if trouble is Trouble.CRASH else "xid:0@5=79"
+        example = "crash@5" if trouble is ScriptedFault.CRASH else "xid:0@5=79"
         yield f"{trouble} needs a later second, as in {example}: a reader opened after it is spared"
     yield from _value_doubts(script)
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from andon.core.history.codec import Row, pack_points, pack_rows, point, shifted
-from andon.core.history.intervals import Use
-from andon.core.history.series import Key, Tick, tick_of
+from andon.core.history.codec import SeriesRow, pack_points, pack_rows, point, shifted
+from andon.core.history.intervals import UsageInterval
+from andon.core.history.series import Key, NodeReadings, tick_of
 from andon.core.history.tiers import DAY_SECONDS, WINDOW_MS, Retention, Tier, rolled, window
 from andon.core.simulation import behaviour
 from andon.core.simulation.behaviour import Specimen
@@ -36,7 +36,7 @@ def specimens(count: int, seed: int = 1, scenario: str = "mixed") -> tuple[Speci
     return tuple(behaviour.make_specimen(i, seed, *part) for i, part in enumerate(parts))
 
 
-def tick(devices: Sequence[Specimen], at: float) -> Tick:
+def tick(devices: Sequence[Specimen], at: float) -> NodeReadings:
     """What a look at the simulated devices gives."""
     return tick_of(Snapshot("simulated", at, True, devices=tuple(_status(s, at) for s in devices)))
 
@@ -58,20 +58,20 @@ def blocks(
             yield from _repeated(key, tier, pattern, period, now, seconds)
 
 
-def last_ticks(devices: Sequence[Specimen], now: float) -> list[Tick]:
+def last_ticks(devices: Sequence[Specimen], now: float) -> list[NodeReadings]:
     """The ticks that are not packed yet."""
     begin = window(Tier.RAW, int(now * 1000)) // 1000
     return [tick(devices, float(at)) for at in range(begin, int(now))]
 
 
-def uses(devices: Sequence[Specimen], now: float, days: float) -> list[Use]:
+def uses(devices: Sequence[Specimen], now: float, days: float) -> list[UsageInterval]:
     """Who was there; seen now and then, so that it is quick."""
-    found: dict[tuple[str, int, float], Use] = {}
+    found: dict[tuple[str, int, float], UsageInterval] = {}
     for number in range(int(days * DAY_SECONDS / USE_STEP_SECONDS), -1, -1):
         at = now - number * USE_STEP_SECONDS
         for specimen in devices:
             for process in behaviour.processes(specimen, at):
-                use = Use(
+                use = UsageInterval(
                     specimen.uuid, process.pid, process.started, process.user, process.name,
                     max(at - USE_STEP_SECONDS, process.started or 0.0), at, process.memory_bytes,
                 )  # fmt: skip
@@ -79,11 +79,13 @@ def uses(devices: Sequence[Specimen], now: float, days: float) -> list[Use]:
     return list(found.values())
 
 
-def _longer(known: Use | None, use: Use) -> Use:
+def _longer(known: UsageInterval | None, use: UsageInterval) -> UsageInterval:
     if known is None:
         return use
     peak = max(known.peak_memory_bytes or 0, use.peak_memory_bytes or 0)
-    return Use(use.device, use.pid, use.started, use.user, use.name, known.first, use.last, peak)
+    return UsageInterval(
+        use.device, use.pid, use.started, use.user, use.name, known.first, use.last, peak
+    )
 
 
 def _status(specimen: Specimen, at: float) -> DeviceStatus:
@@ -129,7 +131,7 @@ def _hours(column: tuple[list[int], list[int]], is_counter: bool) -> Pattern:
     """Ten days, which are equal but for counters: one block."""
     day, rise = rolled(_minute_rows(column), Tier.HOUR), column[1][-1] - column[1][0]
     rows = [
-        Row(at + number * DAY_MS, count, low + more, high + more, total + count * more)
+        SeriesRow(at + number * DAY_MS, count, low + more, high + more, total + count * more)
         for number in range(10)
         for more in (number * rise if is_counter else 0,)
         for at, count, low, high, total in day
@@ -137,7 +139,7 @@ def _hours(column: tuple[list[int], list[int]], is_counter: bool) -> Pattern:
     return Pattern((pack_rows(rows),), 10 * rise)
 
 
-def _minute_rows(column: tuple[list[int], list[int]]) -> list[Row]:
+def _minute_rows(column: tuple[list[int], list[int]]) -> list[SeriesRow]:
     times, values = column
     points = [point(at, v) for at, v in zip(times[:-1], values[:-1], strict=True)]
     return rolled(points, Tier.MINUTE)

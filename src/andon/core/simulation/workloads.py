@@ -75,7 +75,7 @@ class Workload(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Phase:
+class LoadPhase:
     """A stretch of a cycle in which load and power stay level; shares run from 0 to 1."""
 
     seconds: float
@@ -98,7 +98,7 @@ class Program:
 class Profile:
     """A workload as physics sees it. Every cycle lasts as long and takes as much energy."""
 
-    phases: Callable[[float], tuple[Phase, ...]]  # what a draw from [0, 1) makes of a cycle
+    phases: Callable[[float], tuple[LoadPhase, ...]]  # what a draw from [0, 1) makes of a cycle
     programs: tuple[Program, ...] = ()
     memory: tuple[float, float] = (0.0, 0.0)  # a device holds a share between these
     bandwidth: float = 0.55
@@ -120,54 +120,54 @@ class Profile:
         object.__setattr__(self, "mean_power", work / seconds)
 
 
-def _training(luck: float) -> tuple[Phase, ...]:
+def _training(luck: float) -> tuple[LoadPhase, ...]:
     before = 20.0 + 42.0 * luck  # when the checkpoint is written
     return (
-        Phase(before, load=0.98, power=0.93, clock=0.96),
-        Phase(8.0, load=0.06, power=0.16),
-        Phase(82.0 - before, load=0.98, power=0.93, clock=0.96),
+        LoadPhase(before, load=0.98, power=0.93, clock=0.96),
+        LoadPhase(8.0, load=0.06, power=0.16),
+        LoadPhase(82.0 - before, load=0.98, power=0.93, clock=0.96),
     )
 
 
-def _inference(luck: float) -> tuple[Phase, ...]:
+def _inference(luck: float) -> tuple[LoadPhase, ...]:
     burst = 5.6 + 8.4 * luck  # a long burst is a low one, so that every cycle takes as much
     before = 0.5 + (19.0 - burst) * (luck * 7919.0 % 1.0)
     load = 5.6 / burst
     return (
-        Phase(before, load=0.0, power=0.06),
-        Phase(burst, load=load, power=0.06 + 0.7 * load),
-        Phase(20.0 - burst - before, load=0.0, power=0.06),
+        LoadPhase(before, load=0.0, power=0.06),
+        LoadPhase(burst, load=load, power=0.06 + 0.7 * load),
+        LoadPhase(20.0 - burst - before, load=0.0, power=0.06),
     )
 
 
-def _leaking(_: float) -> tuple[Phase, ...]:
+def _leaking(_: float) -> tuple[LoadPhase, ...]:
     return (
-        Phase(590.0, load=0.55, power=0.5, memory=(0.12, 1.0)),
-        Phase(10.0, load=0.0, power=0.02, running=False),  # out of memory, then restarted
+        LoadPhase(590.0, load=0.55, power=0.5, memory=(0.12, 1.0)),
+        LoadPhase(10.0, load=0.0, power=0.02, running=False),  # out of memory, then restarted
     )
 
 
-def _overheating(_: float) -> tuple[Phase, ...]:
+def _overheating(_: float) -> tuple[LoadPhase, ...]:
     # Lengths and powers follow from `overheating` and `inertia_seconds`: 42 s climb from 47 % of
     # the way to just beyond the slowdown, half the clock holds it there, a pause lets it cool.
     return (
-        Phase(42.0, load=0.97, power=0.95),
-        Phase(120.0, load=0.97, power=0.606),
-        Phase(60.0, load=0.12, power=0.09),
+        LoadPhase(42.0, load=0.97, power=0.95),
+        LoadPhase(120.0, load=0.97, power=0.606),
+        LoadPhase(60.0, load=0.12, power=0.09),
     )
 
 
-def _power_capped(luck: float) -> tuple[Phase, ...]:
+def _power_capped(luck: float) -> tuple[LoadPhase, ...]:
     before = 20.0 + 60.0 * luck
     return (
-        Phase(before, load=0.98, power=0.98, clock=0.68),
-        Phase(6.0, load=0.1, power=0.7, clock=0.75),
-        Phase(114.0 - before, load=0.98, power=0.98, clock=0.68),
+        LoadPhase(before, load=0.98, power=0.98, clock=0.68),
+        LoadPhase(6.0, load=0.1, power=0.7, clock=0.75),
+        LoadPhase(114.0 - before, load=0.98, power=0.98, clock=0.68),
     )
 
 
-def _level(power: float) -> Callable[[float], tuple[Phase, ...]]:
-    return lambda _: (Phase(60.0, load=0.0, power=power),)
+def _level(power: float) -> Callable[[float], tuple[LoadPhase, ...]]:
+    return lambda _: (LoadPhase(60.0, load=0.0, power=power),)
 
 
 PROFILES = {

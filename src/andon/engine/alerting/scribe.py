@@ -23,7 +23,7 @@ STUCK_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class AlertPage:
     """What is to be written; a later page replaces an earlier one, but for what changed."""
 
     version: int
@@ -40,7 +40,7 @@ class Scribe:
         self._ledger: Ledger | None = None
         self._saved: Saved | None = None
         self._opened = False
-        self._page: Page | None = None
+        self._page: AlertPage | None = None
         self._version = self._committed = 0
         self._failures, self._failed_at = 0, 0.0
         self._trouble: AndonError | None = None
@@ -69,7 +69,7 @@ class Scribe:
             merged = {**earlier, **{alert.id: alert for alert in changed}}
             self._dropped += max(0, len(merged) - MOST_CHANGED)
             kept = dict(list(merged.items())[-MOST_CHANGED:])
-            self._page = Page(self._version, state, kept, tuple(errands))
+            self._page = AlertPage(self._version, state, kept, tuple(errands))
             self._changed.notify_all()
             return self._version
 
@@ -180,14 +180,14 @@ class Scribe:
             self._recovered()
         return ledger
 
-    def _save(self, ledger: Ledger, page: Page) -> None:
+    def _save(self, ledger: Ledger, page: AlertPage) -> None:
         try:
             ledger.save(page.state, tuple(page.changed.values()), page.errands)
         except BaseException:
             with self._changed:  # a newer page may have come, which lacks what changed before it
                 newer = self._page or page
                 merged = {**page.changed, **newer.changed}
-                self._page = Page(newer.version, newer.state, merged, newer.errands)
+                self._page = AlertPage(newer.version, newer.state, merged, newer.errands)
             raise
         with self._changed:
             self._committed = page.version

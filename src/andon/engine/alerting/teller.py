@@ -20,7 +20,7 @@ IDLE_SECONDS = 30.0  # quiet hours end by the wall clock, which may be set meanw
 STUCK_SECONDS = 90.0
 
 
-class Work(NamedTuple):
+class NotifierWork(NamedTuple):
     """What one notifier has to do now, and when there is next something."""
 
     errands: tuple[Errand, ...]
@@ -42,7 +42,7 @@ class TellerHealth:
     last_told: float | None = None
 
 
-class Trial:
+class TestMessage:
     """One test message, asked for by a person who waits for the answer."""
 
     def __init__(self, notice: Notice) -> None:
@@ -67,7 +67,7 @@ class Teller:
     def __init__(
         self,
         notifier: Notifier,
-        work: Callable[[str], Work],
+        work: Callable[[str], NotifierWork],
         settle: Callable[[], None],
         told: Callable[[Sequence[Errand]], None],
         gather_seconds: float = GATHER_SECONDS,
@@ -81,7 +81,7 @@ class Teller:
         self._health = TellerHealth(self.name)
         self._failures, self._failed_at = 0, 0.0
         self._sending_since: float | None = None
-        self._trials: list[Trial] = []
+        self._trials: list[TestMessage] = []
         self._changed = threading.Condition()
         self._woken = self._ended = False
         self._thread = threading.Thread(target=self._loop, name=f"tell {self.name}", daemon=True)
@@ -93,9 +93,9 @@ class Teller:
             self._woken = True
             self._changed.notify_all()
 
-    def test(self, notice: Notice) -> Trial:
+    def test(self, notice: Notice) -> TestMessage:
         """A message of its own, at once, in between."""
-        trial = Trial(notice)
+        trial = TestMessage(notice)
         with self._changed:
             self._trials.append(trial)
             self._changed.notify_all()
@@ -149,7 +149,7 @@ class Teller:
             self._tell(work)
         return ended
 
-    def _wait(self) -> tuple[list[Trial], bool]:
+    def _wait(self) -> tuple[list[TestMessage], bool]:
         with self._changed:
             seconds = self._patience()
             if not self._trials and not self._ended and seconds > 0 and not self._woken:
@@ -182,7 +182,7 @@ class Teller:
             return False
         return time.monotonic() >= self._refreshed + self._refresh_seconds
 
-    def _tell(self, work: Work) -> None:
+    def _tell(self, work: NotifierWork) -> None:
         self._settle()
         notices = [errand.notice for errand in work.errands]
         if self._try(notices, work.firing) is None:

@@ -8,17 +8,17 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from andon.core import alerting
-from andon.core.alerting import Moment, Observation, Outcome, State, Trouble
+from andon.core.alerting import AlertState, Moment, Observation, OwnTrouble, StepResult
 from andon.core.alerting.past import Query
 from andon.core.conditions.rulebook import Rulebook, listing
-from andon.core.conditions.rules import READINGS, SERVED, Need
+from andon.core.conditions.rules import READINGS, SERVED, Precondition
 from andon.core.notifying.messages import trial_notice
 from andon.core.notifying.outbox import Errand, Outbox, Saved
 from andon.core.notifying.routes import Offset, Route
 from andon.core.sharing.ailments import ailments
-from andon.core.sharing.holders import BLANK, Page
+from andon.core.sharing.holders import BLANK, BookView
 from andon.engine.alerting.scribe import Scribe
-from andon.engine.alerting.teller import GATHER_SECONDS, Teller, Work
+from andon.engine.alerting.teller import GATHER_SECONDS, NotifierWork, Teller
 from andon.engine.sampling.bus import Subscription
 from andon.errors import AndonError, Gone
 from andon.model.alert import Alert, Notice, Phase, Silence
@@ -53,9 +53,9 @@ class Watcher:
         notifiers: Sequence[Told] = (),
         offset: Offset = lambda at: 0.0,
         boot: str | None = None,
-        vitals: Callable[[], Sequence[Trouble]] = tuple,
+        vitals: Callable[[], Sequence[OwnTrouble]] = tuple,
         gather_seconds: float = GATHER_SECONDS,
-        book: Callable[[], Page | None] | None = None,
+        book: Callable[[], BookView | None] | None = None,
     ) -> None:
         """`vitals` says what is wrong with andon itself, `book` what the lease book says."""
         self.rulebook = rulebook
@@ -63,9 +63,9 @@ class Watcher:
         self._vitals, self._book = vitals, book
         self._routes = tuple(route for _, route in notifiers)
         self._lock = threading.Lock()
-        self._state: State = alerting.EMPTY
+        self._state: AlertState = alerting.EMPTY
         self._outbox = Outbox()
-        self._drawn: tuple[State, tuple[Alert, ...]] = (self._state, ())
+        self._drawn: tuple[AlertState, tuple[Alert, ...]] = (self._state, ())
         self._last: Snapshot | None = None
         self._heard = self._written = time.monotonic()
         self._failure: str | None = None
@@ -114,7 +114,7 @@ class Watcher:
         return listing(self.rulebook, [status.device for status in devices], self.awake)
 
     @property
-    def awake(self) -> frozenset[Need]:
+    def awake(self) -> frozenset[Precondition]:
         """What the rules have to judge by."""
         return READINGS if self._book is None else SERVED
 
@@ -259,31 +259,31 @@ class Watcher:
         blind = tuple(replace(one, sample=None, processes=()) for one in self._last.devices)
         return replace(self._last, at=time.time(), devices=blind, faults=())
 
-    def _troubles(self) -> list[Trouble]:
+    def _troubles(self) -> list[OwnTrouble]:
         found = [
-            Trouble(f"notifier:{one.name}", one.reason or "it fails", one.hint or "")
+            OwnTrouble(f"notifier:{one.name}", one.reason or "it fails", one.hint or "")
             for one in (teller.health() for teller in self._tellers.values())
             if not one.ok
         ]
         if (kept := self._scribe.trouble) is not None:
-            found.append(Trouble("store", f"alerts: {kept[0].reason}", kept[0].hint))
+            found.append(OwnTrouble("store", f"alerts: {kept[0].reason}", kept[0].hint))
         silent = time.monotonic() - self._heard
         if silent >= self._silent_seconds:
-            found.append(Trouble("sampler", f"the last look was {silent:.0f} s ago"))
+            found.append(OwnTrouble("sampler", f"the last look was {silent:.0f} s ago"))
         return found
 
     # What follows from a decision.
 
-    def _act(self, decide: Callable[[State, Moment], Outcome], number: str) -> Alert:
+    def _act(self, decide: Callable[[AlertState, Moment], StepResult], number: str) -> Alert:
         outcome = self._apply_by(decide)
         changed = [alert for alert in outcome.changed if alert.id == number]
         return changed[0] if changed else self.find(number)
 
     def _apply_by(
         self,
-        decide: Callable[[State, Moment], Outcome],
+        decide: Callable[[AlertState, Moment], StepResult],
         is_news: Callable[[Alert], bool] = lambda alert: True,
-    ) -> Outcome:
+    ) -> StepResult:
         """Decide, write down what is news, and pass it on."""
         with self._lock:
             moment = now()
@@ -353,7 +353,7 @@ class Watcher:
 
     # For the tellers.
 
-    def _work(self, name: str) -> Work:
+    def _work(self, name: str) -> NotifierWork:
         box, at = self._outbox, time.time()
         held = box.holds_back(name, at)
         firing = tuple(
@@ -363,7 +363,7 @@ class Watcher:
             and name in box.informed.get(alert.id, ())
             and alert.id not in held
         )
-        return Work(box.ready(name, at), firing, box.next_due(name))
+        return NotifierWork(box.ready(name, at), firing, box.next_due(name))
 
     def _settle(self) -> None:
         self._scribe.settle(COMMIT_SECONDS)

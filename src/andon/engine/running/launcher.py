@@ -30,7 +30,7 @@ Handler = Callable[[int, FrameType | None], Any] | int | signal.Handlers | None
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CommandEnd:
     """How a command ended."""
 
     code: int  # as a shell tells it: 128+n for signal n
@@ -61,7 +61,7 @@ class Launcher:
         self._ended_for: str | None = None
         self._terminal = _terminal()
 
-    def run(self, check: Callable[[], str | None], told: Callable[[str], None]) -> Outcome:
+    def run(self, check: Callable[[], str | None], told: Callable[[str], None]) -> CommandEnd:
         """Start it and wait for it. `check` may give a reason to end it; `told` is for a person."""
         self._told = told
         before, modes = self._listen(), _modes(self._terminal)
@@ -78,7 +78,7 @@ class Launcher:
         seconds = time.monotonic() - began
         tail = self._tap.tail() if self._tap else ""
         shown = 128 - code if code < 0 else code
-        return Outcome(
+        return CommandEnd(
             shown, -code if code < 0 else None, seconds, self._ended_for, self._asked > 0, tail
         )
 

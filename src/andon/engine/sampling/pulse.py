@@ -4,7 +4,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from andon.core.alerting import Trouble
+from andon.core.alerting import OwnTrouble
 from andon.core.sampling.vitals import WINDOW_SECONDS, StoreVitals, Vitals, troubles
 from andon.engine.sampling.sampler import Costs
 
@@ -17,9 +17,9 @@ class Pulse:
     def __init__(self, costs: Callable[[], Costs], store: Callable[[], StoreVitals]) -> None:
         self._costs, self._store = costs, store
         self._felt: deque[Vitals] = deque()
-        self._found: tuple[Trouble, ...] = ()
+        self._found: tuple[OwnTrouble, ...] = ()
 
-    def __call__(self) -> tuple[Trouble, ...]:
+    def __call__(self) -> tuple[OwnTrouble, ...]:
         now = time.monotonic()
         if not self._felt or now - self._felt[-1].at >= LEAST_SECONDS:
             self._felt.append(self._feel(now))

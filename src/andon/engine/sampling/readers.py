@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from andon.core.sampling import patience
-from andon.core.sampling.patience import Attempts, Life, Phase
+from andon.core.sampling.patience import Attempts, Life, ReaderPhase
 from andon.core.sampling.roster import Roster
 from andon.engine.sampling.spawning import take, wait_for
 from andon.errors import AndonError, Unavailable
 from andon.model import wire
 from andon.model.device import Device, Fault, Reading
-from andon.model.request import Request
+from andon.model.request import ReaderRequest
 
 if TYPE_CHECKING:
     from andon.model.alert import Event
@@ -48,7 +48,7 @@ class ReaderProcess:
     def pid(self) -> int:
         return self._process.pid
 
-    def ask(self, request: Request) -> None:
+    def ask(self, request: ReaderRequest) -> None:
         """Send a request; a reader that has gone is noticed by its listener."""
         self._write(self._spawned.requests, request.encoded())
 
@@ -104,7 +104,7 @@ class ReaderProcess:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class BackendChoice:
     """One way to read a vendor: a backend, its options, and how slow it is beside others."""
 
     backend: str
@@ -131,7 +131,7 @@ class Vendor:
     def __init__(
         self,
         name: str,
-        choices: Sequence[Choice],
+        choices: Sequence[BackendChoice],
         deadline_seconds: float,
         deliver: Callable[["Vendor", ReaderProcess, Messages], None],
     ) -> None:
@@ -150,7 +150,7 @@ class Vendor:
         self._first_fault: Fault | None = None
         self._deliver = deliver
         self._reader: ReaderProcess | None = None
-        self._life = Life(Phase.STARTING, 0.0, 0.0)
+        self._life = Life(ReaderPhase.STARTING, 0.0, 0.0)
         self._born = 0.0
         self._stuck: list[ReaderProcess] = []
         self._leaving: list[ReaderProcess] = []
@@ -163,24 +163,24 @@ class Vendor:
         self._before: dict[str, Reading] = {}
         self._names_due: dict[str, float] = {}
         """Until when the names of a card's processes may follow its answer."""
-        self._request = Request(0, False)
+        self._request = ReaderRequest(0, False)
 
     def ask(self, tick: int, watched: bool, now: float) -> None:
         """Begin a round."""
         self._reap()
         self._give_up_if_stuck(now)
         self._renew_if_lost(now)
-        self._request = Request(tick, watched)
+        self._request = ReaderRequest(tick, watched)
         if self._reader is None:
             self._start(now)
-        elif self._life.phase is Phase.OPEN:
+        elif self._life.phase is ReaderPhase.OPEN:
             self._send(now)
 
     def awaited_until(self, now: float) -> float | None:
         """Until when this tick should wait for an answer that may still come; None: no longer."""
         if self._reader is None:
             return None
-        if self._life.phase is Phase.OPEN:
+        if self._life.phase is ReaderPhase.OPEN:
             return self.roster.awaited_until(now) or self._names_awaited_until(now)
         end = patience.waits_until(self._life, self.roster.deadline_seconds)
         return end if end > now else None
@@ -191,7 +191,7 @@ class Vendor:
 
     def nudge(self) -> None:
         """Called while a tick waits for an answer that should have come."""
-        if self._reader is not None and self._life.phase is Phase.OPEN:
+        if self._reader is not None and self._life.phase is ReaderPhase.OPEN:
             self._reader.nudge()
 
     def hear(self, reader: ReaderProcess, messages: Messages, at: float, now: float) -> None:
@@ -247,7 +247,7 @@ class Vendor:
     def settle(self, at: float, now: float) -> None:
         """End a round: judge the silent."""
         silent_since = self._silent_since
-        if silent_since is None and self._reader and self._life.phase is not Phase.OPEN:
+        if silent_since is None and self._reader and self._life.phase is not ReaderPhase.OPEN:
             silent_since = self._life.since
         self.roster.settle(at, now, silent_since)
         if silent_since is not None and now - silent_since >= self.roster.deadline_seconds:
@@ -285,7 +285,7 @@ class Vendor:
             self._attempts = patience.failed(self._attempts, 0.0, now)
             self.fault = Fault(self.name, error.reason, error.hint)
             return
-        self._life, self._born, self._before = Life(Phase.STARTING, now, now), now, {}
+        self._life, self._born, self._before = Life(ReaderPhase.STARTING, now, now), now, {}
         self._names_due, self._said_why = {}, False
         self._reader.ask(self._request)
 
@@ -298,11 +298,11 @@ class Vendor:
 
     def _progress(self, message: wire.Json, at: float, now: float) -> None:
         if "hello" in message:
-            self._life = Life(Phase.OPENING, now, now)
+            self._life = Life(ReaderPhase.OPENING, now, now)
         elif "glanced" in message:
             self.roster.glanced([wire.card_from_json(c) for c in message["glanced"]], at)
         elif "opened" in message:
-            self._life = Life(Phase.OPEN, now, now)
+            self._life = Life(ReaderPhase.OPEN, now, now)
             self.versions, self.fault = message["versions"], self._detour()
             self.roster.opened([wire.card_from_json(c) for c in message["opened"]], at, now)
             self.roster.asked(now)
@@ -411,7 +411,7 @@ class Vendor:
             return
         if self._lost_since is None:
             self._lost_since = now
-        if self._reader is not None and self._life.phase is Phase.OPEN:
+        if self._reader is not None and self._life.phase is ReaderPhase.OPEN:
             wait = patience.renew_after_seconds(self._renewals)
             if now - max(self._born, self._lost_since) >= wait:
                 self._renewals += 1

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from andon.core.history.backlog import UPKEEP_SECONDS, Backlog, Health
-from andon.core.history.intervals import Uses
+from andon.core.history.backlog import UPKEEP_SECONDS, Backlog, RecorderHealth
+from andon.core.history.intervals import OpenIntervals
 from andon.core.history.series import facts_of, tick_of
 from andon.engine.sampling.bus import Subscription
 from andon.errors import AndonError, Unavailable
@@ -32,7 +32,7 @@ class Recorder:
         self._flush_seconds = flush_seconds
         self._lock = threading.Lock()
         self._store: Store | None = None
-        self._backlog, self._uses = Backlog(tried=time.monotonic()), Uses()
+        self._backlog, self._uses = Backlog(tried=time.monotonic()), OpenIntervals()
         self._trouble: AndonError | None = None
         self._since: float | None = None
         self._flushed: float | None = None
@@ -42,11 +42,11 @@ class Recorder:
         self._thread = threading.Thread(target=self._loop, name="recorder", daemon=True)
         self._thread.start()
 
-    def health(self) -> Health:
+    def health(self) -> RecorderHealth:
         """Whether what is seen is also written, and if not, why and since when."""
         with self._lock:
             backlog, trouble = self._backlog, self._trouble
-            return Health(
+            return RecorderHealth(
                 ok=trouble is None,
                 reason=trouble.reason if trouble else None,
                 hint=trouble.hint if trouble else None,

@@ -15,7 +15,7 @@ from andon.engine.sampling.bus import Bus, Subscription
 from andon.engine.sampling.readers import (
     LONGEST_REASON,
     REPORT_HINT,
-    Choice,
+    BackendChoice,
     Messages,
     ReaderProcess,
     Vendor,
@@ -55,7 +55,7 @@ class Costs:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class NodeIdentity:
     """Who this machine is."""
 
     name: str
@@ -67,9 +67,9 @@ class Sampler:
 
     def __init__(
         self,
-        vendors: Mapping[str, Sequence[Choice]],
+        vendors: Mapping[str, Sequence[BackendChoice]],
         host: HostSource,
-        node: Node,
+        node: NodeIdentity,
         visibility: Callable[[Sequence[Device]], Visibility],
         deadline_seconds: float = 1.0,
         standing_faults: Sequence[Fault] = (),
@@ -141,7 +141,7 @@ class Sampler:
         )
 
     @property
-    def node(self) -> Node:
+    def node(self) -> NodeIdentity:
         """Whose devices these are."""
         return self._node
 

@@ -15,7 +15,7 @@ from andon.host.kin import here, myself, ticks_now
 from andon.leases.book import Book
 from andon.leases.hold import LeaseHold
 from andon.leases.tickets import TicketHold
-from andon.model.work import Entry, Lease, LeaseKind, Owner, Request, Share, Ticket, Work
+from andon.model.work import BookEntry, DeviceRequest, Lease, LeaseKind, Owner, Share, Ticket, Work
 
 FIRST_GLANCE_SECONDS, LAST_GLANCE_SECONDS = 0.005, 0.1
 GLANCES_PER_WAIT = 500  # who has waited for long does not mind a little longer
@@ -58,7 +58,7 @@ class Grant:
 class _Attempt:
     """One request on its way through the line."""
 
-    request: Request
+    request: DeviceRequest
     terms: Terms
     began: float
     asked: float
@@ -85,7 +85,7 @@ class Granter:
 
     def grant(
         self,
-        request: Request,
+        request: DeviceRequest,
         terms: Terms,
         timeout_seconds: float | None = None,
         waiting: Callable[[Progress], None] | None = None,
@@ -201,7 +201,7 @@ class Granter:
 
     def _own_page(self, held: LeaseHold) -> Pages:
         """Our lease alone: where no process is, nobody's lease has to be asked for its own."""
-        own = Entry(held.hold.name, os.getuid(), held.lease.owner.user, True, held.lease)
+        own = BookEntry(held.hold.name, os.getuid(), held.lease.owner.user, True, held.lease)
         return Pages((own,), (), self._book.cordons())
 
     def _doze(self, attempt: _Attempt, ahead: int) -> None:
@@ -244,7 +244,7 @@ class Granter:
         late = until is not None and attempt.began < until <= now
         raise refusal(outlook, attempt.request, waited if late else None, note, attempt.hint)
 
-    def _refuse_pushing(self, request: Request) -> None:
+    def _refuse_pushing(self, request: DeviceRequest) -> None:
         if request.priority > 0 and os.getuid() not in (0, self._book.path.stat().st_uid):
             raise Denied(
                 "only root and the owner of the lease book may go before others",
@@ -315,7 +315,7 @@ class Granter:
                 self._book.sweep(dead)
 
 
-def _is_dead(entry: Entry, seen: set[str]) -> bool:
+def _is_dead(entry: BookEntry, seen: set[str]) -> bool:
     if entry.locked or entry.left:
         return False
     lease = entry.lease

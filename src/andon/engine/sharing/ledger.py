@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from andon.core.sharing.holders import BLANK, Marker, Page, page_of, wanted_pids
+from andon.core.sharing.holders import BLANK, BookView, Marker, page_of, wanted_pids
 from andon.engine.sampling.bus import Subscription
 from andon.engine.sharing.lister import book_row
 from andon.errors import AndonError, Unavailable
@@ -22,7 +22,7 @@ from andon.leases import places
 from andon.leases.book import Book
 from andon.model.device import DeviceStatus, Process, Snapshot
 from andon.model.lease_list import BookRow
-from andon.model.work import Entry, Kin
+from andon.model.work import BookEntry, Kin
 
 log = logging.getLogger("andon.ledger")
 
@@ -57,9 +57,9 @@ class LeaseLedger:
         self._row: BookRow | None = None
         self._leases: Seal | None = None
         self._tickets: Seal = ()
-        self._entries: tuple[Entry, ...] = ()
+        self._entries: tuple[BookEntry, ...] = ()
         self._unread = True
-        self._judged: tuple[tuple[Entry, ...], Seen] | None = None
+        self._judged: tuple[tuple[BookEntry, ...], Seen] | None = None
         self._kin: dict[tuple[int, float | None], Kin] = {}
         self._due = self._retry = 0.0
         self._turned = self._current = time.monotonic()
@@ -69,7 +69,7 @@ class LeaseLedger:
 
     # For those who ask.
 
-    def page(self) -> Page | None:
+    def page(self) -> BookView | None:
         """What the book says; None while nobody can say."""
         return self._page if self._known and self._why_not() is None else None
 

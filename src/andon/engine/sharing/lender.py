@@ -27,7 +27,7 @@ from andon.leases.book import Book
 from andon.leases.holder import Keeper
 from andon.model.device import Snapshot
 from andon.model.lease_list import LeaseList, LeaseRow
-from andon.model.work import Claim, Cordon, Lease, LeaseKind, Owner, Request, Standing
+from andon.model.work import Claim, Cordon, DeviceRequest, Lease, LeaseKind, Owner, Standing
 
 log = logging.getLogger("andon.lender")
 
@@ -110,7 +110,7 @@ class Lender:
 
     def lend(
         self,
-        request: Request,
+        request: DeviceRequest,
         seconds: float,
         wait_seconds: float = 0.0,
         command: str = "",
@@ -260,7 +260,7 @@ class Lender:
                 hint="release some: andon leases",
             )
 
-    def _refuse_hopeless(self, book: Book, request: Request, wait_seconds: float) -> None:
+    def _refuse_hopeless(self, book: Book, request: DeviceRequest, wait_seconds: float) -> None:
         """Before a holder is started: what can never be met, or not now by who does not wait."""
         seen = self._surveyor.see()
         self._surveyor.check(seen.snapshot, request)

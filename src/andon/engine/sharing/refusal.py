@@ -7,7 +7,7 @@ from andon.core.sharing.eligibility import count_words
 from andon.core.sharing.obstacles import Bar, Obstacle
 from andon.engine.sharing.survey import Outlook, names
 from andon.errors import Conflict, TimedOut
-from andon.model.work import Request
+from andon.model.work import DeviceRequest
 from andon.units import human_bytes, human_seconds
 
 DAY_SECONDS = 86_400.0
@@ -16,7 +16,7 @@ SIMULATED_WORK = frozenset({Bar.STRANGER, Bar.BUSY})
 
 def refusal(
     outlook: Outlook,
-    request: Request,
+    request: DeviceRequest,
     waited_seconds: float | None,
     note: str | None = None,
     note_hint: str = "",

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from andon.core.sampling.masks import visibility
-from andon.core.sharing.choice import Choice, choose, rank
+from andon.core.sharing.choice import DeviceChoice, choose, rank
 from andon.core.sharing.eligibility import Labels, bars, need_of, preferred, titles
 from andon.core.sharing.holdings import judge
 from andon.core.sharing.queueing import (
@@ -22,7 +22,7 @@ from andon.errors import Invalid, Unavailable
 from andon.host.kin import here, read_kin
 from andon.leases.book import Book
 from andon.model.device import Snapshot
-from andon.model.work import Claim, Cordon, Entry, Kin, Lease, Need, Request, Ticket
+from andon.model.work import BookEntry, Claim, Cordon, DeviceRequest, Kin, Lease, Need, Ticket
 
 MOST_GPUS = 1024
 
@@ -40,7 +40,7 @@ class Sight:
 class Pages:
     """What the book said at one instant."""
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[BookEntry, ...] = ()
     waiting: tuple[Waiting, ...] = ()
     cordons: tuple[Cordon, ...] = ()
 
@@ -55,7 +55,7 @@ class Outlook:
 
     snapshot: Snapshot
     need: Need
-    choice: Choice
+    choice: DeviceChoice
     claims: tuple[Claim, ...]
     ahead: tuple[Ticket, ...] = ()
     rooms: tuple[Room, ...] = ()
@@ -94,7 +94,7 @@ class Surveyor:
         pids = {process.pid for status in real for process in status.processes}
         return Sight(snapshot, read_kin(pids, containers=True), self.ailing())
 
-    def check(self, snapshot: Snapshot, request: Request) -> None:
+    def check(self, snapshot: Snapshot, request: DeviceRequest) -> None:
         """Refuse at once what makes no sense, or would claim what is not there."""
         if not 0 < request.least <= request.most <= MOST_GPUS:
             raise Invalid(f"{request.least}..{request.most} is not a number of GPUs")
@@ -137,7 +137,7 @@ class Surveyor:
         self,
         sight: Sight,
         pages: Pages,
-        request: Request,
+        request: DeviceRequest,
         ticket: Ticket | None,
         at: float,
         turns: Turns = NO_TURNS,

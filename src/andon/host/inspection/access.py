@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from andon.core.doctor.facts import Book, Folder, Node, Proc, User
+from andon.core.doctor.facts import BookFolder, CallingUser, DeviceFile, Folder, ProcVisibility
 from andon.core.doctor.security_facts import Contents
 from andon.host.inspection.books import read_contents
 from andon.host.inspection.files import BIG_BYTES, names_in, read_bytes, read_text
@@ -17,7 +17,7 @@ _NODES = re.compile(r"nvidia\d+|nvidiactl|nvidia-uvm|kfd")
 _REMOTE = re.compile(r"nfs|cifs|smb|sshfs|lustre|ceph|gluster|beegfs|gpfs|afs|9p|panfs|orangefs")
 
 
-class Mount(NamedTuple):
+class MountOptions(NamedTuple):
     """One line of the table of mounts, with its options."""
 
     folder: str
@@ -25,7 +25,7 @@ class Mount(NamedTuple):
     options: tuple[str, ...]
 
 
-def read_mounts(root: Path) -> list[Mount]:
+def read_mounts(root: Path) -> list[MountOptions]:
     """This process's mounts; those of pid 1 where another system's /proc is mounted."""
     own = ("self",) if root == Path("/") else ("1", "self")
     texts = [read_text(root / f"proc/{pid}/mounts", BIG_BYTES) for pid in own]
@@ -33,27 +33,27 @@ def read_mounts(root: Path) -> list[Mount]:
     return parse_mounts(text)
 
 
-def parse_mounts(text: str) -> list[Mount]:
+def parse_mounts(text: str) -> list[MountOptions]:
     rows = (line.split(" ") for line in text.splitlines())
-    return [Mount(row[1], row[2], tuple(row[3].split(","))) for row in rows if len(row) > 3]
+    return [MountOptions(row[1], row[2], tuple(row[3].split(","))) for row in rows if len(row) > 3]
 
 
-def read_proc(mounts: list[Mount]) -> Proc:
+def read_proc(mounts: list[MountOptions]) -> ProcVisibility:
     return judge_proc(mounts, os.geteuid(), {os.getegid(), *os.getgroups()})
 
 
-def judge_proc(mounts: list[Mount], uid: int, groups: set[int]) -> Proc:
+def judge_proc(mounts: list[MountOptions], uid: int, groups: set[int]) -> ProcVisibility:
     """The last mount on /proc is the one that is seen."""
     proc = [mount for mount in mounts if mount.kind == "proc" and mount.folder == "/proc"]
     options = dict(o.partition("=")[::2] for o in (proc[-1].options if proc else ()))
     group = int(options["gid"]) if options.get("gid", "").isdecimal() else None
-    return Proc(options.get("hidepid", ""), group, uid == 0 or group in groups)
+    return ProcVisibility(options.get("hidepid", ""), group, uid == 0 or group in groups)
 
 
 # Device files and the user.
 
 
-def read_nodes(own: Path, may_open: Callable[[Path], bool] | None = None) -> tuple[Node, ...]:
+def read_nodes(own: Path, may_open: Callable[[Path], bool] | None = None) -> tuple[DeviceFile, ...]:
     """The files that GPUs are used through; asked about and not opened, which would wake a card."""
     groups = parse_groups(read_bytes(own / "etc/group", BIG_BYTES))
     paths = [own / "dev" / name for name in names_in(own / "dev") if _NODES.fullmatch(name)]
@@ -66,16 +66,16 @@ def read_nodes(own: Path, may_open: Callable[[Path], bool] | None = None) -> tup
 
 def _node(
     path: Path, own: Path, groups: Mapping[int, str], may: Callable[[Path], bool]
-) -> Node | None:
+) -> DeviceFile | None:
     try:
         seen = path.stat()
     except OSError:
         return None
     group = groups.get(seen.st_gid, str(seen.st_gid))
-    return Node(f"/{path.relative_to(own)}", stat.S_IMODE(seen.st_mode), group, may(path))
+    return DeviceFile(f"/{path.relative_to(own)}", stat.S_IMODE(seen.st_mode), group, may(path))
 
 
-def read_user(own: Path, env: Mapping[str, str]) -> User:
+def read_user(own: Path, env: Mapping[str, str]) -> CallingUser:
     uid = os.getuid()
     users = parse_passwd(read_bytes(own / "etc/passwd", BIG_BYTES))
     name = users.get(uid) or env.get("USER") or env.get("LOGNAME") or str(uid)
@@ -83,7 +83,7 @@ def read_user(own: Path, env: Mapping[str, str]) -> User:
     groups = parse_groups(content)
     session = {os.getgid(), *os.getgroups()}
     names = tuple(sorted(groups.get(gid, str(gid)) for gid in session))
-    return User(name, uid, names, parse_membership(content, name))
+    return CallingUser(name, uid, names, parse_membership(content, name))
 
 
 def parse_groups(content: bytes) -> dict[int, str]:
@@ -101,7 +101,7 @@ def parse_membership(content: bytes, user: str) -> tuple[str, ...]:
 # andon's folders.
 
 
-def read_folder(path: Path, mounts: list[Mount]) -> Folder:
+def read_folder(path: Path, mounts: list[MountOptions]) -> Folder:
     """Whether a folder can be written and what is free; a network file system is not touched."""
     kind = kind_of(path, mounts)
     if _REMOTE.search(kind):
@@ -121,20 +121,20 @@ def _free(path: Path) -> int | None:
     return size.f_bavail * size.f_frsize
 
 
-def kind_of(path: Path, mounts: list[Mount]) -> str:
+def kind_of(path: Path, mounts: list[MountOptions]) -> str:
     """The file system that a path lies on, by the longest mount point that it begins with."""
     text = f"{path}/"
     under = [m for m in mounts if text.startswith(m.folder.rstrip("/") + "/")]
     return max(under, key=lambda mount: len(mount.folder)).kind if under else ""
 
 
-def read_books(own: Path, places: list[Path]) -> tuple[Book, ...]:
+def read_books(own: Path, places: list[Path]) -> tuple[BookFolder, ...]:
     users = parse_passwd(read_bytes(own / "etc/passwd", BIG_BYTES))
     found = (_book(path, users) for path in dict.fromkeys(places))
     return tuple(book for book in found if book is not None)
 
 
-def _book(path: Path, users: Mapping[int, str]) -> Book | None:
+def _book(path: Path, users: Mapping[int, str]) -> BookFolder | None:
     try:
         seen = path.lstat()
     except OSError:
@@ -148,4 +148,4 @@ def _book(path: Path, users: Mapping[int, str]) -> Book | None:
     link = not stat.S_ISDIR(seen.st_mode)
     mode = 0o755 if link else stat.S_IMODE(seen.st_mode)
     contents = Contents() if link else read_contents(path, users)
-    return Book(str(path), owner, seen.st_uid, mode, link, leases_mode, contents)
+    return BookFolder(str(path), owner, seen.st_uid, mode, link, leases_mode, contents)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from andon.core.doctor.facts import Containers, Specification
-from andon.host.inspection.access import Mount
+from andon.host.inspection.access import MountOptions
 from andon.host.inspection.files import BIG_BYTES, names_in, read_text
 
 _TOOLS = (
@@ -23,7 +23,7 @@ _KINDS = (("kubepods", "kubernetes"), ("docker", "docker"), ("libpod", "podman")
           ("containerd", "containerd"), ("garden", "garden"))  # fmt: skip
 
 
-def read_containers(own: Path, env: Mapping[str, str], mounts: list[Mount]) -> Containers:
+def read_containers(own: Path, env: Mapping[str, str], mounts: list[MountOptions]) -> Containers:
     return Containers(
         inside=container_kind(own, env, mounts),
         own_pids=own_pids(own),
@@ -37,7 +37,7 @@ def read_containers(own: Path, env: Mapping[str, str], mounts: list[Mount]) -> C
     )
 
 
-def container_kind(own: Path, env: Mapping[str, str], mounts: list[Mount]) -> str:
+def container_kind(own: Path, env: Mapping[str, str], mounts: list[MountOptions]) -> str:
     """What kind of container this is, by the marks that each leaves; empty for none."""
     if env.get("KUBERNETES_SERVICE_HOST"):
         return "kubernetes"
@@ -56,7 +56,7 @@ def container_kind(own: Path, env: Mapping[str, str], mounts: list[Mount]) -> st
     return next((kind for mark, kind in _KINDS if f"/{mark}" in groups), "")
 
 
-def _is_the_host(own: Path, mounts: list[Mount]) -> bool:
+def _is_the_host(own: Path, mounts: list[MountOptions]) -> bool:
     """The first pid namespace on a disk's own files: a mark left in an image means nothing then."""
     roots = [mount.kind for mount in mounts if mount.folder == "/"]
     return own_pids(own) is False and bool(roots) and "overlay" not in roots[-1]
@@ -113,7 +113,7 @@ def _char_links(own: Path) -> bool | None:
     return any(name.startswith("195:") for name in names_in(own / "dev/char", 65536))
 
 
-def cgroup_version(mounts: list[Mount]) -> str:
+def cgroup_version(mounts: list[MountOptions]) -> str:
     kinds = {mount.kind for mount in mounts if mount.folder.startswith("/sys/fs/cgroup")}
     if kinds >= {"cgroup", "cgroup2"}:
         return "v1 and v2 (hybrid)"

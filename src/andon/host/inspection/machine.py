@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from andon.core.doctor.facts import Clock, Facts, Kernel, PciCard
+from andon.core.doctor.facts import Clock, Kernel, MachineFacts, PciCard
 from andon.core.sampling.masks import VARIABLES
 from andon.host.inspection import access as access
 from andon.host.inspection.containers import read_containers
@@ -27,10 +27,10 @@ _UNSYNCHRONISED = 0x40  # STA_UNSYNC of adjtimex(2)
 _STATUS_AT = 40  # where its status word lies, on 64 bits
 
 
-def inspect(root: Path, own: Path = Path("/"), env: Mapping[str, str] = os.environ) -> Facts:
+def inspect(root: Path, own: Path = Path("/"), env: Mapping[str, str] = os.environ) -> MachineFacts:
     """The machine as it can be seen without asking a driver."""
     mounts = access.read_mounts(root)
-    return Facts(
+    return MachineFacts(
         kernel=read_kernel(root, own),
         cards=read_cards(root),
         libraries=find_libraries(own, env),

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 
-from andon.core.conditions.lamps import Board
+from andon.core.conditions.lamps import LampBoard
 from andon.core.conditions.rulebook import Rulebook, Thresholds
-from andon.core.conditions.rules import READINGS, RULES, About, Need, Rule, asleep_reason
+from andon.core.conditions.rules import READINGS, RULES, Precondition, Rule, Subject, asleep_reason
 from andon.core.sharing.holders import Holder
 from andon.model.alert import Alert
 from andon.model.device import Device
@@ -22,7 +22,7 @@ def for_strangers(alert: Alert) -> Alert:
 
 
 def board_to_json(
-    board: Board,
+    board: LampBoard,
     node: str,
     holders: Mapping[str, Sequence[Holder]] | None = None,
     holders_note: str | None = None,
@@ -56,7 +56,7 @@ def board_to_json(
 
 
 def rules_to_json(
-    rulebook: Rulebook, devices: Sequence[Device], awake: frozenset[Need] = READINGS
+    rulebook: Rulebook, devices: Sequence[Device], awake: frozenset[Precondition] = READINGS
 ) -> Json:
     """The catalogue, with the thresholds that are in force here."""
     return {
@@ -66,7 +66,7 @@ def rules_to_json(
 
 
 def _rule_to_json(
-    rule: Rule, rulebook: Rulebook, devices: Sequence[Device], awake: frozenset[Need]
+    rule: Rule, rulebook: Rulebook, devices: Sequence[Device], awake: frozenset[Precondition]
 ) -> Json:
     reason = asleep_reason(rule, awake) or (
         "it is off in the settings" if rule.name in rulebook.thresholds.off else None
@@ -101,7 +101,7 @@ def _rule_to_json(
 
 def _judged(rule: Rule, devices: Iterable[Device]) -> Iterable[Device]:
     """Those that a figure is compared for."""
-    return devices if rule.about is About.DEVICE and rule.threshold is not None else ()
+    return devices if rule.about is Subject.DEVICE and rule.threshold is not None else ()
 
 
 def _on_device(rule: Rule, device: Device, rulebook: Rulebook) -> Json:

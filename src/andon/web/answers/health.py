@@ -15,13 +15,13 @@ LATE_TICKS = 3.0
 LATE_SECONDS = 3.0  # a node that is slow for a moment is not ill
 
 
-class Part(Protocol):
+class HealthPart(Protocol):
     """A part that can say how it is: a table with at least `state` and `reason`."""
 
     def health(self) -> wire.Json: ...
 
 
-def health(station: Station, parts: Mapping[str, Part]) -> wire.Json:
+def health(station: Station, parts: Mapping[str, HealthPart]) -> wire.Json:
     """The whole; `status` is the worst of what matters: ok, degraded or failing."""
     snapshot = station.last
     sampler = _sampler(station)

@@ -8,7 +8,7 @@ from andon.model.device import DeviceStatus, Process, Snapshot
 from andon.web.station import HIDDEN, without_commands
 
 
-class Kept:
+class KeptText:
     """The text of a value that is mostly the same object as last time."""
 
     __slots__ = ("_of", "_text")
@@ -29,7 +29,7 @@ class DeviceTexts:
 
     def __init__(self, trusted: bool) -> None:
         self._trusted = trusted
-        self._state, self._times, self._rows = Kept(), Kept(), Kept()
+        self._state, self._times, self._rows = KeptText(), KeptText(), KeptText()
         self._facts: tuple[object, ...] = ()
         self._hides = False
 
@@ -77,7 +77,7 @@ class SnapshotTexts:
     """
 
     def __init__(self) -> None:
-        self._whole = {trusted: Kept() for trusted in (False, True)}
+        self._whole = {trusted: KeptText() for trusted in (False, True)}
         self._devices: dict[bool, dict[str, DeviceTexts]] = {False: {}, True: {}}
 
     def of(self, snapshot: Snapshot, trusted: bool) -> str:

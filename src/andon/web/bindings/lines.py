@@ -9,7 +9,7 @@ OUTBOX_PACKETS = 32
 AGAIN_SECONDS = (0.2, 1.0)
 
 
-class Outbox(asyncio.Queue[Any]):
+class BoundedQueue(asyncio.Queue[Any]):
     """A client's queue with an end, in place of the library's that has none.
 
     Putting never waits: what does not fit is dropped and marks the client, which is then cut off.
@@ -26,7 +26,7 @@ class Outbox(asyncio.Queue[Any]):
         await super().put(item)
 
 
-class Line:
+class ClientSocket:
     """One WebSocket, which can be cut although its client takes nothing any more."""
 
     def __init__(self, held: Awaitable[None]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import engineio
 import socketio
 
-from andon.web.bindings.lines import Outbox
+from andon.web.bindings.lines import BoundedQueue
 from andon.web.bindings.packets import Packet
 from andon.web.live.frames import MAX_MESSAGE_BYTES
 from andon.web.live.tally import Tally
@@ -24,8 +24,8 @@ NAMESPACE = "/"
 class Engine(engineio.AsyncServer):  # type: ignore[misc]
     """Engine.IO with outboxes that have an end."""
 
-    def create_queue(self, *_: object, **__: object) -> Outbox:
-        return Outbox()
+    def create_queue(self, *_: object, **__: object) -> BoundedQueue:
+        return BoundedQueue()
 
 
 class LiveServer(socketio.AsyncServer):  # type: ignore[misc]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from socketio.exceptions import ConnectionRefusedError as Refused
 
 from andon.core.access.lockout import Lockout
-from andon.core.access.policy import LIVE, Key
+from andon.core.access.policy import LIVE, ShownKey
 from andon.core.sampling import cadence
 from andon.errors import AndonError
 from andon.model import wire
@@ -45,7 +45,7 @@ ROOMS = {False: "snapshot", True: "snapshot with commands"}
 
 
 @dataclass(slots=True)
-class Client:
+class LiveClient:
     """One that has joined, and what it asked for."""
 
     visitor: Visitor
@@ -74,7 +74,7 @@ class Live:
         self._watcher, self._lender = watcher, lender
         self._leases: LeaseList | None = None
         self._alerts: deque[Alert] = deque(maxlen=MOST_ALERTS)
-        self._clients: dict[str, Client] = {}
+        self._clients: dict[str, LiveClient] = {}
         self._troubles: dict[str, str] = {}  # of the last update of each kind
         self._newest: Snapshot | None = None
         self._slot: int | None = None
@@ -251,7 +251,7 @@ class Live:
             raise Refused("this connection has no handshake of its own")
         self._grade(auth, visitor)
         visitor.joined = True
-        self._clients[sid] = Client(visitor)
+        self._clients[sid] = LiveClient(visitor)
         self._transport.start(self._welcome(sid))
 
     def _grade(self, auth: object, visitor: Visitor) -> None:
@@ -259,9 +259,11 @@ class Live:
         shown = auth.get("token") if isinstance(auth, dict) else None
         secret = shown if isinstance(shown, str) else None
         key = self._keys.grade(secret)
-        if key is Key.TOKEN or (key is Key.SESSION and self._transport.tie(visitor, secret or "")):
+        if key is ShownKey.TOKEN or (
+            key is ShownKey.SESSION and self._transport.tie(visitor, secret or "")
+        ):
             self._visitors.trust(visitor)
-        elif key is not Key.NONE:
+        elif key is not ShownKey.NONE:
             self._refuse_key(visitor.address)
 
     def _refuse_key(self, address: str | None) -> None:

@@ -8,9 +8,9 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from andon.core.access.policy import Key, Refusal
+from andon.core.access.policy import Refusal, ShownKey
 from andon.web.answers.problems import UNEXPECTED
-from andon.web.bindings.lines import Line
+from andon.web.bindings.lines import ClientSocket
 from andon.web.bindings.live_server import LiveServer
 from andon.web.live.frames import check_body, check_frame
 from andon.web.live.requests import (
@@ -122,7 +122,7 @@ class Transport:
         return visitor
 
     def _stands(self, visitor: Visitor, secret: str) -> bool:
-        return self._keys.grade(secret) is Key.TOKEN or self.tie(visitor, secret)
+        return self._keys.grade(secret) is ShownKey.TOKEN or self.tie(visitor, secret)
 
     def _expect(self, visitor: Visitor) -> None:
         if visitor.due is not None:
@@ -234,7 +234,9 @@ class Transport:
         """Until the WebSocket ends; an upgrade that failed ends the connection as well, because
         the library would answer each of its polls with nothing from then on."""
         made = websocket_scope(asked, visitor)
-        line = visitor.line = Line(self._server.answer(made, self._checked(visitor, receive), send))
+        line = visitor.line = ClientSocket(
+            self._server.answer(made, self._checked(visitor, receive), send)
+        )
         try:
             await self._tally.tried("a WebSocket", until_gone(line.held()))
         finally:

@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from andon.core.access.peers import peer
-from andon.web.bindings.lines import Line
+from andon.web.bindings.lines import ClientSocket
 
 MOST = 1000
 MOST_ANONYMOUS = 500
@@ -21,7 +21,7 @@ class Visitor:
     trusted: bool = False
     sessions: set[bytes] = field(default_factory=set)  # when one of them ends, so does this
     connection: str | None = None  # the library's name for it
-    line: Line | None = None  # its WebSocket
+    line: ClientSocket | None = None  # its WebSocket
     polls: bool = False  # one request waits for events
     joined: bool = False
     gone: bool = False

@@ -14,18 +14,18 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from andon.core.access import server_proof
-from andon.core.access.policy import Key
+from andon.core.access.policy import ShownKey
 from andon.core.history.series import HOST, HOST_METRICS
 from andon.engine.alerting.watcher import Watcher
 from andon.errors import Gone
 from andon.model import wire
 from andon.model.device import Snapshot
 from andon.web.answers import payloads
-from andon.web.answers.health import Part, health
+from andon.web.answers.health import HealthPart, health
 from andon.web.answers.once import Once
 from andon.web.answers.problems import problem
 from andon.web.answers.texts import SnapshotTexts
-from andon.web.memory import METRICS, Memory
+from andon.web.memory import METRICS, ServerHistory
 from andon.web.reading import Reading
 from andon.web.routes.alerts import alert_routes
 from andon.web.routes.leases import lease_routes
@@ -51,8 +51,8 @@ class Shop:
 
     station: Station
     keys: Keys
-    memory: Memory
-    parts: dict[str, Part]
+    memory: ServerHistory
+    parts: dict[str, HealthPart]
     expose: Callable[[], str] | None = None
     texts: SnapshotTexts = field(default_factory=SnapshotTexts)
     watcher: Watcher | None = None
@@ -299,7 +299,7 @@ def _sessions(router: APIRouter, shop: Shop) -> None:
     async def end_session(request: Request) -> Response:
         """End the session whose secret is shown."""
         secret = request.headers.get("authorization", "").partition(" ")[2].strip()
-        if shop.keys.grade(secret) is not Key.SESSION or not shop.keys.end_session(secret):
+        if shop.keys.grade(secret) is not ShownKey.SESSION or not shop.keys.end_session(secret):
             raise Gone("there is no such session", hint="a token is no session")
         return _json({"ended": True})
 

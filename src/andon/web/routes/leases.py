@@ -21,7 +21,7 @@ from andon.web.answers.lease_shapes import (
     Renewal,
     Withholding,
 )
-from andon.web.desk import Desk
+from andon.web.desk import BlockingPool
 from andon.web.station import Station
 from andon.web.transport.auth import NOTES, TRUSTED
 
@@ -35,7 +35,7 @@ Lending = Callable[[], "Lender"]
 
 def lease_routes(router: APIRouter, station: Station, lender: "Lender | None") -> None:
     """All of /api/leases, and the cordons of devices."""
-    desk = Desk()
+    desk = BlockingPool()
 
     def lending() -> "Lender":
         if lender is None:
@@ -56,7 +56,7 @@ def _reading(router: APIRouter, lending: Lending) -> None:
         return _json(lease_payloads.leases(lending().listed(), trusted))
 
 
-def _asking(router: APIRouter, lending: Lending, desk: Desk) -> None:
+def _asking(router: APIRouter, lending: Lending, desk: BlockingPool) -> None:
     @router.post(
         "/api/leases", tags=["share"], status_code=201, responses={201: {"model": LentShape}}
     )
@@ -75,7 +75,7 @@ def _asking(router: APIRouter, lending: Lending, desk: Desk) -> None:
         return _json(lease_payloads.lent(lent.row, lent.environment), 201)
 
 
-def _keeping(router: APIRouter, lending: Lending, desk: Desk) -> None:
+def _keeping(router: APIRouter, lending: Lending, desk: BlockingPool) -> None:
     @router.post("/api/leases/{lease}/renew", tags=["share"], responses=says(LeaseRow))
     async def renew(request: Request, lease: Named, given: Renewal) -> Response:
         """Let a lease end so much later from now; needs the token, and its fence."""
@@ -95,7 +95,7 @@ def _keeping(router: APIRouter, lending: Lending, desk: Desk) -> None:
         return _json({"id": ended.id, "released": True})
 
 
-def _cordons(router: APIRouter, station: Station, lending: Lending, desk: Desk) -> None:
+def _cordons(router: APIRouter, station: Station, lending: Lending, desk: BlockingPool) -> None:
     @router.put("/api/devices/{device}/cordon", tags=["share"], responses=says(CordonState))
     async def cordon(request: Request, device: Device, given: Withholding) -> Response:
         """Give a device to nobody; needs the token, and a server of the book's owner."""
@@ -111,7 +111,7 @@ def _cordons(router: APIRouter, station: Station, lending: Lending, desk: Desk) 
         return _json({"uuid": uuid, "cordoned": False})
 
 
-def _request(given: Ask) -> work.Request:
+def _request(given: Ask) -> work.DeviceRequest:
     return request_of(
         parse_count(given.gpus),
         given.memory,

@@ -12,10 +12,10 @@ from andon.core.access.lockout import Lockout
 from andon.core.access.policy import (
     EXCHANGE,
     LIVE,
-    Call,
-    Key,
+    AccessRequest,
     Refusal,
     Rules,
+    ShownKey,
     changes,
     is_loopback,
     is_open,
@@ -101,7 +101,7 @@ class Gate:
             await refuse(scope, receive, guarded, _TOO_OFTEN, waiting)
             return
         if refusal is not None:
-            if call.key is Key.WRONG:
+            if call.key is ShownKey.WRONG:
                 self._lockout.failed(call.peer, self._doors.clock())
             await refuse(scope, receive, guarded, refusal)
             return
@@ -111,11 +111,11 @@ class Gate:
             return
         await self._pass(call, scope, receive, guarded)
 
-    def _call(self, scope: Scope) -> Call:
+    def _call(self, scope: Scope) -> AccessRequest:
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         websocket = scope["type"] == "websocket"
         site, mode = (_texts(headers, name) for name in (b"sec-fetch-site", b"sec-fetch-mode"))
-        return Call(
+        return AccessRequest(
             method="GET" if websocket else scope["method"],
             path=scope["path"],
             hosts=_texts(headers, b"host"),
@@ -136,7 +136,7 @@ class Gate:
         given = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("sid", [])
         return len(given) == 1 and self._doors.is_admitted(given[0])
 
-    def _waiting(self, call: Call) -> float:
+    def _waiting(self, call: AccessRequest) -> float:
         """On one's own machine a right key always passes: else any user could lock out its owner.
 
         Guessing is hopeless at any rate (the token has 256 bits); the wait keeps the noise down.
@@ -146,14 +146,16 @@ class Gate:
             return 0.0
         return waiting
 
-    async def _with_code(self, call: Call, receive: Receive) -> tuple[Call, Receive]:
+    async def _with_code(
+        self, call: AccessRequest, receive: Receive
+    ) -> tuple[AccessRequest, Receive]:
         """A code stands in the body. A right one is a key like others: it passes every wait."""
         body, receive = await _read(receive)
-        if call.key is Key.NONE and self._doors.keys.knows_code(_code(body)):
-            call = replace(call, key=Key.CODE)
+        if call.key is ShownKey.NONE and self._doors.keys.knows_code(_code(body)):
+            call = replace(call, key=ShownKey.CODE)
         return call, receive
 
-    async def _pass(self, call: Call, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _pass(self, call: AccessRequest, scope: Scope, receive: Receive, send: Send) -> None:
         if not is_open(call) or call.path == "/":
             send = _with_headers(send, (_KEPT_BY_NOBODY,))
         if call.method == "HEAD" and not call.path.startswith(LIVE):
@@ -176,7 +178,7 @@ class Gate:
         scope[NOTES] = notes
         await self._app(scope, receive, self._noting(number, notes, send))
 
-    async def _note_guess(self, call: Call) -> None:
+    async def _note_guess(self, call: AccessRequest) -> None:
         """A wrong code counts as a wrong key. It needs no right at all and changes nothing, so
         that the log has it once a minute, with how many there were."""
         now = self._doors.clock()
@@ -204,12 +206,12 @@ FULL_SECONDS = 10.0
 _TOO_OFTEN = Refusal(429, "too many wrong tokens from this address", "wait, then use the right one")
 
 
-def _is_exchange(call: Call) -> bool:
+def _is_exchange(call: AccessRequest) -> bool:
     return (call.method, call.path) == EXCHANGE
 
 
-def _guesses(call: Call) -> bool:
-    return call.key is Key.WRONG or (_is_exchange(call) and call.key is Key.NONE)
+def _guesses(call: AccessRequest) -> bool:
+    return call.key is ShownKey.WRONG or (_is_exchange(call) and call.key is ShownKey.NONE)
 
 
 async def _read(receive: Receive) -> tuple[bytes, Receive]:
@@ -238,7 +240,7 @@ def _code(body: bytes) -> str:
     return code if isinstance(code, str) else ""
 
 
-def _seated(call: Call, scope: Scope) -> bool:
+def _seated(call: AccessRequest, scope: Scope) -> bool:
     """Whether the connection's request may be worked for now; what is in ALWAYS always is."""
     seat: Seat | None = (scope.get("state") or {}).get(SEAT)
     if seat is None or call.path in ALWAYS:

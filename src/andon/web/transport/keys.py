@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from andon.core.access import server_proof
-from andon.core.access.policy import Key
+from andon.core.access.policy import ShownKey
 from andon.core.access.server_proof import Statement
 from andon.errors import Denied
 from andon.host.server.state_folder import TOKEN, read_token
@@ -61,14 +61,18 @@ class Keys:
         self._lock = threading.Lock()
         self._listeners: list[Callable[[bytes], None]] = []
 
-    def grade(self, shown: str | None) -> Key:
+    def grade(self, shown: str | None) -> ShownKey:
         if shown is None:
-            return Key.NONE
+            return ShownKey.NONE
         digest = _digest(shown)
         if hmac.compare_digest(digest, self._token):
-            return Key.TOKEN
+            return ShownKey.TOKEN
         with self._lock:
-            return Key.SESSION if _lives(self._sessions, digest, self._clock()) else Key.WRONG
+            return (
+                ShownKey.SESSION
+                if _lives(self._sessions, digest, self._clock())
+                else ShownKey.WRONG
+            )
 
     def prove(self, nonce: bytes, place: str) -> Statement:
         """That this server knows the token, to a client that has not sent it yet."""

@@ -9,7 +9,7 @@ import click
 from andon.cli import looking
 from andon.cli.commands.watch.status import as_json_text, exit_code
 from andon.cli.options import chosen, duration, elsewhere, shared
-from andon.cli.show.entries import Entry, entries
+from andon.cli.show.entries import NamedDevice, entries
 from andon.cli.show.text import say
 from andon.cli.show.why import answer, answer_to_json, render_why
 from andon.cli.terminal import Choices, Terminal, in_color, write
@@ -99,5 +99,5 @@ def _one(snapshot: Snapshot, name: str | None) -> str | None:
     return boards[0].status.device.uuid
 
 
-def _below(entry: Entry, uuids: set[str]) -> bool:
+def _below(entry: NamedDevice, uuids: set[str]) -> bool:
     return entry.status.device.parent in uuids

@@ -8,11 +8,11 @@ from andon.cli import looking
 from andon.cli.commands.watch.status import as_json_text
 from andon.cli.options import chosen, shared
 from andon.cli.show.render import paragraph
-from andon.cli.show.table import Column, draw
-from andon.cli.show.table import Row as Line
+from andon.cli.show.table import TableColumn, draw
+from andon.cli.show.table import TableRow as Line
 from andon.cli.show.text import Text, say
 from andon.cli.terminal import Choices, Terminal, notice
-from andon.core.settings.resolution import Resolved, Row, describe
+from andon.core.settings.resolution import Resolved, SettingRow, describe
 from andon.errors import Unavailable
 
 SCHEMA = "andon.settings/1"
@@ -112,11 +112,11 @@ def _reference(terminal: Terminal) -> None:
 
 def render_settings(resolved: Resolved, width: int, color: bool) -> str:
     """What is not the default stands out."""
-    columns: list[Column[Row]] = [
-        Column("SETTING", lambda row: say(row.place, "bold")),
-        Column("VALUE", lambda row: say(_shown(resolved, row)), rank=1, elastic=12),
-        Column("FROM", lambda row: say(resolved.origin[row.name]), rank=2, elastic=12),
-        Column("MEANING", lambda row: say(row.help, "dim"), rank=3, elastic=24),
+    columns: list[TableColumn[SettingRow]] = [
+        TableColumn("SETTING", lambda row: say(row.place, "bold")),
+        TableColumn("VALUE", lambda row: say(_shown(resolved, row)), rank=1, elastic=12),
+        TableColumn("FROM", lambda row: say(resolved.origin[row.name]), rank=2, elastic=12),
+        TableColumn("MEANING", lambda row: say(row.help, "dim"), rank=3, elastic=24),
     ]
     rows = [
         Line(row, style="dim" if resolved.origin[row.name] == "default" else None)
@@ -155,7 +155,7 @@ def _tables_to_json(resolved: Resolved) -> dict[str, list[dict[str, object]]]:
     return {"overrides": overrides, "notifiers": [shown(one) for one in settings.alerts_notifiers]}
 
 
-def _shown(resolved: Resolved, row: Row) -> str:
+def _shown(resolved: Resolved, row: SettingRow) -> str:
     value = getattr(resolved.settings, row.name)
     if value is None:
         return "off"

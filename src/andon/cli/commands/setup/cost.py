@@ -13,7 +13,7 @@ from andon.cli import looking
 from andon.cli.commands.watch.status import as_json_text
 from andon.cli.options import chosen, duration, shared, whole
 from andon.cli.show.entries import unreal
-from andon.cli.show.table import Column, Row, draw
+from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, say
 from andon.cli.terminal import Choices, Terminal
 from andon.errors import Unavailable
@@ -44,7 +44,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class CostReport:
     """Both tools, the same number of times."""
 
     ticks: int
@@ -100,7 +100,7 @@ def cost(ticks: int, interval: float | None, as_json: bool) -> int:
     return 0
 
 
-def measure(choices: Choices, ticks: int, interval: float) -> Report:
+def measure(choices: Choices, ticks: int, interval: float) -> CostReport:
     """Ticks at the real pace: the driver's caches expire between two of them."""
     with looking.sampling(choices) as sampler, sampler.subscribe(interval) as snapshots:
         looks = iter(snapshots)
@@ -123,7 +123,9 @@ def measure(choices: Choices, ticks: int, interval: float) -> Report:
         for name, part in (("andon itself", "own"), ("its reader", "reader"))
     ]
     peer, why = _peer(ticks)
-    return Report(count, len(first.devices), bool(unreal(first)), interval, tuple(parts), peer, why)
+    return CostReport(
+        count, len(first.devices), bool(unreal(first)), interval, tuple(parts), peer, why
+    )
 
 
 def _nothing_there(snapshot: Snapshot) -> Unavailable:
@@ -152,27 +154,31 @@ def _first_line(exc: Exception) -> str:
     return (str(exc).splitlines() or [type(exc).__name__])[0]
 
 
-def render_cost(report: Report, width: int, color: bool) -> str:
+def render_cost(report: CostReport, width: int, color: bool) -> str:
     """A table of the parts, then the sentence that matters."""
     costs = [*report.ours, report.total] + ([report.peer] if report.peer else [])
     interval = report.interval_seconds
-    columns: list[Column[Cost]] = [
-        Column("", lambda c: say(c.name, "bold" if c.name == "andon" else "")),
-        Column("CPU A LOOK", lambda c: _time(c.cpu_seconds), right=True),
-        Column("WALL A LOOK", lambda c: _time(c.wall_seconds), right=True),
-        Column(f"OF A CORE EVERY {interval:g} s", lambda c: say(f"{c.share(interval):.2f} %"),
+    columns: list[TableColumn[Cost]] = [
+        TableColumn("", lambda c: say(c.name, "bold" if c.name == "andon" else "")),
+        TableColumn("CPU A LOOK", lambda c: _time(c.cpu_seconds), right=True),
+        TableColumn("WALL A LOOK", lambda c: _time(c.wall_seconds), right=True),
+        TableColumn(f"OF A CORE EVERY {interval:g} s", lambda c: say(f"{c.share(interval):.2f} %"),
                right=True),
     ]  # fmt: skip
-    lines = [_title(report), *draw(columns, [Row(cost) for cost in costs], width), _verdict(report)]
+    lines = [
+        _title(report),
+        *draw(columns, [TableRow(cost) for cost in costs], width),
+        _verdict(report),
+    ]
     return "".join(line.paint(color) + "\n" for line in lines if line.spans)
 
 
-def _title(report: Report) -> Text:
+def _title(report: CostReport) -> Text:
     kind = "SIMULATED devices" if report.simulated else "devices"
     return say(f"{report.ticks} looks at {report.devices} {kind}", "dim")
 
 
-def _verdict(report: Report) -> Text:
+def _verdict(report: CostReport) -> Text:
     if report.peer is None:
         return say(report.why_no_peer or "", "dim")
     words = [
@@ -192,7 +198,7 @@ def _time(seconds: float) -> Text:
     return say(f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s")
 
 
-def report_to_json(report: Report) -> wire.Json:
+def report_to_json(report: CostReport) -> wire.Json:
     interval = report.interval_seconds
     return {
         "schema": SCHEMA,

@@ -21,7 +21,7 @@ from andon.errors import AndonError, Invalid
 from andon.version import __version__
 
 if TYPE_CHECKING:
-    from andon.core.doctor.facts import Facts, Folder, Look, Own
+    from andon.core.doctor.facts import Folder, Installation, MachineFacts, SampleTrial
     from andon.core.doctor.security_facts import Security
     from andon.core.settings.resolution import Settings
 
@@ -64,13 +64,13 @@ def title_of(command: str, node: str) -> Text:
     return say(node, "bold") + say(f" · andon {__version__} {command}", "dim")
 
 
-def node_of(facts: "Facts") -> str:
+def node_of(facts: "MachineFacts") -> str:
     from andon.host.system import node_name
 
     return facts.look.snapshot.node if facts.look.snapshot else node_name()
 
 
-def gather(choices: Choices) -> "Facts":
+def gather(choices: Choices) -> "MachineFacts":
     """All facts; a mistake in the settings is one of them and does not end the examination."""
     from andon.core.settings.resolution import Settings
     from andon.host.inspection.machine import inspect
@@ -86,29 +86,29 @@ def gather(choices: Choices) -> "Facts":
     return replace(facts, own=own, look=look, security=security_of(own))
 
 
-def look_of(settings: "Settings") -> "Look":
+def look_of(settings: "Settings") -> "SampleTrial":
     """One sample, as every command takes it: through the sampler and its readers."""
     from andon import app
-    from andon.core.doctor.facts import Look
+    from andon.core.doctor.facts import SampleTrial
 
     began = time.monotonic()
     try:
         with app.open_sampler(settings) as sampler:
             snapshot = sampler.once()
-            return Look(snapshot, time.monotonic() - began)
+            return SampleTrial(snapshot, time.monotonic() - began)
     except AndonError as error:
-        return Look(None, time.monotonic() - began, error.reason, error.hint)
+        return SampleTrial(None, time.monotonic() - began, error.reason, error.hint)
 
 
-def own_of(choices: Choices, settings: "Settings", mistakes: tuple[str, ...]) -> "Own":
+def own_of(choices: Choices, settings: "Settings", mistakes: tuple[str, ...]) -> "Installation":
     from andon import app
-    from andon.core.doctor.facts import Own
+    from andon.core.doctor.facts import Installation
     from andon.core.settings.resolution import Settings, describe
     from andon.host.inspection.access import read_books
     from andon.leases.places import book_path
 
     terminal, path, plain = Terminal.of(choices), app.config_path(choices.config), Settings()
-    return Own(
+    return Installation(
         version=__version__,
         python=platform.python_version(),
         packages={name: _version(name) for name in PACKAGES},
@@ -125,7 +125,7 @@ def own_of(choices: Choices, settings: "Settings", mistakes: tuple[str, ...]) ->
     )
 
 
-def security_of(own: "Own") -> "Security":
+def security_of(own: "Installation") -> "Security":
     """Who could read or replace what is this user's; a network file system is not touched."""
     from andon.host.inspection.security import read_security
 

@@ -46,11 +46,11 @@ def selftest(seconds: float, with_load: bool, as_json: bool) -> int:
     The exit code is 0 if all is plausible, 3 if no device answers, else 1.
     """
     from andon.core.doctor.findings import exit_code
-    from andon.core.selftest.trials import Trial
+    from andon.core.selftest.trials import SelftestTrial
 
     choices = chosen()
     snapshots, findings = examine(choices, seconds, with_load)
-    terminal, code = Terminal.of(choices), exit_code(findings, Trial.NO_DEVICE)
+    terminal, code = Terminal.of(choices), exit_code(findings, SelftestTrial.NO_DEVICE)
     node, at = snapshots[-1].node, snapshots[-1].at
     if as_json:
         value = findings_to_json(SCHEMA, findings, node, at, code)

@@ -18,7 +18,7 @@ from andon.errors import Invalid
 
 if TYPE_CHECKING:
     from andon.engine.sharing.survey import Outlook, Surveyor
-    from andon.model.work import Request
+    from andon.model.work import DeviceRequest
 
 LOOK_SECONDS = 1.0
 CONFLICT = 6
@@ -126,7 +126,7 @@ def env(lease_id: str | None, **asked: Any) -> int:
     return 0
 
 
-def _look(choices: Choices, request: "Request") -> "Outlook":
+def _look(choices: Choices, request: "DeviceRequest") -> "Outlook":
     from andon.engine.sharing.survey import Pages
     from andon.leases.book import Book
 
@@ -138,7 +138,7 @@ def _look(choices: Choices, request: "Request") -> "Outlook":
         return surveyor.outlook(sight, pages, request, None, time.time())
 
 
-def _refuse_nothing(request: "Request") -> None:
+def _refuse_nothing(request: "DeviceRequest") -> None:
     if request.most == 0:
         raise Invalid("0 GPUs are always free", hint="andon run --gpus 0 hides them all")
 

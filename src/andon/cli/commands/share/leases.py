@@ -10,7 +10,7 @@ from andon.cli.asking import surveyor_of
 from andon.cli.commands.watch.status import as_json_text
 from andon.cli.looking import connected
 from andon.cli.options import chosen, elsewhere, shared
-from andon.cli.show.table import Column, Row, draw
+from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
 from andon.cli.sources import sampling_ahead
 from andon.cli.terminal import Choices, Terminal, notice
@@ -46,7 +46,7 @@ def leases(as_json: bool, mine: bool) -> int:
         terminal.say(say(found.note or "none of them is yours", "dim"))
     else:
         columns = _columns(found.at)
-        for text in draw(columns, [Row(row) for row in found.leases], terminal.width):
+        for text in draw(columns, [TableRow(row) for row in found.leases], terminal.width):
             terminal.say(text)
     for place in found.waiting:
         waited = human_seconds(max(0.0, found.at - place.since))
@@ -137,16 +137,16 @@ def look_at_leases(choices: Choices) -> "Sighting":
         return sighted(surveyor, surveyor.see(), Book(make=False))
 
 
-def _columns(at: float) -> tuple[Column[LeaseRow], ...]:
+def _columns(at: float) -> tuple[TableColumn[LeaseRow], ...]:
     return (
-        Column("LEASE", _id, lead=True),
-        Column("USER", lambda row: say(row.user), elastic=6),
-        Column("GPU", _devices, right=True),
-        Column("SINCE", lambda row: _since(row, at), rank=1, right=True),
-        Column("UNTIL", _until, rank=1),
-        Column("USED", _memory, rank=2, right=True),
-        Column("UTIL", _busy, rank=2, right=True),
-        Column("COMMAND", _command, rank=3, elastic=12),
+        TableColumn("LEASE", _id, lead=True),
+        TableColumn("USER", lambda row: say(row.user), elastic=6),
+        TableColumn("GPU", _devices, right=True),
+        TableColumn("SINCE", lambda row: _since(row, at), rank=1, right=True),
+        TableColumn("UNTIL", _until, rank=1),
+        TableColumn("USED", _memory, rank=2, right=True),
+        TableColumn("UTIL", _busy, rank=2, right=True),
+        TableColumn("COMMAND", _command, rank=3, elastic=12),
     )
 
 

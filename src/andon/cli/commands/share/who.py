@@ -10,11 +10,11 @@ from andon.cli.commands.share.leases import look_at_leases
 from andon.cli.commands.watch.history import moment
 from andon.cli.commands.watch.status import as_json_text
 from andon.cli.options import chosen, shared
-from andon.cli.show.table import Column, Row, draw
+from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
 from andon.cli.sources import settings_of
 from andon.cli.terminal import Terminal
-from andon.core.history.usage import NOBODY, Usage, by_user
+from andon.core.history.usage import NOBODY, UserUsage, by_user
 from andon.units import human_bytes
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Person:
     devices: set[int] = field(default_factory=set)
     memory_bytes: int = 0
     leases: list[str] = field(default_factory=list)
-    usage: Usage | None = None
+    usage: UserUsage | None = None
 
 
 @click.command()
@@ -58,7 +58,7 @@ def who(since: float, as_json: bool) -> int:
     elif not rows:
         terminal.say(say("nobody uses or holds a device", "dim"))
     else:
-        for text in draw(COLUMNS, [Row(person) for person in rows], terminal.width):
+        for text in draw(COLUMNS, [TableRow(person) for person in rows], terminal.width):
             terminal.say(text)
     return 0
 
@@ -77,7 +77,7 @@ def _people(seen: "Sighting") -> dict[str, Person]:
     return people
 
 
-def _history(settings: "Settings", since: float) -> list[Usage]:
+def _history(settings: "Settings", since: float) -> list[UserUsage]:
     """What is remembered; nothing where nothing is."""
     from andon import app
 
@@ -117,14 +117,14 @@ def _idle(person: Person) -> Text:
     return say(UNKNOWN, "dim") if share is None else say(f"{100 * share:.0f} %")
 
 
-COLUMNS: tuple[Column[Person], ...] = (
-    Column("USER", lambda p: say(p.user), elastic=8),
-    Column("GPU", lambda p: say(",".join(map(str, sorted(p.devices))) or UNKNOWN)),
-    Column("MEMORY", lambda p: say(human_bytes(p.memory_bytes)), right=True),
-    Column("LEASES", lambda p: say(" ".join(p.leases) or UNKNOWN), rank=1, elastic=6),
-    Column("GPU HOURS", _hours, rank=2, right=True),
-    Column("ENERGY", _energy, rank=2, right=True),
-    Column("IDLE", _idle, rank=2, right=True),
+COLUMNS: tuple[TableColumn[Person], ...] = (
+    TableColumn("USER", lambda p: say(p.user), elastic=8),
+    TableColumn("GPU", lambda p: say(",".join(map(str, sorted(p.devices))) or UNKNOWN)),
+    TableColumn("MEMORY", lambda p: say(human_bytes(p.memory_bytes)), right=True),
+    TableColumn("LEASES", lambda p: say(" ".join(p.leases) or UNKNOWN), rank=1, elastic=6),
+    TableColumn("GPU HOURS", _hours, rank=2, right=True),
+    TableColumn("ENERGY", _energy, rank=2, right=True),
+    TableColumn("IDLE", _idle, rank=2, right=True),
 )
 
 

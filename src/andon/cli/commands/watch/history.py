@@ -14,9 +14,9 @@ from andon.cli.commands.watch.status import as_json_text
 from andon.cli.options import chosen, elsewhere, shared, whole
 from andon.cli.show import history as history_text
 from andon.cli.show import history_parquet
-from andon.cli.show.history import Line
+from andon.cli.show.history import HistoryLine
 from andon.cli.terminal import Choices, Terminal, notice
-from andon.core.history.intervals import Use
+from andon.core.history.intervals import UsageInterval
 from andon.core.history.series import HOST, HOST_METRICS, METRICS, Bucket
 from andon.errors import Gone, Unavailable
 from andon.model import wire
@@ -53,7 +53,7 @@ class Past(Protocol):
         self, device: str, metric: str, since: float, until: float, points: int
     ) -> Sequence[Bucket]: ...
 
-    def uses(self, device: str | None, since: float, until: float) -> Sequence[Use]: ...
+    def uses(self, device: str | None, since: float, until: float) -> Sequence[UsageInterval]: ...
 
     def close(self) -> None: ...
 
@@ -182,22 +182,22 @@ def _lines(
     metrics: tuple[str, ...] | None,
     points: int | None,
     shown: Shown,
-) -> list[Line]:
+) -> list[HistoryLine]:
     out = []
     for device in devices:
         uuid = HOST if device is None else device.uuid
         for metric in metrics or (SHOWN_HOST if device is None else SHOWN):
             found = past.history(uuid, metric, shown.since, shown.until, points or shown.points)
-            out.append(Line(device, uuid, metric, found))
+            out.append(HistoryLine(device, uuid, metric, found))
     return out
 
 
-def _uses(past: Past, devices: Sequence[Device | None], shown: Shown) -> list[Use]:
+def _uses(past: Past, devices: Sequence[Device | None], shown: Shown) -> list[UsageInterval]:
     meant = {device.uuid for device in devices if device is not None}
     return [use for use in past.uses(None, shown.since, shown.until) if use.device in meant]
 
 
-def _history(lines: list[Line], shown: Shown) -> str:
+def _history(lines: list[HistoryLine], shown: Shown) -> str:
     terminal, span = shown.terminal, (shown.since, shown.until)
     if shown.file is not None:
         rows = history_text.history_to_rows(lines)
@@ -211,7 +211,7 @@ def _history(lines: list[Line], shown: Shown) -> str:
     return history_text.render_history(lines, *span, terminal.width, terminal.color)
 
 
-def _who(uses: list[Use], known: Sequence[Device], shown: Shown) -> str:
+def _who(uses: list[UsageInterval], known: Sequence[Device], shown: Shown) -> str:
     terminal, rows = shown.terminal, history_text.uses_to_rows(uses)
     if shown.file is not None:
         return _written(shown.file, rows, history_parquet.USES, history_text.USES)

@@ -14,8 +14,8 @@ from andon.cli.show.render import paragraph, render_status
 from andon.cli.show.tree import Branch, forest
 from andon.cli.show.uses import (
     SORTS,
-    Use,
-    Wanted,
+    ProcessFilter,
+    ProcessRow,
     render_tree,
     render_uses,
     uses,
@@ -75,7 +75,7 @@ def ps(
     devices = split_devices(names)
     shown = only(snapshot, chosen_uuids(snapshot, devices)) if devices else snapshot
     ids = _container_ids(_pids(shown), root) if container else {}
-    found = uses(shown, hosts, Wanted(user, container, job, ids), sort)
+    found = uses(shown, hosts, ProcessFilter(user, container, job, ids), sort)
     terminal = Terminal.of(chosen())
     if as_json:
         terminal.show(as_json_text(uses_to_json(shown, found), terminal.live))
@@ -110,7 +110,9 @@ def _container_ids(pids: set[int], root: str) -> dict[int, str]:
     return {pid: where.container.id for pid, where in found.items() if where.container}
 
 
-def _family(found: list[Use], pids: set[int], root: str) -> tuple[list[Branch], dict[int, Process]]:
+def _family(
+    found: list[ProcessRow], pids: set[int], root: str
+) -> tuple[list[Branch], dict[int, Process]]:
     """The tree that these processes stand in, and those in it that use no device."""
     from andon.host.processes import ProcessTable
 

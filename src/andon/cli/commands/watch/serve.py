@@ -52,12 +52,12 @@ def serve(
     a browser in.
     """
     _check_packages()
-    from andon.web.serving import Place, serve
+    from andon.web.serving import ServeOptions, serve
 
     choices = chosen()
     resolved = looking.resolved_of(choices)
     asked = resolved.origin.get("simulate") == "flag"
-    place = Place(host, port, tls_cert, tls_key, allow_host, not no_history, asked)
+    place = ServeOptions(host, port, tls_cert, tls_key, allow_host, not no_history, asked)
     serve(resolved.settings, place, lambda started: _tell(started, choices))
     return 0
 

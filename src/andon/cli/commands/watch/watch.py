@@ -73,7 +73,7 @@ def watch(
     earlier crash is ended first, and a full disk is told once while watching goes on. JSONL
     lines are andon.snapshot/1. The exit code is 3 if in COUNT looks no device answered or slept.
     """
-    choices, wanted = chosen(), Wanted(split_devices(names), only_visible)
+    choices, wanted = chosen(), DeviceFilter(split_devices(names), only_visible)
     choices.interval_seconds = interval
     settings = looking.settings_of(choices)
     with ExitStack() as stack:
@@ -84,7 +84,7 @@ def watch(
         return _follow(choices, settings.interval_seconds, count, wanted, sinks)
 
 
-class Wanted:
+class DeviceFilter:
     """The devices that were asked for; a wrong name is told at the first look, and only then."""
 
     def __init__(self, names: list[str], only_visible: bool) -> None:
@@ -102,7 +102,7 @@ def _follow(
     choices: Choices,
     interval: float,
     count: int | None,
-    wanted: "Wanted",
+    wanted: "DeviceFilter",
     sinks: list[Callable[[Snapshot], None]],
 ) -> int:
     """Ctrl-C is how this ends: not a failure. The exit code is that of the looks asked for."""
