@@ -24,8 +24,8 @@ from tests.standin import hung as hangs
 
 from andon.app import load_settings, open_sampler
 from andon.core.sharing.requests import request_of
+from andon.engine.sharing.availability import Surveyor
 from andon.engine.sharing.granter import Granter, Terms
-from andon.engine.sharing.survey import Surveyor
 from andon.leases.book import Book
 from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
 from andon.units import GIB

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 
 from andon.engine.sampling.bus import Bus
-from andon.engine.sharing.ledger import LeaseLedger
+from andon.engine.sharing.lease_tracker import LeaseLedger
 from andon.host.kin import myself, ticks_now
 from andon.leases import places
 from andon.leases.book import Book

@@ -25,10 +25,10 @@ from andon.registry import BACKENDS
 
 if TYPE_CHECKING:  # alerts and leases are not for every start
     from andon.core.conditions.rulebook import Rulebook
-    from andon.core.sampling.vitals import StoreVitals
-    from andon.core.sharing.rooms import Weights
+    from andon.core.sampling.self_checks import StoreVitals
+    from andon.core.sharing.capacity import Weights
     from andon.engine.alerting.watcher import Told, Watcher
-    from andon.engine.sharing.ledger import LeaseLedger
+    from andon.engine.sharing.lease_tracker import LeaseLedger
     from andon.ports import Ledger
 
 IN_MEMORY = ":memory:"
@@ -201,7 +201,7 @@ def labels_of(settings: Settings) -> dict[str, list[str]]:
 
 def weights_of(settings: Settings) -> "Weights":
     """How much free memory and idleness count when a device is chosen."""
-    from andon.core.sharing.rooms import Weights
+    from andon.core.sharing.capacity import Weights
 
     return Weights(settings.score_memory_weight, settings.score_utilization_weight)
 
@@ -303,7 +303,7 @@ def check_settings(flags: Mapping[str, object], config: str | None = None) -> Re
 
 def open_lease_ledger(settings: Settings, sampler: Sampler) -> "LeaseLedger | None":
     """What the lease book says, beside this sampler; a recording has no leases of its own."""
-    from andon.engine.sharing.ledger import TURN_SECONDS, LeaseLedger
+    from andon.engine.sharing.lease_tracker import TURN_SECONDS, LeaseLedger
 
     if settings.replay or sys.platform == "win32":
         return None
@@ -322,7 +322,7 @@ def open_watcher(
 ) -> "Watcher":
     """Alerts over this sampler. Of a recording that is played nobody is told."""
     from andon.engine.alerting.watcher import Watcher
-    from andon.engine.sampling.pulse import Pulse
+    from andon.engine.sampling.self_monitor import Pulse
     from andon.host.clock import offset
 
     kept = kept_apart(settings) if keep else replace(settings, history_path=IN_MEMORY)

@@ -21,11 +21,11 @@ from andon.core.sharing.holdings import judge
 from andon.core.sharing.launching import LEASE_VARIABLE, environment
 from andon.core.sharing.requests import parse_count, request_of
 from andon.engine.sharing import releaser
+from andon.engine.sharing.availability import Outlook, Pages, Surveyor
 from andon.engine.sharing.granter import Grant, Granter, Progress, Terms
-from andon.engine.sharing.survey import Outlook, Pages, Surveyor
 from andon.errors import AndonError, Gone
 from andon.host.kin import here, myself, read_kin, started_ticks
-from andon.host.server.bulletin import Bulletin
+from andon.host.server.broken_devices import Bulletin
 from andon.leases.book import Book
 from andon.leases.hold import LeaseHold
 from andon.leases.holder import Keeper

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from andon.core.sharing.rights import Asker
-from andon.engine.sharing.lister import listing, sighted
-from andon.engine.sharing.survey import Sight, Surveyor
+from andon.engine.sharing.availability import Sight, Surveyor
+from andon.engine.sharing.lease_listing import listing, sighted
 from andon.host.kin import here
 from andon.leases.book import Book
 from andon.model.device import Snapshot

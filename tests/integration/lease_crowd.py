@@ -19,8 +19,8 @@ from typing import Any
 
 from andon.app import load_settings, open_sampler
 from andon.core.sharing.requests import request_of
+from andon.engine.sharing.availability import Surveyor
 from andon.engine.sharing.granter import Granter, Terms
-from andon.engine.sharing.survey import Surveyor
 from andon.errors import AndonError
 from andon.leases.book import Book
 

@@ -23,8 +23,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from andon.core.sharing.requests import request_of
+from andon.engine.sharing.availability import Surveyor
 from andon.engine.sharing.granter import Granter, Terms
-from andon.engine.sharing.survey import Surveyor
 from andon.errors import TimedOut
 from andon.leases import files, mutex
 from andon.leases.book import Book

@@ -11,7 +11,7 @@ from typing import IO, Any
 
 import pytest
 
-from andon.host.server import whereabouts
+from andon.host.server import server_file
 from tests.integration.conftest import Outcome
 from tests.integration.parts import wait_until
 from tests.integration.serving import Served, serving
@@ -194,17 +194,17 @@ def _until(stream: IO[str], words: str) -> str:
 def test_the_server_says_where_it_is_while_it_runs(tmp_path: Path) -> None:
     folder = tmp_path / "andon"
     with serving(tmp_path, "--no-history") as served:
-        assert whereabouts.find(folder) == served.url
-        assert (folder / whereabouts.NAME).stat().st_mode & 0o777 == 0o600
+        assert server_file.find(folder) == served.url
+        assert (folder / server_file.NAME).stat().st_mode & 0o777 == 0o600
         link = andon(tmp_path, "open", "--print").out
         assert link.startswith(f"{served.url}/#code=")
-    assert whereabouts.find(folder) is None
-    assert not (folder / whereabouts.NAME).exists()
+    assert server_file.find(folder) is None
+    assert not (folder / server_file.NAME).exists()
 
 
 def test_a_server_on_every_address_is_found_on_this_one(tmp_path: Path) -> None:
     with serving(tmp_path, "--host", "0.0.0.0", "--no-history") as served:
-        assert whereabouts.find(tmp_path / "andon") == f"http://127.0.0.1:{served.port}"
+        assert server_file.find(tmp_path / "andon") == f"http://127.0.0.1:{served.port}"
         assert andon(tmp_path, "alerts", "--json").json()["simulated"] is True
 
 

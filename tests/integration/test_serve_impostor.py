@@ -12,8 +12,8 @@ import pytest
 
 from andon.cli.catalogue import COMMANDS
 from andon.cli.main import cli
-from andon.host.server import whereabouts
-from andon.host.server.bulletin import Bulletin
+from andon.host.server import server_file as whereabouts
+from andon.host.server.broken_devices import Bulletin
 from andon.model.alert import Alert, Level, Phase
 from andon.model.alert_wire import alerts_to_json
 from tests.conftest import need

@@ -255,8 +255,8 @@ def asleep() -> Iterator[int]:
 LENDING = """
 import sys, time
 from andon.core.sharing.requests import request_of
-from andon.engine.sharing.lender import Lender
-from andon.engine.sharing.survey import Surveyor
+from andon.engine.sharing.remote_leases import Lender
+from andon.engine.sharing.availability import Surveyor
 from andon.model.device import Snapshot
 from tests.unit.sharing_parts import gpu
 

@@ -15,7 +15,7 @@ from andon.core.settings.resolution import Settings
 from andon.engine.sampling.recorder import Recorder
 from andon.leases.book import Book
 from andon.model.device import Snapshot
-from andon.web.memory import Recorded
+from andon.web.server_history import Recorded
 from tests.unit import test_cli_golden_snapshots as drawn
 from tests.unit.sharing_parts import gpu
 from tests.unit.web_parts import BEARER, Hand, Parts, at_home, end_holders

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from andon.core.sharing.rooms import Room, Surroundings, rooms
+from andon.core.sharing.capacity import Room, Surroundings, rooms
 from andon.model.device import Device, DeviceStatus, Process, Sample, State
 from andon.model.work import (
     BookEntry,

@@ -12,14 +12,14 @@ import pytest
 from andon.core import alerting
 from andon.core.alerting import EMPTY, Moment, Observation
 from andon.core.conditions.rulebook import Rulebook
-from andon.core.sharing.ailments import ailments
+from andon.core.sharing.broken_devices import ailments
 from andon.core.sharing.choice import hopeful, obstacle
 from andon.core.sharing.obstacles import HEALTH, Bar
+from andon.engine.sharing.availability import Surveyor
 from andon.engine.sharing.granter import Granter, Terms
-from andon.engine.sharing.survey import Surveyor
 from andon.errors import Conflict
-from andon.host.server import bulletin, calls, whereabouts
-from andon.host.server.bulletin import Bulletin
+from andon.host.server import broken_devices, calls, server_file
+from andon.host.server.broken_devices import Bulletin
 from andon.leases.book import Book
 from andon.model.alert import Alert, Event, EventKind, Level, Phase
 from andon.model.alert_wire import alerts_to_json
@@ -144,19 +144,19 @@ def say(server: Proving, *alerts: Alert) -> None:
 def test_the_own_server_is_asked_with_the_token_and_not_at_every_look(
     server: Proving, state: Path
 ) -> None:
-    whereabouts.announce(state, server.url, "127.0.0.1")
+    server_file.announce(state, server.url, "127.0.0.1")
     say(server, fired())
     asks = Bulletin(state, 1)
     assert asks() == {"GPU-0": "reports Xid 79: the GPU has fallen off the bus"}
     assert asks() is asks()
-    assert server.asked == [(bulletin.ASKED, f"Bearer {TOKEN}")]
+    assert server.asked == [(broken_devices.ASKED, f"Bearer {TOKEN}")]
 
 
 @pytest.mark.parametrize("proof", [None, "u" * 43])
 def test_who_does_not_prove_to_be_the_own_server_says_nothing(
     server: Proving, state: Path, proof: str | None
 ) -> None:
-    whereabouts.announce(state, server.url, "127.0.0.1")
+    server_file.announce(state, server.url, "127.0.0.1")
     say(server, fired())
     server.token = proof
     assert Bulletin(state, 1)() == {}
@@ -168,7 +168,7 @@ def test_a_service_of_the_system_is_asked_without_our_token_and_a_strangers_is_n
 ) -> None:
     say(server, fired())
     assert Bulletin(state, server.server_port)().keys() == {"GPU-0"}
-    assert server.asked == [(bulletin.ASKED, None)]
+    assert server.asked == [(broken_devices.ASKED, None)]
     monkeypatch.setattr(calls, "trusted_listener", lambda address, port, uid: False)
     assert Bulletin(state, server.server_port)() == {}
     assert len(server.asked) == 1
@@ -180,17 +180,17 @@ def test_a_service_of_the_system_is_asked_without_our_token_and_a_strangers_is_n
 def test_what_answers_otherwise_says_nothing(
     server: Proving, state: Path, status: int, body: bytes
 ) -> None:
-    whereabouts.announce(state, server.url, "127.0.0.1")
+    server_file.announce(state, server.url, "127.0.0.1")
     server.status, server.body = status, body
     assert Bulletin(state, 1)() == {}
     assert server.asked
 
 
 def test_a_server_that_hangs_is_done_without(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bulletin, "TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr(broken_devices, "TIMEOUT_SECONDS", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
-        whereabouts.announce(state, f"http://127.0.0.1:{port}", "127.0.0.1")
+        server_file.announce(state, f"http://127.0.0.1:{port}", "127.0.0.1")
         assert Bulletin(state, 1)() == {}
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.backends.amd import Amd, kfd, metrics
-from andon.backends.amd.board import parse_errors, parse_fastest
+from andon.backends.amd.card import parse_errors, parse_fastest
 from andon.backends.amd.names import parse_list
 from andon.backends.kernel import ASLEEP, MOMENT_SECONDS, RESTING
 from andon.backends.sysfs import SysfsValue, Tree

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from andon.backends.amd import Amd, smi
-from andon.backends.amd.board import OTHERWISE
+from andon.backends.amd.card import OTHERWISE
 from andon.backends.amd.smi import Smi
 from andon.backends.sysfs import Tree
 from andon.model.device import Card, Reading, Sample, State

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from andon.core.sharing.holders import BLANK, page_of
 from andon.core.sharing.queueing import in_order
-from andon.engine.sharing.lister import listing, sighted
+from andon.engine.sharing.availability import Surveyor
+from andon.engine.sharing.lease_listing import listing, sighted
 from andon.engine.sharing.releaser import asker
-from andon.engine.sharing.survey import Surveyor
 from andon.host.kin import here, myself
 from andon.leases import places
 from andon.leases.book import Book

@@ -17,9 +17,9 @@ from andon.core.sharing.holders import BLANK, page_of
 from andon.core.sharing.holdings import judge
 from andon.core.sharing.lease_rows import lease_row
 from andon.core.sharing.rights import Asker
+from andon.engine.sharing.availability import Surveyor
 from andon.engine.sharing.granter import Granter, Terms
-from andon.engine.sharing.lister import remarks
-from andon.engine.sharing.survey import Surveyor
+from andon.engine.sharing.lease_listing import remarks
 from andon.errors import AndonError, Conflict, Denied, Invalid
 from andon.host.kin import here, myself
 from andon.leases import files, places

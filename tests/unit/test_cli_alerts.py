@@ -11,7 +11,7 @@ from andon.cli.commands.explain.alerts_follow import changes
 from andon.cli.show.alerts import AlertList
 from andon.cli.terminal import Choices
 from andon.errors import Gone, Unavailable
-from andon.host.server import whereabouts
+from andon.host.server import server_file
 from andon.model.alert import Acknowledgement, Alert, Level, Phase
 from tests.unit import alert_pages
 from tests.unit.test_cli_golden_snapshots import AT
@@ -103,5 +103,5 @@ def test_a_server_that_is_named_is_asked_and_no_other(state: Path) -> None:
 
 
 def test_devices_that_are_simulated_here_are_no_servers(state: Path) -> None:
-    whereabouts.announce(state, "http://127.0.0.1:9", "127.0.0.1")
+    server_file.announce(state, "http://127.0.0.1:9", "127.0.0.1")
     assert isinstance(source_of(Choices(simulate=2)), FromLooks)

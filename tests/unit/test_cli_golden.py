@@ -12,10 +12,10 @@ from andon.cli.commands.watch.status import as_json_text
 from andon.cli.main import run
 from andon.cli.show import csv_rows
 from andon.cli.show.facts import devices_to_json, render_devices
+from andon.cli.show.process_rows import render_tree, render_uses, uses, uses_to_csv, uses_to_json
 from andon.cli.show.render import Mask, render_status
 from andon.cli.show.stream import Stream
 from andon.cli.show.tree import forest
-from andon.cli.show.uses import render_tree, render_uses, uses, uses_to_csv, uses_to_json
 from andon.model import wire
 from andon.model.device import Snapshot
 from andon.units import GIB

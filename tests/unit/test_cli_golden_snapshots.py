@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from andon.cli.commands.setup.cost import Cost, CostReport
-from andon.cli.show.uses import HostLook
+from andon.cli.show.process_rows import HostLook
 from andon.engine.sampling.sampler import Costs
 from andon.host.procfs import ProcessParent
 from andon.model.device import (

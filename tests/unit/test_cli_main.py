@@ -10,7 +10,7 @@ import click
 import pytest
 
 from andon import app
-from andon.cli import looking
+from andon.cli import snapshot_source
 from andon.cli.catalogue import COMMANDS, JOBS
 from andon.cli.commands.setup.cost import Cost, render_cost, report_to_json
 from andon.cli.main import cli, run
@@ -64,7 +64,7 @@ def test_each_error_has_its_exit_code_and_two_lines(
     def fail(choices: Choices) -> None:
         raise error("it is so", hint="do this")
 
-    monkeypatch.setattr(looking, "sampling", fail)
+    monkeypatch.setattr(snapshot_source, "sampling", fail)
     assert run(["status"]) == code
     assert capsys.readouterr() == ("", "andon: it is so\nhint: do this\n")
 
@@ -86,7 +86,7 @@ def test_ctrl_c_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(choices: Choices) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(looking, "sampling", interrupt)
+    monkeypatch.setattr(snapshot_source, "sampling", interrupt)
     assert run(["status"]) == 130
 
 
@@ -100,7 +100,7 @@ def test_shared_options_are_taken_before_and_after_the_command(
         seen.append(choices.flags())
         return FakeSampler(golden.simulated())
 
-    monkeypatch.setattr(looking, "sampling", remember)
+    monkeypatch.setattr(snapshot_source, "sampling", remember)
     assert run(args) == 0
     assert seen == [{"simulate": 3, "replay": ""}]
 
@@ -134,10 +134,10 @@ def test_a_simulation_and_a_recording_exclude_each_other(
 
 def test_a_flag_beats_the_variable_of_the_other_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANDON_REPLAY", "/nowhere.jsonl")
-    settings = looking.settings_of(Choices(simulate=2))
+    settings = snapshot_source.settings_of(Choices(simulate=2))
     assert (settings.simulate, settings.replay) == (2, "")
     monkeypatch.setenv("ANDON_SIMULATE", "8")
-    settings = looking.settings_of(Choices(replay="look.jsonl"))
+    settings = snapshot_source.settings_of(Choices(replay="look.jsonl"))
     assert (settings.simulate, settings.replay) == (0, "look.jsonl")
 
 
@@ -206,7 +206,7 @@ def test_a_shell_learns_to_complete(shell: str, capsys: pytest.CaptureFixture[st
 
 
 def test_a_node_without_a_gpu_has_an_exit_code_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looking, "sampling", lambda choices: FakeSampler(golden.no_gpu()))
+    monkeypatch.setattr(snapshot_source, "sampling", lambda choices: FakeSampler(golden.no_gpu()))
     assert run(["status"]) == 3
 
 
@@ -242,7 +242,9 @@ def test_cost_without_nvidia_smi_says_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr(looking, "sampling", lambda choices: FakeSampler(*[golden.farm()] * 3))
+    monkeypatch.setattr(
+        snapshot_source, "sampling", lambda choices: FakeSampler(*[golden.farm()] * 3)
+    )
     assert run(["cost", "--ticks", "2"]) == 0
     assert "nvidia-smi is not installed" in capsys.readouterr().out
 
@@ -254,7 +256,9 @@ def test_cost_runs_nvidia_smi_as_often(
     script.write_text(f"#!/bin/sh\necho run >> {tmp_path}/runs\n")
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr(looking, "sampling", lambda choices: FakeSampler(*[golden.farm()] * 3))
+    monkeypatch.setattr(
+        snapshot_source, "sampling", lambda choices: FakeSampler(*[golden.farm()] * 3)
+    )
     assert run(["cost", "--ticks", "2", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["nvidia_smi"]["wall_seconds"] > 0
     assert (tmp_path / "runs").read_text() == "run\nrun\n"
@@ -267,7 +271,9 @@ def test_cost_survives_an_nvidia_smi_that_fails(
     script.write_text("#!/bin/sh\nexit 9\n")
     script.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(looking, "sampling", lambda choices: FakeSampler(*[golden.farm()] * 3))
+    monkeypatch.setattr(
+        snapshot_source, "sampling", lambda choices: FakeSampler(*[golden.farm()] * 3)
+    )
     assert run(["cost", "--ticks", "1"]) == 0
     assert "nvidia-smi does not work here" in capsys.readouterr().out
 
@@ -276,7 +282,7 @@ def test_cost_survives_an_nvidia_smi_that_fails(
 def test_cost_without_a_gpu_ends_after_the_first_look_with_the_reason(
     form: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(looking, "sampling", lambda choices: FakeSampler(golden.no_gpu()))
+    monkeypatch.setattr(snapshot_source, "sampling", lambda choices: FakeSampler(golden.no_gpu()))
     assert run(["cost", *form]) == 3
     out, err = capsys.readouterr()
     assert out == ""

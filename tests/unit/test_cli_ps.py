@@ -10,11 +10,9 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from andon.cli import hostlook, looking
+from andon.cli import process_counters, snapshot_source
 from andon.cli.main import run
-from andon.cli.show.text import display_width
-from andon.cli.show.tree import Branch, forest
-from andon.cli.show.uses import (
+from andon.cli.show.process_rows import (
     HostLook,
     ProcessFilter,
     ProcessRow,
@@ -26,6 +24,8 @@ from andon.cli.show.uses import (
     uses,
     uses_to_csv,
 )
+from andon.cli.show.text import display_width
+from andon.cli.show.tree import Branch, forest
 from andon.host.procfs import ProcessParent
 from andon.model.device import NAMES_MISSING, Process, State
 from andon.units import GIB
@@ -103,8 +103,8 @@ def test_elapsed_time_reads_like_ps(seconds: float | None, words: str) -> None:
 def test_ps_filters_by_device_and_user(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(looking, "sampling", lambda choices: FakeSampler(office()))
-    monkeypatch.setattr(hostlook, "host_use", lambda *_: HOSTS)
+    monkeypatch.setattr(snapshot_source, "sampling", lambda choices: FakeSampler(office()))
+    monkeypatch.setattr(process_counters, "host_use", lambda *_: HOSTS)
     assert run(["ps", "--json", "-d", "0", "--user", "alice"]) == 0
     value = json.loads(capsys.readouterr().out)
     assert value["schema"] == "andon.processes/1"
@@ -114,8 +114,8 @@ def test_ps_filters_by_device_and_user(
 def test_ps_without_a_gpu_says_why(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(looking, "sampling", lambda choices: FakeSampler(golden.no_gpu()))
-    monkeypatch.setattr(hostlook, "host_use", lambda *_: {})
+    monkeypatch.setattr(snapshot_source, "sampling", lambda choices: FakeSampler(golden.no_gpu()))
+    monkeypatch.setattr(process_counters, "host_use", lambda *_: {})
     assert run(["ps"]) == 3
     assert "libnvidia-ml.so.1 is not installed" in " ".join(capsys.readouterr().out.split())
 
@@ -125,8 +125,8 @@ def test_processes_that_cannot_be_listed_are_explained(
 ) -> None:
     odd = replace(golden.h200(0, 9.0), missing={"processes": "no permission"})
     snapshot = replace(golden.farm(), devices=(odd,))
-    monkeypatch.setattr(looking, "sampling", lambda choices: FakeSampler(snapshot))
-    monkeypatch.setattr(hostlook, "host_use", lambda *_: {})
+    monkeypatch.setattr(snapshot_source, "sampling", lambda choices: FakeSampler(snapshot))
+    monkeypatch.setattr(process_counters, "host_use", lambda *_: {})
     assert run(["ps"]) == 0
     assert capsys.readouterr().out == "no process uses a device\n– processes: no permission\n"
 
@@ -134,7 +134,7 @@ def test_processes_that_cannot_be_listed_are_explained(
 def test_devices_exits_with_3_where_there_is_none(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(looking, "sampling", lambda choices: FakeSampler(golden.no_gpu()))
+    monkeypatch.setattr(snapshot_source, "sampling", lambda choices: FakeSampler(golden.no_gpu()))
     assert run(["devices", "--json"]) == 3
     assert json.loads(capsys.readouterr().out)["faults"][0]["source"] == "nvidia"
 
@@ -243,7 +243,7 @@ def test_ps_draws_the_tree_of_real_processes(
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as child:
         used = golden.busy(0, 50, 9.0, golden.work(child.pid, "ana", "cat", 9.0))
         snapshot = replace(golden.farm(), devices=(used,))
-        monkeypatch.setattr(looking, "sampling", lambda choices: FakeSampler(snapshot))
+        monkeypatch.setattr(snapshot_source, "sampling", lambda choices: FakeSampler(snapshot))
         monkeypatch.setenv("COLUMNS", "200")
         assert run(["ps", "--tree"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -261,7 +261,7 @@ def test_ps_knows_no_ancestors_of_simulated_or_unnamed_processes(
     invented = replace(golden.simulated().devices[0], processes=(mine,))
     foreign = golden.busy(1, 50, 9.0, replace(mine, name=None, command="-", user=None))
     snapshot = replace(golden.farm(), devices=(invented, foreign))
-    monkeypatch.setattr(looking, "sampling", lambda choices: FakeSampler(snapshot))
+    monkeypatch.setattr(snapshot_source, "sampling", lambda choices: FakeSampler(snapshot))
     assert run(["ps", "--tree"]) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if "–" in line or "└" in line]
     assert not any("└" in line for line in lines)
@@ -270,8 +270,8 @@ def test_ps_knows_no_ancestors_of_simulated_or_unnamed_processes(
 def test_ps_filters_by_container_and_job(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(looking, "sampling", lambda choices: FakeSampler(office()))
-    monkeypatch.setattr(hostlook, "host_use", lambda *_: HOSTS)
+    monkeypatch.setattr(snapshot_source, "sampling", lambda choices: FakeSampler(office()))
+    monkeypatch.setattr(process_counters, "host_use", lambda *_: HOSTS)
     for arguments, pid in ((["-j", "4711"], 4101), (["--container", "jupyter"], 4207)):
         assert run(["ps", "--json", *arguments]) == 0
         value = json.loads(capsys.readouterr().out)
@@ -289,7 +289,9 @@ def test_processes_without_a_name_are_explained(
     odd = golden.busy(0, 9, 9.0, Process(4242, memory_bytes=9 * GIB))
     odd = replace(odd, missing={NAMES_MISSING: "the host's pids"})
     monkeypatch.setattr(
-        looking, "sampling", lambda choices: FakeSampler(replace(golden.farm(), devices=(odd,)))
+        snapshot_source,
+        "sampling",
+        lambda choices: FakeSampler(replace(golden.farm(), devices=(odd,))),
     )
     assert run(["ps"]) == 0
     out = capsys.readouterr().out

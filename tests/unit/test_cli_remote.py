@@ -10,7 +10,7 @@ import pytest
 from andon.cli import remote
 from andon.cli.remote import CLEAR_TEXT, NO_SERVER, connect, own_server, signing_in, token_for
 from andon.errors import Denied, Unavailable
-from andon.host.server import calls, whereabouts
+from andon.host.server import calls, server_file
 from tests.unit.proving import TOKEN, Proving, proving
 
 BEARER = f"Bearer {TOKEN}"
@@ -91,7 +91,7 @@ def test_a_token_that_cannot_be_used_matters_only_where_it_is_wanted(
 
 
 def test_the_own_server_has_to_prove_itself(token: Path, server: Proving) -> None:
-    whereabouts.announce(token.parent, server.url, "127.0.0.1")
+    server_file.announce(token.parent, server.url, "127.0.0.1")
     own = own_server()
     assert own is not None
     assert own.get("/api/x") == {}
@@ -103,7 +103,7 @@ def test_the_own_server_has_to_prove_itself(token: Path, server: Proving) -> Non
 
 
 def test_without_its_token_the_own_server_is_none(state: Path) -> None:
-    whereabouts.announce(state, HERE, "127.0.0.1")
+    server_file.announce(state, HERE, "127.0.0.1")
     assert own_server() is None
 
 
@@ -113,7 +113,7 @@ def test_where_no_server_runs_that_is_said(token: Path) -> None:
             signing_in(None, None, quiet)
         assert refused.value.reason == NO_SERVER
         token.unlink(missing_ok=True)
-    (token.parent / whereabouts.NAME).write_text(
+    (token.parent / server_file.NAME).write_text(
         f'{{"url": "{HERE}", "pid": {os.getpid()}, "started_ticks": 1}}'
     )
     with pytest.raises(Unavailable, match=NO_SERVER) as refused:

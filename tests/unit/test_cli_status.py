@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from andon.cli import looking
+from andon.cli import snapshot_source
 from andon.cli.main import run
 from andon.cli.show import csv_rows
 from andon.cli.show.entries import NamedDevice, entries, model_name, only_visible, range_of
@@ -32,7 +32,7 @@ def _in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def _see(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
-    monkeypatch.setattr(looking, "sampling", lambda choices: FakeSampler(snapshot))
+    monkeypatch.setattr(snapshot_source, "sampling", lambda choices: FakeSampler(snapshot))
 
 
 def _text(snapshot: Snapshot, width: int = 80, **more: object) -> str:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from andon.cli.show.waiting import waiting_words
+from andon.engine.sharing.availability import Pages, Surveyor
 from andon.engine.sharing.granter import Granter, Progress, Terms
-from andon.engine.sharing.survey import Pages, Surveyor
 from andon.model.device import Snapshot
 from tests.unit.sharing_parts import gpu, need, owner, request, ticket
 from tests.unit.test_lease_book import a_book

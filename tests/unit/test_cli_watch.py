@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.cli import looking
+from andon.cli import snapshot_source
 from andon.cli.main import run
 from andon.cli.show import csv_rows
 from andon.cli.show.stream import Stream
@@ -40,7 +40,7 @@ def _play(
     monkeypatch: pytest.MonkeyPatch, *snapshots: Snapshot, interrupted: bool = False
 ) -> FakeSampler:
     sampler = FakeSampler(*snapshots, interrupted=interrupted)
-    monkeypatch.setattr(looking, "sampling", lambda choices: sampler)
+    monkeypatch.setattr(snapshot_source, "sampling", lambda choices: sampler)
     return sampler
 
 

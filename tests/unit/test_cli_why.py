@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from andon.cli import looking
+from andon.cli import snapshot_source
 from andon.cli.main import run
 from andon.cli.show.text import display_width
 from andon.cli.show.why import answer, answer_to_json, render_why
@@ -133,7 +133,7 @@ def test_a_masked_device_is_called_by_both_its_numbers() -> None:
 @pytest.fixture
 def farm(monkeypatch: pytest.MonkeyPatch) -> FakeSampler:
     sampler = FakeSampler(*_looks(golden.farm(), 9))
-    monkeypatch.setattr(looking, "sampling", lambda choices: sampler)
+    monkeypatch.setattr(snapshot_source, "sampling", lambda choices: sampler)
     return sampler
 
 
@@ -183,7 +183,7 @@ def test_a_wrong_name_and_an_ambiguous_one_are_told(
 def test_without_a_gpu_it_explains_why_and_exits_with_3(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(looking, "sampling", lambda choices: FakeSampler(golden.no_gpu()))
+    monkeypatch.setattr(snapshot_source, "sampling", lambda choices: FakeSampler(golden.no_gpu()))
     assert run(["why", "0"]) == 3
     out, err = capsys.readouterr()
     assert "libnvidia-ml.so.1 is not installed" in out

@@ -14,8 +14,8 @@ from andon.cli.show.why import answer, answer_to_json, render_why
 from andon.core.explain import explain, explain_absence, explain_node, most_troubled
 from andon.core.explain.growth import growth
 from andon.core.explain.measures import MEASURES, peers, process_idle_seconds
+from andon.core.explain.phrasing import WEIGHTS, in_words
 from andon.core.explain.reasons import Evidence, Reason, ReasonCode
-from andon.core.explain.telling import WEIGHTS, in_words
 from andon.core.explain.view import View
 from andon.model.device import (
     SAMPLE_VALUES,

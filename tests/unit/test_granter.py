@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from andon.engine.sharing.availability import Pages, Surveyor
 from andon.engine.sharing.granter import Granter, Progress, Terms
 from andon.engine.sharing.refusal import device_lines
-from andon.engine.sharing.survey import Pages, Surveyor
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, TimedOut, Unavailable
 from andon.host.kin import myself
 from andon.leases.book import Book

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from andon.backends.drm import FIRST_LOOK
 from andon.backends.intel import Intel, layout
-from andon.backends.intel.board import STARTED_ANEW, Counter, parse_manager
+from andon.backends.intel.card import STARTED_ANEW, Counter, parse_manager
 from andon.backends.kernel import ASLEEP, MOMENT_SECONDS
 from andon.backends.sysfs import SysfsValue, Tree
 from andon.errors import Unavailable

@@ -11,8 +11,8 @@ import pytest
 
 from andon.core.sharing.holders import BookView
 from andon.engine.sampling.bus import Bus
-from andon.engine.sharing import ledger as following
-from andon.engine.sharing.ledger import LeaseLedger, with_leases
+from andon.engine.sharing import lease_tracker as following
+from andon.engine.sharing.lease_tracker import LeaseLedger, with_leases
 from andon.host.kin import read_kin
 from andon.leases import files, places
 from andon.leases.book import Book

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from andon.backends.nvidia_smi import boards, document, texts, trouble
-from andon.backends.nvidia_smi.boards import SystemMemory
+from andon.backends.nvidia_smi import cards, document, texts, trouble
+from andon.backends.nvidia_smi.cards import SystemMemory
 from andon.backends.nvidia_smi.report import SmiReport, parse_list, parse_unreachable
 from andon.backends.nvidia_smi.texts import Unknown
 from andon.errors import Denied, Unavailable
@@ -44,9 +44,9 @@ def seen(
 def shown(
     report: SmiReport, at: float = 1000.0, listed: str = "", memory: SystemMemory = NO_MEMORY
 ) -> tuple[list[Device], list[Reading]]:
-    found = boards.recognise(report, (), parse_list(listed), memory)
+    found = cards.recognise(report, (), parse_list(listed), memory)
     devices = [d for board in found for d in (board.device, *(part for _, part in board.parts))]
-    return devices, boards.readings(found, memory, at)
+    return devices, cards.readings(found, memory, at)
 
 
 def check(readings: list[Reading]) -> None:
@@ -329,7 +329,7 @@ def test_an_ecc_counter_that_failed_is_not_left_out_of_the_sum() -> None:
 def test_a_device_without_memory_of_its_own_uses_the_system_s() -> None:
     body = """<fb_memory_usage><total>N/A</total><reserved>N/A</reserved><used>N/A</used>
       <free>Not Supported</free></fb_memory_usage>"""
-    memory = boards.parse_meminfo("MemTotal: 1000 kB\nMemFree: 1 kB\nMemAvailable: 400 kB\nx\n")
+    memory = cards.parse_meminfo("MemTotal: 1000 kB\nMemFree: 1 kB\nMemAvailable: 400 kB\nx\n")
     [device], [reading] = seen(log(gpu(body)), memory=memory)
     assert (device.memory_kind, device.memory_total_bytes) == (MemoryKind.UNIFIED, 1024000)
     assert reading.sample is not None

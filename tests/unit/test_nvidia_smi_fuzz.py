@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from andon.backends.nvidia_smi import boards, document, texts, trouble
-from andon.backends.nvidia_smi.boards import SystemMemory
+from andon.backends.nvidia_smi import cards, document, texts, trouble
+from andon.backends.nvidia_smi.cards import SystemMemory
 from andon.backends.nvidia_smi.report import SmiReport, parse_list, parse_unreachable
 from andon.errors import AndonError
 from andon.model import wire
@@ -44,10 +44,10 @@ def revalued(draw: st.DrawFn, seed: str) -> str:
 
 def judge(report: SmiReport, listed: str = "") -> None:
     memory = SystemMemory(1 << 30, 1 << 20)
-    found = boards.recognise(report, (), parse_list(listed), memory)
-    again = boards.recognise(report, [b.device for b in found], parse_list(listed), memory)
+    found = cards.recognise(report, (), parse_list(listed), memory)
+    again = cards.recognise(report, [b.device for b in found], parse_list(listed), memory)
     devices = [d for board in found for d in (board.device, *(part for _, part in board.parts))]
-    readings = boards.readings(found, memory, 1000.0)
+    readings = cards.readings(found, memory, 1000.0)
     assert {b.device.uuid for b in again} == {b.device.uuid for b in found}
     assert len({device.uuid for device in devices}) == len(devices)
     assert {reading.uuid for reading in readings} <= {device.uuid for device in devices}
@@ -95,7 +95,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     assert document.parse(text) is None
     judge(SmiReport(unreachable=parse_unreachable(text)))
     parse_list(text)
-    boards.parse_meminfo(text)
+    cards.parse_meminfo(text)
     texts.pci_address(text)
     for name in texts.MEASURES:
         texts.read(name, text)

@@ -4,74 +4,81 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.sampling import patience
-from andon.core.sampling.patience import Attempts, Life, ReaderPhase
+from andon.core.sampling import reader_backoff
+from andon.core.sampling.reader_backoff import Attempts, Life, ReaderPhase
 
 
 @pytest.mark.parametrize(
     ("failures", "seconds"), [(0, 0), (1, 0), (2, 1), (3, 2), (4, 4), (7, 32), (8, 60), (99, 60)]
 )
 def test_the_back_off_doubles_up_to_a_minute(failures: int, seconds: float) -> None:
-    assert patience.back_off_seconds(failures) == seconds
+    assert reader_backoff.back_off_seconds(failures) == seconds
 
 
 def test_a_first_crash_is_answered_at_once() -> None:
-    after = patience.failed(Attempts(), lived_seconds=0.1, now=10.0)
-    assert patience.may_start(after, now=10.0)
+    after = reader_backoff.failed(Attempts(), lived_seconds=0.1, now=10.0)
+    assert reader_backoff.may_start(after, now=10.0)
 
 
 def test_a_second_crash_is_answered_after_a_second() -> None:
-    once = patience.failed(Attempts(), 0.1, now=10.0)
-    twice = patience.failed(once, 0.1, now=10.2)
-    assert not patience.may_start(twice, now=10.9)
-    assert patience.may_start(twice, now=11.2)
+    once = reader_backoff.failed(Attempts(), 0.1, now=10.0)
+    twice = reader_backoff.failed(once, 0.1, now=10.2)
+    assert not reader_backoff.may_start(twice, now=10.9)
+    assert reader_backoff.may_start(twice, now=11.2)
 
 
 def test_a_reader_that_lived_long_starts_the_count_afresh() -> None:
-    assert patience.failed(Attempts(failures=6), lived_seconds=60.0, now=1.0).failures == 1
+    assert reader_backoff.failed(Attempts(failures=6), lived_seconds=60.0, now=1.0).failures == 1
 
 
 def test_at_most_two_readers_are_ever_stuck() -> None:
-    one = patience.abandoned(Attempts(), now=10.0)
-    two = patience.abandoned(one, now=30.0)
-    assert patience.may_start(one, now=100.0)
-    assert not patience.may_start(two, now=500.0)
+    one = reader_backoff.abandoned(Attempts(), now=10.0)
+    two = reader_backoff.abandoned(one, now=30.0)
+    assert reader_backoff.may_start(one, now=100.0)
+    assert not reader_backoff.may_start(two, now=500.0)
 
 
 def test_one_that_the_kernel_let_go_makes_room() -> None:
     two = Attempts(failures=2, last_failure=30.0, stuck=2, last_abandoned=30.0)
-    assert patience.may_start(patience.returned(two, stuck=1), now=40.0)
+    assert reader_backoff.may_start(reader_backoff.returned(two, stuck=1), now=40.0)
 
 
 def test_after_ten_minutes_another_is_tried() -> None:
     two = Attempts(failures=2, last_failure=30.0, stuck=2, last_abandoned=30.0)
-    assert not patience.may_start(patience.returned(two, 2), now=629.0)
-    assert patience.may_start(patience.returned(two, 2), now=630.0)
+    assert not reader_backoff.may_start(reader_backoff.returned(two, 2), now=629.0)
+    assert reader_backoff.may_start(reader_backoff.returned(two, 2), now=630.0)
 
 
 def test_a_reader_that_does_not_open_is_stuck_after_ten_seconds() -> None:
     life = Life(ReaderPhase.OPENING, since=5.0, heard=5.0)
-    assert not patience.is_stuck(life, None, now=14.9)
-    assert patience.is_stuck(life, None, now=15.0)
+    assert not reader_backoff.is_stuck(life, None, now=14.9)
+    assert reader_backoff.is_stuck(life, None, now=15.0)
 
 
 def test_a_reader_that_still_talks_is_not_stuck() -> None:
-    assert not patience.is_stuck(
+    assert not reader_backoff.is_stuck(
         Life(ReaderPhase.OPEN, 0.0, heard=99.0), outstanding_since=1.0, now=100
     )
-    assert patience.is_stuck(
+    assert reader_backoff.is_stuck(
         Life(ReaderPhase.OPEN, 0.0, heard=89.0), outstanding_since=1.0, now=100
     )
-    assert not patience.is_stuck(Life(ReaderPhase.OPEN, 0.0, heard=1.0), None, now=100.0)
+    assert not reader_backoff.is_stuck(Life(ReaderPhase.OPEN, 0.0, heard=1.0), None, now=100.0)
 
 
 def test_starting_python_has_its_own_time() -> None:
-    assert patience.waits_until(Life(ReaderPhase.STARTING, 10.0, 10.0), 1.0) == 15.0
-    assert patience.waits_until(Life(ReaderPhase.OPENING, 10.0, 10.0), 1.0) == 12.0
+    assert reader_backoff.waits_until(Life(ReaderPhase.STARTING, 10.0, 10.0), 1.0) == 15.0
+    assert reader_backoff.waits_until(Life(ReaderPhase.OPENING, 10.0, 10.0), 1.0) == 12.0
 
 
 def test_a_lost_card_is_looked_for_again_ever_more_seldom() -> None:
-    assert [patience.renew_after_seconds(n) for n in range(6)] == [60, 120, 240, 480, 600, 600]
+    assert [reader_backoff.renew_after_seconds(n) for n in range(6)] == [
+        60,
+        120,
+        240,
+        480,
+        600,
+        600,
+    ]
 
 
 @given(st.lists(st.sampled_from([1.0, 61.0, 700.0, 3600.0, 86_400.0]), max_size=60))
@@ -81,8 +88,8 @@ def test_a_driver_that_hangs_for_ever_never_has_more_than_four_stuck_readers(
     attempts, now, processes = Attempts(), 0.0, 0
     for wait in waits:
         now += wait
-        attempts = patience.returned(attempts, processes)
-        if patience.may_start(attempts, now):
-            attempts = patience.abandoned(attempts, now + patience.ABANDON_SECONDS)
+        attempts = reader_backoff.returned(attempts, processes)
+        if reader_backoff.may_start(attempts, now):
+            attempts = reader_backoff.abandoned(attempts, now + reader_backoff.ABANDON_SECONDS)
             processes += 1
     assert processes <= 4

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from andon.core.sharing.capacity import Room
 from andon.core.sharing.choice import pick
 from andon.core.sharing.queueing import (
     ASLEEP_SECONDS,
@@ -16,7 +17,6 @@ from andon.core.sharing.queueing import (
     in_order,
     reserved,
 )
-from andon.core.sharing.rooms import Room
 from andon.model.device import State
 from andon.model.work import Ticket
 from tests.unit.sharing_parts import claim, gpu, lease, need, rooms_of, ticket

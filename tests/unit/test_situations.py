@@ -3,8 +3,8 @@
 import pytest
 
 from andon.core.explain import explain, explain_node, most_troubled
+from andon.core.explain.phrasing import in_words
 from andon.core.explain.reasons import Reason
-from andon.core.explain.telling import in_words
 from tests.situations.story import Situation
 from tests.situations.table import SITUATIONS
 

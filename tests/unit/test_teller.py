@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from andon.core.notifying.outbox import Errand
-from andon.engine.alerting.teller import NotifierWork, Teller
+from andon.engine.alerting.notifier_worker import NotifierWork, Teller
 from andon.errors import Unavailable
 from andon.model.alert import Alert, Notice
 from tests.support.waiting import wait_for
@@ -144,7 +144,7 @@ def test_one_that_never_answers_is_seen_to_be_stuck(
     teller.wake()
     wait_for(phone.entered.is_set)
     assert teller.health().ok
-    monkeypatch.setattr("andon.engine.alerting.teller.STUCK_SECONDS", 0.0)
+    monkeypatch.setattr("andon.engine.alerting.notifier_worker.STUCK_SECONDS", 0.0)
     health = teller.health()
     assert not health.ok
     assert "has not answered" in (health.reason or "")

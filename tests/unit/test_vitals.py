@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from andon.core.sampling.vitals import StoreVitals, Vitals, troubles
-from andon.engine.sampling.pulse import Pulse
+from andon.core.sampling.self_checks import StoreVitals, Vitals, troubles
 from andon.engine.sampling.sampler import Costs
+from andon.engine.sampling.self_monitor import Pulse
 from andon.errors import Invalid
 from andon.host.clock import offset
 
@@ -47,7 +47,7 @@ def test_several_of_the_sampler_are_one() -> None:
 
 def test_the_pulse_compares_now_with_minutes_ago(monkeypatch: pytest.MonkeyPatch) -> None:
     now, costs = [0.0], [Costs()]
-    monkeypatch.setattr("andon.engine.sampling.pulse.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("andon.engine.sampling.self_monitor.time.monotonic", lambda: now[0])
     pulse = Pulse(lambda: costs[0], StoreVitals)
     assert pulse() == ()
     now[0], costs[0] = 60.0, Costs(ticks=30, missed=30)

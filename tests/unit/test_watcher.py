@@ -317,7 +317,7 @@ def test_a_disk_that_hangs_delays_a_message_and_does_not_stop_it(
     ledger.free.clear()
     playing.lose()
     wait_for(lambda: phone.kinds() == [FIRING])
-    monkeypatch.setattr("andon.engine.alerting.scribe.STUCK_SECONDS", 0.0)
+    monkeypatch.setattr("andon.engine.alerting.alert_writer.STUCK_SECONDS", 0.0)
     health = playing.watcher.health()
     assert health["state"] == "degraded"
     assert "has not answered" in health["reason"]

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from andon.core.sampling.vitals import StoreVitals
+from andon.core.sampling.self_checks import StoreVitals
 from andon.core.settings.resolution import Settings
 from andon.model import wire
 from andon.model.device import Snapshot, State
 from andon.web.answers import payloads
 from andon.web.answers.health import health
-from andon.web.memory import NoMemory
-from andon.web.station import for_strangers
+from andon.web.server_history import NoMemory
+from andon.web.snapshot_feed import for_strangers
 from tests.conftest import REPOSITORY
 from tests.unit import test_cli_golden_snapshots as drawn
 from tests.unit.test_cli_golden_snapshots import AT, assert_golden

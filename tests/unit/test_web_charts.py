@@ -15,8 +15,8 @@ from andon.ports import Store
 from andon.stores.memory import MemoryStore
 from andon.web.answers import schemas
 from andon.web.answers.description import ANSWERS
-from andon.web.memory import NoMemory
 from andon.web.routes import charts
+from andon.web.server_history import NoMemory
 from tests.conftest import REPOSITORY
 from tests.unit import test_cli_golden_snapshots as drawn
 from tests.unit.web_parts import Caller, Parts, served

@@ -18,8 +18,8 @@ from pydantic import TypeAdapter
 from andon.core.sharing.holdings import Here
 from andon.core.sharing.lease_rows import cordon_rows, lease_rows, waiting_rows
 from andon.core.sharing.rights import Asker
-from andon.engine.sharing import lender as lender_module
 from andon.engine.sharing import releaser
+from andon.engine.sharing import remote_leases as lender_module
 from andon.errors import Conflict, Unavailable
 from andon.host.kin import myself, user_name
 from andon.leases import files
@@ -33,7 +33,7 @@ from andon.web.answers import lease_payloads
 from andon.web.answers.lease_shapes import LeaseListShape, LentShape
 from andon.web.answers.problems import problem_of
 from andon.web.app import build
-from andon.web.desk import BlockingPool, Visit
+from andon.web.blocking_pool import BlockingPool, Visit
 from tests.unit.sharing_parts import claim, gpu, kin, lease, need, owner, rooms_of, ticket
 from tests.unit.test_cli_golden_snapshots import AT, assert_golden
 from tests.unit.test_lease_book import a_book

@@ -9,9 +9,9 @@ import pytest
 from andon.core.conditions.rulebook import Rulebook, Thresholds
 from andon.model.device import Snapshot
 from andon.web.answers.payloads import busy_uuids
-from andon.web.bindings.lines import OUTBOX_PACKETS, BoundedQueue, ClientSocket
+from andon.web.bindings.client_socket import OUTBOX_PACKETS, BoundedQueue, ClientSocket
 from andon.web.live.events import _risen
-from andon.web.station import HIDDEN, for_strangers
+from andon.web.snapshot_feed import HIDDEN, for_strangers
 from tests.unit import test_cli_golden_snapshots as drawn
 from tests.unit.web_parts import Parts
 

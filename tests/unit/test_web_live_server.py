@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import socketio
 
-from andon.web.bindings.lines import OUTBOX_PACKETS, BoundedQueue
+from andon.web.bindings.client_socket import OUTBOX_PACKETS, BoundedQueue
 from andon.web.bindings.live_server import LiveServer
 from andon.web.live.requests import VISITOR
 from andon.web.transport.log_throttle import LogThrottle

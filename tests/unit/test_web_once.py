@@ -4,8 +4,8 @@ import threading
 from dataclasses import fields, replace
 
 from andon.core.history.series import Bucket
-from andon.web.answers.once import Once
-from andon.web.memory import _bucket
+from andon.web.answers.single_flight import Once
+from andon.web.server_history import _bucket
 from tests.unit import test_cli_golden_snapshots as drawn
 
 

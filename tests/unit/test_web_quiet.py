@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 import uvicorn
 
-from andon.web.bindings import quiet
+from andon.web.bindings import quiet_server
 from andon.web.transport.asgi import Receive, Scope, Send
 
 PATIENCE_SECONDS = 30.0
@@ -26,9 +26,9 @@ async def nothing(scope: Scope, receive: Receive, send: Send) -> None:
     """An application that is never called."""
 
 
-def started(ready: list[str]) -> quiet.QuietServer:
+def started(ready: list[str]) -> quiet_server.QuietServer:
     config = uvicorn.Config(nothing, lifespan="off", log_level="warning")
-    return quiet.QuietServer(config, lambda: ready.append("ready"))
+    return quiet_server.QuietServer(config, lambda: ready.append("ready"))
 
 
 def test_a_signal_ends_it_at_once_although_it_never_looks() -> None:

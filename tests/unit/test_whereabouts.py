@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from andon.core.sharing.holdings import Here
 from andon.errors import Conflict, Denied
-from andon.host.server import whereabouts
-from andon.host.server.whereabouts import (
+from andon.host.server import server_file
+from andon.host.server.server_file import (
     Announced,
     announce,
     announced,
@@ -35,14 +35,14 @@ def folder(tmp_path: Path) -> Path:
 def change(folder: Path, **fields: object) -> None:
     said = announced(folder)
     assert said is not None
-    (folder / whereabouts.NAME).write_text(json.dumps({**asdict(said), **fields}))
+    (folder / server_file.NAME).write_text(json.dumps({**asdict(said), **fields}))
 
 
 def test_a_server_that_runs_is_found(folder: Path) -> None:
     assert find(folder) == URL
     assert stale(folder) is None
-    assert (folder / whereabouts.NAME).stat().st_mode & 0o777 == 0o600
-    assert [path.name for path in folder.iterdir()] == [whereabouts.NAME]
+    assert (folder / server_file.NAME).stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in folder.iterdir()] == [server_file.NAME]
 
 
 def test_an_address_for_all_is_told_as_one_of_this_machine(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_an_address_for_all_is_told_as_one_of_this_machine(tmp_path: Path) -> No
 
 
 def test_a_draft_that_a_killed_server_left_does_not_stop_the_next(tmp_path: Path) -> None:
-    (tmp_path / f".{whereabouts.NAME}").write_text("half")
+    (tmp_path / f".{server_file.NAME}").write_text("half")
     announce(tmp_path, URL, "127.0.0.1")
     assert find(tmp_path) == URL
 
@@ -95,11 +95,11 @@ def test_a_server_in_another_container_may_run(folder: Path) -> None:
 def test_without_proc_the_process_has_to_be_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(whereabouts, "here", lambda: Here())
-    monkeypatch.setattr(whereabouts, "started_ticks", lambda pid: None)
+    monkeypatch.setattr(server_file, "here", lambda: Here())
+    monkeypatch.setattr(server_file, "started_ticks", lambda pid: None)
     announce(tmp_path, URL, "127.0.0.1")
     assert find(tmp_path) == URL
-    change(tmp_path, pid=whereabouts.MOST_PIDS)
+    change(tmp_path, pid=server_file.MOST_PIDS)
     assert find(tmp_path) is None
 
 
@@ -128,7 +128,7 @@ def test_where_nothing_can_be_written_it_is_done_without(tmp_path: Path) -> None
     ["", "{", "[]", "[" * 4000, '{"url": 5, "pid": 1}', '{"url": "x"}', "\0", "1" * 5000],
 )
 def test_a_file_that_makes_no_sense_is_no_server(folder: Path, text: str) -> None:
-    (folder / whereabouts.NAME).write_text(text)
+    (folder / server_file.NAME).write_text(text)
     assert announced(folder) is None
     assert find(folder) is None
     withdraw(folder)
@@ -150,21 +150,21 @@ _ANY = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.
 
 @given(st.dictionaries(st.sampled_from([*Announced.__slots__, "more"]), _ANY))
 def test_no_content_breaks_it(said: dict[str, Any]) -> None:
-    found = whereabouts.parse(said)
-    assert found is None or 0 < found.pid <= whereabouts.MOST_PIDS
+    found = server_file.parse(said)
+    assert found is None or 0 < found.pid <= server_file.MOST_PIDS
     if found is not None:
-        whereabouts.gone(found)
+        server_file.gone(found)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a file away")
-@pytest.mark.parametrize("what", [".", whereabouts.NAME])
+@pytest.mark.parametrize("what", [".", server_file.NAME])
 def test_what_another_user_wrote_is_not_believed(folder: Path, what: str) -> None:
     os.chown(folder / what, 65534, 65534)
     assert find(folder) is None
 
 
 def test_a_link_or_a_pipe_in_its_place_is_no_file(folder: Path) -> None:
-    path = folder / whereabouts.NAME
+    path = folder / server_file.NAME
     path.rename(folder / "moved")
     path.symlink_to(folder / "moved")
     assert find(folder) is None
@@ -196,7 +196,7 @@ def test_the_lock_ends_with_its_process_and_its_file_is_for_its_owner(tmp_path: 
         sole_server(tmp_path).__enter__()
         os._exit(0)
     os.waitpid(child, 0)
-    path = tmp_path / whereabouts.LOCK
+    path = tmp_path / server_file.LOCK
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.read_text() == str(child)
     with sole_server(tmp_path):
@@ -204,6 +204,6 @@ def test_the_lock_ends_with_its_process_and_its_file_is_for_its_owner(tmp_path: 
 
 
 def test_a_pipe_in_the_place_of_the_lock_is_told(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / whereabouts.LOCK)
-    with pytest.raises(Denied, match=whereabouts.LOCK), sole_server(tmp_path):
+    os.mkfifo(tmp_path / server_file.LOCK)
+    with pytest.raises(Denied, match=server_file.LOCK), sole_server(tmp_path):
         pass

@@ -17,9 +17,9 @@ from andon.core.settings.resolution import Settings
 from andon.engine.alerting.watcher import Watcher
 from andon.engine.sampling.bus import Bus, Subscription
 from andon.engine.sampling.sampler import Costs, Sampler
-from andon.engine.sharing.ledger import LeaseLedger
-from andon.engine.sharing.lender import Lender
-from andon.engine.sharing.survey import Surveyor
+from andon.engine.sharing.availability import Surveyor
+from andon.engine.sharing.lease_tracker import LeaseLedger
+from andon.engine.sharing.remote_leases import Lender
 from andon.host.kin import started_ticks
 from andon.leases.book import Book
 from andon.leases.places import VARIABLE
@@ -27,9 +27,9 @@ from andon.model.device import Snapshot
 from andon.stores.memory_alerts import MemoryLedger
 from andon.web.answers.health import HealthPart
 from andon.web.app import build
-from andon.web.memory import NoMemory, ServerHistory
 from andon.web.routes.api import Shop
-from andon.web.station import Station
+from andon.web.server_history import NoMemory, ServerHistory
+from andon.web.snapshot_feed import Station
 from andon.web.transport.asgi import App, Receive, Scope, Send
 from andon.web.transport.audit import Audit
 from andon.web.transport.keys import Keys

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
-from andon.cli import looking
+from andon.cli import snapshot_source
 from andon.cli.remote import DEFAULT_URL, Server, own_server, service
 from andon.cli.show.alerts import AlertList
 from andon.cli.terminal import Choices
@@ -128,8 +128,8 @@ class FromLooks:
         from andon.core import alerting
         from andon.engine.alerting.watcher import now
 
-        settings = looking.settings_of(self._choices)
-        snapshot = looking.look(self._choices)
+        settings = snapshot_source.settings_of(self._choices)
+        snapshot = snapshot_source.look(self._choices)
         seen = alerting.Observation(snapshot, snapshot.events)
         state = alerting.step(alerting.EMPTY, seen, now(), _rulebook(settings)).state
         alerts = tuple(replace(a, state=Phase.FIRING) for a in alerting.current(state))
@@ -140,10 +140,10 @@ class FromLooks:
         from andon.core import alerting
         from andon.engine.alerting.watcher import now
 
-        settings = looking.settings_of(self._choices)
+        settings = snapshot_source.settings_of(self._choices)
         rulebook, state = _rulebook(settings), alerting.EMPTY
         with (
-            looking.sampling(self._choices) as sampler,
+            snapshot_source.sampling(self._choices) as sampler,
             sampler.subscribe(settings.interval_seconds) as snapshots,
         ):
             for snapshot in snapshots:
@@ -156,8 +156,8 @@ class FromLooks:
     def rules(self) -> list[Json]:
         from andon.web.answers.alert_payloads import rules_to_json
 
-        settings = looking.settings_of(self._choices)
-        devices = [status.device for status in looking.look(self._choices).devices]
+        settings = snapshot_source.settings_of(self._choices)
+        devices = [status.device for status in snapshot_source.look(self._choices).devices]
         found: list[Json] = rules_to_json(_rulebook(settings), devices)["rules"]
         return found
 
@@ -165,7 +165,7 @@ class FromLooks:
 def source_of(choices: Choices) -> FromServer | FromLooks:
     """The server that was named, the one that runs here, or this node itself."""
     if choices.url is not None:
-        return FromServer(looking.connected(choices, choices.url))
+        return FromServer(snapshot_source.connected(choices, choices.url))
     if choices.simulate is not None or choices.replay is not None:
         return FromLooks(choices)
     return _running(choices) or FromLooks(choices)

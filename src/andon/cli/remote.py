@@ -12,7 +12,7 @@ from andon.core.access.policy import is_loopback
 from andon.core.sampling.cadence import retry_seconds
 from andon.core.sampling.readings import checked_snapshot
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
-from andon.host.server import whereabouts
+from andon.host.server import server_file
 from andon.host.server.calls import (
     FAILURES,
     Answer,
@@ -217,7 +217,7 @@ def connect(url: str, token_file: str | None, tell: Tell) -> Server:
 
 def own_server() -> Server | None:
     """The server that this user started on this machine, if it runs; it must prove to be it."""
-    url = whereabouts.find(state_folder())
+    url = server_file.find(state_folder())
     if url is None:
         return None
     try:
@@ -234,11 +234,11 @@ def service(url: str, token_file: str | None) -> Server:
 def signing_in(url: str | None, token_file: str | None, tell: Tell) -> Server:
     """The server that is to make a link: it must prove that it knows the token."""
     folder = state_folder()
-    found = base_url(url) if url else whereabouts.find(folder)
+    found = base_url(url) if url else server_file.find(folder)
     place = found or DEFAULT_URL
     users = users_at(place, PROBE_SECONDS) if found is None else frozenset()
     if users is None:
-        last = whereabouts.stale(folder)
+        last = server_file.stale(folder)
         raise Unavailable(NO_SERVER, hint=last or "one that runs elsewhere: andon open --url URL")
     token, no_token = token_for(place, token_file)
     if token is None:

@@ -15,8 +15,8 @@ from andon.core.sharing.launching import environment
 from andon.engine.running.launcher import Launcher
 from andon.engine.running.runlog import RunLog, path_in
 from andon.engine.sampling.sampler import Sampler
+from andon.engine.sharing.availability import Sight
 from andon.engine.sharing.granter import Grant
-from andon.engine.sharing.survey import Sight
 from andon.errors import Conflict, Gone
 from andon.host.kin import here, user_name
 from andon.leases.book import Book

@@ -5,8 +5,8 @@ import time
 
 from andon import leasing
 from andon.core.sharing.requests import request_of
+from andon.engine.sharing.availability import Outlook
 from andon.engine.sharing.refusal import refusal
-from andon.engine.sharing.survey import Outlook
 from andon.errors import AndonError, Invalid
 from andon.model.work import DeviceRequest
 from andon.units import MIB

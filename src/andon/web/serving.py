@@ -18,12 +18,12 @@ from andon.core.settings.resolution import Settings
 from andon.engine.sampling.sampler import Sampler
 from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
 from andon.host.open_files import raised_limit
-from andon.host.server import whereabouts
+from andon.host.server import server_file
 from andon.host.server.state_folder import open_state_folder
 from andon.model.device import Snapshot
 from andon.web.answers.health import HealthPart
-from andon.web.memory import ServerHistory, open_memory
-from andon.web.station import Station
+from andon.web.server_history import ServerHistory, open_memory
+from andon.web.snapshot_feed import Station
 from andon.web.transport import logs
 from andon.web.transport.asgi import App
 from andon.web.transport.audit import Audit
@@ -31,8 +31,8 @@ from andon.web.transport.keys import Keys, make_token
 
 if TYPE_CHECKING:
     from andon.engine.alerting.watcher import Watcher
-    from andon.engine.sharing.ledger import LeaseLedger
-    from andon.engine.sharing.lender import Lender
+    from andon.engine.sharing.lease_tracker import LeaseLedger
+    from andon.engine.sharing.remote_leases import Lender
     from andon.web.routes.api import Shop
 
 FIRST_LOOK_SECONDS = 5.0
@@ -73,7 +73,7 @@ def serve(settings: Settings, place: ServeOptions, tell: Callable[[Started], Non
     check_certificate(place)
     with ExitStack() as stack:
         stack.enter_context(logs.bounded())
-        stack.enter_context(whereabouts.sole_server(folder))
+        stack.enter_context(server_file.sole_server(folder))
         listening = stack.enter_context(bound(place.host, place.port))
         keys, audit = Keys(make_token(folder)), Audit(folder)
         address, port = listening.getsockname()[:2]
@@ -100,8 +100,8 @@ def serve(settings: Settings, place: ServeOptions, tell: Callable[[Started], Non
         built = _build(shop, audit, rules)
 
         def ready() -> None:
-            stack.callback(whereabouts.withdraw, folder)
-            whereabouts.announce(folder, url, address)
+            stack.callback(server_file.withdraw, folder)
+            server_file.announce(folder, url, address)
             token = folder / "token"
             tell(Started(url, port, loopback, token, station.last, watcher.notifiers))
 
@@ -143,8 +143,8 @@ def _lender(
     """Its looks are the sampler's own: this process calls no driver."""
     if leases is None:
         return None  # a recording, or a system without locks
-    from andon.engine.sharing.lender import Lender
-    from andon.engine.sharing.survey import Surveyor
+    from andon.engine.sharing.availability import Surveyor
+    from andon.engine.sharing.remote_leases import Lender
 
     surveyor = Surveyor(
         lambda: sampler.once(hasty=True),
@@ -187,7 +187,7 @@ def _run(
 ) -> None:
     import uvicorn
 
-    from andon.web.bindings.quiet import QuietServer
+    from andon.web.bindings.quiet_server import QuietServer
     from andon.web.transport.places import Places
     from andon.web.transport.turns import Turns
 

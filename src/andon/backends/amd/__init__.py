@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from andon.backends import pci
-from andon.backends.amd.board import AmdBoard
+from andon.backends.amd.card import AmdBoard
 from andon.backends.amd.smi import Smi
 from andon.backends.kernel import SLEEPING, AwakeCard, CardFiles, KernelBackend
 from andon.backends.sysfs import Tree

@@ -1,6 +1,6 @@
 """Intel devices through the files of the i915 and xe kernel drivers."""
 
-from andon.backends.intel.board import IntelBoard
+from andon.backends.intel.card import IntelBoard
 from andon.backends.kernel import AwakeCard, CardFiles, KernelBackend
 
 __all__ = ["Intel"]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from andon.backends.nvidia import nvml
-from andon.backends.nvidia.board import NvidiaCard
+from andon.backends.nvidia.card import NvidiaCard
 from andon.backends.nvidia.events import Listener, Tell
 from andon.backends.nvidia.sleep import bound_cards, is_suspended, may_suspend
 from andon.backends.nvidia.trouble import VERSION_MISMATCH, as_error, trouble

@@ -5,8 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from andon.backends.nvidia_smi import boards, document, trouble
-from andon.backends.nvidia_smi.boards import BY_ADDRESS, VENDOR, SmiCard, SystemMemory
+from andon.backends.nvidia_smi import cards as boards
+from andon.backends.nvidia_smi import document, trouble
+from andon.backends.nvidia_smi.cards import BY_ADDRESS, VENDOR, SmiCard, SystemMemory
 from andon.backends.nvidia_smi.command import NoAnswer, SmiCommand, find
 from andon.backends.nvidia_smi.report import Listed, SmiReport, parse_list, parse_unreachable
 from andon.backends.nvidia_smi.texts import pci_address

@@ -8,8 +8,8 @@ from andon.cli.show.text import say
 from andon.cli.terminal import Choices, notice, size, write
 
 if TYPE_CHECKING:
+    from andon.engine.sharing.availability import Outlook
     from andon.engine.sharing.granter import Progress
-    from andon.engine.sharing.survey import Outlook
 
 SELDOM_SECONDS = 30.0
 ORDINALS = {1: "1st", 2: "2nd", 3: "3rd"}
@@ -64,8 +64,8 @@ def _place(outlook: "Outlook") -> str:
 def _first_obstacle(outlook: "Outlook") -> str:
     """What ends soonest is what is waited for."""
     from andon.core.sharing.obstacles import NEVER
+    from andon.engine.sharing.availability import names
     from andon.engine.sharing.refusal import obstacle_words
-    from andon.engine.sharing.survey import names
 
     barred = [c for c in outlook.choice.candidates if c.obstacle and c.obstacle.bar not in NEVER]
     if not barred:

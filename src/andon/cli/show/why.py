@@ -11,8 +11,8 @@ from andon.cli.show.entries import NamedDevice, entries, is_masked, model_name
 from andon.cli.show.render import fault_lines, header, paragraph
 from andon.cli.show.text import Text, display_width, join, say
 from andon.core.explain import explain_absence, explain_node, most_troubled
+from andon.core.explain.phrasing import WEIGHTS, in_words
 from andon.core.explain.reasons import Evidence, Reason, ReasonCode
-from andon.core.explain.telling import WEIGHTS, in_words
 from andon.model import wire
 from andon.model.device import Process, Snapshot
 from andon.units import human_seconds

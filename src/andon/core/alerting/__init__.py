@@ -7,7 +7,7 @@ from andon.core.alerting.commands import (
     unacknowledge,
     unsilence,
 )
-from andon.core.alerting.keeping import dump, restore
+from andon.core.alerting.persistence import dump, restore
 from andon.core.alerting.state import (
     EMPTY,
     AlertState,
@@ -19,7 +19,7 @@ from andon.core.alerting.state import (
     Sharing,
     StepResult,
 )
-from andon.core.alerting.stepping import step
+from andon.core.alerting.state_machine import step
 
 __all__ = [
     "EMPTY",

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from andon.core.alerting.drawing import Artist
+from andon.core.alerting.notify_policy import silenced_until
+from andon.core.alerting.render import Artist
 from andon.core.alerting.state import NEVER, AlertState, Episode, Moment, StepResult
-from andon.core.alerting.telling import silenced_until
 from andon.core.conditions.rules import BY_NAME
 from andon.errors import Conflict, Gone, Invalid
 from andon.model.alert import Acknowledgement, Alert, Phase, Silence

@@ -10,8 +10,8 @@ from andon.core.explain.measures import (
     power_limit_percent,
     power_percent,
 )
+from andon.core.explain.phrasing import CERTAIN, LIKELY, POSSIBLE, Clause, conclude, say
 from andon.core.explain.reasons import Evidence, Reason, ReasonCode
-from andon.core.explain.telling import CERTAIN, LIKELY, POSSIBLE, Clause, conclude, say
 from andon.core.explain.view import View, filled, together
 
 LITTLE_PERCENT = 5.0

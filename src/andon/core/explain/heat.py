@@ -7,8 +7,8 @@ from andon.core.explain.measures import (
     temperature_fall_celsius,
     utilization_max_percent,
 )
+from andon.core.explain.phrasing import CERTAIN, LIKELY, POSSIBLE, Clause, conclude, say
 from andon.core.explain.reasons import Evidence, Reason, ReasonCode
-from andon.core.explain.telling import CERTAIN, LIKELY, POSSIBLE, Clause, conclude, say
 from andon.core.explain.view import IDLE_PERCENT, View, together
 
 THERMAL = ("sw_thermal_slowdown", "hw_thermal_slowdown")

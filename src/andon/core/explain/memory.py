@@ -1,6 +1,6 @@
 """Why it is full: who holds memory, since when, working or not, dead or alive; and what fails."""
 
-from andon.core.conditions.ghosts import least_ghost_bytes
+from andon.core.conditions.unattributed import least_ghost_bytes
 from andon.core.explain.growth import growth
 from andon.core.explain.measures import (
     ecc_rise,
@@ -10,8 +10,8 @@ from andon.core.explain.measures import (
     memory_unattributed_bytes,
     process_idle_seconds,
 )
+from andon.core.explain.phrasing import CERTAIN, LIKELY, POSSIBLE, Clause, conclude, say
 from andon.core.explain.reasons import Evidence, Reason, ReasonCode
-from andon.core.explain.telling import CERTAIN, LIKELY, POSSIBLE, Clause, conclude, say
 from andon.core.explain.view import View, filled, together
 from andon.model.device import Process
 from andon.units import GIB, MIB

@@ -1,8 +1,8 @@
 """Why there is nothing to see: lost, hung, asleep, partitioned, unreadable, or no device at all."""
 
 from andon.core.explain.measures import measured, memory_percent, state_seconds
+from andon.core.explain.phrasing import CERTAIN, LIKELY, Clause, conclude, listed, say
 from andon.core.explain.reasons import Evidence, Reason, ReasonCode
-from andon.core.explain.telling import CERTAIN, LIKELY, Clause, conclude, listed, say
 from andon.core.explain.view import View, filled, together
 from andon.model.device import Fault, MemoryKind, Process, ProcessKind, Snapshot, State
 from andon.units import GIB

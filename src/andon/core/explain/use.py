@@ -11,8 +11,8 @@ from andon.core.explain.measures import (
     utilization_min_percent,
 )
 from andon.core.explain.memory import FULL_PERCENT, hoarded
+from andon.core.explain.phrasing import CERTAIN, LIKELY, POSSIBLE, Clause, conclude, listed, say
 from andon.core.explain.reasons import Evidence, Reason, ReasonCode
-from andon.core.explain.telling import CERTAIN, LIKELY, POSSIBLE, Clause, conclude, listed, say
 from andon.core.explain.view import IDLE_PERCENT, View
 from andon.model.device import Process
 

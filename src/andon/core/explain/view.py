@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from andon.core.explain.phrasing import Clause, listed, say
 from andon.core.explain.reasons import Evidence
-from andon.core.explain.telling import Clause, listed, say
 from andon.model.device import (
     DeviceStatus,
     MemoryKind,

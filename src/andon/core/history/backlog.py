@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from andon.core.history.intervals import UsageInterval
 from andon.core.history.series import NodeReadings
-from andon.core.sampling.patience import back_off_seconds
+from andon.core.sampling.reader_backoff import back_off_seconds
 from andon.model.device import Device
 
 MOST_TICKS = 600  # ten minutes at one look a second: about 6 MB with eight devices

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
+from andon.core.sharing.capacity import Room, Tenant
 from andon.core.sharing.eligibility import BALANCE, can_balance
 from andon.core.sharing.obstacles import HEALTH, Bar, Obstacle
 from andon.core.sharing.placement import MAX_UTILIZATION_PERCENT
-from andon.core.sharing.rooms import Room, Tenant
 from andon.model.device import Process, State
 from andon.model.work import Need, PlacementOrder, Standing
 from andon.units import human_bytes

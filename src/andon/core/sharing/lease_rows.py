@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+from andon.core.sharing.capacity import Room
 from andon.core.sharing.rights import Asker, barred
-from andon.core.sharing.rooms import Room
 from andon.model.device import Device
 from andon.model.lease_list import CordonRow, LeaseRow, WaitingRow
 from andon.model.work import Claim, Cordon, Lease, Ticket

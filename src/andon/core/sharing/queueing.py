@@ -7,9 +7,9 @@ two; one that does not take them keeps nothing from the others after a while.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from andon.core.sharing.capacity import Room
 from andon.core.sharing.choice import can_come, hopeful, obstacle, pick
 from andon.core.sharing.obstacles import Bar, Obstacle
-from andon.core.sharing.rooms import Room
 from andon.model.work import Need, Ticket
 
 ASLEEP_SECONDS = 15.0  # a waiter looks every second; one that has not for so long is stopped

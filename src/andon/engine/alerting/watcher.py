@@ -15,10 +15,10 @@ from andon.core.conditions.rules import READINGS, SERVED, Precondition
 from andon.core.notifying.messages import trial_notice
 from andon.core.notifying.outbox import Errand, Outbox, Saved
 from andon.core.notifying.routes import Offset, Route
-from andon.core.sharing.ailments import ailments
+from andon.core.sharing.broken_devices import ailments
 from andon.core.sharing.holders import BLANK, BookView
-from andon.engine.alerting.scribe import Scribe
-from andon.engine.alerting.teller import GATHER_SECONDS, NotifierWork, Teller
+from andon.engine.alerting.alert_writer import Scribe
+from andon.engine.alerting.notifier_worker import GATHER_SECONDS, NotifierWork, Teller
 from andon.engine.sampling.bus import Subscription
 from andon.errors import AndonError, Gone
 from andon.model.alert import Alert, Notice, Phase, Silence

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from andon.core.sampling import patience
-from andon.core.sampling.patience import Attempts, Life, ReaderPhase
+from andon.core.sampling import reader_backoff
+from andon.core.sampling.reader_backoff import Attempts, Life, ReaderPhase
 from andon.core.sampling.roster import Roster
 from andon.engine.sampling.spawning import take, wait_for
 from andon.errors import AndonError, Unavailable
@@ -182,7 +182,7 @@ class Vendor:
             return None
         if self._life.phase is ReaderPhase.OPEN:
             return self.roster.awaited_until(now) or self._names_awaited_until(now)
-        end = patience.waits_until(self._life, self.roster.deadline_seconds)
+        end = reader_backoff.waits_until(self._life, self.roster.deadline_seconds)
         return end if end > now else None
 
     def _names_awaited_until(self, now: float) -> float | None:
@@ -275,14 +275,14 @@ class Vendor:
         return self._reader.pid if self._reader else None
 
     def _start(self, now: float) -> None:
-        if not patience.may_start(self._attempts, now):
+        if not reader_backoff.may_start(self._attempts, now):
             return
         choice = self._choices[self._chosen]
         self.roster.deadline_seconds = self._deadline_seconds * choice.deadlines
         try:
             self._reader = ReaderProcess(choice.backend, choice.options, self._hand_over)
         except AndonError as error:
-            self._attempts = patience.failed(self._attempts, 0.0, now)
+            self._attempts = reader_backoff.failed(self._attempts, 0.0, now)
             self.fault = Fault(self.name, error.reason, error.hint)
             return
         self._life, self._born, self._before = Life(ReaderPhase.STARTING, now, now), now, {}
@@ -356,7 +356,7 @@ class Vendor:
         code, words = reader.ended(), reader.last_words()
         reader.forget()
         self.costs.earlier_cpu_seconds = self.costs.cpu_seconds
-        self._attempts = patience.failed(self._attempts, now - self._born, now)
+        self._attempts = reader_backoff.failed(self._attempts, now - self._born, now)
         if self._said_why:
             self._try_next_choice(now)
             return
@@ -390,11 +390,11 @@ class Vendor:
     def _reap(self) -> None:
         self._stuck = [reader for reader in self._stuck if reader.ended() is None]
         self._leaving = [reader for reader in self._leaving if reader.ended() is None]
-        self._attempts = patience.returned(self._attempts, len(self._stuck))
+        self._attempts = reader_backoff.returned(self._attempts, len(self._stuck))
 
     def _give_up_if_stuck(self, now: float) -> None:
         reader, waiting_since = self._reader, self.roster.outstanding_since()
-        if reader is None or not patience.is_stuck(self._life, waiting_since, now):
+        if reader is None or not reader_backoff.is_stuck(self._life, waiting_since, now):
             return
         if self._silent_since is None:
             self._silent_since = self._life.since if waiting_since is None else waiting_since
@@ -402,7 +402,7 @@ class Vendor:
         reader.forget()
         self._stuck.append(reader)
         self._reader = None
-        self._attempts = patience.abandoned(self._attempts, now)
+        self._attempts = reader_backoff.abandoned(self._attempts, now)
 
     def _renew_if_lost(self, now: float) -> None:
         """A lost card that came back is only seen by a driver session that began afterwards."""
@@ -412,7 +412,7 @@ class Vendor:
         if self._lost_since is None:
             self._lost_since = now
         if self._reader is not None and self._life.phase is ReaderPhase.OPEN:
-            wait = patience.renew_after_seconds(self._renewals)
+            wait = reader_backoff.renew_after_seconds(self._renewals)
             if now - max(self._born, self._lost_since) >= wait:
                 self._renewals += 1
                 self._dismiss(self._reader)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from andon.core.sharing.queueing import Place, Turns, place_of
 from andon.core.sharing.rights import next_fence
+from andon.engine.sharing.availability import Outlook, Pages, Sight, Surveyor
 from andon.engine.sharing.refusal import is_hopeless, refusal
-from andon.engine.sharing.survey import Outlook, Pages, Sight, Surveyor
 from andon.errors import Conflict, Denied
 from andon.host.kin import here, myself, ticks_now
 from andon.leases.book import Book

@@ -5,7 +5,7 @@ import time
 from andon.core.sharing.choice import Candidate
 from andon.core.sharing.eligibility import count_words
 from andon.core.sharing.obstacles import Bar, Obstacle
-from andon.engine.sharing.survey import Outlook, names
+from andon.engine.sharing.availability import Outlook, names
 from andon.errors import Conflict, TimedOut
 from andon.model.work import DeviceRequest
 from andon.units import human_bytes, human_seconds

@@ -9,7 +9,7 @@ from andon.model import wire
 from andon.model.device import Snapshot, State
 from andon.version import __version__
 from andon.web.answers.payloads import why_not
-from andon.web.station import Station
+from andon.web.snapshot_feed import Station
 
 LATE_TICKS = 3.0
 LATE_SECONDS = 3.0  # a node that is slow for a moment is not ill

@@ -5,7 +5,7 @@ from typing import Any
 
 from andon.model import wire
 from andon.model.device import DeviceStatus, Process, Snapshot
-from andon.web.station import HIDDEN, without_commands
+from andon.web.snapshot_feed import HIDDEN, without_commands
 
 
 class KeptText:

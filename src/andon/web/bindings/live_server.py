@@ -11,7 +11,7 @@ from typing import Any
 import engineio
 import socketio
 
-from andon.web.bindings.lines import BoundedQueue
+from andon.web.bindings.client_socket import BoundedQueue
 from andon.web.bindings.packets import Packet
 from andon.web.live.frames import MAX_MESSAGE_BYTES
 from andon.web.live.tally import Tally

@@ -28,13 +28,13 @@ from andon.web.live.requests import VISITOR
 from andon.web.live.tally import Tally
 from andon.web.live.transport import Transport
 from andon.web.live.visitors import Visitor, Visitors
-from andon.web.station import Station
+from andon.web.snapshot_feed import Station
 from andon.web.transport.asgi import App, Receive, Scope, Send
 from andon.web.transport.keys import Keys
 
 if TYPE_CHECKING:
     from andon.engine.alerting.watcher import Watcher
-    from andon.engine.sharing.lender import Lender
+    from andon.engine.sharing.remote_leases import Lender
 
 UPDATE_SECONDS = 5.0
 MOST_ALERTS = 512  # that wait to be sent; the list has them all

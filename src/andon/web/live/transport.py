@@ -10,7 +10,7 @@ from typing import Any
 
 from andon.core.access.policy import Refusal, ShownKey
 from andon.web.answers.problems import UNEXPECTED
-from andon.web.bindings.lines import ClientSocket
+from andon.web.bindings.client_socket import ClientSocket
 from andon.web.bindings.live_server import LiveServer
 from andon.web.live.frames import check_body, check_frame
 from andon.web.live.requests import (

@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from andon.core.access.peers import peer
-from andon.web.bindings.lines import ClientSocket
+from andon.web.bindings.client_socket import ClientSocket
 
 MOST = 1000
 MOST_ANONYMOUS = 500

@@ -30,12 +30,12 @@ from andon.web.answers.alert_shapes import (
     Trial,
     says,
 )
-from andon.web.station import Station
+from andon.web.snapshot_feed import Station
 from andon.web.transport.auth import TRUSTED
 
 if TYPE_CHECKING:
     from andon.engine.alerting.watcher import Watcher
-    from andon.engine.sharing.ledger import LeaseLedger
+    from andon.engine.sharing.lease_tracker import LeaseLedger
 
 MOST = 1000
 FURTHEST = 32_503_680_000.0

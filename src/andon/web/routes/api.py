@@ -22,20 +22,20 @@ from andon.model import wire
 from andon.model.device import Snapshot
 from andon.web.answers import payloads
 from andon.web.answers.health import HealthPart, health
-from andon.web.answers.once import Once
 from andon.web.answers.problems import problem
+from andon.web.answers.single_flight import Once
 from andon.web.answers.texts import SnapshotTexts
-from andon.web.memory import METRICS, ServerHistory
 from andon.web.reading import Reading
 from andon.web.routes.alerts import alert_routes
 from andon.web.routes.leases import lease_routes
-from andon.web.station import Station, all_for_strangers, for_strangers
+from andon.web.server_history import METRICS, ServerHistory
+from andon.web.snapshot_feed import Station, all_for_strangers, for_strangers
 from andon.web.transport.auth import TRUSTED
 from andon.web.transport.keys import CODE_SECONDS, SESSION_SECONDS, Keys
 
 if TYPE_CHECKING:  # locks are not on every system
-    from andon.engine.sharing.ledger import LeaseLedger
-    from andon.engine.sharing.lender import Lender
+    from andon.engine.sharing.lease_tracker import LeaseLedger
+    from andon.engine.sharing.remote_leases import Lender
 
 MAX_POINTS = 10_000
 DAY_SECONDS = 86_400.0

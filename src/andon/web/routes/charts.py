@@ -14,7 +14,6 @@ from andon.model import wire
 from andon.model.device import Snapshot
 from andon.ports import Store
 from andon.version import __version__
-from andon.web.memory import METRICS
 from andon.web.routes.api import (
     DAY_SECONDS,
     ERRORS,
@@ -25,6 +24,7 @@ from andon.web.routes.api import (
     dumped,
     sent,
 )
+from andon.web.server_history import METRICS
 
 DRAWN = (
     "utilization_percent", "memory_used_bytes", "temperature_celsius", "power_watts",

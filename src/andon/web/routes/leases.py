@@ -21,12 +21,12 @@ from andon.web.answers.lease_shapes import (
     Renewal,
     Withholding,
 )
-from andon.web.desk import BlockingPool
-from andon.web.station import Station
+from andon.web.blocking_pool import BlockingPool
+from andon.web.snapshot_feed import Station
 from andon.web.transport.auth import NOTES, TRUSTED
 
 if TYPE_CHECKING:  # locks are not on every system
-    from andon.engine.sharing.lender import Lender
+    from andon.engine.sharing.remote_leases import Lender
 
 Named = Annotated[str, Path(min_length=1, max_length=100, description="the lease's id")]
 Device = Annotated[str, Path(max_length=200, description="UUID, the beginning of one, or index")]

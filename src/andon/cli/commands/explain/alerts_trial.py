@@ -2,7 +2,7 @@
 
 import time
 
-from andon.cli import looking
+from andon.cli import snapshot_source
 from andon.cli.terminal import Choices
 from andon.core.notifying.messages import trial_notice
 from andon.errors import AndonError, Gone
@@ -14,7 +14,7 @@ def trial(choices: Choices, name: str | None) -> Json:
     """What became of each; a notifier bounds its own time."""
     from andon import app
 
-    settings = looking.settings_of(choices)
+    settings = snapshot_source.settings_of(choices)
     notifiers = [notifier for notifier, _ in app.open_notifiers(settings)]
     known = [notifier.name for notifier in notifiers]
     if name is not None and name not in known:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from andon.cli import looking
+from andon.cli import snapshot_source
 from andon.cli.commands.watch.status import as_json_text, exit_code
 from andon.cli.options import chosen, duration, elsewhere, shared
 from andon.cli.show.entries import NamedDevice, entries
@@ -56,9 +56,9 @@ def why(device: str | None, as_json: bool, seconds: float) -> int:
 def sampled(choices: Choices, seconds: float, device: str | None = None) -> list[Snapshot]:
     """Looks over so many seconds, watched; where there is no device one is enough."""
     if choices.url is not None and seconds <= REMEMBERED_SECONDS:
-        return looking.server_of(choices, choices.url).past()
+        return snapshot_source.server_of(choices, choices.url).past()
     with (
-        looking.following(choices) as sampler,
+        snapshot_source.following(choices) as sampler,
         sampler.subscribe(INTERVAL_SECONDS, watching=True) as snapshots,
     ):
         looks = iter(snapshots)
@@ -90,7 +90,7 @@ def _one(snapshot: Snapshot, name: str | None) -> str | None:
     """The uuid that is meant, if any: the board where its instances share the name."""
     if name is None or not snapshot.devices:
         return None
-    uuids = looking.chosen_uuids(snapshot, [name])
+    uuids = snapshot_source.chosen_uuids(snapshot, [name])
     meant = [entry for entry in entries(snapshot) if entry.status.device.uuid in uuids]
     boards = [entry for entry in meant if not _below(entry, uuids)]
     if len(boards) > 1:

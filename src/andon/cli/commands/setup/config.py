@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from andon.cli import looking
+from andon.cli import snapshot_source
 from andon.cli.commands.watch.status import as_json_text
 from andon.cli.options import chosen, shared
 from andon.cli.show.render import paragraph
@@ -60,7 +60,7 @@ def check(file: str | None) -> int:
 def show(as_json: bool) -> int:
     """Print each setting, its value and where the value comes from."""
     choices = chosen()
-    resolved, terminal = looking.resolved_of(choices), Terminal.of(choices)
+    resolved, terminal = snapshot_source.resolved_of(choices), Terminal.of(choices)
     if as_json:
         terminal.show(as_json_text(settings_to_json(resolved), terminal.live))
     else:

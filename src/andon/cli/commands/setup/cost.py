@@ -9,7 +9,7 @@ from itertools import islice
 
 import click
 
-from andon.cli import looking
+from andon.cli import snapshot_source
 from andon.cli.commands.watch.status import as_json_text
 from andon.cli.options import chosen, duration, shared, whole
 from andon.cli.show.entries import unreal
@@ -91,7 +91,7 @@ def cost(ticks: int, interval: float | None, as_json: bool) -> int:
     """
     choices = chosen()
     choices.interval_seconds = interval
-    report = measure(choices, ticks, looking.settings_of(choices).interval_seconds)
+    report = measure(choices, ticks, snapshot_source.settings_of(choices).interval_seconds)
     terminal = Terminal.of(choices)
     if as_json:
         terminal.show(as_json_text(report_to_json(report), terminal.live))
@@ -102,7 +102,7 @@ def cost(ticks: int, interval: float | None, as_json: bool) -> int:
 
 def measure(choices: Choices, ticks: int, interval: float) -> CostReport:
     """Ticks at the real pace: the driver's caches expire between two of them."""
-    with looking.sampling(choices) as sampler, sampler.subscribe(interval) as snapshots:
+    with snapshot_source.sampling(choices) as sampler, sampler.subscribe(interval) as snapshots:
         looks = iter(snapshots)
         first = next(looks)  # starting the reader is not the cost of watching
         if not first.devices:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from andon.cli import looking
+from andon.cli import snapshot_source
 from andon.cli.commands.watch.status import as_json_text
 from andon.cli.options import chosen, shared
 from andon.cli.show.findings import findings_to_json, render_findings
@@ -77,7 +77,7 @@ def gather(choices: Choices) -> "MachineFacts":
 
     mistakes: tuple[str, ...] = ()
     try:
-        settings = looking.settings_of(choices)
+        settings = snapshot_source.settings_of(choices)
     except Invalid as wrong:
         settings, mistakes = Settings(), wrong.mistakes or (wrong.reason,)
     facts = inspect(Path(settings.root))

@@ -4,7 +4,7 @@ import time
 
 import click
 
-from andon.cli import looking
+from andon.cli import snapshot_source
 from andon.cli.options import chosen, shared
 from andon.cli.show.text import say
 from andon.cli.terminal import Terminal
@@ -22,7 +22,7 @@ def gc() -> int:
     """
     from andon import app
 
-    settings = looking.settings_of(chosen())
+    settings = snapshot_source.settings_of(chosen())
     path = app.history_path(settings)
     if not path.exists():
         raise Unavailable(f"there is no history: {path}", hint="andon serve records")

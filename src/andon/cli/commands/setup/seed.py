@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from andon.cli import looking
+from andon.cli import snapshot_source
 from andon.cli.options import chosen, shared, whole
 from andon.cli.show.text import say
 from andon.cli.terminal import Terminal
@@ -29,7 +29,7 @@ def seed(days: int, devices: int, path: str | None, force: bool) -> int:
 
     from andon import app
 
-    settings = looking.settings_of(chosen())
+    settings = snapshot_source.settings_of(chosen())
     settings = replace(settings, history_path=path or settings.history_path)
     target = app.history_path(settings)
     if target.exists() and not force:

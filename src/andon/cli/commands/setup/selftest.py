@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from andon.cli import looking
+from andon.cli import snapshot_source
 from andon.cli.commands.setup.doctor import title_of
 from andon.cli.commands.watch.status import as_json_text
 from andon.cli.options import chosen, duration, shared
@@ -71,8 +71,8 @@ def examine(
     from andon.core.selftest.load import judge_load
     from andon.core.selftest.plausibility import judge
 
-    interval = looking.settings_of(choices).interval_seconds
-    with looking.sampling(choices) as sampler:
+    interval = snapshot_source.settings_of(choices).interval_seconds
+    with snapshot_source.sampling(choices) as sampler:
         before, sampling = watch(sampler, seconds, interval)
         findings = judge(before, sampling)
         if with_load:

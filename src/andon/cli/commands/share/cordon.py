@@ -5,9 +5,9 @@ import time
 
 import click
 
-from andon.cli.looking import chosen_uuids, look
 from andon.cli.options import chosen, shared
 from andon.cli.show.text import say
+from andon.cli.snapshot_source import chosen_uuids, look
 from andon.cli.terminal import Terminal
 
 

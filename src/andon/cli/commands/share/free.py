@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from andon.cli.asking import asking, patience, queueing, request_from, surveyor_of
 from andon.cli.commands.watch.status import as_json_text
+from andon.cli.device_request import asking, patience, queueing, request_from, surveyor_of
 from andon.cli.options import chosen, shared
 from andon.cli.show.text import say
 from andon.cli.show.waiting import WaitingLine
@@ -17,7 +17,7 @@ from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Invalid
 
 if TYPE_CHECKING:
-    from andon.engine.sharing.survey import Outlook, Surveyor
+    from andon.engine.sharing.availability import Outlook, Surveyor
     from andon.model.work import DeviceRequest
 
 LOOK_SECONDS = 1.0
@@ -61,9 +61,9 @@ def wait(**asked: Any) -> int:
     To wait and claim in one, use andon run or andon lease.
     """
     from andon.core.sharing.queueing import NO_TURNS, Turns
+    from andon.engine.sharing.availability import Pages
     from andon.engine.sharing.granter import Progress
     from andon.engine.sharing.refusal import is_hopeless, refusal
-    from andon.engine.sharing.survey import Pages
     from andon.leases.book import Book
 
     choices, request = chosen(), request_from(asked)
@@ -127,7 +127,7 @@ def env(lease_id: str | None, **asked: Any) -> int:
 
 
 def _look(choices: Choices, request: "DeviceRequest") -> "Outlook":
-    from andon.engine.sharing.survey import Pages
+    from andon.engine.sharing.availability import Pages
     from andon.leases.book import Book
 
     _refuse_nothing(request)

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from andon.cli.asking import asking, patience, queueing, request_from, surveyor_of
 from andon.cli.commands.share.run import RunCommand
+from andon.cli.device_request import asking, patience, queueing, request_from, surveyor_of
 from andon.cli.options import chosen, elsewhere, lasting, shared
 from andon.cli.show.text import say
 from andon.cli.show.waiting import WaitingLine
@@ -110,7 +110,7 @@ def _extend_there(name: str, seconds: float) -> tuple[str, float]:
     from urllib.parse import quote
 
     from andon.cli.commands.share.leases import row_of, there
-    from andon.cli.looking import connected
+    from andon.cli.snapshot_source import connected
     from andon.model.json_fields import NAME, Wrong, text_in, time_in
     from andon.model.work_wire import FURTHEST
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from andon.cli.asking import surveyor_of
 from andon.cli.commands.watch.status import as_json_text
-from andon.cli.looking import connected
+from andon.cli.device_request import surveyor_of
 from andon.cli.options import chosen, elsewhere, shared
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
+from andon.cli.snapshot_source import connected
 from andon.cli.sources import sampling_ahead
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Gone, Invalid
@@ -22,7 +22,7 @@ from andon.units import human_bytes, human_seconds
 
 if TYPE_CHECKING:
     from andon.cli.remote import Server
-    from andon.engine.sharing.lister import Sighting
+    from andon.engine.sharing.lease_listing import Sighting
 
 
 @click.command()
@@ -115,7 +115,7 @@ def _list(choices: Choices, mine: bool) -> tuple[LeaseList, tuple[str, ...]]:
         if mine:
             raise Invalid("--mine and --url exclude each other", hint="a server has its own users")
         return there(connected(choices, choices.url)), ()
-    from andon.engine.sharing.lister import listing
+    from andon.engine.sharing.lease_listing import listing
     from andon.engine.sharing.overdue import overdue
     from andon.engine.sharing.releaser import asker
     from andon.leases.book import Book
@@ -129,7 +129,7 @@ def _list(choices: Choices, mine: bool) -> tuple[LeaseList, tuple[str, ...]]:
 
 
 def look_at_leases(choices: Choices) -> "Sighting":
-    from andon.engine.sharing.lister import sighted
+    from andon.engine.sharing.lease_listing import sighted
     from andon.leases.book import Book
 
     with sampling_ahead(choices) as sampler:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from andon.cli.asking import asking, patience, queueing, request_from, surveyor_of
+from andon.cli.device_request import asking, patience, queueing, request_from, surveyor_of
 from andon.cli.options import chosen, lasting, shared, whole
 from andon.cli.show.waiting import WaitingLine
 from andon.cli.sources import sampling_ahead

@@ -19,7 +19,7 @@ from andon.units import human_bytes
 
 if TYPE_CHECKING:
     from andon.core.settings.resolution import Settings
-    from andon.engine.sharing.lister import Sighting
+    from andon.engine.sharing.lease_listing import Sighting
     from andon.ports import Directory
 
 PART_SECONDS = 60.0

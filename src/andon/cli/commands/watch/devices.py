@@ -2,7 +2,7 @@
 
 import click
 
-from andon.cli import looking
+from andon.cli import snapshot_source
 from andon.cli.commands.watch.status import as_json_text, exit_code
 from andon.cli.options import chosen, shared
 from andon.cli.show.facts import devices_to_json, render_devices
@@ -17,7 +17,7 @@ def devices(as_json: bool) -> int:
 
     The UUID is what to give CUDA_VISIBLE_DEVICES: it means the same device in every order.
     """
-    snapshot, terminal = looking.look(chosen()), Terminal.of(chosen())
+    snapshot, terminal = snapshot_source.look(chosen()), Terminal.of(chosen())
     if as_json:
         terminal.show(as_json_text(devices_to_json(snapshot), terminal.live))
     else:

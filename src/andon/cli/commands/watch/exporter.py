@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from andon.cli import looking
+from andon.cli import snapshot_source
 from andon.cli.options import chosen, duration, shared
 from andon.cli.terminal import Choices, notice
 
@@ -62,10 +62,10 @@ def exporter(port: int | None, host: str | None, prefix: str | None, interval: f
     choices.overrides = {
         "exporter_port": port, "exporter_host": host, "exporter_prefix": prefix,
     }  # fmt: skip
-    settings = looking.settings_of(choices)
+    settings = snapshot_source.settings_of(choices)
     exposition = Exposition(settings.exporter_prefix)
     address = (settings.exporter_host, settings.exporter_port)
-    with asked_to_end() as ended, looking.sampling(choices) as sampler:
+    with asked_to_end() as ended, snapshot_source.sampling(choices) as sampler:
         _serve(sampler, settings.interval_seconds, exposition, address, choices, ended)
     return 0
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 import click
 
-from andon.cli import looking
+from andon.cli import snapshot_source
 from andon.cli.commands.watch.status import as_json_text
 from andon.cli.options import chosen, elsewhere, shared, whole
 from andon.cli.show import history as history_text
@@ -132,7 +132,7 @@ def history(
         raise click.UsageError(f"--parquet and --{form} exclude each other")
     if parquet is not None:
         history_parquet.check_packages()
-    settings, terminal = looking.settings_of(chosen()), Terminal.of(chosen())
+    settings, terminal = snapshot_source.settings_of(chosen()), Terminal.of(chosen())
     shown = Shown(since, until, form, parquet, terminal)
     past = _opened(settings, chosen())
     try:
@@ -152,7 +152,7 @@ def _opened(settings: "Settings", choices: Choices) -> Past:
     if choices.url is not None:
         from andon.cli.remote_history import RemoteHistory
 
-        return RemoteHistory(looking.connected(choices, choices.url))
+        return RemoteHistory(snapshot_source.connected(choices, choices.url))
     from andon import app
 
     path = app.history_path(settings)

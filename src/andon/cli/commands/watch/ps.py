@@ -5,14 +5,11 @@ from pathlib import Path
 
 import click
 
-from andon.cli import hostlook, looking
+from andon.cli import process_counters, snapshot_source
 from andon.cli.commands.watch.status import as_json_text, exit_code
-from andon.cli.looking import chosen_uuids, only, split_devices
 from andon.cli.options import chosen, shared
 from andon.cli.show.entries import unreal
-from andon.cli.show.render import paragraph, render_status
-from andon.cli.show.tree import Branch, forest
-from andon.cli.show.uses import (
+from andon.cli.show.process_rows import (
     SORTS,
     ProcessFilter,
     ProcessRow,
@@ -22,6 +19,9 @@ from andon.cli.show.uses import (
     uses_to_csv,
     uses_to_json,
 )
+from andon.cli.show.render import paragraph, render_status
+from andon.cli.show.tree import Branch, forest
+from andon.cli.snapshot_source import chosen_uuids, only, split_devices
 from andon.cli.terminal import Terminal
 from andon.model.device import NAMES_MISSING, Process, Snapshot
 
@@ -69,9 +69,9 @@ def ps(
     """
     if as_json + as_csv + tree > 1:
         raise click.UsageError("--json, --csv and --tree exclude each other")
-    snapshot = looking.look(chosen(), watched=True)
-    root = looking.settings_of(chosen()).root
-    hosts = hostlook.host_use(_pids(snapshot), LOOK_SECONDS, root)
+    snapshot = snapshot_source.look(chosen(), watched=True)
+    root = snapshot_source.settings_of(chosen()).root
+    hosts = process_counters.host_use(_pids(snapshot), LOOK_SECONDS, root)
     devices = split_devices(names)
     shown = only(snapshot, chosen_uuids(snapshot, devices)) if devices else snapshot
     ids = _container_ids(_pids(shown), root) if container else {}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from andon.cli import looking
+from andon.cli import snapshot_source
 from andon.cli.options import chosen, shared
 from andon.cli.show.text import say
 from andon.cli.terminal import Choices, Terminal, notice
@@ -55,7 +55,7 @@ def serve(
     from andon.web.serving import ServeOptions, serve
 
     choices = chosen()
-    resolved = looking.resolved_of(choices)
+    resolved = snapshot_source.resolved_of(choices)
     asked = resolved.origin.get("simulate") == "flag"
     place = ServeOptions(host, port, tls_cert, tls_key, allow_host, not no_history, asked)
     serve(resolved.settings, place, lambda started: _tell(started, choices))

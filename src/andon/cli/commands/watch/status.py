@@ -4,13 +4,13 @@ import time
 
 import click
 
-from andon.cli import looking
-from andon.cli.looking import mask_of
+from andon.cli import snapshot_source
 from andon.cli.options import chosen, elsewhere, shared
 from andon.cli.show import csv_rows
 from andon.cli.show.entries import only_visible as keep_visible
 from andon.cli.show.render import render_status
 from andon.cli.show.text import say
+from andon.cli.snapshot_source import mask_of
 from andon.cli.terminal import Choices, Terminal
 from andon.model import wire
 from andon.model.device import Snapshot, State
@@ -34,7 +34,7 @@ def status(as_json: bool, as_csv: bool, only_visible: bool, verbose: bool) -> in
     """
     if as_json and as_csv:
         raise click.UsageError("--json and --csv exclude each other")
-    snapshot = looking.look(chosen())
+    snapshot = snapshot_source.look(chosen())
     shown = keep_visible(snapshot) if only_visible else snapshot
     form = "json" if as_json else "csv" if as_csv else "table"
     _show(shown, snapshot, form, Terminal.of(chosen()), verbose)
@@ -43,7 +43,7 @@ def status(as_json: bool, as_csv: bool, only_visible: bool, verbose: bool) -> in
 
 def overview(choices: Choices) -> int:
     """`andon` alone: the status and one line of hint."""
-    snapshot, terminal = looking.look(choices), Terminal.of(choices)
+    snapshot, terminal = snapshot_source.look(choices), Terminal.of(choices)
     _show(snapshot, snapshot, "table", terminal, verbose=False)
     if terminal.live and not choices.quiet and snapshot.devices:
         terminal.say(say(HINT, "dim"))

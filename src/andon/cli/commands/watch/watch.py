@@ -7,14 +7,14 @@ from pathlib import Path
 
 import click
 
-from andon.cli import looking
+from andon.cli import snapshot_source
 from andon.cli.commands.watch.status import NO_DEVICE, exit_code
-from andon.cli.looking import chosen_uuids, only, split_devices
 from andon.cli.options import chosen, duration, elsewhere, shared, whole
 from andon.cli.outfile import LineFile
 from andon.cli.show import csv_rows
 from andon.cli.show.entries import only_visible as keep_visible
 from andon.cli.show.stream import Stream
+from andon.cli.snapshot_source import chosen_uuids, only, split_devices
 from andon.cli.terminal import Choices, Terminal, notice, size
 from andon.errors import Invalid
 from andon.model import wire
@@ -75,7 +75,7 @@ def watch(
     """
     choices, wanted = chosen(), DeviceFilter(split_devices(names), only_visible)
     choices.interval_seconds = interval
-    settings = looking.settings_of(choices)
+    settings = snapshot_source.settings_of(choices)
     with ExitStack() as stack:
         sinks = [] if out is None else [_file(out, form, stack)]
         if out is None or not choices.quiet:
@@ -107,7 +107,7 @@ def _follow(
 ) -> int:
     """Ctrl-C is how this ends: not a failure. The exit code is that of the looks asked for."""
     code = 0
-    with suppress(KeyboardInterrupt), looking.following(choices) as sampler:
+    with suppress(KeyboardInterrupt), snapshot_source.following(choices) as sampler:
         subscription = sampler.subscribe(interval, watching=True)
         with subscription as snapshots, suppress(KeyboardInterrupt):
             answered = _pour(map(wanted.of, islice(snapshots, count)), sinks)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from andon.core.notifying.outbox import Errand
-from andon.core.sampling.patience import back_off_seconds
+from andon.core.sampling.reader_backoff import back_off_seconds
 from andon.errors import AndonError, Unavailable
 from andon.model.alert import Alert, Notice
 from andon.ports import Notifier

@@ -15,7 +15,7 @@ from andon.model.work import DeviceRequest
 
 if TYPE_CHECKING:
     from andon.engine.sampling.sampler import Sampler
-    from andon.engine.sharing.survey import Surveyor
+    from andon.engine.sharing.availability import Surveyor
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -102,8 +102,8 @@ def patience(asked: dict[str, Any]) -> float:
 def surveyor_of(choices: Choices, sampler: "Sampler") -> "Surveyor":
     """Over this sampler; simulated devices are claimed only where the flag itself is given."""
     from andon.app import labels_of, state_folder, weights_of
-    from andon.engine.sharing.survey import Surveyor
-    from andon.host.server.bulletin import Bulletin
+    from andon.engine.sharing.availability import Surveyor
+    from andon.host.server.broken_devices import Bulletin
 
     resolved = resolved_of(choices)
     return Surveyor(

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from andon.core.sampling.masks import visibility
+from andon.core.sharing.capacity import Room, Surroundings, Weights, rooms
 from andon.core.sharing.choice import DeviceChoice, choose, rank
 from andon.core.sharing.eligibility import Labels, bars, need_of, preferred, titles
 from andon.core.sharing.holdings import judge
@@ -17,7 +18,6 @@ from andon.core.sharing.queueing import (
     in_order,
     reserved,
 )
-from andon.core.sharing.rooms import Room, Surroundings, Weights, rooms
 from andon.errors import Invalid, Unavailable
 from andon.host.kin import here, read_kin
 from andon.leases.book import Book

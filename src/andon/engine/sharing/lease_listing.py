@@ -3,11 +3,11 @@
 import time
 from dataclasses import dataclass
 
+from andon.core.sharing.capacity import Room
 from andon.core.sharing.lease_rows import EMPTY, cordon_rows, lease_rows, waiting_rows
 from andon.core.sharing.queueing import in_order
 from andon.core.sharing.rights import Asker
-from andon.core.sharing.rooms import Room
-from andon.engine.sharing.survey import Pages, Sight, Surveyor
+from andon.engine.sharing.availability import Pages, Sight, Surveyor
 from andon.host.kin import user_name
 from andon.leases.book import Book
 from andon.model.device import Snapshot

@@ -14,12 +14,12 @@ from andon.core.sharing.lease_rows import lease_row
 from andon.core.sharing.requests import LONGEST_WAIT_SECONDS
 from andon.core.sharing.rights import check_fence
 from andon.engine.sharing import releaser
+from andon.engine.sharing.availability import Pages, Surveyor
 from andon.engine.sharing.granter import Grant, Granter, Progress, Terms
-from andon.engine.sharing.lister import Sighting, book_row, listing, sighted
+from andon.engine.sharing.lease_listing import Sighting, book_row, listing, sighted
 from andon.engine.sharing.overdue import overdue
 from andon.engine.sharing.reaper import Reaper
 from andon.engine.sharing.refusal import refusal
-from andon.engine.sharing.survey import Pages, Surveyor
 from andon.errors import AndonError, Conflict, Gone, Invalid, Unavailable
 from andon.host.kin import myself, user_name
 from andon.leases import places

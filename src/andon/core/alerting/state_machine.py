@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from andon.core.alerting.drawing import Artist
 from andon.core.alerting.episodes import (
     FLAP_SECONDS,
     MOST_FACTOR,
@@ -12,7 +11,17 @@ from andon.core.alerting.episodes import (
     go_on,
     is_settled,
 )
-from andon.core.alerting.looking import Evaluation
+from andon.core.alerting.evaluate import Evaluation
+from andon.core.alerting.notify_policy import (
+    due,
+    inhibitor,
+    may_inhibit,
+    remind_at,
+    silenced_until,
+    told,
+    uncovered,
+)
+from andon.core.alerting.render import Artist
 from andon.core.alerting.state import (
     NEVER,
     AlertState,
@@ -23,15 +32,6 @@ from andon.core.alerting.state import (
     Moment,
     Observation,
     StepResult,
-)
-from andon.core.alerting.telling import (
-    due,
-    inhibitor,
-    may_inhibit,
-    remind_at,
-    silenced_until,
-    told,
-    uncovered,
 )
 from andon.core.conditions.finding import ENDED, Judgement
 from andon.core.conditions.rulebook import Rulebook, Thresholds

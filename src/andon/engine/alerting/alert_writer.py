@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from andon.core.notifying.outbox import Errand, Saved
-from andon.core.sampling.patience import back_off_seconds
+from andon.core.sampling.reader_backoff import back_off_seconds
 from andon.errors import AndonError, Unavailable
 from andon.model.alert import Alert
 from andon.ports import Ledger

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable
 
 from andon.core.alerting import OwnTrouble
-from andon.core.sampling.vitals import WINDOW_SECONDS, StoreVitals, Vitals, troubles
+from andon.core.sampling.self_checks import WINDOW_SECONDS, StoreVitals, Vitals, troubles
 from andon.engine.sampling.sampler import Costs
 
 LEAST_SECONDS = 5.0  # asked at every look, felt less often

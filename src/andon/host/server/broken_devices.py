@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from andon.errors import AndonError
-from andon.host.server import whereabouts
+from andon.host.server import server_file
 from andon.host.server.state_folder import own_token
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Bulletin:
         """This user's own server; else the system's, which our token is not for."""
         from andon.host.server.calls import Target, Token, Trust
 
-        own, token = whereabouts.find(self._folder), _token(self._folder)
+        own, token = server_file.find(self._folder), _token(self._folder)
         if own is not None and token is not None:
             yield Target(own, Trust.PROVEN, Token(token))
         yield Target(f"http://127.0.0.1:{self._port}", Trust.SERVICE)
@@ -53,7 +53,7 @@ class Bulletin:
 
 def _get(target: "Target") -> Mapping[str, str] | None:
     """None where it does not answer in time, or not as a server of this version does."""
-    from andon.core.sharing.ailments import ailments
+    from andon.core.sharing.broken_devices import ailments
     from andon.host.server.calls import FAILURES, Asked, Limits, call
     from andon.model import wire
     from andon.model.alert_wire import alerts_from_json

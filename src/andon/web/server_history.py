@@ -4,7 +4,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Protocol, cast
 
 from andon.core.history.series import HOST, HOST_METRICS, Bucket
-from andon.core.sampling.vitals import StoreVitals
+from andon.core.sampling.self_checks import StoreVitals
 from andon.core.settings.resolution import Settings
 from andon.engine.sampling.sampler import Sampler
 from andon.errors import AndonError, Invalid, Unavailable

@@ -15,7 +15,7 @@ from typing import Any
 
 from andon.core.sharing.holders import BLANK, BookView, Marker, page_of, wanted_pids
 from andon.engine.sampling.bus import Subscription
-from andon.engine.sharing.lister import book_row
+from andon.engine.sharing.lease_listing import book_row
 from andon.errors import AndonError, Unavailable
 from andon.host.kin import here, read_kin
 from andon.leases import places

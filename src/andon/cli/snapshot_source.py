@@ -58,7 +58,7 @@ def _leased(snapshot: Snapshot) -> Snapshot:
 
     if not places.may_hold_leases(os.environ):
         return snapshot
-    from andon.engine.sharing.ledger import with_leases
+    from andon.engine.sharing.lease_tracker import with_leases
 
     return with_leases(snapshot)
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from andon.core.conditions.ghosts import least_ghost_bytes
+from andon.core.conditions.unattributed import least_ghost_bytes
 from andon.core.sharing.holdings import NOWHERE, Here, occupancy
 from andon.core.sharing.obstacles import Bar, Obstacle
 from andon.core.sharing.placement import MEMORY_WEIGHT, UTILIZATION_WEIGHT, score

@@ -3,7 +3,7 @@
 import time
 from pathlib import Path
 
-from andon.cli.show.uses import HostLook, between
+from andon.cli.show.process_rows import HostLook, between
 
 
 def host_use(pids: set[int], seconds: float, root: str) -> dict[int, HostLook]:
