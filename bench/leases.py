@@ -24,7 +24,7 @@ from tests.standin import hung as hangs
 
 from andon.app import load_settings, open_sampler
 from andon.core.sharing.requests import request_of
-from andon.engine.sharing.availability import Surveyor
+from andon.engine.sharing.availability import Availability
 from andon.engine.sharing.granter import Granter, Terms
 from andon.leases.book import Book
 from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
@@ -72,7 +72,7 @@ def _uncontended(count: int) -> list[Target]:
             finally:
                 spent[0] += time.perf_counter() - began
 
-        granter = Granter(Book(), Surveyor(look))
+        granter = Granter(Book(), Availability(look))
         for _ in range(count):
             spent[0], began = 0.0, time.perf_counter()
             grant = granter.grant(request_of((1, 1)), Terms(), 0.0)
@@ -207,7 +207,7 @@ def _racing_by_looking(folder: Path, luck: random.Random, referee: int) -> int:
 
 def _racing_by_lease(folder: Path, luck: random.Random, referee: int) -> int:
     os.environ["ANDON_LEASE_DIR"] = str(folder / "book")
-    granter = Granter(Book(), Surveyor(_four_devices, simulated=True))
+    granter = Granter(Book(), Availability(_four_devices, simulated=True))
     doubled = 0
     for _ in range(RACE_HOLDS):
         grant = granter.grant(request_of((1, 1)), Terms(), 600.0)

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 
 from andon.engine.sampling.bus import Bus
-from andon.engine.sharing.lease_tracker import LeaseLedger
+from andon.engine.sharing.lease_tracker import LeaseTracker
 from andon.host.kin import myself, ticks_now
 from andon.leases import places
 from andon.leases.book import Book
@@ -45,7 +45,7 @@ def main() -> None:
 
 def _turn(name: str, change: Callable[[], tuple[Process, ...] | None]) -> float:
     bus = Bus()
-    ledger = LeaseLedger(bus.subscribe(1.0, watching=False, size=2))
+    ledger = LeaseTracker(bus.subscribe(1.0, watching=False, size=2))
     ledger.close()  # its thread; the turns are ours
     statuses = _statuses()
     for _ in range(3):

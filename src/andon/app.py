@@ -25,11 +25,10 @@ from andon.registry import BACKENDS
 
 if TYPE_CHECKING:  # alerts and leases are not for every start
     from andon.core.conditions.rulebook import Rulebook
-    from andon.core.sampling.self_checks import StoreVitals
     from andon.core.sharing.capacity import Weights
     from andon.engine.alerting.watcher import Told, Watcher
-    from andon.engine.sharing.lease_tracker import LeaseLedger
-    from andon.ports import Ledger
+    from andon.engine.sharing.lease_tracker import LeaseTracker
+    from andon.ports import AlertStore
 
 IN_MEMORY = ":memory:"
 LONGEST_CONFIG_BYTES = 1 << 20
@@ -214,14 +213,14 @@ def kept_apart(settings: Settings) -> Settings:
     return settings
 
 
-def open_ledger(settings: Settings) -> "Ledger":
+def open_ledger(settings: Settings) -> "AlertStore":
     """Where alerts are remembered: in the history's file, or in memory alone."""
     from andon.registry import LEDGERS, load
 
     if settings.history_path == IN_MEMORY:
-        memory: Ledger = load(LEDGERS, "memory")()
+        memory: AlertStore = load(LEDGERS, "memory")()
         return memory
-    ledger: Ledger = load(LEDGERS, "sqlite")(history_path(settings))
+    ledger: AlertStore = load(LEDGERS, "sqlite")(history_path(settings))
     return ledger
 
 
@@ -301,14 +300,14 @@ def check_settings(flags: Mapping[str, object], config: str | None = None) -> Re
     return resolved
 
 
-def open_lease_ledger(settings: Settings, sampler: Sampler) -> "LeaseLedger | None":
+def open_lease_ledger(settings: Settings, sampler: Sampler) -> "LeaseTracker | None":
     """What the lease book says, beside this sampler; a recording has no leases of its own."""
-    from andon.engine.sharing.lease_tracker import TURN_SECONDS, LeaseLedger
+    from andon.engine.sharing.lease_tracker import TURN_SECONDS, LeaseTracker
 
     if settings.replay or sys.platform == "win32":
         return None
     pace = max(settings.interval_seconds, TURN_SECONDS)
-    ledger = LeaseLedger(sampler.subscribe(pace, size=2))
+    ledger = LeaseTracker(sampler.subscribe(pace, size=2))
     sampler.mark_by(ledger.marked)
     return ledger
 
@@ -316,13 +315,13 @@ def open_lease_ledger(settings: Settings, sampler: Sampler) -> "LeaseLedger | No
 def open_watcher(
     settings: Settings,
     sampler: Sampler,
-    store: "Callable[[], StoreVitals]",
+    store: "Callable[[], StoreStats]",
     keep: bool = True,
-    leases: "LeaseLedger | None" = None,
+    leases: "LeaseTracker | None" = None,
 ) -> "Watcher":
     """Alerts over this sampler. Of a recording that is played nobody is told."""
     from andon.engine.alerting.watcher import Watcher
-    from andon.engine.sampling.self_monitor import Pulse
+    from andon.engine.sampling.self_monitor import SelfMonitor
     from andon.host.clock import offset
 
     kept = kept_apart(settings) if keep else replace(settings, history_path=IN_MEMORY)
@@ -334,6 +333,6 @@ def open_watcher(
         told,
         offset(settings.alerts_time_zone),
         sampler.node.boot,
-        Pulse(sampler.costs, store),
+        SelfMonitor(sampler.costs, store),
         book=None if leases is None else leases.page,
     )

@@ -21,11 +21,11 @@ from andon.core.sharing.holdings import judge
 from andon.core.sharing.launching import LEASE_VARIABLE, environment
 from andon.core.sharing.requests import parse_count, request_of
 from andon.engine.sharing import releaser
-from andon.engine.sharing.availability import Outlook, Pages, Surveyor
+from andon.engine.sharing.availability import Availability, BookPages, Candidates
 from andon.engine.sharing.granter import Grant, Granter, Progress, Terms
 from andon.errors import AndonError, Gone
 from andon.host.kin import here, myself, read_kin, started_ticks
-from andon.host.server.broken_devices import Bulletin
+from andon.host.server.broken_devices import BrokenDevicesQuery
 from andon.leases.book import Book
 from andon.leases.hold import LeaseHold
 from andon.leases.holder import Keeper
@@ -258,23 +258,23 @@ def held_by_others(statuses: Sequence[DeviceStatus]) -> set[str]:
     return out
 
 
-def outlook(request: DeviceRequest) -> Outlook:
+def outlook(request: DeviceRequest) -> Candidates:
     """What a request would get now; looks, and claims nothing. Our own leases are in no way."""
     seen = replace(surveyor(simulated=True), is_own=is_own)
-    return seen.outlook(seen.see(), Pages.of(Book(make=False)), request, None, time.time())
+    return seen.outlook(seen.see(), BookPages.of(Book(make=False)), request, None, time.time())
 
 
-def surveyor(simulated: bool) -> Surveyor:
+def surveyor(simulated: bool) -> Availability:
     """Over the process's one sampler; what this process has on a device is no stranger's."""
     shared = library.shared()
     settings = shared.settings
-    return Surveyor(
+    return Availability(
         lambda: shared.once(hasty=True),
         labels_of(settings),
         weights_of(settings),
         frozenset({os.getpid()}),
         simulated,
-        ailing=Bulletin(state_folder()),
+        ailing=BrokenDevicesQuery(state_folder()),
     )
 
 

@@ -143,7 +143,7 @@ class Notifier(Protocol):
         """End what is under way. May be called twice, and from another thread."""
 
 
-class Ledger(Protocol):
+class AlertStore(Protocol):
     """Remembers what is wrong and what has been told. A call that returns has been committed.
 
     Raises `Unavailable`, `Denied` or `Conflict` when it cannot; then nothing of the call was kept.

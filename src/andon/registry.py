@@ -19,8 +19,8 @@ STORES = {
 }
 
 LEDGERS = {
-    "memory": "andon.stores.memory_alerts:MemoryLedger",
-    "sqlite": "andon.stores.sqlite_alerts:SqliteLedger",
+    "memory": "andon.stores.memory_alerts:MemoryAlertStore",
+    "sqlite": "andon.stores.sqlite_alerts:SqliteAlertStore",
 }
 
 NOTIFIERS = {

@@ -12,26 +12,26 @@ from andon.core.alerting.past import KEPT_SECONDS, Query
 from andon.core.notifying.outbox import Errand
 from andon.errors import Unavailable
 from andon.model.alert import Alert, Level, Party, Phase
-from andon.ports import Ledger
-from andon.stores.memory_alerts import MemoryLedger
+from andon.ports import AlertStore
+from andon.stores.memory_alerts import MemoryAlertStore
 from andon.stores.sqlite import SqliteStore
-from andon.stores.sqlite_alerts import SqliteLedger
+from andon.stores.sqlite_alerts import SqliteAlertStore
 from tests.contract.test_stores import tick
 from tests.unit.test_telling import AT, DISK, HOT, LOST, notice
 
-Reopen = Callable[[], Ledger]
+Reopen = Callable[[], AlertStore]
 
 
 @pytest.fixture(params=["sqlite", "memory"])
 def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Reopen]:
     """Makes the ledger; made again, it is what another start of andon finds."""
-    made: list[Ledger] = []
+    made: list[AlertStore] = []
 
-    def make() -> Ledger:
+    def make() -> AlertStore:
         if request.param == "sqlite":
-            made.append(SqliteLedger(tmp_path / "state" / "history.db"))
+            made.append(SqliteAlertStore(tmp_path / "state" / "history.db"))
         elif not made:
-            made.append(MemoryLedger())
+            made.append(MemoryAlertStore())
         return made[-1]
 
     yield make
@@ -133,7 +133,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_the_history_and_the_alerts_share_a_file(path: Path) -> None:
-    ledger, store = SqliteLedger(path), SqliteStore(path)
+    ledger, store = SqliteAlertStore(path), SqliteStore(path)
     store.write([tick(AT, 1)])
     ledger.save({"a": 1}, [HOT], [errand()])
     store.write([tick(AT + 1, 1)])
@@ -144,7 +144,7 @@ def test_the_history_and_the_alerts_share_a_file(path: Path) -> None:
 
 
 def test_what_cannot_be_read_is_an_error_and_can_be_replaced(path: Path) -> None:
-    ledger = SqliteLedger(path)
+    ledger = SqliteAlertStore(path)
     ledger.save({}, [], [errand()])
     with closing(sqlite3.connect(path)) as other:
         other.execute("UPDATE alert_state SET body = 'nonsense'")
@@ -159,7 +159,7 @@ def test_what_cannot_be_read_is_an_error_and_can_be_replaced(path: Path) -> None
 
 
 def test_a_damaged_file_is_moved_aside_once_for_both(path: Path) -> None:
-    ledger, store = SqliteLedger(path), SqliteStore(path)
+    ledger, store = SqliteAlertStore(path), SqliteStore(path)
     ledger.save({"a": 1}, [HOT], [])
     store.write([tick(AT + n, 1) for n in range(500)])
     ledger.close()
@@ -168,7 +168,7 @@ def test_a_damaged_file_is_moved_aside_once_for_both(path: Path) -> None:
         file.seek(100)
         file.write(b"\xff" * (path.stat().st_size - 100))
     path.with_name("history.db-wal").unlink(missing_ok=True)
-    ledger, store = SqliteLedger(path), SqliteStore(path)
+    ledger, store = SqliteAlertStore(path), SqliteStore(path)
     ledger.save({"a": 2}, [], [])
     store.write([tick(AT, 1)])
     saved = ledger.load()

@@ -19,7 +19,7 @@ from typing import Any
 
 from andon.app import load_settings, open_sampler
 from andon.core.sharing.requests import request_of
-from andon.engine.sharing.availability import Surveyor
+from andon.engine.sharing.availability import Availability
 from andon.engine.sharing.granter import Granter, Terms
 from andon.errors import AndonError
 from andon.leases.book import Book
@@ -32,7 +32,7 @@ def one(arguments: argparse.Namespace, ready: int, go: int, tell: int) -> None:
     shared = arguments.shared is not None
     request = request_of((1, 1), arguments.shared, shared=shared)
     with open_sampler(load_settings({}).settings) as sampler:
-        granter = Granter(Book(), Surveyor(lambda: sampler.once(hasty=True)))
+        granter = Granter(Book(), Availability(lambda: sampler.once(hasty=True)))
         sampler.once(hasty=True)
         os.write(ready, b".")
         os.read(go, 1)

@@ -23,7 +23,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from andon.core.sharing.requests import request_of
-from andon.engine.sharing.availability import Surveyor
+from andon.engine.sharing.availability import Availability
 from andon.engine.sharing.granter import Granter, Terms
 from andon.errors import TimedOut
 from andon.leases import files, mutex
@@ -155,7 +155,7 @@ def work(board: Board, seed: int, end: float, referee: int, violations: int) -> 
         board.say("looking")
         return snapshot()
 
-    granter = Granter(Book(), Surveyor(look, simulated=True))
+    granter = Granter(Book(), Availability(look, simulated=True))
     while time.monotonic() < end:
         shared = luck.random() < 0.5
         size = luck.randint(1, SIZE // 2) if shared else None
@@ -306,7 +306,7 @@ def main() -> None:
         path.chmod(0o666)
     os.environ["ANDON_LEASE_DIR"] = str(arguments.folder / "andon")
     # Once as root: users may not be able to read what the interpreter would import later.
-    warm = Granter(Book(), Surveyor(snapshot, simulated=True))
+    warm = Granter(Book(), Availability(snapshot, simulated=True))
     warm.grant(request_of((1, 1)), Terms(), 0.0).held.release()
     print(json.dumps(storm(arguments)))
 

@@ -8,8 +8,8 @@ import pytest
 from andon.core.alerting.past import Query
 from andon.model.alert import NoticeKind
 from andon.model.device import State
-from andon.ports import Ledger
-from andon.stores.sqlite_alerts import SqliteLedger
+from andon.ports import AlertStore
+from andon.stores.sqlite_alerts import SqliteAlertStore
 from tests.integration.test_store_failures import disk, fill, mount
 from tests.support.waiting import wait_for
 from tests.unit.test_watcher import Heard, Playing
@@ -19,12 +19,12 @@ __all__ = ["disk"]
 FIRING = NoticeKind.FIRING
 
 
-def opening(path: Path) -> Callable[[], Ledger]:
-    return lambda: SqliteLedger(path)
+def opening(path: Path) -> Callable[[], AlertStore]:
+    return lambda: SqliteAlertStore(path)
 
 
 def kept(path: Path) -> list[str]:
-    ledger = SqliteLedger(path)
+    ledger = SqliteAlertStore(path)
     found = [alert.rule for alert in ledger.episodes(Query(rule="device_lost"))]
     ledger.close()
     return found
@@ -76,7 +76,7 @@ def test_a_file_that_is_deleted_is_begun_anew_with_all_that_is_known(
     playing.tick(State.LOST, State.LOST, ticks=3)
     wait_for(lambda: len(phone.kinds()) == 2)
     playing.watcher.close()
-    ledger = SqliteLedger(path)
+    ledger = SqliteAlertStore(path)
     saved = ledger.load()
     ledger.close()
     assert saved is not None

@@ -7,7 +7,7 @@ from andon.core.alerting.past import Query
 from andon.core.notifying.outbox import Errand
 from andon.model.alert import Alert, Notice, NoticeKind, Party, Phase
 from andon.model.alert_wire import alert_to_json
-from andon.stores.sqlite_alerts import SqliteLedger
+from andon.stores.sqlite_alerts import SqliteAlertStore
 from tests.unit.test_telling import AT, HOT
 
 DAYS = 365
@@ -27,7 +27,7 @@ def episode(day: int, number: int) -> Alert:
 
 def test_a_noisy_year_takes_less_than_10_megabytes(tmp_path: Path) -> None:
     path = tmp_path / "history.db"
-    ledger = SqliteLedger(path)
+    ledger = SqliteAlertStore(path)
     empty = path.stat().st_size
     state = {"alerting": [alert_to_json(replace(HOT, id=str(n))) for n in range(64 * 4)]}
     for day in range(DAYS):

@@ -13,7 +13,7 @@ import pytest
 from andon.cli.catalogue import COMMANDS
 from andon.cli.main import cli
 from andon.host.server import server_file as whereabouts
-from andon.host.server.broken_devices import Bulletin
+from andon.host.server.broken_devices import BrokenDevicesQuery
 from andon.model.alert import Alert, Level, Phase
 from andon.model.alert_wire import alerts_to_json
 from tests.conftest import need
@@ -256,10 +256,10 @@ def test_another_loopback_address_does_not_switch_the_systems_server_off(tmp_pat
     with proving() as service:
         service.body = json.dumps(alerts_to_json((broken,), (), "n", 1.0, False)).encode()
         with impostor(tmp_path, host="127.0.0.9", port=service.server_port) as beside:
-            assert Bulletin(tmp_path, service.server_port)().keys() == {"GPU-0"}
+            assert BrokenDevicesQuery(tmp_path, service.server_port)().keys() == {"GPU-0"}
             assert beside.text() == ""
     with impostor(tmp_path) as instead:
-        assert Bulletin(tmp_path, instead.port)() == {}
+        assert BrokenDevicesQuery(tmp_path, instead.port)() == {}
         assert instead.text() == "", "another user's listener is not asked"
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from andon.core.alerting.past import Query
 from andon.model.alert import Phase
-from andon.stores.sqlite_alerts import SqliteLedger
+from andon.stores.sqlite_alerts import SqliteAlertStore
 from tests.conftest import REPOSITORY
 
 KILLS = 25
@@ -46,7 +46,7 @@ def test_a_killed_watcher_loses_nothing_and_repeats_only_what_was_under_way(
     messages = told_ids(told)
     counts = Counter(number for message in messages for number in message)
 
-    ledger = SqliteLedger(database)
+    ledger = SqliteAlertStore(database)
     episodes = ledger.episodes(Query(rule="device_lost", limit=100_000))
     saved = ledger.load()
     ledger.close()

@@ -22,7 +22,7 @@ from andon.engine.sampling.bus import Bus
 from andon.model.alert import Alert, Notice
 from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
 from andon.notifiers.command import CommandNotifier
-from andon.stores.sqlite_alerts import SqliteLedger
+from andon.stores.sqlite_alerts import SqliteAlertStore
 
 HASTE = 2000.0  # seconds of the watcher's clock in one of ours
 DEVICES = 24
@@ -75,7 +75,7 @@ def main() -> None:
     watcher = Watcher(
         bus.subscribe(TICK_SECONDS, watching=False, size=64),
         Rulebook(renotify_seconds=0),  # what a restart takes is hours of this clock
-        lambda: SqliteLedger(Path(database)),
+        lambda: SqliteAlertStore(Path(database)),
         [(notifier, Route("it"))],
         boot="boot",
         gather_seconds=0.0,

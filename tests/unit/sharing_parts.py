@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from andon.core.sharing.capacity import Room, Surroundings, rooms
+from andon.core.sharing.capacity import DeviceCapacity, Surroundings, rooms
 from andon.model.device import Device, DeviceStatus, Process, Sample, State
 from andon.model.work import (
     BookEntry,
@@ -109,5 +109,7 @@ def ticket(
     return Ticket(name, owner(**who), wanted or need(), priority, since)
 
 
-def rooms_of(statuses: Sequence[DeviceStatus], *claims: Claim, **more: Any) -> tuple[Room, ...]:
+def rooms_of(
+    statuses: Sequence[DeviceStatus], *claims: Claim, **more: Any
+) -> tuple[DeviceCapacity, ...]:
     return rooms(statuses, Surroundings(claims=claims, **more))

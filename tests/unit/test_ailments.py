@@ -14,12 +14,12 @@ from andon.core.alerting import EMPTY, Moment, Observation
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.sharing.broken_devices import ailments
 from andon.core.sharing.choice import hopeful, obstacle
-from andon.core.sharing.obstacles import HEALTH, Bar
-from andon.engine.sharing.availability import Surveyor
+from andon.core.sharing.obstacles import HEALTH, ObstacleKind
+from andon.engine.sharing.availability import Availability
 from andon.engine.sharing.granter import Granter, Terms
 from andon.errors import Conflict
 from andon.host.server import broken_devices, calls, server_file
-from andon.host.server.broken_devices import Bulletin
+from andon.host.server.broken_devices import BrokenDevicesQuery
 from andon.leases.book import Book
 from andon.model.alert import Alert, Event, EventKind, Level, Phase
 from andon.model.alert_wire import alerts_to_json
@@ -81,16 +81,16 @@ def test_a_board_takes_its_instances_along() -> None:
     part = replace(part, device=replace(part.device, parent="GPU-0"))
     [room] = rooms_of([part], ailments={"GPU-0": "reports Xid 48"})
     assert room.trouble is not None
-    assert room.trouble.bar is Bar.BROKEN
+    assert room.trouble.bar is ObstacleKind.BROKEN
 
 
 def test_every_ailment_is_waited_for_and_goes_with_its_cure() -> None:
     """Lost, silent, errors, ghost memory: withheld with the reason, and free when cured."""
     sick = {
-        Bar.LOST: gpu(0, state=State.LOST),
-        Bar.STALE: gpu(0, state=State.STALE),
-        Bar.ECC: gpu(0, ecc_uncorrected=1),
-        Bar.GHOST: gpu(0, used_gib=12),
+        ObstacleKind.LOST: gpu(0, state=State.LOST),
+        ObstacleKind.STALE: gpu(0, state=State.STALE),
+        ObstacleKind.ECC: gpu(0, ecc_uncorrected=1),
+        ObstacleKind.GHOST: gpu(0, used_gib=12),
     }
     for bar, status in sick.items():
         [room] = rooms_of([status])
@@ -106,7 +106,7 @@ def test_a_grant_passes_a_broken_device_over_and_says_so(
 ) -> None:
     book, said = a_book(tmp_path / "andon", monkeypatch), {"GPU-0": "reports Xid 79: gone"}
     look = Snapshot("n", AT, devices=(gpu(0), gpu(1)))
-    granter = Granter(book, Surveyor(lambda: look, ailing=lambda: said))
+    granter = Granter(book, Availability(lambda: look, ailing=lambda: said))
     grant = granter.grant(request(), Terms(), 0.0)
     assert [share.uuid for share in grant.held.lease.shares] == ["GPU-1"]
     with pytest.raises(Conflict) as refused:
@@ -146,7 +146,7 @@ def test_the_own_server_is_asked_with_the_token_and_not_at_every_look(
 ) -> None:
     server_file.announce(state, server.url, "127.0.0.1")
     say(server, fired())
-    asks = Bulletin(state, 1)
+    asks = BrokenDevicesQuery(state, 1)
     assert asks() == {"GPU-0": "reports Xid 79: the GPU has fallen off the bus"}
     assert asks() is asks()
     assert server.asked == [(broken_devices.ASKED, f"Bearer {TOKEN}")]
@@ -159,7 +159,7 @@ def test_who_does_not_prove_to_be_the_own_server_says_nothing(
     server_file.announce(state, server.url, "127.0.0.1")
     say(server, fired())
     server.token = proof
-    assert Bulletin(state, 1)() == {}
+    assert BrokenDevicesQuery(state, 1)() == {}
     assert {shown for _, shown in server.asked} <= {None}
 
 
@@ -167,10 +167,10 @@ def test_a_service_of_the_system_is_asked_without_our_token_and_a_strangers_is_n
     server: Proving, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     say(server, fired())
-    assert Bulletin(state, server.server_port)().keys() == {"GPU-0"}
+    assert BrokenDevicesQuery(state, server.server_port)().keys() == {"GPU-0"}
     assert server.asked == [(broken_devices.ASKED, None)]
     monkeypatch.setattr(calls, "trusted_listener", lambda address, port, uid: False)
-    assert Bulletin(state, server.server_port)() == {}
+    assert BrokenDevicesQuery(state, server.server_port)() == {}
     assert len(server.asked) == 1
 
 
@@ -182,7 +182,7 @@ def test_what_answers_otherwise_says_nothing(
 ) -> None:
     server_file.announce(state, server.url, "127.0.0.1")
     server.status, server.body = status, body
-    assert Bulletin(state, 1)() == {}
+    assert BrokenDevicesQuery(state, 1)() == {}
     assert server.asked
 
 
@@ -191,8 +191,8 @@ def test_a_server_that_hangs_is_done_without(state: Path, monkeypatch: pytest.Mo
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
         server_file.announce(state, f"http://127.0.0.1:{port}", "127.0.0.1")
-        assert Bulletin(state, 1)() == {}
+        assert BrokenDevicesQuery(state, 1)() == {}
 
 
 def test_without_a_server_nothing_is_known(tmp_path: Path) -> None:
-    assert Bulletin(tmp_path / "nowhere", 1)() == {}
+    assert BrokenDevicesQuery(tmp_path / "nowhere", 1)() == {}

@@ -17,7 +17,7 @@ from andon.core.sharing.holders import BLANK, page_of
 from andon.core.sharing.holdings import judge
 from andon.core.sharing.lease_rows import lease_row
 from andon.core.sharing.rights import Asker
-from andon.engine.sharing.availability import Surveyor
+from andon.engine.sharing.availability import Availability
 from andon.engine.sharing.granter import Granter, Terms
 from andon.engine.sharing.lease_listing import remarks
 from andon.errors import AndonError, Conflict, Denied, Invalid
@@ -79,7 +79,7 @@ def ticket_text(**changes: Any) -> str:
 
 
 def granted(book: Book, timeout_seconds: float = 0.0) -> list[str]:
-    look = Surveyor(lambda: Snapshot("n", time.time(), devices=tuple(NODE)))
+    look = Availability(lambda: Snapshot("n", time.time(), devices=tuple(NODE)))
     grant = Granter(book, look).grant(request(), Terms(), timeout_seconds)
     grant.held.release()
     return [share.uuid for share in grant.held.lease.shares]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from andon.cli.show.waiting import waiting_words
-from andon.engine.sharing.availability import Pages, Surveyor
+from andon.engine.sharing.availability import Availability, BookPages
 from andon.engine.sharing.granter import Granter, Progress, Terms
 from andon.model.device import Snapshot
 from tests.unit.sharing_parts import gpu, need, owner, request, ticket
@@ -18,10 +18,10 @@ def test_the_line_says_how_long_who_is_in_front_and_what_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     book = a_book(tmp_path / "andon", monkeypatch)
-    seen = Surveyor(lambda: Snapshot("n", time.time(), devices=(gpu(0), gpu(1))))
+    seen = Availability(lambda: Snapshot("n", time.time(), devices=(gpu(0), gpu(1))))
     held = Granter(book, seen).grant(request(2), Terms(), 0.0)
     hold = book.write_ticket(replace(ticket(wanted=need(2)), owner=owner("alice")))
-    outlook = seen.outlook(seen.see(), Pages.of(book), request(2), None, time.time())
+    outlook = seen.outlook(seen.see(), BookPages.of(book), request(2), None, time.time())
     words = waiting_words(Progress(102.0, outlook))
     user = outlook.ahead[0].owner.user  # the file's owner, whatever the ticket says
     assert words == (

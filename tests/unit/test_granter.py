@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.engine.sharing.availability import Pages, Surveyor
+from andon.engine.sharing.availability import Availability, BookPages
 from andon.engine.sharing.granter import Granter, Progress, Terms
 from andon.engine.sharing.refusal import device_lines
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, TimedOut, Unavailable
@@ -34,11 +34,11 @@ def node(statuses: list[DeviceStatus], **more: object) -> Snapshot:
 
 
 def granter(book: Book, statuses: list[DeviceStatus] | None = None) -> Granter:
-    return Granter(book, Surveyor(lambda: node(NODE if statuses is None else statuses)))
+    return Granter(book, Availability(lambda: node(NODE if statuses is None else statuses)))
 
 
 def scripted(book: Book, looks: Iterator[list[DeviceStatus]]) -> Granter:
-    return Granter(book, Surveyor(lambda: node(next(looks))))
+    return Granter(book, Availability(lambda: node(next(looks))))
 
 
 def test_what_was_granted_is_not_granted_again(book: Book) -> None:
@@ -226,7 +226,7 @@ def test_dead_leases_of_ours_are_swept_unless_their_work_may_live(book: Book) ->
 def test_what_makes_no_sense_is_refused_at_once_and_leaves_nothing(
     book: Book, snapshot: Snapshot, asked: object, error: type[AndonError], words: str
 ) -> None:
-    asking = Granter(book, Surveyor(lambda: snapshot))
+    asking = Granter(book, Availability(lambda: snapshot))
     with pytest.raises(error, match=words):
         asking.grant(asked, Terms(), 30.0)  # type: ignore[arg-type]
     assert book.entries() == []
@@ -254,7 +254,7 @@ def test_simulated_and_real_leases_do_not_meet(book: Book) -> None:
         replace(s, device=replace(s.device, uuid=f"SIM-{s.device.index}", vendor="sim"))
         for s in NODE
     ]
-    asking = Granter(book, Surveyor(lambda: node(pretend, simulated=True), simulated=True))
+    asking = Granter(book, Availability(lambda: node(pretend, simulated=True), simulated=True))
     grant = asking.grant(request(4), Terms(), 0.0)
     assert grant.held.lease.simulated
     assert not real.held.lease.simulated
@@ -268,7 +268,7 @@ def test_simulated_work_never_ends_and_is_not_waited_for(book: Book) -> None:
     busy, free = gpu(0, processes=[stranger]), gpu(1)
 
     def on(*statuses: DeviceStatus) -> Granter:
-        look = Surveyor(lambda: node(list(statuses), simulated=True), simulated=True)
+        look = Availability(lambda: node(list(statuses), simulated=True), simulated=True)
         return Granter(book, look)
 
     with pytest.raises(Conflict) as refused:
@@ -284,8 +284,8 @@ def test_simulated_work_never_ends_and_is_not_waited_for(book: Book) -> None:
 def test_every_device_has_its_line(book: Book) -> None:
     statuses = [gpu(0), gpu(1, state=State.LOST), gpu(2, visible=False)]
     held = granter(book, [gpu(0)]).grant(request(), Terms(seconds=60.0), 0.0)
-    seen = Surveyor(lambda: node(statuses))
-    outlook = seen.outlook(seen.see(), Pages.of(book), request(), None, time.time())
+    seen = Availability(lambda: node(statuses))
+    outlook = seen.outlook(seen.see(), BookPages.of(book), request(), None, time.time())
     lines = device_lines(outlook)
     assert lines[0].startswith(f"GPU 0: held by lease {held.held.lease.id} (")
     assert ", until about " in lines[0]

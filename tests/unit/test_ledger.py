@@ -12,7 +12,7 @@ import pytest
 from andon.core.sharing.holders import BookView
 from andon.engine.sampling.bus import Bus
 from andon.engine.sharing import lease_tracker as following
-from andon.engine.sharing.lease_tracker import LeaseLedger, with_leases
+from andon.engine.sharing.lease_tracker import LeaseTracker, with_leases
 from andon.host.kin import read_kin
 from andon.leases import files, places
 from andon.leases.book import Book
@@ -25,7 +25,7 @@ class Follower:
 
     def __init__(self) -> None:
         self.bus, self.now = Bus(), 0.0
-        self.ledger = LeaseLedger(self.bus.subscribe(1.0, watching=False, size=2))
+        self.ledger = LeaseTracker(self.bus.subscribe(1.0, watching=False, size=2))
 
     def tick(self, *statuses: DeviceStatus) -> None:
         self.now += 1.0

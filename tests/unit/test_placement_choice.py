@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from andon.core.sharing.choice import can_come, choose, obstacle, pick, rank
 from andon.core.sharing.eligibility import bars, named, need_of, preferred
-from andon.core.sharing.obstacles import Bar
+from andon.core.sharing.obstacles import ObstacleKind
 from andon.errors import Gone, Unavailable
 from andon.model.device import DeviceStatus, Process, ProcessKind, State
 from andon.model.work import Claim, Cordon, PlacementOrder, Standing
@@ -26,38 +26,48 @@ STRANGER = Process(4711, user="bob", memory_bytes=22 * GIB)
         (gpu(0, used_gib=5, processes=[Process(9, ProcessKind.GRAPHICS, memory_bytes=5 * GIB)]),
          [], {}, None, ""),
         (gpu(0, state=State.ASLEEP), [], {}, None, ""),
-        (gpu(0), [claim(lease(0))], {}, Bar.LEASED, "held by lease k7qm2 (alice)"),
-        (gpu(0), [claim(lease(0), Standing.ORPHANED)], {}, Bar.ORPHANED,
+        (gpu(0), [claim(lease(0))], {}, ObstacleKind.LEASED, "held by lease k7qm2 (alice)"),
+        (gpu(0), [claim(lease(0), Standing.ORPHANED)], {}, ObstacleKind.ORPHANED,
          "orphaned by lease k7qm2 (alice), whose work still lives"),
-        (gpu(0), [claim(None, Standing.UNREADABLE)], {}, Bar.UNREADABLE,
+        (gpu(0), [claim(None, Standing.UNREADABLE)], {}, ObstacleKind.UNREADABLE,
          "alice holds a lease that cannot be read (k7qm2.lease)"),
-        (gpu(0), [claim(lease(0, memory_gib=31))], {}, Bar.LEASED,
+        (gpu(0), [claim(lease(0, memory_gib=31))], {}, ObstacleKind.LEASED,
          "31.0 GiB held by lease k7qm2 (alice)"),
         (gpu(0), [claim(lease(0, memory_gib=71))], {"shared": True, "memory_bytes": 20 * GIB},
-         Bar.FULL, "71.0 GiB held by lease k7qm2 (alice); 9.0 GiB left, 20.0 GiB wanted"),
+         ObstacleKind.FULL, "71.0 GiB held by lease k7qm2 (alice); 9.0 GiB left, 20.0 GiB wanted"),
         (gpu(0), [claim(lease(0, memory_gib=31))], {"shared": True, "memory_bytes": 20 * GIB},
          None, ""),
-        (gpu(0, used_gib=22, processes=[STRANGER]), [], {}, Bar.STRANGER,
+        (gpu(0, used_gib=22, processes=[STRANGER]), [], {}, ObstacleKind.STRANGER,
          "pid 4711 (bob) uses 22.0 GiB without a lease"),
         (gpu(0, used_gib=22, processes=[STRANGER]), [], {"even_if_used": True}, None, ""),
-        (gpu(0, processes=[STRANGER]), [claim(lease(0))], {"even_if_used": True}, Bar.LEASED,
+        (gpu(0, processes=[STRANGER]), [claim(lease(0))], {"even_if_used": True},
+         ObstacleKind.LEASED,
          "held by lease k7qm2 (alice)"),
-        (gpu(0, state=State.LOST), [], {}, Bar.LOST, "lost: it is lost"),
-        (gpu(0, state=State.STALE), [], {"even_if_used": True}, Bar.STALE, "stale: it is stale"),
-        (gpu(0, busy=None, missing={"utilization_percent": "no permission"}), [], {}, Bar.UNKNOWN,
+        (gpu(0, state=State.LOST), [], {}, ObstacleKind.LOST, "lost: it is lost"),
+        (gpu(0, state=State.STALE), [], {"even_if_used": True},
+         ObstacleKind.STALE, "stale: it is stale"),
+        (gpu(0, busy=None, missing={"utilization_percent": "no permission"}), [], {},
+         ObstacleKind.UNKNOWN,
          "its utilisation cannot be read: no permission"),
-        (gpu(0, missing={"processes": "no permission"}), [], {}, Bar.UNKNOWN,
+        (gpu(0, missing={"processes": "no permission"}), [], {}, ObstacleKind.UNKNOWN,
          "its processes cannot be read: no permission"),
-        (gpu(0, total=None), [], {}, Bar.UNKNOWN, "its free memory cannot be read: no reading"),
-        (gpu(0, busy=80), [], {}, Bar.BUSY, "80 % busy, and no process that is seen explains it"),
-        (gpu(0, used_gib=12), [], {}, Bar.GHOST, "12.0 GiB in use that no process explains"),
-        (gpu(0, ecc_uncorrected=3), [], {}, Bar.ECC, "3 uncorrected memory errors (ECC)"),
-        (gpu(0, used_gib=1), [], {"memory_bytes": 80 * GIB}, Bar.FULL,
+        (gpu(0, total=None), [], {},
+         ObstacleKind.UNKNOWN, "its free memory cannot be read: no reading"),
+        (gpu(0, busy=80), [], {},
+         ObstacleKind.BUSY, "80 % busy, and no process that is seen explains it"),
+        (gpu(0, used_gib=12), [], {},
+         ObstacleKind.GHOST, "12.0 GiB in use that no process explains"),
+        (gpu(0, ecc_uncorrected=3), [], {}, ObstacleKind.ECC, "3 uncorrected memory errors (ECC)"),
+        (gpu(0, used_gib=1), [], {"memory_bytes": 80 * GIB}, ObstacleKind.FULL,
          "79.0 GiB left, 80.0 GiB wanted"),
     ],
 )  # fmt: skip
 def test_every_device_that_is_not_free_says_why(
-    status: DeviceStatus, claims: list[Claim], more: dict[str, Any], bar: Bar | None, words: str
+    status: DeviceStatus,
+    claims: list[Claim],
+    more: dict[str, Any],
+    bar: ObstacleKind | None,
+    words: str,
 ) -> None:
     found = obstacle(rooms_of([status], *claims)[0], need(**more))
     assert (found.bar if found else None, found.words if found else "") == (bar, words)
@@ -76,7 +86,7 @@ def test_an_instance_needs_no_utilisation_and_its_board_is_not_taken() -> None:
     found = bars([board, part], request(), {})
     assert found["GPU-7"] is None
     assert found["GPU-6"] is not None
-    assert found["GPU-6"].bar is Bar.DIVIDED
+    assert found["GPU-6"].bar is ObstacleKind.DIVIDED
     assert named("6:0", [board, part]) == {"GPU-7"}
     assert pick(rooms_of([board, part]), need_of([board, part], request(), found))
 

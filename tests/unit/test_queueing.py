@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.sharing.capacity import Room
+from andon.core.sharing.capacity import DeviceCapacity
 from andon.core.sharing.choice import pick
 from andon.core.sharing.queueing import (
     ASLEEP_SECONDS,
@@ -114,7 +114,7 @@ class Machine:
     line: list[Ticket] = field(default_factory=list)
     clock: float = 0.0
 
-    def rooms(self) -> tuple[Room, ...]:
+    def rooms(self) -> tuple[DeviceCapacity, ...]:
         claims = [claim(lease(*devices, name=name)) for name, devices in self.held.items()]
         return rooms_of([gpu(i) for i in range(8)], *claims)
 

@@ -15,7 +15,7 @@ from andon.core.history.tiers import DAY_SECONDS, Retention, Tier
 from andon.errors import Invalid, Unavailable
 from andon.stores import sqlite_file
 from andon.stores.sqlite import SqliteStore
-from andon.stores.sqlite_alerts import SqliteLedger
+from andon.stores.sqlite_alerts import SqliteAlertStore
 from andon.stores.sqlite_head import HeadLayout, pack_body
 from andon.stores.statements import migrations, statements
 from tests.contract.test_stores import AT, GPU, tick, upkeep
@@ -111,11 +111,11 @@ def test_a_migration_that_fails_leaves_the_form_as_it_was(tmp_path: Path) -> Non
 def test_several_parts_may_open_a_new_file_at_the_same_time(tmp_path: Path) -> None:
     """The history and the alerts do, at every first start."""
     path = tmp_path / "history.db"
-    ready, opened = threading.Barrier(6), list[SqliteLedger]()
+    ready, opened = threading.Barrier(6), list[SqliteAlertStore]()
 
     def open_it() -> None:
         ready.wait()
-        opened.append(SqliteLedger(path))
+        opened.append(SqliteAlertStore(path))
 
     threads = [threading.Thread(target=open_it) for _ in range(6)]
     for thread in threads:

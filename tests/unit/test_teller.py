@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from andon.core.notifying.outbox import Errand
-from andon.engine.alerting.notifier_worker import NotifierWork, Teller
+from andon.engine.alerting.notifier_worker import NotifierWork, NotifierWorker
 from andon.errors import Unavailable
 from andon.model.alert import Alert, Notice
 from tests.support.waiting import wait_for
@@ -54,14 +54,16 @@ def phone() -> Heard:
 
 
 @pytest.fixture
-def teller(desk: Desk, phone: Heard) -> Iterator[Teller]:
-    found = Teller(phone, desk.work, desk.settle, desk.told, gather_seconds=0.0)
+def teller(desk: Desk, phone: Heard) -> Iterator[NotifierWorker]:
+    found = NotifierWorker(phone, desk.work, desk.settle, desk.told, gather_seconds=0.0)
     yield found
     found.end()
     found.join(5)
 
 
-def test_what_is_there_is_told_and_crossed_off(desk: Desk, phone: Heard, teller: Teller) -> None:
+def test_what_is_there_is_told_and_crossed_off(
+    desk: Desk, phone: Heard, teller: NotifierWorker
+) -> None:
     desk.add(HOT, LOST)
     teller.wake()
     wait_for(lambda: desk.errands == [])
@@ -71,7 +73,7 @@ def test_what_is_there_is_told_and_crossed_off(desk: Desk, phone: Heard, teller:
 
 
 def test_what_fails_is_tried_again(
-    desk: Desk, phone: Heard, teller: Teller, caplog: pytest.LogCaptureFixture
+    desk: Desk, phone: Heard, teller: NotifierWorker, caplog: pytest.LogCaptureFixture
 ) -> None:
     phone.broken = True
     desk.add(HOT)
@@ -86,7 +88,7 @@ def test_what_fails_is_tried_again(
     assert caplog.text.count("nobody answers") == 1, "a change is logged once"
 
 
-def test_what_is_not_due_yet_waits(desk: Desk, phone: Heard, teller: Teller) -> None:
+def test_what_is_not_due_yet_waits(desk: Desk, phone: Heard, teller: NotifierWorker) -> None:
     desk.add(LOST, due=time.time() + 3600)
     desk.add(HOT)
     teller.wake()
@@ -96,7 +98,7 @@ def test_what_is_not_due_yet_waits(desk: Desk, phone: Heard, teller: Teller) -> 
 
 def test_what_becomes_due_is_told_without_a_word_from_anybody(desk: Desk, phone: Heard) -> None:
     desk.add(HOT, due=time.time() + 0.05)
-    teller = Teller(phone, desk.work, desk.settle, desk.told, gather_seconds=0.0)
+    teller = NotifierWorker(phone, desk.work, desk.settle, desk.told, gather_seconds=0.0)
     wait_for(lambda: desk.errands == [])
     assert len(phone.told) == 1
     teller.end()
@@ -104,7 +106,7 @@ def test_what_becomes_due_is_told_without_a_word_from_anybody(desk: Desk, phone:
 
 
 def test_alerts_that_come_within_moments_are_one_message(desk: Desk, phone: Heard) -> None:
-    teller = Teller(phone, desk.work, desk.settle, desk.told, gather_seconds=3600.0)
+    teller = NotifierWorker(phone, desk.work, desk.settle, desk.told, gather_seconds=3600.0)
     desk.add(HOT)
     teller.wake()
     desk.add(LOST, DISK)
@@ -129,7 +131,7 @@ def test_one_that_wants_it_hears_again_what_fires(desk: Desk) -> None:
 
     manager = Refreshed()
     desk.firing = (HOT,)
-    teller = Teller(manager, desk.work, desk.settle, desk.told, gather_seconds=0.0)
+    teller = NotifierWorker(manager, desk.work, desk.settle, desk.told, gather_seconds=0.0)
     wait_for(lambda: len(manager.refreshed) >= 3)
     assert all(list(firing) == [HOT] for firing in manager.refreshed)
     teller.end()
@@ -137,7 +139,7 @@ def test_one_that_wants_it_hears_again_what_fires(desk: Desk) -> None:
 
 
 def test_one_that_never_answers_is_seen_to_be_stuck(
-    desk: Desk, phone: Heard, teller: Teller, monkeypatch: pytest.MonkeyPatch
+    desk: Desk, phone: Heard, teller: NotifierWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     phone.free.clear()
     desk.add(HOT)
@@ -152,7 +154,7 @@ def test_one_that_never_answers_is_seen_to_be_stuck(
     wait_for(lambda: teller.health().ok)
 
 
-def test_a_test_passes_by_what_waits(desk: Desk, phone: Heard, teller: Teller) -> None:
+def test_a_test_passes_by_what_waits(desk: Desk, phone: Heard, teller: NotifierWorker) -> None:
     phone.broken = True
     desk.add(HOT)
     teller.wake()
@@ -164,7 +166,7 @@ def test_a_test_passes_by_what_waits(desk: Desk, phone: Heard, teller: Teller) -
 
 
 def test_a_test_of_one_that_is_stuck_is_not_waited_for(
-    desk: Desk, phone: Heard, teller: Teller
+    desk: Desk, phone: Heard, teller: NotifierWorker
 ) -> None:
     phone.free.clear()
     desk.add(HOT)
@@ -177,7 +179,7 @@ def test_a_test_of_one_that_is_stuck_is_not_waited_for(
 
 
 def test_at_the_end_what_waits_is_tried_once(desk: Desk, phone: Heard) -> None:
-    teller = Teller(phone, desk.work, desk.settle, desk.told, gather_seconds=3600.0)
+    teller = NotifierWorker(phone, desk.work, desk.settle, desk.told, gather_seconds=3600.0)
     desk.add(HOT)
     teller.end()
     teller.join(20)

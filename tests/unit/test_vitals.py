@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from andon.core.sampling.self_checks import StoreVitals, Vitals, troubles
+from andon.core.sampling.self_checks import SelfStats, StoreStats, troubles
 from andon.engine.sampling.sampler import Costs
-from andon.engine.sampling.self_monitor import Pulse
+from andon.engine.sampling.self_monitor import SelfMonitor
 from andon.errors import Invalid
 from andon.host.clock import offset
 
-BEGIN = Vitals(at=0.0)
-GOOD = Vitals(at=300.0, ticks=300, cpu_seconds=3.0, store=StoreVitals(None, "", 0, 10, 100))
+BEGIN = SelfStats(at=0.0)
+GOOD = SelfStats(at=300.0, ticks=300, cpu_seconds=3.0, store=StoreStats(None, "", 0, 10, 100))
 
 
 @pytest.mark.parametrize(
@@ -20,16 +20,16 @@ GOOD = Vitals(at=300.0, ticks=300, cpu_seconds=3.0, store=StoreVitals(None, "", 
         (replace(GOOD, missed=100), "sampler", "25 % of the looks of the last 5 min were missed"),
         (replace(GOOD, cpu_seconds=90.0), "sampler", "looking costs 30 % of a core"),
         (replace(GOOD, failed=2), "sampler", "2 looks of the last 5 min failed"),
-        (replace(GOOD, store=StoreVitals("the disk is full")), "store", "the disk is full"),
-        (replace(GOOD, store=StoreVitals(dropped=7)), "store", "7 looks could not be kept"),
+        (replace(GOOD, store=StoreStats("the disk is full")), "store", "the disk is full"),
+        (replace(GOOD, store=StoreStats(dropped=7)), "store", "7 looks could not be kept"),
         (
-            replace(GOOD, store=StoreVitals(size_bytes=130, budget_bytes=100)),
+            replace(GOOD, store=StoreStats(size_bytes=130, budget_bytes=100)),
             "store",
             "the history takes 130 % of its budget",
         ),
     ],
 )
-def test_each_trouble_has_its_words(now: Vitals, subject: str, words: str) -> None:
+def test_each_trouble_has_its_words(now: SelfStats, subject: str, words: str) -> None:
     (found,) = troubles(BEGIN, now)
     assert (found.subject, found.reason) == (subject, words)
 
@@ -48,7 +48,7 @@ def test_several_of_the_sampler_are_one() -> None:
 def test_the_pulse_compares_now_with_minutes_ago(monkeypatch: pytest.MonkeyPatch) -> None:
     now, costs = [0.0], [Costs()]
     monkeypatch.setattr("andon.engine.sampling.self_monitor.time.monotonic", lambda: now[0])
-    pulse = Pulse(lambda: costs[0], StoreVitals)
+    pulse = SelfMonitor(lambda: costs[0], StoreStats)
     assert pulse() == ()
     now[0], costs[0] = 60.0, Costs(ticks=30, missed=30)
     assert [trouble.subject for trouble in pulse()] == ["sampler"]

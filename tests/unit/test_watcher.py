@@ -18,8 +18,8 @@ from andon.engine.sampling.bus import Bus
 from andon.errors import Gone, Unavailable
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase, Silence
 from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
-from andon.ports import Ledger, Notifier
-from andon.stores.memory_alerts import MemoryLedger
+from andon.ports import AlertStore, Notifier
+from andon.stores.memory_alerts import MemoryAlertStore
 from tests.support.waiting import wait_for
 
 GPU = Device("GPU-1", 0, "nvidia", "NVIDIA H200")
@@ -55,7 +55,7 @@ class Heard:
         return [notice.kind for notice in self.told if notice.alert.rule == rule]
 
 
-class Moody(MemoryLedger):
+class Moody(MemoryAlertStore):
     """A ledger that can be told to fail, or to take its time."""
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class Playing:
         self,
         monkeypatch: pytest.MonkeyPatch,
         *told: Notifier | tuple[Notifier, Route],
-        ledger: Callable[[], Ledger] | None = None,
+        ledger: Callable[[], AlertStore] | None = None,
         vitals: Callable[[], Sequence[OwnTrouble]] = tuple,
     ) -> None:
         self.steady, self.now = 1000.0, 0.0
@@ -88,7 +88,7 @@ class Playing:
             "andon.engine.alerting.watcher.now", lambda: Moment(time.time(), self.steady)
         )
         self.bus, self.monkeypatch = Bus(), monkeypatch
-        self.ledger = MemoryLedger()
+        self.ledger = MemoryAlertStore()
         self._open = ledger or (lambda: self.ledger)
         self._told = [one if isinstance(one, tuple) else (one, Route(one.name)) for one in told]
         self._vitals = vitals
@@ -249,10 +249,10 @@ def test_while_the_disk_is_full_people_are_told_and_health_says_so(
 
 
 def test_a_ledger_that_cannot_be_opened_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    ledger, phone = MemoryLedger(), Heard()
+    ledger, phone = MemoryAlertStore(), Heard()
     shut = threading.Event()
 
-    def opened() -> Ledger:
+    def opened() -> AlertStore:
         if not shut.is_set():
             raise Unavailable("the database is away")
         return ledger
@@ -270,11 +270,11 @@ def test_a_ledger_that_cannot_be_opened_is_tried_again(monkeypatch: pytest.Monke
 def test_errands_of_a_ledger_that_opens_late_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     lost = Alert("device_lost@GPU-9#1", "device_lost", "GPU-9", Level.CRITICAL, Phase.FIRING, 1.0)
     errand = Errand(Notice("old", FIRING, lost, time.time()), "phone", 0.0)
-    ledger, phone = MemoryLedger(), Heard()
+    ledger, phone = MemoryAlertStore(), Heard()
     ledger.save({}, (), [errand])
     opened = threading.Event()
 
-    def late() -> Ledger:
+    def late() -> AlertStore:
         opened.wait(20)
         return ledger
 
@@ -299,7 +299,7 @@ def test_errands_of_a_ledger_that_opens_late_are_told(monkeypatch: pytest.Monkey
 def test_what_was_kept_and_makes_no_sense_is_begun_anew(
     monkeypatch: pytest.MonkeyPatch, state: dict[str, Any]
 ) -> None:
-    phone, ledger = Heard(), MemoryLedger()
+    phone, ledger = Heard(), MemoryAlertStore()
     ledger.save(state, (), ())
     playing = Playing(monkeypatch, phone, ledger=lambda: ledger)
     playing.lose()

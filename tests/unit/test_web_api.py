@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from andon.core.sampling.self_checks import StoreVitals
+from andon.core.sampling.self_checks import StoreStats
 from andon.core.settings.resolution import Settings
 from andon.model import wire
 from andon.model.device import Snapshot, State
 from andon.web.answers import payloads
 from andon.web.answers.health import health
-from andon.web.server_history import NoMemory
+from andon.web.server_history import NoHistory
 from andon.web.snapshot_feed import for_strangers
 from tests.conftest import REPOSITORY
 from tests.unit import test_cli_golden_snapshots as drawn
@@ -198,15 +198,15 @@ def test_health_tells_of_lost_devices_and_of_a_store_that_fails(tmp_path: Path) 
     assert answer.json()["error"]["reason"] == "the disk is full"
 
 
-class _Full(NoMemory):
+class _Full(NoHistory):
     def __init__(self) -> None:
         super().__init__("the disk is full", "make room")
 
     def health(self) -> wire.Json:
         return {"state": "failing", "reason": "the disk is full"}
 
-    def vitals(self) -> StoreVitals:
-        return StoreVitals("the disk is full")
+    def vitals(self) -> StoreStats:
+        return StoreStats("the disk is full")
 
 
 def test_health_says_when_sampling_has_stopped(tmp_path: Path) -> None:

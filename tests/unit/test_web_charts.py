@@ -16,7 +16,7 @@ from andon.stores.memory import MemoryStore
 from andon.web.answers import schemas
 from andon.web.answers.description import ANSWERS
 from andon.web.routes import charts
-from andon.web.server_history import NoMemory
+from andon.web.server_history import NoHistory
 from tests.conftest import REPOSITORY
 from tests.unit import test_cli_golden_snapshots as drawn
 from tests.unit.web_parts import Caller, Parts, served
@@ -24,7 +24,7 @@ from tests.unit.web_parts import Caller, Parts, served
 GPU = drawn.uuid(0)
 
 
-class Kept(NoMemory):
+class Kept(NoHistory):
     """A memory with a store that a test filled."""
 
     def __init__(self, store: Store | None) -> None:

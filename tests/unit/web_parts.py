@@ -17,19 +17,19 @@ from andon.core.settings.resolution import Settings
 from andon.engine.alerting.watcher import Watcher
 from andon.engine.sampling.bus import Bus, Subscription
 from andon.engine.sampling.sampler import Costs, Sampler
-from andon.engine.sharing.availability import Surveyor
-from andon.engine.sharing.lease_tracker import LeaseLedger
-from andon.engine.sharing.remote_leases import Lender
+from andon.engine.sharing.availability import Availability
+from andon.engine.sharing.lease_tracker import LeaseTracker
+from andon.engine.sharing.remote_leases import RemoteLeases
 from andon.host.kin import started_ticks
 from andon.leases.book import Book
 from andon.leases.places import VARIABLE
 from andon.model.device import Snapshot
-from andon.stores.memory_alerts import MemoryLedger
+from andon.stores.memory_alerts import MemoryAlertStore
 from andon.web.answers.health import HealthPart
 from andon.web.app import build
-from andon.web.routes.api import Shop
-from andon.web.server_history import NoMemory, ServerHistory
-from andon.web.snapshot_feed import Station
+from andon.web.routes.api import AppState
+from andon.web.server_history import NoHistory, ServerHistory
+from andon.web.snapshot_feed import SnapshotFeed
 from andon.web.transport.asgi import App, Receive, Scope, Send
 from andon.web.transport.audit import Audit
 from andon.web.transport.keys import Keys
@@ -88,18 +88,18 @@ class Parts:
         audit: Audit | None = None,
     ) -> None:
         self.sampler = Hand(*snapshots)
-        self.station = Station(self.sampler, Settings())
+        self.station = SnapshotFeed(self.sampler, Settings())
         if snapshots:
             assert self.station.wait_for_first(10)
         self.keys, self.audit = Keys(TOKEN), audit or Audit(folder)
-        kept = memory or NoMemory("history was switched off", "start without --no-history")
-        self.watcher = Watcher(self.sampler.subscribe(1.0), Rulebook(), MemoryLedger)
-        surveyor = Surveyor(lambda: self.sampler.once(hasty=True), simulated=True)
+        kept = memory or NoHistory("history was switched off", "start without --no-history")
+        self.watcher = Watcher(self.sampler.subscribe(1.0), Rulebook(), MemoryAlertStore)
+        surveyor = Availability(lambda: self.sampler.once(hasty=True), simulated=True)
         self.env = {VARIABLE: os.environ.get(VARIABLE, str(folder / "book"))}
-        self.lender = Lender(surveyor, self.station.latest, self.env, longest_wait_seconds)
-        self.ledger = LeaseLedger(self.sampler.subscribe(1.0), self.env)
+        self.lender = RemoteLeases(surveyor, self.station.latest, self.env, longest_wait_seconds)
+        self.ledger = LeaseTracker(self.sampler.subscribe(1.0), self.env)
         known: dict[str, HealthPart] = {"store": kept, "leases": self.ledger}
-        self.shop = Shop(
+        self.shop = AppState(
             self.station,
             self.keys,
             kept,

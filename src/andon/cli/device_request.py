@@ -15,7 +15,7 @@ from andon.model.work import DeviceRequest
 
 if TYPE_CHECKING:
     from andon.engine.sampling.sampler import Sampler
-    from andon.engine.sharing.availability import Surveyor
+    from andon.engine.sharing.availability import Availability
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -99,19 +99,19 @@ def patience(asked: dict[str, Any]) -> float:
     return 0.0 if asked["no_wait"] else timeout
 
 
-def surveyor_of(choices: Choices, sampler: "Sampler") -> "Surveyor":
+def surveyor_of(choices: Choices, sampler: "Sampler") -> "Availability":
     """Over this sampler; simulated devices are claimed only where the flag itself is given."""
     from andon.app import labels_of, state_folder, weights_of
-    from andon.engine.sharing.availability import Surveyor
-    from andon.host.server.broken_devices import Bulletin
+    from andon.engine.sharing.availability import Availability
+    from andon.host.server.broken_devices import BrokenDevicesQuery
 
     resolved = resolved_of(choices)
-    return Surveyor(
+    return Availability(
         lambda: sampler.once(hasty=True),
         labels_of(resolved.settings),
         weights_of(resolved.settings),
         simulated=resolved.origin.get("simulate") == "flag",
-        ailing=Bulletin(state_folder()),
+        ailing=BrokenDevicesQuery(state_folder()),
     )
 
 

@@ -15,7 +15,7 @@ from andon.core.sharing.launching import environment
 from andon.engine.running.launcher import Launcher
 from andon.engine.running.runlog import RunLog, path_in
 from andon.engine.sampling.sampler import Sampler
-from andon.engine.sharing.availability import Sight
+from andon.engine.sharing.availability import AvailabilityView
 from andon.engine.sharing.granter import Grant
 from andon.errors import Conflict, Gone
 from andon.host.kin import here, user_name
@@ -40,7 +40,7 @@ class Attached:
     snapshot: Snapshot
 
 
-def attached(name: str, sight: Sight, request: DeviceRequest) -> Attached:
+def attached(name: str, sight: AvailabilityView, request: DeviceRequest) -> Attached:
     """A lease of this user's by its id; its devices must be here and enough."""
     path, found, lease = Book(make=False).find(name)
     if found.uid != os.getuid():

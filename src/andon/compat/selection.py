@@ -5,7 +5,7 @@ import time
 
 from andon import leasing
 from andon.core.sharing.requests import request_of
-from andon.engine.sharing.availability import Outlook
+from andon.engine.sharing.availability import Candidates
 from andon.engine.sharing.refusal import refusal
 from andon.errors import AndonError, Invalid
 from andon.model.work import DeviceRequest
@@ -67,7 +67,7 @@ def _request(required_gpus: int, min_memory_mb: float | None) -> DeviceRequest:
     return request_of((required_gpus, required_gpus), size)
 
 
-def _indices(found: Outlook) -> list[int]:
+def _indices(found: Candidates) -> list[int]:
     return [room.status.device.index for room in found.choice.chosen]
 
 

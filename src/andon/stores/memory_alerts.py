@@ -12,7 +12,7 @@ from andon.model.alert import Alert, Phase
 MOST_EPISODES = 2000
 
 
-class MemoryLedger:
+class MemoryAlertStore:
     """Keeps what it is told; the state goes through JSON, as it does on disk."""
 
     def __init__(self) -> None:

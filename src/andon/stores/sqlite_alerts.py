@@ -24,7 +24,7 @@ from andon.stores.statements import statements
 SQL = statements("sqlite")
 
 
-class SqliteLedger:
+class SqliteAlertStore:
     """A part of the history's file, with connections of its own."""
 
     def __init__(self, path: Path) -> None:

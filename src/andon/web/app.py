@@ -16,16 +16,16 @@ from andon.web.answers.description import describe
 from andon.web.answers.problems import UNEXPECTED, problem, problem_of
 from andon.web.reading import Busy
 from andon.web.routes import charts
-from andon.web.routes.api import Shop, routes
+from andon.web.routes.api import AppState, routes
 from andon.web.routes.board import add_board
 from andon.web.transport.asgi import App
 from andon.web.transport.audit import Audit
-from andon.web.transport.auth import Doors, Gate
+from andon.web.transport.auth import Gate, GateConfig
 
 _JSON = "application/json"
 
 
-def build(shop: Shop, rules: Rules, audit: Audit) -> App:
+def build(shop: AppState, rules: Rules, audit: Audit) -> App:
     """The whole server as one ASGI application."""
     from andon.web.live.events import Live
 
@@ -35,10 +35,10 @@ def build(shop: Shop, rules: Rules, audit: Audit) -> App:
     )
     shop.parts["live"] = live
     api = _api(shop, live.run)
-    return Gate(live.over(api), Doors(rules, shop.keys, audit, lockout, live.is_admitted))
+    return Gate(live.over(api), GateConfig(rules, shop.keys, audit, lockout, live.is_admitted))
 
 
-def _api(shop: Shop, run: Callable[[], AbstractAsyncContextManager[None]]) -> FastAPI:
+def _api(shop: AppState, run: Callable[[], AbstractAsyncContextManager[None]]) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         async with run():

@@ -4,7 +4,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Protocol, cast
 
 from andon.core.history.series import HOST, HOST_METRICS, Bucket
-from andon.core.sampling.self_checks import StoreVitals
+from andon.core.sampling.self_checks import StoreStats
 from andon.core.settings.resolution import Settings
 from andon.engine.sampling.sampler import Sampler
 from andon.errors import AndonError, Invalid, Unavailable
@@ -24,7 +24,7 @@ class ServerHistory(Protocol):
 
     def health(self) -> wire.Json: ...
 
-    def vitals(self) -> StoreVitals: ...
+    def vitals(self) -> StoreStats: ...
 
     def knows(self, uuid: str) -> bool: ...
 
@@ -42,7 +42,7 @@ class ServerHistory(Protocol):
     def close(self) -> None: ...
 
 
-class NoMemory:
+class NoHistory:
     """A server that remembers only its last minutes, and says so."""
 
     def __init__(self, reason: str, hint: str) -> None:
@@ -51,8 +51,8 @@ class NoMemory:
     def health(self) -> wire.Json:
         return {"state": "off", "reason": self._reason, "hint": self._hint}
 
-    def vitals(self) -> StoreVitals:
-        return StoreVitals()
+    def vitals(self) -> StoreStats:
+        return StoreStats()
 
     def knows(self, uuid: str) -> bool:
         raise Unavailable(self._reason, hint=self._hint)
@@ -83,14 +83,14 @@ class Recorded:
         found = asdict(self._recorder.health())
         return {"state": "ok" if found.pop("ok") else "failing", **found}
 
-    def vitals(self) -> StoreVitals:
+    def vitals(self) -> StoreStats:
         """What the alerts are told of the store."""
         health = self._recorder.health()
         try:
             size = self._recorder.store.size_bytes()
         except (AndonError, OSError):
             size = None
-        return StoreVitals(
+        return StoreStats(
             health.reason, health.hint or "", health.dropped_ticks, size, self._budget_bytes
         )
 
@@ -158,7 +158,7 @@ def _check_span(since: float, until: float) -> None:
 def open_memory(sampler: Sampler, settings: Settings, wanted: bool) -> ServerHistory:
     """What can be had."""
     if not wanted:
-        return NoMemory("history was switched off", "start without --no-history")
+        return NoHistory("history was switched off", "start without --no-history")
     from andon.app import kept_apart, open_store
     from andon.engine.sampling.recorder import Recorder
 

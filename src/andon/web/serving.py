@@ -23,7 +23,7 @@ from andon.host.server.state_folder import open_state_folder
 from andon.model.device import Snapshot
 from andon.web.answers.health import HealthPart
 from andon.web.server_history import ServerHistory, open_memory
-from andon.web.snapshot_feed import Station
+from andon.web.snapshot_feed import SnapshotFeed
 from andon.web.transport import logs
 from andon.web.transport.asgi import App
 from andon.web.transport.audit import Audit
@@ -31,9 +31,9 @@ from andon.web.transport.keys import Keys, make_token
 
 if TYPE_CHECKING:
     from andon.engine.alerting.watcher import Watcher
-    from andon.engine.sharing.lease_tracker import LeaseLedger
-    from andon.engine.sharing.remote_leases import Lender
-    from andon.web.routes.api import Shop
+    from andon.engine.sharing.lease_tracker import LeaseTracker
+    from andon.engine.sharing.remote_leases import RemoteLeases
+    from andon.web.routes.api import AppState
 
 FIRST_LOOK_SECONDS = 5.0
 GRACE_SECONDS = 2
@@ -80,7 +80,7 @@ def serve(settings: Settings, place: ServeOptions, tell: Callable[[Started], Non
         loopback = is_loopback(address)
         audit.write("started", address=address, port=port)
         sampler = stack.enter_context(app.open_sampler(settings))
-        station = Station(sampler, settings)
+        station = SnapshotFeed(sampler, settings)
         stack.callback(station.close)
         station.wait_for_first(settings.deadline_seconds + FIRST_LOOK_SECONDS)
         rules = Rules(loopback, names(place, loopback))
@@ -114,57 +114,57 @@ def _linked(settings: Settings, url: str) -> Settings:
 
 
 def _shop(
-    station: Station,
+    station: SnapshotFeed,
     memory: ServerHistory,
     keys: Keys,
     watcher: "Watcher",
-    lender: "Lender | None",
-    leases: "LeaseLedger | None",
-) -> "Shop":
-    from andon.web.routes.api import Shop
+    lender: "RemoteLeases | None",
+    leases: "LeaseTracker | None",
+) -> "AppState":
+    from andon.web.routes.api import AppState
 
     parts: dict[str, HealthPart] = {"store": memory, "alerts": watcher}
     if leases is not None:
         parts["leases"] = leases
     exposition = _exposition(station)
-    return Shop(
+    return AppState(
         station, keys, memory, parts, exposition, watcher=watcher, lender=lender, leases=leases
     )
 
 
 def _lender(
     sampler: Sampler,
-    station: Station,
+    station: SnapshotFeed,
     settings: Settings,
     watcher: "Watcher",
-    leases: "LeaseLedger | None",
+    leases: "LeaseTracker | None",
     simulated: bool,
-) -> "Lender | None":
+) -> "RemoteLeases | None":
     """Its looks are the sampler's own: this process calls no driver."""
     if leases is None:
         return None  # a recording, or a system without locks
-    from andon.engine.sharing.availability import Surveyor
-    from andon.engine.sharing.remote_leases import Lender
+    from andon.engine.sharing.availability import Availability
+    from andon.engine.sharing.remote_leases import RemoteLeases
 
-    surveyor = Surveyor(
+    surveyor = Availability(
         lambda: sampler.once(hasty=True),
         app.labels_of(settings),
         app.weights_of(settings),
         simulated=simulated,
         ailing=watcher.ailments,
     )
-    lender = Lender(surveyor, station.latest, follows=leases.why_not)
+    lender = RemoteLeases(surveyor, station.latest, follows=leases.why_not)
     leases.listen(lender.changed)
     return lender
 
 
-def _build(shop: "Shop", audit: Audit, rules: Rules) -> App:
+def _build(shop: "AppState", audit: Audit, rules: Rules) -> App:
     from andon.web.app import build
 
     return build(shop, rules, audit)
 
 
-def _exposition(station: Station) -> Callable[[], str]:
+def _exposition(station: SnapshotFeed) -> Callable[[], str]:
     from andon.exporter import Exposition
 
     exposition = Exposition(station.settings.exporter_prefix)

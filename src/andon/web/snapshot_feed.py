@@ -20,7 +20,7 @@ LOOKED_AT_SECONDS = 15.0  # after the last request nobody looks on any more
 HIDDEN = "shown to callers with the token"
 
 
-class Station:
+class SnapshotFeed:
     """Follows the sampler in a thread of its own, whether or not anyone is connected."""
 
     def __init__(self, sampler: Sampler, settings: Settings) -> None:

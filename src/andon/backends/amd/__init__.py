@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from andon.backends import pci
-from andon.backends.amd.card import AmdBoard
+from andon.backends.amd.card import AmdCard
 from andon.backends.amd.smi import Smi
 from andon.backends.kernel import SLEEPING, AwakeCard, CardFiles, KernelBackend
 from andon.backends.sysfs import Tree
@@ -35,7 +35,7 @@ class Amd(KernelBackend):
         self._smi = Smi(self._may_use_library)
 
     def board(self, place: CardFiles) -> AwakeCard:
-        return AmdBoard(place, self._smi)
+        return AmdCard(place, self._smi)
 
     def read(self, card: Card, at: float, watched: bool) -> Sequence[Reading]:
         readings = super().read(card, at, watched)

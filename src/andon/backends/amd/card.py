@@ -30,7 +30,7 @@ OTHERWISE: Final = {
 }
 
 
-class AmdBoard:
+class AmdCard:
     """Implements kernel.Board."""
 
     def __init__(self, place: CardFiles, smi: Smi) -> None:

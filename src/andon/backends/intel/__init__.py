@@ -1,6 +1,6 @@
 """Intel devices through the files of the i915 and xe kernel drivers."""
 
-from andon.backends.intel.card import IntelBoard
+from andon.backends.intel.card import IntelCard
 from andon.backends.kernel import AwakeCard, CardFiles, KernelBackend
 
 __all__ = ["Intel"]
@@ -15,4 +15,4 @@ class Intel(KernelBackend):
     hint = "if one is installed, load its driver: sudo modprobe xe, or i915 for older ones"
 
     def board(self, place: CardFiles) -> AwakeCard:
-        return IntelBoard(place)
+        return IntelCard(place)

@@ -53,7 +53,7 @@ class Counter:
         return SysfsValue((answer.value - before) / (now - since))
 
 
-class IntelBoard:
+class IntelCard:
     """Implements kernel.Board."""
 
     def __init__(self, place: CardFiles) -> None:

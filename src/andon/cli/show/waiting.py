@@ -8,7 +8,7 @@ from andon.cli.show.text import say
 from andon.cli.terminal import Choices, notice, size, write
 
 if TYPE_CHECKING:
-    from andon.engine.sharing.availability import Outlook
+    from andon.engine.sharing.availability import Candidates
     from andon.engine.sharing.granter import Progress
 
 SELDOM_SECONDS = 30.0
@@ -51,7 +51,7 @@ def waiting_words(progress: "Progress") -> str:
     return " · ".join(part for part in (*parts, reason) if part)
 
 
-def _place(outlook: "Outlook") -> str:
+def _place(outlook: "Candidates") -> str:
     number = len(outlook.ahead) + 1
     place = f"{ORDINALS.get(number, f'{number}th')} in line"
     if not outlook.ahead:
@@ -61,7 +61,7 @@ def _place(outlook: "Outlook") -> str:
     return f"{place} behind {first.owner.user} ({count} GPU{'' if count == 1 else 's'})"
 
 
-def _first_obstacle(outlook: "Outlook") -> str:
+def _first_obstacle(outlook: "Candidates") -> str:
     """What ends soonest is what is waited for."""
     from andon.core.sharing.obstacles import NEVER
     from andon.engine.sharing.availability import names

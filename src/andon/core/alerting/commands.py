@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from andon.core.alerting.notify_policy import silenced_until
-from andon.core.alerting.render import Artist
+from andon.core.alerting.render import AlertRenderer
 from andon.core.alerting.state import NEVER, AlertState, Episode, Moment, StepResult
 from andon.core.conditions.rules import BY_NAME
 from andon.errors import Conflict, Gone, Invalid
@@ -58,7 +58,7 @@ def current(state: AlertState) -> tuple[Alert, ...]:
     """Every alert that is pending or firing, with the numbers of the last look, worst first."""
     if state.snapshot is None:
         return tuple(sorted((e.alert for e in _all(state)), key=_order))
-    artist = Artist(state.snapshot)
+    artist = AlertRenderer(state.snapshot)
     found = []
     for subject, on in state.episodes.items():
         seen = state.findings.get(subject, {})

@@ -12,7 +12,7 @@ from andon.model.device import DeviceStatus, Process, Snapshot
 VENDORS = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
 
 
-class Artist:
+class AlertRenderer:
     """Draws alerts against one snapshot; what it needs is made when it is first needed."""
 
     def __init__(self, snapshot: Snapshot, before: Snapshot | None = None) -> None:

@@ -21,7 +21,7 @@ from andon.core.alerting.notify_policy import (
     told,
     uncovered,
 )
-from andon.core.alerting.render import Artist
+from andon.core.alerting.render import AlertRenderer
 from andon.core.alerting.state import (
     NEVER,
     AlertState,
@@ -61,7 +61,7 @@ class _Step:
         self.state, self.moment, self.rulebook = state, moment, rulebook
         self.snapshot = observation.snapshot
         self.look = Evaluation(state, observation, moment, rulebook)
-        self.artist = Artist(self.snapshot, state.snapshot)
+        self.artist = AlertRenderer(self.snapshot, state.snapshot)
         self.last = moment.steady if state.steady is None else state.steady
         self.episodes: dict[str, Mapping[str, Episode]] = dict(state.episodes)
         self.changed: dict[str, Alert] = {}

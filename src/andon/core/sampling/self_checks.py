@@ -13,7 +13,7 @@ FULL_PERCENT = 120.0  # upkeep cuts back to the budget: above this, it does not 
 
 
 @dataclass(frozen=True, slots=True)
-class StoreVitals:
+class StoreStats:
     """How the history is; None where there is nothing to say."""
 
     reason: str | None = None
@@ -24,7 +24,7 @@ class StoreVitals:
 
 
 @dataclass(frozen=True, slots=True)
-class Vitals:
+class SelfStats:
     """Counters since the start, at one instant of a clock that only moves forward."""
 
     at: float
@@ -32,10 +32,10 @@ class Vitals:
     missed: int = 0
     failed: int = 0
     cpu_seconds: float = 0.0
-    store: StoreVitals = StoreVitals()
+    store: StoreStats = StoreStats()
 
 
-def troubles(earlier: Vitals, now: Vitals) -> tuple[OwnTrouble, ...]:
+def troubles(earlier: SelfStats, now: SelfStats) -> tuple[OwnTrouble, ...]:
     """What is wrong by the difference of two readings, some minutes apart."""
     looking = "; ".join(_looking(earlier, now))
     found = (
@@ -44,7 +44,7 @@ def troubles(earlier: Vitals, now: Vitals) -> tuple[OwnTrouble, ...]:
     return (*found, *_storing(earlier.store, now.store))
 
 
-def _looking(earlier: Vitals, now: Vitals) -> Iterator[str]:
+def _looking(earlier: SelfStats, now: SelfStats) -> Iterator[str]:
     ticks, missed = now.ticks - earlier.ticks, now.missed - earlier.missed
     failed, seconds = now.failed - earlier.failed, now.at - earlier.at
     span = f"the last {max(1, round(seconds / 60))} min"
@@ -60,7 +60,7 @@ def _looking(earlier: Vitals, now: Vitals) -> Iterator[str]:
         yield f"looking costs {cost:.0f} % of a core"
 
 
-def _storing(earlier: StoreVitals, now: StoreVitals) -> Iterator[OwnTrouble]:
+def _storing(earlier: StoreStats, now: StoreStats) -> Iterator[OwnTrouble]:
     dropped = now.dropped - earlier.dropped
     if now.reason is not None:
         yield OwnTrouble("store", now.reason, now.hint)

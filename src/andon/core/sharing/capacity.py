@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from andon.core.conditions.unattributed import least_ghost_bytes
 from andon.core.sharing.holdings import NOWHERE, Here, occupancy
-from andon.core.sharing.obstacles import Bar, Obstacle
+from andon.core.sharing.obstacles import Obstacle, ObstacleKind
 from andon.core.sharing.placement import MEMORY_WEIGHT, UTILIZATION_WEIGHT, score
 from andon.model.device import (
     DeviceStatus,
@@ -35,7 +35,7 @@ class Tenant:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class DeviceCapacity:
     """One device, and what stands on it."""
 
     status: DeviceStatus
@@ -75,12 +75,12 @@ EVEN = Weights()
 
 def rooms(
     statuses: Sequence[DeviceStatus], around: Surroundings, weights: Weights = EVEN
-) -> tuple[Room, ...]:
+) -> tuple[DeviceCapacity, ...]:
     """Every device, with the claims and the strangers on it."""
     return tuple(_room(status, around, weights) for status in statuses)
 
 
-def _room(status: DeviceStatus, around: Surroundings, weights: Weights) -> Room:
+def _room(status: DeviceStatus, around: Surroundings, weights: Weights) -> DeviceCapacity:
     uuid = status.device.uuid
     on_it = [(c, s) for c in around.claims if (s := c.share_of(uuid)) or c.lease is None]
     claims = [claim for claim, _ in on_it]
@@ -98,7 +98,7 @@ def _room(status: DeviceStatus, around: Surroundings, weights: Weights) -> Room:
         weights.memory,
         weights.utilization,
     )
-    return Room(
+    return DeviceCapacity(
         status,
         free,
         points,
@@ -157,20 +157,22 @@ def _trouble(status: DeviceStatus, around: Surroundings, taken: bool) -> Obstacl
     cordon = next((c for c in around.cordons if c.uuid == uuid), None)
     if cordon is not None:
         why = f": {cordon.reason}" if cordon.reason else ""
-        return Obstacle(Bar.CORDONED, f"cordoned by {cordon.by}{why}")
+        return Obstacle(ObstacleKind.CORDONED, f"cordoned by {cordon.by}{why}")
     if status.state in (State.LOST, State.STALE):
-        bar = Bar.LOST if status.state is State.LOST else Bar.STALE
+        bar = ObstacleKind.LOST if status.state is State.LOST else ObstacleKind.STALE
         return Obstacle(bar, f"{status.state}: {status.reason or 'it does not answer'}")
     ailing = around.ailments or {}
     if (said := ailing.get(uuid) or ailing.get(status.device.parent or "")) is not None:
-        return Obstacle(Bar.BROKEN, said)
+        return Obstacle(ObstacleKind.BROKEN, said)
     if status.state is State.ASLEEP:
         return None
     if sample is None:
-        return Obstacle(Bar.UNKNOWN, "it has not answered yet")
+        return Obstacle(ObstacleKind.UNKNOWN, "it has not answered yet")
     if sample.ecc_uncorrected:
         many = "s" * (sample.ecc_uncorrected != 1)
-        return Obstacle(Bar.ECC, f"{sample.ecc_uncorrected} uncorrected memory error{many} (ECC)")
+        return Obstacle(
+            ObstacleKind.ECC, f"{sample.ecc_uncorrected} uncorrected memory error{many} (ECC)"
+        )
     return None if taken else _ghost(status)
 
 
@@ -180,4 +182,4 @@ def _ghost(status: DeviceStatus) -> Obstacle | None:
         return None
     if spare <= least_ghost_bytes(status.device.memory_total_bytes, len(status.processes)):
         return None
-    return Obstacle(Bar.GHOST, f"{human_bytes(spare)} in use that no process explains")
+    return Obstacle(ObstacleKind.GHOST, f"{human_bytes(spare)} in use that no process explains")

@@ -4,18 +4,20 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from andon.core.sharing.capacity import Room, Tenant
+from andon.core.sharing.capacity import DeviceCapacity, Tenant
 from andon.core.sharing.eligibility import BALANCE, can_balance
-from andon.core.sharing.obstacles import HEALTH, Bar, Obstacle
+from andon.core.sharing.obstacles import HEALTH, Obstacle, ObstacleKind
 from andon.core.sharing.placement import MAX_UTILIZATION_PERCENT
 from andon.model.device import Process, State
 from andon.model.work import Need, PlacementOrder, Standing
 from andon.units import human_bytes
 
-OVERRIDDEN = frozenset({Bar.STRANGER, Bar.BUSY, Bar.GHOST, Bar.UNKNOWN})
+OVERRIDDEN = frozenset(
+    {ObstacleKind.STRANGER, ObstacleKind.BUSY, ObstacleKind.GHOST, ObstacleKind.UNKNOWN}
+)
 """What `--even-if-used` puts up with; never a lease, and never a device that does not answer."""
 
-Rank = Callable[[Room], tuple[float, ...]]
+Rank = Callable[[DeviceCapacity], tuple[float, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +37,12 @@ class Candidate:
 class DeviceChoice:
     """The devices that were chosen, best first, or nothing and why."""
 
-    chosen: tuple[Room, ...]
+    chosen: tuple[DeviceCapacity, ...]
     candidates: tuple[Candidate, ...]
     reason: str | None = None  # why nothing was chosen although devices are free
 
 
-def obstacle(room: Room, need: Need) -> Obstacle | None:
+def obstacle(room: DeviceCapacity, need: Need) -> Obstacle | None:
     """Why this device does not meet the need now; None where it does."""
     found = room.trouble or _tenancy(room, need) or _strangers(room) or _readings(room)
     if found is not None and not (need.even_if_used and found.bar in OVERRIDDEN):
@@ -50,7 +52,7 @@ def obstacle(room: Room, need: Need) -> Obstacle | None:
     return _memory(room, need)
 
 
-def hopeful(room: Room, need: Need) -> bool:
+def hopeful(room: DeviceCapacity, need: Need) -> bool:
     """Whether the device could meet the need once the work on it has ended."""
     total = room.status.device.memory_total_bytes
     if total is not None and (need.memory_bytes or 0) > total:
@@ -60,7 +62,7 @@ def hopeful(room: Room, need: Need) -> bool:
     )
 
 
-def can_come(rooms: Sequence[Room], need: Need) -> bool:
+def can_come(rooms: Sequence[DeviceCapacity], need: Need) -> bool:
     """Whether the need is met once the work has ended; what we cannot see may meet it, too."""
     hoped = [room for room in rooms if hopeful(room, need)]
     unseen = len(need.eligible - {room.uuid for room in rooms})
@@ -75,7 +77,7 @@ def rank(
 ) -> Rank:
     """Smaller is taken sooner: what is preferred, what is awake, then by score."""
 
-    def key(room: Room) -> tuple[float, ...]:
+    def key(room: DeviceCapacity) -> tuple[float, ...]:
         points = room.points or 0.0
         order = points if layout is PlacementOrder.PACK else -points
         asleep = room.status.state is State.ASLEEP
@@ -85,11 +87,11 @@ def rank(
 
 
 def pick(
-    rooms: Sequence[Room],
+    rooms: Sequence[DeviceCapacity],
     need: Need,
     taken: AbstractSet[str] = frozenset(),
     order: Rank | None = None,
-) -> tuple[Room, ...]:
+) -> tuple[DeviceCapacity, ...]:
     """The best group that meets the need, as large as it may be; empty where there is none."""
     order = order or rank()
     free = [r for r in rooms if r.uuid in need.eligible and r.uuid not in taken]
@@ -102,7 +104,7 @@ def pick(
 
 
 def choose(
-    rooms: Sequence[Room],
+    rooms: Sequence[DeviceCapacity],
     need: Need,
     bars: Mapping[str, Obstacle | None],
     taken: Mapping[str, Obstacle],
@@ -138,12 +140,14 @@ def _is_free(uuid: str, candidates: Sequence[Candidate]) -> bool:
     return any(c.uuid == uuid and c.obstacle is None for c in candidates)
 
 
-def _group(free: Sequence[Room], count: int, balanced: bool, order: Rank) -> tuple[Room, ...]:
+def _group(
+    free: Sequence[DeviceCapacity], count: int, balanced: bool, order: Rank
+) -> tuple[DeviceCapacity, ...]:
     if count < 1 or len(free) < count:
         return ()
     if count == 1 or not balanced:
         return tuple(free[:count])
-    best: tuple[Room, ...] = ()
+    best: tuple[DeviceCapacity, ...] = ()
     for largest in sorted({room.free_bytes or 0 for room in free}, reverse=True):
         near = [r for r in free if BALANCE * largest <= (r.free_bytes or 0) <= largest]
         group = tuple(near[:count])
@@ -152,11 +156,11 @@ def _group(free: Sequence[Room], count: int, balanced: bool, order: Rank) -> tup
     return best
 
 
-def _total(group: Sequence[Room], order: Rank) -> tuple[float, ...]:
+def _total(group: Sequence[DeviceCapacity], order: Rank) -> tuple[float, ...]:
     return tuple(sum(parts) for parts in zip(*map(order, group), strict=True))
 
 
-def _tenancy(room: Room, need: Need) -> Obstacle | None:
+def _tenancy(room: DeviceCapacity, need: Need) -> Obstacle | None:
     whole = [t for t in room.tenants if t.share is None or t.share.memory_bytes is None]
     if whole:
         return _held(whole[0])
@@ -169,23 +173,25 @@ def _held(tenant: Tenant) -> Obstacle:
     claim, lease = tenant.claim, tenant.claim.lease
     if lease is None:
         words = f"{claim.user} holds a lease that cannot be read ({claim.file})"
-        return Obstacle(Bar.UNREADABLE, words)
+        return Obstacle(ObstacleKind.UNREADABLE, words)
     size = tenant.share.memory_bytes if tenant.share else None
     part = f"{human_bytes(size)} " if size is not None else ""
     if claim.standing is Standing.ORPHANED:
         words = f"{part}orphaned by lease {lease.id} ({claim.user}), whose work still lives"
-        return Obstacle(Bar.ORPHANED, words)
-    return Obstacle(Bar.LEASED, f"{part}held by lease {lease.id} ({claim.user})", lease.until)
+        return Obstacle(ObstacleKind.ORPHANED, words)
+    return Obstacle(
+        ObstacleKind.LEASED, f"{part}held by lease {lease.id} ({claim.user})", lease.until
+    )
 
 
-def _strangers(room: Room) -> Obstacle | None:
+def _strangers(room: DeviceCapacity) -> Obstacle | None:
     if room.strangers:
         shown = ", ".join(_stranger(process) for process in room.strangers[:3])
         more = f" and {len(room.strangers) - 3} more" if len(room.strangers) > 3 else ""
-        return Obstacle(Bar.STRANGER, f"{shown}{more} without a lease")
+        return Obstacle(ObstacleKind.STRANGER, f"{shown}{more} without a lease")
     if not room.tenants and "processes" in room.status.missing:
         why = room.status.missing["processes"]
-        return Obstacle(Bar.UNKNOWN, f"its processes cannot be read: {why}")
+        return Obstacle(ObstacleKind.UNKNOWN, f"its processes cannot be read: {why}")
     return None
 
 
@@ -196,28 +202,30 @@ def _stranger(process: Process) -> str:
     return f"pid {process.pid}{who} {uses}"
 
 
-def _readings(room: Room) -> Obstacle | None:
+def _readings(room: DeviceCapacity) -> Obstacle | None:
     status, busy = room.status, room.utilization_percent
     if room.tenants or status.device.parent is not None:
         return None
     if busy is None:
         why = status.missing.get("utilization_percent", "no reading")
-        return Obstacle(Bar.UNKNOWN, f"its utilisation cannot be read: {why}")
+        return Obstacle(ObstacleKind.UNKNOWN, f"its utilisation cannot be read: {why}")
     if busy > MAX_UTILIZATION_PERCENT:
-        return Obstacle(Bar.BUSY, f"{busy} % busy, and no process that is seen explains it")
+        return Obstacle(
+            ObstacleKind.BUSY, f"{busy} % busy, and no process that is seen explains it"
+        )
     return None
 
 
-def _memory(room: Room, need: Need) -> Obstacle | None:
+def _memory(room: DeviceCapacity, need: Need) -> Obstacle | None:
     if room.free_bytes is None:
         if need.memory_bytes is None and (need.even_if_used or room.status.state is State.ASLEEP):
             return None
         why = room.status.missing.get("memory_free_bytes", "no reading")
-        return Obstacle(Bar.UNKNOWN, f"its free memory cannot be read: {why}")
+        return Obstacle(ObstacleKind.UNKNOWN, f"its free memory cannot be read: {why}")
     if need.memory_bytes is None or room.free_bytes >= need.memory_bytes:
         return None
     left = f"{human_bytes(room.free_bytes)} left, {human_bytes(need.memory_bytes)} wanted"
     if room.tenants:
         first = _held(room.tenants[0])
-        return Obstacle(Bar.FULL, f"{first.words}; {left}", first.until)
-    return Obstacle(Bar.FULL, left)
+        return Obstacle(ObstacleKind.FULL, f"{first.words}; {left}", first.until)
+    return Obstacle(ObstacleKind.FULL, left)

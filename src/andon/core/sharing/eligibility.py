@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from andon.core.sampling.masks import leading_number
-from andon.core.sharing.obstacles import Bar, Obstacle
+from andon.core.sharing.obstacles import Obstacle, ObstacleKind
 from andon.errors import Gone, Unavailable
 from andon.model.device import DeviceStatus
 from andon.model.work import DeviceRequest, Need
@@ -149,20 +149,20 @@ def _bar(
 ) -> Obstacle | None:
     uuid, total = status.device.uuid, status.device.memory_total_bytes
     if not status.visible:
-        return Obstacle(Bar.MASKED, "hidden from this process by a mask")
+        return Obstacle(ObstacleKind.MASKED, "hidden from this process by a mask")
     if uuid in divided:
-        return Obstacle(Bar.DIVIDED, "divided into instances: one of those can be taken")
+        return Obstacle(ObstacleKind.DIVIDED, "divided into instances: one of those can be taken")
     if uuid in excluded:
-        return Obstacle(Bar.UNASKED, "excluded")
+        return Obstacle(ObstacleKind.UNASKED, "excluded")
     for words, uuids in wanted:
         if uuid not in uuids:
-            return Obstacle(Bar.UNASKED, words)
+            return Obstacle(ObstacleKind.UNASKED, words)
     asked = request.memory_bytes
     if asked is not None and total is not None:
         kept = (status.sample.memory_reserved_bytes or 0) if status.sample else 0
         if total - kept < asked:  # what the driver keeps for itself is nobody's to have
             words = f"it has {human_bytes(total - kept)}, {human_bytes(asked)} wanted"
-            return Obstacle(Bar.SMALL, words)
+            return Obstacle(ObstacleKind.SMALL, words)
     return None
 
 

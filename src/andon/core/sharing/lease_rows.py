@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from andon.core.sharing.capacity import Room
+from andon.core.sharing.capacity import DeviceCapacity
 from andon.core.sharing.rights import Asker, barred
 from andon.model.device import Device
 from andon.model.lease_list import CordonRow, LeaseRow, WaitingRow
@@ -14,7 +14,7 @@ EMPTY = "nobody holds a lease: andon run -- python train.py"
 
 
 def lease_rows(
-    claims: Sequence[Claim], rooms: Sequence[Room], asker: Asker
+    claims: Sequence[Claim], rooms: Sequence[DeviceCapacity], asker: Asker
 ) -> tuple[LeaseRow, ...]:
     """A row for each claim."""
     used, busy = _used(rooms), _utilization(rooms)
@@ -75,7 +75,7 @@ def cordon_rows(cordons: Sequence[Cordon], devices: Sequence[Device]) -> tuple[C
     )
 
 
-def _used(rooms: Sequence[Room]) -> Mapping[str, int]:
+def _used(rooms: Sequence[DeviceCapacity]) -> Mapping[str, int]:
     """What the processes of each claim use, over all its devices."""
     used: dict[str, int] = {}
     for room in rooms:
@@ -84,7 +84,7 @@ def _used(rooms: Sequence[Room]) -> Mapping[str, int]:
     return used
 
 
-def _utilization(rooms: Sequence[Room]) -> Mapping[str, float]:
+def _utilization(rooms: Sequence[DeviceCapacity]) -> Mapping[str, float]:
     """The mean over a claim's own devices; of an unreadable one nobody knows which they are."""
     found: dict[str, list[int]] = {}
     for room in rooms:

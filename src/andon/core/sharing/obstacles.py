@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Bar(StrEnum):
+class ObstacleKind(StrEnum):
     """What stands in the way, one word each."""
 
     MASKED = "masked"  # hidden from this process
@@ -27,10 +27,22 @@ class Bar(StrEnum):
     RESERVED = "reserved"  # for somebody who waits in front
 
 
-NEVER = frozenset({Bar.MASKED, Bar.UNASKED, Bar.DIVIDED, Bar.SMALL})
+NEVER = frozenset(
+    {ObstacleKind.MASKED, ObstacleKind.UNASKED, ObstacleKind.DIVIDED, ObstacleKind.SMALL}
+)
 """Nothing that happens on the device takes these away."""
 
-HEALTH = frozenset({Bar.LOST, Bar.STALE, Bar.UNKNOWN, Bar.ECC, Bar.BROKEN, Bar.GHOST, Bar.CORDONED})
+HEALTH = frozenset(
+    {
+        ObstacleKind.LOST,
+        ObstacleKind.STALE,
+        ObstacleKind.UNKNOWN,
+        ObstacleKind.ECC,
+        ObstacleKind.BROKEN,
+        ObstacleKind.GHOST,
+        ObstacleKind.CORDONED,
+    }
+)
 """These go when the device is cured, and not when its work ends."""
 
 
@@ -38,6 +50,6 @@ HEALTH = frozenset({Bar.LOST, Bar.STALE, Bar.UNKNOWN, Bar.ECC, Bar.BROKEN, Bar.G
 class Obstacle:
     """One reason; `until` is when it is expected to go."""
 
-    bar: Bar
+    bar: ObstacleKind
     words: str
     until: float | None = None

@@ -7,9 +7,9 @@ two; one that does not take them keeps nothing from the others after a while.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from andon.core.sharing.capacity import Room
+from andon.core.sharing.capacity import DeviceCapacity
 from andon.core.sharing.choice import can_come, hopeful, obstacle, pick
-from andon.core.sharing.obstacles import Bar, Obstacle
+from andon.core.sharing.obstacles import Obstacle, ObstacleKind
 from andon.model.work import Need, Ticket
 
 ASLEEP_SECONDS = 15.0  # a waiter looks every second; one that has not for so long is stopped
@@ -72,7 +72,7 @@ def in_front_of(line: Sequence[Ticket], ticket: Ticket) -> list[Ticket]:
 
 def reserved(
     ahead: Sequence[Ticket],
-    rooms: Sequence[Room],
+    rooms: Sequence[DeviceCapacity],
     need: Need | None = None,
     turns: Turns = NO_TURNS,
 ) -> Reserved:
@@ -100,7 +100,7 @@ def reserved(
                 continue
         words = f"kept for {ticket.owner.user}, who waits in front for {_count(ticket)}"
         for uuid in uuids:
-            kept.setdefault(uuid, Obstacle(Bar.RESERVED, words))
+            kept.setdefault(uuid, Obstacle(ObstacleKind.RESERVED, words))
     return Reserved(kept, since, frozenset(late))
 
 
@@ -109,7 +109,7 @@ def place_of(ticket: Ticket) -> Place:
 
 
 def _claimed(
-    need: Need, rooms: Sequence[Room], kept: Mapping[str, Obstacle]
+    need: Need, rooms: Sequence[DeviceCapacity], kept: Mapping[str, Obstacle]
 ) -> tuple[set[str], float | None]:
     """What a ticket keeps from the others, and for how long at most where it could be served as
     far as can be seen."""

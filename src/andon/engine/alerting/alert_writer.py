@@ -12,7 +12,7 @@ from andon.core.notifying.outbox import Errand, Saved
 from andon.core.sampling.reader_backoff import back_off_seconds
 from andon.errors import AndonError, Unavailable
 from andon.model.alert import Alert
-from andon.ports import Ledger
+from andon.ports import AlertStore
 
 log = logging.getLogger("andon.scribe")
 
@@ -32,12 +32,12 @@ class AlertPage:
     errands: tuple[Errand, ...]
 
 
-class Scribe:
+class AlertWriter:
     """The newest page is written as soon as the ledger takes it; nobody has to wait for it."""
 
-    def __init__(self, open_ledger: Callable[[], Ledger]) -> None:
+    def __init__(self, open_ledger: Callable[[], AlertStore]) -> None:
         self._open_ledger = open_ledger
-        self._ledger: Ledger | None = None
+        self._ledger: AlertStore | None = None
         self._saved: Saved | None = None
         self._opened = False
         self._page: AlertPage | None = None
@@ -85,7 +85,7 @@ class Scribe:
             return self._committed >= version
 
     @property
-    def ledger(self) -> Ledger:
+    def ledger(self) -> AlertStore:
         """The ledger to ask; Unavailable with the reason while there is none."""
         ledger, trouble = self._ledger, self._trouble
         if ledger is not None:
@@ -166,7 +166,7 @@ class Scribe:
             self._pruned = time.monotonic()
             ledger.prune(time.time())
 
-    def _open(self) -> Ledger:
+    def _open(self) -> AlertStore:
         ledger = self._open_ledger()
         try:
             saved = ledger.load()
@@ -180,7 +180,7 @@ class Scribe:
             self._recovered()
         return ledger
 
-    def _save(self, ledger: Ledger, page: AlertPage) -> None:
+    def _save(self, ledger: AlertStore, page: AlertPage) -> None:
         try:
             ledger.save(page.state, tuple(page.changed.values()), page.errands)
         except BaseException:

@@ -29,7 +29,7 @@ class NotifierWork(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class TellerHealth:
+class NotifierHealth:
     """How telling goes, for whoever asks."""
 
     name: str
@@ -61,7 +61,7 @@ class TestMessage:
         return self._trouble
 
 
-class Teller:
+class NotifierWorker:
     """Asks for work, sends it, says what was told; what fails is tried again, later and later."""
 
     def __init__(
@@ -78,7 +78,7 @@ class Teller:
         self._gather_seconds = gather_seconds
         self._refresh_seconds: float | None = getattr(notifier, "refresh_seconds", None)
         self._refreshed = time.monotonic()
-        self._health = TellerHealth(self.name)
+        self._health = NotifierHealth(self.name)
         self._failures, self._failed_at = 0, 0.0
         self._sending_since: float | None = None
         self._trials: list[TestMessage] = []
@@ -101,7 +101,7 @@ class Teller:
             self._changed.notify_all()
         return trial
 
-    def health(self) -> TellerHealth:
+    def health(self) -> NotifierHealth:
         health, began = self._health, self._sending_since
         if began is None or time.monotonic() - began < STUCK_SECONDS:
             return health
@@ -213,7 +213,7 @@ class Teller:
         self._failures = 0
         last = time.time() if with_news else self._health.last_told
         told = self._health.told
-        self._health = TellerHealth(self.name, told=told, last_told=last)
+        self._health = NotifierHealth(self.name, told=told, last_told=last)
 
     def _failed(self, trouble: AndonError) -> None:
         if self._health.reason != trouble.reason:

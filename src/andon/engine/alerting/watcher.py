@@ -17,13 +17,13 @@ from andon.core.notifying.outbox import Errand, Outbox, Saved
 from andon.core.notifying.routes import Offset, Route
 from andon.core.sharing.broken_devices import ailments
 from andon.core.sharing.holders import BLANK, BookView
-from andon.engine.alerting.alert_writer import Scribe
-from andon.engine.alerting.notifier_worker import GATHER_SECONDS, NotifierWork, Teller
+from andon.engine.alerting.alert_writer import AlertWriter
+from andon.engine.alerting.notifier_worker import GATHER_SECONDS, NotifierWork, NotifierWorker
 from andon.engine.sampling.bus import Subscription
 from andon.errors import AndonError, Gone
 from andon.model.alert import Alert, Notice, Phase, Silence
 from andon.model.device import Snapshot
-from andon.ports import Ledger, Notifier
+from andon.ports import AlertStore, Notifier
 
 log = logging.getLogger("andon.watcher")
 
@@ -49,7 +49,7 @@ class Watcher:
         self,
         subscription: Subscription,
         rulebook: Rulebook,
-        open_ledger: Callable[[], Ledger],
+        open_ledger: Callable[[], AlertStore],
         notifiers: Sequence[Told] = (),
         offset: Offset = lambda at: 0.0,
         boot: str | None = None,
@@ -71,9 +71,11 @@ class Watcher:
         self._failure: str | None = None
         self._caught_up = False
         self._listeners: tuple[Listener, ...] = ()
-        self._scribe = Scribe(open_ledger)
+        self._scribe = AlertWriter(open_ledger)
         self._tellers = {
-            notifier.name: Teller(notifier, self._work, self._settle, self._told, gather_seconds)
+            notifier.name: NotifierWorker(
+                notifier, self._work, self._settle, self._told, gather_seconds
+            )
             for notifier, _ in notifiers
         }
         self._thread = threading.Thread(target=self._loop, name="watcher", daemon=True)

@@ -5,18 +5,18 @@ from collections import deque
 from collections.abc import Callable
 
 from andon.core.alerting import OwnTrouble
-from andon.core.sampling.self_checks import WINDOW_SECONDS, StoreVitals, Vitals, troubles
+from andon.core.sampling.self_checks import WINDOW_SECONDS, SelfStats, StoreStats, troubles
 from andon.engine.sampling.sampler import Costs
 
 LEAST_SECONDS = 5.0  # asked at every look, felt less often
 
 
-class Pulse:
+class SelfMonitor:
     """The oldest reading of the window against the newest."""
 
-    def __init__(self, costs: Callable[[], Costs], store: Callable[[], StoreVitals]) -> None:
+    def __init__(self, costs: Callable[[], Costs], store: Callable[[], StoreStats]) -> None:
         self._costs, self._store = costs, store
-        self._felt: deque[Vitals] = deque()
+        self._felt: deque[SelfStats] = deque()
         self._found: tuple[OwnTrouble, ...] = ()
 
     def __call__(self) -> tuple[OwnTrouble, ...]:
@@ -28,9 +28,9 @@ class Pulse:
             self._found = troubles(self._felt[0], self._felt[-1])
         return self._found
 
-    def _feel(self, now: float) -> Vitals:
+    def _feel(self, now: float) -> SelfStats:
         costs = self._costs()
-        return Vitals(
+        return SelfStats(
             at=now,
             ticks=costs.ticks,
             missed=costs.missed,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from andon.core.sampling.masks import visibility
-from andon.core.sharing.capacity import Room, Surroundings, Weights, rooms
+from andon.core.sharing.capacity import DeviceCapacity, Surroundings, Weights, rooms
 from andon.core.sharing.choice import DeviceChoice, choose, rank
 from andon.core.sharing.eligibility import Labels, bars, need_of, preferred, titles
 from andon.core.sharing.holdings import judge
@@ -28,7 +28,7 @@ MOST_GPUS = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class AvailabilityView:
     """The devices at one instant, and how their processes are related."""
 
     snapshot: Snapshot
@@ -37,7 +37,7 @@ class Sight:
 
 
 @dataclass(frozen=True, slots=True)
-class Pages:
+class BookPages:
     """What the book said at one instant."""
 
     entries: tuple[BookEntry, ...] = ()
@@ -45,12 +45,12 @@ class Pages:
     cordons: tuple[Cordon, ...] = ()
 
     @classmethod
-    def of(cls, book: Book) -> "Pages":
+    def of(cls, book: Book) -> "BookPages":
         return cls(tuple(book.entries()), tuple(book.waiting()), book.cordons())
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class Candidates:
     """What a request would get now, and why not."""
 
     snapshot: Snapshot
@@ -58,7 +58,7 @@ class Outlook:
     choice: DeviceChoice
     claims: tuple[Claim, ...]
     ahead: tuple[Ticket, ...] = ()
-    rooms: tuple[Room, ...] = ()
+    rooms: tuple[DeviceCapacity, ...] = ()
     turns: Mapping[Place, float] = field(default_factory=dict)  # for the next look of who waits
     late: frozenset[Place] = frozenset()  # those in front that keep nothing any more
 
@@ -73,7 +73,7 @@ def _nobodys(lease: Lease) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Surveyor:
+class Availability:
     """Looks at devices and book, and asks the pure modules."""
 
     look: Callable[[], Snapshot]
@@ -84,15 +84,15 @@ class Surveyor:
     is_own: Callable[[Lease], bool] = _nobodys
     ailing: Callable[[], Mapping[str, str]] = dict  # which devices reported that they are broken
 
-    def see(self) -> Sight:
+    def see(self) -> AvailabilityView:
         """A fresh look; every reader has its deadline, so this returns although a driver hangs."""
         return self.sight(self.look())
 
-    def sight(self, snapshot: Snapshot) -> Sight:
+    def sight(self, snapshot: Snapshot) -> AvailabilityView:
         """A look that somebody else took."""
         real = [s for s in snapshot.devices if s.device.vendor != "sim"]
         pids = {process.pid for status in real for process in status.processes}
-        return Sight(snapshot, read_kin(pids, containers=True), self.ailing())
+        return AvailabilityView(snapshot, read_kin(pids, containers=True), self.ailing())
 
     def check(self, snapshot: Snapshot, request: DeviceRequest) -> None:
         """Refuse at once what makes no sense, or would claim what is not there."""
@@ -116,10 +116,10 @@ class Surveyor:
                 hint="name them by UUID in CUDA_VISIBLE_DEVICES",
             )
 
-    def claims(self, sight: Sight, pages: Pages) -> tuple[Claim, ...]:
+    def claims(self, sight: AvailabilityView, pages: BookPages) -> tuple[Claim, ...]:
         return judge(pages.entries, sight.snapshot.devices, sight.kin, here())
 
-    def rooms(self, sight: Sight, pages: Pages) -> tuple[Room, ...]:
+    def rooms(self, sight: AvailabilityView, pages: BookPages) -> tuple[DeviceCapacity, ...]:
         claims = self.claims(sight, pages)
         own = (c.lease.id for c in claims if c.lease is not None and self.is_own(c.lease))
         around = Surroundings(
@@ -135,13 +135,13 @@ class Surveyor:
 
     def outlook(
         self,
-        sight: Sight,
-        pages: Pages,
+        sight: AvailabilityView,
+        pages: BookPages,
         request: DeviceRequest,
         ticket: Ticket | None,
         at: float,
         turns: Turns = NO_TURNS,
-    ) -> Outlook:
+    ) -> Candidates:
         """What the request would get if it were asked now; without a ticket it comes last.
 
         Who waits hands in what it saw before: those in front must take what they could have.
@@ -156,7 +156,9 @@ class Surveyor:
         order = rank(preferred(statuses, request, self.labels), request.layout)
         choice = choose(spaces, need, found, kept.kept, order)
         claims = tuple({id(t.claim): t.claim for r in spaces for t in r.tenants}.values())
-        return Outlook(sight.snapshot, need, choice, claims, ahead, spaces, kept.since, kept.late)
+        return Candidates(
+            sight.snapshot, need, choice, claims, ahead, spaces, kept.since, kept.late
+        )
 
 
 def _ahead(line: Sequence[Ticket], ticket: Ticket | None, priority: int) -> Sequence[Ticket]:

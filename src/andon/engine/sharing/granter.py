@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from andon.core.sharing.queueing import Place, Turns, place_of
 from andon.core.sharing.rights import next_fence
-from andon.engine.sharing.availability import Outlook, Pages, Sight, Surveyor
+from andon.engine.sharing.availability import Availability, AvailabilityView, BookPages, Candidates
 from andon.engine.sharing.refusal import is_hopeless, refusal
 from andon.errors import Conflict, Denied
 from andon.host.kin import here, myself, ticks_now
@@ -41,7 +41,7 @@ class Progress:
     """How the waiting goes."""
 
     waited_seconds: float
-    outlook: Outlook
+    outlook: Candidates
     note: str | None = None  # why not even the line could be looked at
 
 
@@ -50,7 +50,7 @@ class Grant:
     """A lease, and the choice that led to it."""
 
     held: LeaseHold
-    outlook: Outlook
+    outlook: Candidates
     waited_seconds: float
 
 
@@ -67,7 +67,7 @@ class _Attempt:
     ticket: Ticket | None = None
     hold: TicketHold | None = None
     parked: tuple[TicketHold, Ticket] | None = None  # a place to come back to
-    seen: Sight | None = None
+    seen: AvailabilityView | None = None
     looked: float = 0.0
     turns: Mapping[Place, float] = field(default_factory=dict)
     hint: str = ""  # what to do about the note
@@ -80,7 +80,7 @@ class _Attempt:
 class Granter:
     """The only way in which a device is handed out."""
 
-    def __init__(self, book: Book, surveyor: Surveyor) -> None:
+    def __init__(self, book: Book, surveyor: Availability) -> None:
         self._book, self._surveyor = book, surveyor
 
     def grant(
@@ -115,7 +115,7 @@ class Granter:
                 waiting(Progress(time.monotonic() - attempt.began, outlook, note))
             self._doze(attempt, len(outlook.ahead))
 
-    def _try(self, attempt: _Attempt) -> tuple[Outlook, LeaseHold | None, str | None]:
+    def _try(self, attempt: _Attempt) -> tuple[Candidates, LeaseHold | None, str | None]:
         """Claim under the lock, then look once more: a stranger may have come meanwhile."""
         attempt.hint = ""
         if attempt.hold is not None:  # in line: knock only when it looks like our turn
@@ -142,13 +142,13 @@ class Granter:
         self._see(attempt)
         return self._outlook(attempt), None, "a process without a lease came first"
 
-    def _see(self, attempt: _Attempt) -> Sight:
+    def _see(self, attempt: _Attempt) -> AvailabilityView:
         attempt.seen, attempt.looked = self._surveyor.see(), time.monotonic()
         return attempt.seen
 
-    def _claim(self, attempt: _Attempt) -> tuple[Outlook, LeaseHold | None]:
+    def _claim(self, attempt: _Attempt) -> tuple[Candidates, LeaseHold | None]:
         attempt.names = self._book.names()
-        pages = Pages.of(self._book)
+        pages = BookPages.of(self._book)
         outlook = self._outlook(attempt, pages)
         self._sweep(attempt, pages, outlook)
         if outlook.choice.chosen:
@@ -159,7 +159,7 @@ class Granter:
             self._queue(attempt, outlook)
         return outlook, None
 
-    def _queue(self, attempt: _Attempt, outlook: Outlook) -> None:
+    def _queue(self, attempt: _Attempt, outlook: Candidates) -> None:
         """Take a place in the line, or the one that we had before."""
         if attempt.parked is not None:
             hold, ticket = attempt.parked
@@ -171,11 +171,11 @@ class Granter:
         attempt.hold = self._book.write_ticket(ticket)
         attempt.ticket = replace(ticket, since=max(ticket.since, attempt.hold.queued))
 
-    def _outlook(self, attempt: _Attempt, pages: Pages | None = None) -> Outlook:
+    def _outlook(self, attempt: _Attempt, pages: BookPages | None = None) -> Candidates:
         seen = attempt.seen or self._see(attempt)
         if pages is None:
             attempt.names = self._book.names()  # before the rest: what changes later is news
-            pages = Pages.of(self._book)
+            pages = BookPages.of(self._book)
         turns = Turns(time.monotonic(), attempt.turns)
         found = self._surveyor.outlook(
             seen, pages, attempt.request, attempt.ticket, time.time(), turns
@@ -195,14 +195,16 @@ class Granter:
         chosen = {share.uuid for share in held.lease.shares}
         mine = tuple(s for s in sight.snapshot.devices if s.device.uuid in chosen)
         used = any(status.processes for status in mine)
-        pages = Pages.of(self._book) if used else self._own_page(held)
-        found = self._surveyor.rooms(Sight(replace(sight.snapshot, devices=mine), sight.kin), pages)
+        pages = BookPages.of(self._book) if used else self._own_page(held)
+        found = self._surveyor.rooms(
+            AvailabilityView(replace(sight.snapshot, devices=mine), sight.kin), pages
+        )
         return len(found) == len(chosen) and not any(r.strangers or r.trouble for r in found)
 
-    def _own_page(self, held: LeaseHold) -> Pages:
+    def _own_page(self, held: LeaseHold) -> BookPages:
         """Our lease alone: where no process is, nobody's lease has to be asked for its own."""
         own = BookEntry(held.hold.name, os.getuid(), held.lease.owner.user, True, held.lease)
-        return Pages((own,), (), self._book.cordons())
+        return BookPages((own,), (), self._book.cordons())
 
     def _doze(self, attempt: _Attempt, ahead: int) -> None:
         """Until the book changes in our favour, or the devices are worth another look."""
@@ -236,7 +238,7 @@ class Granter:
             return False
         return len(attempt.front & self._book.ticket_ids()) > attempt.spare
 
-    def _refuse_late(self, attempt: _Attempt, outlook: Outlook, note: str | None) -> None:
+    def _refuse_late(self, attempt: _Attempt, outlook: Candidates, note: str | None) -> None:
         if self._may_wait(attempt) and not is_hopeless(outlook):
             return
         now = time.monotonic()
@@ -272,7 +274,7 @@ class Granter:
     def _may_wait(self, attempt: _Attempt) -> bool:
         return not _is_over(attempt.until)
 
-    def _lease(self, attempt: _Attempt, outlook: Outlook, pages: Pages) -> Lease:
+    def _lease(self, attempt: _Attempt, outlook: Candidates, pages: BookPages) -> Lease:
         terms, request, at = attempt.terms, attempt.request, time.time()
         size = request.memory_bytes if request.shared else None
         fences = [entry.lease.fence for entry in pages.entries if entry.lease is not None]
@@ -292,7 +294,7 @@ class Granter:
             fence=next_fence(time.time_ns() // 1000, fences),
         )
 
-    def _ticket(self, attempt: _Attempt, outlook: Outlook) -> Ticket:
+    def _ticket(self, attempt: _Attempt, outlook: Candidates) -> Ticket:
         left = None if attempt.until is None else attempt.until - time.monotonic()
         return Ticket(
             id=self._book.new_id(),
@@ -304,7 +306,7 @@ class Granter:
             until=None if left is None else time.time() + left,
         )
 
-    def _sweep(self, attempt: _Attempt, pages: Pages, outlook: Outlook) -> None:
+    def _sweep(self, attempt: _Attempt, pages: BookPages, outlook: Candidates) -> None:
         """Dead files of ours, where all their devices were seen: on others work may yet live."""
         seen = {status.device.uuid for status in outlook.snapshot.devices}
         standing = {claim.file for claim in outlook.claims}

@@ -3,11 +3,11 @@
 import time
 from dataclasses import dataclass
 
-from andon.core.sharing.capacity import Room
+from andon.core.sharing.capacity import DeviceCapacity
 from andon.core.sharing.lease_rows import EMPTY, cordon_rows, lease_rows, waiting_rows
 from andon.core.sharing.queueing import in_order
 from andon.core.sharing.rights import Asker
-from andon.engine.sharing.availability import Pages, Sight, Surveyor
+from andon.engine.sharing.availability import Availability, AvailabilityView, BookPages
 from andon.host.kin import user_name
 from andon.leases.book import Book
 from andon.model.device import Snapshot
@@ -16,11 +16,11 @@ from andon.model.work import Claim, Cordon, Ticket
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class LeaseListing:
     """The devices, the book and the line, seen together."""
 
     snapshot: Snapshot
-    rooms: tuple[Room, ...]
+    rooms: tuple[DeviceCapacity, ...]
     claims: tuple[Claim, ...]
     line: tuple[Ticket, ...]
     cordons: tuple[Cordon, ...] = ()
@@ -28,9 +28,9 @@ class Sighting:
     remarks: tuple[str, ...] = ()  # what lies in the book and decides nothing
 
 
-def sighted(surveyor: Surveyor, sight: Sight, book: Book) -> Sighting:
-    pages = Pages.of(book)
-    return Sighting(
+def sighted(surveyor: Availability, sight: AvailabilityView, book: Book) -> LeaseListing:
+    pages = BookPages.of(book)
+    return LeaseListing(
         sight.snapshot,
         surveyor.rooms(sight, pages),
         surveyor.claims(sight, pages),
@@ -47,7 +47,7 @@ def remarks(book: Book) -> tuple[str, ...]:
     return (*unread, *map(str, book.left_out()))
 
 
-def listing(seen: Sighting, asker: Asker) -> LeaseList:
+def listing(seen: LeaseListing, asker: Asker) -> LeaseList:
     """What is told of it, to one who may end the leases of its own user."""
     devices = [status.device for status in seen.snapshot.devices]
     return LeaseList(

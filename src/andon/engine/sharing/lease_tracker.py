@@ -41,7 +41,7 @@ Seen = tuple[tuple[tuple[Process, ...], Mapping[str, str]], ...]
 Listener = Callable[[], None]
 
 
-class LeaseLedger:
+class LeaseTracker:
     """What a server knows of the book. Everything that is asked answers at once."""
 
     def __init__(self, subscription: Subscription, env: Mapping[str, str] | None = None) -> None:

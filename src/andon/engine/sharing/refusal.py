@@ -4,18 +4,18 @@ import time
 
 from andon.core.sharing.choice import Candidate
 from andon.core.sharing.eligibility import count_words
-from andon.core.sharing.obstacles import Bar, Obstacle
-from andon.engine.sharing.availability import Outlook, names
+from andon.core.sharing.obstacles import Obstacle, ObstacleKind
+from andon.engine.sharing.availability import Candidates, names
 from andon.errors import Conflict, TimedOut
 from andon.model.work import DeviceRequest
 from andon.units import human_bytes, human_seconds
 
 DAY_SECONDS = 86_400.0
-SIMULATED_WORK = frozenset({Bar.STRANGER, Bar.BUSY})
+SIMULATED_WORK = frozenset({ObstacleKind.STRANGER, ObstacleKind.BUSY})
 
 
 def refusal(
-    outlook: Outlook,
+    outlook: Candidates,
     request: DeviceRequest,
     waited_seconds: float | None,
     note: str | None = None,
@@ -41,7 +41,7 @@ def refusal(
     return TimedOut(f"{reason}: {note}" if note else reason, hint=hint, mistakes=lines)
 
 
-def is_hopeless(outlook: Outlook) -> bool:
+def is_hopeless(outlook: Candidates) -> bool:
     """Whether only simulated work is in the way, which does not end: waiting would help nobody."""
     barred = (c.obstacle.bar for c in outlook.choice.candidates if c.obstacle is not None)
     lasting = sum(bar in SIMULATED_WORK for bar in barred)
@@ -49,7 +49,7 @@ def is_hopeless(outlook: Outlook) -> bool:
     return outlook.snapshot.simulated and left < outlook.need.least
 
 
-def device_lines(outlook: Outlook) -> list[str]:
+def device_lines(outlook: Candidates) -> list[str]:
     """`GPU 2: held by lease k7qm2 (alice), until about 14:20`, for every device."""
     titles = names(outlook.snapshot)
     return [

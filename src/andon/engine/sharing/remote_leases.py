@@ -14,9 +14,9 @@ from andon.core.sharing.lease_rows import lease_row
 from andon.core.sharing.requests import LONGEST_WAIT_SECONDS
 from andon.core.sharing.rights import check_fence
 from andon.engine.sharing import releaser
-from andon.engine.sharing.availability import Pages, Surveyor
+from andon.engine.sharing.availability import Availability, BookPages
 from andon.engine.sharing.granter import Grant, Granter, Progress, Terms
-from andon.engine.sharing.lease_listing import Sighting, book_row, listing, sighted
+from andon.engine.sharing.lease_listing import LeaseListing, book_row, listing, sighted
 from andon.engine.sharing.overdue import overdue
 from andon.engine.sharing.reaper import Reaper
 from andon.engine.sharing.refusal import refusal
@@ -39,14 +39,14 @@ Listener = Callable[[LeaseList], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Lent:
+class RemoteLease:
     """A lease as its asker gets it."""
 
     row: LeaseRow
     environment: Mapping[str, str]
 
 
-class Lender:
+class RemoteLeases:
     """Grants, renews and ends leases; everything here may block, and nothing for long.
 
     `latest` is the last snapshot there is; a grant takes looks of its own through the surveyor.
@@ -54,7 +54,7 @@ class Lender:
 
     def __init__(
         self,
-        surveyor: Surveyor,
+        surveyor: Availability,
         latest: Callable[[], Snapshot],
         env: Mapping[str, str] | None = None,
         longest_wait_seconds: float = LONGEST_WAIT_SECONDS,
@@ -115,7 +115,7 @@ class Lender:
         wait_seconds: float = 0.0,
         command: str = "",
         waiting: Callable[[], None] = lambda: None,
-    ) -> Lent:
+    ) -> RemoteLease:
         """A lease, as soon as it can be had; what `waiting` raises ends the waiting."""
 
         def go_on(progress: Progress) -> None:
@@ -135,7 +135,7 @@ class Lender:
         finally:
             keeper.dismiss()
         self.changed()
-        return Lent(self._row(grant.held.lease), _environment(grant))
+        return RemoteLease(self._row(grant.held.lease), _environment(grant))
 
     def renew(self, name: str, seconds: float, fence: int | None) -> LeaseRow:
         """Let a lease end so much later from now."""
@@ -206,7 +206,7 @@ class Lender:
         except Invalid as error:
             raise Unavailable(error.reason, hint=error.hint) from error
 
-    def _warn_of_overdue(self, book: Book, seen: Sighting) -> None:
+    def _warn_of_overdue(self, book: Book, seen: LeaseListing) -> None:
         """Once for each lease."""
         found = dict(overdue(book, seen.claims, time.time()))
         for name in found.keys() - self._overdue:
@@ -265,7 +265,7 @@ class Lender:
         seen = self._surveyor.see()
         self._surveyor.check(seen.snapshot, request)
         try:
-            outlook = self._surveyor.outlook(seen, Pages.of(book), request, None, time.time())
+            outlook = self._surveyor.outlook(seen, BookPages.of(book), request, None, time.time())
         except Unavailable as error:
             if not seen.snapshot.devices:
                 raise

@@ -22,7 +22,7 @@ TIMEOUT_SECONDS = 0.5
 MOST_BYTES = 4 << 20
 
 
-class Bulletin:
+class BrokenDevicesQuery:
     """Asked before every choice of a device, and of the server every few seconds."""
 
     def __init__(self, folder: Path, port: int = SERVICE_PORT) -> None:

@@ -9,7 +9,7 @@ from andon.model import wire
 from andon.model.device import Snapshot, State
 from andon.version import __version__
 from andon.web.answers.payloads import why_not
-from andon.web.snapshot_feed import Station
+from andon.web.snapshot_feed import SnapshotFeed
 
 LATE_TICKS = 3.0
 LATE_SECONDS = 3.0  # a node that is slow for a moment is not ill
@@ -21,7 +21,7 @@ class HealthPart(Protocol):
     def health(self) -> wire.Json: ...
 
 
-def health(station: Station, parts: Mapping[str, HealthPart]) -> wire.Json:
+def health(station: SnapshotFeed, parts: Mapping[str, HealthPart]) -> wire.Json:
     """The whole; `status` is the worst of what matters: ok, degraded or failing."""
     snapshot = station.last
     sampler = _sampler(station)
@@ -44,7 +44,7 @@ def health(station: Station, parts: Mapping[str, HealthPart]) -> wire.Json:
     }
 
 
-def _sampler(station: Station) -> wire.Json:
+def _sampler(station: SnapshotFeed) -> wire.Json:
     age, costs = station.age_seconds(), station.costs()
     state, reason = _sampling_state(station, age)
     return {
@@ -59,7 +59,7 @@ def _sampler(station: Station) -> wire.Json:
     }
 
 
-def _sampling_state(station: Station, age: float | None) -> tuple[str, str | None]:
+def _sampling_state(station: SnapshotFeed, age: float | None) -> tuple[str, str | None]:
     if not station.runs:
         return "stopped", "the loop has ended"
     if age is None:

@@ -28,13 +28,13 @@ from andon.web.live.requests import VISITOR
 from andon.web.live.tally import Tally
 from andon.web.live.transport import Transport
 from andon.web.live.visitors import Visitor, Visitors
-from andon.web.snapshot_feed import Station
+from andon.web.snapshot_feed import SnapshotFeed
 from andon.web.transport.asgi import App, Receive, Scope, Send
 from andon.web.transport.keys import Keys
 
 if TYPE_CHECKING:
     from andon.engine.alerting.watcher import Watcher
-    from andon.engine.sharing.remote_leases import Lender
+    from andon.engine.sharing.remote_leases import RemoteLeases
 
 UPDATE_SECONDS = 5.0
 MOST_ALERTS = 512  # that wait to be sent; the list has them all
@@ -61,13 +61,13 @@ class Live:
 
     def __init__(
         self,
-        station: Station,
+        station: SnapshotFeed,
         keys: Keys,
         lockout: Lockout,
         texts: SnapshotTexts,
         clock: Callable[[], float] = time.monotonic,
         watcher: "Watcher | None" = None,
-        lender: "Lender | None" = None,
+        lender: "RemoteLeases | None" = None,
     ) -> None:
         self._station, self._keys, self._lockout, self._clock = station, keys, lockout, clock
         self._texts = texts

@@ -30,12 +30,12 @@ from andon.web.answers.alert_shapes import (
     Trial,
     says,
 )
-from andon.web.snapshot_feed import Station
+from andon.web.snapshot_feed import SnapshotFeed
 from andon.web.transport.auth import TRUSTED
 
 if TYPE_CHECKING:
     from andon.engine.alerting.watcher import Watcher
-    from andon.engine.sharing.lease_tracker import LeaseLedger
+    from andon.engine.sharing.lease_tracker import LeaseTracker
 
 MOST = 1000
 FURTHEST = 32_503_680_000.0
@@ -45,9 +45,9 @@ Asked = Callable[[], "Watcher"]
 
 def alert_routes(
     router: APIRouter,
-    station: Station,
+    station: SnapshotFeed,
     watcher: "Watcher | None",
-    leases: "LeaseLedger | None" = None,
+    leases: "LeaseTracker | None" = None,
 ) -> None:
     """All of /api/alerts, /api/silences and /api/board."""
 
@@ -62,7 +62,7 @@ def alert_routes(
     _silences(router, station, watching)
 
 
-def _reading(router: APIRouter, station: Station, watching: Asked) -> None:
+def _reading(router: APIRouter, station: SnapshotFeed, watching: Asked) -> None:
     @router.get("/api/alerts", tags=["explain"], responses=says(AlertList))
     def alerts(
         request: Request,
@@ -93,7 +93,7 @@ def _reading(router: APIRouter, station: Station, watching: Asked) -> None:
 
 
 def _board(
-    router: APIRouter, station: Station, watching: Asked, leases: "LeaseLedger | None"
+    router: APIRouter, station: SnapshotFeed, watching: Asked, leases: "LeaseTracker | None"
 ) -> None:
     @router.get("/api/board", tags=["explain"], responses=says(BoardShape))
     def board() -> Response:
@@ -107,7 +107,7 @@ def _board(
         return _json(board_to_json(lit, snapshot.node, held, note))
 
 
-def _changing(router: APIRouter, station: Station, watching: Asked) -> None:
+def _changing(router: APIRouter, station: SnapshotFeed, watching: Asked) -> None:
     @router.post("/api/alerts/test", tags=["explain"], responses=says(Outcomes))
     def test(given: Trial) -> Response:
         """Send a test message; needs the token."""
@@ -127,7 +127,7 @@ def _changing(router: APIRouter, station: Station, watching: Asked) -> None:
         return _json(_shown(request, watching().unacknowledge(alert)))
 
 
-def _silences(router: APIRouter, station: Station, watching: Asked) -> None:
+def _silences(router: APIRouter, station: SnapshotFeed, watching: Asked) -> None:
     @router.get("/api/silences", tags=["explain"], responses=says(SilenceList))
     def silences() -> Response:
         """What is not told at present, and until when."""

@@ -29,13 +29,13 @@ from andon.web.reading import Reading
 from andon.web.routes.alerts import alert_routes
 from andon.web.routes.leases import lease_routes
 from andon.web.server_history import METRICS, ServerHistory
-from andon.web.snapshot_feed import Station, all_for_strangers, for_strangers
+from andon.web.snapshot_feed import SnapshotFeed, all_for_strangers, for_strangers
 from andon.web.transport.auth import TRUSTED
 from andon.web.transport.keys import CODE_SECONDS, SESSION_SECONDS, Keys
 
 if TYPE_CHECKING:  # locks are not on every system
-    from andon.engine.sharing.lease_tracker import LeaseLedger
-    from andon.engine.sharing.remote_leases import Lender
+    from andon.engine.sharing.lease_tracker import LeaseTracker
+    from andon.engine.sharing.remote_leases import RemoteLeases
 
 MAX_POINTS = 10_000
 DAY_SECONDS = 86_400.0
@@ -46,18 +46,18 @@ FURTHEST = 32_503_680_000.0  # the year 3000: times beyond it are milliseconds b
 
 
 @dataclass(frozen=True, slots=True)
-class Shop:
+class AppState:
     """What the routes draw from."""
 
-    station: Station
+    station: SnapshotFeed
     keys: Keys
     memory: ServerHistory
     parts: dict[str, HealthPart]
     expose: Callable[[], str] | None = None
     texts: SnapshotTexts = field(default_factory=SnapshotTexts)
     watcher: Watcher | None = None
-    lender: "Lender | None" = None
-    leases: "LeaseLedger | None" = None
+    lender: "RemoteLeases | None" = None
+    leases: "LeaseTracker | None" = None
     past: Reading = field(default_factory=Reading)
     """For what reads the store."""
     minutes: Reading = field(default_factory=Reading)
@@ -117,7 +117,7 @@ Moment = Annotated[float | None, Query(ge=0, le=FURTHEST, description="UTC secon
 _KEPT = ", ".join(dict.fromkeys((*METRICS, *HOST_METRICS)))
 
 
-def routes(shop: Shop) -> APIRouter:
+def routes(shop: AppState) -> APIRouter:
     """All of /api, /healthz and /metrics."""
     router = APIRouter(responses=ERRORS)
     _kept(router, shop)
@@ -131,7 +131,7 @@ def routes(shop: Shop) -> APIRouter:
     return router
 
 
-def _kept(router: APIRouter, shop: Shop) -> None:
+def _kept(router: APIRouter, shop: AppState) -> None:
     @router.get("/api/gpu/summary", tags=["kept"])
     async def gpu_summary(request: Request) -> Response:
         """The node in one table: counts, means, one entry per board."""
@@ -153,7 +153,7 @@ def _kept(router: APIRouter, shop: Shop) -> None:
         return _json(health(shop.station, shop.parts))
 
 
-def _devices(router: APIRouter, shop: Shop) -> None:
+def _devices(router: APIRouter, shop: AppState) -> None:
     dear = Once()
 
     @router.get("/api/snapshot", tags=["watch"])
@@ -209,7 +209,7 @@ def _devices(router: APIRouter, shop: Shop) -> None:
         return _json(payloads.processes(_seen(request, shop)))
 
 
-def _past(router: APIRouter, shop: Shop) -> None:
+def _past(router: APIRouter, shop: AppState) -> None:
     @router.get("/api/devices/{device}/history", tags=["watch"])
     async def history(
         request: Request,
@@ -252,7 +252,7 @@ def _past(router: APIRouter, shop: Shop) -> None:
         return sent(await shop.past.read(request, ("all uses", device, since, until), made))
 
 
-def _later(router: APIRouter, shop: Shop) -> None:
+def _later(router: APIRouter, shop: AppState) -> None:
     @router.get("/api/nodes", tags=["fleet"])
     async def nodes(request: Request) -> Response:
         """The nodes that this server knows."""
@@ -268,7 +268,7 @@ def _to_come(router: APIRouter, name: str, tag: str) -> None:
         return _json(payloads.to_come(name))
 
 
-def _sessions(router: APIRouter, shop: Shop) -> None:
+def _sessions(router: APIRouter, shop: AppState) -> None:
     @router.get(server_proof.PATH, tags=["access"])
     async def proof(
         request: Request,
@@ -304,7 +304,7 @@ def _sessions(router: APIRouter, shop: Shop) -> None:
         return _json({"ended": True})
 
 
-def _machines(router: APIRouter, shop: Shop) -> None:
+def _machines(router: APIRouter, shop: AppState) -> None:
     @router.get("/healthz", tags=["machines"])
     async def healthz() -> Response:
         """Open to all, and says only this."""
@@ -318,7 +318,7 @@ def _machines(router: APIRouter, shop: Shop) -> None:
         return Response(shop.expose(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-def _seen(request: Request, shop: Shop) -> Snapshot:
+def _seen(request: Request, shop: AppState) -> Snapshot:
     latest = shop.station.latest()
     return latest if _trusted(request) else for_strangers(latest)
 
@@ -333,7 +333,7 @@ def _span(start: float | None, end: float | None) -> tuple[float, float]:
     return max(0.0, until - DAY_SECONDS) if start is None else start, until
 
 
-def _uuid(shop: Shop, name: str) -> str:
+def _uuid(shop: AppState, name: str) -> str:
     """A device that is gone can still have a past, and so has the node itself."""
     if name == HOST:
         return HOST

@@ -17,9 +17,9 @@ from andon.version import __version__
 from andon.web.routes.api import (
     DAY_SECONDS,
     ERRORS,
+    AppState,
     DeviceName,
     Moment,
-    Shop,
     device_uuid,
     dumped,
     sent,
@@ -35,7 +35,7 @@ MOST_METRICS = 16
 MOST_USES = 1_000
 
 
-def routes(shop: Shop) -> APIRouter:
+def routes(shop: AppState) -> APIRouter:
     """The routes that exist because a picture needs them."""
     router = APIRouter(responses=ERRORS, tags=["board"])
 

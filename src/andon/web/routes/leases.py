@@ -22,22 +22,22 @@ from andon.web.answers.lease_shapes import (
     Withholding,
 )
 from andon.web.blocking_pool import BlockingPool
-from andon.web.snapshot_feed import Station
+from andon.web.snapshot_feed import SnapshotFeed
 from andon.web.transport.auth import NOTES, TRUSTED
 
 if TYPE_CHECKING:  # locks are not on every system
-    from andon.engine.sharing.remote_leases import Lender
+    from andon.engine.sharing.remote_leases import RemoteLeases
 
 Named = Annotated[str, Path(min_length=1, max_length=100, description="the lease's id")]
 Device = Annotated[str, Path(max_length=200, description="UUID, the beginning of one, or index")]
-Lending = Callable[[], "Lender"]
+Lending = Callable[[], "RemoteLeases"]
 
 
-def lease_routes(router: APIRouter, station: Station, lender: "Lender | None") -> None:
+def lease_routes(router: APIRouter, station: SnapshotFeed, lender: "RemoteLeases | None") -> None:
     """All of /api/leases, and the cordons of devices."""
     desk = BlockingPool()
 
-    def lending() -> "Lender":
+    def lending() -> "RemoteLeases":
         if lender is None:
             raise Unavailable("this server does not lend devices", hint="start: andon serve")
         return lender
@@ -95,7 +95,9 @@ def _keeping(router: APIRouter, lending: Lending, desk: BlockingPool) -> None:
         return _json({"id": ended.id, "released": True})
 
 
-def _cordons(router: APIRouter, station: Station, lending: Lending, desk: BlockingPool) -> None:
+def _cordons(
+    router: APIRouter, station: SnapshotFeed, lending: Lending, desk: BlockingPool
+) -> None:
     @router.put("/api/devices/{device}/cordon", tags=["share"], responses=says(CordonState))
     async def cordon(request: Request, device: Device, given: Withholding) -> Response:
         """Give a device to nobody; needs the token, and a server of the book's owner."""

@@ -54,7 +54,7 @@ _KEPT_BY_NOBODY = (b"cache-control", b"no-store")
 
 
 @dataclass(frozen=True, slots=True)
-class Doors:
+class GateConfig:
     """What the gate decides with."""
 
     rules: Rules
@@ -68,7 +68,7 @@ class Doors:
 class Gate:
     """Lets through what may pass, marks who is trusted, writes down what changes something."""
 
-    def __init__(self, app: App, doors: Doors) -> None:
+    def __init__(self, app: App, doors: GateConfig) -> None:
         self._app, self._doors = app, doors
         self._lockout, self._guesses = doors.lockout, Seldom()
 

@@ -17,7 +17,7 @@ from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Invalid
 
 if TYPE_CHECKING:
-    from andon.engine.sharing.availability import Outlook, Surveyor
+    from andon.engine.sharing.availability import Availability, Candidates
     from andon.model.work import DeviceRequest
 
 LOOK_SECONDS = 1.0
@@ -61,7 +61,7 @@ def wait(**asked: Any) -> int:
     To wait and claim in one, use andon run or andon lease.
     """
     from andon.core.sharing.queueing import NO_TURNS, Turns
-    from andon.engine.sharing.availability import Pages
+    from andon.engine.sharing.availability import BookPages
     from andon.engine.sharing.granter import Progress
     from andon.engine.sharing.refusal import is_hopeless, refusal
     from andon.leases.book import Book
@@ -75,7 +75,7 @@ def wait(**asked: Any) -> int:
         try:
             while True:
                 sight = surveyor.see()
-                pages, now = Pages.of(Book(make=False)), Turns(time.monotonic(), turns)
+                pages, now = BookPages.of(Book(make=False)), Turns(time.monotonic(), turns)
                 outlook = surveyor.outlook(sight, pages, request, None, time.time(), now)
                 turns = outlook.turns
                 if outlook.choice.chosen:
@@ -126,15 +126,15 @@ def env(lease_id: str | None, **asked: Any) -> int:
     return 0
 
 
-def _look(choices: Choices, request: "DeviceRequest") -> "Outlook":
-    from andon.engine.sharing.availability import Pages
+def _look(choices: Choices, request: "DeviceRequest") -> "Candidates":
+    from andon.engine.sharing.availability import BookPages
     from andon.leases.book import Book
 
     _refuse_nothing(request)
     with sampling_ahead(choices) as sampler:
-        surveyor: Surveyor = surveyor_of(choices, sampler)
+        surveyor: Availability = surveyor_of(choices, sampler)
         sight = surveyor.see()
-        pages = Pages.of(Book(make=False))
+        pages = BookPages.of(Book(make=False))
         return surveyor.outlook(sight, pages, request, None, time.time())
 
 
@@ -143,7 +143,7 @@ def _refuse_nothing(request: "DeviceRequest") -> None:
         raise Invalid("0 GPUs are always free", hint="andon run --gpus 0 hides them all")
 
 
-def _as_json(outlook: "Outlook") -> dict[str, Any]:
+def _as_json(outlook: "Candidates") -> dict[str, Any]:
     return {
         "schema": "andon.free/1",
         "at": outlook.snapshot.at,

@@ -22,7 +22,7 @@ from andon.units import human_bytes, human_seconds
 
 if TYPE_CHECKING:
     from andon.cli.remote import Server
-    from andon.engine.sharing.lease_listing import Sighting
+    from andon.engine.sharing.lease_listing import LeaseListing
 
 
 @click.command()
@@ -128,7 +128,7 @@ def _list(choices: Choices, mine: bool) -> tuple[LeaseList, tuple[str, ...]]:
     return (replace(found, leases=own), ()) if mine else (found, seen.remarks)
 
 
-def look_at_leases(choices: Choices) -> "Sighting":
+def look_at_leases(choices: Choices) -> "LeaseListing":
     from andon.engine.sharing.lease_listing import sighted
     from andon.leases.book import Book
 

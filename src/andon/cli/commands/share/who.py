@@ -19,7 +19,7 @@ from andon.units import human_bytes
 
 if TYPE_CHECKING:
     from andon.core.settings.resolution import Settings
-    from andon.engine.sharing.lease_listing import Sighting
+    from andon.engine.sharing.lease_listing import LeaseListing
     from andon.ports import Directory
 
 PART_SECONDS = 60.0
@@ -63,7 +63,7 @@ def who(since: float, as_json: bool) -> int:
     return 0
 
 
-def _people(seen: "Sighting") -> dict[str, Person]:
+def _people(seen: "LeaseListing") -> dict[str, Person]:
     people: dict[str, Person] = {}
     for status in seen.snapshot.devices:
         for process in status.processes:
