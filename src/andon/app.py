@@ -25,6 +25,7 @@ from andon.registry import BACKENDS
 
 if TYPE_CHECKING:  # alerts and leases are not for every start
     from andon.core.conditions.rulebook import Rulebook
+    from andon.core.sampling.self_checks import StoreStats
     from andon.core.sharing.capacity import Weights
     from andon.engine.alerting.watcher import Told, Watcher
     from andon.engine.sharing.lease_tracker import LeaseTracker

@@ -39,11 +39,11 @@ def test_what_an_entry_names_exists_and_some_case_makes_it(title: str, mark: str
         assert name in {str(check) for check in produced()}
     elif source == "why":
         assert name in ReasonCode.__members__
-        assert re.search(rf"\bCode\.{name}\b", sources()), "no test of `why` makes it"
+        assert re.search(rf"\bReasonCode\.{name}\b", sources()), "no test of `why` makes it"
     else:
         assert source == "selftest"
         assert name in {str(trial) for trial in SelftestTrial}
-        assert re.search(rf"\bTrial\.{name.upper()}\b", sources())
+        assert re.search(rf"\bSelftestTrial\.{name.upper()}\b", sources())
 
 
 @pytest.mark.parametrize("title", ENTRIES)

@@ -35,11 +35,11 @@ class Turns:
     Only who waits can know that: one look says nothing about how long it has been so.
     """
 
-    now: float = 0.0
+    at: float = 0.0
     since: Mapping[Place, float] = field(default_factory=dict)
 
     def waited(self, place: Place) -> float:
-        return self.now - self.since.get(place, self.now)
+        return self.at - self.since.get(place, self.at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def reserved(
         place = place_of(ticket)
         uuids, limit = _claimed(ticket.need, rooms, kept)
         if limit is not None:
-            since[place] = turns.since.get(place, turns.now)
+            since[place] = turns.since.get(place, turns.at)
             # A user's second ticket does not start the time again.
             slow = any(uid == place[0] for uid, _ in late)
             if turns.waited(place) >= limit or slow:
