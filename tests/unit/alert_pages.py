@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from andon.cli.show.alerts import AlertList
+from andon.cli.show.alerts import AlertOverview
 from andon.core.events.xids import explain
 from andon.model.alert import Acknowledgement, Alert, Level, Party, Phase, Silence
 from tests.unit.test_cli_golden_snapshots import AT, uuid
@@ -49,7 +49,7 @@ def hot() -> Alert:
     )  # fmt: skip
 
 
-def busy() -> AlertList:
+def busy() -> AlertOverview:
     full = alert(
         "memory", 0, Level.INFO, "The memory of GPU 0 is 97 % full (threshold 90 %)",
         value=97.0, threshold=90.0, unit="percent",
@@ -80,10 +80,10 @@ def busy() -> AlertList:
         alert("high_usage", n, Level.INFO, f"GPU {n} is in use: 9{n} %") for n in (0, 1, 2, 4, 7)
     ]
     hush = Silence("5f3a91c2", AT + 5400, "throttle_power", uuid(1), "bob", "until the audit", AT)
-    return AlertList(
+    return AlertOverview(
         "node17", AT, (full, hot(), lost(), pending, over, silent, store, part, *used), (hush,)
     )
 
 
-def quiet() -> AlertList:
-    return AlertList("node17", AT, (), simulated=True)
+def quiet() -> AlertOverview:
+    return AlertOverview("node17", AT, (), simulated=True)

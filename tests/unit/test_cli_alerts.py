@@ -8,7 +8,7 @@ import pytest
 from andon.cli import alert_source
 from andon.cli.alert_source import FromLooks, FromServer, resolved, server_source, source_of
 from andon.cli.commands.explain.alerts_follow import changes
-from andon.cli.show.alerts import AlertList
+from andon.cli.show.alerts import AlertOverview
 from andon.cli.terminal import Choices
 from andon.errors import Gone, Unavailable
 from andon.host.server import server_file
@@ -17,8 +17,8 @@ from tests.unit import alert_pages
 from tests.unit.test_cli_golden_snapshots import AT
 
 
-def page(*alerts: Alert) -> AlertList:
-    return AlertList("node17", AT, alerts)
+def page(*alerts: Alert) -> AlertOverview:
+    return AlertOverview("node17", AT, alerts)
 
 
 # Names.

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from andon.cli.show.alert import render_alert, render_change
 from andon.cli.show.alert_rules import render_rule, render_rules
-from andon.cli.show.alerts import FINE, AlertList, names_of, render_alerts, short_name
+from andon.cli.show.alerts import FINE, AlertOverview, names_of, render_alerts, short_name
 from andon.cli.show.text import display_width
 from andon.core.conditions.rulebook import Override, Rulebook, Thresholds
 from andon.core.conditions.rules import SERVED
@@ -78,7 +78,7 @@ def test_the_worst_stands_first_and_information_is_one_line() -> None:
 def test_information_alone_needs_no_help() -> None:
     page = alert_pages.busy()
     told = [a for a in page.alerts if a.rule == "memory"]
-    text = render_alerts(AlertList("n", AT, tuple(told)), 80, color=False)
+    text = render_alerts(AlertOverview("n", AT, tuple(told)), 80, color=False)
     assert FINE in text
     assert "1 worth knowing" in text
 

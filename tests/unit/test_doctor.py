@@ -26,7 +26,7 @@ from andon.core.doctor.findings import (
     warning,
     worst,
 )
-from andon.core.doctor.security_facts import Contents, Listener, Odd, Server, Stray
+from andon.core.doctor.security_facts import Contents, Odd, PortListener, RunningServer, Stray
 from tests.unit.test_cli_golden_snapshots import AT
 from tests.unit.test_doctor_case import box, kernel, one_card, own
 from tests.unit.test_doctor_cases import CASES
@@ -72,8 +72,8 @@ def shared() -> MachineFacts:
     security = replace(
         SAFE,
         state=(replace(FOLDER, mode=0o755), loose, replace(HISTORY, mode=0o644)),
-        server=Server(f"{STATE}/server.json", 26366, lives=False),
-        listeners=(Listener("127.0.0.1", 26366, "mallory", 1002),),
+        server=RunningServer(f"{STATE}/server.json", 26366, lives=False),
+        listeners=(PortListener("127.0.0.1", 26366, "mallory", 1002),),
         protected_hardlinks=False,
     )
     books = (BookFolder("/tmp/andon", "mallory", 1002, contents=contents),)

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.doctor.security_facts import Contents, Listener, Odd, Stray
+from andon.core.doctor.security_facts import Contents, Odd, PortListener, Stray
 from andon.host.inspection import books
 from andon.host.inspection.books import OLD_SECONDS, read_contents
 from andon.host.inspection.security import (
-    Announced,
+    AnnouncedServer,
     parse_address,
     parse_listeners,
     parse_server,
@@ -158,7 +158,7 @@ def test_a_file_that_is_not_there_is_nothing(tmp_path: Path) -> None:
      b'{"url": "http://h:1", "pid": 4611686018427387904}', b"[" * 4096],
 )  # fmt: skip
 def test_a_strange_server_json_says_nothing(content: bytes) -> None:
-    assert parse_server(content) == Announced()
+    assert parse_server(content) == AnnouncedServer()
 
 
 @given(st.binary(max_size=200))
@@ -202,8 +202,8 @@ def test_listeners_are_told_by_address_and_owner() -> None:
     text = HEAD + line("0100007F", 26366) + line("00000000", 26366, uid=7)
     text += line("0100007F", 26367) + line("0100007F", 26366, state="01") + "rubbish\n"
     assert parse_listeners(text, 26366, {1002: "mallory"}) == [
-        Listener("127.0.0.1", 26366, "mallory", 1002, loopback=True),
-        Listener("0.0.0.0", 26366, "7", 7, loopback=False),
+        PortListener("127.0.0.1", 26366, "mallory", 1002, loopback=True),
+        PortListener("0.0.0.0", 26366, "7", 7, loopback=False),
     ]
 
 

@@ -11,10 +11,10 @@ from andon.core.doctor.findings import Check, Grade
 from andon.core.doctor.security_facts import (
     Contents,
     Kept,
-    Listener,
     Odd,
+    PortListener,
+    RunningServer,
     Security,
-    Server,
     Stray,
 )
 from tests.unit.test_doctor_case import FAIL, WARN, C, Case, case, own
@@ -32,8 +32,8 @@ from tests.unit.test_doctor_machines import (
 from tests.unit.test_doctor_machines import HOUSE as HOME
 
 ROOT = CallingUser("root", 0, ("root",), ())
-MINE = Listener("127.0.0.1", 26366, "alice", 1000)
-RUNNING = Server(f"{STATE}/server.json", 26366)
+MINE = PortListener("127.0.0.1", 26366, "alice", 1000)
+RUNNING = RunningServer(f"{STATE}/server.json", 26366)
 
 
 def secure(**changed: object) -> MachineFacts:
@@ -282,7 +282,7 @@ def servers() -> Iterator[Case]:
         secure(server=RUNNING, listeners=(MINE,)),
         says="your server listens on 127.0.0.1 port 26366 alone",
     )
-    everywhere = Listener("0.0.0.0", 26366, "alice", 1000, loopback=False)
+    everywhere = PortListener("0.0.0.0", 26366, "alice", 1000, loopback=False)
     yield case(
         "a server on every address, in clear text",
         secure(server=RUNNING, listeners=(MINE, everywhere)),
@@ -304,7 +304,7 @@ def servers() -> Iterator[Case]:
             (C.SERVER_GONE, WARN),
             says=f"names a server that is gone|rm -f {STATE}/server.json",
         )
-    stranger = Listener("127.0.0.9", 26366, "mallory", 1002)
+    stranger = PortListener("127.0.0.9", 26366, "mallory", 1002)
     yield case(
         "a stranger on the usual port",
         secure(listeners=(stranger,)),
@@ -319,7 +319,7 @@ def servers() -> Iterator[Case]:
     )
     last = replace(stranger, port=65535)
     yield case("the last port", secure(listeners=(last,)), (C.PORT_FOREIGN, WARN), says="65534")
-    system = Listener("127.0.0.1", 26366, "root", 0)
+    system = PortListener("127.0.0.1", 26366, "root", 0)
     yield case("root's server", secure(listeners=(system,)), says="root listens on 127.0.0.1")
     yield case(
         "hard links are not guarded",
@@ -341,7 +341,7 @@ def test_a_path_from_outside_is_quoted_in_what_is_to_be_typed() -> None:
             SAFE,
             state=(replace(FOLDER, path=nasty, mode=0o755), replace(TOKEN, path=nasty, mode=0o644)),
             config=Kept("settings", nasty, "alice", 1000, 0o666),
-            server=Server(nasty, 1, lives=False),
+            server=RunningServer(nasty, 1, lives=False),
         ),
     )
     wrong = [f for f in judge(facts) if f.grade in (Grade.FAILURE, Grade.WARNING)]

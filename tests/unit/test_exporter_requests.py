@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.errors import Conflict
-from andon.exporter.requests import MOST_BYTES, HttpAnswer, HttpRequest, Malformed, parse, receive
+from andon.exporter.requests import (
+    MOST_BYTES,
+    HttpAnswer,
+    HttpRequest,
+    MalformedRequest,
+    parse,
+    receive,
+)
 
 PLAIN = b"GET /metrics HTTP/1.1\r\nHost: localhost:26367\r\nAccept: */*"
 
@@ -25,7 +32,7 @@ def test_a_request_is_its_method_its_path_and_its_host() -> None:
     PLAIN + b"\r\nnothing", PLAIN + b"\r\n: empty",
 ])  # fmt: skip
 def test_what_is_no_request_is_not_answered(head: bytes) -> None:
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedRequest):
         parse(head)
 
 
@@ -33,7 +40,7 @@ def test_what_is_no_request_is_not_answered(head: bytes) -> None:
 def test_any_bytes_are_a_request_or_none(head: bytes) -> None:
     try:
         assert parse(head).path.startswith("/")
-    except Malformed:
+    except MalformedRequest:
         assert head != PLAIN
 
 
@@ -60,13 +67,13 @@ def test_a_head_ends_where_it_says_and_not_later() -> None:
     b"x" * (MOST_BYTES + 1), b"GET /metrics HTTP/1.1\r\n" + b"a: b\r\n" * MOST_BYTES,
 ])  # fmt: skip
 def test_a_request_without_end_is_given_up(sent: bytes) -> None:
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedRequest):
         received(sent)
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /met", PLAIN, PLAIN + b"\r\n"])
 def test_a_request_that_breaks_off_is_given_up(sent: bytes) -> None:
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedRequest):
         received(sent)
 
 

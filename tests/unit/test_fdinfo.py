@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from andon.core.processes.fdinfo import (
     DrmClient,
-    Engine,
+    DrmEngine,
     Region,
     kind,
     later,
@@ -41,15 +41,15 @@ def test_an_amdgpu_client_is_read_whole() -> None:
     client = parsed(amdgpu_text("0000:03:00.0", 7, 2048, 4, gfx=1000))
     assert client.key == ("0000:03:00.0", 7)
     assert client.driver == "amdgpu"
-    assert client.engines == {"gfx": Engine(busy_nanoseconds=1000)}
+    assert client.engines == {"gfx": DrmEngine(busy_nanoseconds=1000)}
     assert client.regions["vram"] == Region(2048 * 1024, 2048 * 1024, 2048 * 1024)
     assert client.regions["gtt"].held_bytes == 4096
 
 
 def test_an_xe_client_counts_cycles_and_its_capacities_are_no_engines_of_their_own() -> None:
     client = parsed(xe_fdinfo(9, "23992 KiB", 7655183225, rcs=28257900, vcs=0))
-    assert client.engines["rcs"] == Engine(cycles=28257900, total_cycles=7655183225)
-    assert client.engines["vcs"] == Engine(cycles=0, total_cycles=7655183225, capacity=2)
+    assert client.engines["rcs"] == DrmEngine(cycles=28257900, total_cycles=7655183225)
+    assert client.engines["vcs"] == DrmEngine(cycles=0, total_cycles=7655183225, capacity=2)
     assert set(client.engines) == {"rcs", "vcs"}
 
 

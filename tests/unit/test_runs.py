@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.runs.tallies import Summary, Tally
+from andon.core.runs.tallies import RunTally, Summary
 from andon.model.device import State
 from andon.testing.mock import MockGpuBackend
 from andon.units import GIB
@@ -100,7 +100,7 @@ def test_the_summary_is_json_with_devices_in_order() -> None:
 
 @given(st.lists(st.none() | st.floats(-1e9, 1e9) | st.just(float("nan"))))
 def test_a_tally_agrees_with_the_whole_list(values: list[float | None]) -> None:
-    tally = Tally()
+    tally = RunTally()
     for value in values:
         tally.add(value)
     known = [v for v in values if v is not None and v == v]
@@ -117,14 +117,14 @@ def test_a_tally_agrees_with_the_whole_list(values: list[float | None]) -> None:
 
 
 def test_the_mean_of_equal_values_is_that_value() -> None:
-    tally = Tally()
+    tally = RunTally()
     for _ in range(3):
         tally.add(0.1)  # the sum of three is a little more than 0.3
     assert tally.spread() == {"min": 0.1, "max": 0.1, "mean": 0.1}
 
 
 def test_a_tally_does_not_grow_with_what_it_counts() -> None:
-    tally = Tally()
+    tally = RunTally()
     for value in chain.from_iterable([range(1000)] * 3):
         tally.add(value)
     assert not hasattr(tally, "__dict__")

@@ -8,7 +8,7 @@ import pytest
 from andon.core.access.server_proof import PATH
 from andon.errors import Denied, Unavailable
 from andon.host.server import calls
-from andon.host.server.calls import FAILURES, Answer, Asked, Limits, Target, Token, Trust, call
+from andon.host.server.calls import FAILURES, Answer, Asked, CallLimits, Target, Token, Trust, call
 from tests.conftest import REPOSITORY
 from tests.unit.proving import TOKEN, Proving, proving
 
@@ -24,7 +24,7 @@ def server() -> Iterator[Proving]:
 
 
 def ask(server: Proving, token: Token | None = OWN, trust: Trust = Trust.NAMED) -> Answer:
-    return call(Target(server.url, trust, token), Asked("GET", "/api/x"), Limits(5.0, 1 << 20))
+    return call(Target(server.url, trust, token), Asked("GET", "/api/x"), CallLimits(5.0, 1 << 20))
 
 
 def test_who_proved_itself_gets_the_token(server: Proving) -> None:
@@ -35,7 +35,7 @@ def test_who_proved_itself_gets_the_token(server: Proving) -> None:
 
 
 def test_below_a_path_of_a_proxys_the_proof_is_asked_for_there(server: Proving) -> None:
-    call(Target(f"{server.url}/gpu/", token=OWN), Asked("GET", "/api/x"), Limits(5.0, 1 << 20))
+    call(Target(f"{server.url}/gpu/", token=OWN), Asked("GET", "/api/x"), CallLimits(5.0, 1 << 20))
     assert [path.partition("?")[0] for path, _ in server.asked] == [f"/gpu{PATH}", "/gpu/api/x"]
 
 

@@ -13,15 +13,15 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from andon.core.access.quotas import Standing
+from andon.core.access.quotas import PeerStanding
 from andon.web.answers.problems import Shaped
 from andon.web.bindings import accepting, connections
 from andon.web.bindings.accepting import Acceptor
-from andon.web.bindings.connections import Connection, Shared
+from andon.web.bindings.connections import Connection, SharedState
 from andon.web.transport import places, turns
 from andon.web.transport.asgi import Receive, Scope, Send
 from andon.web.transport.places import SEAT, Places, Seat
-from andon.web.transport.turns import Turns
+from andon.web.transport.turns import RequestTurns
 
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
@@ -50,7 +50,7 @@ async def listening(places: Places, app: App) -> AsyncIterator[int]:
     """The real protocol on a real port."""
     config, state = uvicorn.Config(app, ws="none", log_level="critical"), ServerState()
     config.load()
-    shared = Shared()
+    shared = SharedState()
 
     def connection(seat: Seat) -> Connection:
         return Connection(seat, shared, config, state, {})
@@ -65,7 +65,7 @@ async def listening(places: Places, app: App) -> AsyncIterator[int]:
             await asyncio.sleep(0)
 
 
-async def until(places: Places, standing: Standing, count: int) -> None:
+async def until(places: Places, standing: PeerStanding, count: int) -> None:
     while places.counts()[standing] != count:
         await asyncio.sleep(0)
 
@@ -173,7 +173,7 @@ def test_where_all_places_are_taken_the_oldest_silent_one_goes() -> None:
         app.may_answer.set()
         async with listening(places, app) as port:
             silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(20)]
-            await until(places, Standing.SILENT, 20)
+            await until(places, PeerStanding.SILENT, 20)
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(GET)
             assert (await reader.readline()).startswith(b"HTTP/1.1 200")
@@ -200,7 +200,7 @@ def test_requests_of_strangers_leave_room_for_a_right_key(path: bytes) -> None:
             refused = {asyncio.ensure_future(reader.readline()): reader for reader, _ in open_ones}
             done, _ = await asyncio.wait(refused, return_when=asyncio.FIRST_COMPLETED)
             assert {one.result() for one in done} == {b"HTTP/1.1 503 Service Unavailable\r\n"}
-            at_work = places.counts()[Standing.STRANGER] + places.counts()[Standing.LIVE]
+            at_work = places.counts()[PeerStanding.STRANGER] + places.counts()[PeerStanding.LIVE]
             assert at_work == (places.quotas.live if path == b"/live" else places.quotas.strangers)
             app.may_answer.set()
             await asyncio.gather(*refused)
@@ -217,10 +217,10 @@ def test_a_right_key_is_worked_for_when_all_strangers_wait() -> None:
             strangers = [await asyncio.open_connection("127.0.0.1", port) for _ in range(19)]
             for _, writer in strangers:
                 writer.write(GET)
-            await until(places, Standing.STRANGER, places.quotas.strangers)
+            await until(places, PeerStanding.STRANGER, places.quotas.strangers)
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(GET.replace(b"\r\n\r\n", b"\r\nAuthorization: x\r\n\r\n"))
-            await until(places, Standing.OWNER, 1)
+            await until(places, PeerStanding.OWNER, 1)
             app.may_answer.set()
             assert (await reader.readline()).startswith(b"HTTP/1.1 200")
             for _, one in [*strangers, (reader, writer)]:
@@ -234,7 +234,10 @@ def test_a_connection_that_was_answered_waits_as_those_who_have_not_asked() -> N
         app, places = App(), Places()
         app.may_answer.set()
         async with listening(places, app) as port:
-            for more, standing in ((b"", Standing.BEGUN), (b"Authorization: x\r\n", Standing.KEPT)):
+            for more, standing in (
+                (b"", PeerStanding.BEGUN),
+                (b"Authorization: x\r\n", PeerStanding.KEPT),
+            ):
                 reader, writer = await asyncio.open_connection("127.0.0.1", port)
                 writer.write(GET.replace(b"\r\n\r\n", b"\r\n" + more + b"\r\n"))
                 await reader.readuntil(b"0\r\n\r\n")
@@ -258,13 +261,13 @@ def test_a_silent_connection_is_a_bare_socket() -> None:
 
             acceptor = Acceptor(sock, places, connection)
             reader, writer = await asyncio.open_connection(*sock.getsockname())
-            await until(places, Standing.SILENT, 1)
+            await until(places, PeerStanding.SILENT, 1)
             assert not made
             writer.write(b"G")
-            await until(places, Standing.BEGUN, 1)
+            await until(places, PeerStanding.BEGUN, 1)
             writer.close()
             assert reader is not None
-            await until(places, Standing.BEGUN, 0)
+            await until(places, PeerStanding.BEGUN, 0)
             acceptor.close()
 
     asyncio.run(play())
@@ -289,7 +292,7 @@ def test_a_right_key_and_healthz_do_not_wait_for_their_turn(first: bytes) -> Non
     taken: list[int] = []
 
     async def play() -> None:
-        queue = Turns(lambda key: key == "right")
+        queue = RequestTurns(lambda key: key == "right")
         for number in range(100):
             queue.wait(lambda number=number: taken.append(number))  # type: ignore[misc]
         await asyncio.sleep(0)

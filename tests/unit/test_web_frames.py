@@ -12,7 +12,7 @@ from andon.web.live.frames import (
     MAX_MESSAGE_BYTES,
     MOST_FRAMES,
     RESERVED,
-    Malformed,
+    MalformedFrame,
     check_body,
     check_frame,
 )
@@ -37,9 +37,9 @@ def test_what_clients_send_passes_in_a_request(frame: str) -> None:
 @pytest.mark.parametrize("name", sorted(RESERVED))
 @pytest.mark.parametrize("form", ['42["{}"]', '42["{}",{{}}]', '427["{}",1,2]', '42 [ "{}" ]'])
 def test_reserved_events_are_refused(name: str, form: str) -> None:
-    assert check_frame(form.format(name)) is Malformed.RESERVED
+    assert check_frame(form.format(name)) is MalformedFrame.RESERVED
     escaped = "".join(f"\\u{ord(letter):04x}" for letter in name)
-    assert check_frame(form.format(escaped)) is Malformed.RESERVED
+    assert check_frame(form.format(escaped)) is MalformedFrame.RESERVED
 
 
 def test_no_reserved_name_is_an_event() -> None:
@@ -49,57 +49,59 @@ def test_no_reserved_name_is_an_event() -> None:
 @pytest.mark.parametrize(
     ("frame", "wrong"),
     [
-        (b"42", Malformed.BINARY),
-        (None, Malformed.BINARY),
-        ("bAAAA", Malformed.BINARY),
-        ("", Malformed.FRAME),
-        ("0", Malformed.FRAME),
-        ("2", Malformed.FRAME),
-        ("6", Malformed.FRAME),
-        ("\u0664", Malformed.FRAME),
-        ("4", Malformed.PACKET),
-        ("4\0", Malformed.PACKET),
-        ("42", Malformed.PACKET),
-        ("42[]", Malformed.PACKET),
-        ("42{}", Malformed.PACKET),
-        ("42[1]", Malformed.PACKET),
-        ("43[]", Malformed.PACKET),
-        ("44{}", Malformed.PACKET),
-        ('451-["subscribe",{"_placeholder":true,"num":0}]', Malformed.PACKET),
-        ("405{}", Malformed.PACKET),
-        ("41{}", Malformed.PACKET),
-        ("42" + "9" * 200 + '["subscribe"]', Malformed.PACKET),
-        ("40/admin,", Malformed.NAMESPACE),
-        ('42/admin,["subscribe"]', Malformed.NAMESPACE),
-        ("40{", Malformed.PACKET),
-        ('42["subscribe"', Malformed.JSON),
-        ('42["subscribe",NaN]', Malformed.JSON),
-        ('42["subscribe",' + "9" * 101 + "]", Malformed.JSON),
-        ('42["subscribe",' + "9" * 5000 + "]", Malformed.JSON),
-        ("42" + "[" * 20_000, Malformed.JSON),
-        ('42["no such event"]', Malformed.EVENT),
-        ('42["subscribe",1,2]', Malformed.ARGUMENTS),
-        ("4" * (MAX_MESSAGE_BYTES + 1), Malformed.SIZE),
+        (b"42", MalformedFrame.BINARY),
+        (None, MalformedFrame.BINARY),
+        ("bAAAA", MalformedFrame.BINARY),
+        ("", MalformedFrame.FRAME),
+        ("0", MalformedFrame.FRAME),
+        ("2", MalformedFrame.FRAME),
+        ("6", MalformedFrame.FRAME),
+        ("\u0664", MalformedFrame.FRAME),
+        ("4", MalformedFrame.PACKET),
+        ("4\0", MalformedFrame.PACKET),
+        ("42", MalformedFrame.PACKET),
+        ("42[]", MalformedFrame.PACKET),
+        ("42{}", MalformedFrame.PACKET),
+        ("42[1]", MalformedFrame.PACKET),
+        ("43[]", MalformedFrame.PACKET),
+        ("44{}", MalformedFrame.PACKET),
+        ('451-["subscribe",{"_placeholder":true,"num":0}]', MalformedFrame.PACKET),
+        ("405{}", MalformedFrame.PACKET),
+        ("41{}", MalformedFrame.PACKET),
+        ("42" + "9" * 200 + '["subscribe"]', MalformedFrame.PACKET),
+        ("40/admin,", MalformedFrame.NAMESPACE),
+        ('42/admin,["subscribe"]', MalformedFrame.NAMESPACE),
+        ("40{", MalformedFrame.PACKET),
+        ('42["subscribe"', MalformedFrame.JSON),
+        ('42["subscribe",NaN]', MalformedFrame.JSON),
+        ('42["subscribe",' + "9" * 101 + "]", MalformedFrame.JSON),
+        ('42["subscribe",' + "9" * 5000 + "]", MalformedFrame.JSON),
+        ("42" + "[" * 20_000, MalformedFrame.JSON),
+        ('42["no such event"]', MalformedFrame.EVENT),
+        ('42["subscribe",1,2]', MalformedFrame.ARGUMENTS),
+        ("4" * (MAX_MESSAGE_BYTES + 1), MalformedFrame.SIZE),
     ],
 )
-def test_everything_else_is_refused_with_its_kind(frame: object, wrong: Malformed) -> None:
+def test_everything_else_is_refused_with_its_kind(frame: object, wrong: MalformedFrame) -> None:
     assert check_frame(frame) is wrong
 
 
 @pytest.mark.parametrize(
     ("body", "wrong"),
     [
-        (b"", [Malformed.FRAME]),
-        (b"d=40", [Malformed.FRAME]),
-        (b"2probe", [Malformed.FRAME]),
-        (b"\xff\xfe", [Malformed.TEXT]),
-        (b"1\x1e40", [Malformed.FRAME]),
-        (b"\x1e".join([b"3"] * (MOST_FRAMES + 1)), [Malformed.COUNT]),
-        (b'42["connect"]\x1e3\x1e42', [Malformed.RESERVED, Malformed.PACKET]),
-        (b"4" * (MAX_MESSAGE_BYTES + 1), [Malformed.SIZE]),
+        (b"", [MalformedFrame.FRAME]),
+        (b"d=40", [MalformedFrame.FRAME]),
+        (b"2probe", [MalformedFrame.FRAME]),
+        (b"\xff\xfe", [MalformedFrame.TEXT]),
+        (b"1\x1e40", [MalformedFrame.FRAME]),
+        (b"\x1e".join([b"3"] * (MOST_FRAMES + 1)), [MalformedFrame.COUNT]),
+        (b'42["connect"]\x1e3\x1e42', [MalformedFrame.RESERVED, MalformedFrame.PACKET]),
+        (b"4" * (MAX_MESSAGE_BYTES + 1), [MalformedFrame.SIZE]),
     ],
 )
-def test_a_request_is_refused_for_any_of_its_frames(body: bytes, wrong: list[Malformed]) -> None:
+def test_a_request_is_refused_for_any_of_its_frames(
+    body: bytes, wrong: list[MalformedFrame]
+) -> None:
     assert check_body(body) == wrong
 
 

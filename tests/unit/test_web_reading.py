@@ -9,7 +9,7 @@ import pytest
 from fastapi import Request
 
 from andon.errors import Gone, Invalid
-from andon.web.reading import Busy, Reading
+from andon.web.reading import Busy, HistoryReader
 from andon.web.transport.asgi import Message
 from andon.web.transport.auth import TRUSTED
 
@@ -46,7 +46,7 @@ def test_the_same_question_is_read_once_for_all() -> None:
     work = Work()
 
     async def play() -> list[bytes]:
-        reading = Reading(threads=1)
+        reading = HistoryReader(threads=1)
         asks = [reading.read(asked()[0], "a", work.named("a")) for _ in range(200)]
         waiting = asyncio.gather(*asks)
         await asyncio.sleep(0)
@@ -61,7 +61,7 @@ def test_one_peer_has_its_share_and_the_others_have_theirs() -> None:
     work = Work()
 
     async def play() -> None:
-        reading = Reading(threads=1, most_waiting=8, share=3)
+        reading = HistoryReader(threads=1, most_waiting=8, share=3)
         waiting = [
             asyncio.ensure_future(
                 reading.read(asked(peer=f"127.0.0.{n}")[0], n, work.named(f"{n}"))
@@ -91,7 +91,7 @@ def test_who_leaves_before_its_turn_is_worked_for_no_longer() -> None:
     work = Work()
 
     async def play() -> None:
-        reading = Reading(threads=1, share=2)
+        reading = HistoryReader(threads=1, share=2)
         first = asyncio.ensure_future(reading.read(asked()[0], "first", work.named("first")))
         request, leave = asked()
         second = asyncio.ensure_future(reading.read(request, "second", work.named("second")))
@@ -112,7 +112,7 @@ def test_who_leaves_while_it_is_read_spoils_nothing() -> None:
     work = Work()
 
     async def play() -> None:
-        reading = Reading(threads=1)
+        reading = HistoryReader(threads=1)
         request, leave = asked()
         gone = asyncio.ensure_future(reading.read(request, "a", work.named("a")))
         await asyncio.sleep(0)
@@ -130,7 +130,7 @@ def test_a_mistake_is_told_to_all_who_asked() -> None:
         raise Invalid("no", hint="yes")
 
     async def play() -> list[Any]:
-        reading = Reading()
+        reading = HistoryReader()
         asks = [reading.read(asked()[0], "a", wrong) for _ in range(3)]
         return await asyncio.gather(*asks, return_exceptions=True)
 

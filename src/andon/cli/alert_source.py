@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 
 from andon.cli import snapshot_source
 from andon.cli.remote import DEFAULT_URL, Server, own_server, service
-from andon.cli.show.alerts import AlertList
+from andon.cli.show.alerts import AlertOverview
 from andon.cli.terminal import Choices
 from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
 from andon.model.alert import Alert, Phase
@@ -37,11 +37,11 @@ START = "andon serve watches; --url names a server elsewhere"
 class Source(Protocol):
     """What can be asked wherever the alerts come from."""
 
-    def page(self, since: float | None = None) -> AlertList: ...
+    def page(self, since: float | None = None) -> AlertOverview: ...
 
     def rules(self) -> list[Json]: ...
 
-    def pages(self) -> Iterator[AlertList]: ...
+    def pages(self) -> Iterator[AlertOverview]: ...
 
 
 class FromServer:
@@ -50,13 +50,13 @@ class FromServer:
     def __init__(self, server: Server) -> None:
         self.server = server
 
-    def page(self, since: float | None = None) -> AlertList:
+    def page(self, since: float | None = None) -> AlertOverview:
         asked: dict[str, Any] = {"limit": MOST}
         if since is not None:
             asked["since"] = max(0.0, since)
         return self._page(self.server.get(f"/api/alerts?{urlencode(asked)}"))
 
-    def pages(self) -> Iterator[AlertList]:
+    def pages(self) -> Iterator[AlertOverview]:
         """The present and what ended meanwhile, again and again."""
         page = self.page()
         while True:
@@ -94,7 +94,7 @@ class FromServer:
             results_from_json, self.server.post("/api/alerts/test", {"notifier": notifier})
         )
 
-    def _page(self, said: Json) -> AlertList:
+    def _page(self, said: Json) -> AlertOverview:
         return self._read(page_from_json, said)
 
     def _read(self, read: Callable[[Json], T], said: Json) -> T:
@@ -105,9 +105,9 @@ class FromServer:
             raise self.server.of_another_version(str(exc)) from exc
 
 
-def page_from_json(said: Json) -> AlertList:
+def page_from_json(said: Json) -> AlertOverview:
     alerts, silences = alerts_from_json(said)
-    return AlertList(
+    return AlertOverview(
         node=text_in(said, "node", NAME),
         at=time_in(said, "at"),
         alerts=alerts,
@@ -123,7 +123,7 @@ class FromLooks:
     def __init__(self, choices: Choices) -> None:
         self._choices = choices
 
-    def page(self, since: float | None = None) -> AlertList:
+    def page(self, since: float | None = None) -> AlertOverview:
         """One look: what would fire if it lasts counts as firing."""
         from andon.core import alerting
         from andon.engine.alerting.watcher import now
@@ -135,7 +135,7 @@ class FromLooks:
         alerts = tuple(replace(a, state=Phase.FIRING) for a in alerting.current(state))
         return _page(snapshot, alerts, ONE_LOOK)
 
-    def pages(self) -> Iterator[AlertList]:
+    def pages(self) -> Iterator[AlertOverview]:
         """Look after look through the same rules that a server has, with their durations."""
         from andon.core import alerting
         from andon.engine.alerting.watcher import now
@@ -200,7 +200,7 @@ def _answers(server: Server, *none: type[AndonError]) -> bool:
     return True
 
 
-def resolved(page: AlertList, name: str) -> Alert:
+def resolved(page: AlertOverview, name: str) -> Alert:
     """The alert that a person means: by its id, its short name, or the beginning of either."""
     from andon.cli.show.alerts import names_of
 
@@ -230,8 +230,10 @@ def _rulebook(settings: "Settings") -> "Rulebook":
     return app.rulebook(settings)
 
 
-def _page(snapshot: "Snapshot", alerts: tuple[Alert, ...], note: str | None = None) -> AlertList:
-    return AlertList(snapshot.node, snapshot.at, alerts, (), snapshot.simulated, note)
+def _page(
+    snapshot: "Snapshot", alerts: tuple[Alert, ...], note: str | None = None
+) -> AlertOverview:
+    return AlertOverview(snapshot.node, snapshot.at, alerts, (), snapshot.simulated, note)
 
 
 def _at(number: str, tail: str = "") -> str:

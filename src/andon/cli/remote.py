@@ -17,7 +17,7 @@ from andon.host.server.calls import (
     FAILURES,
     Answer,
     Asked,
-    Limits,
+    CallLimits,
     Target,
     Token,
     Trust,
@@ -32,7 +32,7 @@ from andon.units import human_seconds
 from andon.version import __version__
 
 DEFAULT_URL = "http://127.0.0.1:26366"
-LIMITS = Limits(timeout_seconds=10.0, most_bytes=64 * 1024 * 1024)
+LIMITS = CallLimits(timeout_seconds=10.0, most_bytes=64 * 1024 * 1024)
 PROBE_SECONDS = 1.0
 NO_SERVER = "No andon server runs here: andon serve"
 CLEAR_TEXT = "the token crosses the network in clear text: use https, or an SSH tunnel"

@@ -10,7 +10,7 @@ PLAIN = "text/plain; charset=utf-8"
 END = b"\r\n\r\n"
 
 
-class Malformed(Exception):
+class MalformedRequest(Exception):
     """This is not a request that can be answered."""
 
 
@@ -48,7 +48,7 @@ def receive(first: bytes, rest: BufferedIOBase) -> bytes:
         line = rest.readline(MOST_BYTES)
         head += line
         if not line or len(head) > MOST_BYTES:
-            raise Malformed
+            raise MalformedRequest
     return head.removesuffix(END)
 
 
@@ -57,16 +57,16 @@ def parse(head: bytes) -> HttpRequest:
     first, *lines = head.decode("latin-1").split("\r\n")
     words = first.split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1.") or not words[1].startswith("/"):
-        raise Malformed
+        raise MalformedRequest
     hosts = []
     for line in lines:
         name, colon, value = line.partition(":")
         if not colon or not name or name != name.strip():
-            raise Malformed
+            raise MalformedRequest
         if name.lower() == "host":
             hosts.append(value.strip())
     if len(hosts) > 1:
-        raise Malformed
+        raise MalformedRequest
     return HttpRequest(
         words[0], words[1].partition("?")[0], _without_port(hosts[0] if hosts else "")
     )

@@ -23,7 +23,7 @@ from typing import Any
 
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid
 from andon.exporter.exposition import CONTENT_TYPE
-from andon.exporter.requests import HttpAnswer, HttpRequest, Malformed, parse, receive
+from andon.exporter.requests import HttpAnswer, HttpRequest, MalformedRequest, parse, receive
 from andon.exporter.spreads import Service
 from andon.version import __version__
 
@@ -184,7 +184,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         try:
             self.asked = parse(receive(self.raw_requestline, self.rfile))
-        except Malformed:
+        except MalformedRequest:
             self.send_error(HTTPStatus.BAD_REQUEST)
             return False
         self.command = self.asked.method

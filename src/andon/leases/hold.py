@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from andon.core.sharing.lease_ends import End, begun, followed, left_seconds, showing, to_show
+from andon.core.sharing.lease_ends import LeaseEnd, begun, followed, left_seconds, showing, to_show
 from andon.errors import Gone
 from andon.host.clock import boot_seconds
 from andon.leases import files
@@ -105,7 +105,7 @@ class Countdown:
     """How long a lease still lasts, whatever happens to the wall clock."""
 
     hold: Hold
-    end: End
+    end: LeaseEnd
     clocks: Clocks = clocks
 
     def left_seconds(self) -> float:

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
-from andon.core.sharing.lease_ends import End
+from andon.core.sharing.lease_ends import LeaseEnd
 from andon.errors import AndonError
 from andon.host.interpreter import module_command, module_environment
 from andon.leases.hold import Countdown, Hold, LeaseHold
@@ -100,7 +100,7 @@ def main(arguments: Sequence[str]) -> int:
         return 0  # nothing was granted
     told = json.loads(message)
     hold = Hold(told["name"], descriptors[0], descriptors[1], place=told["place"])
-    countdown = Countdown(hold, End(*told["end"])) if told["end"] else None
+    countdown = Countdown(hold, LeaseEnd(*told["end"])) if told["end"] else None
     if told["detached"]:
         with suppress(OSError):  # who gave it may be gone already
             channel.send(_TAKEN)

@@ -38,7 +38,7 @@ class _Job:
     callers: int = 0
 
 
-class Reading:
+class HistoryReader:
     """A small pool with a bounded queue; everything but the work itself happens in the loop."""
 
     def __init__(

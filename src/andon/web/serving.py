@@ -189,7 +189,7 @@ def _run(
 
     from andon.web.bindings.quiet_server import QuietServer
     from andon.web.transport.places import Places
-    from andon.web.transport.turns import Turns
+    from andon.web.transport.turns import RequestTurns
 
     config = uvicorn.Config(
         application,
@@ -212,7 +212,7 @@ def _run(
     # uvicorn raises the signal that ended it once more: by then it has done its work.
     signal.signal(signal.SIGTERM, lambda *_: None)
     with suppress(KeyboardInterrupt):
-        QuietServer(config, ready, places, Turns(knows)).run([listening])
+        QuietServer(config, ready, places, RequestTurns(knows)).run([listening])
 
 
 def names(place: ServeOptions, loopback: bool) -> frozenset[str]:

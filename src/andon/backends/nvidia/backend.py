@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from andon.backends.nvidia import nvml
 from andon.backends.nvidia.card import NvidiaCard
-from andon.backends.nvidia.events import Listener, Tell
+from andon.backends.nvidia.events import EventListener, Tell
 from andon.backends.nvidia.sleep import bound_cards, is_suspended, may_suspend
 from andon.backends.nvidia.trouble import VERSION_MISMATCH, as_error, trouble
 from andon.core.sampling.rest import Rest
@@ -38,7 +38,7 @@ class Nvidia:
         self._rests: dict[str, Rest] = {}
         self._versions: Mapping[str, str] = {}
         self._tell: Tell | None = None
-        self._listener: Listener | None = None
+        self._listener: EventListener | None = None
 
     def announce(self, tell: Tell) -> None:
         self._tell = tell
@@ -121,7 +121,7 @@ class Nvidia:
         self._started = True
         self._session += 1
         if self._tell is not None:
-            self._listener = Listener(self._tell, resting=bool(self._rests))
+            self._listener = EventListener(self._tell, resting=bool(self._rests))
 
     def _with_versions(self, error: AndonError) -> AndonError:
         """A mismatch is only understood with the version that is loaded in the kernel."""

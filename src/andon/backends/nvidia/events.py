@@ -25,7 +25,7 @@ _UNNAMED: Final = (0, 999)  # how the driver says that it does not know which Xi
 Tell = Callable[[Sequence["Event"]], None]
 
 
-class Listener:
+class EventListener:
     """Listens for one session with NVML, and holds NVML open by itself until it has ended.
 
     Only its own thread touches the set of events; a card that is lost or does not support any is

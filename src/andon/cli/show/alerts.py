@@ -28,7 +28,7 @@ FINE = "Nothing needs help."
 
 
 @dataclass(frozen=True, slots=True)
-class AlertList:
+class AlertOverview:
     """Everything that `andon alerts` can show at one instant."""
 
     node: str
@@ -50,7 +50,7 @@ class AlertList:
         return max(levels, key=lambda level: level.rank, default=None)
 
 
-def render_alerts(page: AlertList, width: int, color: bool, ended: bool = True) -> str:
+def render_alerts(page: AlertOverview, width: int, color: bool, ended: bool = True) -> str:
     """What needs help first, each with what to do; then what is only worth knowing."""
     names = names_of(page.alerts)
     lines = [header(Snapshot(page.node, page.at, page.simulated), width)]
@@ -75,7 +75,7 @@ def render_alerts(page: AlertList, width: int, color: bool, ended: bool = True) 
     return "".join(line.paint(color) + "\n" for line in lines)
 
 
-def summary(page: AlertList) -> list[Text]:
+def summary(page: AlertOverview) -> list[Text]:
     """How many of each, or that all is well."""
     counts = Counter(alert.level for alert in page.firing)
     parts = [
@@ -247,7 +247,7 @@ def _person(party: Party, longest: int) -> str:
     return f"{words} (pid {party.pid})" if words else f"pid {party.pid}"
 
 
-def _silences(page: AlertList, width: int) -> list[Text]:
+def _silences(page: AlertOverview, width: int) -> list[Text]:
     lines = paragraph("silenced, until: andon alerts unsilence ID", width, "dim")
     for silence in page.silences:
         where = f" on {_subject(silence.subject, page)}" if silence.subject else ""
@@ -259,7 +259,7 @@ def _silences(page: AlertList, width: int) -> list[Text]:
     return lines
 
 
-def _subject(subject: str, page: AlertList) -> str:
+def _subject(subject: str, page: AlertOverview) -> str:
     known = next((alert.where for alert in page.alerts if alert.subject == subject), None)
     return known or subject
 

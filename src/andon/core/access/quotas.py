@@ -13,7 +13,7 @@ RESERVED_FILES = 512  # for the store, the readers, the log and whatever a reque
 FEWEST = 16
 
 
-class Standing(StrEnum):
+class PeerStanding(StrEnum):
     """How far a connection is, and what it is used for."""
 
     SILENT = "silent"  # nothing was sent yet
@@ -24,8 +24,8 @@ class Standing(StrEnum):
     OWNER = "owner"  # at work for someone who has shown a right key
 
 
-AT_WORK = (Standing.STRANGER, Standing.LIVE, Standing.OWNER)
-WAITING = (Standing.SILENT, Standing.BEGUN, Standing.KEPT)
+AT_WORK = (PeerStanding.STRANGER, PeerStanding.LIVE, PeerStanding.OWNER)
+WAITING = (PeerStanding.SILENT, PeerStanding.BEGUN, PeerStanding.KEPT)
 """Those that nobody works for, in the order in which they give way."""
 
 
@@ -62,19 +62,19 @@ def places_for(files: int | None) -> int:
     return max(FEWEST, min(MOST, files - min(RESERVED_FILES, files // 2)))
 
 
-def may_work(quotas: Quotas, counts: dict[Standing, int], wanted: Standing) -> bool:
+def may_work(quotas: Quotas, counts: dict[PeerStanding, int], wanted: PeerStanding) -> bool:
     """Whether one more may be worked for, where so many are of each kind."""
-    strangers = counts[Standing.STRANGER] + counts[Standing.LIVE]
-    if strangers + counts[Standing.OWNER] >= quotas.at_work:
+    strangers = counts[PeerStanding.STRANGER] + counts[PeerStanding.LIVE]
+    if strangers + counts[PeerStanding.OWNER] >= quotas.at_work:
         return False
-    if wanted is Standing.OWNER:
+    if wanted is PeerStanding.OWNER:
         return True
     if strangers >= quotas.strangers:
         return False
-    return wanted is Standing.STRANGER or counts[Standing.LIVE] < quotas.live
+    return wanted is PeerStanding.STRANGER or counts[PeerStanding.LIVE] < quotas.live
 
 
-def gives_way(quotas: Quotas, counts: dict[Standing, int]) -> Standing | None:
+def gives_way(quotas: Quotas, counts: dict[PeerStanding, int]) -> PeerStanding | None:
     """Of which kind the oldest is closed when one more has come; None where there is room.
 
     The silent go first, but for a tenth: a flood of those who begin a request and do not end it
@@ -82,9 +82,9 @@ def gives_way(quotas: Quotas, counts: dict[Standing, int]) -> Standing | None:
     """
     if sum(counts.values()) <= quotas.most:
         return None
-    if counts[Standing.SILENT] > quotas.tenth:
-        return Standing.SILENT
-    for standing in (Standing.BEGUN, Standing.SILENT, Standing.KEPT):
+    if counts[PeerStanding.SILENT] > quotas.tenth:
+        return PeerStanding.SILENT
+    for standing in (PeerStanding.BEGUN, PeerStanding.SILENT, PeerStanding.KEPT):
         if counts[standing]:
             return standing
     return None

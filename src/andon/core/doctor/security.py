@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from andon.core.doctor.facts import MachineFacts
 from andon.core.doctor.findings import Check, Finding, Value, failure, ok, unknown, warning
-from andon.core.doctor.security_facts import Kept, Listener
+from andon.core.doctor.security_facts import Kept, PortListener
 
 SYSTEM_UIDS = 1000  # below are root and the accounts of services
 STICKY = 0o1000
@@ -142,7 +142,7 @@ def _server(facts: MachineFacts) -> Iterator[Finding]:
         yield _usual(usual, facts)
 
 
-def _own_server(listeners: list[Listener], tls: bool) -> Finding:
+def _own_server(listeners: list[PortListener], tls: bool) -> Finding:
     beyond = [listener for listener in listeners if not listener.loopback]
     shown = (beyond or listeners)[0]
     where = f"{shown.address} port {shown.port}"
@@ -156,7 +156,7 @@ def _own_server(listeners: list[Listener], tls: bool) -> Finding:
     return warning(Check.SERVER_IN_CLEAR, words, _CLOSE, **place)
 
 
-def _stranger(listener: Listener) -> Finding:
+def _stranger(listener: PortListener) -> Finding:
     words = (
         f"{listener.owner} (uid {listener.uid}) listens on {listener.address} port "
         f"{listener.port}: it is not your server"
@@ -174,7 +174,7 @@ def _another(port: int) -> int:
     return port + 1 if port < 65535 else port - 1
 
 
-def _usual(usual: list[Listener], facts: MachineFacts) -> Finding:
+def _usual(usual: list[PortListener], facts: MachineFacts) -> Finding:
     if not usual:
         words = f"no server of {facts.user.name}'s, and port {facts.security.usual_port} is free"
         return ok(Check.SERVER, words, port=facts.security.usual_port)

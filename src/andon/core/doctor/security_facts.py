@@ -46,7 +46,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
+class PortListener:
     """A socket that listens on a TCP port of this machine."""
 
     address: str
@@ -57,7 +57,7 @@ class Listener:
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class RunningServer:
     """What this user's server.json says; `lives`: its process is there and this user's."""
 
     path: str
@@ -74,8 +74,8 @@ class Security:
     above: tuple[Kept, ...] = ()  # the folders above it, the nearest first
     unseen: str = ""  # why the state folder was not examined
     config: Kept | None = None
-    server: Server | None = None
-    listeners: tuple[Listener, ...] = ()  # on the usual port and on the server's own
+    server: RunningServer | None = None
+    listeners: tuple[PortListener, ...] = ()  # on the usual port and on the server's own
     usual_port: int = 26366
     protected_hardlinks: bool | None = None
     dmesg_restrict: bool | None = None

@@ -20,7 +20,7 @@ _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class DrmEngine:
     """How long a client kept an engine busy: in time, or in cycles of so many."""
 
     busy_nanoseconds: int | None = None
@@ -51,7 +51,7 @@ class DrmClient:
     driver: str
     pci: str | None
     id: int
-    engines: Mapping[str, Engine] = field(default_factory=dict)
+    engines: Mapping[str, DrmEngine] = field(default_factory=dict)
     regions: Mapping[str, Region] = field(default_factory=dict)
 
     @property
@@ -110,9 +110,9 @@ def _take(
     return False
 
 
-def _engine(parts: Mapping[str, int]) -> Engine:
+def _engine(parts: Mapping[str, int]) -> DrmEngine:
     """A capacity of zero is not allowed, and would divide badly."""
-    return Engine(**{**parts, "capacity": max(1, parts.get("capacity", 1))})
+    return DrmEngine(**{**parts, "capacity": max(1, parts.get("capacity", 1))})
 
 
 def _amount(value: str) -> int | None:
@@ -128,13 +128,13 @@ def later(before: DrmClient | None, after: DrmClient) -> DrmClient:
     if before is None or before.key != after.key:
         return after
     engines = {
-        name: _larger(before.engines.get(name, Engine()), engine)
+        name: _larger(before.engines.get(name, DrmEngine()), engine)
         for name, engine in {**before.engines, **after.engines}.items()
     }
     return replace(after, engines=engines)
 
 
-def _larger(before: Engine, after: Engine) -> Engine:
+def _larger(before: DrmEngine, after: DrmEngine) -> DrmEngine:
     return replace(
         after,
         busy_nanoseconds=_most(before.busy_nanoseconds, after.busy_nanoseconds),
@@ -151,13 +151,13 @@ def shares(before: DrmClient, after: DrmClient, seconds: float) -> dict[str, flo
     """Of each engine, the part (0 to 1) that the client used between two looks."""
     found = {}
     for name, engine in after.engines.items():
-        share = _share(before.engines.get(name, Engine()), engine, seconds)
+        share = _share(before.engines.get(name, DrmEngine()), engine, seconds)
         if share is not None:
             found[name] = share
     return found
 
 
-def _share(before: Engine, after: Engine, seconds: float) -> float | None:
+def _share(before: DrmEngine, after: DrmEngine, seconds: float) -> float | None:
     if after.busy_nanoseconds is not None and seconds > 0:
         # An engine that was not listed had done nothing yet: some drivers leave zeros out.
         used = after.busy_nanoseconds - (before.busy_nanoseconds or 0)

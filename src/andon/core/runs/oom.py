@@ -11,7 +11,7 @@ AT_LIMIT_PERCENT = 97.0
 SIGKILL = 9
 
 
-class End(StrEnum):
+class CommandEnding(StrEnum):
     """What ended it."""
 
     FINE = "fine"
@@ -67,7 +67,7 @@ class Strain:
 class Verdict:
     """What ended a command, in words with the numbers."""
 
-    end: End
+    end: CommandEnding
     words: str
     said_by: str | None = None
 
@@ -92,24 +92,24 @@ def verdict(
 ) -> Verdict:
     """The one reason. A complaint counts only where the command failed: many are caught."""
     if code == 0:
-        return Verdict(End.FINE, "it ended well")
+        return Verdict(CommandEnding.FINE, "it ended well")
     if ended_for is not None:
-        return Verdict(End.TIMEOUT, ended_for)
+        return Verdict(CommandEnding.TIMEOUT, ended_for)
     said = complaint(tail)
     if said is not None:
-        return Verdict(End.DEVICE_MEMORY, _device_words(*said, strains), said[0])
+        return Verdict(CommandEnding.DEVICE_MEMORY, _device_words(*said, strains), said[0])
     if SIGKILL in (signal, code - 128) and host_kills > 0:  # of the command, or a shell's word
         words = "the kernel killed it for want of host memory (OOM killer)"
-        return Verdict(End.HOST_MEMORY, words)
+        return Verdict(CommandEnding.HOST_MEMORY, words)
     if asked:
-        return Verdict(End.ASKED, "it was asked to end")
+        return Verdict(CommandEnding.ASKED, "it was asked to end")
     if signal is not None:
         full = [strain for strain in strains if strain.at_limit]
         more = f"; {_full_words(full)}" if full else ""
-        return Verdict(End.SIGNAL, f"signal {signal} ended it{more}")
+        return Verdict(CommandEnding.SIGNAL, f"signal {signal} ended it{more}")
     full = [strain for strain in strains if strain.at_limit]
     more = f"; {_full_words(full)}" if full else ""
-    return Verdict(End.FAILED, f"exit code {code}{more}")
+    return Verdict(CommandEnding.FAILED, f"exit code {code}{more}")
 
 
 def _device_words(name: str, line: str, strains: Sequence[Strain]) -> str:

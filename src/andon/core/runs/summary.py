@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from andon.core.runs.tallies import Tally
+from andon.core.runs.tallies import RunTally
 from andon.model.device import DeviceStatus, Sample, Snapshot
 
 IDLE_PERCENT = 0  # a reading of exactly this is idle: utilisation is whole per cents
@@ -26,7 +26,7 @@ VALUES: dict[str, Callable[[DeviceStatus, Sample], float | None]] = {
 class ExactSpread:
     """Extremes and mean exactly, the 95th percentile to three digits: bounded however long."""
 
-    tally: Tally = field(default_factory=Tally)
+    tally: RunTally = field(default_factory=RunTally)
     counts: Counter[float] = field(default_factory=Counter)
 
     def add(self, value: float | None) -> None:

@@ -42,7 +42,7 @@ class RunSummary(TypedDict):
 
 
 @dataclass(slots=True)
-class Tally:
+class RunTally:
     """The extremes and the mean of the values so far; unknown ones are left out."""
 
     count: int = 0
@@ -75,11 +75,11 @@ class _DeviceTallies:
 
     index: int
     name: str
-    utilization: Tally = field(default_factory=Tally)
-    memory_used_mb: Tally = field(default_factory=Tally)
-    memory_usage_percent: Tally = field(default_factory=Tally)
-    temperature_c: Tally = field(default_factory=Tally)
-    power_draw_w: Tally = field(default_factory=Tally)
+    utilization: RunTally = field(default_factory=RunTally)
+    memory_used_mb: RunTally = field(default_factory=RunTally)
+    memory_usage_percent: RunTally = field(default_factory=RunTally)
+    temperature_c: RunTally = field(default_factory=RunTally)
+    power_draw_w: RunTally = field(default_factory=RunTally)
 
     def add(self, status: DeviceStatus, sample: Sample) -> None:
         used = sample.memory_used_bytes

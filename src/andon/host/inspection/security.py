@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from andon.core.doctor.security_facts import Kept, Listener, Security, Server
+from andon.core.doctor.security_facts import Kept, PortListener, RunningServer, Security
 from andon.host.inspection.files import BIG_BYTES, read_bytes, read_text
 from andon.host.kernel_files import parse_uid
 from andon.host.kin import here
@@ -98,7 +98,7 @@ def _kind(seen: os.stat_result) -> str:
 # The server.
 
 
-def read_server(state: Path, own: Path = Path("/")) -> Server | None:
+def read_server(state: Path, own: Path = Path("/")) -> RunningServer | None:
     """What server.json says; its process counts only if it is this user's and began when it says.
 
     A process of another namespace cannot be seen from here: who listens on the port then decides.
@@ -109,10 +109,10 @@ def read_server(state: Path, own: Path = Path("/")) -> Server | None:
     port = place.rpartition(":")[2]
     if not port.isdecimal() or not 0 < int(port) < 65536:
         return None
-    return Server(str(path), int(port), scheme == "https", _lives(said, own))
+    return RunningServer(str(path), int(port), scheme == "https", _lives(said, own))
 
 
-class Announced(NamedTuple):
+class AnnouncedServer(NamedTuple):
     """What a server wrote about itself; None: an older one did not."""
 
     url: str = ""
@@ -122,19 +122,19 @@ class Announced(NamedTuple):
     pid_namespace: str | None = None
 
 
-def parse_server(content: bytes) -> Announced:
+def parse_server(content: bytes) -> AnnouncedServer:
     """Empty unless its URL and its pid are what they should be."""
     try:
         found = json.loads(content)
     except (ValueError, RecursionError):
-        return Announced()
+        return AnnouncedServer()
     if not isinstance(found, dict):
-        return Announced()
+        return AnnouncedServer()
     url, pid, ticks = (found.get(name) for name in ("url", "pid", "started_ticks"))
     if not isinstance(url, str) or type(pid) is not int or not 0 < pid <= MOST_PIDS:
-        return Announced()
+        return AnnouncedServer()
     boot, space = (found.get(name) for name in ("boot", "pid_namespace"))
-    return Announced(
+    return AnnouncedServer(
         url,
         pid,
         ticks if type(ticks) is int else None,
@@ -143,7 +143,7 @@ def parse_server(content: bytes) -> Announced:
     )
 
 
-def _lives(said: Announced, own: Path) -> bool:
+def _lives(said: AnnouncedServer, own: Path) -> bool:
     now = here()
     if said.boot not in (None, now.boot):
         return False
@@ -163,16 +163,16 @@ def parse_started(content: bytes) -> int | None:
 
 def read_listeners(
     ports: set[int], users: Mapping[int, str], own: Path = Path("/")
-) -> tuple[Listener, ...]:
+) -> tuple[PortListener, ...]:
     """Who listens on these ports; the kernel lists listening sockets before the others."""
-    found: list[Listener] = []
+    found: list[PortListener] = []
     for name in ("tcp", "tcp6"):
         text = read_text(own / "proc/net" / name, BIG_BYTES)
         found += [listener for port in ports for listener in parse_listeners(text, port, users)]
     return tuple(dict.fromkeys(found))[:MOST_LISTENERS]
 
 
-def parse_listeners(text: str, port: int, users: Mapping[int, str]) -> list[Listener]:
+def parse_listeners(text: str, port: int, users: Mapping[int, str]) -> list[PortListener]:
     """From the lines of /proc/net/tcp: local address, state and uid."""
     found = []
     for line in text.splitlines()[1:]:
@@ -185,7 +185,7 @@ def parse_listeners(text: str, port: int, users: Mapping[int, str]) -> list[List
             uid = int(words[7])
             owner = users.get(uid, str(uid))
             mapped = getattr(address, "ipv4_mapped", None) or address
-            found.append(Listener(str(address), port, owner, uid, mapped.is_loopback))
+            found.append(PortListener(str(address), port, owner, uid, mapped.is_loopback))
     return found
 
 

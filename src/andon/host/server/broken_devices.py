@@ -54,12 +54,12 @@ class BrokenDevicesQuery:
 def _get(target: "Target") -> Mapping[str, str] | None:
     """None where it does not answer in time, or not as a server of this version does."""
     from andon.core.sharing.broken_devices import ailments
-    from andon.host.server.calls import FAILURES, Asked, Limits, call
+    from andon.host.server.calls import FAILURES, Asked, CallLimits, call
     from andon.model import wire
     from andon.model.alert_wire import alerts_from_json
 
     try:
-        answer = call(target, Asked("GET", ASKED), Limits(TIMEOUT_SECONDS, MOST_BYTES))
+        answer = call(target, Asked("GET", ASKED), CallLimits(TIMEOUT_SECONDS, MOST_BYTES))
         if answer.status != 200:
             return None
         alerts, _ = alerts_from_json(wire.loads(answer.body.decode()))

@@ -52,7 +52,7 @@ class Target:
     token: Token | None = None
 
 
-class Limits(NamedTuple):
+class CallLimits(NamedTuple):
     """What an answer may cost."""
 
     timeout_seconds: float
@@ -75,7 +75,7 @@ class Answer(NamedTuple):
     doubt: str | None = None
 
 
-def call(target: Target, asked: Asked, limits: Limits) -> Answer:
+def call(target: Target, asked: Asked, limits: CallLimits) -> Answer:
     """One request, with the token where the server has proved itself.
 
     Denied where the proof fails of a server that must give one, or that a token was named for;
@@ -112,7 +112,7 @@ def names_of(users: Set[int]) -> str:
     return ", ".join(f"{user_name(uid)} (uid {uid})" for uid in sorted(users))
 
 
-def _connect(target: Target, limits: Limits) -> HTTPConnection:
+def _connect(target: Target, limits: CallLimits) -> HTTPConnection:
     """Connected already, so that what is looked up belongs to the listener that answers."""
     place = urlsplit(target.url)
     kind = HTTPSConnection if place.scheme == "https" else HTTPConnection
@@ -152,7 +152,7 @@ def _exchange(
     connection: HTTPConnection,
     target: Target,
     asked: Asked,
-    limits: Limits,
+    limits: CallLimits,
     headers: Mapping[str, str] = {},
 ) -> Answer:
     typed = {} if asked.body is None else {"Content-Type": "application/json"}

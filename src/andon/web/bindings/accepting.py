@@ -12,9 +12,9 @@ import socket
 import ssl
 from collections.abc import Callable
 
-from andon.core.access.quotas import Standing
+from andon.core.access.quotas import PeerStanding
 from andon.web.transport.places import Places, Seat
-from andon.web.transport.turns import LONGEST_HEAD, Turns
+from andon.web.transport.turns import LONGEST_HEAD, RequestTurns
 
 log = logging.getLogger("andon.web")
 
@@ -49,11 +49,11 @@ class Acceptor:
         places: Places,
         connect: Connect,
         context: ssl.SSLContext | None = None,
-        turns: Turns | None = None,
+        turns: RequestTurns | None = None,
     ) -> None:
         self._listening, self._places = listening, places
         self._connect, self._context = connect, context
-        self._turns = turns or Turns()
+        self._turns = turns or RequestTurns()
         self._kind = (listening.family, listening.type, listening.proto)
         self._loop = asyncio.get_running_loop()
         self._silent: dict[Seat, Accepted] = {}
@@ -165,7 +165,7 @@ class Acceptor:
         """One timer for all of them: the oldest is due first."""
         self._timer = None
         now = self._loop.time()
-        while (oldest := self._places.oldest(Standing.SILENT)) is not None:
+        while (oldest := self._places.oldest(PeerStanding.SILENT)) is not None:
             due = oldest.arrived_at + OWED_SECONDS
             if due > now:
                 self._timer = self._loop.call_at(due, self._expire)

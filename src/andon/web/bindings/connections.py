@@ -19,7 +19,7 @@ from andon.core.access.policy import Refusal
 from andon.web.answers.problems import problem
 from andon.web.bindings.accepting import OWED_SECONDS
 from andon.web.transport.places import SEAT, Seat
-from andon.web.transport.turns import Turns
+from andon.web.transport.turns import RequestTurns
 
 STALLED_SECONDS = 60.0
 
@@ -42,11 +42,11 @@ class Dates:
             state.default_headers = [(b"date", formatdate(second, usegmt=True).encode())]
 
 
-class Shared:
+class SharedState:
     """What the connections of one server have in common."""
 
-    def __init__(self, turns: Turns | None = None) -> None:
-        self.dates, self.turns = Dates(), turns or Turns()
+    def __init__(self, turns: RequestTurns | None = None) -> None:
+        self.dates, self.turns = Dates(), turns or RequestTurns()
 
 
 class Connection(H11Protocol):
@@ -55,7 +55,7 @@ class Connection(H11Protocol):
     def __init__(
         self,
         seat: Seat,
-        shared: Shared,
+        shared: SharedState,
         config: Config,
         server_state: ServerState,
         app_state: dict[str, Any],

@@ -14,14 +14,14 @@ import socketio
 from andon.web.bindings.client_socket import BoundedQueue
 from andon.web.bindings.packets import Packet
 from andon.web.live.frames import MAX_MESSAGE_BYTES
-from andon.web.live.tally import Tally
+from andon.web.live.tally import LiveTally
 from andon.web.transport.asgi import Receive, Scope, Send
 from andon.web.transport.log_throttle import throttled
 
 NAMESPACE = "/"
 
 
-class Engine(engineio.AsyncServer):  # type: ignore[misc]
+class EngineServer(engineio.AsyncServer):  # type: ignore[misc]
     """Engine.IO with outboxes that have an end."""
 
     def create_queue(self, *_: object, **__: object) -> BoundedQueue:
@@ -32,7 +32,7 @@ class LiveServer(socketio.AsyncServer):  # type: ignore[misc]
     """Reports every connection that began with a real handshake, and its end."""
 
     def __init__(
-        self, tally: Tally, began: Callable[[str, Scope], None], ended: Callable[[str], None]
+        self, tally: LiveTally, began: Callable[[str, Scope], None], ended: Callable[[str], None]
     ) -> None:
         self._tally, self._began, self._ended = tally, began, ended
         # Its own messages could be forged, and came with a traceback for each bad packet.
@@ -51,8 +51,8 @@ class LiveServer(socketio.AsyncServer):  # type: ignore[misc]
 
     # What the library calls.
 
-    def _engineio_server_class(self) -> type[Engine]:
-        return Engine
+    def _engineio_server_class(self) -> type[EngineServer]:
+        return EngineServer
 
     async def _handle_eio_connect(self, eio_sid: str, environ: dict[str, Any]) -> None:
         """Called for a handshake alone: no packet of a client leads here."""

@@ -10,9 +10,9 @@ import uvicorn
 
 from andon.host import heap
 from andon.web.bindings.accepting import Acceptor
-from andon.web.bindings.connections import Connection, Shared
+from andon.web.bindings.connections import Connection, SharedState
 from andon.web.transport.places import Places, Seat
-from andon.web.transport.turns import Turns
+from andon.web.transport.turns import RequestTurns
 
 CALM_SECONDS = 5.0
 
@@ -25,12 +25,12 @@ class QuietServer(uvicorn.Server):
         config: uvicorn.Config,
         ready: Callable[[], None],
         places: Places | None = None,
-        turns: Turns | None = None,
+        turns: RequestTurns | None = None,
     ) -> None:
         super().__init__(config)
         self._ready = ready
         self._places = Places() if places is None else places  # an empty one is false
-        self._shared = Shared(turns)
+        self._shared = SharedState(turns)
         self._acceptors: list[Acceptor] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._woken = asyncio.Event()

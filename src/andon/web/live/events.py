@@ -25,7 +25,7 @@ from andon.web.bindings.live_server import LiveServer
 from andon.web.bindings.packets import Prepared
 from andon.web.live.frames import EVENTS
 from andon.web.live.requests import VISITOR
-from andon.web.live.tally import Tally
+from andon.web.live.tally import LiveTally
 from andon.web.live.transport import Transport
 from andon.web.live.visitors import Visitor, Visitors
 from andon.web.snapshot_feed import SnapshotFeed
@@ -80,7 +80,7 @@ class Live:
         self._slot: int | None = None
         self._busy: frozenset[str] = frozenset()
         self._came: asyncio.Event | None = None
-        self._visitors, self._tally = Visitors(), Tally()
+        self._visitors, self._tally = Visitors(), LiveTally()
         self._server = LiveServer(self._tally, self._began, self._ended)
         self._transport = Transport(self._server, self._visitors, keys, self._tally)
         for name in ("connect", "disconnect", *sorted(EVENTS)):

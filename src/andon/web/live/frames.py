@@ -24,7 +24,7 @@ _MESSAGE = re.compile(r"4(?P<kind>[0-9])(?P<number>[0-9]{0,15})(?P<data>[^0-9].*
 _JOIN, _LEAVE, _EVENT = "0", "1", "2"
 
 
-class Malformed(StrEnum):
+class MalformedFrame(StrEnum):
     """Why a frame is refused; also the kinds that the log and the counters know."""
 
     SIZE = "too large"
@@ -40,62 +40,62 @@ class Malformed(StrEnum):
     TEXT = "no UTF-8 text"
 
 
-def check_frame(frame: object) -> Malformed | None:
+def check_frame(frame: object) -> MalformedFrame | None:
     """One WebSocket frame; None lets it pass."""
-    return Malformed.BINARY if not isinstance(frame, str) else _check(frame, _WEBSOCKET)
+    return MalformedFrame.BINARY if not isinstance(frame, str) else _check(frame, _WEBSOCKET)
 
 
-def check_body(body: bytes) -> list[Malformed]:
+def check_body(body: bytes) -> list[MalformedFrame]:
     """What is wrong in the body of a polling request; an empty list lets it pass."""
     if len(body) > MAX_MESSAGE_BYTES:
-        return [Malformed.SIZE]
+        return [MalformedFrame.SIZE]
     try:
         frames = body.decode("utf-8").split(_SEPARATOR)
     except UnicodeDecodeError:
-        return [Malformed.TEXT]
+        return [MalformedFrame.TEXT]
     if len(frames) > MOST_FRAMES:
-        return [Malformed.COUNT]
+        return [MalformedFrame.COUNT]
     if _CLOSE in frames[:-1]:
-        return [Malformed.FRAME]  # nothing follows it
+        return [MalformedFrame.FRAME]  # nothing follows it
     found = (_check(frame, _POLLING) for frame in frames)
     return [one for one in found if one is not None]
 
 
-def _check(frame: str, bare: frozenset[str]) -> Malformed | None:
+def _check(frame: str, bare: frozenset[str]) -> MalformedFrame | None:
     if len(frame) > MAX_MESSAGE_BYTES:
-        return Malformed.SIZE
+        return MalformedFrame.SIZE
     if frame in bare:
         return None
     if frame[:1] != "4":
-        return Malformed.BINARY if frame[:1] == "b" else Malformed.FRAME
+        return MalformedFrame.BINARY if frame[:1] == "b" else MalformedFrame.FRAME
     found = _MESSAGE.fullmatch(frame)
-    return Malformed.PACKET if found is None else _check_message(**found.groupdict())
+    return MalformedFrame.PACKET if found is None else _check_message(**found.groupdict())
 
 
-def _check_message(kind: str, number: str, data: str | None) -> Malformed | None:
+def _check_message(kind: str, number: str, data: str | None) -> MalformedFrame | None:
     if kind not in (_JOIN, _LEAVE, _EVENT) or (number and kind != _EVENT):
-        return Malformed.PACKET
+        return MalformedFrame.PACKET
     if data is not None and data[0] in "/?":
-        return Malformed.NAMESPACE
+        return MalformedFrame.NAMESPACE
     if kind == _EVENT:
         return _check_event(data)
     if data is None:
         return None
-    return Malformed.PACKET if kind == _LEAVE or not _parsed(data) else None
+    return MalformedFrame.PACKET if kind == _LEAVE or not _parsed(data) else None
 
 
-def _check_event(data: str | None) -> Malformed | None:
+def _check_event(data: str | None) -> MalformedFrame | None:
     if data is None:
-        return Malformed.PACKET
+        return MalformedFrame.PACKET
     parsed = _parsed(data)
     if not parsed:
-        return Malformed.JSON
+        return MalformedFrame.JSON
     event = parsed[0]
     if not isinstance(event, list) or not event or not isinstance(event[0], str):
-        return Malformed.PACKET
+        return MalformedFrame.PACKET
     if event[0] not in EVENTS:
-        return Malformed.RESERVED if event[0] in RESERVED else Malformed.EVENT
-    return Malformed.ARGUMENTS if len(event) > 1 + MOST_ARGUMENTS else None
+        return MalformedFrame.RESERVED if event[0] in RESERVED else MalformedFrame.EVENT
+    return MalformedFrame.ARGUMENTS if len(event) > 1 + MOST_ARGUMENTS else None
 
 
 def _parsed(data: str) -> list[Any]:

@@ -19,7 +19,7 @@ _UPGRADE = [(b"connection", b"upgrade"), (b"upgrade", b"websocket")]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class LiveRequest:
     """The query of a request, as far as it means anything here."""
 
     transport: str
@@ -31,7 +31,7 @@ class Asked:
         return f"EIO=4&transport={self.transport}{named}".encode()
 
 
-def asked(scope: Scope) -> Asked | None:
+def asked(scope: Scope) -> LiveRequest | None:
     """None for what is no request of Socket.IO; JSONP, which no client of today uses, included."""
     try:
         query = parse_qs(
@@ -45,20 +45,20 @@ def asked(scope: Scope) -> Asked | None:
         return None
     if len(names) > 1 or any(len(name) > _LONGEST_NAME for name in names):
         return None
-    return Asked(wanted, names[0] if names else None)
+    return LiveRequest(wanted, names[0] if names else None)
 
 
-def request_scope(asked: Asked, method: str, visitor: Visitor, body: bytes = b"") -> Scope:
+def request_scope(asked: LiveRequest, method: str, visitor: Visitor, body: bytes = b"") -> Scope:
     """For the library: nothing that the client wrote but the name of a connection we know."""
     headers = [(b"content-length", str(len(body)).encode())]
     return {"type": "http", "method": method, **_shared(asked, visitor), "headers": headers}
 
 
-def websocket_scope(asked: Asked, visitor: Visitor) -> Scope:
+def websocket_scope(asked: LiveRequest, visitor: Visitor) -> Scope:
     return {"type": "websocket", **_shared(asked, visitor), "headers": _UPGRADE}
 
 
-def _shared(asked: Asked, visitor: Visitor) -> dict[str, object]:
+def _shared(asked: LiveRequest, visitor: Visitor) -> dict[str, object]:
     return {"path": "/", "query_string": asked.query, VISITOR: visitor}
 
 

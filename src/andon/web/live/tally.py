@@ -4,14 +4,14 @@ import logging
 from collections.abc import Awaitable
 from dataclasses import dataclass
 
-from andon.web.live.frames import Malformed
+from andon.web.live.frames import MalformedFrame
 from andon.web.transport.log_throttle import throttled
 
 log = throttled("andon.web.live.events", logging.WARNING)
 
 
 @dataclass(slots=True)
-class Tally:
+class LiveTally:
     """Since the start."""
 
     dropped: int = 0  # clients that did not keep up
@@ -27,7 +27,7 @@ class Tally:
         self.refused += 1
         log.warning("a live client was refused: all places are in use, or all without a key")
 
-    def ignore(self, wrong: Malformed) -> None:
+    def ignore(self, wrong: MalformedFrame) -> None:
         self.malformed += 1
         log.warning(f"a live client sent {wrong}: ignored")
 

@@ -15,8 +15,8 @@ from andon.web.bindings.live_server import LiveServer
 from andon.web.live.frames import check_body, check_frame
 from andon.web.live.requests import (
     WEBSOCKET,
-    Asked,
     Begun,
+    LiveRequest,
     asked,
     hung_up,
     read_body,
@@ -26,7 +26,7 @@ from andon.web.live.requests import (
     until_gone,
     websocket_scope,
 )
-from andon.web.live.tally import Tally
+from andon.web.live.tally import LiveTally
 from andon.web.live.visitors import Visitor, Visitors
 from andon.web.transport.asgi import Message, Receive, Scope, Send
 from andon.web.transport.auth import TRUSTED, shown_key
@@ -51,7 +51,9 @@ FAILED = Refusal(500, *UNEXPECTED)
 class Transport:
     """An ASGI application for the one path of live events."""
 
-    def __init__(self, server: LiveServer, visitors: Visitors, keys: Keys, tally: Tally) -> None:
+    def __init__(
+        self, server: LiveServer, visitors: Visitors, keys: Keys, tally: LiveTally
+    ) -> None:
         self._server, self._visitors, self._keys, self._tally = server, visitors, keys, tally
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[bool]] = set()
@@ -136,7 +138,9 @@ class Transport:
 
     # Polling.
 
-    async def _polling(self, asked: Asked, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _polling(
+        self, asked: LiveRequest, scope: Scope, receive: Receive, send: Send
+    ) -> None:
         visitor = self._visitors.of(asked.name)
         if scope["method"] not in ("GET", "POST"):
             await turn_away(scope, receive, send, BAD_METHOD)
@@ -149,7 +153,7 @@ class Transport:
         else:
             await self._poll(asked, visitor, scope, receive, send)
 
-    async def _open(self, asked: Asked, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _open(self, asked: LiveRequest, scope: Scope, receive: Receive, send: Send) -> None:
         visitor = await self._admitted(scope, receive, send)
         if visitor is None:
             return
@@ -160,7 +164,7 @@ class Transport:
                 self._visitors.leave(visitor)
 
     async def _post(
-        self, asked: Asked, visitor: Visitor, scope: Scope, receive: Receive, send: Send
+        self, asked: LiveRequest, visitor: Visitor, scope: Scope, receive: Receive, send: Send
     ) -> None:
         body = await read_body(receive)
         if body is None:
@@ -178,7 +182,7 @@ class Transport:
             )
 
     async def _poll(
-        self, asked: Asked, visitor: Visitor, scope: Scope, receive: Receive, send: Send
+        self, asked: LiveRequest, visitor: Visitor, scope: Scope, receive: Receive, send: Send
     ) -> None:
         """One at a time; another one ends the connection, as Engine.IO has it."""
         if visitor.polls:
@@ -194,7 +198,9 @@ class Transport:
         if visitor.joined and self._visitors.of(asked.name) is visitor:
             self._expect(visitor)
 
-    async def _answered(self, asked: Asked, visitor: Visitor, receive: Receive, send: Send) -> None:
+    async def _answered(
+        self, asked: LiveRequest, visitor: Visitor, receive: Receive, send: Send
+    ) -> None:
         """Until there is something to say; a client that hangs up loses its place at once."""
         made = request_scope(asked, "GET", visitor)
         answer = asyncio.ensure_future(self._server.answer(made, replayed(b""), send))
@@ -210,7 +216,9 @@ class Transport:
 
     # WebSockets.
 
-    async def _websocket(self, asked: Asked, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _websocket(
+        self, asked: LiveRequest, scope: Scope, receive: Receive, send: Send
+    ) -> None:
         if asked.name is None:
             visitor = await self._admitted(scope, receive, send)
             if visitor is not None:
@@ -230,7 +238,9 @@ class Transport:
         if not self._server.uses_websocket(visitor.connection or ""):
             self.start(self.end(visitor))
 
-    async def _carry(self, asked: Asked, visitor: Visitor, receive: Receive, send: Send) -> None:
+    async def _carry(
+        self, asked: LiveRequest, visitor: Visitor, receive: Receive, send: Send
+    ) -> None:
         """Until the WebSocket ends; an upgrade that failed ends the connection as well, because
         the library would answer each of its polls with nothing from then on."""
         made = websocket_scope(asked, visitor)

@@ -25,7 +25,7 @@ from andon.web.answers.health import HealthPart, health
 from andon.web.answers.problems import problem
 from andon.web.answers.single_flight import Once
 from andon.web.answers.texts import SnapshotTexts
-from andon.web.reading import Reading
+from andon.web.reading import HistoryReader
 from andon.web.routes.alerts import alert_routes
 from andon.web.routes.leases import lease_routes
 from andon.web.server_history import METRICS, ServerHistory
@@ -58,9 +58,9 @@ class AppState:
     watcher: Watcher | None = None
     lender: "RemoteLeases | None" = None
     leases: "LeaseTracker | None" = None
-    past: Reading = field(default_factory=Reading)
+    past: HistoryReader = field(default_factory=HistoryReader)
     """For what reads the store."""
-    minutes: Reading = field(default_factory=Reading)
+    minutes: HistoryReader = field(default_factory=HistoryReader)
     """For what goes through all of the last two minutes."""
 
     @property

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable
 
-from andon.core.access.quotas import MOST, WAITING, Quotas, Standing, gives_way, may_work
+from andon.core.access.quotas import MOST, WAITING, PeerStanding, Quotas, gives_way, may_work
 from andon.core.access.seldom import Seldom
 
 log = logging.getLogger("andon.web")
@@ -25,24 +25,24 @@ class Seat:
     def __init__(self, places: "Places", end: Callable[[], None], at: float) -> None:
         self._places = places
         self.end, self.arrived_at = end, at
-        self.standing = Standing.SILENT
+        self.standing = PeerStanding.SILENT
         self.trusted = False  # whether its last request showed a right key
         self.has_turn = False  # whether its next request has waited already
 
     def begin(self, end: Callable[[], None]) -> None:
         """It has sent something; from now on it is ended in this way."""
         self.end = end
-        self._places.move(self, Standing.BEGUN)
+        self._places.move(self, PeerStanding.BEGUN)
 
     def work(self, trusted: bool, live: bool) -> bool:
         """Whether there is room to work for its request; the room is taken."""
         self.trusted = trusted
-        return self._places.work(self, Standing.LIVE if live else Standing.STRANGER)
+        return self._places.work(self, PeerStanding.LIVE if live else PeerStanding.STRANGER)
 
     def rest(self) -> None:
         """Its request is answered."""
         if self.standing not in WAITING:
-            self._places.move(self, Standing.KEPT if self.trusted else Standing.BEGUN)
+            self._places.move(self, PeerStanding.KEPT if self.trusted else PeerStanding.BEGUN)
 
     def stall(self) -> None:
         self._places.stall(self)
@@ -67,15 +67,15 @@ class Places:
         """Called when there are many, and when few are left of them."""
         self._were_many = False
         self._given_way = Seldom()
-        self._of: dict[Standing, dict[Seat, None]] = {standing: {} for standing in Standing}
+        self._of: dict[PeerStanding, dict[Seat, None]] = {standing: {} for standing in PeerStanding}
 
     def __len__(self) -> int:
         return sum(map(len, self._of.values()))
 
-    def counts(self) -> dict[Standing, int]:
+    def counts(self) -> dict[PeerStanding, int]:
         return {standing: len(seats) for standing, seats in self._of.items()}
 
-    def oldest(self, standing: Standing) -> Seat | None:
+    def oldest(self, standing: PeerStanding) -> Seat | None:
         return next(iter(self._of[standing]), None)
 
     def arrive(self, end: Callable[[], None], at: float) -> Seat:
@@ -88,14 +88,14 @@ class Places:
         self._make_room(at)
         return seat
 
-    def move(self, seat: Seat, standing: Standing) -> None:
+    def move(self, seat: Seat, standing: PeerStanding) -> None:
         if self._of[seat.standing].pop(seat, self) is self:
             return  # it has left
         seat.standing = standing
         self._of[standing][seat] = None
 
-    def work(self, seat: Seat, stranger: Standing) -> bool:
-        wanted = Standing.OWNER if seat.trusted else stranger
+    def work(self, seat: Seat, stranger: PeerStanding) -> bool:
+        wanted = PeerStanding.OWNER if seat.trusted else stranger
         seat.rest()
         if not may_work(self.quotas, self.counts(), wanted):
             log.warning(

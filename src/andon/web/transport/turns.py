@@ -18,7 +18,7 @@ _KEY = re.compile(
 )
 
 
-class Turns:
+class RequestTurns:
     """First come, first served, a few at a time."""
 
     def __init__(self, knows: Callable[[str], bool] = lambda _key: False) -> None:

@@ -12,7 +12,7 @@ from andon.cli.commands.watch.status import as_json_text
 from andon.cli.options import chosen, duration, elsewhere, shared
 from andon.cli.show.alert import render_alert
 from andon.cli.show.alert_rules import render_rule, render_rules
-from andon.cli.show.alerts import AlertList, render_alerts
+from andon.cli.show.alerts import AlertOverview, render_alerts
 from andon.cli.show.text import say
 from andon.cli.terminal import Terminal, notice
 from andon.errors import AndonError, Gone, Invalid
@@ -86,7 +86,7 @@ def alerts(
     return EXIT_CODES[page.worst] if by_level else 0
 
 
-def _list(page: AlertList, terminal: Terminal, as_json: bool) -> str:
+def _list(page: AlertOverview, terminal: Terminal, as_json: bool) -> str:
     if not as_json:
         return render_alerts(page, terminal.width, terminal.color)
     said = alerts_to_json(page.alerts, page.silences, page.node, page.at, page.simulated)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from andon.cli.alert_source import FOLLOW_SECONDS, FromLooks, FromServer
 from andon.cli.show.alert import render_change
-from andon.cli.show.alerts import AlertList, names_of, render_alerts
+from andon.cli.show.alerts import AlertOverview, names_of, render_alerts
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Unavailable
 from andon.model import wire
@@ -39,7 +39,9 @@ def follow_alerts(
     return 0
 
 
-def changes(before: Seen | None, page: AlertList, silent_first: bool) -> tuple[list[Alert], Seen]:
+def changes(
+    before: Seen | None, page: AlertOverview, silent_first: bool
+) -> tuple[list[Alert], Seen]:
     """What began, changed or ended since the last page, in the order in which it happened.
 
     What is only pending is no news, nor is what ended before anyone looked.
@@ -61,7 +63,7 @@ def _mark(alert: Alert) -> tuple[object, ...]:
     return alert.state, alert.level, seen and (seen.by, seen.note), alert.silenced_until
 
 
-def _pages(source: FromServer | FromLooks, choices: Choices) -> Iterator[AlertList]:
+def _pages(source: FromServer | FromLooks, choices: Choices) -> Iterator[AlertOverview]:
     away = False
     while True:
         try:

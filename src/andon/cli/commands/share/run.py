@@ -118,7 +118,7 @@ def _granted(
     choices: Choices,
 ) -> int:
     from andon.cli.running import larger
-    from andon.core.runs.oom import End
+    from andon.core.runs.oom import CommandEnding
     from andon.engine.sharing.granter import Granter, Terms
     from andon.leases.book import Book
 
@@ -130,7 +130,7 @@ def _granted(
         finally:
             line.clear()
         code, verdict = running.on_grant(grant)
-        if verdict.end is not End.DEVICE_MEMORY or retries < 1:
+        if verdict.end is not CommandEnding.DEVICE_MEMORY or retries < 1:
             return _ended((code, verdict), choices)
         retries -= 1
         request = larger(request, grant)
@@ -138,10 +138,10 @@ def _granted(
 
 
 def _ended(result: "tuple[int, Verdict]", choices: Choices) -> int:
-    from andon.core.runs.oom import End
+    from andon.core.runs.oom import CommandEnding
 
     code, verdict = result
-    if verdict.end not in (End.FINE, End.FAILED, End.ASKED):
+    if verdict.end not in (CommandEnding.FINE, CommandEnding.FAILED, CommandEnding.ASKED):
         notice(verdict.words, choices)
     return code
 
