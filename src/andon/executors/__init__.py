@@ -1,0 +1,1 @@
+"""Where jobs run: a local process, Docker, Slurm, Ray, Kubernetes. Empty until the queue comes."""
