@@ -2,12 +2,17 @@
 BIN := .venv/bin
 DEVICES ?= 4
 
-.PHONY: run test check golden bench screenshots setup clean
+.PHONY: run unit test check golden bench screenshots setup clean
 
 # Serves this machine's GPUs, or simulated ones (which say so) where there is none.
 run: setup
 	@$(BIN)/andon serve $(shell $(BIN)/python -m andon.host.presence || echo --simulate $(DEVICES))
 
+# Units and contracts: half a minute, no root, no apt, no browser.
+unit: setup
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest tests/unit tests/contract -n 2 -p no:schemathesis
+
+# Everything; dev/parts says first what it installs.
 test: setup
 	@dev/parts
 	@dev/test
