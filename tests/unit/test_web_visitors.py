@@ -1,18 +1,18 @@
 """The table of live connections and its quotas."""
 
-from andon.core.access.peers import LOOPBACK, peer
+from andon.core.access.peers import LOOPBACK, peer_of
 from andon.web.live.visitors import MOST, MOST_ANONYMOUS, Visitors
 
 
 def test_all_of_loopback_is_one_peer_and_so_is_a_network_of_ipv6() -> None:
     own = ("127.0.0.1", "127.1.2.3", "127.255.255.254", "::1", "::ffff:127.0.0.9")
-    assert {peer(address) for address in own} == {LOOPBACK}
-    assert peer("10.0.0.1") != peer("10.0.0.2")
-    assert peer("::ffff:10.0.0.1") == peer("10.0.0.1")
-    assert peer("2001:db8::1") == peer("2001:db8::ffff")
-    assert peer("2001:db8::1") != peer("2001:db8:0:1::1")
-    assert peer(None) == ""
-    assert peer("no address") == "no address"
+    assert {peer_of(address) for address in own} == {LOOPBACK}
+    assert peer_of("10.0.0.1") != peer_of("10.0.0.2")
+    assert peer_of("::ffff:10.0.0.1") == peer_of("10.0.0.1")
+    assert peer_of("2001:db8::1") == peer_of("2001:db8::ffff")
+    assert peer_of("2001:db8::1") != peer_of("2001:db8:0:1::1")
+    assert peer_of(None) == ""
+    assert peer_of("no address") == "no address"
 
 
 def test_anonymous_clients_of_one_peer_leave_places_for_those_with_a_key() -> None:

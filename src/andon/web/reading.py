@@ -14,7 +14,7 @@ from functools import partial
 
 from fastapi import Request
 
-from andon.core.access.lockout import network
+from andon.core.access.peers import peer_of
 from andon.errors import Gone, Unavailable
 from andon.web.transport.auth import TRUSTED
 
@@ -68,7 +68,7 @@ class HistoryReader:
 
     def _queued(self, request: Request, key: Hashable, work: Callable[[], bytes]) -> _Job:
         trusted = bool(request.scope.get(TRUSTED))
-        peer = None if trusted else network(request.client.host if request.client else None)
+        peer = None if trusted else peer_of(request.client.host if request.client else None)
         self._refuse_more(peer)
         job = _Job(key, work, asyncio.get_running_loop().create_future(), peer)
         self._jobs[key] = job

@@ -1,12 +1,12 @@
 """How often an address may show a wrong key before it has to wait."""
 
-import ipaddress
 from collections import OrderedDict
 from dataclasses import dataclass
 
+from andon.core.access.peers import peer_of
+
 ALLOWED = 10
 WITHIN_SECONDS = 60.0
-LOOPBACK = "loopback"
 KEPT = 4096  # addresses; the oldest are forgotten first
 
 
@@ -27,13 +27,13 @@ class Lockout:
 
     def wait_seconds(self, address: str | None, now: float) -> float:
         """How long the address has to wait; 0 lets it try."""
-        count = self._counts.get(network(address))
+        count = self._counts.get(peer_of(address))
         if count is None or count.failures < self._allowed:
             return 0.0
         return max(0.0, count.since + self._within - now)
 
     def failed(self, address: str | None, now: float) -> None:
-        peer = network(address)
+        peer = peer_of(address)
         before = self._counts.pop(peer, None)
         if before is None or now - before.since >= self._within:
             before = Count(0, now)
@@ -43,20 +43,3 @@ class Lockout:
 
     def __len__(self) -> int:
         return len(self._counts)
-
-
-def network(address: str | None) -> str:
-    """The peer that an address belongs to: whoever has one has the others, too.
-
-    All of this machine's own addresses are one, and so is an IPv6 network of one customer.
-    """
-    try:
-        found = ipaddress.ip_address(address or "")
-    except ValueError:
-        return address or ""
-    found = getattr(found, "ipv4_mapped", None) or found
-    if found.is_loopback:
-        return LOOPBACK
-    if found.version == 4:
-        return str(found)
-    return str(ipaddress.ip_network((found, 64), strict=False))

@@ -5,7 +5,7 @@ import ipaddress
 LOOPBACK = "loopback"
 
 
-def peer(address: str | None) -> str:
+def peer_of(address: str | None) -> str:
     """A name for quotas: 127.0.0.0/8 is this machine, an IPv6 /64 is one customer."""
     try:
         found = ipaddress.ip_address(address or "")

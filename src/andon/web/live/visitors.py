@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
 
-from andon.core.access.peers import peer
+from andon.core.access.peers import peer_of
 from andon.web.bindings.client_socket import ClientSocket
 
 MOST = 1000
@@ -43,7 +43,7 @@ class Visitors:
 
     def admit(self, address: str | None, trusted: bool) -> Visitor | None:
         """A new one, or None where there is no place for it."""
-        visitor = Visitor(address, peer(address), trusted)
+        visitor = Visitor(address, peer_of(address), trusted)
         if len(self._all) >= self._most:
             return None
         if not trusted:
