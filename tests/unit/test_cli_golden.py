@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from andon.cli.catalogue import COMMANDS
 from andon.cli.commands.setup.cost import render_cost
 from andon.cli.commands.watch.status import as_json_text
 from andon.cli.main import run
@@ -146,3 +147,12 @@ def test_help_is_grouped_by_job_and_ends_with_the_exit_codes(
 
 def test_cost_stands_beside_nvidia_smi() -> None:
     assert_golden("cost.txt", render_cost(COSTS, 80, color=False))
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_commands_help_reads_as_written(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run([name, "--help"]) == 0
+    assert_golden(f"help/{name}.txt", capsys.readouterr().out)

@@ -13,8 +13,8 @@ class CommandEntry(NamedTuple):
 
 JOBS = {
     "watch": "what the GPUs are doing",
-    "explain": "why they do it",
-    "share": "which GPU may be used, and when",
+    "explain": "why, and what needs attention",
+    "share": "which GPU may I use, and when",
     "record": "what a run used",
     "fleet": "the same over many machines",
     "setup": "andon itself",
@@ -22,101 +22,107 @@ JOBS = {
 
 COMMANDS = {
     "status": CommandEntry(
-        "watch", "andon.cli.commands.watch.status:status", "One line per device, now."
+        "watch", "andon.cli.commands.watch.status:status", "One line per GPU, now."
     ),
     "watch": CommandEntry(
-        "watch", "andon.cli.commands.watch.watch:watch", "A line per device and tick, for ever."
+        "watch", "andon.cli.commands.watch.watch:watch", "Stream one line per device and sample."
     ),
     "ps": CommandEntry(
         "watch",
         "andon.cli.commands.watch.ps:ps",
-        "The processes on the devices, and whose they are.",
+        "Processes on the GPUs, and who owns them.",
     ),
     "devices": CommandEntry(
-        "watch", "andon.cli.commands.watch.devices:devices", "The facts that do not change."
+        "watch",
+        "andon.cli.commands.watch.devices:devices",
+        "Static info: model, UUID, PCI, memory, limits.",
     ),
     "exporter": CommandEntry(
-        "watch", "andon.cli.commands.watch.exporter:exporter", "The values for Prometheus."
+        "watch", "andon.cli.commands.watch.exporter:exporter", "Serve metrics for Prometheus."
     ),
     "serve": CommandEntry(
-        "watch", "andon.cli.commands.watch.serve:serve", "A page, REST, live events and /metrics."
+        "watch", "andon.cli.commands.watch.serve:serve", "Run the web board, REST and /metrics."
     ),
     "open": CommandEntry(
         "watch", "andon.cli.commands.watch.open:open_", "Sign a browser in to the server."
     ),
     "history": CommandEntry(
-        "watch", "andon.cli.commands.watch.history:history", "What they did, and who was on them."
+        "watch", "andon.cli.commands.watch.history:history", "Past readings, and who used the GPUs."
     ),
     "why": CommandEntry(
-        "explain", "andon.cli.commands.explain.why:why", "Why it is hot, slow, full, loud or idle."
+        "explain",
+        "andon.cli.commands.explain.why:why",
+        "Why a GPU is hot, slow, full, loud or idle.",
     ),
     "alerts": CommandEntry(
-        "explain", "andon.cli.commands.explain.alerts:alerts", "What needs help, and what to do."
+        "explain", "andon.cli.commands.explain.alerts:alerts", "Active alerts and what to do."
     ),
     "free": CommandEntry(
         "share",
         "andon.cli.commands.share.free:free",
-        "What could be had now, and why not the rest.",
+        "Available GPUs, and why others are not.",
     ),
     "run": CommandEntry(
-        "share", "andon.cli.commands.share.run:run", "A command on devices that nobody else has."
+        "share", "andon.cli.commands.share.run:run", "Run a command on reserved GPUs."
     ),
     "lease": CommandEntry(
         "share",
         "andon.cli.commands.share.lease:lease",
-        "A shell, or a command, that holds devices.",
+        "Reserve GPUs for a shell or a command.",
     ),
     "leases": CommandEntry(
-        "share", "andon.cli.commands.share.leases:leases", "Who holds what, until when."
+        "share", "andon.cli.commands.share.leases:leases", "Who holds which GPUs, and until when."
     ),
-    "release": CommandEntry(
-        "share", "andon.cli.commands.share.leases:release", "Give a lease of yours back."
-    ),
+    "release": CommandEntry("share", "andon.cli.commands.share.leases:release", "Release a lease."),
     "wait": CommandEntry(
-        "share", "andon.cli.commands.share.free:wait", "Until devices could be had; claims nothing."
+        "share", "andon.cli.commands.share.free:wait", "Wait for GPUs (does not reserve them)."
     ),
     "env": CommandEntry(
-        "share", "andon.cli.commands.share.free:env", "Variables that choose devices, for eval."
+        "share", "andon.cli.commands.share.free:env", "Print variables that select GPUs, for eval."
     ),
-    "who": CommandEntry("share", "andon.cli.commands.share.who:who", "Who uses and holds them."),
+    "who": CommandEntry(
+        "share", "andon.cli.commands.share.who:who", "Who uses and holds the GPUs."
+    ),
     "cordon": CommandEntry(
-        "share", "andon.cli.commands.share.cordon:cordon", "Give a device to nobody."
+        "share", "andon.cli.commands.share.cordon:cordon", "Take a GPU out of service."
     ),
     "uncordon": CommandEntry(
-        "share", "andon.cli.commands.share.cordon:uncordon", "Give it out again."
+        "share", "andon.cli.commands.share.cordon:uncordon", "Return a GPU to service."
     ),
     "setup": CommandEntry(
-        "setup", "andon.cli.commands.setup.setup:setup", "The machine's lease book, made by root."
+        "setup",
+        "andon.cli.commands.setup.setup:setup",
+        "Create the machine's lease directory (root).",
     ),
     "config": CommandEntry(
         "setup", "andon.cli.commands.setup.config:config", "Check and show the settings."
     ),
     "cost": CommandEntry(
-        "setup", "andon.cli.commands.setup.cost:cost", "What watching costs, beside nvidia-smi."
+        "setup", "andon.cli.commands.setup.cost:cost", "Measure what sampling costs."
     ),
     "doctor": CommandEntry(
-        "setup", "andon.cli.commands.setup.doctor:doctor", "What is wrong here, and how to mend it."
+        "setup", "andon.cli.commands.setup.doctor:doctor", "Diagnose problems and suggest fixes."
     ),
     "selftest": CommandEntry(
-        "setup", "andon.cli.commands.setup.selftest:selftest", "Are the readings plausible?"
+        "setup", "andon.cli.commands.setup.selftest:selftest", "Check that readings are plausible."
     ),
     "gc": CommandEntry(
-        "setup", "andon.cli.commands.setup.gc:gc", "Pack the history and drop what is too old."
+        "setup", "andon.cli.commands.setup.gc:gc", "Compact the history, delete what is too old."
     ),
-    "seed": CommandEntry(
-        "setup", "andon.cli.commands.setup.seed:seed", "Fill a history with a simulated past."
-    ),
+    "seed": CommandEntry("setup", "andon.cli.commands.setup.seed:seed", "Generate sample history."),
     "completion": CommandEntry(
-        "setup", "andon.cli.commands.setup.completion:completion", "The shell's completion."
+        "setup",
+        "andon.cli.commands.setup.completion:completion",
+        "Print the shell completion script.",
     ),
 }
 
 EXAMPLES = (
     ("andon", "what is going on here"),
-    ("andon status --json | jq .devices", "the same for a script"),
-    ("andon watch -i 500ms --out gpu.jsonl", "a record beside the work's outputs"),
-    ("andon ps --user alice --sort gpu", "who keeps them busy"),
-    ("andon --simulate 8", "a look without a GPU"),
+    ("andon status --json | jq .devices", "the same as JSON"),
+    ("andon watch -i 500ms --out gpu.jsonl", "record to a file during a job"),
+    ("andon ps --user alice --sort gpu", "who is using them"),
+    ("andon --simulate 8", "try it without a GPU"),
 )
 
 EXIT_CODES = (

@@ -20,25 +20,25 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
-    (("--gpus", "-g"), {"default": "1", "metavar": "N|N..M", "help": "How many devices; 1."}),
-    (("--memory", "-m"), {"metavar": "SIZE", "help": "So much free on each, as in 20GiB."}),
-    (("--shared",), {"is_flag": True, "help": "Take only --memory of it; others may share it."}),
-    (("--model",), {"multiple": True, "metavar": "NAME,…", "help": "Only of these models."}),
-    (("--label",), {"multiple": True, "metavar": "NAME,…", "help": "Only with these labels."}),
+    (("--gpus", "-g"), {"default": "1", "metavar": "N|N..M", "help": "Number of GPUs [default: 1]."}),
+    (("--memory", "-m"), {"metavar": "SIZE", "help": "Minimum free memory per GPU, e.g. 20GiB."}),
+    (("--shared",), {"is_flag": True, "help": "Reserve only --memory of it; others may share it."}),
+    (("--model",), {"multiple": True, "metavar": "NAME,…", "help": "Only these models."}),
+    (("--label",), {"multiple": True, "metavar": "NAME,…", "help": "Only GPUs with these labels."}),
     (
         ("--devices", "-d"),
-        {"multiple": True, "metavar": "D,…", "help": "Only these: index, 3:0 or UUID."},
+        {"multiple": True, "metavar": "D,…", "help": "Only these GPUs: index, 3:0 or UUID."},
     ),
-    (("--exclude", "-x"), {"multiple": True, "metavar": "D,…", "help": "None of these."}),
+    (("--exclude", "-x"), {"multiple": True, "metavar": "D,…", "help": "Not these GPUs."}),
     (
         ("--prefer",),
-        {"multiple": True, "metavar": "D,…", "help": "These first: model, label or device."},
+        {"multiple": True, "metavar": "D,…", "help": "Prefer these: model, label or device."},
     ),
-    (("--pack",), {"is_flag": True, "help": "Fill devices up instead of spreading."}),
-    (("--unbalanced",), {"is_flag": True, "help": "A group may differ in free memory."}),
+    (("--pack",), {"is_flag": True, "help": "Fill GPUs up instead of spreading."}),
+    (("--unbalanced",), {"is_flag": True, "help": "Allow GPUs with different free memory."}),
     (
         ("--even-if-used",),
-        {"is_flag": True, "help": "Although processes without a lease use it."},
+        {"is_flag": True, "help": "Also take GPUs used by unleased processes."},
     ),
 )
 _QUEUE: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
@@ -48,13 +48,18 @@ _QUEUE: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
             "type": duration,
             "default": "300",
             "metavar": "TIME",
-            "help": "How long to wait; 300 s. 0: not at all.",
+            "help": "Maximum wait [default: 300 s]; 0 does not wait.",
         },
     ),
-    (("--no-wait",), {"is_flag": True, "help": "Refuse instead of waiting."}),
+    (("--no-wait",), {"is_flag": True, "help": "Fail at once instead of waiting."}),
     (
         ("--priority",),
-        {"type": int, "default": 0, "metavar": "N", "help": "Below 0 lets others go first."},
+        {
+            "type": int,
+            "default": 0,
+            "metavar": "N",
+            "help": "Queue priority; below 0 lets others go first.",
+        },
     ),
 )
 

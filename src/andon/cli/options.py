@@ -42,7 +42,10 @@ _SHARED: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
             "help": "Use N simulated devices instead of real ones.",
         },
     ),
-    (("--replay",), {"metavar": "FILE", "help": "Play a recorded file instead of this node."}),
+    (
+        ("--replay",),
+        {"metavar": "FILE", "help": "Play a recorded file instead of reading this node."},
+    ),
     (("--config",), {"metavar": "FILE", "help": "Read the settings from FILE."}),
     (
         ("--color",),

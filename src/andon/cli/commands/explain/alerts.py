@@ -48,20 +48,20 @@ _ID = click.argument("alert", shell_complete=_names)
 
 @click.group(invoke_without_command=True)
 @click.option("--json", "as_json", is_flag=True, help="Print andon.alerts/1: UTC, bytes.")
-@click.option("--follow", "-f", is_flag=True, help="Stay, and print what changes.")
+@click.option("--follow", "-f", is_flag=True, help="Keep running and print changes.")
 @click.option(
     "--since",
     type=duration,
     default=ENDED_SECONDS,
     show_default=True,
     metavar="S",
-    help="Show what ended within this time, too: 10m, 7d.",
+    help="Also show alerts resolved within this time: 10m, 7d.",
 )
 @click.option(
     "--exit-code",
     "by_level",
     is_flag=True,
-    help="End with the worst level: 0 none, 10 info, 11 warning, 12 critical.",
+    help="Exit with the worst level: 0 none, 10 info, 11 warning, 12 critical.",
 )
 @elsewhere
 @shared
@@ -69,9 +69,9 @@ _ID = click.argument("alert", shell_complete=_names)
 def alerts(
     context: click.Context, as_json: bool, follow: bool, since: float, by_level: bool
 ) -> int | None:
-    """Show what needs help, whom it concerns and what to do.
+    """Show active alerts, whom they affect and what to do.
 
-    A server on this machine is found by itself. Without one this node is looked at once and
+    A server on this machine is found by itself. Without one this node is sampled once and
     judged by the same rules. An alert is named as the list does (thermal@3) or by its id.
     """
     if context.invoked_subcommand is not None:
@@ -111,13 +111,13 @@ def show(alert: str, as_json: bool) -> int:
 
 @alerts.command()
 @_ID
-@click.option("--by", default=None, metavar="NAME", help="Who has seen it; else you.")
+@click.option("--by", default=None, metavar="NAME", help="Who acknowledges it [default: you].")
 @click.option("--note", "-m", default="", metavar="TEXT", help="What is being done about it.")
-@click.option("--undo", is_flag=True, help="Take an acknowledgement back.")
+@click.option("--undo", is_flag=True, help="Remove an acknowledgement.")
 @elsewhere
 @shared
 def ack(alert: str, by: str | None, note: str, undo: bool) -> int:
-    """Say that an alert is seen: it stays on the board and is not sent again.
+    """Acknowledge an alert: it stays on the board and is not sent again.
 
     If it gets worse it is sent once more.
     """
@@ -134,8 +134,8 @@ def ack(alert: str, by: str | None, note: str, undo: bool) -> int:
 @click.argument("what", nargs=-1, required=True, metavar="[ALERT] HOW_LONG", shell_complete=_names)
 @click.option("--rule", "-r", metavar="RULE", help="Every alert of this rule.")
 @click.option("--device", "-d", metavar="DEVICE", help="Every alert of this device.")
-@click.option("--everything", is_flag=True, help="Every alert there is.")
-@click.option("--by", default=None, metavar="NAME", help="Who wants it; else you.")
+@click.option("--everything", is_flag=True, help="All alerts.")
+@click.option("--by", default=None, metavar="NAME", help="Who asks for it [default: you].")
 @click.option("--note", "-m", default="", metavar="TEXT", help="Why.")
 @elsewhere
 @shared
@@ -178,7 +178,7 @@ def silence(
 @elsewhere
 @shared
 def unsilence(silence_id: str) -> int:
-    """End a silence; what it held back is told at the next look."""
+    """Remove a silence; what it held back is sent at the next sample."""
     server_source(chosen()).unsilence(silence_id)
     notice("told again from now on", chosen())
     return 0

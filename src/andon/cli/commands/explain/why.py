@@ -32,14 +32,14 @@ INTERVAL_SECONDS = 0.5  # five looks in two seconds: enough to tell bursts from 
     default=SAMPLED_SECONDS,
     show_default=True,
     metavar="S",
-    help="How long to look: 10, 2m. Leaks take more than a minute.",
+    help="How long to sample: 10, 2m. Leaks take more than a minute.",
 )
 @elsewhere
 @shared
 def why(device: str | None, as_json: bool, seconds: float) -> int:
     """Say why a device is hot, slow, full, loud, idle or silent, and what to do.
 
-    Without DEVICE (index, 3:0, UUID or its beginning) the one that needs help most is
+    Without DEVICE (index, 3:0, UUID or its beginning) the one that most needs attention is
     explained, and the others get a line each. Each reason comes with the readings that show
     it; what cannot be read is never held against anyone.
     """

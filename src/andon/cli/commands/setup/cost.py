@@ -71,23 +71,23 @@ class CostReport:
     default="20",
     show_default=True,
     metavar="N",
-    help="How many looks to measure.",
+    help="How many samples to measure.",
 )
 @click.option(
     "--interval",
     "-i",
     type=duration,
     metavar="SECONDS",
-    help="Time between two looks; sampling.interval if not given.",
+    help="Time between samples; sampling.interval if not given.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print andon.cost/1: seconds.")
 @shared
 def cost(ticks: int, interval: float | None, as_json: bool) -> int:
-    """Measure what one look costs: CPU and wall time, andon's own and its reader's.
+    """Measure what one sample costs: CPU and wall time, andon's own and its reader's.
 
-    nvidia-smi is run as often, where it is installed. Takes TICKS times the interval: looks
+    nvidia-smi is run as often, where it is installed. Takes TICKS times the interval: samples
     in a tight loop would be answered from the driver's caches and seem cheaper than they are.
-    The exit code is 3 if there is no device to look at.
+    The exit code is 3 if there is no device to sample.
     """
     choices = chosen()
     choices.interval_seconds = interval

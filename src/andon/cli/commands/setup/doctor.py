@@ -38,7 +38,7 @@ def doctor(as_json: bool) -> int:
     """Check drivers, libraries, permissions, containers, the system and andon itself.
 
     Every finding is fine, a warning or a failure, and what is wrong comes with the command that
-    mends it. Nothing is changed, no device is opened here and none is woken. With --quiet only
+    fixes it. Nothing is changed, no device is opened here and none is woken. With --quiet only
     what is wrong is shown. The exit code is 0 without a failure, 3 if no device can be read,
     else 1.
     """

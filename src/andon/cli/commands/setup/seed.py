@@ -14,13 +14,17 @@ from andon.units import human_bytes
 
 
 @click.command()
-@click.option("--days", type=whole, default=30, show_default=True, metavar="N", help="How long.")
-@click.option("--devices", type=whole, default=8, show_default=True, metavar="N", help="How many.")
-@click.option("--path", metavar="FILE", help="Where; else where the settings say.")
-@click.option("--force", is_flag=True, help="Add to a history that is there already.")
+@click.option(
+    "--days", type=whole, default=30, show_default=True, metavar="N", help="How many days."
+)
+@click.option(
+    "--devices", type=whole, default=8, show_default=True, metavar="N", help="How many devices."
+)
+@click.option("--path", metavar="FILE", help="The file [default: from the settings].")
+@click.option("--force", is_flag=True, help="Add to an existing history.")
 @shared
 def seed(days: int, devices: int, path: str | None, force: bool) -> int:
-    """Fill a history with simulated devices, as if andon had run for so many days.
+    """Fill a history with simulated devices, as if andon had run for that many days.
 
     The last hour and the last day are simulated and repeated. The devices say that they are
     simulated; `andon history` shows them.

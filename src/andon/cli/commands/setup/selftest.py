@@ -32,9 +32,9 @@ LOADED_SECONDS = 8.0  # the load itself ends after ten
     default="5",
     show_default=True,
     metavar="SECONDS",
-    help="How long to look.",
+    help="How long to sample.",
 )
-@click.option("--load", "with_load", is_flag=True, help="Also look while a small load runs.")
+@click.option("--load", "with_load", is_flag=True, help="Also sample while a small load runs.")
 @click.option("--json", "as_json", is_flag=True, help="Print andon.selftest/1.")
 @shared
 def selftest(seconds: float, with_load: bool, as_json: bool) -> int:

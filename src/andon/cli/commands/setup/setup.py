@@ -23,11 +23,11 @@ d /run/andon/cordons 0755 root root -
 @click.command()
 @shared
 def setup() -> int:
-    """Make the lease book in /run/andon, owned by root, now and after every reboot.
+    """Create the lease directory /run/andon, owned by root, now and after every reboot.
 
-    Files that are not locked and belong to no living work are removed from it, and from the one
-    in /tmp, which decides nothing from then on. Without it leases work as well, in a book that
-    the first user makes in /tmp.
+    Files that are not locked and belong to no running job are removed from it, and from the one
+    in /tmp, which is no longer used. Without it leases work as well, in a directory that the
+    first user creates in /tmp.
     """
     if os.getuid() != 0:
         raise Denied("the machine's lease book is root's to make", hint="sudo andon setup")

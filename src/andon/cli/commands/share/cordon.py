@@ -13,10 +13,10 @@ from andon.cli.terminal import Terminal
 
 @click.command()
 @click.argument("devices", metavar="DEVICE…", nargs=-1, required=True)
-@click.option("--reason", default="", metavar="TEXT", help="Shown to whoever asks for it.")
+@click.option("--reason", default="", metavar="TEXT", help="Reason shown to users.")
 @shared
 def cordon(devices: tuple[str, ...], reason: str) -> int:
-    """Give a device to nobody from now on; what holds it keeps it until it ends.
+    """Take a GPU out of service; who holds it keeps it until their lease ends.
 
     For root and the owner of the lease book. A reboot, which empties /run, takes it away.
     """
@@ -36,7 +36,7 @@ def cordon(devices: tuple[str, ...], reason: str) -> int:
 @click.argument("devices", metavar="DEVICE…", nargs=-1, required=True)
 @shared
 def uncordon(devices: tuple[str, ...]) -> int:
-    """Give a device out again."""
+    """Return a GPU to service."""
     from andon.leases.book import Book
 
     uuids = sorted(chosen_uuids(look(chosen()), devices))

@@ -26,13 +26,13 @@ CONFLICT = 6
 
 @click.command()
 @asking
-@click.option("--json", "as_json", is_flag=True, help="Print every device with its reason.")
+@click.option("--json", "as_json", is_flag=True, help="Print every device with the reason.")
 @shared
 def free(as_json: bool, **asked: Any) -> int:
-    """Print which devices could be had now, and why the others could not.
+    """Print which GPUs are available now, and why the others are not.
 
-    Nothing is claimed: between this look and your use somebody else may come. The exit code
-    is 0 if the request could be met, else 6.
+    This does not reserve anything: another user may take them before you do. The exit code
+    is 0 if the request can be met, else 6.
     """
     from andon.engine.sharing.refusal import device_lines
 
@@ -56,9 +56,9 @@ def free(as_json: bool, **asked: Any) -> int:
 @queueing
 @shared
 def wait(**asked: Any) -> int:
-    """Wait until the devices could be had; claims nothing. Exit code 75 after --timeout.
+    """Wait until GPUs are available (does not reserve them). Exit code 75 after --timeout.
 
-    To wait and claim in one, use andon run or andon lease.
+    To wait and reserve in one step, use andon run or andon lease.
     """
     from andon.core.sharing.queueing import NO_TURNS, Turns
     from andon.engine.sharing.availability import BookPages
@@ -94,13 +94,13 @@ def wait(**asked: Any) -> int:
 
 @click.command()
 @asking
-@click.option("--lease", "lease_id", metavar="ID", help="The devices of a lease of yours.")
+@click.option("--lease", "lease_id", metavar="ID", help="Use the devices of your lease.")
 @shared
 def env(lease_id: str | None, **asked: Any) -> int:
     """Print variables that make a program see these devices alone: eval "$(andon env)"
 
-    With --lease they are those of a lease; without, the best that are free now, and nothing
-    is claimed.
+    With --lease they are those of a lease; without, the best that are available now, and
+    nothing is reserved.
     """
     from andon.cli.running import attached
     from andon.core.sharing.launching import environment

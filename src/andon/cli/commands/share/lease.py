@@ -35,12 +35,16 @@ class LeaseCommand(RunCommand):
 @asking
 @queueing
 @click.option(
-    "--for", "length", type=lasting, metavar="TIME", help="How long, as in 2h; else while it runs."
+    "--for",
+    "length",
+    type=lasting,
+    metavar="TIME",
+    help="How long, e.g. 2h [default: while it runs].",
 )
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @shared
 def lease(command: tuple[str, ...], length: float | None, **asked: Any) -> int:
-    """Hold devices while a shell or a command runs: andon lease --gpus 2 --for 2h
+    """Reserve GPUs while a shell or a command runs: andon lease --gpus 2 --for 2h
 
     Without a command it starts your shell. Inside, andon run uses these devices. andon lease
     extend ID --for 1h moves the end; andon release ID ends it.
@@ -83,12 +87,17 @@ def lease(command: tuple[str, ...], length: float | None, **asked: Any) -> int:
 @click.command()
 @click.argument("lease_id", metavar="ID")
 @click.option(
-    "--for", "length", type=lasting, metavar="TIME", required=True, help="From now on, as in 1h."
+    "--for",
+    "length",
+    type=lasting,
+    metavar="TIME",
+    required=True,
+    help="New duration from now, e.g. 1h.",
 )
 @elsewhere
 @shared
 def extend(lease_id: str, length: float) -> int:
-    """Let a lease of yours end so much later from now."""
+    """Extend one of your leases."""
     if length <= 0:
         raise Invalid("--for 0 is no time at all", hint="andon release ends a lease")
     choices = chosen()

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 def leases(as_json: bool, mine: bool) -> int:
     """Print every lease: who holds what, since when, until when, and what is really used.
 
-    An orphaned lease has lost its holder while its work lives on; its devices are withheld
-    until that ends.
+    An orphaned lease has lost its `andon run`, but its job is still running; the GPUs stay
+    reserved until it ends.
     """
     (found, remarks), terminal = _list(chosen(), mine), Terminal.of(chosen())
     if as_json:
@@ -63,7 +63,7 @@ def leases(as_json: bool, mine: bool) -> int:
 @elsewhere
 @shared
 def release(lease_ids: tuple[str, ...]) -> int:
-    """Give leases of yours back: their holders are asked to end, and with them their commands."""
+    """Release leases: their holders are asked to stop, and with them their commands."""
     choices = chosen()
     for name in lease_ids:
         ended = _release_here(name) if choices.url is None else _release_there(choices, name)

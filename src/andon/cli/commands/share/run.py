@@ -49,10 +49,19 @@ class RunCommand(click.Command):
 )
 @asking
 @queueing
-@click.option("--for", "length", type=lasting, metavar="TIME", help="End it after so long: 2h.")
-@click.option("--lease", "lease_id", metavar="ID", help="On the devices of a lease of yours.")
-@click.option("--retry-oom", type=whole, metavar="N", help="Out of memory: N times with more.")
-@click.option("--telemetry-dir", metavar="DIR", help="Where the record goes; the state folder.")
+@click.option(
+    "--for", "length", type=lasting, metavar="TIME", help="Stop the command after this time: 2h."
+)
+@click.option("--lease", "lease_id", metavar="ID", help="Use the devices of your lease.")
+@click.option(
+    "--retry-oom",
+    type=whole,
+    metavar="N",
+    help="On GPU out-of-memory, retry up to N times with more.",
+)
+@click.option(
+    "--telemetry-dir", metavar="DIR", help="Folder of the run record [default: the state folder]."
+)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True)
 @shared
 def run(
@@ -63,7 +72,7 @@ def run(
     telemetry_dir: str | None,
     **asked: Any,
 ) -> int:
-    """Run a command on devices that nobody else has: andon run --gpus 2 -- python train.py
+    """Run a command on reserved GPUs: andon run --gpus 2 -- python train.py
 
     Waits for them if need be, sets the environment so that the command sees these alone, gives
     them back when it ends, and records what it used. The exit code is the command's; 125 is

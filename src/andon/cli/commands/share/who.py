@@ -38,7 +38,9 @@ class Person:
 
 
 @click.command()
-@click.option("--since", default="24h", type=moment, metavar="WHEN", help="From: 24h, or a time.")
+@click.option(
+    "--since", default="24h", type=moment, metavar="WHEN", help="Start: 24h ago, or a time."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print andon.who/1: bytes, joules, seconds.")
 @shared
 def who(since: float, as_json: bool) -> int:

@@ -37,21 +37,21 @@ SWITCH_SECONDS = 0.0005  # a scrape that meets a look at the devices must not wa
 @click.option(
     "--prefix",
     metavar="WORD",
-    help="How every metric's name begins; exporter.prefix if not given.",
+    help="Prefix of every metric name; exporter.prefix if not given.",
 )
 @click.option(
     "--interval",
     "-i",
     type=duration,
     metavar="SECONDS",
-    help="Time between two looks: 2, 500ms, 1m; sampling.interval if not given.",
+    help="Time between samples: 2, 500ms, 1m; sampling.interval if not given.",
 )
 @shared
 def exporter(port: int | None, host: str | None, prefix: str | None, interval: float | None) -> int:
     """Serve /metrics for Prometheus until Ctrl-C, and /healthz.
 
     On this machine's own address, port 26367, unless a flag or a setting says otherwise.
-    The devices are read at the interval, however often somebody scrapes; the age of the values
+    The devices are read at the interval, however often Prometheus scrapes; the age of the values
     is among them. A device that does not answer has a state and no readings. Every name is in
     docs/metrics.md.
     """

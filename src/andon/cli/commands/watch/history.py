@@ -97,14 +97,20 @@ def metric_names(text: str) -> tuple[str, ...]:
 
 @click.command()
 @click.argument("device", required=False)
-@click.option("--metric", "-m", "metrics", type=metric_names, metavar="NAME,…", help="Which ones.")
-@click.option("--since", default="24h", type=moment, metavar="WHEN", help="From: 24h, or a time.")
-@click.option("--until", default="now", type=moment, metavar="WHEN", help="To: now, 2h, or a time.")
-@click.option("--points", "-n", type=whole, metavar="N", help="In how many parts.")
-@click.option("--who", is_flag=True, help="Who was on it, from when until when.")
+@click.option(
+    "--metric", "-m", "metrics", type=metric_names, metavar="NAME,…", help="Which readings."
+)
+@click.option(
+    "--since", default="24h", type=moment, metavar="WHEN", help="Start: 24h ago, or a time."
+)
+@click.option(
+    "--until", default="now", type=moment, metavar="WHEN", help="End: now, 2h ago, or a time."
+)
+@click.option("--points", "-n", type=whole, metavar="N", help="Number of intervals.")
+@click.option("--who", is_flag=True, help="Who used the device, and when.")
 @click.option("--json", "form", flag_value="json", help="Print andon.history/1: UTC, bytes.")
-@click.option("--csv", "form", flag_value="csv", help="Print CSV, one row per part.")
-@click.option("--jsonl", "form", flag_value="jsonl", help="Print one JSON object per part.")
+@click.option("--csv", "form", flag_value="csv", help="Print CSV, one row per interval.")
+@click.option("--jsonl", "form", flag_value="jsonl", help="Print one JSON object per interval.")
 @click.option("--parquet", type=_FILE, metavar="FILE", help="Write a Parquet file (pyarrow).")
 @elsewhere
 @shared
@@ -118,7 +124,7 @@ def history(
     form: str | None,
     parquet: Path | None,
 ) -> int:
-    """Print what the devices did, or with --who, who was on them.
+    """Print past readings, or with --who, who used the devices.
 
     DEVICE is an index, a UUID or its beginning, or "host" for the node itself; else all
     devices are shown. The lines run from the earliest to the latest; a gap is time in which

@@ -20,8 +20,10 @@ _CODE = re.compile(r"[A-Za-z0-9_-]{16,256}")
 
 @click.command("open")
 @click.option("--url", help=f"The server; else the one that you started here, or {URL}.")
-@click.option("--token-file", metavar="FILE", help="Its token, where it is not this user's own.")
-@click.option("--print", "only_print", is_flag=True, help="Print the link, open nothing.")
+@click.option("--token-file", metavar="FILE", help="Its token, if it is not your own server's.")
+@click.option(
+    "--print", "only_print", is_flag=True, help="Print the link instead of opening a browser."
+)
 @shared
 def open_(url: str | None, token_file: str | None, only_print: bool) -> int:
     """Open the server's page, signed in; or print the link where there is no browser.

@@ -38,7 +38,7 @@ LOOK_SECONDS = 0.2  # two looks closer than this measure the clock's grain
     metavar="D,…",
     help="Only these devices: index, 3:0, UUID or its beginning.",
 )
-@click.option("--container", "-c", metavar="NAME", help="Only in containers so named, or by id.")
+@click.option("--container", "-c", metavar="NAME", help="Only in this container: name or id.")
 @click.option("--job", "-j", metavar="JOB", help="Only of this job: 42, slurm:42.0, a unit's name.")
 @click.option(
     "--sort",
@@ -64,7 +64,7 @@ def ps(
 ) -> int:
     """Print the processes that use the devices, the largest first.
 
-    C computes, G draws. CPU is the host's, where 100 % is one core. Memory that no process
+    C is compute, G is graphics. CPU is the host's, where 100 % is one core. Memory that no process
     explains has a row of its own: a process that died badly, another container, or the driver.
     """
     if as_json + as_csv + tree > 1:

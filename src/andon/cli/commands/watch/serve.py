@@ -33,7 +33,7 @@ _FILE = click.Path(path_type=Path)
 @click.option("--tls-cert", type=_FILE, metavar="FILE", help="A certificate (PEM): serve HTTPS.")
 @click.option("--tls-key", type=_FILE, metavar="FILE", help="Its key, if not in the same file.")
 @click.option(
-    "--allow-host", multiple=True, metavar="NAME", help="Answer to this name, too (a proxy's)."
+    "--allow-host", multiple=True, metavar="NAME", help="Also accept this host name (a proxy's)."
 )
 @click.option("--no-history", is_flag=True, help="Keep nothing on disk.")
 @shared

@@ -31,9 +31,9 @@ Lines = Callable[[Snapshot], list[str]]
     "-i",
     type=duration,
     metavar="SECONDS",
-    help="Time between two looks: 2, 500ms, 1m; sampling.interval if not given.",
+    help="Time between samples: 2, 500ms, 1m; sampling.interval if not given.",
 )
-@click.option("--count", "-n", type=whole, metavar="COUNT", help="Stop after COUNT looks.")
+@click.option("--count", "-n", type=whole, metavar="COUNT", help="Stop after COUNT samples.")
 @click.option(
     "--format",
     "form",
@@ -69,9 +69,9 @@ def watch(
 ) -> int:
     """Print a line per device at every interval, until Ctrl-C.
 
-    With --out the same looks are appended to a file, whole lines only: a torn last line of an
-    earlier crash is ended first, and a full disk is told once while watching goes on. JSONL
-    lines are andon.snapshot/1. The exit code is 3 if in COUNT looks no device answered or slept.
+    With --out the same samples are appended to a file, whole lines only: a torn last line of an
+    earlier crash is ended first, and a full disk is reported once while watching goes on. JSONL
+    lines are andon.snapshot/1. The exit code is 3 if no device answered or slept in COUNT samples.
     """
     choices, wanted = chosen(), DeviceFilter(split_devices(names), only_visible)
     choices.interval_seconds = interval
