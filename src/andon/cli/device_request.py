@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
-    (("--gpus", "-g"), {"default": "1", "metavar": "N|N..M", "help": "Number of GPUs [default: 1]."}),
+    (
+        ("--gpus", "-g"),
+        {"default": "1", "metavar": "N|N..M", "help": "Number of GPUs [default: 1]."},
+    ),
     (("--memory", "-m"), {"metavar": "SIZE", "help": "Minimum free memory per GPU, e.g. 20GiB."}),
     (("--shared",), {"is_flag": True, "help": "Reserve only --memory of it; others may share it."}),
     (("--model",), {"multiple": True, "metavar": "NAME,…", "help": "Only these models."}),
