@@ -26,7 +26,7 @@ check: setup
 
 # Writes the golden files anew; look at the difference before you commit it.
 golden: setup
-	@UPDATE_GOLDEN=1 $(BIN)/python -m pytest tests/unit
+	@UPDATE_GOLDEN=1 $(BIN)/python -m pytest tests/unit tests/integration/test_web_*.py
 
 bench: setup
 	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev,bench]'
