@@ -142,7 +142,6 @@ def test_the_rules_are_listed_with_their_figures(home: Served) -> None:
     listed = andon(home.state, "alerts", "rules").out
     assert "thermal" in listed
     assert "80 °C" in listed
-    assert "there is no queue of jobs on this node" in listed
     assert "Used outside its lease" in listed
     one = andon(home.state, "alerts", "rules", "thermal").out
     assert "GPU 2" in one

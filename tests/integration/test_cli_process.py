@@ -63,9 +63,9 @@ def _cpu_seconds(*args: str) -> float:
 def test_a_closed_pipe_ends_quietly(tmp_path: Path) -> None:
     script = (
         "import sys; sys.path.insert(0, '.')\n"
-        "from andon.cli import looking\n"
+        "from andon.cli import snapshot_source\n"
         "from tests.unit.test_cli_golden_snapshots import FakeSampler, farm\n"
-        "looking.sampling = lambda choices: FakeSampler(*[farm()] * 500)\n"
+        "snapshot_source.sampling = lambda choices: FakeSampler(*[farm()] * 500)\n"
         "from andon.cli.main import run; sys.exit(run(['watch', '--format', 'jsonl']))\n"
     )
     done = subprocess.run(

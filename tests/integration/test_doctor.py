@@ -175,7 +175,7 @@ def test_hidepid_is_told_to_a_user(root: Path) -> None:
         "os.setgid(65534); os.setuid(65534); print(read_proc(mounts))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "Proc(hidepid='2', group=None, let_off=False)\n"
+    assert done.stdout == "ProcVisibility(hidepid='2', group=None, let_off=False)\n"
 
 
 def test_a_suspended_card_of_the_driver_stays_asleep(node: StandIn, kernel: Path) -> None:
