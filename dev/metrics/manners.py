@@ -3,9 +3,9 @@
 from dev.metrics.alerting import DIFFERENCES, unsaid
 
 from andon.core.alerting.episodes import FLAP_SECONDS, FORGET_SECONDS, MOST_FACTOR, SEEN_SECONDS
-from andon.core.alerting.track import FLICKER_SECONDS
 from andon.core.conditions.rulebook import RENOTIFY_SECONDS
 from andon.core.conditions.rules import RULES, Rule, Rung
+from andon.core.conditions.track import FLICKER_SECONDS
 from andon.units import human_seconds
 
 

@@ -255,15 +255,15 @@ def asleep() -> Iterator[int]:
 LENDING = """
 import sys, time
 from andon.core.sharing.requests import request_of
-from andon.engine.sharing.remote_leases import Lender
-from andon.engine.sharing.availability import Surveyor
+from andon.engine.sharing.remote_leases import RemoteLeases
+from andon.engine.sharing.availability import Availability
 from andon.model.device import Snapshot
 from tests.unit.sharing_parts import gpu
 
 def look():
     return Snapshot("n", time.time(), devices=tuple(gpu(i) for i in range(4)))
 
-lender = Lender(Surveyor(look), look)
+lender = RemoteLeases(Availability(look), look)
 while True:
     print("asks", flush=True)
     row = lender.lend(request_of((2, 2)), 600.0).row

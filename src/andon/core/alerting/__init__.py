@@ -8,7 +8,8 @@ from andon.core.alerting.commands import (
     unsilence,
 )
 from andon.core.alerting.persistence import dump, restore
-from andon.core.alerting.state import (
+from andon.core.alerting.state_machine import step
+from andon.core.conditions.state import (
     EMPTY,
     AlertState,
     Former,
@@ -19,7 +20,6 @@ from andon.core.alerting.state import (
     Sharing,
     StepResult,
 )
-from andon.core.alerting.state_machine import step
 
 __all__ = [
     "EMPTY",

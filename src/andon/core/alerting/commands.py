@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from andon.core.alerting.notify_policy import silenced_until
 from andon.core.alerting.render import AlertRenderer
-from andon.core.alerting.state import NEVER, AlertState, Episode, Moment, StepResult
 from andon.core.conditions.rules import BY_NAME
+from andon.core.conditions.state import NEVER, AlertState, Episode, Moment, StepResult
 from andon.errors import Conflict, Gone, Invalid
 from andon.model.alert import Acknowledgement, Alert, Phase, Silence
 

@@ -7,10 +7,10 @@ a minute counts, for what holds and for what is calm alike.
 from collections.abc import Callable
 from dataclasses import replace
 
-from andon.core.alerting.state import NEVER, Episode, Moment, Times
 from andon.core.conditions.finding import ALL, ENDED, UNKNOWN, Judgement
 from andon.core.conditions.rulebook import Thresholds
 from andon.core.conditions.rules import Rule, Rung, severity
+from andon.core.conditions.state import NEVER, Episode, Moment, Times
 from andon.model.alert import Alert, Level, Phase
 
 SEEN_SECONDS = 30.0

@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping
 
-from andon.core.alerting.seen import DeviceView
-from andon.core.alerting.state import AlertState, Episode, HeldDevices, Moment, Observation
-from andon.core.alerting.track import Track, followed
 from andon.core.conditions.events import counted, reported
 from andon.core.conditions.finding import ENDED, NEITHER, UNKNOWN, Judgement
 from andon.core.conditions.judges import DEVICE_JUDGES, idle
 from andon.core.conditions.node import node_findings, trouble_findings
 from andon.core.conditions.rulebook import Rulebook
+from andon.core.conditions.seen import DeviceView
 from andon.core.conditions.sharing import sharing_findings
+from andon.core.conditions.state import AlertState, Episode, HeldDevices, Moment, Observation
+from andon.core.conditions.track import Track, followed
 from andon.model.device import DeviceStatus, Sample
 from andon.model.device import State as DeviceState
 

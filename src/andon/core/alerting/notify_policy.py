@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from andon.core.alerting.episodes import is_calm
-from andon.core.alerting.state import NEVER, Episode, Location, Moment
 from andon.core.conditions.rules import BY_NAME
+from andon.core.conditions.state import NEVER, Episode, Location, Moment
 from andon.model.alert import Alert, Level, NoticeKind, Phase, Silence
 
 LONGEST_SECONDS = 86_400.0

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from andon.core.alerting.state import AlertState, Episode, LastEnd, Location, Moment
+from andon.core.conditions.state import AlertState, Episode, LastEnd, Location, Moment
 from andon.errors import Invalid
 from andon.model.alert import Phase
 from andon.model.alert_wire import (

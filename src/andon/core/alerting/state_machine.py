@@ -22,7 +22,10 @@ from andon.core.alerting.notify_policy import (
     uncovered,
 )
 from andon.core.alerting.render import AlertRenderer
-from andon.core.alerting.state import (
+from andon.core.conditions.finding import ENDED, Judgement
+from andon.core.conditions.rulebook import Rulebook, Thresholds
+from andon.core.conditions.rules import BY_NAME
+from andon.core.conditions.state import (
     NEVER,
     AlertState,
     Episode,
@@ -33,9 +36,6 @@ from andon.core.alerting.state import (
     Observation,
     StepResult,
 )
-from andon.core.conditions.finding import ENDED, Judgement
-from andon.core.conditions.rulebook import Rulebook, Thresholds
-from andon.core.conditions.rules import BY_NAME
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase
 
 SOME_SECONDS, MOST_SECONDS = 256, 4096  # pairs of rule and subject with the second of their id

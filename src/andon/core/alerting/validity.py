@@ -1,7 +1,7 @@
 """What must be true of every state of the alerts; tests ask after every step."""
 
-from andon.core.alerting.state import AlertState, Episode
 from andon.core.conditions.rules import BY_NAME
+from andon.core.conditions.state import AlertState, Episode
 from andon.model.alert import Level, Phase
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from andon.core.alerting.state import Former, HeldDevices
 from andon.core.conditions.finding import Judgement
+from andon.core.conditions.state import Former, HeldDevices
 from andon.model.alert import Party
 from andon.model.device import Process
 from andon.units import human_bytes

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 
-from andon.core.alerting.state import OwnTrouble
 from andon.core.conditions.finding import NEITHER, UNKNOWN, Judgement
 from andon.core.conditions.rulebook import Thresholds
 from andon.core.conditions.rules import BY_NAME
+from andon.core.conditions.state import OwnTrouble
 from andon.model.device import Disk, Host, Snapshot
 from andon.units import GIB
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from andon.core.alerting.state import Episode, Former, HeldDevices, Sharing
 from andon.core.conditions.finding import ENDED, UNKNOWN, Judgement
 from andon.core.conditions.rulebook import Rulebook
+from andon.core.conditions.state import Episode, Former, HeldDevices, Sharing
 from andon.core.conditions.unattributed import least_ghost_bytes
 from andon.model.alert import Alert
 from andon.model.device import DeviceStatus, MemoryKind, State

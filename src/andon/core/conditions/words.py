@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
-from andon.core.alerting.track import Track
 from andon.core.conditions import lease_words
 from andon.core.conditions.finding import Judgement
 from andon.core.conditions.forecast import Arrival, Trend, arrival
 from andon.core.conditions.lease_words import LASTING, holders_of
 from andon.core.conditions.rules import BY_NAME
+from andon.core.conditions.track import Track
 from andon.core.events.xids import explain_event
 from andon.model.alert import Event, EventKind, Party
 from andon.model.device import Process, ProcessKind, Snapshot

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from andon.core.alerting.state import ALONE, Former, HeldDevices, Sharing
+from andon.core.conditions.state import ALONE, Former, HeldDevices, Sharing
 from andon.core.conditions.unattributed import least_ghost_bytes
 from andon.core.sharing.holdings import Here, is_owners, judge, nearest
 from andon.model.alert import Party

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from andon.core.alerting.track import Track
 from andon.core.conditions.finding import Judgement
 from andon.core.conditions.rulebook import Rulebook
+from andon.core.conditions.track import Track
 from andon.model.alert import Alert, Event, Notice, Party, Silence
 from andon.model.device import Snapshot
 

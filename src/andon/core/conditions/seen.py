@@ -1,8 +1,8 @@
 """One device as its rules see it in one look."""
 
-from andon.core.alerting.state import HeldDevices
-from andon.core.alerting.track import Reasons, Track
 from andon.core.conditions.rulebook import Thresholds
+from andon.core.conditions.state import HeldDevices
+from andon.core.conditions.track import Reasons, Track
 from andon.model.device import DeviceStatus, Sample
 
 
