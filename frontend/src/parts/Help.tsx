@@ -23,7 +23,7 @@ export function Help({ open, onClose }: { open: boolean; onClose: () => void }) 
     close.current?.focus();
   }, [open]);
   return (
-    <dialog ref={dialog} onClose={onClose} aria-labelledby="help-title">
+    <dialog ref={dialog} onCancel={onClose} onClose={onClose} aria-labelledby="help-title">
       <h2 id="help-title">Reading the board</h2>
       <ul className="legend">
         <li><Lamp colour="green" /> <b>circle</b> fine</li>
