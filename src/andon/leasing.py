@@ -23,6 +23,7 @@ from andon.core.sharing.requests import parse_count, request_of
 from andon.engine.sharing import releaser
 from andon.engine.sharing.availability import Availability, BookPages, Candidates
 from andon.engine.sharing.granter import Grant, Granter, Progress, Terms
+from andon.engine.sharing.turn_memory import TurnMemory
 from andon.errors import AndonError, Gone
 from andon.host.kin import here, myself, read_kin, started_ticks
 from andon.host.server.broken_devices import BrokenDevicesQuery
@@ -275,6 +276,7 @@ def surveyor(simulated: bool) -> Availability:
         frozenset({os.getpid()}),
         simulated,
         ailing=BrokenDevicesQuery(state_folder()),
+        memory=TurnMemory(),
     )
 
 

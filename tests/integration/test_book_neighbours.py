@@ -367,3 +367,53 @@ test "$before" = "$after" && echo unchanged
     assert said.count("refused 125") == 2
     assert "chmod" not in said
     assert "unchanged" in said
+
+
+# Finding 12: a place in the queue that is never used.
+
+IDLE = """
+import json, sys, time
+from andon.host.kin import myself
+from andon.leases.book import Book
+from andon.model.work import Need, Ticket
+book, every = Book(), [device["uuid"] for device in json.load(sys.stdin)["devices"]]
+need = Need(frozenset(every), 8, 8, balanced=False)
+held = []
+for number in range(600):
+    held.append(book.write_ticket(Ticket(f"t{number}", myself(), need, 0, time.time(), True)))
+    held[-1].stamp(time.time())
+    if number:
+        held.pop(0).release()
+    time.sleep(0.5)
+"""
+LATER = """
+import json, sys
+from pathlib import Path
+path = Path(sys.argv[1])
+found = json.loads(path.read_text())
+found["users"] = {uid: since - 30.0 for uid, since in found["users"].items()}
+path.write_text(json.dumps(found))
+"""
+
+
+def test_a_ticket_that_takes_nothing_does_not_keep_who_does_not_wait_from_a_gpu() -> None:
+    said = on_a_machine(
+        """
+        book /run/andon
+        free() { user 1002 "$PYTHON" -P -m andon.cli free --simulate 8; }
+        andon devices --simulate 8 --json > /tmp/devices
+        user 1001 "$PYTHON" -P -c "$IDLE" < /tmp/devices &
+        for i in $(seq 400); do ls /run/andon/tickets | grep -q ticket && break; sleep 0.05; done
+        sleep 0.3
+        free | tail -1
+        take 1002 2>&1 || echo "refused $?"
+        user 1002 "$PYTHON" -P -c "$LATER" /tmp/state1002/andon/turns.json
+        free > /dev/null && echo "free"
+        take 1002 && echo taken
+        """,
+        IDLE=IDLE,
+        LATER=LATER,
+    ).splitlines()
+    assert "refused 125" in said, said
+    assert any("kept for" in line for line in said), said
+    assert said[-2:] == ["free", "taken"], said

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,12 +10,15 @@ from andon.core.sharing.capacity import DeviceCapacity
 from andon.core.sharing.choice import pick
 from andon.core.sharing.queueing import (
     ASLEEP_SECONDS,
+    MEMORY_SECONDS,
     TAKING_SECONDS,
     UNSEEN_SECONDS,
     Turns,
     Waiting,
+    by_user,
     in_front_of,
     in_order,
+    remembered,
     reserved,
 )
 from andon.model.device import State
@@ -192,3 +196,32 @@ def test_a_large_request_is_served_however_many_small_ones_come_after_it(
         if machine.held:
             machine.held.pop(next(iter(machine.held)))
     raise AssertionError(f"starved: {machine.line[0]}")
+
+
+def test_a_request_that_does_not_wait_goes_by_what_earlier_ones_saw_of_a_user() -> None:
+    free, idle = rooms_of([gpu(0)]), ticket("t2", wanted=need(1, [0]))
+    users = by_user(reserved([ticket("t1", wanted=need(1, [0]))], free, turns=Turns(100.0)).since)
+    assert users == {1000: 100.0}
+    soon = reserved([idle], free, turns=Turns(100.0 + TAKING_SECONDS - 0.1, users=users))
+    assert set(soon.kept) == {"GPU-0"}
+    later = reserved([idle], free, turns=Turns(100.0 + TAKING_SECONDS, users=users))
+    assert later.kept == {}, "another ticket of the same user does not start the time again"
+    assert by_user(later.since) == users
+
+
+@pytest.mark.parametrize(
+    ("at", "taken", "kept"),
+    [
+        (130.0, {}, True),
+        (130.0, {1000: 31.0}, True),  # a lease from before
+        (130.0, {1000: 29.0}, False),  # it has taken one since
+        (130.0, {1001: 1.0}, True),  # another user's
+        (100.0 + MEMORY_SECONDS, {}, True),
+        (100.1 + MEMORY_SECONDS, {}, False),  # long ago
+        (99.0, {}, False),  # a time to come
+    ],
+)
+def test_who_took_a_lease_or_was_seen_long_ago_is_not_idle(
+    at: float, taken: dict[int, float], kept: bool
+) -> None:
+    assert bool(remembered({1000: 100.0}, taken, at)) is kept

@@ -111,6 +111,7 @@ def surveyor_of(choices: Choices, sampler: "Sampler") -> "Availability":
     """Over this sampler; simulated devices are claimed only where the flag itself is given."""
     from andon.app import labels_of, state_folder, weights_of
     from andon.engine.sharing.availability import Availability
+    from andon.engine.sharing.turn_memory import TurnMemory
     from andon.host.server.broken_devices import BrokenDevicesQuery
 
     resolved = resolved_of(choices)
@@ -120,6 +121,7 @@ def surveyor_of(choices: Choices, sampler: "Sampler") -> "Availability":
         weights_of(resolved.settings),
         simulated=resolved.origin.get("simulate") == "flag",
         ailing=BrokenDevicesQuery(state_folder()),
+        memory=TurnMemory(),
     )
 
 

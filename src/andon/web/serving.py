@@ -145,6 +145,7 @@ def _lender(
         return None  # a recording, or a system without locks
     from andon.engine.sharing.availability import Availability
     from andon.engine.sharing.remote_leases import RemoteLeases
+    from andon.engine.sharing.turn_memory import TurnMemory
 
     surveyor = Availability(
         lambda: sampler.once(hasty=True),
@@ -152,6 +153,7 @@ def _lender(
         app.weights_of(settings),
         simulated=simulated,
         ailing=watcher.ailments,
+        memory=TurnMemory(),
     )
     lender = RemoteLeases(surveyor, station.latest, follows=leases.why_not)
     leases.listen(lender.changed)

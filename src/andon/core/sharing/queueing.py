@@ -6,6 +6,7 @@ two; one that does not take them keeps nothing from the others after a while.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from andon.core.sharing.capacity import DeviceCapacity
 from andon.core.sharing.choice import can_come, hopeful, obstacle, pick
@@ -14,6 +15,7 @@ from andon.model.work import Need, Ticket
 
 ASLEEP_SECONDS = 15.0  # a waiter looks every second; one that has not for so long is stopped
 TAKING_SECONDS = 20.0  # for one that could be served to take its devices: it needs about two
+MEMORY_SECONDS = 3600.0  # how long a request that did not wait is remembered by the next one
 UNSEEN_SECONDS = 300.0  # for one that lacks only devices that cannot be seen from here
 
 Place = tuple[int, str]
@@ -32,14 +34,20 @@ class Waiting:
 class Turns:
     """Since when those in front could have been served, on a clock that no one can set.
 
-    Only who waits can know that: one look says nothing about how long it has been so.
+    One sample cannot tell how long it has been so. A request that waits knows it from its own
+    earlier samples; one that does not wait, from what this user's earlier requests saw of each
+    user (`users`).
     """
 
     at: float = 0.0
     since: Mapping[Place, float] = field(default_factory=dict)
+    users: Mapping[int, float] = field(default_factory=dict)
+
+    def since_when(self, place: Place) -> float:
+        return min(self.since.get(place, self.at), self.users.get(place[0], self.at))
 
     def waited(self, place: Place) -> float:
-        return self.at - self.since.get(place, self.at)
+        return self.at - self.since_when(place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +100,7 @@ def reserved(
         place = place_of(ticket)
         uuids, limit = _claimed(ticket.need, rooms, kept)
         if limit is not None:
-            since[place] = turns.since.get(place, turns.at)
+            since[place] = turns.since_when(place)
             # A user's second ticket does not start the time again.
             slow = any(uid == place[0] for uid, _ in late)
             if turns.waited(place) >= limit or slow:
@@ -102,6 +110,29 @@ def reserved(
         for uuid in uuids:
             kept.setdefault(uuid, Obstacle(ObstacleKind.RESERVED, words))
     return Reserved(kept, since, frozenset(late))
+
+
+def remembered(
+    users: Mapping[int, float], taken: Mapping[int, float], at: float
+) -> dict[int, float]:
+    """Since when each user has left available devices untaken, as far as earlier requests saw.
+
+    `taken` is how many seconds ago each user's newest lease began: who has taken one since is not
+    idle, and what was seen too long ago says nothing about now.
+    """
+    return {
+        uid: since
+        for uid, since in users.items()
+        if 0 <= at - since <= MEMORY_SECONDS and taken.get(uid, inf) > at - since
+    }
+
+
+def by_user(since: Mapping[Place, float]) -> dict[int, float]:
+    """The earliest time of each user."""
+    users: dict[int, float] = {}
+    for (uid, _), began in since.items():
+        users[uid] = min(began, users.get(uid, began))
+    return users
 
 
 def place_of(ticket: Ticket) -> Place:

@@ -10,15 +10,19 @@ from andon.core.sharing.choice import DeviceChoice, choose, rank
 from andon.core.sharing.eligibility import Labels, bars, need_of, preferred, titles
 from andon.core.sharing.holdings import judge
 from andon.core.sharing.queueing import (
-    NO_TURNS,
     Place,
+    Reserved,
     Turns,
     Waiting,
+    by_user,
     in_front_of,
     in_order,
+    remembered,
     reserved,
 )
+from andon.engine.sharing.turn_memory import TurnMemory
 from andon.errors import Invalid, Unavailable
+from andon.host.clock import boot_seconds
 from andon.host.kin import here, read_kin
 from andon.leases.book import Book
 from andon.model.device import Snapshot
@@ -83,6 +87,7 @@ class Availability:
     simulated: bool = False  # whether simulated devices may be claimed
     is_own: Callable[[Lease], bool] = _nobodys
     ailing: Callable[[], Mapping[str, str]] = dict  # which devices reported that they are broken
+    memory: TurnMemory | None = None  # of requests that do not wait
 
     def see(self) -> AvailabilityView:
         """A fresh look; every reader has its deadline, so this returns although a driver hangs."""
@@ -140,11 +145,12 @@ class Availability:
         request: DeviceRequest,
         ticket: Ticket | None,
         at: float,
-        turns: Turns = NO_TURNS,
+        turns: Turns | None = None,
     ) -> Candidates:
         """What the request would get if it were asked now; without a ticket it comes last.
 
-        Who waits hands in what it saw before: those in front must take what they could have.
+        Who waits hands in what it saw before: those in front must take what they could have. For
+        who does not, `memory` holds what this user's earlier requests saw.
         """
         statuses = sight.snapshot.devices
         found = bars(statuses, request, self.labels)
@@ -152,13 +158,44 @@ class Availability:
         spaces = self.rooms(sight, pages)
         line = in_order(pages.waiting, at)
         ahead = tuple(_ahead(line, ticket, request.priority))
-        kept = reserved(ahead, spaces, need, turns)
+        if turns is None:
+            kept = self._reserved_at_once(ahead, spaces, need, pages, at)
+        else:
+            kept = reserved(ahead, spaces, need, turns)
         order = rank(preferred(statuses, request, self.labels), request.layout)
         choice = choose(spaces, need, found, kept.kept, order)
         claims = tuple({id(t.claim): t.claim for r in spaces for t in r.tenants}.values())
         return Candidates(
             sight.snapshot, need, choice, claims, ahead, spaces, kept.since, kept.late
         )
+
+    def _reserved_at_once(
+        self,
+        ahead: Sequence[Ticket],
+        spaces: Sequence[DeviceCapacity],
+        need: Need,
+        pages: BookPages,
+        at: float,
+    ) -> Reserved:
+        """For a request that does not wait: the file is touched only where someone is in front."""
+        if self.memory is None or not ahead:
+            return reserved(ahead, spaces, need)
+        now, before = boot_seconds(), self.memory.read()
+        users = remembered(before, _newest_leases(pages, at), now)
+        kept = reserved(ahead, spaces, need, Turns(now, users=users))
+        if (after := users | by_user(kept.since)) != before:
+            self.memory.write(after)
+        return kept
+
+
+def _newest_leases(pages: BookPages, at: float) -> dict[int, float]:
+    """uid -> how many seconds ago its newest lease began."""
+    newest: dict[int, float] = {}
+    for entry in pages.entries:
+        if entry.locked and entry.lease is not None:
+            age = at - entry.lease.since
+            newest[entry.uid] = min(age, newest.get(entry.uid, age))
+    return newest
 
 
 def _ahead(line: Sequence[Ticket], ticket: Ticket | None, priority: int) -> Sequence[Ticket]:

@@ -176,7 +176,8 @@ class Granter:
         if pages is None:
             attempt.names = self._book.names()  # before the rest: what changes later is news
             pages = BookPages.of(self._book)
-        turns = Turns(time.monotonic(), attempt.turns)
+        waits = attempt.until is None or attempt.until > attempt.began
+        turns = Turns(time.monotonic(), attempt.turns) if waits else None
         found = self._surveyor.outlook(
             seen, pages, attempt.request, attempt.ticket, time.time(), turns
         )

@@ -3,6 +3,7 @@
 import os
 import shlex
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -60,7 +61,7 @@ def wait(**asked: Any) -> int:
 
     To wait and reserve in one step, use andon run or andon lease.
     """
-    from andon.core.sharing.queueing import NO_TURNS, Turns
+    from andon.core.sharing.queueing import Place, Turns
     from andon.engine.sharing.availability import BookPages
     from andon.engine.sharing.granter import Progress
     from andon.engine.sharing.refusal import is_hopeless, refusal
@@ -68,14 +69,15 @@ def wait(**asked: Any) -> int:
 
     choices, request = chosen(), request_from(asked)
     seconds, began, line = patience(asked), time.monotonic(), WaitingLine(chosen())
-    turns = NO_TURNS.since
+    turns: Mapping[Place, float] = {}
     with sampling_ahead(choices) as sampler:
         surveyor = surveyor_of(choices, sampler)
         _refuse_nothing(request)
         try:
             while True:
                 sight = surveyor.see()
-                pages, now = BookPages.of(Book(make=False)), Turns(time.monotonic(), turns)
+                pages = BookPages.of(Book(make=False))
+                now = Turns(time.monotonic(), turns) if seconds > 0 else None
                 outlook = surveyor.outlook(sight, pages, request, None, time.time(), now)
                 turns = outlook.turns
                 if outlook.choice.chosen:
