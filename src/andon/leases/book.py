@@ -3,7 +3,6 @@
 import errno
 import fcntl
 import os
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -33,6 +32,8 @@ SUFFIXES = {LEASES: LEASE_SUFFIX, TICKETS: TICKET_SUFFIX, CORDONS: ""}
 
 Key = tuple[Path, str, str, int, int]
 """Book, part, name, inode and owner of a file: nothing less tells it from every other."""
+Counts = dict[tuple[Path, int], int]
+"""How many files of a book and a user."""
 Stamp = tuple[int, float]
 """Size and time of a file's last change, which nobody can set: what it said then it says now."""
 
@@ -62,6 +63,7 @@ class Book:
         self.unread: dict[Path, str] = {}  # books beside it that cannot be read, and why
         self.paths = tuple(p for p in places.books(env) if self._is_there(p))
         self._seen: dict[Key, tuple[Stamp, Any]] = {}
+        self._counted: dict[str, int] = {}  # the files of a part when it was last listed
         self._ignored: dict[tuple[str, str], tuple[LeftOut, ...]] = {}
 
     def locked(self, patience_seconds: float = PATIENCE_SECONDS) -> AbstractContextManager[None]:
@@ -74,11 +76,12 @@ class Book:
     def entries(self) -> list[BookEntry]:
         """Every file of the leases, judged by nobody yet."""
         place, table = here(), LockTable()
-        read, bad = [], Counter[tuple[Path, int]]()
+        read: list[tuple[BookFile, Lease | None]] = []
+        bad: Counts = {}
         for path, _, found in self._files(LEASES, self._known):
             lease = contents.dated(self._parsed(path, LEASES, found, contents.lease_in), found)
             if lease is None and not found.locked:
-                bad[path, found.uid] += 1
+                bad[path, found.uid] = bad.get((path, found.uid), 0) + 1
             read.append((_really_locked(path, found, lease, place, table), lease))
         self._ignore(LEASES, "they are no leases", bad)
         return contents.entries_of(read, place)
@@ -86,13 +89,14 @@ class Book:
     def waiting(self) -> list[Waiting]:
         """The tickets whose owners live. Only root and the owner of the book that new leases go
         to may push in front."""
-        out, bad = [], Counter[tuple[Path, int]]()
+        out: list[Waiting] = []
+        bad: Counts = {}
         pushing = (0, self._owner(self.path))
         for path, folder, found in self._files(TICKETS, self._known):
             ticket = self._parsed(path, TICKETS, found, contents.ticket_in)
             looked = tickets.looked(folder, found) if found.locked else None
             if ticket is None:
-                bad[path, found.uid] += 1
+                bad[path, found.uid] = bad.get((path, found.uid), 0) + 1
             elif looked is not None:
                 if ticket.priority > 0 and (path != self.path or found.uid not in pushing):
                     ticket = replace(ticket, priority=0)
@@ -124,6 +128,7 @@ class Book:
         for path in self.paths:
             with suppress(OSError):
                 found.update(os.listdir(path / part))  # noqa: PTH208 - names alone
+        self._counted[part] = len(found)
         return frozenset(found)
 
     # Writing; with the book locked.
@@ -143,9 +148,9 @@ class Book:
             place = self._place(TICKETS, name)
             return TicketHold(name, descriptor, folder, place=place, awake=awake)
 
-    def new_id(self) -> str:
-        """A short name that no lease in the book has."""
-        used = {name.partition("-")[0] for name in self.names()}
+    def new_id(self, names: frozenset[str]) -> str:
+        """A short name that none of the book's leases has."""
+        used = {name.partition("-")[0] for name in names}
         while True:
             made = "".join(LETTERS[byte % len(LETTERS)] for byte in os.urandom(ID_LETTERS))
             if made not in used:
@@ -229,9 +234,9 @@ class Book:
         self, part: str, known: Callable[[Path, str], files.Known] | None = None
     ) -> Iterator[tuple[Path, int, BookFile]]:
         """The files of a part, in every book; one book that fails costs that book alone."""
-        beyond = Counter[tuple[Path, int]]()
+        beyond: Counts = {}
         for path in self.paths:
-            many = Counter[int]()
+            many: dict[int, int] = {}
             seen = files.unknown if known is None else known(path, part)
             try:
                 with self._folder(path, part) as folder:
@@ -244,7 +249,10 @@ class Book:
             beyond.update({(path, uid): count for uid, count in many.items()})
         self._ignore(part, "one user has too many", beyond)
 
-    def _ignore(self, part: str, why: str, counted: Counter[tuple[Path, int]]) -> None:
+    def _ignore(self, part: str, why: str, counted: Counts) -> None:
+        if not counted:
+            self._ignored.pop((part, why), None)
+            return
         self._ignored[part, why] = tuple(
             LeftOut(path / part, user_name(uid), count, why)
             for (path, uid), count in counted.items()
@@ -300,7 +308,10 @@ class Book:
             raise
 
     def _refuse_many(self, part: str, folder: int) -> None:
-        """More than this nobody reads: a lease beyond would hold nothing."""
+        """More than this nobody reads: a lease beyond would hold nothing. What was listed a moment
+        ago is counted again only where it was near the limit."""
+        if self._counted.get(part, files.MOST_OF_ONE_USER) < files.MOST_OF_ONE_USER // 2:
+            return
         count = files.count_of(folder, SUFFIXES[part], os.getuid())
         if count >= files.MOST_OF_ONE_USER:
             raise Conflict(

@@ -84,13 +84,13 @@ def stamp(descriptor: int, at: float) -> None:
 
 
 def look(
-    folder: int, suffix: str, known: Known = unknown, beyond: Counter[int] | None = None
+    folder: int, suffix: str, known: Known = unknown, beyond: dict[int, int] | None = None
 ) -> Iterator[BookFile]:
     """Every regular file that has a name of ours; links, pipes and the rest are none of ours.
 
     What is `known` is not read again. `beyond` counts what was ignored of users who have too many.
     """
-    for name in _listed(folder, suffix, Counter() if beyond is None else beyond):
+    for name in _listed(folder, suffix, {} if beyond is None else beyond):
         found = look_at(folder, name, known)
         if found is not None:
             yield found
@@ -105,7 +105,7 @@ def count_of(folder: int, suffix: str, uid: int) -> int:
     return sum(owner_of(entry) == uid for entry in named)
 
 
-def _listed(folder: int, suffix: str, beyond: Counter[int]) -> list[str]:
+def _listed(folder: int, suffix: str, beyond: dict[int, int]) -> list[str]:
     try:
         with os.scandir(folder) as entries:
             named = [e for e in entries if not e.name.startswith(".") and is_named(e.name, suffix)]
@@ -119,7 +119,7 @@ def _listed(folder: int, suffix: str, beyond: Counter[int]) -> list[str]:
     return _fair(named, beyond)
 
 
-def _fair(named: Sequence["os.DirEntry[str]"], beyond: Counter[int]) -> list[str]:
+def _fair(named: Sequence["os.DirEntry[str]"], beyond: dict[int, int]) -> list[str]:
     """No user's files keep those of the others from being read."""
     counted: Counter[int] = Counter()
     out = []
@@ -131,7 +131,7 @@ def _fair(named: Sequence["os.DirEntry[str]"], beyond: Counter[int]) -> list[str
         if counted[uid] <= MOST_OF_ONE_USER:
             out.append(entry.name)
         else:
-            beyond[uid] += 1
+            beyond[uid] = beyond.get(uid, 0) + 1
     return out
 
 

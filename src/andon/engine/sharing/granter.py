@@ -203,9 +203,10 @@ class Granter:
         return len(found) == len(chosen) and not any(r.strangers or r.trouble for r in found)
 
     def _own_page(self, held: LeaseHold) -> BookPages:
-        """Our lease alone: where no process is, nobody's lease has to be asked for its own."""
+        """Our lease alone: where no process is, nobody's lease has to be asked for its own, and a
+        cordon that came after the claim lets it end by itself."""
         own = BookEntry(held.hold.name, os.getuid(), held.lease.owner.user, True, held.lease)
-        return BookPages((own,), (), self._book.cordons())
+        return BookPages((own,))
 
     def _doze(self, attempt: _Attempt, ahead: int) -> None:
         """Until the book changes in our favour, or the devices are worth another look."""
@@ -281,7 +282,7 @@ class Granter:
         fences = [entry.lease.fence for entry in pages.entries if entry.lease is not None]
         devices = [room.status.device for room in outlook.choice.chosen]
         return Lease(
-            id=self._book.new_id(),
+            id=self._book.new_id(attempt.names),
             shares=tuple(Share(device.uuid, device.index, size) for device in devices),
             owner=terms.owner or attempt.me,
             kind=terms.kind,
@@ -298,7 +299,7 @@ class Granter:
     def _ticket(self, attempt: _Attempt, outlook: Candidates) -> Ticket:
         left = None if attempt.until is None else attempt.until - time.monotonic()
         return Ticket(
-            id=self._book.new_id(),
+            id=self._book.new_id(attempt.names),
             owner=attempt.me,
             need=outlook.need,
             priority=attempt.request.priority,
