@@ -58,8 +58,11 @@ def load_settings(
     return resolve(file, os.environ, flags, strict)
 
 
-def open_sampler(settings: Settings) -> Sampler:
-    """A sampler over what the settings ask for: this node, a simulation or a recording."""
+def open_sampler(settings: Settings, masks_may_change: bool = False) -> Sampler:
+    """A sampler over what the settings ask for: this node, a simulation or a recording.
+
+    In a program of someone else's the variables that hide devices may change at any time.
+    """
     if settings.replay:
         return _replay(settings)
     root = Path(settings.root)
@@ -67,7 +70,7 @@ def open_sampler(settings: Settings) -> Sampler:
         vendors=_vendors(settings, root),
         host=System(root),
         node=NodeIdentity(settings.node or node_name(), boot_id(root)),
-        visibility=_VisibleHere(),
+        visibility=_VisibleHere(masks_may_change),
         deadline_seconds=settings.deadline_seconds,
         standing_faults=() if settings.simulate else unreadable(),
         kernel_log=None if settings.simulate else KernelLog(root),
@@ -137,16 +140,21 @@ def _simulation(settings: Settings) -> dict[str, object]:
 class _VisibleHere:
     """Which devices this process's masks show: asked on every tick, and another about never."""
 
-    def __init__(self) -> None:
+    def __init__(self, may_change: bool) -> None:
         self._of: tuple[list[Device], dict[str, str]] | None = None
         self._found = visibility((), {})
+        self._masks = None if may_change else _masks()
 
     def __call__(self, devices: Sequence[Device]) -> Visibility:
-        masks = {name: os.environ[name] for name in VARIABLES if name in os.environ}
+        masks = _masks() if self._masks is None else self._masks
         asked = list(devices), masks
         if asked != self._of:  # the devices are mostly the same objects, and compared as such
             self._of, self._found = asked, visibility(devices, masks)
         return self._found
+
+
+def _masks() -> dict[str, str]:
+    return {name: os.environ[name] for name in VARIABLES if name in os.environ}
 
 
 def _read(path: Path) -> str:

@@ -60,7 +60,7 @@ class Shared:
     def _open(self) -> Sampler:
         self._used = time.monotonic()
         if self._sampler is None:
-            self._sampler = open_sampler(self.settings)
+            self._sampler = open_sampler(self.settings, masks_may_change=True)
             threading.Thread(target=self._linger, name="andon linger", daemon=True).start()
         return self._sampler
 
