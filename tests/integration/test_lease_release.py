@@ -119,7 +119,7 @@ def test_root_signals_no_process_that_a_strangers_file_names(book: Book) -> None
     ):
         with pytest.raises(Conflict, match=f"names pid {victim.pid}") as told:
             releaser.release(book, HOG, patience_seconds=0.1)
-        assert "nothing was ended" in told.value.hint
+        assert "nothing was stopped" in told.value.hint
         refused = andon("release", HOG)
         assert refused.code == 6
         assert is_alive(victim.pid)
@@ -262,8 +262,8 @@ def test_a_holder_that_stays_stopped_is_reported_with_the_way_out(book: Book) ->
         claim = Claim(held, Standing.HELD, os.getuid(), "me", f"{HOG}-1.lease")
         [(name, words)] = overdue(book, [claim], 1000.0 + 3600)
         assert name == HOG
-        assert words.endswith(f"let it go on: kill -CONT {started.pid}")
-        assert "ended 1 h 0 min ago" in words
+        assert words.endswith(f"resume it: kill -CONT {started.pid}")
+        assert "expired 1 h 0 min ago" in words
         assert not list(overdue(book, [claim], 1005.0))
         shown = andon("leases")
         assert f"kill -CONT {started.pid}" in shown.err

@@ -213,7 +213,7 @@ def test_a_file_system_that_hangs_delays_nobody_and_its_leases_become_unknown(
     assert one(follower.ledger.page()), "for some seconds what was known counts"
     follower.ledger._turned -= following.SILENT_SECONDS
     assert follower.ledger.page() is None
-    assert "has not answered for 10 s" in str(follower.ledger.why_not())
+    assert "has not responded for 10 s" in str(follower.ledger.why_not())
     answers.set()
     follower.until(one)
     held.release()

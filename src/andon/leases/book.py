@@ -80,7 +80,7 @@ class Book:
             if lease is None and not found.locked:
                 bad[path, found.uid] += 1
             read.append((_really_locked(path, found, lease, place, table), lease))
-        self._ignore(LEASES, "they are no leases", bad)
+        self._ignore(LEASES, "not valid leases", bad)
         return contents.entries_of(read, place)
 
     def waiting(self) -> list[Waiting]:
@@ -97,7 +97,7 @@ class Book:
                 if ticket.priority > 0 and (path != self.path or found.uid not in pushing):
                     ticket = replace(ticket, priority=0)
                 out.append(Waiting(ticket, looked))
-        self._ignore(TICKETS, "they are no tickets", bad)
+        self._ignore(TICKETS, "not valid tickets", bad)
         return out
 
     def cordons(self) -> tuple[Cordon, ...]:
@@ -205,7 +205,7 @@ class Book:
             whose = tuple(f"{user_name(m[1].uid)}: {m[1].name}" for m in alive[:5])
             raise Invalid(
                 f"{len(alive)} leases begin with {name[:40]!r}",
-                hint="write more of it",
+                hint="type more of the id",
                 mistakes=whose,
             )
         return alive[0]
@@ -242,7 +242,7 @@ class Book:
                     raise
                 self.unread[path] = exc.reason
             beyond.update({(path, uid): count for uid, count in many.items()})
-        self._ignore(part, "one user has too many", beyond)
+        self._ignore(part, "too many from one user", beyond)
 
     def _ignore(self, part: str, why: str, counted: Counter[tuple[Path, int]]) -> None:
         self._ignored[part, why] = tuple(
@@ -304,8 +304,8 @@ class Book:
         count = files.count_of(folder, SUFFIXES[part], os.getuid())
         if count >= files.MOST_OF_ONE_USER:
             raise Conflict(
-                f"{count} files of yours are in {self.path / part}, and no more are read",
-                hint="end some of them, or let root remove what is not locked: sudo andon setup",
+                f"you have {count} files in {self.path / part}; no more are read",
+                hint="release some, or have root remove unlocked ones: sudo andon setup",
             )
 
     @contextmanager
@@ -318,20 +318,20 @@ class Book:
             who, _ = named_holders(folder)
             raise Conflict(
                 f"another process holds an exclusive lock on {self.path / part}: {who}",
-                hint="nothing of andon does that: its user or root can end it",
+                hint="andon never does that; its user or root can stop it",
             ) from exc
         except OSError as exc:
             full = exc.errno in (errno.ENOSPC, errno.EDQUOT)
             raise Unavailable(
                 f"the lease book {self.path} cannot be written: {exc.strerror}",
-                hint="its file system is full" if full else f"name another: {places.VARIABLE}",
+                hint="its file system is full" if full else f"choose another: {places.VARIABLE}",
             ) from exc
 
     def _denied(self, path: Path) -> AndonError:
         return Denied(
             f"only root and the owner of the lease book {path} "
             f"({user_name(path.stat().st_uid)}) may do that",
-            hint="with sudo",
+            hint="use sudo",
         )
 
 

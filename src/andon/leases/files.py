@@ -140,7 +140,7 @@ def _crowded(named: Sequence["os.DirEntry[str]"]) -> Conflict:
     who = ", ".join(f"{user_name(uid)}: {count}" for uid, count in owners.most_common(3))
     return Conflict(
         f"the lease book holds {len(named)} files ({who})",
-        hint="root can remove what is not locked: sudo andon setup",
+        hint="root can remove unlocked ones: sudo andon setup",
     )
 
 
@@ -183,7 +183,7 @@ def open_folder(path: Path, part: str = "") -> int:
         finally:
             os.close(book)
     except PermissionError as exc:
-        raise Denied(f"the lease book {path / part} may not be read") from exc
+        raise Denied(f"no permission to read the lease book {path / part}") from exc
     except OSError as exc:
         raise Unavailable(f"the lease book {path / part}: {exc.strerror}") from exc
 
@@ -256,7 +256,7 @@ def _closed(folder: int, name: str) -> BookFile | None:
     except FileNotFoundError:
         return None
     except PermissionError as exc:
-        raise Denied("the files of the lease book may not be read") from exc
+        raise Denied("no permission to read the files of the lease book") from exc
     except OSError as exc:
         raise _failed(exc) from exc
     if not stat.S_ISREG(facts.st_mode):

@@ -87,8 +87,8 @@ def open_holder(lease: Lease, file: Path, uid: int) -> int:
     """
     owner = lease.owner
     gone = Gone(
-        f"the holder of lease {lease.id} (pid {owner.pid}) is gone",
-        hint="its devices are free once its work has ended",
+        f"the holder of lease {lease.id} (pid {owner.pid}) has exited",
+        hint="its devices become available when its job ends",
     )
     try:
         facts, descriptor = file.lstat(), os.pidfd_open(owner.pid)
@@ -132,8 +132,8 @@ def _doubt(
     if found != uid:
         whose = "another user" if found is None else user_name(found)
         return Conflict(
-            f"lease {lease.id} of {user_name(uid)} names pid {owner.pid}, which is {whose}'s",
-            hint="nothing was ended; its file can be removed by root or its owner",
+            f"lease {lease.id} of {user_name(uid)} names pid {owner.pid}, a process of {whose}",
+            hint="nothing was stopped; root or its owner can remove its file",
         )
     held = _holds(owner.pid, name, facts)
     if held is None:

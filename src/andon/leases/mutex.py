@@ -68,7 +68,7 @@ def _is_still(path: Path, descriptor: int) -> bool:
 
 def _stuck(path: Path, descriptor: int, seconds: float) -> Conflict:
     who, pids = named_holders(descriptor)
-    hint = f"if it is stopped, let it go on: kill -CONT {pids[0]}" if pids else "try again"
+    hint = f"if it is stopped, resume it: kill -CONT {pids[0]}" if pids else "try again"
     return Conflict(f"the lease book {path} has been locked for {seconds:.0f} s by {who}", hint)
 
 

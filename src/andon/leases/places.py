@@ -107,14 +107,14 @@ def prepare(path: Path, mounts: str | None = None) -> None:
         raise Unavailable(f"the lease book {path}: {exc.strerror}") from exc
     if not stat.S_ISDIR(found.st_mode):
         raise Denied(
-            f"the lease book {path} is not a folder; {_user(found.st_uid)} made it",
-            hint=f"remove it, or name another folder: {VARIABLE}",
+            f"the lease book {path} is not a directory; {_user(found.st_uid)} created it",
+            hint=f"remove it, or choose another: {VARIABLE}",
         )
     _refuse_other_use(path, found)
     if found.st_mode & 0o022:
         raise Denied(
-            f"others than its owner ({_user(found.st_uid)}) may change the lease book {path}",
-            hint=f"{_user(found.st_uid)} or root can mend that: chmod 755 {path}",
+            f"users other than its owner ({_user(found.st_uid)}) may write to the lease book {path}",
+            hint=f"{_user(found.st_uid)} or root can fix that: chmod 755 {path}",
         )
     _complete(path, found.st_uid)
 
@@ -125,13 +125,13 @@ def _refuse_other_use(path: Path, found: os.stat_result) -> None:
         names = set(os.listdir(path))  # noqa: PTH208 - names alone
     except OSError as exc:
         raise Denied(
-            f"the lease book {path} of {_user(found.st_uid)} may not be read",
-            hint=f"sudo andon setup makes {SYSTEM_BOOK}",
+            f"no permission to read the lease book {path} of {_user(found.st_uid)}",
+            hint=f"sudo andon setup creates {SYSTEM_BOOK}",
         ) from exc
     if found.st_mode & stat.S_ISVTX or (names and not names & MODES.keys()):
         raise Invalid(
-            f"{path} is used for other things, and is no lease book",
-            hint=f"name a folder of its own for it: {VARIABLE}={path / 'andon'}",
+            f"{path} is used for something else and is not a lease book",
+            hint=f"use a directory of its own: {VARIABLE}={path / 'andon'}",
         )
 
 
@@ -155,17 +155,17 @@ def refuse_bad_place(path: Path, mounts: str | None = None) -> None:
     """Told without touching the folder: on a network its look may never come back."""
     mounts = read_mounts() if mounts is None else mounts
     if not path.is_absolute():
-        raise Invalid(f"{VARIABLE} is {str(path)!r}, not a folder that begins with /")
+        raise Invalid(f"{VARIABLE} is {str(path)!r}, not an absolute path")
     if path == Path("/"):
         raise Invalid(
-            f"{VARIABLE} is {str(path)!r}, not a folder of its own",
-            hint=f"as in {VARIABLE}={SYSTEM_BOOK}",
+            f"{VARIABLE} is {str(path)!r}, not a directory of its own",
+            hint=f"e.g. {VARIABLE}={SYSTEM_BOOK}",
         )
     home = Path(os.environ.get("HOME") or "/")
     if home not in (Path("/"), Path("/tmp")) and home in path.parents:  # noqa: S108
         raise Invalid(
-            f"the lease book {path} is under a home folder, where other users cannot see it",
-            hint="sudo andon setup makes /run/andon",
+            f"the lease book {path} is under a home directory, where other users cannot see it",
+            hint="sudo andon setup creates /run/andon",
         )
     refuse_network(path, mounts)
 
@@ -175,7 +175,7 @@ def refuse_network(path: Path, mounts: str) -> None:
     if (kind := network_system(path, mounts)) is not None:
         raise Invalid(
             f"the lease book {path} is on a network file system ({kind}), whose locks do not hold",
-            hint=f"name a folder of this machine: {VARIABLE}=/run/andon",
+            hint=f"use a local directory: {VARIABLE}=/run/andon",
         )
 
 
@@ -197,8 +197,8 @@ def _make(path: Path) -> None:
         if path.is_dir():  # another was first
             return
         raise Unavailable(
-            f"the lease book {path} cannot be made: {exc.strerror}",
-            hint=f"sudo andon setup makes {SYSTEM_BOOK}",
+            f"the lease book {path} cannot be created: {exc.strerror}",
+            hint=f"sudo andon setup creates {SYSTEM_BOOK}",
         ) from exc
 
 
@@ -221,7 +221,7 @@ def _complete(path: Path, owner: int) -> None:
             continue
         if not stat.S_ISDIR(found.st_mode) or found.st_uid not in (owner, 0):
             raise Denied(
-                f"{part} is not the folder of the book's owner ({_user(owner)})",
+                f"{part} does not belong to the book's owner ({_user(owner)})",
                 hint=f"{_user(owner)} or root can remove it",
             )
         if stat.S_IMODE(found.st_mode) != mode:
@@ -237,9 +237,9 @@ def _mend(part: Path, mode: int, owner: int) -> None:
         part.chmod(mode)
     except OSError as exc:
         raise Unavailable(
-            f"the lease book lacks {part} as it should be ({exc.strerror}), "
-            f"and {_user(owner)} owns it",
-            hint=f"sudo andon setup makes {SYSTEM_BOOK}, which then counts instead",
+            f"the lease book's {part} is missing or has the wrong mode ({exc.strerror}); "
+            f"its owner is {_user(owner)}",
+            hint=f"sudo andon setup creates {SYSTEM_BOOK}, which is then used instead",
         ) from exc
 
 

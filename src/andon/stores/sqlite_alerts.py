@@ -39,7 +39,7 @@ class SqliteAlertStore:
         try:
             return Saved(json.loads(found[0]), tuple(_errand(row) for row in rows))
         except (ValueError, KeyError, TypeError, Invalid) as exc:
-            raise Unavailable(f"what was kept of the alerts cannot be read: {exc}") from exc
+            raise Unavailable(f"the saved alerts cannot be read: {exc}") from exc
 
     def save(
         self, state: Mapping[str, Any], changed: Sequence[Alert], errands: Sequence[Errand]

@@ -85,7 +85,7 @@ class Database:
 
     def _present(self) -> sqlite3.Connection:
         if self._readonly:
-            raise Unavailable(f"{self.path} was opened for reading only")
+            raise Unavailable(f"{self.path} was opened read-only")
         if self._writer is None or self._has_changed():
             with self._reading:
                 self._let_go()
@@ -131,7 +131,7 @@ class Database:
             raise sqlite_file.translated(exc, self.path) from exc
         except OSError as exc:
             raise Unavailable(f"{self.path} is damaged and cannot be moved aside: {exc}") from exc
-        log.warning("%s was damaged: it is %s now, and a new one is begun", self.path, aside)
+        log.warning("%s was damaged: moved to %s, and a new file was started", self.path, aside)
 
     def _failed(self, error: sqlite3.Error) -> AndonError:
         """A damaged file makes room for a new one; what failed may then be tried again."""

@@ -37,8 +37,8 @@ def translated(error: sqlite3.Error, path: Path) -> AndonError:
         return Unavailable(f"{path} is damaged: {error}")
     if str(error).startswith("no such "):  # a table or a column
         return Unavailable(
-            f"{path} is damaged, or of an older andon: {error}",
-            hint="andon serve brings it up to date, or sets it aside",
+            f"{path} is damaged, or from an older andon: {error}",
+            hint="andon serve upgrades it, or sets it aside",
         )
     return Unavailable(f"{path}: {error}")
 
@@ -93,7 +93,7 @@ def refuse_newer(connection: sqlite3.Connection) -> None:
     version, known = version_of(connection), len(migrations("sqlite"))
     if version > known:
         raise Invalid(
-            f"the history was written by a newer andon (form {version}, known: {known})",
+            f"the history was written by a newer andon (format {version}, known: {known})",
             hint="upgrade andon, or set ANDON_HISTORY to another file",
         )
 
@@ -141,7 +141,7 @@ def make_file(path: Path) -> None:
         if path.is_symlink() and not path.exists():
             raise FileNotFoundError(errno.ENOENT, "a link to a file that does not exist")
     except PermissionError as exc:
-        raise Denied(f"{path} cannot be made", hint="set ANDON_HISTORY to a file") from exc
+        raise Denied(f"{path} cannot be created", hint="set ANDON_HISTORY to another file") from exc
     except OSError as exc:
         raise Unavailable(f"{path}: {exc.strerror}") from exc
 
@@ -151,7 +151,7 @@ def identity(path: Path) -> tuple[int, int]:
     try:
         found = path.stat()
     except FileNotFoundError as exc:
-        raise Gone(f"{path} is gone") from exc
+        raise Gone(f"{path} no longer exists") from exc
     except OSError as exc:
         raise Unavailable(f"{path}: {exc.strerror}") from exc
     return found.st_dev, found.st_ino

@@ -43,8 +43,8 @@ def refuse_foreign(connection: sqlite3.Connection) -> None:
     foreign = sorted(_names(connection) - _wanted().keys())
     if foreign:
         raise Invalid(
-            f"the history's file is another program's database: it has a table {foreign[0][:40]!r}",
-            hint="set ANDON_HISTORY to a file of its own",
+            f"the history file is another program's database: it has a table {foreign[0][:40]!r}",
+            hint="set ANDON_HISTORY to another file",
         )
 
 

@@ -154,7 +154,7 @@ def unpack_points(block: bytes, base_ms: int = 0) -> tuple[Sequence[int], Sequen
     """Times, so much later, and values of a block of points."""
     kind, header, length, first, body = _opened(block)
     if kind != POINTS:
-        raise Invalid("this block holds rows and not points")
+        raise Invalid("this block holds rows, not points")
     return _points(header, length, first, body, base_ms)
 
 
@@ -167,7 +167,7 @@ def _points(
                    length)  # fmt: skip
     changes, end = _read_column(data, 1 + width * (length - 1), length - 1)
     if end != len(data):
-        raise Invalid("a block of history is too long")
+        raise Invalid("a history block is too long")
     if header.low == header.high:
         return times, (first,) * length
     return times, list(accumulate(changes, initial=first))
@@ -186,15 +186,15 @@ def _time_column(times_ms: tuple[int, ...]) -> bytes:
     if not 1 <= len(times_ms) <= MOST_ROWS:
         raise Invalid(f"a block holds 1 to {MOST_ROWS} rows, not {len(times_ms)}")
     if any(later <= earlier for earlier, later in pairwise(times_ms)):
-        raise Invalid("the times of a block must rise")
+        raise Invalid("the times of a block must increase")
     if times_ms[0] < 0 or times_ms[-1] >= VALUE_LIMIT:
-        raise Invalid("a time lies outside of what a block can hold")
+        raise Invalid("a time is out of range for a block")
     return _column(_seconds_differences(times_ms))
 
 
 def _check_values(low: int, high: int) -> None:
     if low <= -VALUE_LIMIT or high >= VALUE_LIMIT:
-        raise Invalid("a value is larger than a block can hold")
+        raise Invalid("a value is out of range for a block")
 
 
 def _differences(values: Sequence[int]) -> list[int]:
@@ -239,11 +239,11 @@ def _column(numbers: Sequence[int]) -> bytes:
 def _opened(block: bytes) -> tuple[int, Header, int, int, bytes]:
     """Kind, header, how many rows, the first value, and the deflated rest."""
     if len(block) < _FRAME.size or zlib.crc32(block[4:]) != _FRAME.unpack_from(block)[0]:
-        raise Invalid("a block of history is damaged")
+        raise Invalid("a history block is damaged")
     numbers, place = _varints(block, _FRAME.size)
     length, first_ms, last_ms, count, low, span, above, last, first, step = numbers
     if block[4] not in (POINTS, ROWS) or not 1 <= length <= MOST_ROWS:
-        raise Invalid("a block of history has an unknown form", hint="andon may be too old for it")
+        raise Invalid("a history block has an unknown format", hint="andon may be too old for it")
     header = Header(
         first_ms, last_ms, count, low, low + span, above + count * low, low + last, step
     )
@@ -257,7 +257,7 @@ def _columns(body: bytes, lengths: Sequence[int]) -> list[list[int]]:
         column, place = _read_column(data, place, length)
         columns.append(column)
     if place != len(data):
-        raise Invalid("a block of history is too long")
+        raise Invalid("a history block is too long")
     return columns
 
 
@@ -266,9 +266,9 @@ def _inflated(body: bytes, most: int) -> bytes:
     try:
         data = inflate.decompress(body, most + 1)
     except zlib.error as exc:
-        raise Invalid("a block of history cannot be inflated") from exc
+        raise Invalid("a history block cannot be inflated") from exc
     if not inflate.eof or len(data) > most:
-        raise Invalid("a block of history has the wrong length")
+        raise Invalid("a history block has the wrong length")
     return data
 
 
@@ -278,7 +278,7 @@ def _read_column(data: bytes, place: int, length: int) -> tuple[list[int], int]:
         return [0] * length, place + 1
     end = place + 1 + width * length
     if width not in _CODES or end > len(data):
-        raise Invalid("a block of history is cut short")
+        raise Invalid("a history block is truncated")
     if width == 1:
         return list(struct.unpack(f"{length}b", data[place + 1 : end].translate(_UNFOLDED))), end
     raw = bytearray(width * length)
@@ -310,7 +310,7 @@ def _varints(data: bytes, place: int) -> tuple[list[int], int]:
             value = shift = 0
             if len(numbers) == _HEADER_NUMBERS:
                 return numbers, end
-    raise Invalid("a block of history has no whole header")
+    raise Invalid("a history block has an incomplete header")
 
 
 def shifted(block: bytes, by: int) -> bytes:

@@ -45,7 +45,7 @@ PATTERNS = (
 )
 """Who says so and how; the most particular first, since PyTorch's words hold CUDA's too."""
 
-_WANTED = r"(?:Tried to allocate|allocating|allocate) ([\d.]+ ?(?:[KMGT]i?B|bytes))"
+_ASKED = r"(?:Tried to allocate|allocating|allocate) ([\d.]+ ?(?:[KMGT]i?B|bytes))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,32 +92,32 @@ def verdict(
 ) -> Verdict:
     """The one reason. A complaint counts only where the command failed: many are caught."""
     if code == 0:
-        return Verdict(CommandEnding.FINE, "it ended well")
+        return Verdict(CommandEnding.FINE, "finished successfully")
     if ended_for is not None:
         return Verdict(CommandEnding.TIMEOUT, ended_for)
     said = complaint(tail)
     if said is not None:
         return Verdict(CommandEnding.DEVICE_MEMORY, _device_words(*said, strains), said[0])
     if SIGKILL in (signal, code - 128) and host_kills > 0:  # of the command, or a shell's word
-        words = "the kernel killed it for want of host memory (OOM killer)"
+        words = "killed by the kernel: out of host memory (OOM killer)"
         return Verdict(CommandEnding.HOST_MEMORY, words)
     if asked:
-        return Verdict(CommandEnding.ASKED, "it was asked to end")
+        return Verdict(CommandEnding.ASKED, "stopped on request")
     if signal is not None:
         full = [strain for strain in strains if strain.at_limit]
         more = f"; {_full_words(full)}" if full else ""
-        return Verdict(CommandEnding.SIGNAL, f"signal {signal} ended it{more}")
+        return Verdict(CommandEnding.SIGNAL, f"ended by signal {signal}{more}")
     full = [strain for strain in strains if strain.at_limit]
     more = f"; {_full_words(full)}" if full else ""
     return Verdict(CommandEnding.FAILED, f"exit code {code}{more}")
 
 
 def _device_words(name: str, line: str, strains: Sequence[Strain]) -> str:
-    wanted = re.search(_WANTED, line)
-    more = f", which wanted {wanted[1]} more" if wanted else ""
+    asked = re.search(_ASKED, line)
+    said = f"{name} tried to allocate {asked[1]} more" if asked else f"reported by {name}"
     known = [s for s in strains if s.used_bytes is not None and s.total_bytes]
-    told = f"; {_full_words(known)}" if known else ""
-    return f"out of device memory, says {name}{more}{told}"
+    more = f"; {_full_words(known)}" if known else ""
+    return f"out of GPU memory: {said}{more}"
 
 
 def _full_words(strains: Sequence[Strain]) -> str:

@@ -160,14 +160,14 @@ def _trouble(status: DeviceStatus, around: Surroundings, taken: bool) -> Obstacl
         return Obstacle(ObstacleKind.CORDONED, f"cordoned by {cordon.by}{why}")
     if status.state in (State.LOST, State.STALE):
         bar = ObstacleKind.LOST if status.state is State.LOST else ObstacleKind.STALE
-        return Obstacle(bar, f"{status.state}: {status.reason or 'it does not answer'}")
+        return Obstacle(bar, f"{status.state}: {status.reason or 'not responding'}")
     ailing = around.ailments or {}
     if (said := ailing.get(uuid) or ailing.get(status.device.parent or "")) is not None:
         return Obstacle(ObstacleKind.BROKEN, said)
     if status.state is State.ASLEEP:
         return None
     if sample is None:
-        return Obstacle(ObstacleKind.UNKNOWN, "it has not answered yet")
+        return Obstacle(ObstacleKind.UNKNOWN, "no reading yet")
     if sample.ecc_uncorrected:
         many = "s" * (sample.ecc_uncorrected != 1)
         return Obstacle(
@@ -182,4 +182,4 @@ def _ghost(status: DeviceStatus) -> Obstacle | None:
         return None
     if spare <= least_ghost_bytes(status.device.memory_total_bytes, len(status.processes)):
         return None
-    return Obstacle(ObstacleKind.GHOST, f"{human_bytes(spare)} in use that no process explains")
+    return Obstacle(ObstacleKind.GHOST, f"{human_bytes(spare)} used by no visible process")

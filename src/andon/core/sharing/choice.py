@@ -130,7 +130,7 @@ def choose(
     if not chosen and len(free) >= need.least:
         sizes = [room.free_bytes or 0 for room in free]
         reason = (
-            f"the free memory of the free devices differs too much for a group "
+            f"free memory differs too much between the available devices "
             f"({human_bytes(min(sizes))} to {human_bytes(max(sizes))}): --unbalanced allows it"
         )
     return DeviceChoice(chosen, candidates, reason)
@@ -177,7 +177,7 @@ def _held(tenant: Tenant) -> Obstacle:
     size = tenant.share.memory_bytes if tenant.share else None
     part = f"{human_bytes(size)} " if size is not None else ""
     if claim.standing is Standing.ORPHANED:
-        words = f"{part}orphaned by lease {lease.id} ({claim.user}), whose work still lives"
+        words = f"{part}orphaned by lease {lease.id} ({claim.user}), whose job is still running"
         return Obstacle(ObstacleKind.ORPHANED, words)
     return Obstacle(
         ObstacleKind.LEASED, f"{part}held by lease {lease.id} ({claim.user})", lease.until
@@ -211,7 +211,7 @@ def _readings(room: DeviceCapacity) -> Obstacle | None:
         return Obstacle(ObstacleKind.UNKNOWN, f"its utilisation cannot be read: {why}")
     if busy > MAX_UTILIZATION_PERCENT:
         return Obstacle(
-            ObstacleKind.BUSY, f"{busy} % busy, and no process that is seen explains it"
+            ObstacleKind.BUSY, f"{busy} % busy, but no visible process uses it"
         )
     return None
 
@@ -224,7 +224,7 @@ def _memory(room: DeviceCapacity, need: Need) -> Obstacle | None:
         return Obstacle(ObstacleKind.UNKNOWN, f"its free memory cannot be read: {why}")
     if need.memory_bytes is None or room.free_bytes >= need.memory_bytes:
         return None
-    left = f"{human_bytes(room.free_bytes)} left, {human_bytes(need.memory_bytes)} wanted"
+    left = f"{human_bytes(room.free_bytes)} free, {human_bytes(need.memory_bytes)} requested"
     if room.tenants:
         first = _held(room.tenants[0])
         return Obstacle(ObstacleKind.FULL, f"{first.words}; {left}", first.until)

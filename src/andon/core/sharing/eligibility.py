@@ -66,8 +66,8 @@ def need_of(
     totals = [s.device.memory_total_bytes for s in statuses if s.device.uuid in eligible]
     if request.balanced and not can_balance(totals, request.least):
         raise Unavailable(
-            f"{count_words(request)} wanted, and no such group has memory of about one size",
-            hint="--unbalanced allows devices of different sizes, --model names those of one kind",
+            f"{count_words(request)} requested, but no such group has similar memory sizes",
+            hint="--unbalanced allows devices of different sizes, --model selects one kind",
         )
     return Need(
         eligible,
@@ -135,7 +135,7 @@ def _model(name: str, statuses: Sequence[DeviceStatus]) -> set[str]:
 def _labelled(name: str, statuses: Sequence[DeviceStatus], labels: Labels) -> set[str]:
     if name not in labels:
         known = ", ".join(sorted(labels)) or "none"
-        hint = f"the labels here: {known}; the setting share.labels gives them"
+        hint = f"the labels here: {known}; set them with share.labels"
         raise Gone(f"no device has the label {name[:80]!r}", hint=hint)
     return {uuid for device in labels[name] for uuid in named(device, statuses)}
 
@@ -151,7 +151,7 @@ def _bar(
     if not status.visible:
         return Obstacle(ObstacleKind.MASKED, "hidden from this process by a mask")
     if uuid in divided:
-        return Obstacle(ObstacleKind.DIVIDED, "divided into instances: one of those can be taken")
+        return Obstacle(ObstacleKind.DIVIDED, "divided into instances: request one of those")
     if uuid in excluded:
         return Obstacle(ObstacleKind.UNASKED, "excluded")
     for words, uuids in wanted:
@@ -161,7 +161,7 @@ def _bar(
     if asked is not None and total is not None:
         kept = (status.sample.memory_reserved_bytes or 0) if status.sample else 0
         if total - kept < asked:  # what the driver keeps for itself is nobody's to have
-            words = f"it has {human_bytes(total - kept)}, {human_bytes(asked)} wanted"
+            words = f"has {human_bytes(total - kept)}, {human_bytes(asked)} requested"
             return Obstacle(ObstacleKind.SMALL, words)
     return None
 
@@ -175,17 +175,21 @@ def _impossible(
     asked = count_words(request)
     if not statuses:
         return Unavailable(
-            f"{asked} wanted, and there is no GPU here",
-            hint="andon doctor says why; a look without one: --simulate 4",
+            "no GPU found here",
+            hint="andon doctor says why; to try without one: --simulate 4",
         )
     visible = [s for s in statuses if s.visible and s.device.uuid in found]
     names = titles(statuses)
     mistakes = tuple(
         f"GPU {names[uuid]}: {bar.words}" for uuid, bar in found.items() if bar is not None
     )
-    few = f"{asked} wanted, and this process sees {len(visible)}"
-    why = few if len(visible) < request.least else f"{asked} wanted, and {eligible} can ever be had"
-    return Unavailable(why, hint="andon devices lists what is here", mistakes=mistakes)
+    if len(visible) < request.least:
+        why = f"{asked} requested, only {len(visible)} visible"
+    elif eligible == 0:
+        why = "no GPU here can satisfy this"
+    else:
+        why = f"{asked} requested, only {eligible} can satisfy this"
+    return Unavailable(why, hint="andon devices lists the GPUs here", mistakes=mistakes)
 
 
 def count_words(request: DeviceRequest) -> str:

@@ -10,7 +10,7 @@ from andon.model.lease_list import CordonRow, LeaseRow, WaitingRow
 from andon.model.work import Claim, Cordon, Lease, Ticket
 
 T = TypeVar("T")
-EMPTY = "nobody holds a lease: andon run -- python train.py"
+EMPTY = "no leases; to take one: andon run -- python train.py"
 
 
 def lease_rows(

@@ -98,7 +98,7 @@ def reserved(
             if turns.waited(place) >= limit or slow:
                 late.add(place)
                 continue
-        words = f"kept for {ticket.owner.user}, who waits in front for {_count(ticket)}"
+        words = f"reserved for {ticket.owner.user}, ahead in the queue for {_count(ticket)}"
         for uuid in uuids:
             kept.setdefault(uuid, Obstacle(ObstacleKind.RESERVED, words))
     return Reserved(kept, since, frozenset(late))

@@ -24,16 +24,16 @@ def barred(claim: Claim, asker: Asker) -> AndonError | None:
     lease = claim.lease
     whom = f"ask {claim.user}, or root" if claim.uid else "ask root"
     if lease is None:
-        return Denied(f"a lease of {claim.user} that cannot be read", hint=whom)
+        return Denied(f"a lease of {claim.user} cannot be read", hint=whom)
     if asker.uid not in (0, claim.uid):
-        return Denied(f"lease {lease.id} is {claim.user}'s", hint=whom)
+        return Denied(f"lease {lease.id} belongs to {claim.user}", hint=whom)
     owner = lease.owner
     if owner.pid_namespace != asker.here.pid_namespace:
         where = f"container {owner.container[:12]}" if owner.container else "another container"
         return Conflict(f"lease {lease.id} is held in {where}", hint="release it there")
     if claim.standing is Standing.ORPHANED:
-        left = f"end its work ({_work(claim)})"
-        return Conflict(f"lease {lease.id} has lost its holder", hint=left)
+        left = f"stop its job ({_work(claim)})"
+        return Conflict(f"the holder of lease {lease.id} has exited", hint=left)
     return None
 
 
@@ -51,11 +51,11 @@ def check_fence(lease: Lease, shown: int | None) -> None:
     if lease.kind is not LeaseKind.NETWORK and shown is None:
         return
     if shown is None:
-        raise Invalid(f"lease {lease.id} wants its fence", hint="it came with the lease")
+        raise Invalid(f"lease {lease.id} requires its fence", hint="it was returned with the lease")
     if shown != lease.fence:
         raise Conflict(
             f"fenced: {shown} is not the fence of lease {lease.id}",
-            hint="the lease that it came with has ended; ask for a new one",
+            hint="the lease it belonged to has ended; request a new one",
         )
 
 

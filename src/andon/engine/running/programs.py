@@ -27,8 +27,8 @@ def find(command: Sequence[str]) -> str:
     if path is None or not os.path.exists(path):  # noqa: PTH110 - a name may hold anything
         raise CannotStart(f"{name or repr(name)}: command not found", NOT_FOUND)
     if os.path.isdir(path):  # noqa: PTH112
-        raise CannotStart(f"{name}: it is a folder", NOT_EXECUTABLE)
-    raise CannotStart(f"{name}: it cannot be executed", NOT_EXECUTABLE, hint=f"chmod +x {name}")
+        raise CannotStart(f"{name}: is a directory", NOT_EXECUTABLE)
+    raise CannotStart(f"{name}: not executable", NOT_EXECUTABLE, hint=f"chmod +x {name}")
 
 
 def shell() -> list[str]:

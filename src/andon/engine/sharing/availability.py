@@ -99,20 +99,20 @@ class Availability:
         if not 0 < request.least <= request.most <= MOST_GPUS:
             raise Invalid(f"{request.least}..{request.most} is not a number of GPUs")
         if request.memory_bytes is not None and request.memory_bytes <= 0:
-            raise Invalid("memory must be more than nothing")
+            raise Invalid("memory must be greater than 0")
         if request.shared and request.memory_bytes is None:
-            raise Invalid("a shared device is shared by memory", hint="--memory says how much")
+            raise Invalid("sharing a device requires a memory size", hint="e.g. --memory 10GiB")
         if "replay" in snapshot.versions:
-            raise Unavailable("a recorded file has no devices that could be held")
+            raise Unavailable("the devices of a recorded file cannot be leased")
         if snapshot.simulated and not self.simulated:
             raise Unavailable(
-                "these devices are simulated, and nothing is leased on them unasked",
-                hint="say --simulate with the command itself, or simulated=True from Python",
+                "simulated devices are leased only with --simulate",
+                hint="add --simulate to the command, or simulated=True in Python",
             )
         seen = visibility([status.device for status in snapshot.devices], os.environ)
         if not seen.certain:
             raise Unavailable(
-                f"which devices this process may use is not certain: {seen.note}",
+                f"cannot tell which devices this process may use: {seen.note}",
                 hint="name them by UUID in CUDA_VISIBLE_DEVICES",
             )
 

@@ -140,7 +140,7 @@ class Granter:
             raise
         held.release()
         self._see(attempt)
-        return self._outlook(attempt), None, "a process without a lease came first"
+        return self._outlook(attempt), None, "a process without a lease took it first"
 
     def _see(self, attempt: _Attempt) -> AvailabilityView:
         attempt.seen, attempt.looked = self._surveyor.see(), time.monotonic()
@@ -249,8 +249,8 @@ class Granter:
     def _refuse_pushing(self, request: DeviceRequest) -> None:
         if request.priority > 0 and os.getuid() not in (0, self._book.path.stat().st_uid):
             raise Denied(
-                "only root and the owner of the lease book may go before others",
-                hint="a priority below 0 lets others go first",
+                "only root and the owner of the lease book may use a priority above 0",
+                hint="use 0 or less; below 0 lets others go first",
             )
 
     def _leave_line(self, attempt: _Attempt) -> None:

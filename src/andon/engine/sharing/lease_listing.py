@@ -43,7 +43,7 @@ def sighted(surveyor: Availability, sight: AvailabilityView, book: Book) -> Leas
 
 def remarks(book: Book) -> tuple[str, ...]:
     """What was ignored at the last look, and whose it is."""
-    unread = (f"{path} is left out: {reason}" for path, reason in book.unread.items())
+    unread = (f"{path} is ignored: {reason}" for path, reason in book.unread.items())
     return (*unread, *map(str, book.left_out()))
 
 

@@ -24,7 +24,7 @@ from andon.model.device import DeviceStatus, Process, Snapshot
 from andon.model.lease_list import BookRow
 from andon.model.work import BookEntry, Kin
 
-log = logging.getLogger("andon.ledger")
+log = logging.getLogger("andon.lease_tracker")
 
 SILENT_SECONDS = 10.0
 TURN_SECONDS = 2.0  # how late somebody else's lease is seen
@@ -64,7 +64,7 @@ class LeaseTracker:
         self._due = self._retry = 0.0
         self._turned = self._current = time.monotonic()
         self._listeners: tuple[Listener, ...] = ()
-        self._thread = threading.Thread(target=self._loop, name="lease ledger", daemon=True)
+        self._thread = threading.Thread(target=self._loop, name="lease tracker", daemon=True)
         self._thread.start()
 
     # For those who ask.
@@ -129,7 +129,7 @@ class LeaseTracker:
             self._failed(exc)
         except Exception as exc:
             self._failed(Unavailable(f"the lease book cannot be read: {exc}"))
-            log.debug("following the book failed", exc_info=True)
+            log.debug("reading the lease book failed", exc_info=True)
         self._turned = time.monotonic()
 
     def _turn(self, snapshot: Snapshot) -> None:
@@ -176,7 +176,7 @@ class LeaseTracker:
         return book
 
     def _say_unread(self, book: Book) -> None:
-        said = [f"{path} is left out: {reason}" for path, reason in book.unread.items()]
+        said = [f"{path} is ignored: {reason}" for path, reason in book.unread.items()]
         for words in said:
             if words not in self._said:
                 log.warning("%s", words)
@@ -231,7 +231,7 @@ class LeaseTracker:
             try:
                 listener()
             except Exception:
-                log.exception("a listener failed; the others go on")
+                log.exception("a listener failed; the others continue")
 
     def _why_not(self) -> AndonError | None:
         if self._trouble is not None:
@@ -239,14 +239,14 @@ class LeaseTracker:
         now, slack = time.monotonic(), max(SILENT_SECONDS, 5 * self._subscription.interval_seconds)
         if now - self._turned >= slack:
             return Unavailable(
-                f"the lease book has not answered for {now - self._turned:.0f} s",
-                hint="look at its file system: andon doctor",
+                f"the lease book has not responded for {now - self._turned:.0f} s",
+                hint="check its file system: andon doctor",
             )
         old = now - self._current
         if old >= LONGEST_PAUSE_SECONDS + max(LATE_SECONDS, slack):
             return Unavailable(
                 f"the lease book was last read {old:.0f} s ago",
-                hint="look at who fills it: andon leases, andon doctor",
+                hint="see who fills it: andon leases, andon doctor",
             )
         return None
 

@@ -22,7 +22,7 @@ def overdue(book: Book, claims: Iterable[Claim], at: float) -> Iterator[tuple[st
             continue
         late = at - lease.until
         if late > LATE_SECONDS:
-            since = f"lease {lease.id} ended {human_seconds(late)} ago and is still held"
+            since = f"lease {lease.id} expired {human_seconds(late)} ago but is still held"
             yield lease.id, f"{since}: {_reason(book, claim, lease)}"
 
 
@@ -32,8 +32,8 @@ def _reason(book: Book, claim: Claim, lease: Lease) -> str:
     if not any(_is_verified(claim, lease, path / LEASES / claim.file) for path in book.paths):
         return f"ask {claim.user}, or root"
     if is_stopped(pid):
-        return f"its holder is stopped, let it go on: kill -CONT {pid}"
-    return f"its holder (pid {pid}) does not answer"
+        return f"its holder is stopped; resume it: kill -CONT {pid}"
+    return f"its holder (pid {pid}) is not responding"
 
 
 def _is_verified(claim: Claim, lease: Lease, file: Path) -> bool:

@@ -57,7 +57,7 @@ class Reaper:
         try:
             self._ended()
         except Exception:
-            log.exception("the end of a child could not be told; the others are waited for")
+            log.exception("could not report that a child exited; still waiting for the others")
 
     def _wait(self) -> bool:
         """Until something happens; False when nobody is there any more to be told."""

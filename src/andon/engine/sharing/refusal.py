@@ -29,11 +29,11 @@ def refusal(
     asked = count_words(request)
     if request.memory_bytes is not None:
         asked += f" with {human_bytes(request.memory_bytes)}"
-    told = outlook.choice.reason or f"{asked} wanted, {free} free"
+    told = outlook.choice.reason or f"{asked} requested, {free} available"
     lines = tuple(device_lines(outlook))
     hint = "see who holds them: andon leases"
     if is_hopeless(outlook):
-        hint = "simulated work never ends; idle devices: ANDON_SIMULATE_SCENARIO=idle"
+        hint = "simulated work never ends; for idle devices: ANDON_SIMULATE_SCENARIO=idle"
     hint = note_hint or hint
     if waited_seconds is None:
         return Conflict(note or told, hint=hint, mistakes=lines)
@@ -62,8 +62,8 @@ def candidate_words(candidate: Candidate, at: float) -> str:
     if candidate.obstacle is not None:
         return obstacle_words(candidate.obstacle, at)
     if candidate.free_bytes is None:
-        return "free"
-    return f"free, {human_bytes(candidate.free_bytes)} left"
+        return "available"
+    return f"available, {human_bytes(candidate.free_bytes)} free"
 
 
 def obstacle_words(obstacle: Obstacle, at: float) -> str:

@@ -57,19 +57,19 @@ def extend(book: Book, name: str, seconds: float, check: Check = no_check) -> Le
     folder, claim, lease = _find(book, name, check)
     if lease.until is None:
         raise Conflict(
-            f"lease {lease.id} has no end that could be moved", hint="it ends with its command"
+            f"lease {lease.id} has no end time to change", hint="it ends with its command"
         )
     until = time.time() + seconds
     try:
         os.utime(folder / claim.file, (until, until), follow_symlinks=False)
     except FileNotFoundError as exc:
-        raise Gone(f"lease {lease.id} has ended", hint="ask for a new one") from exc
+        raise Gone(f"lease {lease.id} has ended", hint="request a new one") from exc
     except PermissionError as exc:
         raise Denied(
-            f"lease {lease.id} may not be changed", hint=f"ask {claim.user}, or root"
+            f"not allowed to change lease {lease.id}", hint=f"ask {claim.user}, or root"
         ) from exc
     if not _is_held(book, claim.file):
-        raise Gone(f"lease {lease.id} has ended", hint="ask for a new one")
+        raise Gone(f"lease {lease.id} has ended", hint="request a new one")
     return replace(lease, until=until)
 
 
@@ -82,10 +82,10 @@ def ask(lease: Lease, file: Path, uid: int) -> None:
         if is_stopped(owner.pid):
             signal.pidfd_send_signal(descriptor, signal.SIGCONT)
     except ProcessLookupError as exc:
-        raise Gone(f"the holder of lease {lease.id} (pid {owner.pid}) has just ended") from exc
+        raise Gone(f"the holder of lease {lease.id} (pid {owner.pid}) has just exited") from exc
     except PermissionError as exc:
         raise Denied(
-            f"pid {owner.pid} may not be signalled", hint=f"ask {user_name(uid)}, or root"
+            f"not allowed to signal pid {owner.pid}", hint=f"ask {user_name(uid)}, or root"
         ) from exc
     finally:
         os.close(descriptor)
@@ -97,16 +97,16 @@ def _still_held(lease: Lease, insisted: bool) -> Conflict:
     if is_stopped(pid):
         return Conflict(
             f"lease {lease.id} is still held: its holder (pid {pid}) is stopped",
-            hint=f"let it go on, and it ends: kill -CONT {pid}",
+            hint=f"resume it, and it ends: kill -CONT {pid}",
         )
     if insisted:
         return Conflict(
-            f"lease {lease.id} is still held by pid {pid}, although it was asked twice to end",
+            f"lease {lease.id} is still held by pid {pid} after two requests to stop",
             hint=f"see what it waits for: ps -o pid,stat,wchan,args -p {pid}",
         )
     return Conflict(
-        f"lease {lease.id} was asked to end, and its command has not ended yet",
-        hint="ask once more, and it is killed",
+        f"lease {lease.id} was asked to end, but its command is still running",
+        hint="release it again to kill the command",
     )
 
 

@@ -29,7 +29,7 @@ from andon.model.device import Snapshot
 from andon.model.lease_list import LeaseList, LeaseRow
 from andon.model.work import Claim, Cordon, DeviceRequest, Lease, LeaseKind, Owner, Standing
 
-log = logging.getLogger("andon.lender")
+log = logging.getLogger("andon.remote_leases")
 
 MOST_LENT = 64  # each has a process of its own
 HANDOVER_SECONDS = 10.0
@@ -176,7 +176,7 @@ class RemoteLeases:
             try:
                 listener(found)
             except Exception:
-                log.exception("a listener failed; the others go on")
+                log.exception("a listener failed; the others continue")
 
     def _look(self, snapshot: Snapshot) -> LeaseList:
         """Fails soft: a book that cannot be read is told of, and is no reason to say nothing."""
@@ -229,7 +229,7 @@ class RemoteLeases:
         except OSError as exc:
             raise Unavailable(
                 f"a holder for the lease cannot be started: {exc.strerror}",
-                hint="is the machine out of memory or processes?",
+                hint="check whether memory or processes have run out",
             ) from exc
         self._reaper.watch(keeper.process)
         return keeper
@@ -256,7 +256,7 @@ class RemoteLeases:
         ]
         if len(lent) >= MOST_LENT:
             raise Conflict(
-                f"{len(lent)} leases are lent over the network already",
+                f"there are already {len(lent)} network leases",
                 hint="release some: andon leases",
             )
 
