@@ -1,4 +1,4 @@
-"""The lease book: what is in it, and how something gets into it or out of it."""
+"""The lease book: reads its leases, tickets and cordons, and adds and removes them."""
 
 import errno
 import fcntl
@@ -25,21 +25,21 @@ from andon.model import wire, work_wire
 from andon.model.work import BookEntry, Cordon, Lease, Ticket
 
 T = TypeVar("T")
-LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # none that looks like another
+LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # without characters that look alike
 ID_LETTERS = 5
 MOST_REMEMBERED = 4096
 LEASE_SUFFIX = ".lease"
 SUFFIXES = {LEASES: LEASE_SUFFIX, TICKETS: TICKET_SUFFIX, CORDONS: ""}
 
 Key = tuple[Path, str, str, int, int]
-"""Book, part, name, inode and owner of a file: nothing less tells it from every other."""
+"""Book, part, name, inode and owner of a file: together they identify it."""
 Stamp = tuple[int, float]
-"""Size and time of a file's last change, which nobody can set: what it said then it says now."""
+"""Size and ctime of a file, which no one can set: while they stay, so does its content."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Files of the book that decide nothing; whose they are, and why."""
+    """Files of the book that are ignored: whose they are, and why."""
 
     folder: Path
     user: str
@@ -52,14 +52,14 @@ class LeftOut:
 
 
 class Book:
-    """Every book of this machine that decides; new leases go into one of them."""
+    """Every book of this machine that counts; new leases go into one of them."""
 
     def __init__(self, env: Mapping[str, str] | None = None, make: bool = True) -> None:
         env = os.environ if env is None else env
         self.path = places.book_path(env)
         if make:
             places.prepare(self.path)
-        self.unread: dict[Path, str] = {}  # books beside it that cannot be read, and why
+        self.unread: dict[Path, str] = {}  # other books that cannot be read, and why
         self.paths = tuple(p for p in places.books(env) if self._is_there(p))
         self._seen: dict[Key, tuple[Stamp, Any]] = {}
         self._ignored: dict[tuple[str, str], tuple[LeftOut, ...]] = {}
@@ -72,7 +72,7 @@ class Book:
     # Reading.
 
     def entries(self) -> list[BookEntry]:
-        """Every file of the leases, judged by nobody yet."""
+        """Every lease file, not judged yet."""
         place, table = here(), LockTable()
         read, bad = [], Counter[tuple[Path, int]]()
         for path, _, found in self._files(LEASES, self._known):
@@ -84,8 +84,8 @@ class Book:
         return contents.entries_of(read, place)
 
     def waiting(self) -> list[Waiting]:
-        """The tickets whose owners live. Only root and the owner of the book that new leases go
-        to may push in front."""
+        """The tickets whose owners are alive. Only root and the owner of the book for new leases
+        may raise their priority."""
         out, bad = [], Counter[tuple[Path, int]]()
         pushing = (0, self._owner(self.path))
         for path, folder, found in self._files(TICKETS, self._known):
@@ -108,15 +108,15 @@ class Book:
         )
 
     def left_out(self) -> tuple[LeftOut, ...]:
-        """What decides nothing, as it was at the last look at leases and tickets."""
+        """What was ignored when leases and tickets were last read."""
         return tuple(one for found in self._ignored.values() for one in found)
 
     def names(self) -> frozenset[str]:
-        """The files of the leases, locked or not: cheap enough to ask many times a second."""
+        """The names of the lease files, locked or not: cheap enough for many calls a second."""
         return self._listed(LEASES)
 
     def ticket_ids(self) -> frozenset[str]:
-        """Who is in line, dead or alive; as cheap."""
+        """The tickets in the queue, dead or alive; equally cheap."""
         return tickets.ids(self._listed(TICKETS))
 
     def _listed(self, part: str) -> frozenset[str]:
@@ -144,7 +144,7 @@ class Book:
             return TicketHold(name, descriptor, folder, place=place, awake=awake)
 
     def new_id(self) -> str:
-        """A short name that no lease in the book has."""
+        """A short id that no lease in the book has."""
         used = {name.partition("-")[0] for name in self.names()}
         while True:
             made = "".join(LETTERS[byte % len(LETTERS)] for byte in os.urandom(ID_LETTERS))
@@ -152,7 +152,7 @@ class Book:
                 return made
 
     def sweep(self, dead: Iterable[BookEntry]) -> None:
-        """Remove what is of no use to anybody, as far as it is ours to remove."""
+        """Remove dead files, as far as this user may."""
         uid = os.getuid()
         names = {entry.file for entry in dead}
         for path in self.paths:
@@ -166,7 +166,7 @@ class Book:
                 files.remove_drafts(folder, uid)
 
     def cordon(self, cordon: Cordon) -> None:
-        """Only the book's owner and root may: the folder's mode says so."""
+        """Only the book's owner and root may: the directory's mode ensures it."""
         with self._folder(self.path, CORDONS) as folder, self._translated(CORDONS, folder):
             text = wire.dumps(work_wire.cordon_to_json(cordon)) + "\n"
             os.close(files.make(folder, contents.cordon_name(cordon.uuid), text))
@@ -186,9 +186,9 @@ class Book:
         return found
 
     def find(self, name: str, uid: int | None = None) -> tuple[Path, BookFile, Lease]:
-        """The lease of an id or its beginning, wherever it is; Gone for none.
+        """The lease with this id or prefix, in any book; Gone for none.
 
-        A stranger may write any id into a file: where two have the same, it is this user's.
+        Anyone may write any id into a file: of two with the same id, this user's counts.
         """
         matching = [
             (path, found, lease)
@@ -213,7 +213,7 @@ class Book:
     # Helpers.
 
     def _is_there(self, path: Path) -> bool:
-        """Whether a book can be read; the one for new leases says itself why it cannot."""
+        """Whether a book can be read; the one for new leases reports errors itself."""
         if path == self.path:
             return path.is_dir()
         try:
@@ -228,7 +228,7 @@ class Book:
     def _files(
         self, part: str, known: Callable[[Path, str], files.Known] | None = None
     ) -> Iterator[tuple[Path, int, BookFile]]:
-        """The files of a part, in every book; one book that fails costs that book alone."""
+        """The files of a part, in every book; a book that fails does not affect the others."""
         beyond = Counter[tuple[Path, int]]()
         for path in self.paths:
             many = Counter[int]()
@@ -258,7 +258,7 @@ class Book:
         return known
 
     def _parsed(self, path: Path, part: str, found: BookFile, read: Callable[[BookFile], T]) -> T:
-        """What a file says; read and understood once, and kept while it does not change."""
+        """The parsed content of a file, cached while the file does not change."""
         key = (path, part, found.name, found.inode, found.uid)
         known, stamp = self._seen.get(key), (found.size, found.changed)
         if known is None or known[0] != stamp or found.text is not None:
@@ -269,7 +269,7 @@ class Book:
         return kept
 
     def _owner(self, path: Path) -> int:
-        """Whose a book is; of one that is gone, nobody's."""
+        """The uid of a book's owner; -1 if the book no longer exists."""
         try:
             return path.stat().st_uid
         except OSError:
@@ -288,7 +288,7 @@ class Book:
 
     @contextmanager
     def _making(self, part: str) -> Iterator[int]:
-        """The folder for a new file, locked as every holder locks it; it stays open for it."""
+        """The directory for a new file, with the shared lock of every holder; it stays open."""
         folder = files.open_folder(self.path, part)
         try:
             with self._translated(part, folder):
@@ -300,7 +300,7 @@ class Book:
             raise
 
     def _refuse_many(self, part: str, folder: int) -> None:
-        """More than this nobody reads: a lease beyond would hold nothing."""
+        """Files beyond the maximum are not read, so another lease would hold nothing."""
         count = files.count_of(folder, SUFFIXES[part], os.getuid())
         if count >= files.MOST_OF_ONE_USER:
             raise Conflict(
@@ -338,7 +338,7 @@ class Book:
 def _really_locked(
     path: Path, found: BookFile, lease: Lease | None, place: Here, table: LockTable
 ) -> BookFile:
-    """Not locked, where only other users' processes keep the lock of a dead holder's file."""
+    """Treat it as unlocked if only other users' processes lock a dead holder's file."""
     if not found.locked or lease is None:
         return found
     if strangers(path, found.name, lease, found.uid, place, table):

@@ -1,4 +1,4 @@
-"""One grant at a time: a lock on the book's own folder, waited for only so long."""
+"""One grant at a time: a lock on the book's directory, with a timeout."""
 
 import fcntl
 import os
@@ -30,7 +30,7 @@ def mutex(books: Sequence[Path], patience_seconds: float = PATIENCE_SECONDS) -> 
 def _one(path: Path, patience_seconds: float) -> Iterator[None]:
     end = time.monotonic() + patience_seconds
     while True:
-        # A descriptor of its own each time: two threads with one descriptor would both hold it.
+        # A new descriptor each time: two threads with one descriptor would both hold it.
         descriptor = open_folder(path)
         try:
             _wait(descriptor, path, end, patience_seconds)
@@ -38,7 +38,7 @@ def _one(path: Path, patience_seconds: float) -> Iterator[None]:
                 yield
                 return
         finally:
-            # Unlocked by name and not by closing: a child that was forked meanwhile has it too.
+            # Unlocked explicitly, not by closing: a child forked meanwhile has it too.
             with suppress(OSError):
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
             os.close(descriptor)
@@ -53,12 +53,12 @@ def _wait(descriptor: int, path: Path, end: float, patience_seconds: float) -> N
         except BlockingIOError:
             if time.monotonic() >= end:
                 raise _stuck(path, descriptor, patience_seconds) from None
-        time.sleep(pause * (0.5 + os.urandom(1)[0] / 255))  # to not knock in step
+        time.sleep(pause * (0.5 + os.urandom(1)[0] / 255))  # jitter, so that waiters do not collide
         pause = min(pause * 1.5, LONGEST_PAUSE_SECONDS)
 
 
 def _is_still(path: Path, descriptor: int) -> bool:
-    """Whether the folder was not replaced while we waited for it."""
+    """Whether the directory was not replaced while we waited."""
     try:
         here, there = path.stat(), os.fstat(descriptor)
     except OSError:
@@ -73,7 +73,7 @@ def _stuck(path: Path, descriptor: int, seconds: float) -> Conflict:
 
 
 def named_holders(descriptor: int) -> tuple[str, list[int]]:
-    """Who has locked a folder or file for itself: in words, and the pids that can be seen."""
+    """Who holds an exclusive lock on a directory or file: as text, and the visible pids."""
     pids = [pid for pid in holders_of(os.fstat(descriptor)) or [] if pid > 1]
     who = ", ".join(_named(pid) for pid in pids[:MOST_NAMED])
     return who or "a process that cannot be seen from here", pids

@@ -1,4 +1,4 @@
-"""Clears a book of what nobody holds: for root, in any book, whoever filled it."""
+"""Removes what is not held from a book: for root, in any user's book."""
 
 import os
 from dataclasses import dataclass
@@ -17,16 +17,16 @@ PATIENCE_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Cleared:
-    """How many files went, and how many leases are held there."""
+    """How many files were removed, and how many leases are held there."""
 
     removed: int = 0
     held: int = 0
 
 
 def clear(path: Path) -> Cleared:
-    """Remove every file that is not locked, except leases whose work still lives.
+    """Remove every unlocked file, except leases whose job is still running.
 
-    Folders are opened once and never through a link, so nothing outside of the book can be
+    Directories are opened once and never through a link, so nothing outside the book can be
     reached, whoever owns it.
     """
     removed = held = 0
@@ -46,6 +46,6 @@ def clear(path: Path) -> Cleared:
 
 
 def _working(found: list[BookFile]) -> set[str]:
-    """The leases whose holder is gone and whose work is not."""
+    """The leases whose holder has exited while their job is still running."""
     leases = [(one, contents.lease_in(one)) for one in found if one.name.endswith(LEASE_SUFFIX)]
     return {entry.file for entry in contents.entries_of(leases, here()) if entry.left}

@@ -1,4 +1,4 @@
-"""What is wrong, what is still to be told and what was: three small tables beside the history."""
+"""Alerts, pending notifications and past alerts: three small tables next to the history."""
 
 import json
 import sqlite3
@@ -25,7 +25,7 @@ SQL = statements("sqlite")
 
 
 class SqliteAlertStore:
-    """A part of the history's file, with connections of its own."""
+    """Part of the history file, with its own connections."""
 
     def __init__(self, path: Path) -> None:
         self._database = Database(path)
@@ -79,7 +79,7 @@ class SqliteAlertStore:
 
 
 def _excess(connection: sqlite3.Connection) -> Iterator[tuple[str]]:
-    """The oldest, where there are too many or they are too large."""
+    """The oldest ones beyond the maximum number or size."""
     weight = 0
     for number, (name, length) in enumerate(connection.execute(SQL["weigh_episodes"]).fetchall()):
         weight += length

@@ -1,4 +1,4 @@
-"""One SQLite file and its two connections: transactions, looks, and what is done when it breaks."""
+"""One SQLite file and its two connections: transactions, queries, and recovery from damage."""
 
 import logging
 import sqlite3
@@ -13,7 +13,7 @@ from andon.stores import sqlite_file, sqlite_form
 log = logging.getLogger("andon.history")
 
 _MOVING = threading.Lock()
-"""Several parts of one process may use one file, and find it damaged at the same time."""
+"""Several parts of one process may use one file and find it damaged at the same time."""
 
 
 class Database:
@@ -25,7 +25,7 @@ class Database:
         readonly: bool = False,
         forget: Callable[[], None] | None = None,
     ) -> None:
-        """`forget` is called when what was learned from the file may not be true any more."""
+        """`forget` is called when what was read from the file may no longer be true."""
         self.path = path
         self._readonly, self._forget = readonly, forget or _nothing
         self._writing, self._reading = threading.RLock(), threading.RLock()
@@ -36,7 +36,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """All of it is committed, or nothing."""
+        """Everything is committed, or nothing."""
         with self.guarded() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -50,7 +50,7 @@ class Database:
 
     @contextmanager
     def guarded(self) -> Iterator[sqlite3.Connection]:
-        """The writing connection, on the file that has the name now."""
+        """The writing connection to the file that is at the path now."""
         with self._writing:
             try:
                 yield self._present()
@@ -59,7 +59,7 @@ class Database:
 
     @contextmanager
     def looking(self) -> Iterator[sqlite3.Connection]:
-        """One view of the file: what is written meanwhile does not fall between two questions."""
+        """One consistent view of the file, whatever is written meanwhile."""
         with self._reading:
             try:
                 reader = self._reader = self._reader or sqlite_file.connect(self.path, True)
@@ -134,16 +134,16 @@ class Database:
         log.warning("%s was damaged: moved to %s, and a new file was started", self.path, aside)
 
     def _failed(self, error: sqlite3.Error) -> AndonError:
-        """A damaged file makes room for a new one; what failed may then be tried again."""
+        """A damaged file is replaced by a new one; the caller may then retry."""
         told = sqlite_file.translated(error, self.path)
         if sqlite_file.is_damaged(error) and not self._readonly:
             with self._writing, self._reading, _MOVING:
-                replaced = self._has_changed()  # by a neighbour that found the damage first
+                replaced = self._has_changed()  # by another part that found the damage first
                 self._let_go()
                 if not replaced:
                     self._set_aside()
         elif not isinstance(told, Conflict):
-            # A connection that was made on a read-only or vanished file stays what it is.
+            # A connection to a read-only or removed file never recovers.
             with self._writing, self._reading:
                 self._let_go()
         return told
@@ -161,4 +161,4 @@ def _is_damaged(error: sqlite3.Error) -> bool:
 
 
 def _nothing() -> None:
-    """There is nothing to forget."""
+    """Nothing to forget."""

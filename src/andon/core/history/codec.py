@@ -1,6 +1,6 @@
-"""Packs the points of one series, or its rolled-up rows, into a few bytes, and back without loss.
+"""Packs the points or rolled-up rows of one series into a few bytes, and back without loss.
 
-A block is its checksum, a header that answers coarse questions, and deflated columns: times as
+A block is its checksum, a header that answers coarse queries, and deflated columns: times as
 differences of differences, values as differences. Each column is as wide as its largest number
 needs, and stored byte by byte: the high bytes are nearly always zero and deflate to nothing.
 """
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from andon.errors import Invalid
 
-VALUE_LIMIT = 1 << 53  # what a float and a JSON number can carry exactly
+VALUE_LIMIT = 1 << 53  # what a float and a JSON number can represent exactly
 MOST_ROWS = 1 << 17
 POINTS, ROWS = 1, 2
 ZEROS = b"\0"  # a column in which nothing changes
@@ -24,15 +24,15 @@ ZEROS = b"\0"  # a column in which nothing changes
 _CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
 _FRAME = struct.Struct("<IB")
 _HEADER_NUMBERS = 10
-# Signed bytes as folded ones, and back: the commonest column is made and read without a loop.
+# Signed bytes to folded ones, and back: the most common column needs no loop.
 _FOLDED = bytes((byte << 1 ^ -(byte >> 7)) & 0xFF for byte in range(256))
 _UNFOLDED = bytes((byte >> 1 ^ -(byte & 1)) & 0xFF for byte in range(256))
-# A block is small: with the usual tables most of the time would go into clearing them.
+# A block is small: with the default tables, clearing them would take most of the time.
 _SQUEEZE = (6, zlib.DEFLATED, -12, 5)
 
 
 class SeriesRow(NamedTuple):
-    """Some points together; a point alone is a row of one. Times are whole milliseconds."""
+    """Several points as one; a single point is a row of one. Times are whole milliseconds."""
 
     at_ms: int
     number: int
@@ -42,7 +42,7 @@ class SeriesRow(NamedTuple):
 
 
 class Header(NamedTuple):
-    """What a block holds, without unpacking it; times count from the beginning of its window."""
+    """What a block holds, without unpacking it; times count from the start of its window."""
 
     first_ms: int
     last_ms: int
@@ -64,7 +64,7 @@ def point(at_ms: int, value: int) -> SeriesRow:
 
 
 def merged(rows: Sequence[SeriesRow]) -> SeriesRow:
-    """Several rows as one that begins with the first."""
+    """Several rows as one that starts with the first."""
     return SeriesRow(
         rows[0].at_ms,
         sum(row.number for row in rows),
@@ -75,7 +75,7 @@ def merged(rows: Sequence[SeriesRow]) -> SeriesRow:
 
 
 def pack_points(times_ms: Sequence[int], values: Sequence[int]) -> bytes:
-    """Times that rise and the values read then."""
+    """Increasing times and the values read then."""
     times = _time_column(tuple(times_ms))
     low, high = min(values), max(values)
     _check_values(low, high)
@@ -88,7 +88,7 @@ def pack_points(times_ms: Sequence[int], values: Sequence[int]) -> bytes:
 
 
 def pack_rows(rows: Sequence[SeriesRow]) -> bytes:
-    """Rows whose times rise."""
+    """Rows with increasing times."""
     times = _time_column(tuple(row.at_ms for row in rows))
     whole = merged(rows)
     _check_values(whole.low, whole.high)
@@ -111,7 +111,7 @@ def pack_rows(rows: Sequence[SeriesRow]) -> bytes:
 def grouped(
     times_ms: Sequence[int], values: Sequence[int], begin_ms: float, step_ms: float
 ) -> list[SeriesRow]:
-    """Points as one row for each step of time that holds any; times must rise."""
+    """Points as one row per time step that has any; times must increase."""
     rows, place = [], 0
     while place < len(times_ms):
         first = times_ms[place]
@@ -129,7 +129,7 @@ def header_of(block: bytes) -> Header:
 
 
 def unpack(block: bytes, base_ms: int = 0) -> list[SeriesRow]:
-    """What was packed, so much later; points as rows of one. Invalid for anything else."""
+    """What was packed, with `base_ms` added; points as rows of one. Invalid for anything else."""
     kind, header, length, first, body = _opened(block)
     if kind == POINTS:
         times, values = _points(header, length, first, body, base_ms)
@@ -141,7 +141,7 @@ def unpack(block: bytes, base_ms: int = 0) -> list[SeriesRow]:
     times = _risen(header.first_ms + base_ms, header.step_ms, gaps)
     lows = list(accumulate(lows, initial=first))
     counts = list(accumulate(counts[1:], initial=counts[0]))
-    new = tuple.__new__  # a third of the time that Row itself takes, and a query makes thousands
+    new = tuple.__new__  # a third of the time of SeriesRow(...), and a query makes thousands
     return [
         new(SeriesRow, (at, count, low, low + span, (low + whole) * count + rest))
         for at, count, low, span, whole, rest in zip(
@@ -151,7 +151,7 @@ def unpack(block: bytes, base_ms: int = 0) -> list[SeriesRow]:
 
 
 def unpack_points(block: bytes, base_ms: int = 0) -> tuple[Sequence[int], Sequence[int]]:
-    """Times, so much later, and values of a block of points."""
+    """Times, with `base_ms` added, and values of a block of points."""
     kind, header, length, first, body = _opened(block)
     if kind != POINTS:
         raise Invalid("this block holds rows, not points")
@@ -237,7 +237,7 @@ def _column(numbers: Sequence[int]) -> bytes:
 
 
 def _opened(block: bytes) -> tuple[int, Header, int, int, bytes]:
-    """Kind, header, how many rows, the first value, and the deflated rest."""
+    """Kind, header, number of rows, first value, and the deflated rest."""
     if len(block) < _FRAME.size or zlib.crc32(block[4:]) != _FRAME.unpack_from(block)[0]:
         raise Invalid("a history block is damaged")
     numbers, place = _varints(block, _FRAME.size)
@@ -314,7 +314,7 @@ def _varints(data: bytes, place: int) -> tuple[list[int], int]:
 
 
 def shifted(block: bytes, by: int) -> bytes:
-    """The same block with every value so much larger; nothing is unpacked for it."""
+    """The same block with `by` added to every value, without unpacking it."""
     _opened(block)
     numbers, place = _varints(block, _FRAME.size)
     numbers[4] += by

@@ -1,4 +1,4 @@
-"""How a command ended, and whether it was for want of memory: the device's, or the host's."""
+"""How a command ended, and whether it ran out of memory: GPU memory or host memory."""
 
 import re
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ SIGKILL = 9
 
 
 class CommandEnding(StrEnum):
-    """What ended it."""
+    """Why it ended."""
 
     FINE = "fine"
     FAILED = "failed"
@@ -20,7 +20,7 @@ class CommandEnding(StrEnum):
     HOST_MEMORY = "host_memory"
     SIGNAL = "signal"
     TIMEOUT = "timeout"
-    ASKED = "asked"  # a person or `andon release`
+    ASKED = "asked"  # by a person or `andon release`
 
 
 PATTERNS = (
@@ -43,7 +43,7 @@ PATTERNS = (
         r"|(?i:cuda)[^\n]{0,60}: out of memory|CUDA error: out of memory",
     ),
 )
-"""Who says so and how; the most particular first, since PyTorch's words hold CUDA's too."""
+"""Each framework's message; the most specific first, since PyTorch's contains CUDA's."""
 
 _ASKED = r"(?:Tried to allocate|allocating|allocate) ([\d.]+ ?(?:[KMGT]i?B|bytes))"
 
@@ -65,7 +65,7 @@ class Strain:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What ended a command, in words with the numbers."""
+    """Why a command ended, as a sentence with the numbers."""
 
     end: CommandEnding
     words: str
@@ -73,7 +73,7 @@ class Verdict:
 
 
 def complaint(tail: str) -> tuple[str, str] | None:
-    """Who complained of the device's memory, and the line; the last complaint counts."""
+    """The framework that ran out of GPU memory, and its line; the last one counts."""
     for line in reversed(tail.splitlines()):
         for name, pattern in PATTERNS:
             if re.search(pattern, line):
@@ -90,7 +90,7 @@ def verdict(
     ended_for: str | None = None,
     asked: bool = False,
 ) -> Verdict:
-    """The one reason. A complaint counts only where the command failed: many are caught."""
+    """The reason. An out-of-memory message counts only if the command failed: many are caught."""
     if code == 0:
         return Verdict(CommandEnding.FINE, "finished successfully")
     if ended_for is not None:
@@ -98,7 +98,7 @@ def verdict(
     said = complaint(tail)
     if said is not None:
         return Verdict(CommandEnding.DEVICE_MEMORY, _device_words(*said, strains), said[0])
-    if SIGKILL in (signal, code - 128) and host_kills > 0:  # of the command, or a shell's word
+    if SIGKILL in (signal, code - 128) and host_kills > 0:  # its own, or as a shell reports it
         words = "killed by the kernel: out of host memory (OOM killer)"
         return Verdict(CommandEnding.HOST_MEMORY, words)
     if asked:

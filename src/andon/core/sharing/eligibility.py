@@ -1,4 +1,4 @@
-"""Which devices a request may be met by at all: what was named, masked, excluded or too small."""
+"""Which devices can satisfy a request at all: not masked, excluded, too small or unnamed."""
 
 from collections.abc import Mapping, Sequence
 
@@ -30,9 +30,9 @@ def titles(statuses: Sequence[DeviceStatus]) -> dict[str, str]:
 
 
 def named(name: str, statuses: Sequence[DeviceStatus]) -> set[str]:
-    """The devices that an index, `3:0`, a UUID or the beginning of one means; Gone for none.
+    """The devices that an index, `3:0`, a UUID or the start of one means; Gone for none.
 
-    A board stands for its instances too.
+    A board includes its instances.
     """
     labels = titles(statuses)
     found = {uuid for uuid, title in labels.items() if title == name}
@@ -47,7 +47,7 @@ def named(name: str, statuses: Sequence[DeviceStatus]) -> set[str]:
 def bars(
     statuses: Sequence[DeviceStatus], request: DeviceRequest, labels: Labels
 ) -> dict[str, Obstacle | None]:
-    """What about each device can never meet the request; None where it can."""
+    """Why each device can never satisfy the request; None where it can."""
     wanted = _wanted(statuses, request, labels)
     excluded = {uuid for name in request.exclude for uuid in named(name, statuses)}
     divided = {status.device.parent for status in statuses}
@@ -59,7 +59,7 @@ def bars(
 def need_of(
     statuses: Sequence[DeviceStatus], request: DeviceRequest, found: Mapping[str, Obstacle | None]
 ) -> Need:
-    """The request against these devices; Unavailable at once where it can never be met."""
+    """The request against these devices; Unavailable where it can never be satisfied."""
     eligible = frozenset(uuid for uuid, bar in found.items() if bar is None)
     if len(eligible) < request.least:
         raise _impossible(statuses, request, found, len(eligible))
@@ -81,7 +81,7 @@ def need_of(
 
 
 def can_balance(totals: Sequence[int | None], count: int) -> bool:
-    """Whether so many empty devices are near enough in size; of unknown sizes nothing is said."""
+    """Whether that many devices have similar sizes when empty; True where a size is unknown."""
     known = sorted((total for total in totals if total is not None), reverse=True)
     if count < 2 or len(known) < len(totals):
         return True
@@ -90,7 +90,7 @@ def can_balance(totals: Sequence[int | None], count: int) -> bool:
 
 
 def preferred(statuses: Sequence[DeviceStatus], request: DeviceRequest, labels: Labels) -> set[str]:
-    """The devices that are taken first: by label, model or name."""
+    """The devices to choose first: by label, model or name."""
     return {uuid for term in request.prefer for uuid in _meant(term, statuses, labels)}
 
 
@@ -105,7 +105,7 @@ def _meant(term: str, statuses: Sequence[DeviceStatus], labels: Labels) -> set[s
 def _wanted(
     statuses: Sequence[DeviceStatus], request: DeviceRequest, labels: Labels
 ) -> list[tuple[str, set[str]]]:
-    """Each kind of filter and what it leaves; a device must pass them all."""
+    """Each filter and the devices that pass it; a device must pass them all."""
     out = []
     if request.devices:
         uuids = {uuid for name in request.devices for uuid in named(name, statuses)}
@@ -160,7 +160,7 @@ def _bar(
     asked = request.memory_bytes
     if asked is not None and total is not None:
         kept = (status.sample.memory_reserved_bytes or 0) if status.sample else 0
-        if total - kept < asked:  # what the driver keeps for itself is nobody's to have
+        if total - kept < asked:  # the driver's own memory is not available
             words = f"has {human_bytes(total - kept)}, {human_bytes(asked)} requested"
             return Obstacle(ObstacleKind.SMALL, words)
     return None

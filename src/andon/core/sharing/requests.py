@@ -9,7 +9,7 @@ from andon.model.work import DeviceRequest, PlacementOrder
 from andon.units import parse_bytes
 
 MOST_GPUS = 1024
-LONGEST_WAIT_SECONDS = 30.0  # of a caller over the network, who keeps a connection open
+LONGEST_WAIT_SECONDS = 30.0  # for a network caller, which keeps a connection open
 _COUNT = re.compile(r"(\d{1,6})(?:\.\.(\d{1,6}))?", re.ASCII)
 
 Names = str | Sequence[str]

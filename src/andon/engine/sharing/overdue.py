@@ -1,4 +1,4 @@
-"""Leases that are past their end and still held: their holder is stopped, or does not answer."""
+"""Leases past their end that are still held: their holder is stopped or not responding."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -11,7 +11,7 @@ from andon.leases.places import LEASES
 from andon.model.work import Claim, Lease, Standing
 from andon.units import human_seconds
 
-LATE_SECONDS = 15.0  # a holder that runs gives a lease back within five
+LATE_SECONDS = 15.0  # a running holder releases a lease within five
 
 
 def overdue(book: Book, claims: Iterable[Claim], at: float) -> Iterator[tuple[str, str]]:

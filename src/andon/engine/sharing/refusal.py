@@ -1,4 +1,4 @@
-"""Why nothing was granted, in words about every single device."""
+"""Why nothing was granted, with a reason for every device."""
 
 import time
 
@@ -21,9 +21,9 @@ def refusal(
     note: str | None = None,
     note_hint: str = "",
 ) -> Conflict:
-    """The error of a request that was not met: at once, or after so long a wait.
+    """The error of a request that was not met, at once or after a wait.
 
-    A note says what else was in the way, with what to do about that.
+    `note` says what else was in the way, `note_hint` what to do about it.
     """
     free = sum(c.obstacle is None for c in outlook.choice.candidates)
     asked = count_words(request)
@@ -42,7 +42,7 @@ def refusal(
 
 
 def is_hopeless(outlook: Candidates) -> bool:
-    """Whether only simulated work is in the way, which does not end: waiting would help nobody."""
+    """Whether only simulated work is in the way: it never ends, so waiting is useless."""
     barred = (c.obstacle.bar for c in outlook.choice.candidates if c.obstacle is not None)
     lasting = sum(bar in SIMULATED_WORK for bar in barred)
     left = len(outlook.need.eligible) - lasting
@@ -73,6 +73,6 @@ def obstacle_words(obstacle: Obstacle, at: float) -> str:
 
 
 def clock(moment: float, at: float) -> str:
-    """The time of day; with the day where it is not within one."""
+    """The time of day, with the date where it is more than a day away."""
     form = "%H:%M" if abs(moment - at) < DAY_SECONDS else "%a %d %b %H:%M"
     return time.strftime(form, time.localtime(moment))

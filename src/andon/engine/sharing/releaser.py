@@ -1,4 +1,4 @@
-"""Ends leases and moves their ends: the same way for the command line and for the server."""
+"""Ends and extends leases, the same way for the command line and for the server."""
 
 import os
 import signal
@@ -23,12 +23,12 @@ Check = Callable[[Lease], None]
 
 
 def asker() -> Asker:
-    """This process, as one that may end its user's leases."""
+    """This process, which may end its user's leases."""
     return Asker(os.getuid(), here())
 
 
 def no_check(lease: Lease) -> None:
-    """On its own machine a user needs no proof but its uid."""
+    """On the local machine the uid is proof enough."""
 
 
 def release(
@@ -38,9 +38,9 @@ def release(
     patience_seconds: float = RELEASE_SECONDS,
     insist: bool = True,
 ) -> Lease:
-    """Ask a lease's holder to end it, and wait until it is out of the book.
+    """Ask a lease's holder to end it, and wait until it has left the book.
 
-    Asked a second time, a holder kills what does not end: that is what `insist` does.
+    With `insist` the holder is asked a second time, and then kills what is still running.
     """
     folder, claim, lease = _find(book, name, check)
     if left := strangers(folder.parent, claim.file, lease, claim.uid, here(), LockTable()):
@@ -53,7 +53,7 @@ def release(
 
 
 def extend(book: Book, name: str, seconds: float, check: Check = no_check) -> Lease:
-    """Let a lease end so much later from now; returns it as it stands afterwards."""
+    """Move the end of a lease to `seconds` from now; returns the new lease."""
     folder, claim, lease = _find(book, name, check)
     if lease.until is None:
         raise Conflict(
@@ -74,7 +74,7 @@ def extend(book: Book, name: str, seconds: float, check: Check = no_check) -> Le
 
 
 def ask(lease: Lease, file: Path, uid: int) -> None:
-    """Signal the process that is proved to hold a lease; one that is stopped goes on to end."""
+    """Signal the process that is proved to hold a lease; a stopped one is resumed."""
     owner = lease.owner
     descriptor = open_holder(lease, file, uid)
     try:
@@ -92,7 +92,7 @@ def ask(lease: Lease, file: Path, uid: int) -> None:
 
 
 def _still_held(lease: Lease, insisted: bool) -> Conflict:
-    """What keeps a lease whose holder was asked to end it; the holder has been verified."""
+    """Why a lease is still held after its verified holder was asked to end it."""
     pid = lease.owner.pid
     if is_stopped(pid):
         return Conflict(
@@ -111,7 +111,7 @@ def _still_held(lease: Lease, insisted: bool) -> Conflict:
 
 
 def _remove(book: Book, folder: Path, claim: Claim, left: Sequence[Locker]) -> Lease:
-    """A lease without a holder, whose file another user keeps locked: that holds nothing."""
+    """Remove a lease without a holder whose file another user keeps locked: that lock is void."""
     lease, who = claim.lease, ", ".join(described(locker) for locker in left)
     if lease is None or any(e.left for e in book.entries() if e.file == claim.file):
         raise barred(replace(claim, standing=Standing.ORPHANED), asker()) or Gone("it has ended")
