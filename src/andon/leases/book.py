@@ -18,7 +18,7 @@ from andon.leases import contents, files, places, tickets
 from andon.leases.files import BookFile
 from andon.leases.hold import Hold, LeaseHold
 from andon.leases.holders import LockTable, strangers
-from andon.leases.mutex import PATIENCE_SECONDS, mutex, named_holders
+from andon.leases.mutex import TIMEOUT_SECONDS, mutex, named_holders
 from andon.leases.places import CORDONS, LEASES, TICKETS
 from andon.leases.tickets import TICKET_SUFFIX, TicketHold
 from andon.model import wire, work_wire
@@ -64,10 +64,10 @@ class Book:
         self._seen: dict[Key, tuple[Stamp, Any]] = {}
         self._ignored: dict[tuple[str, str], tuple[LeftOut, ...]] = {}
 
-    def locked(self, patience_seconds: float = PATIENCE_SECONDS) -> AbstractContextManager[None]:
+    def locked(self, timeout_seconds: float = TIMEOUT_SECONDS) -> AbstractContextManager[None]:
         """One grant at a time; no driver call and no sleep belongs inside."""
         there = [path for path in self.paths if path == self.path or path.is_dir()]
-        return mutex(there, patience_seconds)
+        return mutex(there, timeout_seconds)
 
     # Reading.
 
@@ -90,13 +90,13 @@ class Book:
         pushing = (0, self._owner(self.path))
         for path, folder, found in self._files(TICKETS, self._known):
             ticket = self._parsed(path, TICKETS, found, contents.ticket_in)
-            looked = tickets.looked(folder, found) if found.locked else None
+            last_awake = tickets.last_awake(folder, found) if found.locked else None
             if ticket is None:
                 bad[path, found.uid] += 1
-            elif looked is not None:
+            elif last_awake is not None:
                 if ticket.priority > 0 and (path != self.path or found.uid not in pushing):
                     ticket = replace(ticket, priority=0)
-                out.append(Waiting(ticket, looked))
+                out.append(Waiting(ticket, last_awake))
         self._ignore(TICKETS, "not valid tickets", bad)
         return out
 
@@ -157,7 +157,7 @@ class Book:
         names = {entry.file for entry in dead}
         for path in self.paths:
             with self._folder(path, LEASES) as folder:
-                for found in files.look(folder, LEASE_SUFFIX):
+                for found in files.scan(folder, LEASE_SUFFIX):
                     if found.name in names and not found.locked and uid in (0, found.uid):
                         files.remove(folder, found.name)
                 files.remove_drafts(folder, uid)
@@ -235,7 +235,7 @@ class Book:
             seen = files.unknown if known is None else known(path, part)
             try:
                 with self._folder(path, part) as folder:
-                    for found in files.look(folder, SUFFIXES[part], seen, many):
+                    for found in files.scan(folder, SUFFIXES[part], seen, many):
                         yield path, folder, found
             except AndonError as exc:
                 if path == self.path:

@@ -65,8 +65,8 @@ def cordon_in(found: BookFile, owner: int) -> Cordon | None:
 def entries_of(files: Iterable[tuple[BookFile, Lease | None]], here: Here) -> list[BookEntry]:
     """The leases with what is left of their jobs, from one scan of all processes."""
     read = list(files)
-    wanted = {group for found, lease in read if (group := _loose_group(found, lease, here))}
-    members = group_members(wanted)
+    groups = {group for found, lease in read if (group := _loose_group(found, lease, here))}
+    members = group_members(groups)
     return [_entry(found, lease, members, here) for found, lease in read]
 
 

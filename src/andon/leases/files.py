@@ -23,7 +23,7 @@ _PLAIN = frozenset(string.ascii_letters + string.digits + "-_@+.")
 _OUT_OF_MEANS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 MAKE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_LOOK = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def stamp(descriptor: int, at: float) -> None:
     os.utime(descriptor, ns=(nanoseconds, nanoseconds))
 
 
-def look(
+def scan(
     folder: int, suffix: str, known: Known = unknown, beyond: Counter[int] | None = None
 ) -> Iterator[BookFile]:
     """Every regular file with a valid name; links, pipes and the rest are ignored.
@@ -91,7 +91,7 @@ def look(
     What is `known` is not read again. `beyond` counts the ignored files of users with too many.
     """
     for name in _listed(folder, suffix, Counter() if beyond is None else beyond):
-        found = look_at(folder, name, known)
+        found = read_file(folder, name, known)
         if found is not None:
             yield found
 
@@ -188,10 +188,10 @@ def open_folder(path: Path, part: str = "") -> int:
         raise Unavailable(f"the lease book {path / part}: {exc.strerror}") from exc
 
 
-def look_at(folder: int, name: str, known: Known = unknown) -> BookFile | None:
+def read_file(folder: int, name: str, known: Known = unknown) -> BookFile | None:
     """One file; None where it no longer exists or is not a regular file."""
     try:
-        descriptor = os.open(name, _LOOK, dir_fd=folder)
+        descriptor = os.open(name, _READ, dir_fd=folder)
     except FileNotFoundError:
         return None
     except OSError as exc:
@@ -290,7 +290,7 @@ def _holder(line: str, wanted: tuple[int, int, int]) -> int | None:
 
 def _is_left_over(folder: int, name: str, uid: int) -> bool:
     try:
-        descriptor = os.open(name, _LOOK, dir_fd=folder)
+        descriptor = os.open(name, _READ, dir_fd=folder)
     except OSError:
         return False
     try:

@@ -60,13 +60,13 @@ class Keeper:
     def give(self, held: LeaseHold) -> None:
         """Pass it the lock; both processes hold it from now on."""
         hold, end = held.hold, held.countdown and held.countdown.end
-        told = {
+        order = {
             "name": hold.name,
             "place": hold.place,
             "end": end and [end.shown, end.deadline, end.length_seconds],
             "detached": self._detached,
         }
-        socket.send_fds(self._socket, [json.dumps(told).encode()], list(hold.descriptors))
+        socket.send_fds(self._socket, [json.dumps(order).encode()], list(hold.descriptors))
         self._given = True
 
     def has_taken(self, seconds: float) -> bool:
@@ -98,13 +98,13 @@ def main(arguments: Sequence[str]) -> int:
     message, descriptors, _, _ = socket.recv_fds(channel, _MESSAGE_BYTES, 2)
     if len(descriptors) != 2:
         return 0  # nothing was granted
-    told = json.loads(message)
-    hold = Hold(told["name"], descriptors[0], descriptors[1], place=told["place"])
-    countdown = Countdown(hold, LeaseEnd(*told["end"])) if told["end"] else None
-    if told["detached"]:
+    order = json.loads(message)
+    hold = Hold(order["name"], descriptors[0], descriptors[1], place=order["place"])
+    countdown = Countdown(hold, LeaseEnd(*order["end"])) if order["end"] else None
+    if order["detached"]:
         with suppress(OSError):  # the sender may have exited
             channel.send(_TAKEN)
-    _keep(hold, countdown, [asked] if told["detached"] else [asked, channel])
+    _keep(hold, countdown, [asked] if order["detached"] else [asked, channel])
     hold.release()
     return 0
 

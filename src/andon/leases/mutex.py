@@ -12,28 +12,28 @@ from andon.host.kernel_files import parse_uid, read
 from andon.host.kin import user_name
 from andon.leases.files import holders_of, open_folder
 
-PATIENCE_SECONDS = 5.0
+TIMEOUT_SECONDS = 5.0
 MOST_NAMED = 3
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.0005, 0.03
 
 
 @contextmanager
-def mutex(books: Sequence[Path], patience_seconds: float = PATIENCE_SECONDS) -> Iterator[None]:
+def mutex(books: Sequence[Path], timeout_seconds: float = TIMEOUT_SECONDS) -> Iterator[None]:
     """Hold every book at once, always in the same order."""
     with ExitStack() as held:
         for path in books:
-            held.enter_context(_one(path, patience_seconds))
+            held.enter_context(_one(path, timeout_seconds))
         yield
 
 
 @contextmanager
-def _one(path: Path, patience_seconds: float) -> Iterator[None]:
-    end = time.monotonic() + patience_seconds
+def _one(path: Path, timeout_seconds: float) -> Iterator[None]:
+    end = time.monotonic() + timeout_seconds
     while True:
         # A new descriptor each time: two threads with one descriptor would both hold it.
         descriptor = open_folder(path)
         try:
-            _wait(descriptor, path, end, patience_seconds)
+            _wait(descriptor, path, end, timeout_seconds)
             if _is_still(path, descriptor):
                 yield
                 return
@@ -44,7 +44,7 @@ def _one(path: Path, patience_seconds: float) -> Iterator[None]:
             os.close(descriptor)
 
 
-def _wait(descriptor: int, path: Path, end: float, patience_seconds: float) -> None:
+def _wait(descriptor: int, path: Path, end: float, timeout_seconds: float) -> None:
     pause = FIRST_PAUSE_SECONDS
     while True:
         try:
@@ -52,7 +52,7 @@ def _wait(descriptor: int, path: Path, end: float, patience_seconds: float) -> N
             return
         except BlockingIOError:
             if time.monotonic() >= end:
-                raise _stuck(path, descriptor, patience_seconds) from None
+                raise _stuck(path, descriptor, timeout_seconds) from None
         time.sleep(pause * (0.5 + os.urandom(1)[0] / 255))  # jitter, so that waiters do not collide
         pause = min(pause * 1.5, LONGEST_PAUSE_SECONDS)
 

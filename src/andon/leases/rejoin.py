@@ -34,21 +34,21 @@ class Presence:
         return self._rejoin(now)
 
     def _rejoin(self, now: float) -> bool:
-        words = "another command may be given the same GPU"
+        message = "another command may be given the same GPU"
         try:
             lease = lease_of(self._hold)
-            words = f"the file of lease {lease.id} was removed from the lease book: {words}"
+            message = f"the file of lease {lease.id} was removed from the lease book: {message}"
             rejoin(self._hold, lease)
         except AndonError as error:
-            self._report(now, f"{words}; it cannot be written again: {error.reason}")
+            self._report(now, f"{message}; it cannot be written again: {error.reason}")
             return False
-        self._report(now, f"{words}; it has been written again")
+        self._report(now, f"{message}; it has been written again")
         return True
 
-    def _report(self, now: float, words: str) -> None:
+    def _report(self, now: float, message: str) -> None:
         if now >= self._quiet_until:
             self._quiet_until = now + QUIET_SECONDS
-            self._notify(words)
+            self._notify(message)
 
 
 def rejoin(hold: Hold, lease: Lease, book: Book | None = None) -> None:

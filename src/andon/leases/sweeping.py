@@ -12,7 +12,7 @@ from andon.leases.mutex import mutex
 from andon.leases.places import LEASES, TICKETS
 from andon.leases.tickets import awake_name
 
-PATIENCE_SECONDS = 1.0
+TIMEOUT_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +30,14 @@ def clear(path: Path) -> Cleared:
     reached, whoever owns it.
     """
     removed = held = 0
-    with mutex([path], PATIENCE_SECONDS):
+    with mutex([path], TIMEOUT_SECONDS):
         for part in (LEASES, TICKETS):
             folder = files.open_folder(path, part)
             try:
                 names = os.listdir(folder)  # noqa: PTH208 - of a descriptor
-                found = [one for name in names if (one := files.look_at(folder, name)) is not None]
+                found = [
+                    one for name in names if (one := files.read_file(folder, name)) is not None
+                ]
                 locked = {one.name for one in found if one.locked}
                 kept = locked | set(map(awake_name, locked)) | _working(found)
                 removed += sum(files.remove(folder, name) for name in names if name not in kept)

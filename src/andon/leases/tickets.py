@@ -89,7 +89,7 @@ def awake_name(name: str) -> str:
     return name.removesuffix(TICKET_SUFFIX) + AWAKE_SUFFIX
 
 
-def looked(folder: int, found: files.BookFile) -> float | None:
+def last_awake(folder: int, found: files.BookFile) -> float | None:
     """When a ticket's owner was last awake: the time of its awake file, if the same user owns it;
     None for a ticket that is not in the queue."""
     try:
@@ -106,7 +106,7 @@ def ids(names: Iterable[str]) -> frozenset[str]:
 
 def sweep(folder: int, uid: int) -> None:
     """Remove the tickets that are not held, as far as this user may."""
-    for found in files.look(folder, TICKET_SUFFIX):
+    for found in files.scan(folder, TICKET_SUFFIX):
         if not found.locked and uid in (0, found.uid):
             files.remove(folder, awake_name(found.name))
             files.remove(folder, found.name)

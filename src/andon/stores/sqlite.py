@@ -60,18 +60,18 @@ class SqliteStore:
     def history(
         self, device: str, metric: str, since: float, until: float, points: int
     ) -> Sequence[Bucket]:
-        with self._database.looking() as connection:
+        with self._database.reading() as connection:
             rows = list(self._rows(connection, device, metric, since, until, points))
         return buckets(rows, since, until, points, scale_of(metric))
 
     def uses(self, device: str | None, since: float, until: float) -> Sequence[UsageInterval]:
         near = {"uuid": device, "since": since - JOIN_SECONDS, "until": until + JOIN_SECONDS}
-        with self._database.looking() as connection:
+        with self._database.reading() as connection:
             found = [_use(row) for row in connection.execute(SQL["uses"], near)]
         return [use for use in joined(found) if use.last >= since and use.first < until]
 
     def maintain(self, at: float) -> Maintenance:
-        with self._database.looking() as connection:
+        with self._database.reading() as connection:
             extents, heads = _extents(connection), list(_head_windows(connection))
             used = sqlite_upkeep.used_bytes(connection)
         retention = squeezed(at, self._retention, used, extents)
@@ -96,7 +96,7 @@ class SqliteStore:
         self._database.close()
 
     def devices(self) -> Sequence[Device]:
-        with self._database.looking() as connection:
+        with self._database.reading() as connection:
             found = connection.execute(SQL["list_devices"]).fetchall()
         known = [
             Device(uuid, position, vendor, name)
@@ -106,7 +106,7 @@ class SqliteStore:
         return sorted(known, key=lambda device: (device.index, device.uuid))
 
     def metrics(self, device: str) -> Sequence[str]:
-        with self._database.looking() as connection:
+        with self._database.reading() as connection:
             rows = connection.execute(SQL["list_series"]).fetchall()
         return [metric for uuid, metric, _ in sorted(rows, key=lambda r: r[2]) if uuid == device]
 

@@ -31,7 +31,7 @@ class SqliteAlertStore:
         self._database = Database(path)
 
     def load(self) -> Saved | None:
-        with self._database.looking() as connection:
+        with self._database.reading() as connection:
             found = connection.execute(SQL["get_state"]).fetchone()
             rows = connection.execute(SQL["errands"]).fetchall()
         if found is None:
@@ -48,9 +48,9 @@ class SqliteAlertStore:
             connection.execute(SQL["put_state"], (_text(state),))
             connection.executemany(SQL["put_episode"], [_row(a) for a in changed if is_kept(a)])
             known = {(row[0], row[1]) for row in connection.execute(SQL["errands"])}
-            wanted = {errand.key: errand for errand in errands}
-            connection.executemany(SQL["drop_errand"], known - wanted.keys())
-            new = [_errand_row(e) for key, e in wanted.items() if key not in known]
+            pending = {errand.key: errand for errand in errands}
+            connection.executemany(SQL["drop_errand"], known - pending.keys())
+            new = [_errand_row(e) for key, e in pending.items() if key not in known]
             connection.executemany(SQL["put_errand"], new)
 
     def episodes(self, query: Query) -> Sequence[Alert]:
@@ -63,7 +63,7 @@ class SqliteAlertStore:
             "subject": query.subject,
             "limit": query.limit,
         }
-        with self._database.looking() as connection:
+        with self._database.reading() as connection:
             rows = connection.execute(SQL["episodes"], asked).fetchall()
         return [alert_wire.alert_from_json(json.loads(body)) for (body,) in rows]
 

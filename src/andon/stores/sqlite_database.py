@@ -58,7 +58,7 @@ class Database:
                 raise self._failed(exc) from exc
 
     @contextmanager
-    def looking(self) -> Iterator[sqlite3.Connection]:
+    def reading(self) -> Iterator[sqlite3.Connection]:
         """One consistent view of the file, whatever is written meanwhile."""
         with self._reading:
             try:
@@ -81,14 +81,14 @@ class Database:
 
     def close(self) -> None:
         with self._writing, self._reading:
-            self._let_go()
+            self._disconnect()
 
     def _present(self) -> sqlite3.Connection:
         if self._readonly:
             raise Unavailable(f"{self.path} was opened read-only")
         if self._writer is None or self._has_changed():
             with self._reading:
-                self._let_go()
+                self._disconnect()
                 self._open()
         if self._writer is None:
             raise Unavailable(f"{self.path} cannot be opened")
@@ -107,12 +107,12 @@ class Database:
         try:
             self._begin()
         except sqlite3.Error as exc:
-            self._let_go()
+            self._disconnect()
             if not _is_damaged(exc):
                 raise sqlite_file.translated(exc, self.path) from exc
             self._set_aside()
         except AndonError:
-            self._let_go()
+            self._disconnect()
             raise
 
     def _begin(self) -> None:
@@ -127,7 +127,7 @@ class Database:
             aside = sqlite_file.move_aside(self.path)
             self._begin()
         except sqlite3.Error as exc:
-            self._let_go()
+            self._disconnect()
             raise sqlite_file.translated(exc, self.path) from exc
         except OSError as exc:
             raise Unavailable(f"{self.path} is damaged and cannot be moved aside: {exc}") from exc
@@ -135,20 +135,20 @@ class Database:
 
     def _failed(self, error: sqlite3.Error) -> AndonError:
         """A damaged file is replaced by a new one; the caller may then retry."""
-        told = sqlite_file.translated(error, self.path)
+        failure = sqlite_file.translated(error, self.path)
         if sqlite_file.is_damaged(error) and not self._readonly:
             with self._writing, self._reading, _MOVING:
                 replaced = self._has_changed()  # by another part that found the damage first
-                self._let_go()
+                self._disconnect()
                 if not replaced:
                     self._set_aside()
-        elif not isinstance(told, Conflict):
+        elif not isinstance(failure, Conflict):
             # A connection to a read-only or removed file never recovers.
             with self._writing, self._reading:
-                self._let_go()
-        return told
+                self._disconnect()
+        return failure
 
-    def _let_go(self) -> None:
+    def _disconnect(self) -> None:
         for connection in (self._reader, self._writer):
             if connection is not None:
                 with suppress(sqlite3.Error), closing(connection):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from andon.core.history.intervals import UsageInterval
 from andon.core.history.series import Bucket
 
-NOBODY = "–"
+UNKNOWN_USER = "–"
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ def _present(uses: Sequence[UsageInterval], bucket: Bucket) -> dict[str, float]:
     for use in uses:
         seconds = min(use.last, bucket.until) - max(use.first, bucket.since)
         if seconds > 0:
-            user = use.user or NOBODY
+            user = use.user or UNKNOWN_USER
             out[user] = max(out.get(user, 0.0), seconds)
     return out
 

@@ -48,11 +48,11 @@ def bars(
     statuses: Sequence[DeviceStatus], request: DeviceRequest, labels: Labels
 ) -> dict[str, Obstacle | None]:
     """Why each device can never satisfy the request; None where it can."""
-    wanted = _wanted(statuses, request, labels)
+    filters = _filters(statuses, request, labels)
     excluded = {uuid for name in request.exclude for uuid in named(name, statuses)}
     divided = {status.device.parent for status in statuses}
     return {
-        status.device.uuid: _bar(status, request, wanted, excluded, divided) for status in statuses
+        status.device.uuid: _bar(status, request, filters, excluded, divided) for status in statuses
     }
 
 
@@ -102,7 +102,7 @@ def _meant(term: str, statuses: Sequence[DeviceStatus], labels: Labels) -> set[s
     return named(term, statuses)
 
 
-def _wanted(
+def _filters(
     statuses: Sequence[DeviceStatus], request: DeviceRequest, labels: Labels
 ) -> list[tuple[str, set[str]]]:
     """Each filter and the devices that pass it; a device must pass them all."""
@@ -120,8 +120,8 @@ def _wanted(
 
 
 def _of_model(name: str, statuses: Sequence[DeviceStatus]) -> set[str]:
-    wanted = name.lower()
-    return {s.device.uuid for s in statuses if wanted in s.device.name.lower()}
+    text = name.lower()
+    return {s.device.uuid for s in statuses if text in s.device.name.lower()}
 
 
 def _model(name: str, statuses: Sequence[DeviceStatus]) -> set[str]:
@@ -143,7 +143,7 @@ def _labelled(name: str, statuses: Sequence[DeviceStatus], labels: Labels) -> se
 def _bar(
     status: DeviceStatus,
     request: DeviceRequest,
-    wanted: Sequence[tuple[str, set[str]]],
+    filters: Sequence[tuple[str, set[str]]],
     excluded: set[str],
     divided: set[str | None],
 ) -> Obstacle | None:
@@ -154,7 +154,7 @@ def _bar(
         return Obstacle(ObstacleKind.DIVIDED, "divided into instances: request one of those")
     if uuid in excluded:
         return Obstacle(ObstacleKind.UNASKED, "excluded")
-    for words, uuids in wanted:
+    for words, uuids in filters:
         if uuid not in uuids:
             return Obstacle(ObstacleKind.UNASKED, words)
     asked = request.memory_bytes

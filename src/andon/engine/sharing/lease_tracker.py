@@ -27,13 +27,13 @@ from andon.model.work import BookEntry, Kin
 log = logging.getLogger("andon.lease_tracker")
 
 SILENT_SECONDS = 10.0
-TURN_SECONDS = 2.0  # how late another process's lease is noticed
+POLL_SECONDS = 2.0  # how late another process's lease is noticed
 PACE = 400.0  # the pause after a read, in multiples of its cost: 0.25 % of a core
 LONGEST_PAUSE_SECONDS = 30.0  # whatever it cost
 LATE_SECONDS = 10.0  # beyond that pause; anything older is out of date
 FRESH_SECONDS = 1.0  # a directory's time is coarse: a recent change may hide another
 RETRY_SECONDS = 5.0
-LEAVING_SECONDS = 1.0
+CLOSE_SECONDS = 1.0
 
 Seal = tuple[tuple[int, int] | None, ...]
 """Time and inode of every directory that may be part of the book; None where there is none."""
@@ -49,7 +49,7 @@ class LeaseTracker:
         self._env = os.environ if env is None else env
         self._paths: tuple[Path, ...] = ()
         self._watched: tuple[str, ...] = ()
-        self._said: list[str] = []
+        self._warned: list[str] = []
         self._page, self._marker = BLANK, Marker()
         self._trouble: AndonError | None = None
         self._known = False
@@ -62,7 +62,7 @@ class LeaseTracker:
         self._judged: tuple[tuple[BookEntry, ...], Seen] | None = None
         self._kin: dict[tuple[int, float | None], Kin] = {}
         self._due = self._retry = 0.0
-        self._turned = self._current = time.monotonic()
+        self._polled = self._current = time.monotonic()
         self._listeners: tuple[Listener, ...] = ()
         self._thread = threading.Thread(target=self._loop, name="lease tracker", daemon=True)
         self._thread.start()
@@ -108,14 +108,14 @@ class LeaseTracker:
 
     def close(self) -> None:
         self._subscription.close()
-        self._thread.join(LEAVING_SECONDS)
+        self._thread.join(CLOSE_SECONDS)
 
     # The thread.
 
     def _loop(self) -> None:
         last: Snapshot | None = None
         while True:
-            snapshot = self._subscription.get(TURN_SECONDS)
+            snapshot = self._subscription.get(POLL_SECONDS)
             if snapshot is None and self._subscription.closed:
                 return
             last = snapshot or last
@@ -124,22 +124,22 @@ class LeaseTracker:
 
     def _try(self, snapshot: Snapshot) -> None:
         try:
-            self._turn(snapshot)
+            self._poll(snapshot)
         except AndonError as exc:
             self._failed(exc)
         except Exception as exc:
             self._failed(Unavailable(f"the lease book cannot be read: {exc}"))
             log.debug("reading the lease book failed", exc_info=True)
-        self._turned = time.monotonic()
+        self._polled = time.monotonic()
 
-    def _turn(self, snapshot: Snapshot) -> None:
+    def _poll(self, snapshot: Snapshot) -> None:
         now = time.monotonic()
         if now < self._retry:
             return
         if self._book is None:
             self._book, self._unread = self._opened(), True
         page, tickets = self._page, self._tickets
-        self._glance()
+        self._check_changes()
         if not self._unread and not self._entries:
             self._current = now  # it is empty, and nothing has changed
         elif now >= self._due:
@@ -149,9 +149,9 @@ class LeaseTracker:
             self._judge(snapshot)
         self._trouble, self._known = None, True
         if self._page.claims != page.claims or self._tickets != tickets:
-            self._tell()
+            self._notify()
 
-    def _glance(self) -> None:
+    def _check_changes(self) -> None:
         """Whether the book may differ from what was read: only a few system calls."""
         leases = tuple(_stamp(folder) for folder in self._watched)
         if self._listeners:  # only they need the queue
@@ -172,15 +172,15 @@ class LeaseTracker:
         near = (p for p in _candidates(self._env) if not places.network_system(p, mounts))
         self._paths = book.paths
         self._watched = tuple(_watched(path, book.paths) for path in near)
-        self._say_unread(book)
+        self._warn_unread(book)
         return book
 
-    def _say_unread(self, book: Book) -> None:
-        said = [f"{path} is ignored: {reason}" for path, reason in book.unread.items()]
-        for words in said:
-            if words not in self._said:
+    def _warn_unread(self, book: Book) -> None:
+        warnings = [f"{path} is ignored: {reason}" for path, reason in book.unread.items()]
+        for words in warnings:
+            if words not in self._warned:
                 log.warning("%s", words)
-        self._said = said
+        self._warned = warnings
 
     def _read(self, book: Book) -> None:
         began = time.thread_time()
@@ -226,7 +226,7 @@ class LeaseTracker:
         self._trouble, self._book, self._judged = trouble, None, None
         self._retry = time.monotonic() + RETRY_SECONDS
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         for listener in self._listeners:
             try:
                 listener()
@@ -237,9 +237,9 @@ class LeaseTracker:
         if self._trouble is not None:
             return self._trouble
         now, slack = time.monotonic(), max(SILENT_SECONDS, 5 * self._subscription.interval_seconds)
-        if now - self._turned >= slack:
+        if now - self._polled >= slack:
             return Unavailable(
-                f"the lease book has not responded for {now - self._turned:.0f} s",
+                f"the lease book has not responded for {now - self._polled:.0f} s",
                 hint="check its file system: andon doctor",
             )
         old = now - self._current

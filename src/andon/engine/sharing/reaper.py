@@ -44,7 +44,7 @@ class Reaper:
     def _run(self) -> None:
         while self._wait():
             if self._reap():
-                self._tell()
+                self._notify()
         self._reap()
         with self._lock:
             for descriptor, child in self._children.items():
@@ -53,7 +53,7 @@ class Reaper:
             self._children.clear()
         self._theirs.close()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         try:
             self._ended()
         except Exception:

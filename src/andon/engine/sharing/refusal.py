@@ -29,15 +29,15 @@ def refusal(
     asked = count_words(request)
     if request.memory_bytes is not None:
         asked += f" with {human_bytes(request.memory_bytes)}"
-    told = outlook.choice.reason or f"{asked} requested, {free} available"
+    summary = outlook.choice.reason or f"{asked} requested, {free} available"
     lines = tuple(device_lines(outlook))
     hint = "see who holds them: andon leases"
     if is_hopeless(outlook):
         hint = "simulated work never ends; for idle devices: ANDON_SIMULATE_SCENARIO=idle"
     hint = note_hint or hint
     if waited_seconds is None:
-        return Conflict(note or told, hint=hint, mistakes=lines)
-    reason = f"{told} after {human_seconds(waited_seconds)}"
+        return Conflict(note or summary, hint=hint, mistakes=lines)
+    reason = f"{summary} after {human_seconds(waited_seconds)}"
     return TimedOut(f"{reason}: {note}" if note else reason, hint=hint, mistakes=lines)
 
 

@@ -17,7 +17,7 @@ from andon.leases.places import LEASES
 from andon.model.work import Claim, Lease, Standing
 
 RELEASE_SECONDS = 12.0
-GLANCE_SECONDS = 0.05
+POLL_SECONDS = 0.05
 
 Check = Callable[[Lease], None]
 
@@ -35,7 +35,7 @@ def release(
     book: Book,
     name: str,
     check: Check = no_check,
-    patience_seconds: float = RELEASE_SECONDS,
+    timeout_seconds: float = RELEASE_SECONDS,
     insist: bool = True,
 ) -> Lease:
     """Ask a lease's holder to end it, and wait until it has left the book.
@@ -47,7 +47,7 @@ def release(
         return _remove(book, folder, claim, left)
     for _ in range(2 if insist else 1):
         ask(lease, folder / claim.file, claim.uid)
-        if _is_gone(book, claim.file, patience_seconds):
+        if _is_released(book, claim.file, timeout_seconds):
             return lease
     raise _still_held(lease, insist)
 
@@ -135,12 +135,12 @@ def _find(book: Book, name: str, check: Check) -> tuple[Path, Claim, Lease]:
     return path / LEASES, claim, lease
 
 
-def _is_gone(book: Book, file: str, seconds: float) -> bool:
+def _is_released(book: Book, file: str, seconds: float) -> bool:
     end = time.monotonic() + seconds
     while _is_held(book, file):
         if time.monotonic() >= end:
             return False
-        time.sleep(GLANCE_SECONDS)
+        time.sleep(POLL_SECONDS)
     return True
 
 

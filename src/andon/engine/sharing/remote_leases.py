@@ -64,11 +64,11 @@ class RemoteLeases:
         self._surveyor, self._latest = surveyor, latest
         self._longest_wait_seconds, self._follows = longest_wait_seconds, follows
         self._env = os.environ if env is None else env
-        self._lock, self._telling = threading.Lock(), threading.Lock()
+        self._lock, self._notifying = threading.Lock(), threading.Lock()
         self._book: Book | None = None
         self._listed: tuple[Snapshot, LeaseList] | None = None
         self._listeners: tuple[Listener, ...] = ()
-        self._told: object = None
+        self._notified: object = None
         self._overdue: frozenset[str] = frozenset()
         self._reaper = Reaper(self.changed)
 
@@ -82,16 +82,16 @@ class RemoteLeases:
             return LeaseList(snapshot.at, note=silent)
         with self._lock:
             if self._listed is None or self._listed[0] is not snapshot:
-                self._listed = snapshot, self._look(snapshot)
+                self._listed = snapshot, self._read(snapshot)
             return self._listed[1]
 
     def changed(self) -> None:
         """The book may have changed: if it has, notify the listeners with the whole list."""
         with self._lock:
             self._listed = None
-        with suppress(AndonError), self._telling:  # one at a time: the newest comes last
+        with suppress(AndonError), self._notifying:  # one at a time: the newest comes last
             if self._listeners:
-                self._tell(self.listed())
+                self._notify(self.listed())
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call this on changes, from whichever thread made them; returns how to stop it."""
@@ -118,19 +118,19 @@ class RemoteLeases:
     ) -> RemoteLease:
         """A lease, as soon as one is available; what `waiting` raises ends the wait."""
 
-        def go_on(progress: Progress) -> None:
+        def still_waiting(progress: Progress) -> None:
             waiting()
 
         book = self._made()
-        patience = min(wait_seconds, self._longest_wait_seconds)
+        timeout = min(wait_seconds, self._longest_wait_seconds)
         self._refuse_many(book)
-        self._refuse_hopeless(book, request, patience)
+        self._refuse_hopeless(book, request, timeout)
         keeper = self._keeper()
         try:
             terms = Terms(
                 LeaseKind.NETWORK, redact(tuple(command.split(" "))), seconds, _holder(keeper)
             )
-            grant = Granter(book, self._surveyor).grant(request, terms, patience, go_on)
+            grant = Granter(book, self._surveyor).grant(request, terms, timeout, still_waiting)
             self._hand_over(grant, keeper, waiting)
         finally:
             keeper.dismiss()
@@ -170,15 +170,15 @@ class RemoteLeases:
 
     # Helpers.
 
-    def _tell(self, found: LeaseList) -> None:
-        known, self._told = self._told, _gist(found)
-        for listener in self._listeners if known != self._told else ():
+    def _notify(self, found: LeaseList) -> None:
+        known, self._notified = self._notified, _gist(found)
+        for listener in self._listeners if known != self._notified else ():
             try:
                 listener(found)
             except Exception:
                 log.exception("a listener failed; the others continue")
 
-    def _look(self, snapshot: Snapshot) -> LeaseList:
+    def _read(self, snapshot: Snapshot) -> LeaseList:
         """Fails soft: a book that cannot be read is reported in the list."""
         row = None
         try:
