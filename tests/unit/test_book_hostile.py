@@ -22,7 +22,7 @@ from andon.engine.sharing.granter import Granter, Terms
 from andon.engine.sharing.lease_listing import remarks
 from andon.errors import AndonError, Conflict, Denied, Invalid
 from andon.host.kin import here, myself
-from andon.leases import files, places
+from andon.leases import files, locks, places
 from andon.leases.book import Book
 from andon.model import wire, work_wire
 from andon.model.device import Snapshot
@@ -417,7 +417,7 @@ def test_who_has_locked_a_folder_is_named_and_so_is_the_folder(book: Book, part:
 
 def test_who_holds_a_lease_beside_is_not_taken_for_the_one_that_locked(book: Book) -> None:
     held = book.write_lease(lease(0))  # it locks the folder too, for itself and others
-    looks = files.holders_of(os.fstat(held.hold.folder))
+    looks = locks.holders_of(os.fstat(held.hold.folder))
     assert looks == []
     held.release()
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from andon.errors import AndonError, Conflict, Denied, Unavailable
 from andon.host.births import born
 from andon.host.kin import user_name
+from andon.leases.locks import holders_of
 
 LARGEST_BYTES = 64 * 1024
 MOST_OF_ONE_USER = 1024  # in one directory; a user's files beyond that are ignored and reported
@@ -263,29 +264,6 @@ def _closed(folder: int, name: str) -> BookFile | None:
         return None
     locked = holders_of(facts)
     return _found(name, facts, locked is None or bool(locked), None)
-
-
-def holders_of(facts: os.stat_result) -> list[int] | None:
-    """The pids that hold an exclusive flock on a file; None where the kernel does not say."""
-    try:
-        lines = Path("/proc/locks").read_text("ascii").splitlines()
-    except (OSError, ValueError):
-        return None
-    wanted = (os.major(facts.st_dev), os.minor(facts.st_dev), facts.st_ino)
-    return [pid for line in lines if (pid := _holder(line, wanted)) is not None]
-
-
-def _holder(line: str, wanted: tuple[int, int, int]) -> int | None:
-    """`7: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF`; one that waits begins with `7: ->`."""
-    parts = line.split()
-    if len(parts) < 6 or parts[1] != "FLOCK" or parts[3] != "WRITE":
-        return None
-    try:
-        major, minor, inode = parts[5].split(":")
-        place = (int(major, 16), int(minor, 16), int(inode))
-        return int(parts[4]) if place == wanted else None
-    except ValueError:
-        return None
 
 
 def _is_left_over(folder: int, name: str, uid: int) -> bool:

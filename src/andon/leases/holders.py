@@ -10,6 +10,7 @@ from andon.core.sharing.lockers import Locker, are_strangers
 from andon.errors import AndonError, Conflict, Gone
 from andon.host.kernel_files import parse_uid, read
 from andon.host.kin import started_ticks, user_name
+from andon.leases.locks import FileKey, key_of, parse_locks, read_locks
 from andon.leases.places import LEASES
 from andon.model.work import Lease, Owner
 
@@ -17,34 +18,18 @@ MOST_DESCRIPTORS = 65_536
 _FDINFO_BYTES, _STATUS_BYTES, _STAT_BYTES = 4096, 4096, 1024
 _STOPPED = (b"T", b"t")  # by a signal, by a debugger
 
-Place = tuple[int, int, int]
-
 
 class LockTable:
     """The kernel's list of locks, read once and only if needed."""
 
     def __init__(self) -> None:
-        self._found: Mapping[Place, list[int]] | None = None
+        self._found: Mapping[FileKey, list[int]] | None = None
 
     def lockers(self, facts: os.stat_result) -> list[Locker]:
         """Who took a file's exclusive lock; empty where the kernel does not show it."""
         if self._found is None:
-            self._found = parse_locks(_read_locks())
-        place = os.major(facts.st_dev), os.minor(facts.st_dev), facts.st_ino
-        return [Locker(pid, uid_of(pid)) for pid in self._found.get(place, ())]
-
-
-def parse_locks(text: str) -> dict[Place, list[int]]:
-    """`7: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF`; one that waits begins with `7: ->`."""
-    found: dict[Place, list[int]] = {}
-    for line in text.splitlines():
-        parts = line.split()
-        if len(parts) >= 6 and parts[1] == "FLOCK" and parts[3] == "WRITE":
-            with suppress(ValueError):
-                major, minor, inode = parts[5].split(":")
-                pid, place = int(parts[4]), (int(major, 16), int(minor, 16), int(inode))
-                found.setdefault(place, []).append(pid)
-    return found
+            self._found = parse_locks(read_locks() or "")
+        return [Locker(pid, uid_of(pid)) for pid in self._found.get(key_of(facts), ())]
 
 
 def strangers(
@@ -176,10 +161,3 @@ def _is_locked_file(folder: str, number: str, name: str, facts: os.stat_result) 
 def _locks_of(content: bytes) -> bytes:
     lines = [line for line in content.splitlines() if line.startswith(b"lock:")]
     return b"\n".join(line for line in lines if b" WRITE " in line)
-
-
-def _read_locks() -> str:
-    try:
-        return Path("/proc/locks").read_text("ascii", errors="replace")
-    except OSError:
-        return ""

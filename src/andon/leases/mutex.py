@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from andon.core.sharing.lockers import Locker
 from andon.errors import Conflict
-from andon.host.kernel_files import parse_uid, read
-from andon.host.kin import user_name
-from andon.leases.files import holders_of, open_folder
+from andon.leases.files import open_folder
+from andon.leases.holders import described, uid_of
+from andon.leases.locks import holders_of
 
 TIMEOUT_SECONDS = 5.0
 MOST_NAMED = 3
@@ -75,11 +76,5 @@ def _stuck(path: Path, descriptor: int, seconds: float) -> Conflict:
 def named_holders(descriptor: int) -> tuple[str, list[int]]:
     """Who holds an exclusive lock on a directory or file: as text, and the visible pids."""
     pids = [pid for pid in holders_of(os.fstat(descriptor)) or [] if pid > 1]
-    who = ", ".join(_named(pid) for pid in pids[:MOST_NAMED])
+    who = ", ".join(described(Locker(pid, uid_of(pid))) for pid in pids[:MOST_NAMED])
     return who or "a process that cannot be seen from here", pids
-
-
-def _named(pid: int) -> str:
-    uid = parse_uid(read(f"/proc/{pid}/status", 4096) or b"")
-    owner = "" if uid is None else f" ({user_name(uid)})"
-    return f"pid {pid}{owner}"
