@@ -49,7 +49,7 @@ def _turn(name: str, change: Callable[[], tuple[Process, ...] | None]) -> float:
     ledger.close()  # its thread; the turns are ours
     statuses = _statuses()
     for _ in range(3):
-        ledger._turn(Snapshot("bench", time.time(), devices=statuses))
+        ledger._poll(Snapshot("bench", time.time(), devices=statuses))
     ledger._unread, spent = False, []
     for _ in range(TURNS):
         if change() is not None:
@@ -57,7 +57,7 @@ def _turn(name: str, change: Callable[[], tuple[Process, ...] | None]) -> float:
         ledger._due = 0.0  # as if a second had passed
         snapshot = Snapshot("bench", time.time(), devices=ledger.marked(statuses))
         began = time.thread_time()
-        ledger._turn(snapshot)
+        ledger._poll(snapshot)
         spent.append(1e6 * (time.thread_time() - began))
     found = median(spent)
     print(f"{name:32} {found:8.1f}")

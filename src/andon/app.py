@@ -311,11 +311,11 @@ def check_settings(flags: Mapping[str, object], config: str | None = None) -> Re
 
 def open_lease_ledger(settings: Settings, sampler: Sampler) -> "LeaseTracker | None":
     """What the lease book says, beside this sampler; a recording has no leases of its own."""
-    from andon.engine.sharing.lease_tracker import TURN_SECONDS, LeaseTracker
+    from andon.engine.sharing.lease_tracker import POLL_SECONDS, LeaseTracker
 
     if settings.replay or sys.platform == "win32":
         return None
-    pace = max(settings.interval_seconds, TURN_SECONDS)
+    pace = max(settings.interval_seconds, POLL_SECONDS)
     ledger = LeaseTracker(sampler.subscribe(pace, size=2))
     sampler.mark_by(ledger.marked)
     return ledger

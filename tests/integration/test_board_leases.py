@@ -110,7 +110,7 @@ def test_a_book_that_cannot_be_read_is_no_empty_list(seen: Window, tmp_path: Pat
     with serving(tmp_path / "server", simulate=1, HOME=str(house), ANDON_LEASE_DIR=book) as served:
         show(seen.page, served)
         expect(seen.page.get_by_text("Nobody can tell who holds what")).to_be_visible()
-        expect(seen.page.get_by_role("main")).to_contain_text("is under a home folder")
+        expect(seen.page.get_by_role("main")).to_contain_text("is under a home directory")
         expect(seen.page.get_by_text("Nobody holds a lease")).to_have_count(0)
         assert violations(seen.page) == []
 
@@ -296,7 +296,7 @@ def test_an_orphan_and_what_cannot_be_read_are_marked(
         orphan = page.locator("li.lease.orphaned")
         expect(orphan.locator("svg.lamp.amber")).to_have_count(1)
         expect(orphan.locator(".standing")).to_have_text("orphaned")
-        expect(orphan.locator(".why-not")).to_contain_text("has lost its holder")
+        expect(orphan.locator(".why-not")).to_contain_text("has exited")
         expect(orphan.get_by_role("button", name="Release", exact=True)).to_have_count(0)
         with (book / "leases" / "hostile.lease").open("w") as file:
             file.write("{ no lease")

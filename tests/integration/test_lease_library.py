@@ -117,9 +117,9 @@ def test_what_cannot_be_had_says_why() -> None:
             except Exception as found:
                 print(found)
     """)
-    assert said[0].startswith("True 2 GPUs wanted, 1 free")
-    assert said[1].startswith("True 2 GPUs wanted, 1 free after")
-    assert said[2] == "True 9 GPUs wanted, and this process sees 4"
+    assert said[0].startswith("True 2 GPUs requested, 1 available")
+    assert said[1].startswith("True 2 GPUs requested, 1 available after")
+    assert said[2] == "True 9 GPUs requested, only 4 visible"
     assert said[3].startswith("True '-1' is not a number of GPUs")
     assert "simulated" in said[4]
     assert entries() == []

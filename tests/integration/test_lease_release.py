@@ -118,8 +118,8 @@ def test_root_signals_no_process_that_a_strangers_file_names(book: Book) -> None
         locking(book, MALLORY, f"{HOG}-1.lease", forged(victim.pid), NEW),
     ):
         with pytest.raises(Conflict, match=f"names pid {victim.pid}") as told:
-            releaser.release(book, HOG, patience_seconds=0.1)
-        assert "nothing was ended" in told.value.hint
+            releaser.release(book, HOG, timeout_seconds=0.1)
+        assert "nothing was stopped" in told.value.hint
         refused = andon("release", HOG)
         assert refused.code == 6
         assert is_alive(victim.pid)
@@ -134,7 +134,7 @@ def test_a_process_that_does_not_hold_the_lock_is_not_signalled(book: Book) -> N
         locking(book, MALLORY, f"{HOG}-1.lease", forged(other.pid), NEW),
     ):
         with pytest.raises(Conflict, match="does not hold it"):
-            releaser.release(book, HOG, patience_seconds=0.1)
+            releaser.release(book, HOG, timeout_seconds=0.1)
         assert other.poll() is None
 
 
@@ -161,7 +161,7 @@ def test_root_ends_the_lease_of_a_process_that_holds_it(book: Book) -> None:
         file.write_text(file.read_text().replace(
             f'"started_ticks":{started_ticks(os.getpid())}', f'"started_ticks":{started_ticks(pid)}'
         ))  # fmt: skip
-        released = releaser.release(book, HOG, patience_seconds=10)
+        released = releaser.release(book, HOG, timeout_seconds=10)
         assert released.owner.pid == pid
         wait_for(lambda: not is_alive(pid))
 
@@ -257,13 +257,13 @@ def test_a_holder_that_stays_stopped_is_reported_with_the_way_out(book: Book) ->
         os.utime(book.path / "leases" / f"{HOG}-1.lease", (1000.0, 1000.0))
         os.kill(started.pid, signal.SIGSTOP)
         with pytest.raises(Conflict, match="is stopped") as told:
-            releaser.release(book, HOG, patience_seconds=0.5)
+            releaser.release(book, HOG, timeout_seconds=0.5)
         assert told.value.hint.endswith(f"kill -CONT {started.pid}")
         claim = Claim(held, Standing.HELD, os.getuid(), "me", f"{HOG}-1.lease")
         [(name, words)] = overdue(book, [claim], 1000.0 + 3600)
         assert name == HOG
-        assert words.endswith(f"let it go on: kill -CONT {started.pid}")
-        assert "ended 1 h 0 min ago" in words
+        assert words.endswith(f"resume it: kill -CONT {started.pid}")
+        assert "expired 1 h 0 min ago" in words
         assert not list(overdue(book, [claim], 1005.0))
         shown = andon("leases")
         assert f"kill -CONT {started.pid}" in shown.err

@@ -74,8 +74,8 @@ def test_the_exit_code_is_the_commands(command: tuple[str, ...], code: int) -> N
     ("arguments", "words"),
     [
         (("--gpus", "-1"), "not a number of GPUs"),
-        (("--gpus", "9"), "this process sees 8"),
-        (("--memory", "500GiB"), "0 can ever be had"),
+        (("--gpus", "9"), "only 8 visible"),
+        (("--memory", "500GiB"), "no GPU here can satisfy this"),
         (("--memory", "much"), "not a size"),
         (("--model", "B200"), "no device here is of model"),
         (("--devices", "12"), "there is no device '12'"),
@@ -85,7 +85,7 @@ def test_the_exit_code_is_the_commands(command: tuple[str, ...], code: int) -> N
         (("--for", "0s"), "no time at all"),
         (("--memory", "0"), "not an amount of memory"),
         (("--gpus", "4..2"), "not a number of GPUs"),
-        (("--exclude", "0,1,2,3,4,5,6,7"), "0 can ever be had"),
+        (("--exclude", "0,1,2,3,4,5,6,7"), "no GPU here can satisfy this"),
         (("--exclude", "12"), "there is no device '12'"),
         (("--retry-oom", "0"), "not a whole number"),
         (("--nonsense",), "No such option"),
@@ -120,7 +120,7 @@ def test_an_outer_mask_is_narrowed_and_never_widened(
     assert set(done.out.strip().split(",")) == set(inside)
     refused = andon("run", "--gpus", "3", "--no-wait", "--", "true")
     assert refused.code == 125
-    assert "this process sees 2" in refused.err
+    assert "only 2 visible" in refused.err
 
 
 def test_a_signal_reaches_the_whole_group() -> None:
@@ -176,7 +176,7 @@ def test_work_that_outlives_its_lock_is_orphaned_and_withheld() -> None:
         assert held() == []
         assert [found["standing"] for found in leases()] == ["orphaned"]
         refused = andon("run", "--no-wait", "--", "true")
-        assert "whose work still lives" in refused.err
+        assert "whose job is still running" in refused.err
         os.killpg(pid, signal.SIGKILL)
         soon(lambda: leases() == [])
     assert andon("run", "--gpus", "8", "--no-wait", "--", "true").code == 0
@@ -204,7 +204,7 @@ def test_a_lease_ends_at_its_time_and_can_be_given_more() -> None:
         assert andon("lease", "extend", name, "--for", "100ms").code == 0
         done = end_of(process)
     assert done.code == 143
-    assert f"lease {name} has ended" in done.err
+    assert f"lease {name} expired" in done.err
     assert entries() == []
 
 
@@ -276,7 +276,7 @@ def test_a_stranger_makes_a_device_busy_and_is_named(node: StandIn) -> None:
         assert found.code == 6
         assert f"GPU 0: pid {stranger.pid} (" in found.out
         assert "uses 22.0 GiB without a lease" in found.out
-        assert "GPU 1: free" in found.out
+        assert "GPU 1: available" in found.out
         done = andon("run", "--", PYTHON, "-c", ENVIRONMENT)
         assert done.out.strip() == devices[1].uuid
         forced = andon("run", "--gpus", "2", "--even-if-used", "--", "true")
@@ -312,13 +312,13 @@ def test_memory_that_ran_out_is_recognised_told_and_tried_again(tmp_path: Path) 
     done = andon("run", "--", PYTHON, "-c", failing)
     assert done.code == 1
     assert words in done.err  # the command's own words still come through
-    assert "out of device memory, says PyTorch" in done.err
+    assert "out of GPU memory: PyTorch" in done.err
     [record] = records(tmp_path / "state")
     assert (record[-1]["end"], record[-1]["said_by"]) == ("device_memory", "PyTorch")
     again = andon("run", "--retry-oom", "1", "--", PYTHON, "-c", failing)
     assert again.code == 125  # no device here has more than the one it had
     assert "trying again with more memory" in again.err
-    assert "0 can ever be had" in again.err
+    assert "no GPU here can satisfy this" in again.err
 
 
 def test_a_record_that_cannot_be_written_does_not_stop_the_run(tmp_path: Path) -> None:

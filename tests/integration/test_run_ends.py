@@ -50,7 +50,7 @@ def test_the_kernels_oom_killer_is_told_from_other_ends(
     confined = f"sh -c 'echo $$ > {narrow}; exec {greedy}'"
     done = andon("run", "--", "sh", "-c", how.format(command=confined))
     assert (done.code, done.out) == (137, "")
-    assert "for want of host memory (OOM killer)" in done.err
+    assert "out of host memory (OOM killer)" in done.err
     [record] = records(tmp_path / "state")
     assert record[-1]["end"] == "host_memory"
     assert entries() == []
@@ -59,9 +59,9 @@ def test_the_kernels_oom_killer_is_told_from_other_ends(
 @pytest.mark.parametrize(
     ("arguments", "command", "code", "end", "words"),
     [
-        ((), "kill -9 $$", 137, "signal", "signal 9 ended it"),
-        ((), "kill -SEGV $$", 139, "signal", "signal 11 ended it"),
-        (("--for", "100ms"), "sleep 1000", 143, "timeout", "has ended: ending the command"),
+        ((), "kill -9 $$", 137, "signal", "ended by signal 9"),
+        ((), "kill -SEGV $$", 139, "signal", "ended by signal 11"),
+        (("--for", "100ms"), "sleep 1000", 143, "timeout", "expired: stopping the command"),
         ((), "exit 3", 3, "failed", ""),
     ],
 )
@@ -81,7 +81,7 @@ def test_memory_before_the_run_is_not_told_as_memory_at_its_end() -> None:
     """A command that fails before its devices were read again."""
     failing = "import sys; sys.exit('torch.OutOfMemoryError: CUDA out of memory. Tried to')"
     done = andon("run", "--", PYTHON, "-c", failing)
-    assert "out of device memory, says PyTorch" in done.err
+    assert "out of GPU memory: reported by PyTorch" in done.err
     assert " held 0 B" not in done.err
 
 
@@ -91,7 +91,7 @@ def test_each_retry_asks_for_half_as_much_again_of_a_shared_device(tmp_path: Pat
     budget = ("--shared", "--memory", "60GiB", "--retry-oom", "5")
     done = andon("run", *budget, "--", PYTHON, "-c", failing)
     assert done.code == 125
-    assert "202 GiB wanted" in done.err
+    assert "202 GiB requested" in done.err
     assert done.err.count("trying again with more memory") == 3
     assert len(records(tmp_path / "state")) == 3
     assert entries() == []

@@ -99,7 +99,7 @@ def test_ctrl_c_reaches_the_command_and_a_second_one_kills_it() -> None:
         shown.until("started")
         shown.press(b"\x03")
         shown.until("no")
-        shown.until("Ctrl-C again kills it")
+        shown.until("Ctrl-C again to kill it")
         shown.press(b"\x03")
         assert shown.process.wait(30) == 137
     assert entries() == []

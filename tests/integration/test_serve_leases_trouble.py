@@ -85,14 +85,17 @@ def test_another_users_lease_is_refused_with_who_to_ask(folder: Path) -> None:
     python = python_for_all()
     with lending(folder, wrapped=AS_NOBODY, python=python, PYTHONPATH=PACKAGES) as counter:
         [row] = counter.listed()["leases"]
-        assert (row["releasable"], row["why_not"]) == (False, "lease k7qm2 is root's: ask root")
+        assert (row["releasable"], row["why_not"]) == (
+            False,
+            "lease k7qm2 belongs to root: ask root",
+        )
         for method, path, body in (
             ("DELETE", "/api/leases/k7qm2", None),
             ("POST", "/api/leases/k7qm2/renew", {"seconds": 60}),
         ):
             answer = counter.ask(method, path, body)
             assert (answer.status, answer.json()["error"]["kind"]) == (403, "denied")
-            assert answer.json()["error"]["reason"] == "lease k7qm2 is root's"
+            assert answer.json()["error"]["reason"] == "lease k7qm2 belongs to root"
             assert answer.json()["error"]["hint"] == "ask root"
         own = counter.lend(gpus=1)
         assert own["uid"] == NOBODY

@@ -146,8 +146,8 @@ def test_what_was_lent_is_written_down(client: Caller, parts: Parts) -> None:
 @pytest.mark.parametrize(
     ("asked", "status", "words"),
     [
-        ({"gpus": 5}, 409, "5 GPUs wanted, and this process sees 4"),
-        ({"memory": "9TiB"}, 409, "0 can ever be had"),
+        ({"gpus": 5}, 409, "5 GPUs requested, only 4 visible"),
+        ({"memory": "9TiB"}, 409, "no GPU here can satisfy this"),
         ({"models": ["B200"]}, 404, "no device here is of model 'B200'"),
         ({"devices": ["9"]}, 404, "there is no device '9'"),
     ],
@@ -182,11 +182,11 @@ def test_another_users_lease_is_refused_with_who_to_ask(
     [entry] = book.entries()
     answer = client.delete("/api/leases/k7qm2", headers=BEARER)
     assert (answer.status_code, answer.json()["error"]["kind"]) == (403, "denied")
-    assert answer.json()["error"]["reason"] == f"lease k7qm2 is {entry.user}'s"
+    assert answer.json()["error"]["reason"] == f"lease k7qm2 belongs to {entry.user}"
     assert "ask " in answer.json()["error"]["hint"]
     [row] = client.get("/api/leases").json()["leases"]
     assert row["releasable"] is False
-    assert row["why_not"].startswith(f"lease k7qm2 is {entry.user}'s: ask ")
+    assert row["why_not"].startswith(f"lease k7qm2 belongs to {entry.user}: ask ")
     held.release()
 
 
@@ -241,7 +241,7 @@ def test_more_holders_than_a_machine_should_have_are_refused(
     lend(client)
     answer = client.post("/api/leases", json={}, headers=BEARER)
     assert answer.status_code == 409
-    assert "lent over the network already" in answer.json()["error"]["reason"]
+    assert "network leases" in answer.json()["error"]["reason"]
 
 
 def test_a_book_that_cannot_be_read_is_told_and_is_no_error(
@@ -361,7 +361,7 @@ def a_list() -> LeaseList:
 def refused() -> Conflict:
     lines = ("GPU 0: held by lease k7qm2 (alice), until about 01:51", "GPU 3: cordoned by root")
     return Conflict(
-        "2 GPUs wanted, 0 free", hint="see who holds them: andon leases", mistakes=lines
+        "2 GPUs requested, 0 available", hint="see who holds them: andon leases", mistakes=lines
     )
 
 

@@ -22,7 +22,7 @@ from andon.engine.sharing.granter import Granter, Terms
 from andon.engine.sharing.lease_listing import remarks
 from andon.errors import AndonError, Conflict, Denied, Invalid
 from andon.host.kin import here, myself
-from andon.leases import files, places
+from andon.leases import files, locks, places
 from andon.leases.book import Book
 from andon.model import wire, work_wire
 from andon.model.device import Snapshot
@@ -296,7 +296,7 @@ def test_a_ticket_out_of_bounds_is_no_ticket(
 ) -> None:
     put("tickets", "evil-0.ticket", ticket_text(**changes), locked=True)
     assert book.waiting() == []
-    assert any("no tickets" in words for words in remarks(book))
+    assert any("not valid tickets" in words for words in remarks(book))
     assert len(granted(book)) == 1
 
 
@@ -311,7 +311,7 @@ def test_one_that_could_be_served_and_takes_nothing_holds_nobody_up_for_long(
             os.utime(one, (awake, awake))
     with pytest.raises(Conflict) as refused:
         granted(book)
-    assert "who waits in front for 8 GPUs" in refused.value.mistakes[0]
+    assert "ahead in the queue for 8 GPUs" in refused.value.mistakes[0]
     assert len(granted(book, timeout_seconds=8.0)) == 1
 
 
@@ -368,7 +368,7 @@ def test_what_one_user_has_beyond_a_number_is_ignored_and_named(
         put("leases", f"evil-{number}.lease", lease_text())
     assert len(book.entries()) == 3
     assert any("2 files of" in words and "too many" in words for words in remarks(book))
-    with pytest.raises(Conflict, match="5 files of yours"):
+    with pytest.raises(Conflict, match="you have 5 files"):
         book.write_lease(lease(0))
 
 
@@ -417,7 +417,7 @@ def test_who_has_locked_a_folder_is_named_and_so_is_the_folder(book: Book, part:
 
 def test_who_holds_a_lease_beside_is_not_taken_for_the_one_that_locked(book: Book) -> None:
     held = book.write_lease(lease(0))  # it locks the folder too, for itself and others
-    looks = files.holders_of(os.fstat(held.hold.folder))
+    looks = locks.holders_of(os.fstat(held.hold.folder))
     assert looks == []
     held.release()
 

@@ -49,7 +49,7 @@ def test_what_was_granted_is_not_granted_again(book: Book) -> None:
     assert second.held.lease.fence > first.held.lease.fence
     with pytest.raises(Conflict) as refused:
         granter(book).grant(request(), Terms(), 0.0)
-    assert refused.value.reason == "1 GPU wanted, 0 free"
+    assert refused.value.reason == "1 GPU requested, 0 available"
     assert len(refused.value.mistakes) == 4
     first.held.release()
     second.held.release()
@@ -69,7 +69,7 @@ def test_budgets_share_a_device_until_it_is_full(book: Book) -> None:
     held = [granter(book, [gpu(0)]).grant(asked, Terms(), 0.0) for _ in range(2)]
     with pytest.raises(Conflict) as refused:
         granter(book, [gpu(0)]).grant(asked, Terms(), 0.0)
-    assert "20.0 GiB left, 30.0 GiB wanted" in refused.value.mistakes[0]
+    assert "20.0 GiB free, 30.0 GiB requested" in refused.value.mistakes[0]
     with pytest.raises(Conflict):
         granter(book, [gpu(0)]).grant(request(), Terms(), 0.0)
     for grant in held:
@@ -84,7 +84,7 @@ def test_a_stranger_that_came_between_the_looks_is_noticed(book: Book) -> None:
     assert [share.index for share in grant.held.lease.shares] == [1]
     assert len(book.entries()) == 1
     grant.held.release()
-    with pytest.raises(Conflict, match="came first"):
+    with pytest.raises(Conflict, match="took it first"):
         scripted(book, iter([clean[:1], taken[:1], taken[:1]])).grant(request(), Terms(), 0.0)
     assert book.entries() == []
 
@@ -157,7 +157,7 @@ def test_who_came_later_waits_for_what_the_first_needs(book: Book) -> None:
     assert in_line.wait(20)
     with pytest.raises(Conflict) as refused:  # three devices are free, and kept for the first
         granter(book).grant(request(1), Terms(), 0.0)
-    assert "who waits in front for 4 GPUs" in refused.value.mistakes[1]
+    assert "ahead in the queue for 4 GPUs" in refused.value.mistakes[1]
 
     def small() -> None:
         grant = granter(book).grant(request(1), Terms(), 30.0)
@@ -173,7 +173,7 @@ def test_who_came_later_waits_for_what_the_first_needs(book: Book) -> None:
 
 def test_waiting_ends_with_its_time_or_with_the_callers_patience(book: Book) -> None:
     held = granter(book).grant(request(4), Terms(), 0.0)
-    with pytest.raises(TimedOut, match="1 GPU wanted, 0 free after") as late:
+    with pytest.raises(TimedOut, match="1 GPU requested, 0 available after") as late:
         granter(book).grant(request(), Terms(), 0.05)
     assert late.value.exit_code == 75
 
@@ -212,13 +212,13 @@ def test_dead_leases_of_ours_are_swept_unless_their_work_may_live(book: Book) ->
 @pytest.mark.parametrize(
     ("snapshot", "asked", "error", "words"),
     [
-        (node([]), request(), Unavailable, "no GPU here"),
-        (node(NODE), request(5), Unavailable, "this process sees 4"),
+        (node([]), request(), Unavailable, "no GPU found here"),
+        (node(NODE), request(5), Unavailable, "only 4 visible"),
         (node(NODE), request(0), Invalid, "not a number of GPUs"),
-        (node(NODE), request(memory_bytes=500 * GIB), Unavailable, "0 can ever be had"),
+        (node(NODE), request(memory_bytes=500 * GIB), Unavailable, "no GPU here can satisfy this"),
         (node(NODE), request(models=("B200",)), Gone, "no device here is of model"),
         (node(NODE), request(devices=("9",)), Gone, "there is no device"),
-        (node(NODE), request(shared=True), Invalid, "shared by memory"),
+        (node(NODE), request(shared=True), Invalid, "requires a memory size"),
         (node(NODE, simulated=True), request(), Unavailable, "simulated"),
         (node(NODE, versions={"replay": "1"}), request(), Unavailable, "recorded"),
     ],
@@ -238,7 +238,7 @@ def test_a_mask_that_may_mean_other_devices_grants_nothing(
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     mixed = [gpu(0), gpu(1, name="NVIDIA T4")]
-    with pytest.raises(Unavailable, match="not certain"):
+    with pytest.raises(Unavailable, match="cannot tell which devices"):
         granter(book, mixed).grant(request(), Terms(), 0.0)
 
 

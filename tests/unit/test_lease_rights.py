@@ -33,9 +33,9 @@ def test_a_lease_is_its_users_and_roots() -> None:
     assert barred(held, ALICE) is None
     assert barred(held, ROOT) is None
     assert isinstance(barred(held, BOB), Denied)
-    assert words(held, BOB) == "lease k7qm2 is alice's: ask alice, or root"
+    assert words(held, BOB) == "lease k7qm2 belongs to alice: ask alice, or root"
     roots = replace(held, uid=0, user="root")
-    assert words(roots, BOB) == "lease k7qm2 is root's: ask root"
+    assert words(roots, BOB) == "lease k7qm2 belongs to root: ask root"
 
 
 def test_a_lease_in_another_container_is_ended_there() -> None:
@@ -48,14 +48,16 @@ def test_a_lease_in_another_container_is_ended_there() -> None:
 def test_what_has_no_holder_or_no_words_cannot_be_ended() -> None:
     assert isinstance(barred(claim(None, Standing.UNREADABLE), ROOT), Denied)
     orphan = claim(lease(0, work=Work(7, 7, 7)), Standing.ORPHANED)
-    assert words(orphan, ALICE) == "lease k7qm2 has lost its holder: end its work (see andon ps)"
+    assert (
+        words(orphan, ALICE) == "the holder of lease k7qm2 has exited: stop its job (see andon ps)"
+    )
     verified = replace(orphan, left=(8, 9))
-    assert words(verified, ALICE) == "lease k7qm2 has lost its holder: end its work (pid 8, 9)"
+    assert words(verified, ALICE) == "the holder of lease k7qm2 has exited: stop its job (pid 8, 9)"
 
 
 def test_a_network_lease_wants_its_own_fence() -> None:
     check_fence(NETWORK, 17)
-    with pytest.raises(Invalid, match="wants its fence"):
+    with pytest.raises(Invalid, match="requires its fence"):
         check_fence(NETWORK, None)
     for other in (16, 18, 0):
         with pytest.raises(Conflict, match=f"fenced: {other} is not"):

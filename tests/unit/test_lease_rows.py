@@ -50,7 +50,7 @@ def test_of_what_cannot_be_read_nothing_is_claimed() -> None:
     unknown = (row.id, row.kind, row.since, row.until, row.command, row.fence, row.pid)
     assert unknown == (None,) * 7
     assert (row.devices, row.utilization_percent, row.releasable) == ((), None, False)
-    assert row.why_not == "a lease of bob that cannot be read: ask bob, or root"
+    assert row.why_not == "a lease of bob cannot be read: ask bob, or root"
 
 
 def test_a_device_that_is_not_here_has_no_utilisation() -> None:

@@ -50,7 +50,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setattr(places, name, Path("/nonexistent/andon"))
     monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "andon"))
     monkeypatch.setattr(following, "RETRY_SECONDS", 0.0)
-    monkeypatch.setattr(following, "TURN_SECONDS", 0.01)
+    monkeypatch.setattr(following, "POLL_SECONDS", 0.01)
     return tmp_path / "andon"
 
 
@@ -211,9 +211,9 @@ def test_a_file_system_that_hangs_delays_nobody_and_its_leases_become_unknown(
     follower.tick()
     assert asked.wait(10)
     assert one(follower.ledger.page()), "for some seconds what was known counts"
-    follower.ledger._turned -= following.SILENT_SECONDS
+    follower.ledger._polled -= following.SILENT_SECONDS
     assert follower.ledger.page() is None
-    assert "has not answered for 10 s" in str(follower.ledger.why_not())
+    assert "has not responded for 10 s" in str(follower.ledger.why_not())
     answers.set()
     follower.until(one)
     held.release()

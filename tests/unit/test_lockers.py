@@ -3,7 +3,7 @@
 import pytest
 
 from andon.core.sharing.lockers import Locker, are_strangers
-from andon.leases.holders import parse_locks
+from andon.leases.locks import parse_locks
 from andon.model.work import LeaseKind, Work
 from tests.unit.sharing_parts import lease, owner
 

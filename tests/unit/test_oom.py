@@ -65,7 +65,7 @@ def test_the_numbers_are_told() -> None:
     line = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has"
     found = verdict(1, None, line, [Strain(3, 78 * GIB, 80 * GIB)])
     assert found.words == (
-        "out of device memory, says PyTorch, which wanted 20.00 GiB more; "
+        "out of GPU memory: PyTorch tried to allocate 20.00 GiB more; "
         "GPU 3 held 78.0 GiB of 80.0 GiB"
     )
 
@@ -80,7 +80,7 @@ def test_other_ends_are_told_apart() -> None:
     assert verdict(137, None, "", [], host_kills=1).end is CommandEnding.HOST_MEMORY
     assert verdict(137, 9, "", [], host_kills=0).end is CommandEnding.SIGNAL
     assert verdict(137, None, "", [], host_kills=0).end is CommandEnding.FAILED
-    assert verdict(139, 11, "", full).words == "signal 11 ended it; GPU 0 held 79.0 GiB of 80.0 GiB"
+    assert verdict(139, 11, "", full).words == "ended by signal 11; GPU 0 held 79.0 GiB of 80.0 GiB"
     assert verdict(143, 15, "", [], ended_for="lease abc has ended").end is CommandEnding.TIMEOUT
     assert verdict(130, 2, "", [], asked=True).end is CommandEnding.ASKED
     assert verdict(3, None, "", full).words == "exit code 3; GPU 0 held 79.0 GiB of 80.0 GiB"

@@ -28,13 +28,14 @@ STRANGER = Process(4711, user="bob", memory_bytes=22 * GIB)
         (gpu(0, state=State.ASLEEP), [], {}, None, ""),
         (gpu(0), [claim(lease(0))], {}, ObstacleKind.LEASED, "held by lease k7qm2 (alice)"),
         (gpu(0), [claim(lease(0), Standing.ORPHANED)], {}, ObstacleKind.ORPHANED,
-         "orphaned by lease k7qm2 (alice), whose work still lives"),
+         "orphaned by lease k7qm2 (alice), whose job is still running"),
         (gpu(0), [claim(None, Standing.UNREADABLE)], {}, ObstacleKind.UNREADABLE,
          "alice holds a lease that cannot be read (k7qm2.lease)"),
         (gpu(0), [claim(lease(0, memory_gib=31))], {}, ObstacleKind.LEASED,
          "31.0 GiB held by lease k7qm2 (alice)"),
         (gpu(0), [claim(lease(0, memory_gib=71))], {"shared": True, "memory_bytes": 20 * GIB},
-         ObstacleKind.FULL, "71.0 GiB held by lease k7qm2 (alice); 9.0 GiB left, 20.0 GiB wanted"),
+         ObstacleKind.FULL,
+         "71.0 GiB held by lease k7qm2 (alice); 9.0 GiB free, 20.0 GiB requested"),
         (gpu(0), [claim(lease(0, memory_gib=31))], {"shared": True, "memory_bytes": 20 * GIB},
          None, ""),
         (gpu(0, used_gib=22, processes=[STRANGER]), [], {}, ObstacleKind.STRANGER,
@@ -54,12 +55,12 @@ STRANGER = Process(4711, user="bob", memory_bytes=22 * GIB)
         (gpu(0, total=None), [], {},
          ObstacleKind.UNKNOWN, "its free memory cannot be read: no reading"),
         (gpu(0, busy=80), [], {},
-         ObstacleKind.BUSY, "80 % busy, and no process that is seen explains it"),
+         ObstacleKind.BUSY, "80 % busy, but no visible process uses it"),
         (gpu(0, used_gib=12), [], {},
-         ObstacleKind.GHOST, "12.0 GiB in use that no process explains"),
+         ObstacleKind.GHOST, "12.0 GiB used by no visible process"),
         (gpu(0, ecc_uncorrected=3), [], {}, ObstacleKind.ECC, "3 uncorrected memory errors (ECC)"),
         (gpu(0, used_gib=1), [], {"memory_bytes": 80 * GIB}, ObstacleKind.FULL,
-         "79.0 GiB left, 80.0 GiB wanted"),
+         "79.0 GiB free, 80.0 GiB requested"),
     ],
 )  # fmt: skip
 def test_every_device_that_is_not_free_says_why(
@@ -108,7 +109,7 @@ def test_the_filters_name_what_they_leave_out() -> None:
     }
     small = bars(statuses, request(memory_bytes=40 * GIB), {})["GPU-1"]
     assert small is not None
-    assert small.words == "it has 16.0 GiB, 40.0 GiB wanted"
+    assert small.words == "has 16.0 GiB, 40.0 GiB requested"
     labels = {"quiet": ["2"]}
     kept = bars(statuses, request(labels=("quiet",)), labels)
     assert [uuid for uuid, o in kept.items() if o is None] == ["GPU-2"]
@@ -129,11 +130,11 @@ def test_a_name_that_nothing_has_is_an_error(wrong: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("statuses", "asked", "words"),
     [
-        ([], request(), "1 GPU wanted, and there is no GPU here"),
-        ([gpu(0)], request(2), "2 GPUs wanted, and this process sees 1"),
-        ([gpu(0), gpu(1)], request(memory_bytes=99 * GIB), "1 GPU wanted, and 0 can ever be had"),
+        ([], request(), "no GPU found here"),
+        ([gpu(0)], request(2), "2 GPUs requested, only 1 visible"),
+        ([gpu(0), gpu(1)], request(memory_bytes=99 * GIB), "no GPU here can satisfy this"),
         ([gpu(0), gpu(1, total=16 * GIB)], request(2),
-         "2 GPUs wanted, and no such group has memory of about one size"),
+         "2 GPUs requested, but no such group has similar memory sizes"),
     ],
 )  # fmt: skip
 def test_what_can_never_be_met_is_refused_at_once(

@@ -43,7 +43,7 @@ def test_who_has_stopped_looking_or_is_past_its_time_is_not_in_line() -> None:
 def test_one_that_can_be_served_keeps_only_what_it_gets() -> None:
     kept = reserved([ticket(wanted=need(2))], rooms_of([gpu(i) for i in range(4)])).kept
     assert len(kept) == 2
-    assert "kept for alice, who waits in front for 2 GPUs" in next(iter(kept.values())).words
+    assert "reserved for alice, ahead in the queue for 2 GPUs" in next(iter(kept.values())).words
 
 
 def test_one_that_cannot_keeps_all_that_it_may_be_met_by() -> None:

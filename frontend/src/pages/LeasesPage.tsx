@@ -65,7 +65,7 @@ function matching(leases: Lease[], search: string): Lease[] {
 
 /** Nobody holds one, or nobody can tell: the note says which. */
 function Empty({ said }: { said: Leases }) {
-  if (said.note && !said.note.startsWith("nobody holds a lease")) {
+  if (said.note && !said.note.startsWith("no leases;")) {
     return (
       <Notice title="Nobody can tell who holds what" tone="bad">
         <p>{said.note}</p>

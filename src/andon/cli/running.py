@@ -180,7 +180,7 @@ class _Check:
         if left is None or self._held.countdown is None:
             return None
         if left <= 0:
-            return f"lease {name} has ended"
+            return f"lease {name} expired"
         length = self._held.countdown.end.length_seconds
         if left <= min(WARN_SECONDS, length / 4) and not self._warned:
             self._warned = True

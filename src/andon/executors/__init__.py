@@ -1,1 +1,1 @@
-"""Where jobs run: a local process, Docker, Slurm, Ray, Kubernetes. Empty until the queue comes."""
+"""Where jobs run: local process, Docker, Slurm, Ray, Kubernetes. Empty until jobs are added."""

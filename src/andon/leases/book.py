@@ -1,4 +1,4 @@
-"""The lease book: what is in it, and how something gets into it or out of it."""
+"""The lease book: reads its leases, tickets and cordons, and adds and removes them."""
 
 import errno
 import fcntl
@@ -17,30 +17,30 @@ from andon.leases import contents, files, places, tickets
 from andon.leases.files import BookFile
 from andon.leases.hold import Hold, LeaseHold
 from andon.leases.holders import LockTable, strangers
-from andon.leases.mutex import PATIENCE_SECONDS, mutex, named_holders
+from andon.leases.mutex import TIMEOUT_SECONDS, mutex, named_holders
 from andon.leases.places import CORDONS, LEASES, TICKETS
 from andon.leases.tickets import TICKET_SUFFIX, TicketHold
 from andon.model import wire, work_wire
 from andon.model.work import BookEntry, Cordon, Lease, Ticket
 
 T = TypeVar("T")
-LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # none that looks like another
+LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # without characters that look alike
 ID_LETTERS = 5
 MOST_REMEMBERED = 4096
 LEASE_SUFFIX = ".lease"
 SUFFIXES = {LEASES: LEASE_SUFFIX, TICKETS: TICKET_SUFFIX, CORDONS: ""}
 
 Key = tuple[Path, str, str, int, int]
-"""Book, part, name, inode and owner of a file: nothing less tells it from every other."""
+"""Book, part, name, inode and owner of a file: together they identify it."""
 Counts = dict[tuple[Path, int], int]
-"""How many files of a book and a user."""
+"""How many files a user has in a book."""
 Stamp = tuple[int, float]
-"""Size and time of a file's last change, which nobody can set: what it said then it says now."""
+"""Size and ctime of a file, which no one can set: while they stay, so does its content."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Files of the book that decide nothing; whose they are, and why."""
+    """Files of the book that are ignored: whose they are, and why."""
 
     folder: Path
     user: str
@@ -53,28 +53,28 @@ class LeftOut:
 
 
 class Book:
-    """Every book of this machine that decides; new leases go into one of them."""
+    """Every book of this machine that counts; new leases go into one of them."""
 
     def __init__(self, env: Mapping[str, str] | None = None, make: bool = True) -> None:
         env = os.environ if env is None else env
         self.path = places.book_path(env)
         if make:
             places.prepare(self.path)
-        self.unread: dict[Path, str] = {}  # books beside it that cannot be read, and why
+        self.unread: dict[Path, str] = {}  # other books that cannot be read, and why
         self.paths = tuple(p for p in places.books(env) if self._is_there(p))
         self._seen: dict[Key, tuple[Stamp, Any]] = {}
         self._counted: dict[str, int] = {}  # the files of a part when it was last listed
         self._ignored: dict[tuple[str, str], tuple[LeftOut, ...]] = {}
 
-    def locked(self, patience_seconds: float = PATIENCE_SECONDS) -> AbstractContextManager[None]:
+    def locked(self, timeout_seconds: float = TIMEOUT_SECONDS) -> AbstractContextManager[None]:
         """One grant at a time; no driver call and no sleep belongs inside."""
         there = [path for path in self.paths if path == self.path or path.is_dir()]
-        return mutex(there, patience_seconds)
+        return mutex(there, timeout_seconds)
 
     # Reading.
 
     def entries(self) -> list[BookEntry]:
-        """Every file of the leases, judged by nobody yet."""
+        """Every lease file, not judged yet."""
         place, table = here(), LockTable()
         read: list[tuple[BookFile, Lease | None]] = []
         bad: Counts = {}
@@ -83,25 +83,25 @@ class Book:
             if lease is None and not found.locked:
                 bad[path, found.uid] = bad.get((path, found.uid), 0) + 1
             read.append((_really_locked(path, found, lease, place, table), lease))
-        self._ignore(LEASES, "they are no leases", bad)
+        self._ignore(LEASES, "not valid leases", bad)
         return contents.entries_of(read, place)
 
     def waiting(self) -> list[Waiting]:
-        """The tickets whose owners live. Only root and the owner of the book that new leases go
-        to may push in front."""
+        """The tickets whose owners are alive. Only root and the owner of the book for new leases
+        may raise their priority."""
         out: list[Waiting] = []
         bad: Counts = {}
         pushing = (0, self._owner(self.path))
         for path, folder, found in self._files(TICKETS, self._known):
             ticket = self._parsed(path, TICKETS, found, contents.ticket_in)
-            looked = tickets.looked(folder, found) if found.locked else None
+            last_awake = tickets.last_awake(folder, found) if found.locked else None
             if ticket is None:
                 bad[path, found.uid] = bad.get((path, found.uid), 0) + 1
-            elif looked is not None:
+            elif last_awake is not None:
                 if ticket.priority > 0 and (path != self.path or found.uid not in pushing):
                     ticket = replace(ticket, priority=0)
-                out.append(Waiting(ticket, looked))
-        self._ignore(TICKETS, "they are no tickets", bad)
+                out.append(Waiting(ticket, last_awake))
+        self._ignore(TICKETS, "not valid tickets", bad)
         return out
 
     def cordons(self) -> tuple[Cordon, ...]:
@@ -112,15 +112,15 @@ class Book:
         )
 
     def left_out(self) -> tuple[LeftOut, ...]:
-        """What decides nothing, as it was at the last look at leases and tickets."""
+        """What was ignored when leases and tickets were last read."""
         return tuple(one for found in self._ignored.values() for one in found)
 
     def names(self) -> frozenset[str]:
-        """The files of the leases, locked or not: cheap enough to ask many times a second."""
+        """The names of the lease files, locked or not: cheap enough for many calls a second."""
         return self._listed(LEASES)
 
     def ticket_ids(self) -> frozenset[str]:
-        """Who is in line, dead or alive; as cheap."""
+        """The tickets in the queue, dead or alive; equally cheap."""
         return tickets.ids(self._listed(TICKETS))
 
     def _listed(self, part: str) -> frozenset[str]:
@@ -157,12 +157,12 @@ class Book:
                 return made
 
     def sweep(self, dead: Iterable[BookEntry]) -> None:
-        """Remove what is of no use to anybody, as far as it is ours to remove."""
+        """Remove dead files, as far as this user may."""
         uid = os.getuid()
         names = {entry.file for entry in dead}
         for path in self.paths:
             with self._folder(path, LEASES) as folder:
-                for found in files.look(folder, LEASE_SUFFIX):
+                for found in files.scan(folder, LEASE_SUFFIX):
                     if found.name in names and not found.locked and uid in (0, found.uid):
                         files.remove(folder, found.name)
                 files.remove_drafts(folder, uid)
@@ -171,7 +171,7 @@ class Book:
                 files.remove_drafts(folder, uid)
 
     def cordon(self, cordon: Cordon) -> None:
-        """Only the book's owner and root may: the folder's mode says so."""
+        """Only the book's owner and root may: the directory's mode ensures it."""
         with self._folder(self.path, CORDONS) as folder, self._translated(CORDONS, folder):
             text = wire.dumps(work_wire.cordon_to_json(cordon)) + "\n"
             os.close(files.make(folder, contents.cordon_name(cordon.uuid), text))
@@ -191,9 +191,9 @@ class Book:
         return found
 
     def find(self, name: str, uid: int | None = None) -> tuple[Path, BookFile, Lease]:
-        """The lease of an id or its beginning, wherever it is; Gone for none.
+        """The lease with this id or prefix, in any book; Gone for none.
 
-        A stranger may write any id into a file: where two have the same, it is this user's.
+        Anyone may write any id into a file: of two with the same id, this user's counts.
         """
         matching = [
             (path, found, lease)
@@ -210,7 +210,7 @@ class Book:
             whose = tuple(f"{user_name(m[1].uid)}: {m[1].name}" for m in alive[:5])
             raise Invalid(
                 f"{len(alive)} leases begin with {name[:40]!r}",
-                hint="write more of it",
+                hint="type more of the id",
                 mistakes=whose,
             )
         return alive[0]
@@ -218,7 +218,7 @@ class Book:
     # Helpers.
 
     def _is_there(self, path: Path) -> bool:
-        """Whether a book can be read; the one for new leases says itself why it cannot."""
+        """Whether a book can be read; the one for new leases reports errors itself."""
         if path == self.path:
             return path.is_dir()
         try:
@@ -233,21 +233,21 @@ class Book:
     def _files(
         self, part: str, known: Callable[[Path, str], files.Known] | None = None
     ) -> Iterator[tuple[Path, int, BookFile]]:
-        """The files of a part, in every book; one book that fails costs that book alone."""
+        """The files of a part, in every book; a book that fails does not affect the others."""
         beyond: Counts = {}
         for path in self.paths:
             many: dict[int, int] = {}
             seen = files.unknown if known is None else known(path, part)
             try:
                 with self._folder(path, part) as folder:
-                    for found in files.look(folder, SUFFIXES[part], seen, many):
+                    for found in files.scan(folder, SUFFIXES[part], seen, many):
                         yield path, folder, found
             except AndonError as exc:
                 if path == self.path:
                     raise
                 self.unread[path] = exc.reason
             beyond.update({(path, uid): count for uid, count in many.items()})
-        self._ignore(part, "one user has too many", beyond)
+        self._ignore(part, "too many from one user", beyond)
 
     def _ignore(self, part: str, why: str, counted: Counts) -> None:
         if not counted:
@@ -266,7 +266,7 @@ class Book:
         return known
 
     def _parsed(self, path: Path, part: str, found: BookFile, read: Callable[[BookFile], T]) -> T:
-        """What a file says; read and understood once, and kept while it does not change."""
+        """The parsed content of a file, cached while the file does not change."""
         key = (path, part, found.name, found.inode, found.uid)
         known, stamp = self._seen.get(key), (found.size, found.changed)
         if known is None or known[0] != stamp or found.text is not None:
@@ -277,7 +277,7 @@ class Book:
         return kept
 
     def _owner(self, path: Path) -> int:
-        """Whose a book is; of one that is gone, nobody's."""
+        """The uid of a book's owner; -1 if the book no longer exists."""
         try:
             return path.stat().st_uid
         except OSError:
@@ -296,7 +296,7 @@ class Book:
 
     @contextmanager
     def _making(self, part: str) -> Iterator[int]:
-        """The folder for a new file, locked as every holder locks it; it stays open for it."""
+        """The directory for a new file, with the shared lock of every holder; it stays open."""
         folder = files.open_folder(self.path, part)
         try:
             with self._translated(part, folder):
@@ -308,15 +308,15 @@ class Book:
             raise
 
     def _refuse_many(self, part: str, folder: int) -> None:
-        """More than this nobody reads: a lease beyond would hold nothing. What was listed a moment
-        ago is counted again only where it was near the limit."""
+        """Files beyond the maximum are not read, so another lease would hold nothing. What was
+        listed a moment ago is counted again only where it was near the limit."""
         if self._counted.get(part, files.MOST_OF_ONE_USER) < files.MOST_OF_ONE_USER // 2:
             return
         count = files.count_of(folder, SUFFIXES[part], os.getuid())
         if count >= files.MOST_OF_ONE_USER:
             raise Conflict(
-                f"{count} files of yours are in {self.path / part}, and no more are read",
-                hint="end some of them, or let root remove what is not locked: sudo andon setup",
+                f"you have {count} files in {self.path / part}; no more are read",
+                hint="release some, or have root remove unlocked ones: sudo andon setup",
             )
 
     @contextmanager
@@ -329,27 +329,27 @@ class Book:
             who, _ = named_holders(folder)
             raise Conflict(
                 f"another process holds an exclusive lock on {self.path / part}: {who}",
-                hint="nothing of andon does that: its user or root can end it",
+                hint="andon never does that; its user or root can stop it",
             ) from exc
         except OSError as exc:
             full = exc.errno in (errno.ENOSPC, errno.EDQUOT)
             raise Unavailable(
                 f"the lease book {self.path} cannot be written: {exc.strerror}",
-                hint="its file system is full" if full else f"name another: {places.VARIABLE}",
+                hint="its file system is full" if full else f"choose another: {places.VARIABLE}",
             ) from exc
 
     def _denied(self, path: Path) -> AndonError:
         return Denied(
             f"only root and the owner of the lease book {path} "
             f"({user_name(path.stat().st_uid)}) may do that",
-            hint="with sudo",
+            hint="use sudo",
         )
 
 
 def _really_locked(
     path: Path, found: BookFile, lease: Lease | None, place: Here, table: LockTable
 ) -> BookFile:
-    """Not locked, where only other users' processes keep the lock of a dead holder's file."""
+    """Treat it as unlocked if only other users' processes lock a dead holder's file."""
     if not found.locked or lease is None:
         return found
     if strangers(path, found.name, lease, found.uid, place, table):

@@ -1,6 +1,6 @@
-"""What the files of the book say, as far as they can be believed.
+"""What the files of the book say, as far as that can be trusted.
 
-Whose a file is and when it was made says the kernel; what is in it, its owner.
+A file's owner and times come from the kernel; its content comes from its owner.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -16,11 +16,11 @@ from andon.model import wire, work_wire
 from andon.model.work import BookEntry, Cordon, Kin, Lease, Owner, Ticket
 
 T = TypeVar("T")
-COARSE_SECONDS = 1.0  # a file's time comes from a clock that ticks, and may lag behind
+COARSE_SECONDS = 1.0  # a file's time comes from a coarse clock, and may lag behind
 
 
 def lease_in(found: BookFile) -> Lease | None:
-    """The first line is the lease, later ones say what it is for; half a line is no line."""
+    """The first line is the lease, later ones are its job; an incomplete line is ignored."""
     if found.text is None:
         return None
     first, *more = found.text.split("\n")
@@ -34,13 +34,13 @@ def lease_in(found: BookFile) -> Lease | None:
 
 
 def _since(lease: Lease, found: BookFile) -> float:
-    """What the lease says, as far as the kernel's times of its file allow it."""
+    """What the lease says, limited by the kernel's times of its file."""
     since = max(lease.since, found.born or 0.0)
     return since if since <= found.changed + COARSE_SECONDS else max(0.0, found.changed)
 
 
 def dated(lease: Lease | None, found: BookFile) -> Lease | None:
-    """With the end that its owner has given it since: the file's own time."""
+    """With its current end, which is the file's modification time."""
     if lease is None or lease.until is None:
         return lease
     return replace(lease, until=min(max(0.0, found.modified), work_wire.FURTHEST))
@@ -50,12 +50,12 @@ def ticket_in(found: BookFile) -> Ticket | None:
     ticket = _read(found.text, work_wire.ticket_from_json)
     if ticket is None or not _is_name_of(found, ticket.id):
         return None
-    since = max(ticket.since, found.changed)  # nobody comes before the time of its file
+    since = max(ticket.since, found.changed)  # no ticket is older than its file
     return replace(ticket, owner=_owned(ticket.owner, found.uid), since=since)
 
 
 def cordon_in(found: BookFile, owner: int) -> Cordon | None:
-    """Only root and the book's owner may cordon a device, and in their own name."""
+    """Only root and the book's owner may cordon a device, and only in their own name."""
     cordon = _read(found.text, work_wire.cordon_from_json)
     if cordon is None or found.uid not in (0, owner) or found.name != cordon_name(cordon.uuid):
         return None
@@ -63,21 +63,21 @@ def cordon_in(found: BookFile, owner: int) -> Cordon | None:
 
 
 def entries_of(files: Iterable[tuple[BookFile, Lease | None]], here: Here) -> list[BookEntry]:
-    """The leases with what is left of their work; one look at all processes serves them all."""
+    """The leases with what is left of their jobs, from one scan of all processes."""
     read = list(files)
-    wanted = {group for found, lease in read if (group := _loose_group(found, lease, here))}
-    members = group_members(wanted)
+    groups = {group for found, lease in read if (group := _loose_group(found, lease, here))}
+    members = group_members(groups)
     return [_entry(found, lease, members, here) for found, lease in read]
 
 
 def cordon_name(uuid: str) -> str:
-    """A device's uuid as a file's name; it may hold anything, so nothing of it is trusted."""
+    """A device's uuid as a file name; it may contain anything, so nothing in it is trusted."""
     plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_@") else "+" for c in uuid[:120])
     return f"c{plain}"
 
 
 def _loose_group(found: BookFile, lease: Lease | None, here: Here) -> int | None:
-    """The process group that may still live although its lease is held no more."""
+    """The process group that may still be alive although its lease is no longer held."""
     if found.locked or lease is None or lease.work is None:
         return None
     owner = lease.owner
@@ -99,12 +99,12 @@ def _entry(
 
 
 def _is_name_of(found: BookFile, name: str) -> bool:
-    """Whether a file has the name that its content gives it: what is looked up goes by names."""
+    """Whether a file's name matches its content: lookups go by name."""
     return found.name.startswith(f"{name}-")
 
 
 def _owned(owner: Owner, uid: int) -> Owner:
-    """Whose it is says the file system and not the file."""
+    """The owner comes from the file system, not from the file."""
     return replace(owner, uid=uid, user=user_name(uid))
 
 

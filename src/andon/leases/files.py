@@ -1,4 +1,4 @@
-"""The files of the book: made under another name, locked, then renamed; read without trust."""
+"""The files of the book: created under another name, locked, then renamed; read without trust."""
 
 import errno
 import fcntl
@@ -14,31 +14,32 @@ from pathlib import Path
 from andon.errors import AndonError, Conflict, Denied, Unavailable
 from andon.host.births import born
 from andon.host.kin import user_name
+from andon.leases.locks import holders_of
 
 LARGEST_BYTES = 64 * 1024
-MOST_OF_ONE_USER = 1024  # in one folder; what one user has beyond that is ignored and named
-MOST_FILES = 65_536  # beyond it nobody could read the folder in time
+MOST_OF_ONE_USER = 1024  # in one directory; a user's files beyond that are ignored and reported
+MOST_FILES = 65_536  # beyond this the directory cannot be read in time
 LONGEST_NAME = 160
 _PLAIN = frozenset(string.ascii_letters + string.digits + "-_@+.")
 _OUT_OF_MEANS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 MAKE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_LOOK = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
 class BookFile:
-    """One file, as it was found."""
+    """One file, as it was read."""
 
     name: str
     uid: int
     locked: bool
-    modified: float  # its owner sets this one as it likes
-    changed: float  # and this one nobody: the last rename, write or change of the other
+    modified: float  # its owner can set this
+    changed: float  # no one can set this: the last rename, write or change of `modified`
     size: int
     inode: int
-    text: str | None  # None where it cannot be read: not ours to open, too large, not text
-    born: float | None = None  # of another user's file that was read, where the kernel tells
+    text: str | None  # None where it cannot be read: no permission, too large, not text
+    born: float | None = None  # for another user's file that was read, where the kernel knows it
 
 
 Known = Callable[[str, os.stat_result], bool]
@@ -50,21 +51,21 @@ def unknown(name: str, facts: os.stat_result) -> bool:
 
 
 def is_named(name: str, suffix: str) -> bool:
-    """Whether andon may have given a file this name: short, and of plain letters."""
+    """Whether andon may have named a file so: short, with plain characters."""
     return name.endswith(suffix) and len(name) <= LONGEST_NAME and _PLAIN.issuperset(name)
 
 
 def make(folder: int, name: str, text: str, modified: float | None = None) -> int:
-    """Make a locked file in a folder; its descriptor is the lock.
+    """Create a locked file in a directory; its descriptor is the lock.
 
-    Nobody can see it before it is locked, and the name it then gets has never been used: a lock
-    on a file that is replaced would be held twice.
+    No one can see it before it is locked, and its final name has never been used: a lock on a
+    file that is replaced would be held twice.
     """
     draft = f".{os.urandom(12).hex()}"
     descriptor = os.open(draft, MAKE, 0o600, dir_fd=folder)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.fchmod(descriptor, 0o644)  # whatever the umask: others must see who holds it
+        os.fchmod(descriptor, 0o644)  # regardless of the umask: others must see who holds it
         _write(descriptor, text)
         if modified is not None:
             stamp(descriptor, modified)
@@ -78,26 +79,26 @@ def make(folder: int, name: str, text: str, modified: float | None = None) -> in
 
 
 def stamp(descriptor: int, at: float) -> None:
-    """The file's own time: one call, so that no reader ever sees half of it."""
+    """Set the file's time in one call, so that no reader sees a partial change."""
     nanoseconds = int(at * 1e9)
     os.utime(descriptor, ns=(nanoseconds, nanoseconds))
 
 
-def look(
+def scan(
     folder: int, suffix: str, known: Known = unknown, beyond: dict[int, int] | None = None
 ) -> Iterator[BookFile]:
-    """Every regular file that has a name of ours; links, pipes and the rest are none of ours.
+    """Every regular file with a valid name; links, pipes and the rest are ignored.
 
-    What is `known` is not read again. `beyond` counts what was ignored of users who have too many.
+    What is `known` is not read again. `beyond` counts the ignored files of users with too many.
     """
     for name in _listed(folder, suffix, {} if beyond is None else beyond):
-        found = look_at(folder, name, known)
+        found = read_file(folder, name, known)
         if found is not None:
             yield found
 
 
 def count_of(folder: int, suffix: str, uid: int) -> int:
-    """How many files one user has; only counted where there are that many at all."""
+    """How many files one user has; exact only if the directory has that many at all."""
     with os.scandir(folder) as entries:
         named = [entry for entry in entries if is_named(entry.name, suffix)]
     if len(named) < MOST_OF_ONE_USER:
@@ -120,7 +121,7 @@ def _listed(folder: int, suffix: str, beyond: dict[int, int]) -> list[str]:
 
 
 def _fair(named: Sequence["os.DirEntry[str]"], beyond: dict[int, int]) -> list[str]:
-    """No user's files keep those of the others from being read."""
+    """One user's files must not keep those of others from being read."""
     counted: Counter[int] = Counter()
     out = []
     for entry in named:
@@ -140,12 +141,12 @@ def _crowded(named: Sequence["os.DirEntry[str]"]) -> Conflict:
     who = ", ".join(f"{user_name(uid)}: {count}" for uid, count in owners.most_common(3))
     return Conflict(
         f"the lease book holds {len(named)} files ({who})",
-        hint="root can remove what is not locked: sudo andon setup",
+        hint="root can remove unlocked ones: sudo andon setup",
     )
 
 
 def owner_of(entry: "os.DirEntry[str]") -> int | None:
-    """Whose a file is; None where it is gone."""
+    """The uid of a file's owner; None where it no longer exists."""
     try:
         return entry.stat(follow_symlinks=False).st_uid
     except OSError:
@@ -153,7 +154,7 @@ def owner_of(entry: "os.DirEntry[str]") -> int | None:
 
 
 def remove_drafts(folder: int, uid: int) -> None:
-    """Unfinished files that a killed process left, as far as they are this user's to remove."""
+    """Remove unfinished files that a killed process left, as far as this user may."""
     with os.scandir(folder) as entries:
         hidden = [entry for entry in entries if entry.name.startswith(".")]
     for entry in hidden:
@@ -162,7 +163,7 @@ def remove_drafts(folder: int, uid: int) -> None:
 
 
 def remove(folder: int, name: str) -> bool:
-    """Whether it is gone; in a sticky folder only its owner can."""
+    """Whether it no longer exists; in a sticky directory only its owner can remove it."""
     try:
         os.unlink(name, dir_fd=folder)
     except FileNotFoundError:
@@ -173,7 +174,7 @@ def remove(folder: int, name: str) -> bool:
 
 
 def open_folder(path: Path, part: str = "") -> int:
-    """A book, or a part of it; never through a link, which its owner could turn elsewhere."""
+    """Open a book or a part of it; never through a link, which its owner could redirect."""
     try:
         book = os.open(path, _FOLDER)
         if not part:
@@ -183,19 +184,19 @@ def open_folder(path: Path, part: str = "") -> int:
         finally:
             os.close(book)
     except PermissionError as exc:
-        raise Denied(f"the lease book {path / part} may not be read") from exc
+        raise Denied(f"no permission to read the lease book {path / part}") from exc
     except OSError as exc:
         raise Unavailable(f"the lease book {path / part}: {exc.strerror}") from exc
 
 
-def look_at(folder: int, name: str, known: Known = unknown) -> BookFile | None:
-    """One file; None where it is gone, or no regular one."""
+def read_file(folder: int, name: str, known: Known = unknown) -> BookFile | None:
+    """One file; None where it no longer exists or is not a regular file."""
     try:
-        descriptor = os.open(name, _LOOK, dir_fd=folder)
+        descriptor = os.open(name, _READ, dir_fd=folder)
     except FileNotFoundError:
         return None
     except OSError as exc:
-        if exc.errno in (errno.ELOOP, errno.ENXIO):  # it became a link or a socket meanwhile
+        if exc.errno in (errno.ELOOP, errno.ENXIO):  # it has become a link or a socket
             return None
         if exc.errno in _OUT_OF_MEANS:
             raise _failed(exc) from exc
@@ -206,7 +207,7 @@ def look_at(folder: int, name: str, known: Known = unknown) -> BookFile | None:
     except OSError as exc:
         if exc.errno in _OUT_OF_MEANS:
             raise _failed(exc) from exc
-        return _closed(folder, name)  # a bad block costs this file and no other
+        return _closed(folder, name)  # a bad block affects only this file
     finally:
         os.close(descriptor)
 
@@ -240,7 +241,7 @@ def _failed(exc: OSError) -> AndonError:
 
 
 def _is_locked(descriptor: int) -> bool:
-    """Asked with a shared lock: an exclusive one would look like a holder to others who ask."""
+    """Checked with a shared lock: an exclusive one would look like a holder to others."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -250,13 +251,13 @@ def _is_locked(descriptor: int) -> bool:
 
 
 def _closed(folder: int, name: str) -> BookFile | None:
-    """A file that we may not open: the kernel's own list says whether it is locked."""
+    """A file that we may not open: the kernel's list says whether it is locked."""
     try:
         facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return None
     except PermissionError as exc:
-        raise Denied("the files of the lease book may not be read") from exc
+        raise Denied("no permission to read the files of the lease book") from exc
     except OSError as exc:
         raise _failed(exc) from exc
     if not stat.S_ISREG(facts.st_mode):
@@ -265,32 +266,9 @@ def _closed(folder: int, name: str) -> BookFile | None:
     return _found(name, facts, locked is None or bool(locked), None)
 
 
-def holders_of(facts: os.stat_result) -> list[int] | None:
-    """The pids that hold an exclusive flock on a file; None where the kernel does not tell."""
-    try:
-        lines = Path("/proc/locks").read_text("ascii").splitlines()
-    except (OSError, ValueError):
-        return None
-    wanted = (os.major(facts.st_dev), os.minor(facts.st_dev), facts.st_ino)
-    return [pid for line in lines if (pid := _holder(line, wanted)) is not None]
-
-
-def _holder(line: str, wanted: tuple[int, int, int]) -> int | None:
-    """`7: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF`; one that waits begins with `7: ->`."""
-    parts = line.split()
-    if len(parts) < 6 or parts[1] != "FLOCK" or parts[3] != "WRITE":
-        return None
-    try:
-        major, minor, inode = parts[5].split(":")
-        place = (int(major, 16), int(minor, 16), int(inode))
-        return int(parts[4]) if place == wanted else None
-    except ValueError:
-        return None
-
-
 def _is_left_over(folder: int, name: str, uid: int) -> bool:
     try:
-        descriptor = os.open(name, _LOOK, dir_fd=folder)
+        descriptor = os.open(name, _READ, dir_fd=folder)
     except OSError:
         return False
     try:

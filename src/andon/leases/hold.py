@@ -1,4 +1,4 @@
-"""A lease or a ticket that is held: the descriptors that are its lock, and how it is given back."""
+"""A held lease or ticket: the descriptors that are its lock, and how it is released."""
 
 import fcntl
 import os
@@ -18,7 +18,7 @@ Clocks = Callable[[], tuple[float, float]]
 
 
 def clocks() -> tuple[float, float]:
-    """The wall clock, and the clock that counts from the boot."""
+    """The wall clock and the boot clock."""
     return time.time(), boot_seconds()
 
 
@@ -26,16 +26,16 @@ def clocks() -> tuple[float, float]:
 class Hold:
     """A locked file of the book.
 
-    `folder` carries a shared lock of its own: without one, systemd-tmpfiles deletes the file
-    although it is locked. Both descriptors may be inherited, and every process that has them holds
-    the lease; whoever releases it releases it for all.
+    `folder` has its own shared lock: without one, systemd-tmpfiles deletes the file although it is
+    locked. Both descriptors may be inherited, and every process that has them holds the lease; any
+    of them releases it for all.
     """
 
     name: str
     descriptor: int
     folder: int
     pid: int = field(default_factory=os.getpid)  # a forked child does not release what it inherits
-    place: str = ""  # the file's path when it was made: a book may be moved away
+    place: str = ""  # the file's path when it was created: a book may be moved away
 
     @property
     def descriptors(self) -> tuple[int, int]:
@@ -43,19 +43,19 @@ class Hold:
 
     @property
     def stands(self) -> bool:
-        """Whether the file is still in a folder."""
+        """Whether the file is still in a directory."""
         return self.descriptor >= 0 and os.fstat(self.descriptor).st_nlink > 0
 
     @property
     def is_in_book(self) -> bool:
-        """Whether others find this very file where it was written."""
+        """Whether others find this same file where it was written."""
         if not self.place or not self.stands:
             return self.stands
         try:
             found = os.stat(self.place, follow_symlinks=False)  # noqa: PTH116 - once a second
         except (FileNotFoundError, NotADirectoryError):
             return False
-        except OSError:  # not to be known now
+        except OSError:  # unknown for now
             return True
         return os.path.samestat(found, os.fstat(self.descriptor))
 
@@ -67,10 +67,10 @@ class Hold:
         files.stamp(self.descriptor, at)
 
     def add(self, work: Work) -> None:
-        """Say what the lease is for; a line more, because nothing that is read is ever rewritten.
+        """Append what the lease is for: what others read is never rewritten.
 
-        A book that is full loses this line and not the lease. The file's time is its end, and
-        writing moves it.
+        On a full file system this line is lost, not the lease. The file's time is the lease's end;
+        writing changes it, so it is restored.
         """
         ends = os.fstat(self.descriptor).st_mtime_ns
         with suppress(OSError):
@@ -84,7 +84,7 @@ class Hold:
         self.descriptor, self.folder = other.descriptors
 
     def release(self) -> None:
-        """Give it back. The file goes first: what is in the book is never unlocked and alive."""
+        """Release it. The file is removed first: no valid lease in the book is ever unlocked."""
         if self.descriptor < 0 or os.getpid() != self.pid:
             return
         files.remove(self.folder, self.name)
@@ -93,7 +93,7 @@ class Hold:
         self.close()
 
     def close(self) -> None:
-        """Let go of our own descriptors; the lock stays with whoever else has them."""
+        """Close our descriptors; the lock stays with other processes that have them."""
         for descriptor in (self.descriptor, self.folder):
             with suppress(OSError):
                 os.close(descriptor)
@@ -102,14 +102,14 @@ class Hold:
 
 @dataclass(slots=True)
 class Countdown:
-    """How long a lease still lasts, whatever happens to the wall clock."""
+    """The time left of a lease, regardless of changes to the wall clock."""
 
     hold: Hold
     end: LeaseEnd
     clocks: Clocks = clocks
 
     def left_seconds(self) -> float:
-        """Follows an end that was moved, and shows others the right one after the clock was set."""
+        """Follows a changed end, and corrects the file's time after the clock was set."""
         wall, boot = self.clocks()
         if self.hold.descriptor >= 0:
             self.end = followed(self.end, self.hold.stamped, wall, boot)
@@ -122,7 +122,7 @@ class Countdown:
 
 @dataclass(slots=True)
 class LeaseHold:
-    """A lease that this process holds, or holds together with others."""
+    """A lease that this process holds, alone or with others."""
 
     lease: Lease
     hold: Hold
@@ -139,7 +139,7 @@ class LeaseHold:
         return None if self.countdown is None else self.countdown.left_seconds()
 
     def until(self) -> float | None:
-        """When it ends, in wall clock time; its owner can move that from anywhere."""
+        """When it ends, in wall clock time; its owner can change that from any process."""
         if self.countdown is None:
             return None
         self.countdown.left_seconds()

@@ -1,8 +1,8 @@
 """`python -m andon.leases.holder FD`: holds a lease for a program, and calls no driver.
 
 It is started before the lease is granted and gets the lock's descriptors through a socket. It
-gives the lease back when the program and everything it forked are gone, at the lease's end, or on
-SIGTERM, which is how `andon release` asks. A lease whose file was removed it writes into the book
+releases the lease when the program and everything it forked have exited, at the lease's end, or on
+SIGTERM, which `andon release` sends. If the lease's file is removed, it writes it into the book
 again.
 """
 
@@ -20,13 +20,13 @@ from andon.errors import AndonError
 from andon.host.interpreter import module_command, module_environment
 from andon.leases.hold import Countdown, Hold, LeaseHold
 
-CHECK_SECONDS = 5.0  # how late a moved end or a removed file is noticed
-_MESSAGE_BYTES = 16_384  # a path of the longest length, and some numbers
+CHECK_SECONDS = 5.0  # how late a changed end or a removed file is noticed
+_MESSAGE_BYTES = 16_384  # a path of maximum length, and some numbers
 _TAKEN = b"."
 
 
 class Keeper:
-    """The program's side: a holder process of its own."""
+    """The program's side: its holder process."""
 
     def __init__(self, detached: bool = False) -> None:
         ours, theirs = socket.socketpair()
@@ -38,7 +38,7 @@ class Keeper:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,  # a Ctrl-C is not for it
+            start_new_session=True,  # so that Ctrl-C does not reach it
             cwd="/",
             env=module_environment(),
         )
@@ -58,19 +58,19 @@ class Keeper:
         return self._given and self._process.poll() is None
 
     def give(self, held: LeaseHold) -> None:
-        """Hand it the lock; both processes hold it from now on."""
+        """Pass it the lock; both processes hold it from now on."""
         hold, end = held.hold, held.countdown and held.countdown.end
-        told = {
+        order = {
             "name": hold.name,
             "place": hold.place,
             "end": end and [end.shown, end.deadline, end.length_seconds],
             "detached": self._detached,
         }
-        socket.send_fds(self._socket, [json.dumps(told).encode()], list(hold.descriptors))
+        socket.send_fds(self._socket, [json.dumps(order).encode()], list(hold.descriptors))
         self._given = True
 
     def has_taken(self, seconds: float) -> bool:
-        """Whether a detached holder has the lock by now: then nobody else needs to."""
+        """Whether a detached holder has the lock by now: then no one else needs it."""
         self._socket.settimeout(seconds)
         try:
             return self._socket.recv(1) == _TAKEN
@@ -78,11 +78,11 @@ class Keeper:
             return False
 
     def recall(self) -> None:
-        """Have it give back at once what it holds."""
+        """Make it release what it holds at once."""
         self._process.terminate()
 
     def dismiss(self, seconds: float = 1.0) -> None:
-        """Let it go; what it holds it gives back, unless it holds it for good."""
+        """Disconnect from it; it then releases the lease, unless it is detached."""
         self._socket.close()
         if not (self._detached and self._given):
             with suppress(subprocess.TimeoutExpired):
@@ -90,7 +90,7 @@ class Keeper:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Receive, hold, give back."""
+    """Receive, hold, release."""
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     asked = _asked()
@@ -98,19 +98,19 @@ def main(arguments: Sequence[str]) -> int:
     message, descriptors, _, _ = socket.recv_fds(channel, _MESSAGE_BYTES, 2)
     if len(descriptors) != 2:
         return 0  # nothing was granted
-    told = json.loads(message)
-    hold = Hold(told["name"], descriptors[0], descriptors[1], place=told["place"])
-    countdown = Countdown(hold, LeaseEnd(*told["end"])) if told["end"] else None
-    if told["detached"]:
-        with suppress(OSError):  # who gave it may be gone already
+    order = json.loads(message)
+    hold = Hold(order["name"], descriptors[0], descriptors[1], place=order["place"])
+    countdown = Countdown(hold, LeaseEnd(*order["end"])) if order["end"] else None
+    if order["detached"]:
+        with suppress(OSError):  # the sender may have exited
             channel.send(_TAKEN)
-    _keep(hold, countdown, [asked] if told["detached"] else [asked, channel])
+    _keep(hold, countdown, [asked] if order["detached"] else [asked, channel])
     hold.release()
     return 0
 
 
 def _asked() -> socket.socket:
-    """Readable once SIGTERM came, whenever that is."""
+    """A socket that is readable once SIGTERM has arrived."""
     ours, kernels = socket.socketpair()
     kernels.setblocking(False)
     signal.set_wakeup_fd(kernels.detach(), warn_on_full_buffer=False)
@@ -119,7 +119,7 @@ def _asked() -> socket.socket:
 
 
 def _keep(hold: Hold, countdown: Countdown | None, waited: Sequence[socket.socket]) -> None:
-    """Until it is over: nothing but its end is ever sent to us."""
+    """Until it ends: the sockets become readable only then."""
     while hold.is_in_book or _is_written_again(hold):
         left = CHECK_SECONDS if countdown is None else countdown.left_seconds()
         if left <= 0 or select.select(waited, [], [], min(left, CHECK_SECONDS))[0]:
@@ -127,8 +127,8 @@ def _keep(hold: Hold, countdown: Countdown | None, waited: Sequence[socket.socke
 
 
 def _is_written_again(hold: Hold) -> bool:
-    """Whether the lease is in the book again; a holder that nobody can find is of no use."""
-    from andon.leases.rejoin import lease_of, rejoin  # seldom needed, and the book is larger
+    """Whether the lease is in the book again; a holder that no one can find is useless."""
+    from andon.leases.rejoin import lease_of, rejoin  # rarely needed, and slow to import
 
     try:
         rejoin(hold, lease_of(hold))

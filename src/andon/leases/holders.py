@@ -1,4 +1,4 @@
-"""Who holds a lock of the book: what the kernel says of its processes, not what a file says."""
+"""Who holds a lock in the book, according to the kernel and not to the file."""
 
 import os
 from collections.abc import Mapping
@@ -10,6 +10,7 @@ from andon.core.sharing.lockers import Locker, are_strangers
 from andon.errors import AndonError, Conflict, Gone
 from andon.host.kernel_files import parse_uid, read
 from andon.host.kin import started_ticks, user_name
+from andon.leases.locks import FileKey, key_of, parse_locks, read_locks
 from andon.leases.places import LEASES
 from andon.model.work import Lease, Owner
 
@@ -17,40 +18,24 @@ MOST_DESCRIPTORS = 65_536
 _FDINFO_BYTES, _STATUS_BYTES, _STAT_BYTES = 4096, 4096, 1024
 _STOPPED = (b"T", b"t")  # by a signal, by a debugger
 
-Place = tuple[int, int, int]
-
 
 class LockTable:
-    """The kernel's list of locks, read once and only if it is needed."""
+    """The kernel's list of locks, read once and only if needed."""
 
     def __init__(self) -> None:
-        self._found: Mapping[Place, list[int]] | None = None
+        self._found: Mapping[FileKey, list[int]] | None = None
 
     def lockers(self, facts: os.stat_result) -> list[Locker]:
-        """Who took the exclusive lock of a file; none where the kernel does not show it."""
+        """Who took a file's exclusive lock; empty where the kernel does not show it."""
         if self._found is None:
-            self._found = parse_locks(_read_locks())
-        place = os.major(facts.st_dev), os.minor(facts.st_dev), facts.st_ino
-        return [Locker(pid, uid_of(pid)) for pid in self._found.get(place, ())]
-
-
-def parse_locks(text: str) -> dict[Place, list[int]]:
-    """`7: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF`; one that waits begins with `7: ->`."""
-    found: dict[Place, list[int]] = {}
-    for line in text.splitlines():
-        parts = line.split()
-        if len(parts) >= 6 and parts[1] == "FLOCK" and parts[3] == "WRITE":
-            with suppress(ValueError):
-                major, minor, inode = parts[5].split(":")
-                pid, place = int(parts[4]), (int(major, 16), int(minor, 16), int(inode))
-                found.setdefault(place, []).append(pid)
-    return found
+            self._found = parse_locks(read_locks() or "")
+        return [Locker(pid, uid_of(pid)) for pid in self._found.get(key_of(facts), ())]
 
 
 def strangers(
     book: Path, name: str, lease: Lease, uid: int, here: Here, table: LockTable
 ) -> tuple[Locker, ...]:
-    """The other users' processes that keep a lease's file locked although its holder is gone.
+    """Other users' processes that keep a lease's file locked although its holder has exited.
 
     Empty where the lock counts. The kernel's list is read only if the named holder is not alive.
     """
@@ -67,28 +52,28 @@ def strangers(
 
 
 def _may_live(owner: Owner, uid: int) -> bool:
-    """Whether the named holder lives; asked for every lease of every look, so it has to be cheap.
+    """Whether the named holder is alive; called for every lease in every reading, so it is cheap.
 
-    A process of the file's own user will do: no other user can take its number for such a one.
+    Any process of the file's user with that pid will do: no other user can fake one.
     """
     try:
-        whose = os.stat(f"/proc/{owner.pid}").st_uid  # noqa: PTH116 - a tenth of the price
+        whose = os.stat(f"/proc/{owner.pid}").st_uid  # noqa: PTH116 - a tenth of the cost
     except OSError:
         return False
     return whose == uid or started_ticks(owner.pid) == owner.started_ticks
 
 
 def open_holder(lease: Lease, file: Path, uid: int) -> int:
-    """A descriptor (pidfd) of the process that is proved to hold a lease; else an error.
+    """A pidfd of the process that is proved to hold a lease; else an error.
 
-    A file may name any process. It is believed only where that process began when the file says,
-    belongs to the file's owner, and holds the lock of this very file. Whatever gets the number
-    later cannot be meant: the descriptor is opened first.
+    A file may name any process. It is trusted only if that process started when the file says,
+    belongs to the file's owner, and holds the lock of this same file. A later process with the
+    same pid cannot be meant: the descriptor is opened first.
     """
     owner = lease.owner
     gone = Gone(
-        f"the holder of lease {lease.id} (pid {owner.pid}) is gone",
-        hint="its devices are free once its work has ended",
+        f"the holder of lease {lease.id} (pid {owner.pid}) has exited",
+        hint="its devices become available when its job ends",
     )
     try:
         facts, descriptor = file.lstat(), os.pidfd_open(owner.pid)
@@ -106,12 +91,12 @@ def open_holder(lease: Lease, file: Path, uid: int) -> int:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether a process is stopped, by a signal or a debugger, and so handles nothing."""
+    """Whether a process is stopped by a signal or a debugger, and so handles no signals."""
     return state_of(pid) in _STOPPED
 
 
 def state_of(pid: int) -> bytes:
-    """The state of /proc/<pid>/stat: R, S, D, T, t, Z; nothing where there is no such process."""
+    """The state in /proc/<pid>/stat: R, S, D, T, t, Z; empty where there is no such process."""
     return (read(f"/proc/{pid}/stat", _STAT_BYTES) or b"").rpartition(b") ")[2][:1]
 
 
@@ -127,13 +112,13 @@ def described(locker: Locker) -> str:
 def _doubt(
     lease: Lease, owner: Owner, name: str, facts: os.stat_result, uid: int
 ) -> AndonError | None:
-    """Why the process that a file names is not taken for its holder; None where it is proved."""
+    """Why the process that a file names is not accepted as its holder; None where it is proved."""
     found = uid_of(owner.pid)
     if found != uid:
         whose = "another user" if found is None else user_name(found)
         return Conflict(
-            f"lease {lease.id} of {user_name(uid)} names pid {owner.pid}, which is {whose}'s",
-            hint="nothing was ended; its file can be removed by root or its owner",
+            f"lease {lease.id} of {user_name(uid)} names pid {owner.pid}, a process of {whose}",
+            hint="nothing was stopped; root or its owner can remove its file",
         )
     held = _holds(owner.pid, name, facts)
     if held is None:
@@ -162,7 +147,7 @@ def _holds(pid: int, name: str, facts: os.stat_result) -> bool | None:
 
 
 def _is_locked_file(folder: str, number: str, name: str, facts: os.stat_result) -> bool:
-    """The name is compared first: looking at an unknown file may hang, at a name never does."""
+    """The name is compared first: stat of an unknown file may hang, reading a link never does."""
     with suppress(FileNotFoundError):
         target = os.readlink(f"{folder}/fd/{number}").removesuffix(" (deleted)")  # noqa: PTH115
         if target.rpartition("/")[2] != name:
@@ -176,10 +161,3 @@ def _is_locked_file(folder: str, number: str, name: str, facts: os.stat_result) 
 def _locks_of(content: bytes) -> bytes:
     lines = [line for line in content.splitlines() if line.startswith(b"lock:")]
     return b"\n".join(line for line in lines if b" WRITE " in line)
-
-
-def _read_locks() -> str:
-    try:
-        return Path("/proc/locks").read_text("ascii", errors="replace")
-    except OSError:
-        return ""

@@ -1,4 +1,4 @@
-"""Where the lease book is, and which folders can never be one."""
+"""Where the lease book is, and which directories cannot be one."""
 
 import errno
 import os
@@ -23,11 +23,11 @@ NETWORK_SYSTEMS = frozenset(
         "vboxsf", "virtiofs",
     )
 )  # fmt: skip
-"""Their locks may be per machine, late or absent, and a server that is away hangs every look."""
+"""Their locks may be per machine, late or missing, and an unreachable server hangs every call."""
 
 
 def book_path(env: Mapping[str, str]) -> Path:
-    """The book that new leases are written to."""
+    """The book for new leases."""
     named = env.get(VARIABLE)
     if named:
         return Path(named)
@@ -35,10 +35,10 @@ def book_path(env: Mapping[str, str]) -> Path:
 
 
 def books(env: Mapping[str, str]) -> tuple[Path, ...]:
-    """Every book that decides: a grant reads them all, in this order.
+    """Every book that counts: a grant reads them all, in this order.
 
-    Where root has set one up, a book that another user made beside it decides nothing. Where root
-    has not, the first user's is the book of the machine.
+    Where root has set one up, a book that another user created is ignored. Otherwise the first
+    user's book is the machine's.
     """
     own = book_path(env)
     others = [p for p in (SYSTEM_BOOK, COMMON_BOOK) if p != own and _decides(p)]
@@ -46,14 +46,14 @@ def books(env: Mapping[str, str]) -> tuple[Path, ...]:
 
 
 def foreign_books(env: Mapping[str, str]) -> tuple[tuple[Path, int], ...]:
-    """The books that are there and decide nothing, each with its owner's uid."""
+    """The books that exist but are ignored, each with its owner's uid."""
     read = books(env)
     found = ((path, _owner(path)) for path in (SYSTEM_BOOK, COMMON_BOOK) if path not in read)
     return tuple((path, uid) for path, uid in found if uid is not None)
 
 
 def is_set_up() -> bool:
-    """Whether root has made the machine's own book."""
+    """Whether root has created the machine's book."""
     return _owner(SYSTEM_BOOK) is not None and _is_trusted(SYSTEM_BOOK)
 
 
@@ -64,8 +64,8 @@ def _decides(path: Path) -> bool:
 
 
 def _is_trusted(path: Path) -> bool:
-    """Whether root or this user made it, or it lies where only they can make anything: seen from
-    a user namespace, root's folders are nobody's."""
+    """Whether root or this user created it, or its parent is writable only by them: in a user
+    namespace root's directories belong to `nobody`."""
     safe = (0, os.getuid())
     if _owner(path) in safe:
         return True
@@ -77,7 +77,7 @@ def _is_trusted(path: Path) -> bool:
 
 
 def _owner(path: Path) -> int | None:
-    """Whose a folder is; None for anything else, links included."""
+    """The uid of a directory's owner; None for anything else, including links."""
     try:
         found = path.lstat()
     except OSError:
@@ -86,7 +86,7 @@ def _owner(path: Path) -> int | None:
 
 
 def may_hold_leases(env: Mapping[str, str]) -> bool:
-    """Whether there is a file in any book: worth asking before more is imported."""
+    """Whether any book has a file: checked before more is imported."""
     mounts = read_mounts()
     for path in books(env):
         with suppress(OSError):
@@ -96,7 +96,7 @@ def may_hold_leases(env: Mapping[str, str]) -> bool:
 
 
 def prepare(path: Path, mounts: str | None = None) -> None:
-    """Make the book if it is not there, and refuse a folder that can never be one."""
+    """Create the book if it is missing, and refuse a directory that cannot be one."""
     refuse_bad_place(path, mounts)
     try:
         found = path.lstat()
@@ -107,37 +107,37 @@ def prepare(path: Path, mounts: str | None = None) -> None:
         raise Unavailable(f"the lease book {path}: {exc.strerror}") from exc
     if not stat.S_ISDIR(found.st_mode):
         raise Denied(
-            f"the lease book {path} is not a folder; {_user(found.st_uid)} made it",
-            hint=f"remove it, or name another folder: {VARIABLE}",
+            f"the lease book {path} is not a directory; {_user(found.st_uid)} created it",
+            hint=f"remove it, or choose another: {VARIABLE}",
         )
     _refuse_other_use(path, found)
     if found.st_mode & 0o022:
         raise Denied(
-            f"others than its owner ({_user(found.st_uid)}) may change the lease book {path}",
-            hint=f"{_user(found.st_uid)} or root can mend that: chmod 755 {path}",
+            f"users other than its owner ({_user(found.st_uid)}) can write to the book {path}",
+            hint=f"{_user(found.st_uid)} or root can fix that: chmod 755 {path}",
         )
     _complete(path, found.st_uid)
 
 
 def _refuse_other_use(path: Path, found: os.stat_result) -> None:
-    """A folder that is for something else is no book, and gets no parts of one."""
+    """A directory used for something else is not a book, and gets no parts of one."""
     try:
         names = set(os.listdir(path))  # noqa: PTH208 - names alone
     except OSError as exc:
         raise Denied(
-            f"the lease book {path} of {_user(found.st_uid)} may not be read",
-            hint=f"sudo andon setup makes {SYSTEM_BOOK}",
+            f"no permission to read the lease book {path} of {_user(found.st_uid)}",
+            hint=f"sudo andon setup creates {SYSTEM_BOOK}",
         ) from exc
     if found.st_mode & stat.S_ISVTX or (names and not names & MODES.keys()):
         raise Invalid(
-            f"{path} is used for other things, and is no lease book",
-            hint=f"name a folder of its own for it: {VARIABLE}={path / 'andon'}",
+            f"{path} is used for something else and is not a lease book",
+            hint=f"use a directory of its own: {VARIABLE}={path / 'andon'}",
         )
 
 
 def network_system(path: Path, mounts: str) -> str | None:
-    """The network file system that a folder lies on; told from the mounts, because one whose
-    server is away answers no question about itself."""
+    """The network file system that a directory is on; found in the mounts, because one whose
+    server is unreachable does not respond."""
     whole = str(path)
     under = [
         mount
@@ -152,35 +152,35 @@ def network_system(path: Path, mounts: str) -> str | None:
 
 
 def refuse_bad_place(path: Path, mounts: str | None = None) -> None:
-    """Told without touching the folder: on a network its look may never come back."""
+    """Checked without touching the directory: on a network file system the call may hang."""
     mounts = read_mounts() if mounts is None else mounts
     if not path.is_absolute():
-        raise Invalid(f"{VARIABLE} is {str(path)!r}, not a folder that begins with /")
+        raise Invalid(f"{VARIABLE} is {str(path)!r}, not an absolute path")
     if path == Path("/"):
         raise Invalid(
-            f"{VARIABLE} is {str(path)!r}, not a folder of its own",
-            hint=f"as in {VARIABLE}={SYSTEM_BOOK}",
+            f"{VARIABLE} is {str(path)!r}, not a directory of its own",
+            hint=f"e.g. {VARIABLE}={SYSTEM_BOOK}",
         )
     home = Path(os.environ.get("HOME") or "/")
     if home not in (Path("/"), Path("/tmp")) and home in path.parents:  # noqa: S108
         raise Invalid(
-            f"the lease book {path} is under a home folder, where other users cannot see it",
-            hint="sudo andon setup makes /run/andon",
+            f"the lease book {path} is under a home directory, where other users cannot see it",
+            hint="sudo andon setup creates /run/andon",
         )
     refuse_network(path, mounts)
 
 
 def refuse_network(path: Path, mounts: str) -> None:
-    """A book there cannot be trusted; told before anything touches it, which might hang."""
+    """A book there cannot be trusted; checked before anything touches it, which might hang."""
     if (kind := network_system(path, mounts)) is not None:
         raise Invalid(
             f"the lease book {path} is on a network file system ({kind}), whose locks do not hold",
-            hint=f"name a folder of this machine: {VARIABLE}=/run/andon",
+            hint=f"use a local directory: {VARIABLE}=/run/andon",
         )
 
 
 def _make(path: Path) -> None:
-    """Whole or not at all: a folder beside it gets its parts and its modes, then the name."""
+    """Atomically: a draft directory gets its parts and modes, then the name."""
     draft = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
     try:
         draft.mkdir(0o700)
@@ -194,11 +194,11 @@ def _make(path: Path) -> None:
             _remove(draft)
             raise
     except OSError as exc:
-        if path.is_dir():  # another was first
+        if path.is_dir():  # another process was first
             return
         raise Unavailable(
-            f"the lease book {path} cannot be made: {exc.strerror}",
-            hint=f"sudo andon setup makes {SYSTEM_BOOK}",
+            f"the lease book {path} cannot be created: {exc.strerror}",
+            hint=f"sudo andon setup creates {SYSTEM_BOOK}",
         ) from exc
 
 
@@ -211,25 +211,25 @@ def _remove(draft: Path) -> None:
 
 
 def _complete(path: Path, owner: int) -> None:
-    """Its owner mends a book with a part missing; anybody else is told who can."""
+    """A book with a part missing is repaired by its owner; anyone else gets an error."""
     for name, mode in MODES.items():
         part = path / name
         try:
             found = part.lstat()
         except FileNotFoundError:
-            _mend(part, mode, owner)
+            _repair(part, mode, owner)
             continue
         if not stat.S_ISDIR(found.st_mode) or found.st_uid not in (owner, 0):
             raise Denied(
-                f"{part} is not the folder of the book's owner ({_user(owner)})",
+                f"{part} does not belong to the book's owner ({_user(owner)})",
                 hint=f"{_user(owner)} or root can remove it",
             )
         if stat.S_IMODE(found.st_mode) != mode:
-            _mend(part, mode, owner)
+            _repair(part, mode, owner)
 
 
-def _mend(part: Path, mode: int, owner: int) -> None:
-    """Only in a book of our own: in another's, its owner can put a link where we look."""
+def _repair(part: Path, mode: int, owner: int) -> None:
+    """Only in our own book: in another user's, its owner can put a link there."""
     try:
         if owner != os.getuid():
             raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
@@ -237,21 +237,21 @@ def _mend(part: Path, mode: int, owner: int) -> None:
         part.chmod(mode)
     except OSError as exc:
         raise Unavailable(
-            f"the lease book lacks {part} as it should be ({exc.strerror}), "
-            f"and {_user(owner)} owns it",
-            hint=f"sudo andon setup makes {SYSTEM_BOOK}, which then counts instead",
+            f"the lease book's {part} is missing or has the wrong mode ({exc.strerror}); "
+            f"its owner is {_user(owner)}",
+            hint=f"sudo andon setup creates {SYSTEM_BOOK}, which is then used instead",
         ) from exc
 
 
 def _user(uid: int) -> str:
-    """Imported only where something is wrong: every status asks whether there is a lease."""
+    """Imported only on errors: every `andon status` loads this module."""
     from andon.host.kin import user_name
 
     return user_name(uid)
 
 
 def read_mounts() -> str:
-    """What is mounted where, as the kernel writes it."""
+    """The mounts, as the kernel lists them."""
     try:
         return Path("/proc/self/mounts").read_text(errors="surrogateescape")
     except OSError:

@@ -1,4 +1,4 @@
-"""A held lease whose file is gone from the book: reported, and written into the book again."""
+"""A held lease whose file was removed from the book: reported, and written again."""
 
 import os
 import time
@@ -17,14 +17,14 @@ QUIET_SECONDS = 60.0  # between two reports of the same lease
 
 
 class Presence:
-    """Checks that a lease stays in the book; to be asked about once a second."""
+    """Checks that a lease stays in the book; called about once a second."""
 
-    def __init__(self, hold: Hold, tell: Callable[[str], None]) -> None:
-        self._hold, self._tell = hold, tell
+    def __init__(self, hold: Hold, report: Callable[[str], None]) -> None:
+        self._hold, self._notify = hold, report
         self._next_try = self._quiet_until = 0.0
 
     def check(self) -> bool:
-        """Whether the lease is in the book; where it is not, it is written again if possible."""
+        """Whether the lease is in the book; if not, it is written again where possible."""
         if self._hold.is_in_book:
             return True
         now = time.monotonic()
@@ -34,27 +34,27 @@ class Presence:
         return self._rejoin(now)
 
     def _rejoin(self, now: float) -> bool:
-        words = "another command may be given the same GPU"
+        message = "another command may be given the same GPU"
         try:
             lease = lease_of(self._hold)
-            words = f"the file of lease {lease.id} was removed from the lease book: {words}"
+            message = f"the file of lease {lease.id} was removed from the lease book: {message}"
             rejoin(self._hold, lease)
         except AndonError as error:
-            self._report(now, f"{words}; it cannot be written again: {error.reason}")
+            self._report(now, f"{message}; it cannot be written again: {error.reason}")
             return False
-        self._report(now, f"{words}; it has been written again")
+        self._report(now, f"{message}; it has been written again")
         return True
 
-    def _report(self, now: float, words: str) -> None:
+    def _report(self, now: float, message: str) -> None:
         if now >= self._quiet_until:
             self._quiet_until = now + QUIET_SECONDS
-            self._tell(words)
+            self._notify(message)
 
 
 def rejoin(hold: Hold, lease: Lease, book: Book | None = None) -> None:
     """Write a lease into the book under a new name; Conflict where its devices are taken.
 
-    A command that inherited the first lock keeps that one. The new lock is this process's own.
+    A command that inherited the first lock keeps it. The new lock belongs to this process.
     """
     book = book or Book()
     with book.locked():
@@ -63,7 +63,7 @@ def rejoin(hold: Hold, lease: Lease, book: Book | None = None) -> None:
 
 
 def lease_of(hold: Hold) -> Lease:
-    """What a held file says, with its present end; Gone where it says nothing any more."""
+    """What a held file says, with its current end; Gone where it can no longer be read."""
     try:
         text = os.pread(hold.descriptor, LARGEST_BYTES, 0).decode()
         first, *more = text.split("\n")
@@ -71,7 +71,7 @@ def lease_of(hold: Hold) -> Lease:
         for line in more[:-1]:
             lease = work_wire.with_work(lease, wire.loads(line))
     except (OSError, ValueError, Invalid) as exc:
-        raise Gone("the lease's file cannot be read any more") from exc
+        raise Gone("the lease's file can no longer be read") from exc
     return lease if lease.until is None else replace(lease, until=hold.stamped)
 
 

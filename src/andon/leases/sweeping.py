@@ -1,4 +1,4 @@
-"""Clears a book of what nobody holds: for root, in any book, whoever filled it."""
+"""Removes what is not held from a book: for root, in any user's book."""
 
 import os
 from dataclasses import dataclass
@@ -12,30 +12,32 @@ from andon.leases.mutex import mutex
 from andon.leases.places import LEASES, TICKETS
 from andon.leases.tickets import awake_name
 
-PATIENCE_SECONDS = 1.0
+TIMEOUT_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Cleared:
-    """How many files went, and how many leases are held there."""
+    """How many files were removed, and how many leases are held there."""
 
     removed: int = 0
     held: int = 0
 
 
 def clear(path: Path) -> Cleared:
-    """Remove every file that is not locked, except leases whose work still lives.
+    """Remove every unlocked file, except leases whose job is still running.
 
-    Folders are opened once and never through a link, so nothing outside of the book can be
+    Directories are opened once and never through a link, so nothing outside the book can be
     reached, whoever owns it.
     """
     removed = held = 0
-    with mutex([path], PATIENCE_SECONDS):
+    with mutex([path], TIMEOUT_SECONDS):
         for part in (LEASES, TICKETS):
             folder = files.open_folder(path, part)
             try:
                 names = os.listdir(folder)  # noqa: PTH208 - of a descriptor
-                found = [one for name in names if (one := files.look_at(folder, name)) is not None]
+                found = [
+                    one for name in names if (one := files.read_file(folder, name)) is not None
+                ]
                 locked = {one.name for one in found if one.locked}
                 kept = locked | set(map(awake_name, locked)) | _working(found)
                 removed += sum(files.remove(folder, name) for name in names if name not in kept)
@@ -46,6 +48,6 @@ def clear(path: Path) -> Cleared:
 
 
 def _working(found: list[BookFile]) -> set[str]:
-    """The leases whose holder is gone and whose work is not."""
+    """The leases whose holder has exited while their job is still running."""
     leases = [(one, contents.lease_in(one)) for one in found if one.name.endswith(LEASE_SUFFIX)]
     return {entry.file for entry in contents.entries_of(leases, here()) if entry.left}

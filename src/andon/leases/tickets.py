@@ -1,8 +1,8 @@
-"""A place in the queue that is held: a locked ticket, and a file beside it that says "awake".
+"""A place in the queue: a locked ticket, and a file next to it that says "awake".
 
-The ticket itself is never touched after it was made, so the kernel's time of its last change is
-when it came into the queue: nobody can set that one, and whoever touches a ticket goes to the end.
-A ticket without that file beside it is not in the queue.
+The ticket itself is never touched after it was created, so its ctime is when it joined the queue:
+no one can set that, and touching a ticket moves it to the end. A ticket without an awake file is
+not in the queue.
 """
 
 import fcntl
@@ -26,26 +26,26 @@ class TicketHold(Hold):
 
     @property
     def queued(self) -> float:
-        """When it came into the queue."""
+        """When it joined the queue."""
         return os.fstat(self.descriptor).st_ctime
 
     def stamp(self, at: float) -> None:
         files.stamp(self.awake, at)
 
     def park(self) -> None:
-        """Leave the queue for a moment, in a way that others see at once."""
+        """Leave the queue for a moment; others see that at once."""
         files.remove(self.folder, awake_name(self.name))
         self._sleep()
         with suppress(OSError):
             fcntl.flock(self.descriptor, fcntl.LOCK_UN)
 
     def resume(self, at: float) -> bool:
-        """Come back to the same place; False where the ticket was swept meanwhile, or another
-        process does not let go of it."""
+        """Return to the same place; False where the ticket was removed meanwhile, or another
+        process keeps it locked."""
         for _ in range(RESUME_TRIES):
             try:
                 fcntl.flock(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:  # someone asks whether it is locked
+            except BlockingIOError:  # another process is checking whether it is locked
                 os.sched_yield()
                 continue
             return self.stands and self._wake(at)
@@ -74,7 +74,7 @@ class TicketHold(Hold):
 
 
 def make(folder: int, name: str, text: str) -> tuple[int, int]:
-    """The descriptors of a new ticket and of the file beside it, which is there first."""
+    """The descriptors of a new ticket and of its awake file, which is created first."""
     beside = awake_name(name)
     awake = os.open(beside, files.MAKE, 0o644, dir_fd=folder)
     try:
@@ -89,9 +89,9 @@ def awake_name(name: str) -> str:
     return name.removesuffix(TICKET_SUFFIX) + AWAKE_SUFFIX
 
 
-def looked(folder: int, found: files.BookFile) -> float | None:
-    """When a ticket's owner was last awake: the time of the file beside it, if it is the same
-    user's; None for a ticket that is not in the queue."""
+def last_awake(folder: int, found: files.BookFile) -> float | None:
+    """When a ticket's owner was last awake: the time of its awake file, if the same user owns it;
+    None for a ticket that is not in the queue."""
     try:
         facts = os.stat(awake_name(found.name), dir_fd=folder, follow_symlinks=False)
     except OSError:
@@ -100,13 +100,13 @@ def looked(folder: int, found: files.BookFile) -> float | None:
 
 
 def ids(names: Iterable[str]) -> frozenset[str]:
-    """Whose tickets are in the queue, dead or alive, by the names in its folder."""
+    """The ids of the tickets in the queue, dead or alive, from the file names."""
     return frozenset(name.partition("-")[0] for name in names if name.endswith(AWAKE_SUFFIX))
 
 
 def sweep(folder: int, uid: int) -> None:
-    """Remove the tickets that nobody holds, as far as they are this user's to remove."""
-    for found in files.look(folder, TICKET_SUFFIX):
+    """Remove the tickets that are not held, as far as this user may."""
+    for found in files.scan(folder, TICKET_SUFFIX):
         if not found.locked and uid in (0, found.uid):
             files.remove(folder, awake_name(found.name))
             files.remove(folder, found.name)

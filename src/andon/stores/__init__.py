@@ -1,1 +1,1 @@
-"""Where history is kept; each store keeps the contract of `ports.Store`."""
+"""Where history is stored; each store fulfils the contract of `ports.Store`."""

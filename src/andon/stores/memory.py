@@ -1,4 +1,4 @@
-"""History that ends with the process: for tests, and where nothing may be written."""
+"""History in memory: for tests, and where nothing may be written."""
 
 import threading
 from array import array
@@ -11,13 +11,13 @@ from andon.core.history.series import Bucket, Key, NodeReadings, buckets, scale_
 from andon.core.history.tiers import Maintenance, Retention
 from andon.model.device import Device
 
-MOST_BYTES = 64_000_000  # of all series; hours of eight devices
+MOST_BYTES = 64_000_000  # for all series; hours of eight devices
 POINT_BYTES = 16
-LET_GO_SHARE = 0.1  # of everything, when it is too much: rarely, and not a point at a time
+DROP_SHARE = 0.1  # dropped when full: rarely, and not one point at a time
 
 
 class Points:
-    """The points of one series in the order of time, two machine words each."""
+    """The points of one series in time order, two machine words each."""
 
     __slots__ = ("_times", "_values")
 
@@ -32,7 +32,7 @@ class Points:
             self._times.append(at_ms)
             self._values.append(value)
             return
-        # Written again, or late: rare enough to sort everything.
+        # Rewritten or late: rare enough to sort everything.
         points = dict(zip(self._times, self._values, strict=True)) | {at_ms: value}
         kept = sorted(points.items())
         self._times = array("q", [at for at, _ in kept])
@@ -46,13 +46,13 @@ class Points:
         self.drop(bisect_left(self._times, before_ms))
 
     def drop(self, count: int) -> None:
-        """Let go of so many, the oldest."""
+        """Drop the `count` oldest."""
         del self._times[:count]
         del self._values[:count]
 
 
 class MemoryStore:
-    """Keeps every point until it is too old or there are too many."""
+    """Keeps every point until it is too old or memory is full."""
 
     def __init__(self, retention: Retention | None = None, most_bytes: int = MOST_BYTES) -> None:
         self._retention, self._most_bytes = retention or Retention(), most_bytes
@@ -93,7 +93,7 @@ class MemoryStore:
         return [use for use in joined(found) if use.last >= since and use.first < until]
 
     def maintain(self, at: float) -> Maintenance:
-        """Let go of what is too old; there is nothing to pack."""
+        """Drop what is too old; there is nothing to pack."""
         oldest = round((at - self._retention.raw_seconds) * 1000)
         forgotten = at - self._retention.hour_seconds
         with self._lock:
@@ -109,7 +109,7 @@ class MemoryStore:
             return self._bytes()
 
     def close(self) -> None:
-        """Nothing is held open; what was kept goes with the object."""
+        """Nothing to close."""
 
     def devices(self) -> Sequence[Device]:
         return sorted(self._devices.values(), key=lambda device: (device.index, device.uuid))
@@ -123,4 +123,4 @@ class MemoryStore:
     def _keep_within(self) -> None:
         if self._bytes() > self._most_bytes:
             for points in self._series.values():
-                points.drop(round(LET_GO_SHARE * len(points)) + 1)
+                points.drop(round(DROP_SHARE * len(points)) + 1)

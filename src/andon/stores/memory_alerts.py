@@ -1,4 +1,4 @@
-"""Alerts that are forgotten with the process: for tests, and where nothing may be written."""
+"""Alerts in memory: for tests, and where nothing may be written."""
 
 import json
 import threading
@@ -13,7 +13,7 @@ MOST_EPISODES = 2000
 
 
 class MemoryAlertStore:
-    """Keeps what it is told; the state goes through JSON, as it does on disk."""
+    """Keeps everything in memory; the state goes through JSON, as it does on disk."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -50,7 +50,7 @@ class MemoryAlertStore:
             return before - len(self._episodes)
 
     def close(self) -> None:
-        """Nothing is held open; what was kept goes with the object."""
+        """Nothing to close."""
 
 
 def _is_old(alert: Alert, at: float) -> bool:

@@ -31,7 +31,7 @@ SQL = statements("sqlite")
 
 
 class SqliteStore:
-    """Readings and uses in one database; each call may come from any thread."""
+    """Readings and usage intervals in one database; calls may come from any thread."""
 
     def __init__(
         self, path: Path, retention: Retention | None = None, readonly: bool = False
@@ -41,7 +41,7 @@ class SqliteStore:
         self._names = NameTable()
         self._database = Database(path, readonly, self._names.forget)
 
-    # What is asked.
+    # The port.
 
     def write(
         self,
@@ -60,18 +60,18 @@ class SqliteStore:
     def history(
         self, device: str, metric: str, since: float, until: float, points: int
     ) -> Sequence[Bucket]:
-        with self._database.looking() as connection:
+        with self._database.reading() as connection:
             rows = list(self._rows(connection, device, metric, since, until, points))
         return buckets(rows, since, until, points, scale_of(metric))
 
     def uses(self, device: str | None, since: float, until: float) -> Sequence[UsageInterval]:
         near = {"uuid": device, "since": since - JOIN_SECONDS, "until": until + JOIN_SECONDS}
-        with self._database.looking() as connection:
+        with self._database.reading() as connection:
             found = [_use(row) for row in connection.execute(SQL["uses"], near)]
         return [use for use in joined(found) if use.last >= since and use.first < until]
 
     def maintain(self, at: float) -> Maintenance:
-        with self._database.looking() as connection:
+        with self._database.reading() as connection:
             extents, heads = _extents(connection), list(_head_windows(connection))
             used = sqlite_upkeep.used_bytes(connection)
         retention = squeezed(at, self._retention, used, extents)
@@ -96,7 +96,7 @@ class SqliteStore:
         self._database.close()
 
     def devices(self) -> Sequence[Device]:
-        with self._database.looking() as connection:
+        with self._database.reading() as connection:
             found = connection.execute(SQL["list_devices"]).fetchall()
         known = [
             Device(uuid, position, vendor, name)
@@ -106,7 +106,7 @@ class SqliteStore:
         return sorted(known, key=lambda device: (device.index, device.uuid))
 
     def metrics(self, device: str) -> Sequence[str]:
-        with self._database.looking() as connection:
+        with self._database.reading() as connection:
             rows = connection.execute(SQL["list_series"]).fetchall()
         return [metric for uuid, metric, _ in sorted(rows, key=lambda r: r[2]) if uuid == device]
 
@@ -124,7 +124,7 @@ class SqliteStore:
             for tier, since in windows:
                 sqlite_upkeep.widen(connection, tier, since)
 
-    # How it is carried out.
+    # Helpers.
 
     def _heads(
         self, connection: sqlite3.Connection, ticks: Sequence[NodeReadings]
@@ -161,9 +161,9 @@ class SqliteStore:
         yield from grouped(*values_in(found, ids.series), begin, step)
 
     def _roll(self, tier: Tier, begin: int) -> Maintenance:
-        """Outside of the transaction, which is short so: an ended window does not change.
+        """Computed outside the transaction, which stays short: an ended window does not change.
 
-        By the writing connection, because whoever asks for history must not wait for this.
+        On the writing connection, because queries must not wait for this.
         """
         with self._database.guarded() as connection:
             made, damaged = sqlite_upkeep.rolled_blocks(connection, tier, begin)
@@ -189,7 +189,7 @@ def _extents(connection: sqlite3.Connection) -> dict[Tier, Extent]:
 
 
 def _head_windows(connection: sqlite3.Connection) -> Iterator[int]:
-    """The windows in which there are ticks, found without a look at each of them."""
+    """The windows that have ticks, found without reading each tick."""
     at = -(1 << 62)
     while (found := connection.execute(SQL["oldest_head"], (at,)).fetchone()[0]) is not None:
         begin = window(Tier.RAW, found)

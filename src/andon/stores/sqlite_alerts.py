@@ -1,4 +1,4 @@
-"""What is wrong, what is still to be told and what was: three small tables beside the history."""
+"""Alerts, pending notifications and past alerts: three small tables next to the history."""
 
 import json
 import sqlite3
@@ -25,13 +25,13 @@ SQL = statements("sqlite")
 
 
 class SqliteAlertStore:
-    """A part of the history's file, with connections of its own."""
+    """Part of the history file, with its own connections."""
 
     def __init__(self, path: Path) -> None:
         self._database = Database(path)
 
     def load(self) -> Saved | None:
-        with self._database.looking() as connection:
+        with self._database.reading() as connection:
             found = connection.execute(SQL["get_state"]).fetchone()
             rows = connection.execute(SQL["errands"]).fetchall()
         if found is None:
@@ -39,7 +39,7 @@ class SqliteAlertStore:
         try:
             return Saved(json.loads(found[0]), tuple(_errand(row) for row in rows))
         except (ValueError, KeyError, TypeError, Invalid) as exc:
-            raise Unavailable(f"what was kept of the alerts cannot be read: {exc}") from exc
+            raise Unavailable(f"the saved alerts cannot be read: {exc}") from exc
 
     def save(
         self, state: Mapping[str, Any], changed: Sequence[Alert], errands: Sequence[Errand]
@@ -48,9 +48,9 @@ class SqliteAlertStore:
             connection.execute(SQL["put_state"], (_text(state),))
             connection.executemany(SQL["put_episode"], [_row(a) for a in changed if is_kept(a)])
             known = {(row[0], row[1]) for row in connection.execute(SQL["errands"])}
-            wanted = {errand.key: errand for errand in errands}
-            connection.executemany(SQL["drop_errand"], known - wanted.keys())
-            new = [_errand_row(e) for key, e in wanted.items() if key not in known]
+            pending = {errand.key: errand for errand in errands}
+            connection.executemany(SQL["drop_errand"], known - pending.keys())
+            new = [_errand_row(e) for key, e in pending.items() if key not in known]
             connection.executemany(SQL["put_errand"], new)
 
     def episodes(self, query: Query) -> Sequence[Alert]:
@@ -63,7 +63,7 @@ class SqliteAlertStore:
             "subject": query.subject,
             "limit": query.limit,
         }
-        with self._database.looking() as connection:
+        with self._database.reading() as connection:
             rows = connection.execute(SQL["episodes"], asked).fetchall()
         return [alert_wire.alert_from_json(json.loads(body)) for (body,) in rows]
 
@@ -79,7 +79,7 @@ class SqliteAlertStore:
 
 
 def _excess(connection: sqlite3.Connection) -> Iterator[tuple[str]]:
-    """The oldest, where there are too many or they are too large."""
+    """The oldest ones beyond the maximum number or size."""
     weight = 0
     for number, (name, length) in enumerate(connection.execute(SQL["weigh_episodes"]).fetchall()):
         weight += length

@@ -1,4 +1,4 @@
-"""One SQLite file and its two connections: transactions, looks, and what is done when it breaks."""
+"""One SQLite file and its two connections: transactions, queries, and recovery from damage."""
 
 import logging
 import sqlite3
@@ -13,7 +13,7 @@ from andon.stores import sqlite_file, sqlite_form
 log = logging.getLogger("andon.history")
 
 _MOVING = threading.Lock()
-"""Several parts of one process may use one file, and find it damaged at the same time."""
+"""Several parts of one process may use one file and find it damaged at the same time."""
 
 
 class Database:
@@ -25,7 +25,7 @@ class Database:
         readonly: bool = False,
         forget: Callable[[], None] | None = None,
     ) -> None:
-        """`forget` is called when what was learned from the file may not be true any more."""
+        """`forget` is called when what was read from the file may no longer be true."""
         self.path = path
         self._readonly, self._forget = readonly, forget or _nothing
         self._writing, self._reading = threading.RLock(), threading.RLock()
@@ -36,7 +36,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """All of it is committed, or nothing."""
+        """Everything is committed, or nothing."""
         with self.guarded() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -50,7 +50,7 @@ class Database:
 
     @contextmanager
     def guarded(self) -> Iterator[sqlite3.Connection]:
-        """The writing connection, on the file that has the name now."""
+        """The writing connection to the file that is at the path now."""
         with self._writing:
             try:
                 yield self._present()
@@ -58,8 +58,8 @@ class Database:
                 raise self._failed(exc) from exc
 
     @contextmanager
-    def looking(self) -> Iterator[sqlite3.Connection]:
-        """One view of the file: what is written meanwhile does not fall between two questions."""
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """One consistent view of the file, whatever is written meanwhile."""
         with self._reading:
             try:
                 reader = self._reader = self._reader or sqlite_file.connect(self.path, True)
@@ -81,14 +81,14 @@ class Database:
 
     def close(self) -> None:
         with self._writing, self._reading:
-            self._let_go()
+            self._disconnect()
 
     def _present(self) -> sqlite3.Connection:
         if self._readonly:
-            raise Unavailable(f"{self.path} was opened for reading only")
+            raise Unavailable(f"{self.path} was opened read-only")
         if self._writer is None or self._has_changed():
             with self._reading:
-                self._let_go()
+                self._disconnect()
                 self._open()
         if self._writer is None:
             raise Unavailable(f"{self.path} cannot be opened")
@@ -107,12 +107,12 @@ class Database:
         try:
             self._begin()
         except sqlite3.Error as exc:
-            self._let_go()
+            self._disconnect()
             if not _is_damaged(exc):
                 raise sqlite_file.translated(exc, self.path) from exc
             self._set_aside()
         except AndonError:
-            self._let_go()
+            self._disconnect()
             raise
 
     def _begin(self) -> None:
@@ -127,28 +127,28 @@ class Database:
             aside = sqlite_file.move_aside(self.path)
             self._begin()
         except sqlite3.Error as exc:
-            self._let_go()
+            self._disconnect()
             raise sqlite_file.translated(exc, self.path) from exc
         except OSError as exc:
             raise Unavailable(f"{self.path} is damaged and cannot be moved aside: {exc}") from exc
-        log.warning("%s was damaged: it is %s now, and a new one is begun", self.path, aside)
+        log.warning("%s was damaged: moved to %s, and a new file was started", self.path, aside)
 
     def _failed(self, error: sqlite3.Error) -> AndonError:
-        """A damaged file makes room for a new one; what failed may then be tried again."""
-        told = sqlite_file.translated(error, self.path)
+        """A damaged file is replaced by a new one; the caller may then retry."""
+        failure = sqlite_file.translated(error, self.path)
         if sqlite_file.is_damaged(error) and not self._readonly:
             with self._writing, self._reading, _MOVING:
-                replaced = self._has_changed()  # by a neighbour that found the damage first
-                self._let_go()
+                replaced = self._has_changed()  # by another part that found the damage first
+                self._disconnect()
                 if not replaced:
                     self._set_aside()
-        elif not isinstance(told, Conflict):
-            # A connection that was made on a read-only or vanished file stays what it is.
+        elif not isinstance(failure, Conflict):
+            # A connection to a read-only or removed file never recovers.
             with self._writing, self._reading:
-                self._let_go()
-        return told
+                self._disconnect()
+        return failure
 
-    def _let_go(self) -> None:
+    def _disconnect(self) -> None:
         for connection in (self._reader, self._writer):
             if connection is not None:
                 with suppress(sqlite3.Error), closing(connection):
@@ -161,4 +161,4 @@ def _is_damaged(error: sqlite3.Error) -> bool:
 
 
 def _nothing() -> None:
-    """There is nothing to forget."""
+    """Nothing to forget."""

@@ -1,4 +1,4 @@
-"""The SQLite file itself: opened, brought up to date, moved aside when damaged; its errors."""
+"""The SQLite file itself: opened, migrated, moved aside when damaged; its errors."""
 
 import errno
 import os
@@ -11,20 +11,20 @@ from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailabl
 from andon.host.folders import make_private, make_private_file
 from andon.stores.statements import migrations
 
-BUSY_SECONDS = 1.0  # longer, and the ticks that wait behind it would be dropped
+BUSY_SECONDS = 1.0  # with a longer wait, ticks would be dropped
 CHECKPOINT_PAGES = 1000
-JOURNAL_BYTES = 16_000_000  # a write-ahead log that grew once is cut back to this
-_PRIMARY = 0xFF  # an extended code's low byte is its kind
+JOURNAL_BYTES = 16_000_000  # a write-ahead log that grew is truncated to this
+_PRIMARY = 0xFF  # the low byte of an extended code is its kind
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def is_damaged(error: sqlite3.Error) -> bool:
-    """Whether it is the file that is broken, and not its surroundings."""
+    """Whether the file itself is damaged."""
     return _kind(error) in _DAMAGED
 
 
 def translated(error: sqlite3.Error, path: Path) -> AndonError:
-    """What SQLite complains of, as one of andon's errors."""
+    """A SQLite error as one of andon's."""
     kind = _kind(error)
     if kind == sqlite3.SQLITE_FULL:
         return Unavailable(f"{path}: the disk is full", hint="free some space, or: andon gc")
@@ -37,16 +37,16 @@ def translated(error: sqlite3.Error, path: Path) -> AndonError:
         return Unavailable(f"{path} is damaged: {error}")
     if str(error).startswith("no such "):  # a table or a column
         return Unavailable(
-            f"{path} is damaged, or of an older andon: {error}",
-            hint="andon serve brings it up to date, or sets it aside",
+            f"{path} is damaged, or from an older andon: {error}",
+            hint="andon serve upgrades it, or sets it aside",
         )
     return Unavailable(f"{path}: {error}")
 
 
 def connect(path: Path, readonly: bool = False) -> sqlite3.Connection:
-    """A connection that says BEGIN itself; raises sqlite3.Error.
+    """A connection without implicit BEGIN; raises sqlite3.Error.
 
-    SQLite never makes the file itself: it would follow a link, and let others read it.
+    SQLite never creates the file: it would follow a link, and let others read it.
     """
     if readonly:
         return _opened(f"{path.absolute().as_uri()}?mode=ro")
@@ -71,7 +71,7 @@ def _opened(uri: str) -> sqlite3.Connection:
 
 
 def migrate(connection: sqlite3.Connection, steps: Sequence[str] | None = None) -> None:
-    """Bring the database up to date; each step is a transaction of its own."""
+    """Bring the database up to date; each step is one transaction."""
     steps = migrations("sqlite") if steps is None else steps
     version = version_of(connection)
     for number, step in enumerate(steps[version:], version + 1):
@@ -89,17 +89,17 @@ def migrate(connection: sqlite3.Connection, steps: Sequence[str] | None = None) 
 
 
 def refuse_newer(connection: sqlite3.Connection) -> None:
-    """Raise Invalid for a file that a later version of andon has brought up to date."""
+    """Raise Invalid for a file that a newer version of andon has migrated."""
     version, known = version_of(connection), len(migrations("sqlite"))
     if version > known:
         raise Invalid(
-            f"the history was written by a newer andon (form {version}, known: {known})",
+            f"the history was written by a newer andon (format {version}, known: {known})",
             hint="upgrade andon, or set ANDON_HISTORY to another file",
         )
 
 
 def _statements(script: str) -> Iterator[str]:
-    """One by one: `executescript` would commit before it begins."""
+    """One by one: `executescript` would commit first."""
     statement = ""
     for line in script.splitlines():
         statement += line + "\n"
@@ -116,7 +116,7 @@ def version_of(connection: sqlite3.Connection) -> int:
 
 
 def move_aside(path: Path, at: float | None = None) -> Path:
-    """Give a damaged database another name, its log with it. Nothing is ever deleted."""
+    """Rename a damaged database and its log. Nothing is ever deleted."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(time.time() if at is None else at))
     aside = path.with_name(f"{path.name}.corrupt-{stamp}")
     number = 1
@@ -131,9 +131,9 @@ def move_aside(path: Path, at: float | None = None) -> Path:
 
 
 def make_file(path: Path) -> None:
-    """An empty file in its folder, both for their owner alone: who used what is private.
+    """An empty file in its directory, both private to their owner: who used what is private.
 
-    SQLite gives the files that it puts beside it the same mode.
+    SQLite creates the files next to it with the same mode.
     """
     try:
         make_private(path.parent)
@@ -141,17 +141,17 @@ def make_file(path: Path) -> None:
         if path.is_symlink() and not path.exists():
             raise FileNotFoundError(errno.ENOENT, "a link to a file that does not exist")
     except PermissionError as exc:
-        raise Denied(f"{path} cannot be made", hint="set ANDON_HISTORY to a file") from exc
+        raise Denied(f"{path} cannot be created", hint="set ANDON_HISTORY to another file") from exc
     except OSError as exc:
         raise Unavailable(f"{path}: {exc.strerror}") from exc
 
 
 def identity(path: Path) -> tuple[int, int]:
-    """Which file has this name now."""
+    """Device and inode of the file at this path now."""
     try:
         found = path.stat()
     except FileNotFoundError as exc:
-        raise Gone(f"{path} is gone") from exc
+        raise Gone(f"{path} no longer exists") from exc
     except OSError as exc:
         raise Unavailable(f"{path}: {exc.strerror}") from exc
     return found.st_dev, found.st_ino

@@ -1,4 +1,4 @@
-"""Whether a database has the tables that the migrations make: no fewer, and no other program's."""
+"""Whether a database has exactly the tables that the migrations create."""
 
 import sqlite3
 from contextlib import closing
@@ -12,11 +12,11 @@ Form = dict[str, frozenset[str]]
 
 
 class Incomplete(sqlite3.DatabaseError):
-    """A table or a column is missing although the file says that it is up to date."""
+    """A table or column is missing although the file's version says it is up to date."""
 
 
 def check_complete(connection: sqlite3.Connection) -> None:
-    """Raise Incomplete where the form differs from the one that the migrations make."""
+    """Raise Incomplete where a table or column of the migrations is missing."""
     found = _form(connection)
     for table, columns in _wanted().items():
         if table not in found:
@@ -26,7 +26,7 @@ def check_complete(connection: sqlite3.Connection) -> None:
 
 
 def bring_up_to_date(connection: sqlite3.Connection) -> None:
-    """Migrate, and check the result; raises Incomplete where that cannot succeed."""
+    """Migrate and check the result; raises Incomplete where that fails."""
     refuse_newer(connection)
     refuse_foreign(connection)
     try:
@@ -39,12 +39,12 @@ def bring_up_to_date(connection: sqlite3.Connection) -> None:
 
 
 def refuse_foreign(connection: sqlite3.Connection) -> None:
-    """Raise Invalid for a file that another program keeps its own tables in."""
+    """Raise Invalid for a file with another program's tables."""
     foreign = sorted(_names(connection) - _wanted().keys())
     if foreign:
         raise Invalid(
-            f"the history's file is another program's database: it has a table {foreign[0][:40]!r}",
-            hint="set ANDON_HISTORY to a file of its own",
+            f"the history file is another program's database: it has a table {foreign[0][:40]!r}",
+            hint="set ANDON_HISTORY to another file",
         )
 
 
@@ -63,7 +63,7 @@ def _columns(connection: sqlite3.Connection, table: str) -> frozenset[str]:
 
 @lru_cache(maxsize=1)
 def _wanted() -> Form:
-    """Made once in memory, so that it cannot differ from the migrations."""
+    """Created once in memory, so that it cannot differ from the migrations."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         migrate(connection)
         return _form(connection)

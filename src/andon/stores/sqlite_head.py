@@ -1,4 +1,4 @@
-"""How a tick looks in its row: the numbers of its series, then as many values."""
+"""The format of a tick's row: the numbers of its series, then as many values."""
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,10 +10,10 @@ _VALUE = struct.Struct("<q")
 
 
 class HeadLayout(NamedTuple):
-    """The series of a tick, as the bytes with which its row begins."""
+    """The series of a tick, as the bytes that its row starts with."""
 
     device: int
-    """The first of its devices: two ticks of other devices may have one time."""
+    """The first of its devices: ticks of other devices may have the same time."""
     prefix: bytes
     values: struct.Struct
 
@@ -55,7 +55,7 @@ def values_in(found: Iterable[tuple[int, bytes]], series: int) -> tuple[list[int
 def columns_in(
     found: Iterable[tuple[int, bytes]], begin: int
 ) -> dict[int, tuple[Sequence[int], Sequence[int]]]:
-    """Times since `begin` and values of each series in rows that are in order of time."""
+    """Times since `begin` and values of each series in rows that are in time order."""
     columns: dict[int, tuple[Sequence[int], Sequence[int]]] = {}
     longer: dict[int, tuple[list[int], list[int]]] = {}
     for prefix, times, bodies in _runs(found, begin):
@@ -79,7 +79,7 @@ def columns_in(
 def _runs(
     found: Iterable[tuple[int, bytes]], begin: int
 ) -> Iterator[tuple[bytes, list[int], list[bytes]]]:
-    """Rows of one form that follow each other: nearly always that is all of them."""
+    """Consecutive rows of one layout: nearly always all of them."""
     prefix, times, bodies = b"", list[int](), list[bytes]()
     for at, body in found:
         if not prefix or not body.startswith(prefix):
@@ -93,7 +93,7 @@ def _runs(
 
 
 def _rising(times: list[int], values: list[int]) -> tuple[Sequence[int], Sequence[int]]:
-    """Of two values of one time the later written counts."""
+    """Of two values with the same time, the one written later counts."""
     if all(earlier < later for earlier, later in pairwise(times)):
         return times, values
     points = dict(zip(times, values, strict=True))

@@ -1,4 +1,4 @@
-"""The numbers by which a database knows devices and series; learned once, kept in memory."""
+"""The database's numbers for devices and series; read once, kept in memory."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from andon.stores.sqlite_head import HeadLayout
 from andon.stores.statements import statements
 
 SQL = statements("sqlite")
-MOST_LAYOUTS = 256  # devices that give now more, now fewer readings make one for each combination
+MOST_LAYOUTS = 256  # varying readings create one for each combination
 
 
 class Ids(NamedTuple):
@@ -20,7 +20,7 @@ class Ids(NamedTuple):
 
 
 class NameTable:
-    """What the database calls each thing. Only the writing connection adds to it."""
+    """The database's number of each device and series. Only the writing connection adds to it."""
 
     def __init__(self) -> None:
         self.known = False
@@ -39,11 +39,11 @@ class NameTable:
         self._series = {(uuid, metric): number for uuid, metric, number in rows}
 
     def forget(self) -> None:
-        """After a transaction that failed: what it added is not there."""
+        """After a failed transaction: what it added does not exist."""
         self.known = False
 
     def describe(self, connection: sqlite3.Connection, devices: Sequence[Device]) -> None:
-        """Write down a device's name and index where they are new."""
+        """Store a device's name and index where they are new."""
         for device in devices:
             if self._described.get(device.uuid) != device:
                 facts = {
@@ -72,7 +72,7 @@ class NameTable:
     def layout(
         self, connection: sqlite3.Connection, given: tuple[tuple[str, tuple[str, ...]], ...]
     ) -> HeadLayout:
-        """Which series the values of a tick belong to, by its devices and their metrics."""
+        """The series of a tick's values, by its devices and their metrics."""
         found = self._layouts.get(given)
         if found is None:
             series = [self.series(connection, uuid, m) for uuid, metrics in given for m in metrics]
@@ -84,6 +84,6 @@ class NameTable:
 
 
 def find(connection: sqlite3.Connection, uuid: str, metric: str) -> Ids | None:
-    """For a reading connection, which may see what another process has added."""
+    """For a reading connection, which may see what another process added."""
     found = connection.execute(SQL["find_series"], (uuid, metric)).fetchone()
     return Ids(*found) if found else None

@@ -1,4 +1,4 @@
-"""The upkeep of the SQLite file: packing, rolling up, deleting, giving pages back."""
+"""Maintenance of the SQLite file: packing, rolling up, deleting, freeing pages."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from andon.stores.statements import statements
 
 SQL = statements("sqlite")
 RAW_WINDOW_MS = WINDOW_MS[Tier.RAW]
-MOST_PACKED = 6  # windows at a call: nobody waits long for the lock
+MOST_PACKED = 6  # windows per call, so that no one waits long for the lock
 MOST_ROLLED = 1
 MOST_PAGES = 2000
 
@@ -27,7 +27,7 @@ Made = list[tuple[int, bytes]]
 
 
 def rows_of(tier: Tier, base: int, body: bytes, begin: int, step: float) -> list[SeriesRow]:
-    """The rows of a block; its header alone where all of it falls into one bucket."""
+    """The rows of a block; only its header where all of it falls into one bucket."""
     try:
         header = header_of(body)
         first = header.first_ms + base
@@ -37,11 +37,11 @@ def rows_of(tier: Tier, base: int, body: bytes, begin: int, step: float) -> list
             return grouped(*unpack_points(body, base), begin, step)
         return unpack(body, base)
     except Invalid:
-        return []  # a damaged block is a gap; upkeep counts it
+        return []  # a damaged block is a gap; maintenance counts it
 
 
 def pack(connection: sqlite3.Connection, begin: int) -> Maintenance:
-    """Turn one window's ticks into blocks; late ticks join the block that is there."""
+    """Turn one window's ticks into blocks; late ticks join the existing block."""
     span = (begin, begin + RAW_WINDOW_MS)
     columns = columns_in(connection.execute(SQL["heads"], span), begin)
     for series, (times, values) in columns.items():
@@ -89,7 +89,7 @@ def rolled_blocks(connection: sqlite3.Connection, tier: Tier, begin: int) -> tup
 
 
 def _rolled(tier: Tier, body: bytes, offset: int) -> list[SeriesRow]:
-    """A finer block's rows, `offset` after the beginning of the coarser window."""
+    """A finer block's rows, `offset` after the start of the coarser window."""
     if tier is Tier.MINUTE:
         step = STEP_MS[tier]
         rows = grouped(*unpack_points(body), 0, step)
@@ -100,7 +100,7 @@ def _rolled(tier: Tier, body: bytes, offset: int) -> list[SeriesRow]:
 def keep(
     connection: sqlite3.Connection, tier: Tier, begin: int, made: Made, damaged: int
 ) -> Maintenance:
-    """Write a rolled-up window; where it is empty, go on to the next that is not."""
+    """Write a rolled-up window; if it is empty, skip to the next that is not."""
     rows = [(series, tier, begin, body) for series, body in made]
     connection.executemany(SQL["put_block"], rows)
     widen(connection, tier, begin)
@@ -115,13 +115,13 @@ def keep(
 
 
 def widen(connection: sqlite3.Connection, tier: Tier, begin: int) -> None:
-    """A tier reaches over this window now."""
+    """Extend a tier's extent by this window."""
     span = {"tier": int(tier), "since": begin, "until": begin + WINDOW_MS[tier]}
     connection.execute(SQL["put_extent"], span)
 
 
 def delete(connection: sqlite3.Connection, tier: Tier, before: int) -> Maintenance:
-    """Let go of what is older than its tier's time."""
+    """Delete what is older than its tier's retention."""
     count = 0
     for _, _, series in connection.execute(SQL["list_series"]).fetchall():
         count += connection.execute(SQL["drop_blocks"], (series, tier, before)).rowcount
@@ -130,19 +130,19 @@ def delete(connection: sqlite3.Connection, tier: Tier, before: int) -> Maintenan
 
 
 def forget(connection: sqlite3.Connection, before: float) -> Maintenance:
-    """Intervals go with the coarsest tier."""
+    """Delete usage intervals older than the coarsest tier."""
     return Maintenance(deleted_uses=connection.execute(SQL["drop_uses"], (before,)).rowcount)
 
 
 def used_bytes(connection: sqlite3.Connection) -> int:
-    """What is in use, without the pages that wait to be used again."""
+    """The size in use, without free pages."""
     return (_pragma(connection, "page_count") - _free(connection)) * _pragma(
         connection, "page_size"
     )
 
 
 def vacuum(connection: sqlite3.Connection) -> int:
-    """Give some free pages back to the file system; a few stay for the next blocks."""
+    """Return some free pages to the file system; a few stay for the next blocks."""
     free = _free(connection)
     if free < MOST_PAGES:
         return 0

@@ -17,7 +17,7 @@ def statements(dialect: str) -> dict[str, str]:
 
 @lru_cache
 def migrations(dialect: str) -> tuple[str, ...]:
-    """What brings an empty database to the present form, step by step."""
+    """The steps from an empty database to the current schema."""
     folder = files("andon.stores") / "sql" / dialect / "migrations"
     found = sorted((f for f in folder.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
     return tuple(file.read_text("utf-8") for file in found)

@@ -1,1 +1,1 @@
-"""What is remembered: series, how they are packed, tiers, who used what."""
+"""History: series, how they are packed, tiers, and who used what."""

@@ -1,4 +1,4 @@
-"""What waits to be written: how much is kept while the store is away, and when it is tried."""
+"""Data waiting to be written: how much is kept while the store fails, and when to retry."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,20 +8,20 @@ from andon.core.history.series import NodeReadings
 from andon.core.sampling.reader_backoff import back_off_seconds
 from andon.model.device import Device
 
-MOST_TICKS = 600  # ten minutes at one look a second: about 6 MB with eight devices
+MOST_TICKS = 600  # ten minutes at one sample a second: about 6 MB with eight devices
 MOST_USES = 2000
 UPKEEP_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class RecorderHealth:
-    """How recording goes, for whoever asks."""
+    """The state of recording."""
 
     ok: bool
     reason: str | None = None
     hint: str | None = None
     since: float | None = None
-    """When it began to fail; UTC."""
+    """When it started to fail; UTC."""
     buffered_ticks: int = 0
     dropped_ticks: int = 0
     written_ticks: int = 0
@@ -31,7 +31,7 @@ class RecorderHealth:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What is not committed yet. Times are on a clock that only moves forward."""
+    """What is not committed yet. Times are monotonic."""
 
     ticks: tuple[NodeReadings, ...] = ()
     uses: Mapping[tuple[object, ...], UsageInterval] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Backlog:
     def add(
         self, tick: NodeReadings, uses: Sequence[UsageInterval], devices: tuple[Device, ...]
     ) -> "Backlog":
-        """One more tick; where there is no more room, the oldest goes."""
+        """Add a tick; when full, the oldest is dropped."""
         ticks = (*self.ticks, tick)
         return replace(
             self.lengthened(uses),
@@ -54,7 +54,7 @@ class Backlog:
         )
 
     def lengthened(self, uses: Sequence[UsageInterval]) -> "Backlog":
-        """With these intervals, each in the place of what was known of it before."""
+        """With these intervals, each replacing its earlier version."""
         if not uses:
             return self
         waiting: dict[tuple[object, ...], UsageInterval] = dict(self.uses)
@@ -64,22 +64,22 @@ class Backlog:
         return replace(self, uses=waiting)
 
     def due(self, flush_seconds: float) -> float:
-        """When writing is next tried: at the next flush, or later after failures."""
+        """When to write next: at the next flush, or later after failures."""
         return self.tried + max(flush_seconds, back_off_seconds(self.failures))
 
     def flushed(self, now: float) -> "Backlog":
-        """After everything was committed."""
+        """The backlog after everything was committed."""
         return replace(
             self, ticks=(), uses={}, written=self.written + len(self.ticks), failures=0, tried=now
         )
 
     def failed(self, now: float) -> "Backlog":
-        """After a try that came to nothing."""
+        """The backlog after a failed attempt."""
         return replace(self, failures=self.failures + 1, tried=now)
 
 
 def validate(backlog: Backlog) -> None:
-    """What is true of every backlog."""
+    """The invariants of a backlog."""
     assert len(backlog.ticks) <= MOST_TICKS
     assert len(backlog.uses) <= MOST_USES
     assert min(backlog.dropped, backlog.written, backlog.failures) >= 0

@@ -1,6 +1,6 @@
-"""Packs the points of one series, or its rolled-up rows, into a few bytes, and back without loss.
+"""Packs the points or rolled-up rows of one series into a few bytes, and back without loss.
 
-A block is its checksum, a header that answers coarse questions, and deflated columns: times as
+A block is its checksum, a header that answers coarse queries, and deflated columns: times as
 differences of differences, values as differences. Each column is as wide as its largest number
 needs, and stored byte by byte: the high bytes are nearly always zero and deflate to nothing.
 """
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from andon.errors import Invalid
 
-VALUE_LIMIT = 1 << 53  # what a float and a JSON number can carry exactly
+VALUE_LIMIT = 1 << 53  # what a float and a JSON number can represent exactly
 MOST_ROWS = 1 << 17
 POINTS, ROWS = 1, 2
 ZEROS = b"\0"  # a column in which nothing changes
@@ -24,15 +24,15 @@ ZEROS = b"\0"  # a column in which nothing changes
 _CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
 _FRAME = struct.Struct("<IB")
 _HEADER_NUMBERS = 10
-# Signed bytes as folded ones, and back: the commonest column is made and read without a loop.
+# Signed bytes to folded ones, and back: the most common column needs no loop.
 _FOLDED = bytes((byte << 1 ^ -(byte >> 7)) & 0xFF for byte in range(256))
 _UNFOLDED = bytes((byte >> 1 ^ -(byte & 1)) & 0xFF for byte in range(256))
-# A block is small: with the usual tables most of the time would go into clearing them.
+# A block is small: with the default tables, clearing them would take most of the time.
 _SQUEEZE = (6, zlib.DEFLATED, -12, 5)
 
 
 class SeriesRow(NamedTuple):
-    """Some points together; a point alone is a row of one. Times are whole milliseconds."""
+    """Several points as one; a single point is a row of one. Times are whole milliseconds."""
 
     at_ms: int
     number: int
@@ -42,7 +42,7 @@ class SeriesRow(NamedTuple):
 
 
 class Header(NamedTuple):
-    """What a block holds, without unpacking it; times count from the beginning of its window."""
+    """What a block holds, without unpacking it; times count from the start of its window."""
 
     first_ms: int
     last_ms: int
@@ -64,7 +64,7 @@ def point(at_ms: int, value: int) -> SeriesRow:
 
 
 def merged(rows: Sequence[SeriesRow]) -> SeriesRow:
-    """Several rows as one that begins with the first."""
+    """Several rows as one that starts with the first."""
     return SeriesRow(
         rows[0].at_ms,
         sum(row.number for row in rows),
@@ -75,7 +75,7 @@ def merged(rows: Sequence[SeriesRow]) -> SeriesRow:
 
 
 def pack_points(times_ms: Sequence[int], values: Sequence[int]) -> bytes:
-    """Times that rise and the values read then."""
+    """Increasing times and the values read then."""
     times = _time_column(tuple(times_ms))
     low, high = min(values), max(values)
     _check_values(low, high)
@@ -88,7 +88,7 @@ def pack_points(times_ms: Sequence[int], values: Sequence[int]) -> bytes:
 
 
 def pack_rows(rows: Sequence[SeriesRow]) -> bytes:
-    """Rows whose times rise."""
+    """Rows with increasing times."""
     times = _time_column(tuple(row.at_ms for row in rows))
     whole = merged(rows)
     _check_values(whole.low, whole.high)
@@ -111,7 +111,7 @@ def pack_rows(rows: Sequence[SeriesRow]) -> bytes:
 def grouped(
     times_ms: Sequence[int], values: Sequence[int], begin_ms: float, step_ms: float
 ) -> list[SeriesRow]:
-    """Points as one row for each step of time that holds any; times must rise."""
+    """Points as one row per time step that has any; times must increase."""
     rows, place = [], 0
     while place < len(times_ms):
         first = times_ms[place]
@@ -129,7 +129,7 @@ def header_of(block: bytes) -> Header:
 
 
 def unpack(block: bytes, base_ms: int = 0) -> list[SeriesRow]:
-    """What was packed, so much later; points as rows of one. Invalid for anything else."""
+    """What was packed, with `base_ms` added; points as rows of one. Invalid for anything else."""
     kind, header, length, first, body = _opened(block)
     if kind == POINTS:
         times, values = _points(header, length, first, body, base_ms)
@@ -141,7 +141,7 @@ def unpack(block: bytes, base_ms: int = 0) -> list[SeriesRow]:
     times = _risen(header.first_ms + base_ms, header.step_ms, gaps)
     lows = list(accumulate(lows, initial=first))
     counts = list(accumulate(counts[1:], initial=counts[0]))
-    new = tuple.__new__  # a third of the time that Row itself takes, and a query makes thousands
+    new = tuple.__new__  # a third of the time of SeriesRow(...), and a query makes thousands
     return [
         new(SeriesRow, (at, count, low, low + span, (low + whole) * count + rest))
         for at, count, low, span, whole, rest in zip(
@@ -151,10 +151,10 @@ def unpack(block: bytes, base_ms: int = 0) -> list[SeriesRow]:
 
 
 def unpack_points(block: bytes, base_ms: int = 0) -> tuple[Sequence[int], Sequence[int]]:
-    """Times, so much later, and values of a block of points."""
+    """Times, with `base_ms` added, and values of a block of points."""
     kind, header, length, first, body = _opened(block)
     if kind != POINTS:
-        raise Invalid("this block holds rows and not points")
+        raise Invalid("this block holds rows, not points")
     return _points(header, length, first, body, base_ms)
 
 
@@ -167,7 +167,7 @@ def _points(
                    length)  # fmt: skip
     changes, end = _read_column(data, 1 + width * (length - 1), length - 1)
     if end != len(data):
-        raise Invalid("a block of history is too long")
+        raise Invalid("a history block is too long")
     if header.low == header.high:
         return times, (first,) * length
     return times, list(accumulate(changes, initial=first))
@@ -186,15 +186,15 @@ def _time_column(times_ms: tuple[int, ...]) -> bytes:
     if not 1 <= len(times_ms) <= MOST_ROWS:
         raise Invalid(f"a block holds 1 to {MOST_ROWS} rows, not {len(times_ms)}")
     if any(later <= earlier for earlier, later in pairwise(times_ms)):
-        raise Invalid("the times of a block must rise")
+        raise Invalid("the times of a block must increase")
     if times_ms[0] < 0 or times_ms[-1] >= VALUE_LIMIT:
-        raise Invalid("a time lies outside of what a block can hold")
+        raise Invalid("a time is out of range for a block")
     return _column(_seconds_differences(times_ms))
 
 
 def _check_values(low: int, high: int) -> None:
     if low <= -VALUE_LIMIT or high >= VALUE_LIMIT:
-        raise Invalid("a value is larger than a block can hold")
+        raise Invalid("a value is out of range for a block")
 
 
 def _differences(values: Sequence[int]) -> list[int]:
@@ -237,13 +237,13 @@ def _column(numbers: Sequence[int]) -> bytes:
 
 
 def _opened(block: bytes) -> tuple[int, Header, int, int, bytes]:
-    """Kind, header, how many rows, the first value, and the deflated rest."""
+    """Kind, header, number of rows, first value, and the deflated rest."""
     if len(block) < _FRAME.size or zlib.crc32(block[4:]) != _FRAME.unpack_from(block)[0]:
-        raise Invalid("a block of history is damaged")
+        raise Invalid("a history block is damaged")
     numbers, place = _varints(block, _FRAME.size)
     length, first_ms, last_ms, count, low, span, above, last, first, step = numbers
     if block[4] not in (POINTS, ROWS) or not 1 <= length <= MOST_ROWS:
-        raise Invalid("a block of history has an unknown form", hint="andon may be too old for it")
+        raise Invalid("a history block has an unknown format", hint="andon may be too old for it")
     header = Header(
         first_ms, last_ms, count, low, low + span, above + count * low, low + last, step
     )
@@ -257,7 +257,7 @@ def _columns(body: bytes, lengths: Sequence[int]) -> list[list[int]]:
         column, place = _read_column(data, place, length)
         columns.append(column)
     if place != len(data):
-        raise Invalid("a block of history is too long")
+        raise Invalid("a history block is too long")
     return columns
 
 
@@ -266,9 +266,9 @@ def _inflated(body: bytes, most: int) -> bytes:
     try:
         data = inflate.decompress(body, most + 1)
     except zlib.error as exc:
-        raise Invalid("a block of history cannot be inflated") from exc
+        raise Invalid("a history block cannot be inflated") from exc
     if not inflate.eof or len(data) > most:
-        raise Invalid("a block of history has the wrong length")
+        raise Invalid("a history block has the wrong length")
     return data
 
 
@@ -278,7 +278,7 @@ def _read_column(data: bytes, place: int, length: int) -> tuple[list[int], int]:
         return [0] * length, place + 1
     end = place + 1 + width * length
     if width not in _CODES or end > len(data):
-        raise Invalid("a block of history is cut short")
+        raise Invalid("a history block is truncated")
     if width == 1:
         return list(struct.unpack(f"{length}b", data[place + 1 : end].translate(_UNFOLDED))), end
     raw = bytearray(width * length)
@@ -310,11 +310,11 @@ def _varints(data: bytes, place: int) -> tuple[list[int], int]:
             value = shift = 0
             if len(numbers) == _HEADER_NUMBERS:
                 return numbers, end
-    raise Invalid("a block of history has no whole header")
+    raise Invalid("a history block has an incomplete header")
 
 
 def shifted(block: bytes, by: int) -> bytes:
-    """The same block with every value so much larger; nothing is unpacked for it."""
+    """The same block with `by` added to every value, without unpacking it."""
     _opened(block)
     numbers, place = _varints(block, _FRAME.size)
     numbers[4] += by

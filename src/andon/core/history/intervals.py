@@ -1,12 +1,12 @@
-"""Who was on a device, from when until when: snapshots in, intervals out."""
+"""Who used a device, from when until when: snapshots in, intervals out."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from andon.model.device import Process, Snapshot
 
-JOIN_SECONDS = 60.0  # a process unseen for less than this has not been away
-FOLLOWED_SECONDS = 10.0  # a longer way between two snapshots may be a pause
+JOIN_SECONDS = 60.0  # a process missing for less than this has not left
+FOLLOWED_SECONDS = 10.0  # a longer gap between two snapshots may be a pause
 
 Identity = tuple[str, int, float]
 """Device, pid and when the process started."""
@@ -32,15 +32,15 @@ class UsageInterval:
 
 @dataclass(frozen=True, slots=True)
 class OpenIntervals:
-    """The intervals that are not over yet, by who they belong to."""
+    """The intervals that have not ended yet, by process."""
 
     open: Mapping[Identity, UsageInterval] = field(default_factory=dict)
     latest: Snapshot | None = None
     owed: bool = False
-    """Whether the intervals do not reach to the latest snapshot yet."""
+    """Whether the intervals have not been extended to the latest snapshot yet."""
 
     def follow(self, snapshot: Snapshot) -> tuple["OpenIntervals", tuple[UsageInterval, ...]]:
-        """As `step`, but where nobody came or went the intervals are lengthened later."""
+        """Like `step`, but where no process came or went the intervals are extended later."""
         if self.latest is not None and _unchanged(self.latest, snapshot):
             return OpenIntervals(self.open, snapshot, True), ()
         settled, before = self.settle()
@@ -48,11 +48,11 @@ class OpenIntervals:
         return stepped, (*before, *changed)
 
     def settle(self) -> tuple["OpenIntervals", tuple[UsageInterval, ...]]:
-        """Lengthen what is owed, before it is written down."""
+        """Extend the intervals to the latest snapshot, before they are written."""
         return self.step(self.latest) if self.owed and self.latest is not None else (self, ())
 
     def step(self, snapshot: Snapshot) -> tuple["OpenIntervals", tuple[UsageInterval, ...]]:
-        """The state after a snapshot, and the intervals that it has begun or lengthened."""
+        """The state after a snapshot, and the intervals that it started or extended."""
         seen: dict[Identity, UsageInterval] = {}
         for status in snapshot.devices:
             if status.answered:
@@ -70,7 +70,7 @@ class OpenIntervals:
 
 
 def _unchanged(before: Snapshot, after: Snapshot) -> bool:
-    """Told without a look at each process: a list that did not change is the same object."""
+    """Checked without comparing each process: an unchanged list is the same object."""
     return (
         0.0 <= after.at - before.at <= FOLLOWED_SECONDS
         and len(before.devices) == len(after.devices)
@@ -84,7 +84,7 @@ def _unchanged(before: Snapshot, after: Snapshot) -> bool:
 
 
 def joined(uses: Iterable[UsageInterval]) -> list[UsageInterval]:
-    """Intervals of one process with no real pause between them become one; earliest first."""
+    """Intervals of one process without a real gap become one; earliest first."""
     out: dict[Identity, list[UsageInterval]] = {}
     for use in sorted(uses, key=lambda use: (use.first, use.device, use.pid)):
         row = out.setdefault(use.identity, [])

@@ -1,4 +1,4 @@
-"""What is remembered: readings of devices over time, as whole numbers of the sensor's resolution.
+"""Readings of devices over time, stored as whole numbers at the sensor's resolution.
 
 A series is one reading of one device, or of the node itself (`HOST`). What was not read has no
 point: a gap stays a gap.
@@ -16,7 +16,7 @@ from andon.model.device import SAMPLE_VALUES, Device, Host, Sample, Snapshot
 from andon.model.wire import sample_values
 
 HOST = "host"
-"""The device under which the node's own values are kept."""
+"""The device name for the node's own values."""
 HOST_METRICS = (
     "cpu_percent", "memory_used_bytes", "load_1m", "disk_used_bytes",
     "network_received_bytes", "network_sent_bytes",
@@ -28,7 +28,7 @@ THROTTLE_BITS = (
     "sync_boost", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown",
     "display_clock_setting", "current_limit", "temperature_limit", "reliability_limit",
 )  # fmt: skip
-"""The bit of each reason is its place here: add at the end. Reasons not listed share the first."""
+"""A reason's bit is its position here: append only. Reasons not listed share the first."""
 _BITS = {name: 1 << place for place, name in enumerate(THROTTLE_BITS)}
 
 _SCALES = {
@@ -40,7 +40,7 @@ _SCALES = {
     "cpu_percent": 10,
     "load_1m": 100,
 }
-"""How many of what is kept make one; the others are whole numbers already."""
+"""The factor by which a value is stored; the others are whole numbers already."""
 
 Key = tuple[str, str]
 """Device and metric."""
@@ -48,7 +48,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class NodeReadings:
-    """What was read of a node at one instant, device by device."""
+    """The readings of a node at one instant, device by device."""
 
     at: float
     readings: tuple[tuple[str, tuple[str, ...], tuple[int, ...]], ...]
@@ -56,7 +56,7 @@ class NodeReadings:
 
     @property
     def at_ms(self) -> int:
-        """To ten milliseconds: finer times would keep the machine's tremble, at a high price."""
+        """To ten milliseconds: finer times would only store jitter, at a high cost."""
         return 10 * round(self.at * 100)
 
     @property
@@ -66,7 +66,7 @@ class NodeReadings:
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """The readings of one span of time; None where there was none."""
+    """The readings of one span of time; None where there are none."""
 
     since: float
     until: float
@@ -81,7 +81,7 @@ def scale_of(metric: str) -> int:
 
 
 def kept(metric: str, value: object) -> int | None:
-    """A reading as it is kept; None for one that is no number."""
+    """A reading as it is stored; None for one that is not a number."""
     if isinstance(value, tuple):
         return throttle_mask(value)
     if not isinstance(value, int | float) or not math.isfinite(value):
@@ -103,7 +103,7 @@ def throttle_reasons(mask: int) -> tuple[str, ...]:
 
 
 def tick_of(snapshot: Snapshot) -> NodeReadings:
-    """A device that did not answer, and a value that it does not give, leave nothing."""
+    """The readings of a snapshot, without missing values and devices that did not respond."""
     readings = [
         _reading(status.device.uuid, status.sample)
         for status in snapshot.devices
@@ -114,12 +114,12 @@ def tick_of(snapshot: Snapshot) -> NodeReadings:
 
 
 def facts_of(snapshot: Snapshot) -> tuple[Device, ...]:
-    """The devices as they are to be named later."""
+    """The devices, so that they can be named later."""
     return tuple(status.device for status in snapshot.devices if status.answered)
 
 
 def _reading(device: str, sample: Sample) -> tuple[str, tuple[str, ...], tuple[int, ...]]:
-    """Done for every value of every tick: what is as it should be takes the short way."""
+    """Runs for every value of every tick: valid values take the fast path."""
     read = sample_values(sample)
     try:
         whole = [v if keep is None or v is None else keep(v) for keep, v in zip(_KEEPERS, read)]  # noqa: B905
@@ -134,7 +134,7 @@ def _reading(device: str, sample: Sample) -> tuple[str, tuple[str, ...], tuple[i
 
 @lru_cache(maxsize=256)
 def _known_metrics(known: tuple[bool, ...]) -> tuple[str, ...]:
-    """One tuple for all ticks: a backlog of them must stay small."""
+    """One tuple for all ticks, so that a backlog of them stays small."""
     return tuple(compress(METRICS, known))
 
 
@@ -188,7 +188,7 @@ def _of_host(host: Host) -> tuple[str, tuple[str, ...], tuple[int, ...]]:
 def buckets(
     rows: Iterable[SeriesRow], since: float, until: float, count: int, scale: int = 1
 ) -> list[Bucket]:
-    """The rows in `count` spans of equal length; a row belongs where it begins."""
+    """The rows in `count` spans of equal length; a row belongs to the span where it starts."""
     begin_ms, width_ms = since * 1000, (until - since) * 1000 / count
     counts, totals = [0] * count, [0] * count
     lows: list[int] = [0] * count
@@ -217,7 +217,7 @@ def buckets(
 
 
 def summary(found: Sequence[Bucket]) -> Bucket | None:
-    """All buckets as one; None where none holds a reading."""
+    """All buckets as one; None where none has a reading."""
     known = [bucket for bucket in found if bucket.count]
     if not known:
         return None

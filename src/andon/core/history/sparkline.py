@@ -13,8 +13,8 @@ def sparkline(
 ) -> str:
     """One block per value, a space where it is unknown; values outside the scale are clamped.
 
-    An end of the scale that is None is taken from the values. Values that are all the same are
-    drawn at the bottom where they are zero, else in the middle.
+    An end of the scale that is None is taken from the values. Values that are all equal are
+    drawn at the bottom if they are zero, else in the middle.
     """
     row = [None if value is None or math.isnan(value) else float(value) for value in values]
     finite = [value for value in row if value is not None and math.isfinite(value)]

@@ -1,4 +1,4 @@
-"""How long what is kept, and how finely: what to pack, roll up, delete, and which tier to ask."""
+"""Retention: what to pack, roll up and delete, and which tier answers a query."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,12 +8,12 @@ from itertools import groupby, islice, pairwise
 from andon.core.history.codec import SeriesRow, merged
 
 DAY_SECONDS = 86_400.0
-LEAST_RAW_SECONDS = 3 * 3600.0  # a size budget never takes more than down to this
-MOST_WINDOWS = 16  # at a time: a clock that once stood at 1970 must not make a plan of years
+LEAST_RAW_SECONDS = 3 * 3600.0  # a size limit never shortens it below this
+MOST_WINDOWS = 16  # per plan: a clock that was once at 1970 must not plan years
 
 
 class Tier(IntEnum):
-    """How finely time is kept."""
+    """The resolution of stored history."""
 
     RAW = 0
     MINUTE = 1
@@ -21,14 +21,14 @@ class Tier(IntEnum):
 
 
 STEP_MS = {Tier.RAW: 0, Tier.MINUTE: 60_000, Tier.HOUR: 3_600_000}
-"""The length of one row; a raw one is an instant."""
+"""The length of one row; a raw row is an instant."""
 WINDOW_MS = {Tier.RAW: 600_000, Tier.MINUTE: 120 * 60_000, Tier.HOUR: 240 * 3_600_000}
-"""The length of one block. Windows begin at multiples of it, and a longer one holds whole ones."""
+"""The length of one block. Windows start at multiples of it; a longer one holds whole ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long each tier is kept, and how large all of it may grow."""
+    """How long each tier is kept, and the maximum total size."""
 
     raw_seconds: float = 7 * DAY_SECONDS
     minute_seconds: float = 90 * DAY_SECONDS
@@ -41,7 +41,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """From when until when a tier has blocks; what lies between may still be empty."""
+    """From when until when a tier has blocks; there may be gaps between."""
 
     since_ms: int
     until_ms: int
@@ -55,16 +55,16 @@ class UpkeepPlan:
     """What is due now."""
 
     pack: tuple[int, ...] = ()
-    """The windows whose ticks are to be packed."""
+    """The windows whose ticks need packing."""
     roll: tuple[tuple[Tier, int], ...] = ()
-    """Windows to be made of the tier below."""
+    """Windows to create from the tier below."""
     delete: tuple[tuple[Tier, int], ...] = ()
-    """Tiers, and the time before which their blocks go."""
+    """Tiers, and the time before which their blocks are deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Maintenance:
-    """What was done."""
+    """What maintenance did."""
 
     packed_ticks: int = 0
     packed_blocks: int = 0
@@ -93,7 +93,7 @@ class Segment:
 
 
 def window(tier: Tier, at_ms: int) -> int:
-    """When the window that holds an instant begins."""
+    """The start of the window that contains an instant."""
     return at_ms - at_ms % WINDOW_MS[tier]
 
 
@@ -112,7 +112,7 @@ def plan(
 
 
 def _unrolled(tier: Tier, now_ms: int, extents: Extents) -> Iterator[int]:
-    """Windows that have ended, and of which the tier below has something that this has not."""
+    """Windows that have ended, for which the tier below has data that this tier lacks."""
     below, own = extents.get(Tier(tier - 1)), extents.get(tier)
     if below is None:
         return
@@ -124,7 +124,7 @@ def _unrolled(tier: Tier, now_ms: int, extents: Extents) -> Iterator[int]:
 
 
 def _expired(now_ms: int, extents: Extents, retention: Retention) -> Iterator[tuple[Tier, int]]:
-    """Only whole windows go, and never before they are rolled up."""
+    """Only whole windows are deleted, and never before they are rolled up."""
     for tier, extent in sorted(extents.items()):
         before = window(tier, now_ms - int(retention.of(tier) * 1000))
         if tier is not Tier.HOUR:
@@ -135,7 +135,7 @@ def _expired(now_ms: int, extents: Extents, retention: Retention) -> Iterator[tu
 
 
 def squeezed(now: float, retention: Retention, used_bytes: int, extents: Extents) -> Retention:
-    """A shorter memory where the size budget is exceeded; the finest tier gives way first."""
+    """A shorter retention where the size limit is exceeded; the finest tier shrinks first."""
     if used_bytes <= retention.most_bytes:
         return retention
     share = 0.9 * retention.most_bytes / used_bytes
@@ -147,13 +147,13 @@ def squeezed(now: float, retention: Retention, used_bytes: int, extents: Extents
 
 
 def _held_seconds(tier: Tier, now: float, retention: Retention, extents: Extents) -> float:
-    """How far back a tier really reaches, which may be less than it may."""
+    """How far back a tier actually reaches, at most its retention."""
     since_ms = extents[tier].since_ms if tier in extents else now * 1000
     return min(retention.of(tier), now - since_ms / 1000)
 
 
 def segments(since_ms: int, until_ms: int, step_ms: float, extents: Extents) -> list[Segment]:
-    """Which tier answers when: the coarsest that is fine enough, else what there is."""
+    """Which tier answers for which span: the coarsest that is fine enough, else what there is."""
     edges = {since_ms, until_ms}
     for extent in extents.values():
         edges |= {extent.since_ms, extent.until_ms}
@@ -178,7 +178,7 @@ def _best(begin: int, end: int, step_ms: float, extents: Extents) -> Tier | None
 
 
 def rolled(rows: Sequence[SeriesRow], tier: Tier) -> list[SeriesRow]:
-    """The rows of a coarser tier; each begins on a whole minute or hour."""
+    """The rows of a coarser tier; each starts on a whole minute or hour."""
     step = STEP_MS[tier]
     return [
         merged(group)._replace(at_ms=slot * step)

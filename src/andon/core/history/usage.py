@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from andon.core.history.intervals import UsageInterval
 from andon.core.history.series import Bucket
 
-NOBODY = "–"
+UNKNOWN_USER = "–"
 
 
 @dataclass(slots=True)
 class UserUsage:
-    """One user's part. Devices that several users share are divided among them for the energy."""
+    """One user's share. The energy of a shared device is divided among its users."""
 
     user: str
     device_seconds: float = 0.0
-    known_seconds: float = 0.0  # of these it is known whether the device was busy
+    known_seconds: float = 0.0  # of these, when utilisation is known
     idle_seconds: float = 0.0
     energy_joules: float = 0.0
 
@@ -29,8 +29,8 @@ def by_user(
     busy: Mapping[str, Sequence[Bucket]],
     power: Mapping[str, Sequence[Bucket]],
 ) -> list[UserUsage]:
-    """The largest first. `busy` and `power` are a device's utilisation and watts, in the same
-    parts of time; a part in which nothing was recorded says nothing about idleness or energy."""
+    """The largest first. `busy` and `power` are a device's utilisation and watts in the same
+    buckets; an empty bucket counts neither as idle nor as energy."""
     listed = list(uses)
     found: dict[str, UserUsage] = {}
     for device, buckets in busy.items():
@@ -43,12 +43,12 @@ def by_user(
 
 
 def _present(uses: Sequence[UsageInterval], bucket: Bucket) -> dict[str, float]:
-    """user -> for how many seconds of the bucket; several processes of one count once."""
+    """user -> seconds within the bucket; several processes of one user count once."""
     out: dict[str, float] = {}
     for use in uses:
         seconds = min(use.last, bucket.until) - max(use.first, bucket.since)
         if seconds > 0:
-            user = use.user or NOBODY
+            user = use.user or UNKNOWN_USER
             out[user] = max(out.get(user, 0.0), seconds)
     return out
 

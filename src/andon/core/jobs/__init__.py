@@ -1,1 +1,1 @@
-"""Which job runs next, where and why not yet. Empty until the queue comes."""
+"""Which job runs next, where, and why not yet. Empty until jobs are added."""

@@ -1,4 +1,4 @@
-"""How a command ended, and whether it was for want of memory: the device's, or the host's."""
+"""How a command ended, and whether it ran out of memory: GPU memory or host memory."""
 
 import re
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ SIGKILL = 9
 
 
 class CommandEnding(StrEnum):
-    """What ended it."""
+    """Why it ended."""
 
     FINE = "fine"
     FAILED = "failed"
@@ -20,7 +20,7 @@ class CommandEnding(StrEnum):
     HOST_MEMORY = "host_memory"
     SIGNAL = "signal"
     TIMEOUT = "timeout"
-    ASKED = "asked"  # a person or `andon release`
+    ASKED = "asked"  # by a person or `andon release`
 
 
 PATTERNS = (
@@ -43,9 +43,9 @@ PATTERNS = (
         r"|(?i:cuda)[^\n]{0,60}: out of memory|CUDA error: out of memory",
     ),
 )
-"""Who says so and how; the most particular first, since PyTorch's words hold CUDA's too."""
+"""Each framework's message; the most specific first, since PyTorch's contains CUDA's."""
 
-_WANTED = r"(?:Tried to allocate|allocating|allocate) ([\d.]+ ?(?:[KMGT]i?B|bytes))"
+_ASKED = r"(?:Tried to allocate|allocating|allocate) ([\d.]+ ?(?:[KMGT]i?B|bytes))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Strain:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What ended a command, in words with the numbers."""
+    """Why a command ended, as a sentence with the numbers."""
 
     end: CommandEnding
     words: str
@@ -73,7 +73,7 @@ class Verdict:
 
 
 def complaint(tail: str) -> tuple[str, str] | None:
-    """Who complained of the device's memory, and the line; the last complaint counts."""
+    """The framework that ran out of GPU memory, and its line; the last one counts."""
     for line in reversed(tail.splitlines()):
         for name, pattern in PATTERNS:
             if re.search(pattern, line):
@@ -90,34 +90,34 @@ def verdict(
     ended_for: str | None = None,
     asked: bool = False,
 ) -> Verdict:
-    """The one reason. A complaint counts only where the command failed: many are caught."""
+    """The reason. An out-of-memory message counts only if the command failed: many are caught."""
     if code == 0:
-        return Verdict(CommandEnding.FINE, "it ended well")
+        return Verdict(CommandEnding.FINE, "finished successfully")
     if ended_for is not None:
         return Verdict(CommandEnding.TIMEOUT, ended_for)
     said = complaint(tail)
     if said is not None:
         return Verdict(CommandEnding.DEVICE_MEMORY, _device_words(*said, strains), said[0])
-    if SIGKILL in (signal, code - 128) and host_kills > 0:  # of the command, or a shell's word
-        words = "the kernel killed it for want of host memory (OOM killer)"
+    if SIGKILL in (signal, code - 128) and host_kills > 0:  # its own, or as a shell reports it
+        words = "killed by the kernel: out of host memory (OOM killer)"
         return Verdict(CommandEnding.HOST_MEMORY, words)
     if asked:
-        return Verdict(CommandEnding.ASKED, "it was asked to end")
+        return Verdict(CommandEnding.ASKED, "stopped on request")
     if signal is not None:
         full = [strain for strain in strains if strain.at_limit]
         more = f"; {_full_words(full)}" if full else ""
-        return Verdict(CommandEnding.SIGNAL, f"signal {signal} ended it{more}")
+        return Verdict(CommandEnding.SIGNAL, f"ended by signal {signal}{more}")
     full = [strain for strain in strains if strain.at_limit]
     more = f"; {_full_words(full)}" if full else ""
     return Verdict(CommandEnding.FAILED, f"exit code {code}{more}")
 
 
 def _device_words(name: str, line: str, strains: Sequence[Strain]) -> str:
-    wanted = re.search(_WANTED, line)
-    more = f", which wanted {wanted[1]} more" if wanted else ""
+    asked = re.search(_ASKED, line)
+    said = f"{name} tried to allocate {asked[1]} more" if asked else f"reported by {name}"
     known = [s for s in strains if s.used_bytes is not None and s.total_bytes]
-    told = f"; {_full_words(known)}" if known else ""
-    return f"out of device memory, says {name}{more}{told}"
+    more = f"; {_full_words(known)}" if known else ""
+    return f"out of GPU memory: {said}{more}"
 
 
 def _full_words(strains: Sequence[Strain]) -> str:

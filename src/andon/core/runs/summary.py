@@ -8,8 +8,8 @@ from typing import Any
 from andon.core.runs.tallies import RunTally
 from andon.model.device import DeviceStatus, Sample, Snapshot
 
-IDLE_PERCENT = 0  # a reading of exactly this is idle: utilisation is whole per cents
-LONGEST_STEP_SECONDS = 30.0  # between two samples farther apart than this nothing is known
+IDLE_PERCENT = 0  # exactly this reading is idle: utilisation is in whole percent
+LONGEST_STEP_SECONDS = 30.0  # a longer gap between two samples is unknown
 DIGITS = 3
 
 VALUES: dict[str, Callable[[DeviceStatus, Sample], float | None]] = {
@@ -24,7 +24,7 @@ VALUES: dict[str, Callable[[DeviceStatus, Sample], float | None]] = {
 
 @dataclass(slots=True)
 class ExactSpread:
-    """Extremes and mean exactly, the 95th percentile to three digits: bounded however long."""
+    """Exact extremes and mean, the 95th percentile to three digits, in bounded memory."""
 
     tally: RunTally = field(default_factory=RunTally)
     counts: Counter[float] = field(default_factory=Counter)
@@ -57,7 +57,7 @@ class DeviceSummary:
     samples: int = 0
     idle: int = 0
     energy_joules: float = 0.0
-    last: tuple[float, float] | None = None  # when, and how many watts
+    last: tuple[float, float] | None = None  # time and watts
     spreads: dict[str, ExactSpread] = field(
         default_factory=lambda: {n: ExactSpread() for n in VALUES}
     )
@@ -95,7 +95,7 @@ class DeviceSummary:
 
 
 class RunTallies:
-    """Takes snapshots one by one, of the run's devices only."""
+    """Takes snapshots one by one and keeps only the run's devices."""
 
     def __init__(self, uuids: frozenset[str]) -> None:
         self._uuids = uuids

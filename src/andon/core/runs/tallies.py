@@ -1,4 +1,4 @@
-"""What a run used: tallies that grow with the devices and not with the time."""
+"""What a run used: tallies whose size depends on the devices, not on the duration."""
 
 import math
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ class Spread(TypedDict):
 
 
 class CountedSpread(Spread):
-    """A spread that also says over how many readings."""
+    """A spread and the number of readings."""
 
     samples: int
 
@@ -43,7 +43,7 @@ class RunSummary(TypedDict):
 
 @dataclass(slots=True)
 class RunTally:
-    """The extremes and the mean of the values so far; unknown ones are left out."""
+    """The extremes and the mean of the values so far, without unknown ones."""
 
     count: int = 0
     total: float = 0.0
@@ -111,7 +111,7 @@ class Summary:
         """Count a snapshot; a device that did not answer adds nothing to its tallies."""
         self.sample_count += 1
         for status in snapshot.devices:
-            # A partition shares its board's index, and would stand in its place.
+            # A partition has its board's index, and would replace it.
             if status.sample is None or not status.answered or status.device.parent is not None:
                 continue
             device = status.device

@@ -1,1 +1,1 @@
-"""Which devices a request can have, when, and who holds the others."""
+"""Which devices a request can get, when, and who holds the others."""

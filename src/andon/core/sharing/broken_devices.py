@@ -1,4 +1,4 @@
-"""Which devices are not to be handed out, because what they reported means that they are broken."""
+"""Which devices are excluded because of an error they reported."""
 
 from collections.abc import Iterable
 
@@ -8,18 +8,18 @@ RULES = frozenset({"xid", "ecc"})
 
 
 def ailments(alerts: Iterable[Alert]) -> dict[str, str]:
-    """uuid -> why; gone when the alert is over: a reboot, a counter that began anew, or a day
-    without another error."""
+    """uuid -> why, until the alert resolves: a reboot, a counter reset, or a day without another
+    error."""
     return {alert.subject: _words(alert) for alert in alerts if _means_broken(alert)}
 
 
 def _means_broken(alert: Alert) -> bool:
-    """An error that is the application's own, or errors from before, withhold nothing."""
+    """An application's own error, or an old one, excludes nothing."""
     critical = alert.level is Level.CRITICAL and alert.state is Phase.FIRING
     return critical and alert.rule in RULES and alert.subject != "node"
 
 
 def _words(alert: Alert) -> str:
-    """`reports Xid 79: …`; whoever prints it names the device."""
+    """`reports Xid 79: …`; the caller adds the device."""
     device = alert.where.partition(" (")[0]
     return alert.message.removeprefix(f"{device} ") or f"{alert.rule} fires"

@@ -1,4 +1,4 @@
-"""What each device has room for: its memory less what is promised, who is on it, and its health."""
+"""What each device has available: unreserved memory, who uses it, and its health."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,10 +36,10 @@ class Tenant:
 
 @dataclass(frozen=True, slots=True)
 class DeviceCapacity:
-    """One device, and what stands on it."""
+    """One device, and what is on it."""
 
     status: DeviceStatus
-    free_bytes: int | None  # what nobody uses and nobody was promised
+    free_bytes: int | None  # neither in use nor reserved
     points: float | None
     trouble: Obstacle | None = None
     tenants: tuple[Tenant, ...] = ()
@@ -58,19 +58,19 @@ class DeviceCapacity:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What is known beside the readings."""
+    """What is known besides the readings."""
 
     claims: tuple[Claim, ...] = ()
     cordons: tuple[Cordon, ...] = ()
     kin: Mapping[int, Kin] | None = None
     here: Here = NOWHERE
-    mine: frozenset[int] = frozenset()  # our own processes are strangers nowhere
-    own: frozenset[str] = frozenset()  # leases that are in nobody's way here: the asker's own
-    ailments: Mapping[str, str] | None = None  # what a device has reported, until it is over
+    mine: frozenset[int] = frozenset()  # our own processes never count as strangers
+    own: frozenset[str] = frozenset()  # the requester's own leases, which are not in its way
+    ailments: Mapping[str, str] | None = None  # errors that a device reported and that still apply
 
 
 EVEN = Weights()
-"""The weights as they are by default."""
+"""The default weights."""
 
 
 def rooms(
@@ -113,14 +113,14 @@ def _is_own(claim: Claim, around: Surroundings) -> bool:
 
 
 def _used(claim: Claim, used: Mapping[str, int], unmeasured: frozenset[str]) -> int:
-    """What is not known to be used may yet be: the whole promise is kept free for it."""
+    """Where its use is unknown, its whole reservation is kept free for it."""
     if claim.lease is None or claim.lease.id in unmeasured:
         return 0
     return used.get(claim.lease.id, 0)
 
 
 def _free(status: DeviceStatus, tenants: Sequence[Tenant]) -> int | None:
-    """Memory promised but not yet used counts as used, and promises never exceed the memory."""
+    """Memory that is reserved but not yet used counts as used."""
     sample, total = status.sample, status.device.memory_total_bytes
     if status.state is State.ASLEEP:
         free: int | None = total
@@ -142,7 +142,7 @@ def _free(status: DeviceStatus, tenants: Sequence[Tenant]) -> int | None:
 
 
 def _known_utilization(status: DeviceStatus) -> float | None:
-    """A partition never tells: it gets no credit for idleness, and is not kept back for it."""
+    """A partition does not report it: it gets no credit for being idle, and is not excluded."""
     if status.state is State.ASLEEP:
         return 0
     if status.device.parent is not None and status.sample is not None:
@@ -152,7 +152,7 @@ def _known_utilization(status: DeviceStatus) -> float | None:
 
 
 def _trouble(status: DeviceStatus, around: Surroundings, taken: bool) -> Obstacle | None:
-    """Why the device itself is not to be trusted now; gone when it is cured."""
+    """Why the device itself cannot be used now; None again once that is fixed."""
     uuid, sample = status.device.uuid, status.sample
     cordon = next((c for c in around.cordons if c.uuid == uuid), None)
     if cordon is not None:
@@ -160,14 +160,14 @@ def _trouble(status: DeviceStatus, around: Surroundings, taken: bool) -> Obstacl
         return Obstacle(ObstacleKind.CORDONED, f"cordoned by {cordon.by}{why}")
     if status.state in (State.LOST, State.STALE):
         bar = ObstacleKind.LOST if status.state is State.LOST else ObstacleKind.STALE
-        return Obstacle(bar, f"{status.state}: {status.reason or 'it does not answer'}")
+        return Obstacle(bar, f"{status.state}: {status.reason or 'not responding'}")
     ailing = around.ailments or {}
     if (said := ailing.get(uuid) or ailing.get(status.device.parent or "")) is not None:
         return Obstacle(ObstacleKind.BROKEN, said)
     if status.state is State.ASLEEP:
         return None
     if sample is None:
-        return Obstacle(ObstacleKind.UNKNOWN, "it has not answered yet")
+        return Obstacle(ObstacleKind.UNKNOWN, "no reading yet")
     if sample.ecc_uncorrected:
         many = "s" * (sample.ecc_uncorrected != 1)
         return Obstacle(
@@ -182,4 +182,4 @@ def _ghost(status: DeviceStatus) -> Obstacle | None:
         return None
     if spare <= least_ghost_bytes(status.device.memory_total_bytes, len(status.processes)):
         return None
-    return Obstacle(ObstacleKind.GHOST, f"{human_bytes(spare)} in use that no process explains")
+    return Obstacle(ObstacleKind.GHOST, f"{human_bytes(spare)} used by no visible process")

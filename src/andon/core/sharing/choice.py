@@ -1,4 +1,4 @@
-"""Which of the devices with room are taken together, and why each of the others is not."""
+"""Which available devices are chosen together, and why each of the others is not."""
 
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -15,14 +15,14 @@ from andon.units import human_bytes
 OVERRIDDEN = frozenset(
     {ObstacleKind.STRANGER, ObstacleKind.BUSY, ObstacleKind.GHOST, ObstacleKind.UNKNOWN}
 )
-"""What `--even-if-used` puts up with; never a lease, and never a device that does not answer."""
+"""What `--even-if-used` overrides; never a lease, and never a device that is not responding."""
 
 Rank = Callable[[DeviceCapacity], tuple[float, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One device as the choice saw it; the record of a run lists them all."""
+    """One device as it was considered; the record of a run lists them all."""
 
     uuid: str
     index: int
@@ -35,11 +35,11 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class DeviceChoice:
-    """The devices that were chosen, best first, or nothing and why."""
+    """The chosen devices, best first; where there are none, why."""
 
     chosen: tuple[DeviceCapacity, ...]
     candidates: tuple[Candidate, ...]
-    reason: str | None = None  # why nothing was chosen although devices are free
+    reason: str | None = None  # why nothing was chosen although devices are available
 
 
 def obstacle(room: DeviceCapacity, need: Need) -> Obstacle | None:
@@ -48,7 +48,7 @@ def obstacle(room: DeviceCapacity, need: Need) -> Obstacle | None:
     if found is not None and not (need.even_if_used and found.bar in OVERRIDDEN):
         return found
     if found is not None and (leased := _tenancy(room, need)) is not None:
-        return leased  # what was put up with must not hide a lease behind it
+        return leased  # an overridden obstacle must not hide a lease
     return _memory(room, need)
 
 
@@ -63,7 +63,7 @@ def hopeful(room: DeviceCapacity, need: Need) -> bool:
 
 
 def can_come(rooms: Sequence[DeviceCapacity], need: Need) -> bool:
-    """Whether the need is met once the work has ended; what we cannot see may meet it, too."""
+    """Whether the need can be met once the work has ended; devices not visible here may help."""
     hoped = [room for room in rooms if hopeful(room, need)]
     unseen = len(need.eligible - {room.uuid for room in rooms})
     if len(hoped) + unseen < need.least:
@@ -75,7 +75,7 @@ def can_come(rooms: Sequence[DeviceCapacity], need: Need) -> bool:
 def rank(
     preferred: AbstractSet[str] = frozenset(), layout: PlacementOrder = PlacementOrder.SPREAD
 ) -> Rank:
-    """Smaller is taken sooner: what is preferred, what is awake, then by score."""
+    """A sort key, smallest first: preferred devices, then awake ones, then by score."""
 
     def key(room: DeviceCapacity) -> tuple[float, ...]:
         points = room.points or 0.0
@@ -92,7 +92,7 @@ def pick(
     taken: AbstractSet[str] = frozenset(),
     order: Rank | None = None,
 ) -> tuple[DeviceCapacity, ...]:
-    """The best group that meets the need, as large as it may be; empty where there is none."""
+    """The best and largest group that meets the need; empty where there is none."""
     order = order or rank()
     free = [r for r in rooms if r.uuid in need.eligible and r.uuid not in taken]
     free = sorted((r for r in free if obstacle(r, need) is None), key=order)
@@ -110,7 +110,7 @@ def choose(
     taken: Mapping[str, Obstacle],
     order: Rank | None = None,
 ) -> DeviceChoice:
-    """The choice, with a word about every device."""
+    """The choice, with the reason for every device that is not available."""
     chosen = pick(rooms, need, taken.keys(), order)
     uuids = {room.uuid for room in chosen}
     candidates = tuple(
@@ -130,7 +130,7 @@ def choose(
     if not chosen and len(free) >= need.least:
         sizes = [room.free_bytes or 0 for room in free]
         reason = (
-            f"the free memory of the free devices differs too much for a group "
+            f"free memory differs too much between the available devices "
             f"({human_bytes(min(sizes))} to {human_bytes(max(sizes))}): --unbalanced allows it"
         )
     return DeviceChoice(chosen, candidates, reason)
@@ -177,7 +177,7 @@ def _held(tenant: Tenant) -> Obstacle:
     size = tenant.share.memory_bytes if tenant.share else None
     part = f"{human_bytes(size)} " if size is not None else ""
     if claim.standing is Standing.ORPHANED:
-        words = f"{part}orphaned by lease {lease.id} ({claim.user}), whose work still lives"
+        words = f"{part}orphaned by lease {lease.id} ({claim.user}), whose job is still running"
         return Obstacle(ObstacleKind.ORPHANED, words)
     return Obstacle(
         ObstacleKind.LEASED, f"{part}held by lease {lease.id} ({claim.user})", lease.until
@@ -210,9 +210,7 @@ def _readings(room: DeviceCapacity) -> Obstacle | None:
         why = status.missing.get("utilization_percent", "no reading")
         return Obstacle(ObstacleKind.UNKNOWN, f"its utilisation cannot be read: {why}")
     if busy > MAX_UTILIZATION_PERCENT:
-        return Obstacle(
-            ObstacleKind.BUSY, f"{busy} % busy, and no process that is seen explains it"
-        )
+        return Obstacle(ObstacleKind.BUSY, f"{busy} % busy, but no visible process uses it")
     return None
 
 
@@ -224,7 +222,7 @@ def _memory(room: DeviceCapacity, need: Need) -> Obstacle | None:
         return Obstacle(ObstacleKind.UNKNOWN, f"its free memory cannot be read: {why}")
     if need.memory_bytes is None or room.free_bytes >= need.memory_bytes:
         return None
-    left = f"{human_bytes(room.free_bytes)} left, {human_bytes(need.memory_bytes)} wanted"
+    left = f"{human_bytes(room.free_bytes)} free, {human_bytes(need.memory_bytes)} requested"
     if room.tenants:
         first = _held(room.tenants[0])
         return Obstacle(ObstacleKind.FULL, f"{first.words}; {left}", first.until)

@@ -1,4 +1,4 @@
-"""Which devices a request may be met by at all: what was named, masked, excluded or too small."""
+"""Which devices can satisfy a request at all: not masked, excluded, too small or unnamed."""
 
 from collections.abc import Mapping, Sequence
 
@@ -30,9 +30,9 @@ def titles(statuses: Sequence[DeviceStatus]) -> dict[str, str]:
 
 
 def named(name: str, statuses: Sequence[DeviceStatus]) -> set[str]:
-    """The devices that an index, `3:0`, a UUID or the beginning of one means; Gone for none.
+    """The devices that an index, `3:0`, a UUID or the start of one means; Gone for none.
 
-    A board stands for its instances too.
+    A board includes its instances.
     """
     labels = titles(statuses)
     found = {uuid for uuid, title in labels.items() if title == name}
@@ -47,27 +47,27 @@ def named(name: str, statuses: Sequence[DeviceStatus]) -> set[str]:
 def bars(
     statuses: Sequence[DeviceStatus], request: DeviceRequest, labels: Labels
 ) -> dict[str, Obstacle | None]:
-    """What about each device can never meet the request; None where it can."""
-    wanted = _wanted(statuses, request, labels)
+    """Why each device can never satisfy the request; None where it can."""
+    filters = _filters(statuses, request, labels)
     excluded = {uuid for name in request.exclude for uuid in named(name, statuses)}
     divided = {status.device.parent for status in statuses}
     return {
-        status.device.uuid: _bar(status, request, wanted, excluded, divided) for status in statuses
+        status.device.uuid: _bar(status, request, filters, excluded, divided) for status in statuses
     }
 
 
 def need_of(
     statuses: Sequence[DeviceStatus], request: DeviceRequest, found: Mapping[str, Obstacle | None]
 ) -> Need:
-    """The request against these devices; Unavailable at once where it can never be met."""
+    """The request against these devices; Unavailable where it can never be satisfied."""
     eligible = frozenset(uuid for uuid, bar in found.items() if bar is None)
     if len(eligible) < request.least:
         raise _impossible(statuses, request, found, len(eligible))
     totals = [s.device.memory_total_bytes for s in statuses if s.device.uuid in eligible]
     if request.balanced and not can_balance(totals, request.least):
         raise Unavailable(
-            f"{count_words(request)} wanted, and no such group has memory of about one size",
-            hint="--unbalanced allows devices of different sizes, --model names those of one kind",
+            f"{count_words(request)} requested, but no such group has similar memory sizes",
+            hint="--unbalanced allows devices of different sizes, --model selects one kind",
         )
     return Need(
         eligible,
@@ -81,7 +81,7 @@ def need_of(
 
 
 def can_balance(totals: Sequence[int | None], count: int) -> bool:
-    """Whether so many empty devices are near enough in size; of unknown sizes nothing is said."""
+    """Whether that many devices have similar sizes when empty; True where a size is unknown."""
     known = sorted((total for total in totals if total is not None), reverse=True)
     if count < 2 or len(known) < len(totals):
         return True
@@ -90,7 +90,7 @@ def can_balance(totals: Sequence[int | None], count: int) -> bool:
 
 
 def preferred(statuses: Sequence[DeviceStatus], request: DeviceRequest, labels: Labels) -> set[str]:
-    """The devices that are taken first: by label, model or name."""
+    """The devices to choose first: by label, model or name."""
     return {uuid for term in request.prefer for uuid in _meant(term, statuses, labels)}
 
 
@@ -102,10 +102,10 @@ def _meant(term: str, statuses: Sequence[DeviceStatus], labels: Labels) -> set[s
     return named(term, statuses)
 
 
-def _wanted(
+def _filters(
     statuses: Sequence[DeviceStatus], request: DeviceRequest, labels: Labels
 ) -> list[tuple[str, set[str]]]:
-    """Each kind of filter and what it leaves; a device must pass them all."""
+    """Each filter and the devices that pass it; a device must pass them all."""
     out = []
     if request.devices:
         uuids = {uuid for name in request.devices for uuid in named(name, statuses)}
@@ -120,8 +120,8 @@ def _wanted(
 
 
 def _of_model(name: str, statuses: Sequence[DeviceStatus]) -> set[str]:
-    wanted = name.lower()
-    return {s.device.uuid for s in statuses if wanted in s.device.name.lower()}
+    text = name.lower()
+    return {s.device.uuid for s in statuses if text in s.device.name.lower()}
 
 
 def _model(name: str, statuses: Sequence[DeviceStatus]) -> set[str]:
@@ -135,7 +135,7 @@ def _model(name: str, statuses: Sequence[DeviceStatus]) -> set[str]:
 def _labelled(name: str, statuses: Sequence[DeviceStatus], labels: Labels) -> set[str]:
     if name not in labels:
         known = ", ".join(sorted(labels)) or "none"
-        hint = f"the labels here: {known}; the setting share.labels gives them"
+        hint = f"the labels here: {known}; set them with share.labels"
         raise Gone(f"no device has the label {name[:80]!r}", hint=hint)
     return {uuid for device in labels[name] for uuid in named(device, statuses)}
 
@@ -143,7 +143,7 @@ def _labelled(name: str, statuses: Sequence[DeviceStatus], labels: Labels) -> se
 def _bar(
     status: DeviceStatus,
     request: DeviceRequest,
-    wanted: Sequence[tuple[str, set[str]]],
+    filters: Sequence[tuple[str, set[str]]],
     excluded: set[str],
     divided: set[str | None],
 ) -> Obstacle | None:
@@ -151,17 +151,17 @@ def _bar(
     if not status.visible:
         return Obstacle(ObstacleKind.MASKED, "hidden from this process by a mask")
     if uuid in divided:
-        return Obstacle(ObstacleKind.DIVIDED, "divided into instances: one of those can be taken")
+        return Obstacle(ObstacleKind.DIVIDED, "divided into instances: request one of those")
     if uuid in excluded:
         return Obstacle(ObstacleKind.UNASKED, "excluded")
-    for words, uuids in wanted:
+    for words, uuids in filters:
         if uuid not in uuids:
             return Obstacle(ObstacleKind.UNASKED, words)
     asked = request.memory_bytes
     if asked is not None and total is not None:
         kept = (status.sample.memory_reserved_bytes or 0) if status.sample else 0
-        if total - kept < asked:  # what the driver keeps for itself is nobody's to have
-            words = f"it has {human_bytes(total - kept)}, {human_bytes(asked)} wanted"
+        if total - kept < asked:  # the driver's own memory is not available
+            words = f"has {human_bytes(total - kept)}, {human_bytes(asked)} requested"
             return Obstacle(ObstacleKind.SMALL, words)
     return None
 
@@ -175,17 +175,21 @@ def _impossible(
     asked = count_words(request)
     if not statuses:
         return Unavailable(
-            f"{asked} wanted, and there is no GPU here",
-            hint="andon doctor says why; a look without one: --simulate 4",
+            "no GPU found here",
+            hint="andon doctor says why; to try without one: --simulate 4",
         )
     visible = [s for s in statuses if s.visible and s.device.uuid in found]
     names = titles(statuses)
     mistakes = tuple(
         f"GPU {names[uuid]}: {bar.words}" for uuid, bar in found.items() if bar is not None
     )
-    few = f"{asked} wanted, and this process sees {len(visible)}"
-    why = few if len(visible) < request.least else f"{asked} wanted, and {eligible} can ever be had"
-    return Unavailable(why, hint="andon devices lists what is here", mistakes=mistakes)
+    if len(visible) < request.least:
+        why = f"{asked} requested, only {len(visible)} visible"
+    elif eligible == 0:
+        why = "no GPU here can satisfy this"
+    else:
+        why = f"{asked} requested, only {eligible} can satisfy this"
+    return Unavailable(why, hint="andon devices lists the GPUs here", mistakes=mistakes)
 
 
 def count_words(request: DeviceRequest) -> str:

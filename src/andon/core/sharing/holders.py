@@ -1,4 +1,4 @@
-"""What the lease book says of devices and processes: who holds, who belongs, who is a stranger."""
+"""What the lease book says about devices and processes: holders, members and strangers."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,19 +11,19 @@ from andon.model.device import NAMES_MISSING, DeviceStatus, Process, ProcessKind
 from andon.model.work import BookEntry, Claim, Kin, Lease, Standing
 from andon.model.work_wire import LONGEST_ID, PLAIN
 
-SETTLING_SECONDS = 30.0  # a process list may be some seconds older than the book
+SETTLING_SECONDS = 30.0  # a process list may be a few seconds older than the book
 LONGEST_COMMAND = 200
 MOST_LEFT = 5
-MOST_ENDED = 32  # pids in one command that ends what is left
-DRIVERS_OWN = "nvidia-cuda-mps"  # it computes for others, who are listed themselves
+MOST_ENDED = 32  # pids in one kill command
+DRIVERS_OWN = "nvidia-cuda-mps"  # works for other processes, which are listed themselves
 
 Marks = Mapping[str, Mapping[int, str]]
-"""uuid -> pid -> the id of the lease that the process belongs to."""
+"""uuid -> pid -> id of the lease the process belongs to."""
 
 
 @dataclass(frozen=True, slots=True)
 class BookView:
-    """The book at one instant, laid beside the devices."""
+    """The book at one instant, matched with the devices."""
 
     claims: tuple[Claim, ...] = ()
     marks: Marks = field(default_factory=dict)
@@ -32,12 +32,12 @@ class BookView:
 
 
 BLANK = BookView()
-"""Nobody holds anything."""
+"""No leases."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds a device or a part of it; `lease` is None where the file cannot be read."""
+    """Who holds a device or part of it; `lease` is None where the file cannot be read."""
 
     lease: str | None
     user: str
@@ -47,8 +47,7 @@ class Holder:
 
 
 def wanted_pids(entries: Iterable[BookEntry], statuses: Iterable[DeviceStatus]) -> set[int]:
-    """Whose relations must be known: those on a device that a lease names; simulated ones have
-    none."""
+    """The processes to look up: those on leased devices, except simulated ones."""
     named = {s.uuid for e in entries if e.lease is not None for s in e.lease.shares}
     return {
         process.pid
@@ -66,7 +65,7 @@ def page_of(
     before: BookView,
     at: float,
 ) -> BookView:
-    """What the book says now; `before` knows which leases there were."""
+    """What the book says now; `before` has the earlier leases."""
     claims = judge(entries, statuses, kin, here)
     by_device = _by_device(claims)
     marks: dict[str, dict[int, str]] = {}
@@ -90,7 +89,7 @@ def page_of(
 
 
 def holders(page: BookView, uuids: Iterable[str]) -> dict[str, list[Holder]]:
-    """Who holds each device; what cannot be read may hold any of them."""
+    """Who holds each device; an unreadable lease may hold any of them."""
     found: dict[str, list[Holder]] = {}
     for uuid in uuids:
         on = [_holder(claim, uuid) for claim in page.claims if _concerns(claim, uuid)]
@@ -102,7 +101,7 @@ def holders(page: BookView, uuids: Iterable[str]) -> dict[str, list[Holder]]:
 class Marker:
     """Writes the lease into the processes of a snapshot.
 
-    A list that did not change stays the same object: that is what spares the rest its work.
+    An unchanged list stays the same object, so that others can skip it.
     """
 
     def __init__(self) -> None:
@@ -128,12 +127,12 @@ class Marker:
 
 
 def plain(text: str, longest: int) -> str:
-    """What a file says may be anything: it must not reach a screen or an id as it is."""
+    """A file may contain anything: escape it before it reaches a screen or an id."""
     return "".join(c if c.isprintable() else "?" for c in text)[:longest]
 
 
 def lease_name(lease: Lease) -> str:
-    """The id as far as it is one: letters and digits."""
+    """The id, reduced to letters and digits."""
     return "".join(c for c in lease.id if c in PLAIN)[:LONGEST_ID] or "unnamed"
 
 
@@ -148,8 +147,8 @@ def _by_device(claims: Iterable[Claim]) -> dict[str, list[Lease]]:
 def _placed(
     status: DeviceStatus, leases: Sequence[Lease], kin: Mapping[int, Kin], here: Here
 ) -> tuple[dict[int, str], frozenset[int], bool]:
-    """Which lease each process belongs to, those that belong to none, and whether of some that
-    cannot be told: nobody is called a stranger on what is not known."""
+    """Each process's lease, the processes without one, and whether some are unknown: no process
+    is called a stranger without proof."""
     names: dict[int, str] = {}
     outside: set[int] = set()
     nameless = NAMES_MISSING in status.missing
@@ -168,8 +167,8 @@ def _placed(
 
 
 def _is_expected(process: Process, own: Kin | None, leases: Iterable[Lease]) -> bool:
-    """Whether a holder knows of it: a process of their own that is older than the lease, one that
-    was there when they took a used device, or the driver's own."""
+    """Whether a holder expects it: an older process of their own, one that was there when they
+    took a used device, or the driver's own."""
     if (process.name or "").startswith(DRIVERS_OWN):
         return True
     mine = own is not None and any(lease.owner.uid == own.uid for lease in leases)
@@ -177,8 +176,8 @@ def _is_expected(process: Process, own: Kin | None, leases: Iterable[Lease]) -> 
 
 
 def _is_hired(own: Kin, leases: Iterable[Lease]) -> bool:
-    """Whether it may have been begun for a holder by an engine of containers, which runs it as
-    another user and under no session of theirs."""
+    """Whether a container engine may have started it for a holder, as another user and outside
+    the holder's session."""
     later = any(own.started_ticks >= lease.since_ticks for lease in leases)
     return own.container is not None and later
 
@@ -224,19 +223,19 @@ def _held(
 
 
 def _program(command: str | None) -> str | None:
-    """What it runs, where nothing more is known of a process: the first word, without a path."""
+    """The program of a command: its first word, without the path."""
     words = (command or "").split()
     return words[0].rpartition("/")[2] or None if words else None
 
 
 def _remedy(pids: tuple[int, ...]) -> str:
-    """Plain pids that were verified, and never a group: its number is the file's word."""
+    """Only verified pids, and never a group: its number comes from the file."""
     named = [str(pid) for pid in pids[:MOST_ENDED] if pid > 1]
     return f"kill {' '.join(named)}" if named else ""
 
 
 def _unique(leases: Iterable[HeldDevices]) -> tuple[HeldDevices, ...]:
-    """A file may claim another's id: each is a subject of its own."""
+    """A file may claim another lease's id: each becomes a subject of its own."""
     found: dict[str, HeldDevices] = {}
     for held in leases:
         name = held.id
@@ -249,7 +248,7 @@ def _unique(leases: Iterable[HeldDevices]) -> tuple[HeldDevices, ...]:
 def _former(
     before: BookView, claims: Iterable[Claim], statuses: Sequence[DeviceStatus], at: float
 ) -> dict[str, Former]:
-    """The leases that ended: as long as memory stays, and for a moment in any case."""
+    """The leases that ended: while their memory stays in use, and at least for a moment."""
     now = {claim.lease.id for claim in claims if claim.lease is not None}
     taken = {s.uuid for claim in claims if claim.lease is not None for s in claim.lease.shares}
     found = dict(before.sharing.former)
@@ -268,7 +267,7 @@ def _former(
 
 
 def _spare(status: DeviceStatus) -> bool | None:
-    """Whether more memory is in use than anything explains; None where that cannot be told."""
+    """Whether memory is in use by no visible process; None where that is unknown."""
     size = status.memory_unattributed_bytes if status.answered else None
     if size is None:
         return None

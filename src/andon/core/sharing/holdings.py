@@ -1,8 +1,8 @@
-"""Which lease a process belongs to, and which leases of the book still stand.
+"""Which lease a process belongs to, and which leases in the book are still valid.
 
-Whoever writes a lease file can name any process in it. So a process of another user belongs to a
-lease by the file's word alone: that is enough to not call it a stranger there, and never enough
-to withhold a device for it or to advise that it be ended.
+Whoever writes a lease file can name any process in it. A process of another user belongs to a
+lease only because the file says so: enough not to call it a stranger there, never enough to
+reserve a device for it or to suggest stopping it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ LEAST_GROUP = 2  # to `kill`, group 1 means every process and group 0 the caller
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """Where we look from: numbers of another boot or pid namespace mean other processes."""
+    """This boot and pid namespace: in another, the same pid means another process."""
 
     boot: str | None = None
     pid_namespace: str | None = None
@@ -29,7 +29,7 @@ NOWHERE = Here()
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """Who is on one device: what each lease uses there, and the processes of no lease."""
+    """Who uses one device: the memory of each lease, and the processes without a lease."""
 
     used_bytes: Mapping[str, int] = field(default_factory=dict)  # by lease id
     unmeasured: frozenset[str] = frozenset()  # leases with a process whose memory is unknown
@@ -37,7 +37,7 @@ class Occupancy:
 
 
 def bond(lease: Lease, kin: Kin | None, here: Here) -> int:
-    """How surely a process belongs to a lease; 0 is not at all."""
+    """How certainly a process belongs to a lease; 0 means it does not."""
     if kin is None:
         return 0
     named = _named(lease, kin, here)
@@ -49,7 +49,7 @@ def bond(lease: Lease, kin: Kin | None, here: Here) -> int:
 
 
 def _named(lease: Lease, kin: Kin, here: Here) -> int:
-    """How closely the lease's own numbers name this process."""
+    """How closely the lease file identifies this process."""
     later = kin.started_ticks >= lease.since_ticks
     owner, work = lease.owner, lease.work
     if owner.pid_namespace == here.pid_namespace:
@@ -67,10 +67,10 @@ def _named(lease: Lease, kin: Kin, here: Here) -> int:
 
 
 def believed(work: Work | None, uid: int, members: Sequence[Kin]) -> tuple[int, ...]:
-    """Who is left of a lease's work: the living members of its group that are its owner's.
+    """What is left of a lease's job: the live members of its process group that its owner owns.
 
-    With the start of its leader, a later group of the same number is none of them: the kernel
-    gives a number away again only when no one is left in its group.
+    The start time of its leader excludes a later group with the same number: the kernel reuses
+    a number only when its group is empty.
     """
     if work is None or work.group is None or work.group < LEAST_GROUP:
         return ()
@@ -81,8 +81,8 @@ def believed(work: Work | None, uid: int, members: Sequence[Kin]) -> tuple[int, 
 
 
 def is_owners(kin: Kin | None, uid: int) -> bool:
-    """Whether a lease of this user may speak for a process: it is the user's own, or the lease is
-    root's, who could name no process that is not root's to end."""
+    """Whether a lease of this user may claim a process: the process is the user's own, or the
+    lease belongs to root, who may stop any process anyway."""
     return kin is not None and uid in (0, kin.uid)
 
 
@@ -92,9 +92,9 @@ def judge(
     kin: Mapping[int, Kin],
     here: Here,
 ) -> tuple[Claim, ...]:
-    """The claims that stand: the locked ones, and those whose work outlived their holder.
+    """The valid claims: the locked ones, and those whose job outlived their holder.
 
-    An unlocked file of another boot, or one that cannot be read, stands for nothing.
+    An unlocked file from another boot, or one that cannot be read, claims nothing.
     """
     entries = list(entries)
     held = [_claim(entry, Standing.HELD) for entry in entries if entry.locked]
@@ -115,7 +115,7 @@ def occupancy(
     here: Here,
     mine: frozenset[int] = frozenset(),
 ) -> Occupancy:
-    """What the device's processes say; graphics processes are strangers to nobody."""
+    """What each lease uses, and the strangers; graphics processes are never strangers."""
     leases = [c.lease for c in claims if c.lease is not None and c.share_of(status.device.uuid)]
     used = {lease.id: 0 for lease in leases}
     unmeasured, strangers = set(), []
@@ -133,7 +133,7 @@ def occupancy(
 def nearest(
     process: Process, leases: Iterable[Lease], kin: Mapping[int, Kin], here: Here
 ) -> Lease | None:
-    """The lease that a process belongs to most surely, the latest where several do."""
+    """The lease that a process most certainly belongs to; the latest of several."""
     bonds = [(bond(lease, kin.get(process.pid), here), lease.since, lease) for lease in leases]
     strength, _, lease = max(bonds, key=lambda b: b[:2], default=(0, 0.0, None))
     return lease if strength else None

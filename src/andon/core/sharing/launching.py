@@ -1,4 +1,4 @@
-"""The environment of a process that was given devices: which variables make it see only those."""
+"""The environment variables that make a process see only the devices assigned to it."""
 
 from collections.abc import Sequence
 
@@ -8,14 +8,14 @@ from andon.model.device import Device
 LEASE_VARIABLE = "ANDON_LEASE"
 ORDER = ("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
 INTEL_ORDER = {"ZE_ENABLE_PCI_ID_DEVICE_ORDER": "1"}  # else discrete cards come first
-NO_INTEL = "9999"  # an empty mask is none; a number that no device has leaves none
+NO_INTEL = "9999"  # an empty mask hides nothing; a number without a device hides all
 NO_DEVICE = {
     "CUDA_VISIBLE_DEVICES": "",
     "ROCR_VISIBLE_DEVICES": "-1",
     "HIP_VISIBLE_DEVICES": "-1",
     "ZE_AFFINITY_MASK": NO_INTEL,
 }
-"""What hides the devices of every vendor."""
+"""Hides the devices of every vendor."""
 
 
 def environment(
@@ -38,13 +38,13 @@ def environment(
 
 
 def _uses_cuda(chosen: Sequence[Device], everyone: Sequence[Device]) -> bool:
-    """A node with no device at all gets CUDA's empty mask: one may yet be plugged in."""
+    """A node with no devices gets CUDA's empty mask: one may be added later."""
     vendors = {device.vendor for device in everyone}
     return not vendors or bool(vendors & {"nvidia", "sim"})
 
 
 def _amd(chosen: Sequence[Device], everyone: Sequence[Device]) -> dict[str, str]:
-    """ROCR hides first; HIP counts what is left from 0, and would read CUDA's list without one."""
+    """ROCR filters first; HIP counts the rest from 0, and without a mask would read CUDA's."""
     return {
         "ROCR_VISIBLE_DEVICES": _rocr(chosen, everyone) or "-1",
         "HIP_VISIBLE_DEVICES": ",".join(str(number) for number in range(len(chosen))) or "-1",
@@ -52,7 +52,7 @@ def _amd(chosen: Sequence[Device], everyone: Sequence[Device]) -> dict[str, str]
 
 
 def _rocr(chosen: Sequence[Device], everyone: Sequence[Device]) -> str:
-    """By the card's own number where every one has it (`GPU-<16 digits>`), else by position."""
+    """By unique id where every card has one (`GPU-<16 digits>`), else by position."""
     if all(device.uuid.startswith("AMD-") for device in chosen):
         return ",".join(f"GPU-{device.uuid.removeprefix('AMD-')}" for device in chosen)
     return _numbers(chosen, everyone)

@@ -1,4 +1,4 @@
-"""A lease beside what is really used of it: one row, the same for every surface."""
+"""A lease and what is actually used of it: one row, the same in every view."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
@@ -10,7 +10,7 @@ from andon.model.lease_list import CordonRow, LeaseRow, WaitingRow
 from andon.model.work import Claim, Cordon, Lease, Ticket
 
 T = TypeVar("T")
-EMPTY = "nobody holds a lease: andon run -- python train.py"
+EMPTY = "no leases; to take one: andon run -- python train.py"
 
 
 def lease_rows(
@@ -49,7 +49,7 @@ def lease_row(
 
 
 def promised_bytes(lease: Lease) -> int | None:
-    """The sum of its budgets; None where it has whole devices."""
+    """The memory it reserves in total; None where it has whole devices."""
     sizes = [share.memory_bytes for share in lease.shares if share.memory_bytes is not None]
     return sum(sizes) if sizes else None
 
@@ -76,7 +76,7 @@ def cordon_rows(cordons: Sequence[Cordon], devices: Sequence[Device]) -> tuple[C
 
 
 def _used(rooms: Sequence[DeviceCapacity]) -> Mapping[str, int]:
-    """What the processes of each claim use, over all its devices."""
+    """The memory that each claim's processes use on all its devices."""
     used: dict[str, int] = {}
     for room in rooms:
         for tenant in room.tenants:
@@ -85,7 +85,7 @@ def _used(rooms: Sequence[DeviceCapacity]) -> Mapping[str, int]:
 
 
 def _utilization(rooms: Sequence[DeviceCapacity]) -> Mapping[str, float]:
-    """The mean over a claim's own devices; of an unreadable one nobody knows which they are."""
+    """The mean over a claim's devices, which are unknown for an unreadable claim."""
     found: dict[str, list[int]] = {}
     for room in rooms:
         for tenant in room.tenants:
@@ -95,5 +95,5 @@ def _utilization(rooms: Sequence[DeviceCapacity]) -> Mapping[str, float]:
 
 
 def _of(lease: Lease | None, read: Callable[[Lease], T]) -> T | None:
-    """Of a lease that cannot be read, nothing is known."""
+    """None for a lease that cannot be read."""
     return None if lease is None else read(lease)

@@ -1,4 +1,4 @@
-"""Whether the lock on a lease's file is its holder's, or another user's that must not count."""
+"""Whether the lock on a lease file belongs to its holder or to another user, and so counts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ ROOT = 0
 
 @dataclass(frozen=True, slots=True)
 class Locker:
-    """A process that took the exclusive lock of a file, as the kernel names it."""
+    """A process that took a file's exclusive lock, according to the kernel."""
 
     pid: int
-    uid: int | None = None  # None: no process of this number can be seen
+    uid: int | None = None  # None: no such process is visible
 
 
 def are_strangers(lease: Lease, uid: int, lockers: Sequence[Locker]) -> bool:
-    """Whether it is proved that no lock is the holder's, that of its user, or root's.
+    """Whether no lock belongs to the holder, to its user or to root, and that is certain.
 
     Anyone who may read a file may lock it. `uid` is the file's owner. Where the kernel names no
     process the lock counts: its holder is in another pid namespace.
@@ -26,7 +26,7 @@ def are_strangers(lease: Lease, uid: int, lockers: Sequence[Locker]) -> bool:
 
 
 def _is_stranger(lease: Lease, uid: int, locker: Locker) -> bool:
-    """The kernel names who took a lock, although by now only a child that inherited it may live."""
+    """The kernel names who took a lock, even if only a child that inherited it is still alive."""
     takers = {lease.owner.pid} if lease.work is None else {lease.owner.pid, lease.work.pid}
     if locker.pid <= 0 or locker.pid in takers:
         return False

@@ -1,36 +1,36 @@
-"""Why a device is not given out: every reason there is, in words that name who and what."""
+"""Why a device is not available: every possible reason, with a sentence that names who and what."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class ObstacleKind(StrEnum):
-    """What stands in the way, one word each."""
+    """What is in the way, one word each."""
 
     MASKED = "masked"  # hidden from this process
-    UNASKED = "unasked"  # the request does not want this one
+    UNASKED = "unasked"  # not among the devices requested
     DIVIDED = "divided"  # a board cut into instances
-    SMALL = "small"  # it never had that much memory
+    SMALL = "small"  # its total memory is too small
     LOST = "lost"
     STALE = "stale"
     UNKNOWN = "unknown"  # a reading is missing: unknown is not free
     ECC = "ecc"
-    BROKEN = "broken"  # it reported an error that means so
-    GHOST = "ghost"  # memory that no process explains
+    BROKEN = "broken"  # it reported an error that means it is broken
+    GHOST = "ghost"  # memory used by no visible process
     CORDONED = "cordoned"
     LEASED = "leased"
     ORPHANED = "orphaned"
     UNREADABLE = "unreadable"
     STRANGER = "stranger"  # a process without a lease
-    BUSY = "busy"  # busy, and nobody is seen
+    BUSY = "busy"  # busy, with no visible process
     FULL = "full"
-    RESERVED = "reserved"  # for somebody who waits in front
+    RESERVED = "reserved"  # for another user ahead in the queue
 
 
 NEVER = frozenset(
     {ObstacleKind.MASKED, ObstacleKind.UNASKED, ObstacleKind.DIVIDED, ObstacleKind.SMALL}
 )
-"""Nothing that happens on the device takes these away."""
+"""Nothing that happens on the device removes these."""
 
 HEALTH = frozenset(
     {
@@ -43,12 +43,12 @@ HEALTH = frozenset(
         ObstacleKind.CORDONED,
     }
 )
-"""These go when the device is cured, and not when its work ends."""
+"""These end when the device is repaired, not when its work ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """One reason; `until` is when it is expected to go."""
+    """One reason; `until` is when it is expected to end."""
 
     bar: ObstacleKind
     words: str

@@ -1,4 +1,4 @@
-"""Which device to take: a score for each, and those that are free, best first."""
+"""Which device to choose: a score for each, and the free ones, best first."""
 
 from collections.abc import Iterable
 
@@ -16,7 +16,7 @@ def score(
     memory_weight: float = MEMORY_WEIGHT,
     utilization_weight: float = UTILIZATION_WEIGHT,
 ) -> float | None:
-    """How good a device is to take: 1 is empty and idle; None where a reading is unknown."""
+    """How suitable a device is: 1 is empty and idle; None where a reading is unknown."""
     if free_bytes is None or not total_bytes or utilization_percent is None:
         return None
     idle_percent = 100 - utilization_percent
@@ -30,7 +30,7 @@ def available(
     memory_weight: float = MEMORY_WEIGHT,
     utilization_weight: float = UTILIZATION_WEIGHT,
 ) -> list[DeviceStatus]:
-    """The devices that can be taken, best first; what is unknown is not free."""
+    """The devices that are free, best first; unknown counts as not free."""
     everyone = list(statuses)
     divided = {status.device.parent for status in everyone}
     ranked = []

@@ -1,7 +1,7 @@
-"""Whose turn it is: priority, then first come, and nobody takes what one in front waits for.
+"""The queue: priority, then first come; no one takes what a ticket ahead waits for.
 
-A ticket is another user's word. One that could be served takes its devices within a second or
-two; one that does not take them keeps nothing from the others after a while.
+A ticket is only another user's claim. One that could be served takes its devices within a second
+or two; one that does not take them reserves nothing after a while.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,18 +13,18 @@ from andon.core.sharing.choice import can_come, hopeful, obstacle, pick
 from andon.core.sharing.obstacles import Obstacle, ObstacleKind
 from andon.model.work import Need, Ticket
 
-ASLEEP_SECONDS = 15.0  # a waiter looks every second; one that has not for so long is stopped
-TAKING_SECONDS = 20.0  # for one that could be served to take its devices: it needs about two
+ASLEEP_SECONDS = 15.0  # a waiter polls every second; after this long it counts as stopped
+TAKING_SECONDS = 20.0  # for a ticket that could be served to take its devices; it needs about two
 MEMORY_SECONDS = 3600.0  # how long a request that did not wait is remembered by the next one
-UNSEEN_SECONDS = 300.0  # for one that lacks only devices that cannot be seen from here
+UNSEEN_SECONDS = 300.0  # for a ticket that lacks only devices not visible here
 
 Place = tuple[int, str]
-"""Whose ticket, and which."""
+"""A ticket's user and id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A ticket, and when its owner last looked."""
+    """A ticket, and when its owner last polled."""
 
     ticket: Ticket
     looked: float
@@ -32,7 +32,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """Since when those in front could have been served, on a clock that no one can set.
+    """Since when the tickets ahead could have been served, on the monotonic clock.
 
     One sample cannot tell how long it has been so. A request that waits knows it from its own
     earlier samples; one that does not wait, from what this user's earlier requests saw of each
@@ -52,7 +52,7 @@ class Turns:
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """The devices that are kept, for whom, and since when each of those could have taken them."""
+    """The reserved devices, for whom, and since when each ticket could have taken them."""
 
     kept: Mapping[str, Obstacle]
     since: Mapping[Place, float]
@@ -63,18 +63,18 @@ NO_TURNS = Turns()
 
 
 def in_order(waiting: Iterable[Waiting], at: float) -> list[Ticket]:
-    """The line, first to last; who is past its time or does not look any more is not in it."""
+    """The queue, first to last, without tickets that expired or are no longer polled."""
     awake = [
         w.ticket
         for w in waiting
-        if abs(at - w.looked) <= ASLEEP_SECONDS  # a time to come is a clock that was set, or a lie
+        if abs(at - w.looked) <= ASLEEP_SECONDS  # a future time means a changed clock, or a lie
         and (w.ticket.until is None or at <= w.ticket.until)
     ]
     return sorted(awake, key=_place)
 
 
 def in_front_of(line: Sequence[Ticket], ticket: Ticket) -> list[Ticket]:
-    """Those of the line that go first."""
+    """The tickets ahead of this one."""
     return [other for other in line if _place(other) < _place(ticket)]
 
 
@@ -84,12 +84,12 @@ def reserved(
     need: Need | None = None,
     turns: Turns = NO_TURNS,
 ) -> Reserved:
-    """The devices that those in front are about to get, or wait for.
+    """The devices that the tickets ahead are about to get, or wait for.
 
-    One that can be served gets its devices in a moment. One that cannot keeps every device that it
-    may be met by, so that they gather for it; one that no end of work can help keeps nothing, and
-    neither does one that has not taken what it could have had. Once too few are left for `need`,
-    the rest of the line makes no difference to it.
+    One that can be served gets its devices in a moment. One that cannot reserves every device that
+    could serve it, so that they accumulate. One that could not be served even when all work ends
+    reserves nothing, and neither does one that did not take what was available. Once too few are
+    left for `need`, the rest of the queue makes no difference to it.
     """
     kept: dict[str, Obstacle] = {}
     since: dict[Place, float] = {}
@@ -101,12 +101,12 @@ def reserved(
         uuids, limit = _claimed(ticket.need, rooms, kept)
         if limit is not None:
             since[place] = turns.since_when(place)
-            # A user's second ticket does not start the time again.
+            # A user's second ticket does not restart the time.
             slow = any(uid == place[0] for uid, _ in late)
             if turns.waited(place) >= limit or slow:
                 late.add(place)
                 continue
-        words = f"kept for {ticket.owner.user}, who waits in front for {_count(ticket)}"
+        words = f"reserved for {ticket.owner.user}, ahead in the queue for {_count(ticket)}"
         for uuid in uuids:
             kept.setdefault(uuid, Obstacle(ObstacleKind.RESERVED, words))
     return Reserved(kept, since, frozenset(late))
@@ -142,8 +142,8 @@ def place_of(ticket: Ticket) -> Place:
 def _claimed(
     need: Need, rooms: Sequence[DeviceCapacity], kept: Mapping[str, Obstacle]
 ) -> tuple[set[str], float | None]:
-    """What a ticket keeps from the others, and for how long at most where it could be served as
-    far as can be seen."""
+    """What a ticket reserves, and for how long at most if it could be served as far as is visible
+    here."""
     group = pick(rooms, need, kept.keys())
     if group:
         return {room.uuid for room in group}, TAKING_SECONDS

@@ -9,7 +9,7 @@ from andon.model.work import DeviceRequest, PlacementOrder
 from andon.units import parse_bytes
 
 MOST_GPUS = 1024
-LONGEST_WAIT_SECONDS = 30.0  # of a caller over the network, who keeps a connection open
+LONGEST_WAIT_SECONDS = 30.0  # for a network caller, which keeps a connection open
 _COUNT = re.compile(r"(\d{1,6})(?:\.\.(\d{1,6}))?", re.ASCII)
 
 Names = str | Sequence[str]
@@ -21,7 +21,7 @@ def parse_count(value: int | str) -> tuple[int, int]:
     least, most = (int(match[1]), int(match[2] or match[1])) if match else (-1, -1)
     if isinstance(value, bool) or not 0 <= least <= most <= MOST_GPUS:
         raise Invalid(
-            f"{str(value)[:40]!r} is not a number of GPUs", hint="as in 1, or 2..4 for a range"
+            f"{str(value)[:40]!r} is not a number of GPUs", hint="use 1, or 2..4 for a range"
         )
     return least, most
 
@@ -35,7 +35,7 @@ def parse_memory(value: float | str | None) -> int | None:
     except ValueError as exc:
         raise Invalid(str(exc)) from exc
     if isinstance(size, bool) or not math.isfinite(size) or not 0 < size < 2**63:
-        raise Invalid(f"{str(value)[:40]!r} is not an amount of memory", hint="as in 10GiB")
+        raise Invalid(f"{str(value)[:40]!r} is not an amount of memory", hint="e.g. 10GiB")
     return int(size)
 
 
@@ -55,7 +55,7 @@ def request_of(
     priority: int = 0,
 ) -> DeviceRequest:
     if not -1000 <= priority <= 1000:
-        raise Invalid(f"{priority} is not a priority", hint="from -1000 to 1000")
+        raise Invalid(f"{priority} is not a priority", hint="use -1000 to 1000")
     return DeviceRequest(
         least=count[0],
         most=count[1],

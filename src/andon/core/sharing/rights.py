@@ -1,4 +1,4 @@
-"""Who may end or move a lease, and the number that proves which lease is meant."""
+"""Who may end or extend a lease, and the number (fence) that proves which lease is meant."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,53 +13,53 @@ MOST_NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Who wants to end or move a lease, and where it looks from."""
+    """Who asks to end or extend a lease, and from which boot and pid namespace."""
 
     uid: int
     here: Here = NOWHERE
 
 
 def barred(claim: Claim, asker: Asker) -> AndonError | None:
-    """Why it is not for this asker to end or move; None where it is."""
+    """Why this asker may not end or extend it; None where it may."""
     lease = claim.lease
     whom = f"ask {claim.user}, or root" if claim.uid else "ask root"
     if lease is None:
-        return Denied(f"a lease of {claim.user} that cannot be read", hint=whom)
+        return Denied(f"a lease of {claim.user} cannot be read", hint=whom)
     if asker.uid not in (0, claim.uid):
-        return Denied(f"lease {lease.id} is {claim.user}'s", hint=whom)
+        return Denied(f"lease {lease.id} belongs to {claim.user}", hint=whom)
     owner = lease.owner
     if owner.pid_namespace != asker.here.pid_namespace:
         where = f"container {owner.container[:12]}" if owner.container else "another container"
         return Conflict(f"lease {lease.id} is held in {where}", hint="release it there")
     if claim.standing is Standing.ORPHANED:
-        left = f"end its work ({_work(claim)})"
-        return Conflict(f"lease {lease.id} has lost its holder", hint=left)
+        left = f"stop its job ({_work(claim)})"
+        return Conflict(f"the holder of lease {lease.id} has exited", hint=left)
     return None
 
 
 def next_fence(now_microseconds: int, known: Iterable[int]) -> int:
-    """Greater than that of every lease before, as far as that can be believed.
+    """Greater than the fence of every earlier lease that is plausible.
 
-    A file may say anything: a number far ahead of the clock would leave no greater one.
+    A file may contain anything: a number far ahead of the clock would leave no greater one.
     """
     believed = (fence for fence in known if fence <= now_microseconds + AHEAD_MICROSECONDS)
     return max([now_microseconds, *(fence + 1 for fence in believed)])
 
 
 def check_fence(lease: Lease, shown: int | None) -> None:
-    """A lease over the network is its asker's: who has not its number may not touch it."""
+    """A network lease belongs to whoever has its fence; no one else may change it."""
     if lease.kind is not LeaseKind.NETWORK and shown is None:
         return
     if shown is None:
-        raise Invalid(f"lease {lease.id} wants its fence", hint="it came with the lease")
+        raise Invalid(f"lease {lease.id} requires its fence", hint="it was returned with the lease")
     if shown != lease.fence:
         raise Conflict(
             f"fenced: {shown} is not the fence of lease {lease.id}",
-            hint="the lease that it came with has ended; ask for a new one",
+            hint="the lease it belonged to has ended; request a new one",
         )
 
 
 def _work(claim: Claim) -> str:
-    """Only pids that were verified: what the file says may be anybody's."""
+    """Only verified pids: the file itself may name any process."""
     pids = claim.left[:MOST_NAMED]
     return f"pid {', '.join(map(str, pids))}" if pids else "see andon ps"

@@ -1,4 +1,4 @@
-"""Runs a command in a process group of its own: signals reach all of it, a second one kills it."""
+"""Runs a command in its own process group: signals reach all of it, a second one kills it."""
 
 import os
 import select
@@ -20,7 +20,7 @@ from andon.leases.hold import Hold
 from andon.model.work import Work
 
 CHECK_SECONDS = 1.0
-GRACE_SECONDS = 10.0  # between asking a command to end and ending it
+GRACE_SECONDS = 10.0  # between SIGTERM and SIGKILL
 FORWARDED = ("SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGWINCH")
 ENDING = ("SIGINT", "SIGTERM")
 TERMINAL_STOPS = (signal.SIGTTIN, signal.SIGTTOU)
@@ -33,16 +33,16 @@ Handler = Callable[[int, FrameType | None], Any] | int | signal.Handlers | None
 class CommandEnd:
     """How a command ended."""
 
-    code: int  # as a shell tells it: 128+n for signal n
+    code: int  # as a shell reports it: 128+n for signal n
     signal: int | None
     seconds: float
-    ended_for: str | None = None  # why we ended it; None where it ended by itself
-    interrupted: bool = False  # a person asked it to end
+    ended_for: str | None = None  # why we stopped it; None where it ended on its own
+    interrupted: bool = False  # a person asked it to stop
     tail: str = ""  # the end of its error output
 
 
 class Launcher:
-    """One command. `interactive` gives it the terminal at once; `tapped` keeps its last errors."""
+    """One command. `interactive` gives it the terminal at once; `tapped` keeps its last stderr."""
 
     def __init__(
         self,
@@ -61,9 +61,9 @@ class Launcher:
         self._ended_for: str | None = None
         self._terminal = _terminal()
 
-    def run(self, check: Callable[[], str | None], told: Callable[[str], None]) -> CommandEnd:
-        """Start it and wait for it. `check` may give a reason to end it; `told` is for a person."""
-        self._told = told
+    def run(self, check: Callable[[], str | None], notify: Callable[[str], None]) -> CommandEnd:
+        """Start it and wait for it. `check` may return a reason to stop it; `notify` shows text."""
+        self._notify = notify
         before, modes = self._listen(), _modes(self._terminal)
         began, code = time.monotonic(), -1
         try:
@@ -90,7 +90,7 @@ class Launcher:
             self._process = subprocess.Popen(
                 self._command,
                 env=self._environment,
-                pass_fds=kept,  # the lock lives as long as the command, even without us
+                pass_fds=kept,  # the lock lasts as long as the command, even without us
                 process_group=0,
                 stderr=self._tap.entrance if self._tap else None,
             )
@@ -108,7 +108,7 @@ class Launcher:
             self._give_terminal()
         for number in self._pending:
             self._send(number)
-        self._child(signal.SIGCHLD, None)  # it may have stopped before it was known
+        self._child(signal.SIGCHLD, None)  # it may have stopped before we knew its pid
 
     # Waiting.
 
@@ -122,8 +122,8 @@ class Launcher:
             while not watched.poll(CHECK_SECONDS * 1000):
                 self._ended_for = self._ended_for or check()
                 if self._ended_for is not None and kill_at is None:
-                    self._told(f"{self._ended_for}: ending the command")
-                    # A shell that a person types into ignores SIGTERM.
+                    self._notify(f"{self._ended_for}: stopping the command")
+                    # An interactive shell ignores SIGTERM.
                     self._ask_to_end(signal.SIGHUP if self._interactive else signal.SIGTERM)
                     kill_at = time.monotonic() + GRACE_SECONDS
                 elif kill_at is not None and time.monotonic() >= kill_at:
@@ -150,7 +150,7 @@ class Launcher:
         return before
 
     def _send(self, number: int) -> None:
-        """To the whole group; remembered where there is none yet."""
+        """To the whole group; queued where there is none yet."""
         if self._process is None:
             self._pending.append(number)
             return
@@ -158,7 +158,7 @@ class Launcher:
             os.killpg(self._process.pid, number)
 
     def _ask_to_end(self, number: int) -> None:
-        """A command that is stopped handles the signal once it goes on."""
+        """A stopped command handles the signal once it is resumed."""
         self._send(number)
         self._send(signal.SIGCONT)
 
@@ -166,23 +166,23 @@ class Launcher:
         self._send(number)
 
     def _end(self, number: int, frame: FrameType | None) -> None:
-        """The first time it is asked as we were asked, the second time it is killed."""
+        """The first signal is passed on; the second one kills the command."""
         self._asked += 1
         if self._asked == 1:
             self._ask_to_end(number)
             if number == signal.SIGINT:
-                self._told("asked it to end; Ctrl-C again kills it")
+                self._notify("stopping the command; press Ctrl-C again to kill it")
         else:
             self._send(signal.SIGKILL)
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
-        """Ctrl-Z: the command stops, then we do; when we go on, so does it."""
+        """Ctrl-Z: the command stops, then we do; when we resume, so does it."""
         self._send(signal.SIGTSTP)
         os.kill(os.getpid(), signal.SIGSTOP)
         self._send(signal.SIGCONT)
 
     def _child(self, number: int, frame: FrameType | None) -> None:
-        """A command that wants the terminal gets it; one that was stopped with it stops us."""
+        """A command that needs the terminal gets it; one stopped while it has it stops us."""
         if self._process is None:
             return
         try:
@@ -214,7 +214,7 @@ class Launcher:
             _set_foreground(self._terminal, self._process.pid)
 
     def _take_terminal_back(self) -> None:
-        """A shell under us may have moved it on to a group that is gone by now."""
+        """A shell that we started may have passed it to a group that has since exited."""
         if self._terminal is not None and self._process is not None:
             _set_foreground(self._terminal, os.getpgrp())
 
@@ -228,21 +228,21 @@ def _terminal() -> int | None:
 
 
 def _modes(terminal: int | None) -> list[Any] | None:
-    """How the terminal echoes and edits."""
+    """The terminal's modes, such as echo and line editing."""
     with suppress(termios.error):
         return None if terminal is None else termios.tcgetattr(terminal)
     return None
 
 
 def _set_modes(terminal: int | None, modes: list[Any] | None) -> None:
-    """As it was: who is killed at a prompt leaves a terminal that neither echoes nor edits."""
+    """Restore them: a program killed at a prompt leaves a terminal without echo."""
     if terminal is not None and modes is not None:
         with suppress(termios.error):
             termios.tcsetattr(terminal, termios.TCSADRAIN, modes)
 
 
 def _set_foreground(terminal: int | None, group: int) -> None:
-    """From the background the kernel would stop us for it, so it must not tell us."""
+    """In the background the kernel would stop us for this, so the signal is blocked."""
     if terminal is None:
         return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})

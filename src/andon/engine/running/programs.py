@@ -1,4 +1,4 @@
-"""Whether a command can be started at all: found out before anything is claimed for it."""
+"""Whether a command can be started at all, checked before anything is claimed for it."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ NOT_EXECUTABLE, NOT_FOUND = 126, 127
 
 
 class CannotStart(AndonError):
-    """The command is not there, or cannot be executed; the code is a shell's for the same."""
+    """The command was not found or is not executable; `code` is what a shell returns for that."""
 
     def __init__(self, reason: str, code: int, hint: str = "") -> None:
         super().__init__(reason, hint)
@@ -27,10 +27,10 @@ def find(command: Sequence[str]) -> str:
     if path is None or not os.path.exists(path):  # noqa: PTH110 - a name may hold anything
         raise CannotStart(f"{name or repr(name)}: command not found", NOT_FOUND)
     if os.path.isdir(path):  # noqa: PTH112
-        raise CannotStart(f"{name}: it is a folder", NOT_EXECUTABLE)
-    raise CannotStart(f"{name}: it cannot be executed", NOT_EXECUTABLE, hint=f"chmod +x {name}")
+        raise CannotStart(f"{name}: is a directory", NOT_EXECUTABLE)
+    raise CannotStart(f"{name}: not executable", NOT_EXECUTABLE, hint=f"chmod +x {name}")
 
 
 def shell() -> list[str]:
-    """The person's shell."""
+    """The user's shell."""
     return [os.environ.get("SHELL") or "/bin/sh"]

@@ -1,4 +1,4 @@
-"""The record of a run: lines of JSON that are only ever added, so that it survives everything."""
+"""The record of a run: JSON lines that are only appended, so that it survives a crash."""
 
 import os
 import re
@@ -19,8 +19,8 @@ from andon.model.work import Lease
 
 SCHEMA = "andon.run/1"
 INTERVALS = ((600.0, 1.0), (3600.0, 2.0), (float("inf"), 5.0))
-"""Until a run is so old, it is sampled so often."""
-PATIENCE_SECONDS = 1.0
+"""Up to this age of a run, its sampling interval."""
+POLL_SECONDS = 1.0
 SAMPLED = (
     "utilization_percent", "memory_used_bytes", "memory_free_bytes", "temperature_celsius",
     "power_watts", "power_limit_watts", "sm_clock_mhz", "throttle",
@@ -28,19 +28,19 @@ SAMPLED = (
 
 
 def path_in(folder: Path, name: str, at: float) -> Path:
-    """`train.py_20251115T014107Z_3f2a.jsonl`: named, and never the same twice."""
+    """`train.py_20251115T014107Z_3f2a.jsonl`: readable and unique."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(name).name)[:60] or "run"
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(at))
     return folder / f"{plain}_{stamp}_{os.urandom(2).hex()}.jsonl"
 
 
 class RunLog:
-    """Writes one run's record. What cannot be written is told once and never stops the run."""
+    """Writes one run's record. A write error is reported once and never stops the run."""
 
     def __init__(
-        self, path: Path, uuids: Sequence[str], told: Callable[[str], None] = lambda words: None
+        self, path: Path, uuids: Sequence[str], notify: Callable[[str], None] = lambda message: None
     ) -> None:
-        self.path, self._told = path, told
+        self.path, self._notify = path, notify
         self.tallies = RunTallies(frozenset(uuids))
         self._began = time.monotonic()
         self._file: int | None = None
@@ -76,11 +76,11 @@ class RunLog:
         )
 
     def latest_of_run(self) -> list[DeviceStatus]:
-        """The devices as they last were; none where only what was before the run is known."""
+        """The devices as last read; none where they were read only before the run."""
         return list(self.tallies.latest.values()) if self.tallies.samples > 1 else []
 
     def end(self, facts: dict[str, Any]) -> None:
-        """Sum up; the file is whole from here on."""
+        """Write the summary; the file is complete from here on."""
         self._stop.set()
         if self._session is not None:
             self._session.close()
@@ -102,7 +102,7 @@ class RunLog:
                 self._file = None
 
     def write(self, event: str, facts: dict[str, Any]) -> None:
-        """One line in one write: a reader sees it whole or, at the very end, not yet."""
+        """One line in one write: a reader sees all of it or nothing."""
         line = wire.dumps({"event": event, "at": time.time(), **facts}) + "\n"
         with self._lock:
             if self._file is None:
@@ -113,21 +113,21 @@ class RunLog:
                 self._give_up(exc)
 
     def _give_up(self, exc: OSError) -> None:
-        self._told(f"the run is not recorded: {self.path}: {exc.strerror}")
+        self._notify(f"the run is not recorded: {self.path}: {exc.strerror}")
         if self._file is not None:
             with suppress(OSError):
                 os.close(self._file)
         self._file = None
 
     def _follow(self, sampler: Sampler) -> None:
-        if self.tallies.samples:  # the first sample is here: the next is due in its time
+        if self.tallies.samples:  # the first sample has been taken
             self._stop.wait(INTERVALS[0][1])
         while not self._stop.is_set():
             age = time.monotonic() - self._began
             until, interval = next(step for step in INTERVALS if age < step[0])
             with sampler.subscribe(interval) as self._session:
                 while not self._stop.is_set() and time.monotonic() - self._began < until:
-                    snapshot = self._session.get(PATIENCE_SECONDS)
+                    snapshot = self._session.get(POLL_SECONDS)
                     if snapshot is not None and not self._stop.is_set():
                         self.take(snapshot)
 

@@ -1,4 +1,4 @@
-"""Listens in on a command's error output without taking it away from anybody."""
+"""Keeps the end of a command's stderr while passing it through."""
 
 import os
 import select
@@ -26,19 +26,19 @@ class Tap:
             stdin=source,
             stdout=subprocess.DEVNULL,
             pass_fds=[asked, answer],
-            start_new_session=True,  # a Ctrl-C is not for it
+            start_new_session=True,  # so that Ctrl-C does not reach it
         )
         for theirs in (source, asked, answer):
             os.close(theirs)
 
     def started(self) -> None:
-        """The command has its end: ours is closed, so that the tee sees when it closes its own."""
+        """Close our copy of the command's end, so that the tee sees when the command closes it."""
         os.close(self.entrance)
 
     def tail(self) -> str:
-        """The end of what was written, once the command has ended; what it left behind may go on
-        writing."""
-        with suppress(OSError):  # it may have ended, and left its answer
+        """The end of what was written, once the command has ended; its children may still
+        write."""
+        with suppress(OSError):  # it may have exited after answering
             os.write(self._ask, b"?")
         content = b"".join(self._pieces())
         os.close(self._ask)
@@ -47,7 +47,7 @@ class Tap:
         return content.decode(errors="replace")
 
     def _pieces(self) -> Iterator[bytes]:
-        """Until the answer ends, or stays away for too long."""
+        """Until the answer ends, or times out."""
         there = select.poll()
         there.register(self._answer, select.POLLIN)
         while there.poll(ANSWER_SECONDS * 1000) and (piece := os.read(self._answer, 65536)):
@@ -55,7 +55,7 @@ class Tap:
 
 
 def _terminal() -> tuple[int, int]:
-    """A terminal that passes everything on as it is, of the size of ours."""
+    """A raw pseudo-terminal of the same size as ours."""
     import fcntl
     import pty
     import termios

@@ -1,7 +1,7 @@
-"""Copies a command's error output to where it belongs, and keeps the end of it.
+"""Copies a command's stderr through, and keeps the end of it.
 
-Run as a file, without andon, in a process of its own: a command must not lose its error output
-because the one that started it was killed.
+It runs as a script, without andon, in its own process: a command must not lose its stderr because
+the process that started it was killed.
 """
 
 import os
@@ -13,7 +13,7 @@ PIECE_BYTES = 64 * 1024
 
 
 def copy(source: int, target: int, asker: int, answer: int) -> None:
-    """Until the source ends. When the asker has spoken, send it the tail; it may also be gone."""
+    """Until the source ends. Send the tail when the asker writes something; it may have exited."""
     tail = b""
     waiting = [source, asker]
     while source in waiting:
@@ -24,7 +24,7 @@ def copy(source: int, target: int, asker: int, answer: int) -> None:
                 waiting.remove(source)
             tail = (tail + piece)[-TAIL_BYTES:]
             _write(target, piece)
-        elif asker in readable:  # only when nothing more is there to be copied
+        elif asker in readable:  # only when there is nothing more to copy
             waiting.remove(asker)
             if _read(asker):
                 _write(answer, tail)
@@ -36,7 +36,7 @@ def copy(source: int, target: int, asker: int, answer: int) -> None:
 def _read(descriptor: int) -> bytes:
     try:
         return os.read(descriptor, PIECE_BYTES)
-    except OSError:  # a terminal whose other side is closed
+    except OSError:  # a terminal whose other end is closed
         return b""
 
 
@@ -44,7 +44,7 @@ def _write(descriptor: int, content: bytes) -> None:
     try:
         while content:
             content = content[os.write(descriptor, content) :]
-    except OSError:  # nobody reads it any more; the command must not feel it
+    except OSError:  # no reader is left; the command must not notice
         return
 
 

@@ -1,1 +1,1 @@
-"""The parts that grant, follow, list and end leases."""
+"""The parts that grant, track, list and end leases."""

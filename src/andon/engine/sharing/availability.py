@@ -1,4 +1,4 @@
-"""What could be had now: one look at the devices laid beside one look at the book."""
+"""Which devices are available now: one snapshot matched with one reading of the lease book."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -42,7 +42,7 @@ class AvailabilityView:
 
 @dataclass(frozen=True, slots=True)
 class BookPages:
-    """What the book said at one instant."""
+    """The contents of the book at one instant."""
 
     entries: tuple[BookEntry, ...] = ()
     waiting: tuple[Waiting, ...] = ()
@@ -55,7 +55,7 @@ class BookPages:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """What a request would get now, and why not."""
+    """What a request would get now, or why not."""
 
     snapshot: Snapshot
     need: Need
@@ -63,8 +63,8 @@ class Candidates:
     claims: tuple[Claim, ...]
     ahead: tuple[Ticket, ...] = ()
     rooms: tuple[DeviceCapacity, ...] = ()
-    turns: Mapping[Place, float] = field(default_factory=dict)  # for the next look of who waits
-    late: frozenset[Place] = frozenset()  # those in front that keep nothing any more
+    turns: Mapping[Place, float] = field(default_factory=dict)  # for a waiter's next poll
+    late: frozenset[Place] = frozenset()  # tickets ahead that no longer reserve anything
 
     @property
     def missing(self) -> int:
@@ -78,7 +78,7 @@ def _nobodys(lease: Lease) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """Looks at devices and book, and asks the pure modules."""
+    """Reads devices and book, and asks the pure modules."""
 
     look: Callable[[], Snapshot]
     labels: Labels = field(default_factory=dict)
@@ -86,38 +86,38 @@ class Availability:
     mine: frozenset[int] = frozenset()
     simulated: bool = False  # whether simulated devices may be claimed
     is_own: Callable[[Lease], bool] = _nobodys
-    ailing: Callable[[], Mapping[str, str]] = dict  # which devices reported that they are broken
-    memory: TurnMemory | None = None  # of requests that do not wait
+    ailing: Callable[[], Mapping[str, str]] = dict  # devices that reported that they are broken
+    memory: TurnMemory | None = None  # for requests that do not wait
 
     def see(self) -> AvailabilityView:
-        """A fresh look; every reader has its deadline, so this returns although a driver hangs."""
+        """A fresh snapshot; every reader has a deadline, so this returns even if a driver hangs."""
         return self.sight(self.look())
 
     def sight(self, snapshot: Snapshot) -> AvailabilityView:
-        """A look that somebody else took."""
+        """The same from a snapshot that was taken elsewhere."""
         real = [s for s in snapshot.devices if s.device.vendor != "sim"]
         pids = {process.pid for status in real for process in status.processes}
         return AvailabilityView(snapshot, read_kin(pids, containers=True), self.ailing())
 
     def check(self, snapshot: Snapshot, request: DeviceRequest) -> None:
-        """Refuse at once what makes no sense, or would claim what is not there."""
+        """Refuse at once what makes no sense, or would claim devices that do not exist."""
         if not 0 < request.least <= request.most <= MOST_GPUS:
             raise Invalid(f"{request.least}..{request.most} is not a number of GPUs")
         if request.memory_bytes is not None and request.memory_bytes <= 0:
-            raise Invalid("memory must be more than nothing")
+            raise Invalid("memory must be greater than 0")
         if request.shared and request.memory_bytes is None:
-            raise Invalid("a shared device is shared by memory", hint="--memory says how much")
+            raise Invalid("sharing a device requires a memory size", hint="e.g. --memory 10GiB")
         if "replay" in snapshot.versions:
-            raise Unavailable("a recorded file has no devices that could be held")
+            raise Unavailable("the devices of a recorded file cannot be leased")
         if snapshot.simulated and not self.simulated:
             raise Unavailable(
-                "these devices are simulated, and nothing is leased on them unasked",
-                hint="say --simulate with the command itself, or simulated=True from Python",
+                "simulated devices are leased only with --simulate",
+                hint="add --simulate to the command, or simulated=True in Python",
             )
         seen = visibility([status.device for status in snapshot.devices], os.environ)
         if not seen.certain:
             raise Unavailable(
-                f"which devices this process may use is not certain: {seen.note}",
+                f"cannot tell which devices this process may use: {seen.note}",
                 hint="name them by UUID in CUDA_VISIBLE_DEVICES",
             )
 
@@ -147,10 +147,10 @@ class Availability:
         at: float,
         turns: Turns | None = None,
     ) -> Candidates:
-        """What the request would get if it were asked now; without a ticket it comes last.
+        """What the request would get now; without a ticket it comes last.
 
-        Who waits hands in what it saw before: those in front must take what they could have. For
-        who does not, `memory` holds what this user's earlier requests saw.
+        A waiter passes in what it saw before: tickets ahead must take what they could have. For a
+        request that does not wait, `memory` holds what this user's earlier requests saw.
         """
         statuses = sight.snapshot.devices
         found = bars(statuses, request, self.labels)

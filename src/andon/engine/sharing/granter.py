@@ -1,4 +1,4 @@
-"""Grants leases: looks, then claims under the book's lock, then looks once more."""
+"""Grants leases: reads the devices, claims under the book's lock, then checks the devices again."""
 
 import os
 import time
@@ -18,11 +18,11 @@ from andon.leases.tickets import TicketHold
 from andon.model.work import BookEntry, DeviceRequest, Lease, LeaseKind, Owner, Share, Ticket, Work
 
 FIRST_GLANCE_SECONDS, LAST_GLANCE_SECONDS = 0.005, 0.1
-GLANCES_PER_WAIT = 500  # who has waited for long does not mind a little longer
-MOST_AHEAD = 15  # beyond this nobody looks less often still
-BEHIND_SECONDS = 0.005  # for each one in front: a change is seldom for the last in line
-LOOK_SECONDS = 1.0  # between two looks at the devices while waiting
-FAR_LOOK_SECONDS = 10.0  # and at most, for one whose turn is far away
+GLANCES_PER_WAIT = 500  # a long wait may be polled less often
+MOST_AHEAD = 15  # beyond this the interval does not grow further
+BEHIND_SECONDS = 0.005  # for each ticket ahead: few changes concern the last in the queue
+LOOK_SECONDS = 1.0  # between two readings of the devices while waiting
+FAR_LOOK_SECONDS = 10.0  # at most, for a ticket far back in the queue
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,11 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How the waiting goes."""
+    """The state of a wait."""
 
     waited_seconds: float
     outlook: Candidates
-    note: str | None = None  # why not even the line could be looked at
+    note: str | None = None  # why not even the queue could be read
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Grant:
 
 @dataclass(slots=True)
 class _Attempt:
-    """One request on its way through the line."""
+    """One request on its way through the queue."""
 
     request: DeviceRequest
     terms: Terms
@@ -71,14 +71,14 @@ class _Attempt:
     looked: float = 0.0
     turns: Mapping[Place, float] = field(default_factory=dict)
     hint: str = ""  # what to do about the note
-    names: frozenset[str] = frozenset()  # the leases that were in the book when we last read it
-    ahead: frozenset[str] = frozenset()  # who was in front of us then
-    front: frozenset[str] = frozenset()  # those of them who can only be served by what we want, too
-    spare: int = 0  # so many of them may still be there when our turn comes
+    names: frozenset[str] = frozenset()  # the leases in the book when it was last read
+    ahead: frozenset[str] = frozenset()  # the tickets ahead of us then
+    front: frozenset[str] = frozenset()  # those of them that need the same devices as we do
+    spare: int = 0  # how many of those may remain when it is our turn
 
 
 class Granter:
-    """The only way in which a device is handed out."""
+    """The only way to get a device."""
 
     def __init__(self, book: Book, surveyor: Availability) -> None:
         self._book, self._surveyor = book, surveyor
@@ -90,9 +90,9 @@ class Granter:
         timeout_seconds: float | None = None,
         waiting: Callable[[Progress], None] | None = None,
     ) -> Grant:
-        """A lease, as soon as it can be had; `timeout_seconds` 0 does not wait, None for ever.
+        """A lease, as soon as one is available; `timeout_seconds` 0 does not wait, None forever.
 
-        `waiting` is called about once a second; whatever it raises ends the waiting.
+        `waiting` is called about once a second; whatever it raises ends the wait.
         """
         now, at = time.monotonic(), time.time()
         until = None if timeout_seconds is None else now + timeout_seconds
@@ -116,9 +116,9 @@ class Granter:
             self._doze(attempt, len(outlook.ahead))
 
     def _try(self, attempt: _Attempt) -> tuple[Candidates, LeaseHold | None, str | None]:
-        """Claim under the lock, then look once more: a stranger may have come meanwhile."""
+        """Claim under the lock, then check again: a stranger may have started meanwhile."""
         attempt.hint = ""
-        if attempt.hold is not None:  # in line: knock only when it looks like our turn
+        if attempt.hold is not None:  # queued: lock only when it seems to be our turn
             outlook = self._outlook(attempt)
             if not outlook.choice.chosen:
                 return outlook, None, None
@@ -140,7 +140,7 @@ class Granter:
             raise
         held.release()
         self._see(attempt)
-        return self._outlook(attempt), None, "a process without a lease came first"
+        return self._outlook(attempt), None, "a process without a lease took it first"
 
     def _see(self, attempt: _Attempt) -> AvailabilityView:
         attempt.seen, attempt.looked = self._surveyor.see(), time.monotonic()
@@ -160,7 +160,7 @@ class Granter:
         return outlook, None
 
     def _queue(self, attempt: _Attempt, outlook: Candidates) -> None:
-        """Take a place in the line, or the one that we had before."""
+        """Take a place in the queue, or our earlier one."""
         if attempt.parked is not None:
             hold, ticket = attempt.parked
             if hold.resume(time.time()):
@@ -174,7 +174,7 @@ class Granter:
     def _outlook(self, attempt: _Attempt, pages: BookPages | None = None) -> Candidates:
         seen = attempt.seen or self._see(attempt)
         if pages is None:
-            attempt.names = self._book.names()  # before the rest: what changes later is news
+            attempt.names = self._book.names()  # first: later changes are then noticed
             pages = BookPages.of(self._book)
         waits = attempt.until is None or attempt.until > attempt.began
         turns = Turns(time.monotonic(), attempt.turns) if waits else None
@@ -189,7 +189,7 @@ class Granter:
         return found
 
     def _is_clean(self, attempt: _Attempt, held: LeaseHold) -> bool:
-        """Whether nobody without a lease is on the devices that were chosen."""
+        """Whether no process without a lease is on the chosen devices."""
         sight = self._see(attempt)
         if attempt.request.even_if_used:
             return True
@@ -203,13 +203,13 @@ class Granter:
         return len(found) == len(chosen) and not any(r.strangers or r.trouble for r in found)
 
     def _own_page(self, held: LeaseHold) -> BookPages:
-        """Our lease alone: where no process is, nobody's lease has to be asked for its own, and a
-        cordon that came after the claim lets it end by itself."""
+        """Our lease alone: without processes no other lease matters, and a cordon made after the
+        claim does not end it."""
         own = BookEntry(held.hold.name, os.getuid(), held.lease.owner.user, True, held.lease)
         return BookPages((own,))
 
     def _doze(self, attempt: _Attempt, ahead: int) -> None:
-        """Until the book changes in our favour, or the devices are worth another look."""
+        """Until the book changes in our favour, or it is time to read the devices again."""
         due = time.monotonic() + LOOK_SECONDS * (1 + min(ahead, MOST_AHEAD) / 10)
         if attempt.hold is not None:
             attempt.hold.stamp(time.time())  # we are awake
@@ -227,7 +227,7 @@ class Granter:
     def _is_news(self, attempt: _Attempt) -> bool:
         """Whether the book changed since we read it, in a way that may concern us.
 
-        Who left the line is looked at too: leases that came and went leave no trace of their own.
+        Tickets that left count too: leases that came and went leave no trace of their own.
         """
         present = self._book.ticket_ids()
         if len(attempt.front & present) > attempt.spare:
@@ -235,7 +235,7 @@ class Granter:
         return not attempt.ahead <= present or self._book.names() != attempt.names
 
     def _is_far_back(self, attempt: _Attempt) -> bool:
-        """Whether those in front must take all that we could have: nothing can be for us yet."""
+        """Whether the tickets ahead need all the devices that we could get."""
         if len(attempt.front) <= attempt.spare:
             return False
         return len(attempt.front & self._book.ticket_ids()) > attempt.spare
@@ -251,8 +251,8 @@ class Granter:
     def _refuse_pushing(self, request: DeviceRequest) -> None:
         if request.priority > 0 and os.getuid() not in (0, self._book.path.stat().st_uid):
             raise Denied(
-                "only root and the owner of the lease book may go before others",
-                hint="a priority below 0 lets others go first",
+                "only root and the owner of the lease book may use a priority above 0",
+                hint="use 0 or less; below 0 lets others go first",
             )
 
     def _leave_line(self, attempt: _Attempt) -> None:
@@ -261,8 +261,8 @@ class Granter:
         attempt.hold = attempt.ticket = None
 
     def _park(self, attempt: _Attempt) -> None:
-        """Leave the line with a lease that a stranger may yet spoil: then one comes back to the
-        same place, which goes by when the ticket was made."""
+        """Leave the queue with a lease that a stranger may still spoil: then we return to the
+        same place, which depends on when the ticket was created."""
         if attempt.hold is not None and attempt.ticket is not None:
             attempt.hold.park()
             attempt.parked = attempt.hold, attempt.ticket
@@ -309,12 +309,12 @@ class Granter:
         )
 
     def _sweep(self, attempt: _Attempt, pages: BookPages, outlook: Candidates) -> None:
-        """Dead files of ours, where all their devices were seen: on others work may yet live."""
+        """Our dead files, if all their devices were read: on others a job may still run."""
         seen = {status.device.uuid for status in outlook.snapshot.devices}
         standing = {claim.file for claim in outlook.claims}
         dead = [e for e in pages.entries if e.file not in standing and _is_dead(e, seen)]
         mine = any(os.getuid() in (0, entry.uid) for entry in dead)
-        if mine or any(name.startswith(".") for name in attempt.names):  # nobody writes but us now
+        if mine or any(name.startswith(".") for name in attempt.names):  # only we write now
             with suppress(OSError):
                 self._book.sweep(dead)
 
@@ -329,7 +329,7 @@ def _is_dead(entry: BookEntry, seen: set[str]) -> bool:
 
 
 def _glance_seconds(waited_seconds: float, ahead: int) -> float:
-    """Between two glances at the book: soon for the first in line, seldom for the last."""
+    """Between two checks of the book: short for the first in the queue, longer for the last."""
     patience = max(FIRST_GLANCE_SECONDS, waited_seconds / GLANCES_PER_WAIT)
     return min(patience, LAST_GLANCE_SECONDS) + min(ahead, MOST_AHEAD) * BEHIND_SECONDS
 

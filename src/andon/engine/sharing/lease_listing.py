@@ -1,4 +1,4 @@
-"""Lists the leases: devices, book and line seen together, as every surface shows them."""
+"""Lists the leases: devices, book and queue read together, as every view shows them."""
 
 import time
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from andon.model.work import Claim, Cordon, Ticket
 
 @dataclass(frozen=True, slots=True)
 class LeaseListing:
-    """The devices, the book and the line, seen together."""
+    """The devices, the book and the queue, read together."""
 
     snapshot: Snapshot
     rooms: tuple[DeviceCapacity, ...]
@@ -25,7 +25,7 @@ class LeaseListing:
     line: tuple[Ticket, ...]
     cordons: tuple[Cordon, ...] = ()
     book: BookRow | None = None
-    remarks: tuple[str, ...] = ()  # what lies in the book and decides nothing
+    remarks: tuple[str, ...] = ()  # files in the book that are ignored
 
 
 def sighted(surveyor: Availability, sight: AvailabilityView, book: Book) -> LeaseListing:
@@ -42,13 +42,13 @@ def sighted(surveyor: Availability, sight: AvailabilityView, book: Book) -> Leas
 
 
 def remarks(book: Book) -> tuple[str, ...]:
-    """What was ignored at the last look, and whose it is."""
-    unread = (f"{path} is left out: {reason}" for path, reason in book.unread.items())
+    """What was ignored when the book was last read, and whose it is."""
+    unread = (f"{path} is ignored: {reason}" for path, reason in book.unread.items())
     return (*unread, *map(str, book.left_out()))
 
 
 def listing(seen: LeaseListing, asker: Asker) -> LeaseList:
-    """What is told of it, to one who may end the leases of its own user."""
+    """The listing as shown to this asker, who may end the leases of its own user."""
     devices = [status.device for status in seen.snapshot.devices]
     return LeaseList(
         seen.snapshot.at,
@@ -61,7 +61,7 @@ def listing(seen: LeaseListing, asker: Asker) -> LeaseList:
 
 
 def book_row(book: Book) -> BookRow | None:
-    """The book that new leases go to; None before the first lease makes it."""
+    """The book for new leases; None before the first lease creates it."""
     try:
         return BookRow(str(book.path), user_name(book.path.stat().st_uid))
     except OSError:

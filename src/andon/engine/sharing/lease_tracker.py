@@ -1,7 +1,7 @@
-"""Follows the lease book beside the sampler: who holds what, and to which lease processes belong.
+"""Tracks the lease book alongside the sampler: who holds what, and each process's lease.
 
-A thread of its own, because a file system may hang: no tick waits for it, and what it last knew
-counts as unknown after some seconds.
+It has its own thread, because a file system may hang: no sample waits for it, and what it last
+read counts as unknown after some seconds.
 """
 
 import logging
@@ -24,32 +24,32 @@ from andon.model.device import DeviceStatus, Process, Snapshot
 from andon.model.lease_list import BookRow
 from andon.model.work import BookEntry, Kin
 
-log = logging.getLogger("andon.ledger")
+log = logging.getLogger("andon.lease_tracker")
 
 SILENT_SECONDS = 10.0
-TURN_SECONDS = 2.0  # how late somebody else's lease is seen
-PACE = 400.0  # the book is read again after this many times what reading it cost: 0.25 % of a core
-LONGEST_PAUSE_SECONDS = 30.0  # and then, whatever it cost
-LATE_SECONDS = 10.0  # beyond that pause; what is older still is not what the book says
-FRESH_SECONDS = 1.0  # a folder's time is coarse: what changed just now may have changed once more
+POLL_SECONDS = 2.0  # how late another process's lease is noticed
+PACE = 400.0  # the pause after a read, in multiples of its cost: 0.25 % of a core
+LONGEST_PAUSE_SECONDS = 30.0  # whatever it cost
+LATE_SECONDS = 10.0  # beyond that pause; anything older is out of date
+FRESH_SECONDS = 1.0  # a directory's time is coarse: a recent change may hide another
 RETRY_SECONDS = 5.0
-LEAVING_SECONDS = 1.0
+CLOSE_SECONDS = 1.0
 
 Seal = tuple[tuple[int, int] | None, ...]
-"""The time and the number of every folder that may be a part of the book; None where none is."""
+"""Time and inode of every directory that may be part of the book; None where there is none."""
 Seen = tuple[tuple[tuple[Process, ...], Mapping[str, str]], ...]
 Listener = Callable[[], None]
 
 
 class LeaseTracker:
-    """What a server knows of the book. Everything that is asked answers at once."""
+    """What a server knows about the book. Every call returns at once."""
 
     def __init__(self, subscription: Subscription, env: Mapping[str, str] | None = None) -> None:
         self._subscription = subscription
         self._env = os.environ if env is None else env
         self._paths: tuple[Path, ...] = ()
         self._watched: tuple[str, ...] = ()
-        self._said: list[str] = []
+        self._warned: list[str] = []
         self._page, self._marker = BLANK, Marker()
         self._trouble: AndonError | None = None
         self._known = False
@@ -62,29 +62,29 @@ class LeaseTracker:
         self._judged: tuple[tuple[BookEntry, ...], Seen] | None = None
         self._kin: dict[tuple[int, float | None], Kin] = {}
         self._due = self._retry = 0.0
-        self._turned = self._current = time.monotonic()
+        self._polled = self._current = time.monotonic()
         self._listeners: tuple[Listener, ...] = ()
-        self._thread = threading.Thread(target=self._loop, name="lease ledger", daemon=True)
+        self._thread = threading.Thread(target=self._loop, name="lease tracker", daemon=True)
         self._thread.start()
 
-    # For those who ask.
+    # For callers.
 
     def page(self) -> BookView | None:
-        """What the book says; None while nobody can say."""
+        """What the book says; None while that is unknown."""
         return self._page if self._known and self._why_not() is None else None
 
     def marked(self, statuses: tuple[DeviceStatus, ...]) -> tuple[DeviceStatus, ...]:
-        """With the lease of every process that has one; asked by the sampler at every tick."""
+        """With the lease of every process that has one; the sampler calls this for every sample."""
         page = self.page()
         return self._marker.marked(statuses, {} if page is None else page.marks)
 
     def why_not(self) -> str | None:
-        """Why nobody can say what the book says; None where somebody can."""
+        """Why the book's contents are unknown; None where they are known."""
         found = self._why_not()
         return None if found is None else found.reason
 
     def health(self) -> dict[str, Any]:
-        """How following the book goes, which book that is, whose, and how many leases it has."""
+        """Whether the book is readable, which one it is, its owner, and its number of leases."""
         found, row = self._why_not(), self._row
         return {
             "state": "ok" if found is None else "degraded",
@@ -97,8 +97,8 @@ class LeaseTracker:
         }
 
     def listen(self, listener: Listener) -> Callable[[], None]:
-        """Call this when leases, their ends or the line changed; it must not block. Returns how
-        to stop it."""
+        """Call this when leases, their ends or the queue change; it must not block. Returns a
+        function that stops it."""
         self._listeners = (*self._listeners, listener)
 
         def leave() -> None:
@@ -108,14 +108,14 @@ class LeaseTracker:
 
     def close(self) -> None:
         self._subscription.close()
-        self._thread.join(LEAVING_SECONDS)
+        self._thread.join(CLOSE_SECONDS)
 
     # The thread.
 
     def _loop(self) -> None:
         last: Snapshot | None = None
         while True:
-            snapshot = self._subscription.get(TURN_SECONDS)
+            snapshot = self._subscription.get(POLL_SECONDS)
             if snapshot is None and self._subscription.closed:
                 return
             last = snapshot or last
@@ -124,24 +124,24 @@ class LeaseTracker:
 
     def _try(self, snapshot: Snapshot) -> None:
         try:
-            self._turn(snapshot)
+            self._poll(snapshot)
         except AndonError as exc:
             self._failed(exc)
         except Exception as exc:
             self._failed(Unavailable(f"the lease book cannot be read: {exc}"))
-            log.debug("following the book failed", exc_info=True)
-        self._turned = time.monotonic()
+            log.debug("reading the lease book failed", exc_info=True)
+        self._polled = time.monotonic()
 
-    def _turn(self, snapshot: Snapshot) -> None:
+    def _poll(self, snapshot: Snapshot) -> None:
         now = time.monotonic()
         if now < self._retry:
             return
         if self._book is None:
             self._book, self._unread = self._opened(), True
         page, tickets = self._page, self._tickets
-        self._glance()
+        self._check_changes()
         if not self._unread and not self._entries:
-            self._current = now  # nothing is in it, and nothing has changed
+            self._current = now  # it is empty, and nothing has changed
         elif now >= self._due:
             self._read(self._book)
             self._current = time.monotonic()
@@ -149,21 +149,21 @@ class LeaseTracker:
             self._judge(snapshot)
         self._trouble, self._known = None, True
         if self._page.claims != page.claims or self._tickets != tickets:
-            self._tell()
+            self._notify()
 
-    def _glance(self) -> None:
-        """Whether the book may differ from what was read: some system calls, and no more."""
+    def _check_changes(self) -> None:
+        """Whether the book may differ from what was read: only a few system calls."""
         leases = tuple(_stamp(folder) for folder in self._watched)
-        if self._listeners:  # the line is of no use to anybody else here
+        if self._listeners:  # only they need the queue
             self._tickets = tuple(_stamp(f"{path}/{places.TICKETS}") for path in self._paths)
         if leases == self._leases:
             return
         before, self._leases, self._unread = self._leases, leases, True
         if before is not None and [s and s[1] for s in leases] != [s and s[1] for s in before]:
-            self._book = self._opened()  # a book appeared, is gone, or is another one
+            self._book = self._opened()  # a book appeared, was removed or was replaced
 
     def _opened(self) -> Book:
-        """The books as they are now; a network file system is not even touched."""
+        """The books as they are now; a network file system is not touched."""
         own, mounts = places.book_path(self._env), places.read_mounts()
         places.refuse_bad_place(own, mounts)
         book = Book(self._env, make=False)
@@ -172,15 +172,15 @@ class LeaseTracker:
         near = (p for p in _candidates(self._env) if not places.network_system(p, mounts))
         self._paths = book.paths
         self._watched = tuple(_watched(path, book.paths) for path in near)
-        self._say_unread(book)
+        self._warn_unread(book)
         return book
 
-    def _say_unread(self, book: Book) -> None:
-        said = [f"{path} is left out: {reason}" for path, reason in book.unread.items()]
-        for words in said:
-            if words not in self._said:
+    def _warn_unread(self, book: Book) -> None:
+        warnings = [f"{path} is ignored: {reason}" for path, reason in book.unread.items()]
+        for words in warnings:
+            if words not in self._warned:
                 log.warning("%s", words)
-        self._said = said
+        self._warned = warnings
 
     def _read(self, book: Book) -> None:
         began = time.thread_time()
@@ -191,13 +191,13 @@ class LeaseTracker:
         self._unread = abs(time.time() - newest) < FRESH_SECONDS
 
     def _judge(self, snapshot: Snapshot) -> None:
-        """Lay the book beside the devices, where either differs from the last time."""
+        """Match the book with the devices, if either has changed."""
         seen = tuple((status.processes, status.missing) for status in snapshot.devices)
         if not self._page.sharing.former and self._is_judged(seen):
             return
         kin = self._related(wanted_pids(self._entries, snapshot.devices), snapshot.devices)
         self._page = page_of(self._entries, snapshot.devices, kin, here(), self._page, snapshot.at)
-        unrelated = bool(self._page.sharing.unsure)  # they may be readable at the next look
+        unrelated = bool(self._page.sharing.unsure)  # they may be readable next time
         self._judged = None if unrelated else (self._entries, seen)
 
     def _is_judged(self, seen: Seen) -> bool:
@@ -216,7 +216,7 @@ class LeaseTracker:
         known = {key: kin for key in keys if (kin := self._kin.get(key)) is not None}
         found = read_kin([pid for pid, started in keys - known.keys()], containers=True)
         known |= {key: found[key[0]] for key in keys if key not in known and key[0] in found}
-        # Without its start a process cannot be told from the next one of its number.
+        # Without its start time, a process cannot be distinguished from a later one with its pid.
         self._kin = {key: kin for key, kin in known.items() if key[1] is not None}
         return {pid: kin for (pid, _), kin in known.items()}
 
@@ -226,33 +226,33 @@ class LeaseTracker:
         self._trouble, self._book, self._judged = trouble, None, None
         self._retry = time.monotonic() + RETRY_SECONDS
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         for listener in self._listeners:
             try:
                 listener()
             except Exception:
-                log.exception("a listener failed; the others go on")
+                log.exception("a listener failed; the others continue")
 
     def _why_not(self) -> AndonError | None:
         if self._trouble is not None:
             return self._trouble
         now, slack = time.monotonic(), max(SILENT_SECONDS, 5 * self._subscription.interval_seconds)
-        if now - self._turned >= slack:
+        if now - self._polled >= slack:
             return Unavailable(
-                f"the lease book has not answered for {now - self._turned:.0f} s",
-                hint="look at its file system: andon doctor",
+                f"the lease book has not responded for {now - self._polled:.0f} s",
+                hint="check its file system: andon doctor",
             )
         old = now - self._current
         if old >= LONGEST_PAUSE_SECONDS + max(LATE_SECONDS, slack):
             return Unavailable(
                 f"the lease book was last read {old:.0f} s ago",
-                hint="look at who fills it: andon leases, andon doctor",
+                hint="see who fills it: andon leases, andon doctor",
             )
         return None
 
 
 def with_leases(snapshot: Snapshot, env: Mapping[str, str] | None = None) -> Snapshot:
-    """One look with the lease of every process that has one; as it was where nobody can say."""
+    """A snapshot with each process's lease; unchanged if the book cannot be read."""
     env = os.environ if env is None else env
     try:
         places.refuse_network(places.book_path(env), places.read_mounts())
@@ -266,20 +266,20 @@ def with_leases(snapshot: Snapshot, env: Mapping[str, str] | None = None) -> Sna
 
 
 def _candidates(env: Mapping[str, str]) -> tuple[Path, ...]:
-    """Wherever a book may be or appear."""
+    """Every path where a book may exist or appear."""
     named = env.get(places.VARIABLE)
     usual = [places.SYSTEM_BOOK, places.COMMON_BOOK]
     return tuple(dict.fromkeys([Path(named), *usual] if named else usual))
 
 
 def _watched(path: Path, read: tuple[Path, ...]) -> str:
-    """What is looked at for changes; of a book that is not read, only whether it is the same."""
+    """What is checked for changes; for a book that is not read, only whether it was replaced."""
     return str(path) if path.is_dir() and path not in read else f"{path}/{places.LEASES}"
 
 
 def _stamp(path: str) -> tuple[int, int] | None:
     try:
-        found = os.stat(path)  # noqa: PTH116 - at every tick
+        found = os.stat(path)  # noqa: PTH116 - for every sample
     except FileNotFoundError:
         return None
     except OSError:

@@ -1,4 +1,4 @@
-"""Leases that are past their end and still held: their holder is stopped, or does not answer."""
+"""Leases past their end that are still held: their holder is stopped or not responding."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -11,7 +11,7 @@ from andon.leases.places import LEASES
 from andon.model.work import Claim, Lease, Standing
 from andon.units import human_seconds
 
-LATE_SECONDS = 15.0  # a holder that runs gives a lease back within five
+LATE_SECONDS = 15.0  # a running holder releases a lease within five
 
 
 def overdue(book: Book, claims: Iterable[Claim], at: float) -> Iterator[tuple[str, str]]:
@@ -22,7 +22,7 @@ def overdue(book: Book, claims: Iterable[Claim], at: float) -> Iterator[tuple[st
             continue
         late = at - lease.until
         if late > LATE_SECONDS:
-            since = f"lease {lease.id} ended {human_seconds(late)} ago and is still held"
+            since = f"lease {lease.id} expired {human_seconds(late)} ago but is still held"
             yield lease.id, f"{since}: {_reason(book, claim, lease)}"
 
 
@@ -32,8 +32,8 @@ def _reason(book: Book, claim: Claim, lease: Lease) -> str:
     if not any(_is_verified(claim, lease, path / LEASES / claim.file) for path in book.paths):
         return f"ask {claim.user}, or root"
     if is_stopped(pid):
-        return f"its holder is stopped, let it go on: kill -CONT {pid}"
-    return f"its holder (pid {pid}) does not answer"
+        return f"its holder is stopped; resume it: kill -CONT {pid}"
+    return f"its holder (pid {pid}) is not responding"
 
 
 def _is_verified(claim: Claim, lease: Lease, file: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Waits for child processes that outlive what started them, so that none stays a zombie."""
+"""Waits for child processes that outlive the call that started them, so that none is a zombie."""
 
 import logging
 import os
@@ -15,7 +15,7 @@ CLOSE_SECONDS = 1.0
 
 
 class Reaper:
-    """One thread over all of them, asleep until one ends; `ended` is called each time."""
+    """One thread for all of them, asleep until one exits; `ended` is called each time."""
 
     def __init__(self, ended: Callable[[], None]) -> None:
         self._ended = ended
@@ -30,11 +30,11 @@ class Reaper:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="andon reaper", daemon=True)
                 self._thread.start()
-        with suppress(OSError):  # at the end nobody is there to be woken
+        with suppress(OSError):  # the thread may have ended
             self._ours.send(b".")
 
     def close(self) -> None:
-        """Stop waiting; the children go on."""
+        """Stop waiting; the children continue."""
         self._ours.close()
         if self._thread is None:
             self._theirs.close()
@@ -44,23 +44,23 @@ class Reaper:
     def _run(self) -> None:
         while self._wait():
             if self._reap():
-                self._tell()
+                self._notify()
         self._reap()
         with self._lock:
             for descriptor, child in self._children.items():
                 os.close(descriptor)
-                child.returncode = 0  # it goes on by itself: Python is not to warn of it
+                child.returncode = 0  # it keeps running: Python must not warn about it
             self._children.clear()
         self._theirs.close()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         try:
             self._ended()
         except Exception:
-            log.exception("the end of a child could not be told; the others are waited for")
+            log.exception("could not report that a child exited; still waiting for the others")
 
     def _wait(self) -> bool:
-        """Until something happens; False when nobody is there any more to be told."""
+        """Until something happens; False once this is closed."""
         poll = select.poll()
         poll.register(self._theirs, select.POLLIN)
         with self._lock:

@@ -1,4 +1,4 @@
-"""Why nothing was granted, in words about every single device."""
+"""Why nothing was granted, with a reason for every device."""
 
 import time
 
@@ -21,28 +21,28 @@ def refusal(
     note: str | None = None,
     note_hint: str = "",
 ) -> Conflict:
-    """The error of a request that was not met: at once, or after so long a wait.
+    """The error of a request that was not met, at once or after a wait.
 
-    A note says what else was in the way, with what to do about that.
+    `note` says what else was in the way, `note_hint` what to do about it.
     """
     free = sum(c.obstacle is None for c in outlook.choice.candidates)
     asked = count_words(request)
     if request.memory_bytes is not None:
         asked += f" with {human_bytes(request.memory_bytes)}"
-    told = outlook.choice.reason or f"{asked} wanted, {free} free"
+    summary = outlook.choice.reason or f"{asked} requested, {free} available"
     lines = tuple(device_lines(outlook))
     hint = "see who holds them: andon leases"
     if is_hopeless(outlook):
-        hint = "simulated work never ends; idle devices: ANDON_SIMULATE_SCENARIO=idle"
+        hint = "simulated work never ends; for idle devices: ANDON_SIMULATE_SCENARIO=idle"
     hint = note_hint or hint
     if waited_seconds is None:
-        return Conflict(note or told, hint=hint, mistakes=lines)
-    reason = f"{told} after {human_seconds(waited_seconds)}"
+        return Conflict(note or summary, hint=hint, mistakes=lines)
+    reason = f"{summary} after {human_seconds(waited_seconds)}"
     return TimedOut(f"{reason}: {note}" if note else reason, hint=hint, mistakes=lines)
 
 
 def is_hopeless(outlook: Candidates) -> bool:
-    """Whether only simulated work is in the way, which does not end: waiting would help nobody."""
+    """Whether only simulated work is in the way: it never ends, so waiting is useless."""
     barred = (c.obstacle.bar for c in outlook.choice.candidates if c.obstacle is not None)
     lasting = sum(bar in SIMULATED_WORK for bar in barred)
     left = len(outlook.need.eligible) - lasting
@@ -62,8 +62,8 @@ def candidate_words(candidate: Candidate, at: float) -> str:
     if candidate.obstacle is not None:
         return obstacle_words(candidate.obstacle, at)
     if candidate.free_bytes is None:
-        return "free"
-    return f"free, {human_bytes(candidate.free_bytes)} left"
+        return "available"
+    return f"available, {human_bytes(candidate.free_bytes)} free"
 
 
 def obstacle_words(obstacle: Obstacle, at: float) -> str:
@@ -73,6 +73,6 @@ def obstacle_words(obstacle: Obstacle, at: float) -> str:
 
 
 def clock(moment: float, at: float) -> str:
-    """The time of day; with the day where it is not within one."""
+    """The time of day, with the date where it is more than a day away."""
     form = "%H:%M" if abs(moment - at) < DAY_SECONDS else "%a %d %b %H:%M"
     return time.strftime(form, time.localtime(moment))

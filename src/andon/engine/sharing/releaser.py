@@ -1,4 +1,4 @@
-"""Ends leases and moves their ends: the same way for the command line and for the server."""
+"""Ends and extends leases, the same way for the command line and for the server."""
 
 import os
 import signal
@@ -17,64 +17,64 @@ from andon.leases.places import LEASES
 from andon.model.work import Claim, Lease, Standing
 
 RELEASE_SECONDS = 12.0
-GLANCE_SECONDS = 0.05
+POLL_SECONDS = 0.05
 
 Check = Callable[[Lease], None]
 
 
 def asker() -> Asker:
-    """This process, as one that may end its user's leases."""
+    """This process, which may end its user's leases."""
     return Asker(os.getuid(), here())
 
 
 def no_check(lease: Lease) -> None:
-    """On its own machine a user needs no proof but its uid."""
+    """On the local machine the uid is proof enough."""
 
 
 def release(
     book: Book,
     name: str,
     check: Check = no_check,
-    patience_seconds: float = RELEASE_SECONDS,
+    timeout_seconds: float = RELEASE_SECONDS,
     insist: bool = True,
 ) -> Lease:
-    """Ask a lease's holder to end it, and wait until it is out of the book.
+    """Ask a lease's holder to end it, and wait until it has left the book.
 
-    Asked a second time, a holder kills what does not end: that is what `insist` does.
+    With `insist` the holder is asked a second time, and then kills what is still running.
     """
     folder, claim, lease = _find(book, name, check)
     if left := strangers(folder.parent, claim.file, lease, claim.uid, here(), LockTable()):
         return _remove(book, folder, claim, left)
     for _ in range(2 if insist else 1):
         ask(lease, folder / claim.file, claim.uid)
-        if _is_gone(book, claim.file, patience_seconds):
+        if _is_released(book, claim.file, timeout_seconds):
             return lease
     raise _still_held(lease, insist)
 
 
 def extend(book: Book, name: str, seconds: float, check: Check = no_check) -> Lease:
-    """Let a lease end so much later from now; returns it as it stands afterwards."""
+    """Move the end of a lease to `seconds` from now; returns the new lease."""
     folder, claim, lease = _find(book, name, check)
     if lease.until is None:
         raise Conflict(
-            f"lease {lease.id} has no end that could be moved", hint="it ends with its command"
+            f"lease {lease.id} has no end time to change", hint="it ends with its command"
         )
     until = time.time() + seconds
     try:
         os.utime(folder / claim.file, (until, until), follow_symlinks=False)
     except FileNotFoundError as exc:
-        raise Gone(f"lease {lease.id} has ended", hint="ask for a new one") from exc
+        raise Gone(f"lease {lease.id} has ended", hint="request a new one") from exc
     except PermissionError as exc:
         raise Denied(
-            f"lease {lease.id} may not be changed", hint=f"ask {claim.user}, or root"
+            f"not allowed to change lease {lease.id}", hint=f"ask {claim.user}, or root"
         ) from exc
     if not _is_held(book, claim.file):
-        raise Gone(f"lease {lease.id} has ended", hint="ask for a new one")
+        raise Gone(f"lease {lease.id} has ended", hint="request a new one")
     return replace(lease, until=until)
 
 
 def ask(lease: Lease, file: Path, uid: int) -> None:
-    """Signal the process that is proved to hold a lease; one that is stopped goes on to end."""
+    """Signal the process that is proved to hold a lease; a stopped one is resumed."""
     owner = lease.owner
     descriptor = open_holder(lease, file, uid)
     try:
@@ -82,36 +82,36 @@ def ask(lease: Lease, file: Path, uid: int) -> None:
         if is_stopped(owner.pid):
             signal.pidfd_send_signal(descriptor, signal.SIGCONT)
     except ProcessLookupError as exc:
-        raise Gone(f"the holder of lease {lease.id} (pid {owner.pid}) has just ended") from exc
+        raise Gone(f"the holder of lease {lease.id} (pid {owner.pid}) has just exited") from exc
     except PermissionError as exc:
         raise Denied(
-            f"pid {owner.pid} may not be signalled", hint=f"ask {user_name(uid)}, or root"
+            f"not allowed to signal pid {owner.pid}", hint=f"ask {user_name(uid)}, or root"
         ) from exc
     finally:
         os.close(descriptor)
 
 
 def _still_held(lease: Lease, insisted: bool) -> Conflict:
-    """What keeps a lease whose holder was asked to end it; the holder has been verified."""
+    """Why a lease is still held after its verified holder was asked to end it."""
     pid = lease.owner.pid
     if is_stopped(pid):
         return Conflict(
             f"lease {lease.id} is still held: its holder (pid {pid}) is stopped",
-            hint=f"let it go on, and it ends: kill -CONT {pid}",
+            hint=f"resume it, and it ends: kill -CONT {pid}",
         )
     if insisted:
         return Conflict(
-            f"lease {lease.id} is still held by pid {pid}, although it was asked twice to end",
+            f"lease {lease.id} is still held by pid {pid} after two requests to stop",
             hint=f"see what it waits for: ps -o pid,stat,wchan,args -p {pid}",
         )
     return Conflict(
-        f"lease {lease.id} was asked to end, and its command has not ended yet",
-        hint="ask once more, and it is killed",
+        f"lease {lease.id} was asked to end, but its command is still running",
+        hint="release it again to kill the command",
     )
 
 
 def _remove(book: Book, folder: Path, claim: Claim, left: Sequence[Locker]) -> Lease:
-    """A lease without a holder, whose file another user keeps locked: that holds nothing."""
+    """Remove a lease without a holder whose file another user keeps locked: that lock is void."""
     lease, who = claim.lease, ", ".join(described(locker) for locker in left)
     if lease is None or any(e.left for e in book.entries() if e.file == claim.file):
         raise barred(replace(claim, standing=Standing.ORPHANED), asker()) or Gone("it has ended")
@@ -135,12 +135,12 @@ def _find(book: Book, name: str, check: Check) -> tuple[Path, Claim, Lease]:
     return path / LEASES, claim, lease
 
 
-def _is_gone(book: Book, file: str, seconds: float) -> bool:
+def _is_released(book: Book, file: str, seconds: float) -> bool:
     end = time.monotonic() + seconds
     while _is_held(book, file):
         if time.monotonic() >= end:
             return False
-        time.sleep(GLANCE_SECONDS)
+        time.sleep(POLL_SECONDS)
     return True
 
 

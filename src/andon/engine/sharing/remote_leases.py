@@ -1,4 +1,4 @@
-"""Lends devices to callers over the network: leases that outlive the server and end in time."""
+"""Leases for network callers: they outlive the server and end in time."""
 
 import logging
 import os
@@ -29,27 +29,27 @@ from andon.model.device import Snapshot
 from andon.model.lease_list import LeaseList, LeaseRow
 from andon.model.work import Claim, Cordon, DeviceRequest, Lease, LeaseKind, Owner, Standing
 
-log = logging.getLogger("andon.lender")
+log = logging.getLogger("andon.remote_leases")
 
-MOST_LENT = 64  # each has a process of its own
+MOST_LENT = 64  # each has its own process
 HANDOVER_SECONDS = 10.0
-RELEASE_SECONDS = 5.0  # a caller does not wait for longer; the holder was asked all the same
+RELEASE_SECONDS = 5.0  # a caller waits no longer; the holder has been asked anyway
 
 Listener = Callable[[LeaseList], None]
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteLease:
-    """A lease as its asker gets it."""
+    """A lease as its caller gets it."""
 
     row: LeaseRow
     environment: Mapping[str, str]
 
 
 class RemoteLeases:
-    """Grants, renews and ends leases; everything here may block, and nothing for long.
+    """Grants, renews and ends leases; every call may block, but not for long.
 
-    `latest` is the last snapshot there is; a grant takes looks of its own through the surveyor.
+    `latest` returns the last snapshot; a grant reads the devices itself through the surveyor.
     """
 
     def __init__(
@@ -60,41 +60,41 @@ class RemoteLeases:
         longest_wait_seconds: float = LONGEST_WAIT_SECONDS,
         follows: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """`follows` says why the book is not followed, where it is not."""
+        """`follows` returns why the book cannot be read, or None."""
         self._surveyor, self._latest = surveyor, latest
         self._longest_wait_seconds, self._follows = longest_wait_seconds, follows
         self._env = os.environ if env is None else env
-        self._lock, self._telling = threading.Lock(), threading.Lock()
+        self._lock, self._notifying = threading.Lock(), threading.Lock()
         self._book: Book | None = None
         self._listed: tuple[Snapshot, LeaseList] | None = None
         self._listeners: tuple[Listener, ...] = ()
-        self._told: object = None
+        self._notified: object = None
         self._overdue: frozenset[str] = frozenset()
         self._reaper = Reaper(self.changed)
 
-    # What is told.
+    # Reading.
 
     def listed(self) -> LeaseList:
-        """Every lease; looked up once for all who ask before the next snapshot comes."""
+        """Every lease; read once per snapshot for all callers."""
         snapshot = self._latest()
         silent = self._follows()
-        if silent is not None:  # a file system that hangs would keep whoever asks it
+        if silent is not None:  # a file system that hangs would block the caller
             return LeaseList(snapshot.at, note=silent)
         with self._lock:
             if self._listed is None or self._listed[0] is not snapshot:
-                self._listed = snapshot, self._look(snapshot)
+                self._listed = snapshot, self._read(snapshot)
             return self._listed[1]
 
     def changed(self) -> None:
-        """Something in the book may be another: if so, who listens is told the whole list."""
+        """The book may have changed: if it has, notify the listeners with the whole list."""
         with self._lock:
             self._listed = None
-        with suppress(AndonError), self._telling:  # one at a time: the newest is told last
+        with suppress(AndonError), self._notifying:  # one at a time: the newest comes last
             if self._listeners:
-                self._tell(self.listed())
+                self._notify(self.listed())
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Hear of changes, from whichever thread made them; returns how to leave."""
+        """Call this on changes, from whichever thread made them; returns how to stop it."""
         self._listeners = (*self._listeners, listener)
 
         def leave() -> None:
@@ -103,10 +103,10 @@ class RemoteLeases:
         return leave
 
     def close(self) -> None:
-        """Leave the leases as they are: a later server finds them in the book."""
+        """Keep the leases: a later server finds them in the book."""
         self._reaper.close()
 
-    # What is done.
+    # Changing.
 
     def lend(
         self,
@@ -116,21 +116,21 @@ class RemoteLeases:
         command: str = "",
         waiting: Callable[[], None] = lambda: None,
     ) -> RemoteLease:
-        """A lease, as soon as it can be had; what `waiting` raises ends the waiting."""
+        """A lease, as soon as one is available; what `waiting` raises ends the wait."""
 
-        def go_on(progress: Progress) -> None:
+        def still_waiting(progress: Progress) -> None:
             waiting()
 
         book = self._made()
-        patience = min(wait_seconds, self._longest_wait_seconds)
+        timeout = min(wait_seconds, self._longest_wait_seconds)
         self._refuse_many(book)
-        self._refuse_hopeless(book, request, patience)
+        self._refuse_hopeless(book, request, timeout)
         keeper = self._keeper()
         try:
             terms = Terms(
                 LeaseKind.NETWORK, redact(tuple(command.split(" "))), seconds, _holder(keeper)
             )
-            grant = Granter(book, self._surveyor).grant(request, terms, patience, go_on)
+            grant = Granter(book, self._surveyor).grant(request, terms, timeout, still_waiting)
             self._hand_over(grant, keeper, waiting)
         finally:
             keeper.dismiss()
@@ -138,7 +138,7 @@ class RemoteLeases:
         return RemoteLease(self._row(grant.held.lease), _environment(grant))
 
     def renew(self, name: str, seconds: float, fence: int | None) -> LeaseRow:
-        """Let a lease end so much later from now."""
+        """Move the end of a lease to `seconds` from now."""
         lease = releaser.extend(
             self._current(), name, seconds, lambda found: _check(found, name, fence)
         )
@@ -158,28 +158,28 @@ class RemoteLeases:
         return lease
 
     def cordon(self, uuid: str, reason: str) -> None:
-        """Give a device to nobody."""
+        """Take a device out of service."""
         self._made().cordon(Cordon(uuid, time.time(), user_name(os.getuid()), reason))
         self.changed()
 
     def uncordon(self, uuid: str) -> None:
-        """Give it out again."""
+        """Return it to service."""
         if not self._current().uncordon(uuid):
             raise Gone("this device is not cordoned", hint="GET /api/leases lists what is")
         self.changed()
 
     # Helpers.
 
-    def _tell(self, found: LeaseList) -> None:
-        known, self._told = self._told, _gist(found)
-        for listener in self._listeners if known != self._told else ():
+    def _notify(self, found: LeaseList) -> None:
+        known, self._notified = self._notified, _gist(found)
+        for listener in self._listeners if known != self._notified else ():
             try:
                 listener(found)
             except Exception:
-                log.exception("a listener failed; the others go on")
+                log.exception("a listener failed; the others continue")
 
-    def _look(self, snapshot: Snapshot) -> LeaseList:
-        """Fails soft: a book that cannot be read is told of, and is no reason to say nothing."""
+    def _read(self, snapshot: Snapshot) -> LeaseList:
+        """Fails soft: a book that cannot be read is reported in the list."""
         row = None
         try:
             book = self._current()
@@ -192,15 +192,15 @@ class RemoteLeases:
         return listing(seen, releaser.asker())
 
     def _current(self) -> Book:
-        """The same object while the same books exist: it remembers what it has read."""
-        places.refuse_bad_place(places.book_path(self._env))  # one that hangs is never touched
+        """The same object while the same books exist, because it caches what it has read."""
+        places.refuse_bad_place(places.book_path(self._env))  # never touch one that may hang
         found = Book(self._env, make=False)
         if self._book is None or self._book.paths != found.paths:
             self._book = found
         return self._book
 
     def _made(self) -> Book:
-        """The book, made if it is not there; that it cannot be one is no mistake of a caller's."""
+        """The book, created if missing; a bad path is not the caller's mistake."""
         try:
             return Book(self._env)
         except Invalid as error:
@@ -214,7 +214,7 @@ class RemoteLeases:
         self._overdue = frozenset(found)
 
     def _row(self, lease: Lease) -> LeaseRow:
-        """As the list has it; of one that is not in it yet, nothing is used."""
+        """Its row in the list; one that is not in it yet uses nothing."""
         uid = lease.owner.uid
         with suppress(AndonError):
             for row in self.listed().leases:
@@ -229,18 +229,18 @@ class RemoteLeases:
         except OSError as exc:
             raise Unavailable(
                 f"a holder for the lease cannot be started: {exc.strerror}",
-                hint="is the machine out of memory or processes?",
+                hint="check whether memory or processes have run out",
             ) from exc
         self._reaper.watch(keeper.process)
         return keeper
 
     def _hand_over(self, grant: Grant, keeper: Keeper, waiting: Callable[[], None]) -> None:
-        """The holder alone has the lock from now on, or nobody has."""
+        """From now on only the holder has the lock, or no one has."""
         try:
             keeper.give(grant.held)
             if not keeper.has_taken(HANDOVER_SECONDS):
                 raise Unavailable("the lease's holder could not be started", hint="try again")
-            waiting()  # whoever asked may have left meanwhile
+            waiting()  # the caller may have left meanwhile
         except BaseException:
             grant.held.release()
             keeper.recall()
@@ -256,12 +256,13 @@ class RemoteLeases:
         ]
         if len(lent) >= MOST_LENT:
             raise Conflict(
-                f"{len(lent)} leases are lent over the network already",
+                f"there are already {len(lent)} network leases",
                 hint="release some: andon leases",
             )
 
     def _refuse_hopeless(self, book: Book, request: DeviceRequest, wait_seconds: float) -> None:
-        """Before a holder is started: what can never be met, or not now by who does not wait."""
+        """Before a holder is started: what can never be met, or not now for a caller that does not
+        wait."""
         seen = self._surveyor.see()
         self._surveyor.check(seen.snapshot, request)
         try:
@@ -269,20 +270,20 @@ class RemoteLeases:
         except Unavailable as error:
             if not seen.snapshot.devices:
                 raise
-            # The caller asks for too much, and nothing is wrong here.
+            # The caller asked for too much; nothing is wrong here.
             raise Conflict(error.reason, error.hint, error.mistakes) from error
         if not outlook.choice.chosen and wait_seconds <= 0:
             raise refusal(outlook, request, None)
 
 
 def _gist(found: LeaseList) -> object:
-    """What of a list is news when it differs; what is used of a lease always does."""
+    """The part of a list whose change is worth a notification; usage always changes."""
     rows = [(row.id, row.user, row.fence, row.standing, row.until) for row in found.leases]
     return rows, found.waiting, found.cordons, found.note
 
 
 def _check(lease: Lease, name: str, fence: int | None) -> None:
-    """A program says the whole id: the beginning of one could be another's a moment later."""
+    """A program must send the whole id: a prefix could match another lease a moment later."""
     if lease.id != name:
         raise Gone(f"there is no lease {name[:40]!r}", hint="GET /api/leases lists them")
     check_fence(lease, fence)
@@ -293,7 +294,7 @@ def _is_network(lease: Lease | None) -> bool:
 
 
 def _holder(keeper: Keeper) -> Owner:
-    """It leads a session of its own: what else runs in the server's is not the lease's work."""
+    """It leads its own session: other processes in the server's are not part of the lease."""
     return replace(myself(keeper.pid), session=keeper.pid)
 
 

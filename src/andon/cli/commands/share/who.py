@@ -14,7 +14,7 @@ from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
 from andon.cli.sources import settings_of
 from andon.cli.terminal import Terminal
-from andon.core.history.usage import NOBODY, UserUsage, by_user
+from andon.core.history.usage import UNKNOWN_USER, UserUsage, by_user
 from andon.units import human_bytes
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _people(seen: "LeaseListing") -> dict[str, Person]:
     people: dict[str, Person] = {}
     for status in seen.snapshot.devices:
         for process in status.processes:
-            user = process.user or NOBODY
+            user = process.user or UNKNOWN_USER
             person = people.setdefault(user, Person(user))
             person.devices.add(status.device.index)
             person.memory_bytes += process.memory_bytes or 0

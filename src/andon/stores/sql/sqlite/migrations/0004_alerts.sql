@@ -1,4 +1,4 @@
--- What is wrong (one row), what is still to be told to whom, and what fired in the past.
+-- Current alerts (one row), pending notifications, and past alerts.
 CREATE TABLE alert_state (
     id INTEGER PRIMARY KEY CHECK (id = 1),
     body TEXT NOT NULL
