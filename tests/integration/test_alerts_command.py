@@ -109,7 +109,7 @@ def test_a_silence_names_an_alert_a_rule_or_a_device_and_ends(home: Served) -> N
         (("show", "thermal@9"), 5, "there is no alert"),
         (("ack", "x"), 5, "names several alerts"),
         (("silence", "2h"), 2, "name an alert"),
-        (("silence", "xid@1"), 2, "not a quantity"),
+        (("silence", "xid@1"), 2, "not a duration"),
         (("silence", "xid@1", "2h", "--rule", "fan"), 2, "not both"),
         (("silence", "--rule", "nothing", "2h"), 2, "there is no rule"),
         (("rules", "termal"), 2, "did you mean thermal?"),

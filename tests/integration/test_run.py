@@ -81,7 +81,7 @@ def test_the_exit_code_is_the_commands(command: tuple[str, ...], code: int) -> N
         (("--devices", "12"), "there is no device '12'"),
         (("--label", "fast"), "no device has the label"),
         (("--shared",), "--memory says how much"),
-        (("--timeout", "soon"), "'--timeout' / '-t': 'soon' is not a quantity"),
+        (("--timeout", "soon"), "'--timeout' / '-t': 'soon' is not a duration"),
         (("--for", "0s"), "no time at all"),
         (("--memory", "0"), "not an amount of memory"),
         (("--gpus", "4..2"), "not a number of GPUs"),
