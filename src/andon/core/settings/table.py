@@ -213,7 +213,8 @@ FIELDS = (
     ),
     Field(
         "history_megabytes", "history.megabytes", "ANDON_HISTORY_MEGABYTES", WHOLE,
-        "maximum size of the history; beyond it the finest readings are deleted first", 16, 1_000_000,
+        "maximum size of the history; beyond it the finest readings are deleted first",
+        16, 1_000_000,
     ),
     Field(
         "exporter_prefix", "exporter.prefix", "ANDON_EXPORTER_PREFIX", WORD,
@@ -251,7 +252,10 @@ FIELDS = (
         "power_percent", NUMBER_OR_OFF,
         "the share of its power limit from which a device is shown as at its limit", 1, 100,
     ),
-    _alert("idle_seconds", SECONDS_OR_OFF, "how long a device may be occupied but idle", 1, 31_536_000),
+    _alert(
+        "idle_seconds", SECONDS_OR_OFF,
+        "how long a device may be occupied but idle", 1, 31_536_000,
+    ),
     _alert(
         "high_usage_percent", NUMBER_OR_OFF,
         "the utilisation from which a device is shown as in use", 0, 100,
