@@ -80,9 +80,9 @@ def test_the_exit_code_is_the_commands(command: tuple[str, ...], code: int) -> N
         (("--model", "B200"), "no device here is of model"),
         (("--devices", "12"), "there is no device '12'"),
         (("--label", "fast"), "no device has the label"),
-        (("--shared",), "--memory says how much"),
+        (("--shared",), "--shared needs an amount of memory"),
         (("--timeout", "soon"), "'--timeout' / '-t': 'soon' is not a duration"),
-        (("--for", "0s"), "no time at all"),
+        (("--for", "0s"), "duration must be greater than 0"),
         (("--memory", "0"), "not an amount of memory"),
         (("--gpus", "4..2"), "not a number of GPUs"),
         (("--exclude", "0,1,2,3,4,5,6,7"), "0 can ever be had"),
@@ -204,7 +204,7 @@ def test_a_lease_ends_at_its_time_and_can_be_given_more() -> None:
         assert andon("lease", "extend", name, "--for", "100ms").code == 0
         done = end_of(process)
     assert done.code == 143
-    assert f"lease {name} has ended" in done.err
+    assert f"lease {name} expired" in done.err
     assert entries() == []
 
 

@@ -61,7 +61,7 @@ def test_the_kernels_oom_killer_is_told_from_other_ends(
     [
         ((), "kill -9 $$", 137, "signal", "signal 9 ended it"),
         ((), "kill -SEGV $$", 139, "signal", "signal 11 ended it"),
-        (("--for", "100ms"), "sleep 1000", 143, "timeout", "has ended: ending the command"),
+        (("--for", "100ms"), "sleep 1000", 143, "timeout", "expired: stopping the command"),
         ((), "exit 3", 3, "failed", ""),
     ],
 )

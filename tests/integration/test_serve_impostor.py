@@ -24,7 +24,7 @@ from tests.integration.serving import Served, serving
 from tests.integration.test_serve import andon as andon_in
 from tests.unit.proving import proving
 
-ONE_LOOK = "judged from one look"
+ONE_LOOK = "Based on one reading"
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "watch": ("-n", "1"), "release": ("x",), "lease extend": ("x", "--for", "1h"),
     "alerts show": ("x",), "alerts ack": ("x",), "alerts silence": ("x", "1h"),
@@ -212,12 +212,12 @@ def test_a_server_file_that_names_a_living_process_is_not_believed_without_proof
 def test_open_says_that_no_server_runs_and_which_one_did(tmp_path: Path) -> None:
     done = andon(tmp_path, "open")
     assert done.code == 3
-    assert "No andon server runs here: andon serve" in done.err
+    assert "no andon server is running here" in done.err
     assert "token" not in done.err
     pid, port = killed(tmp_path)
     done = andon(tmp_path, "open")
     assert done.code == 3
-    assert "No andon server runs here: andon serve" in done.err
+    assert "no andon server is running here" in done.err
     assert f"pid {pid}" in done.err
     assert f"127.0.0.1:{port}" in done.err
     with serving(tmp_path, "--no-history", simulate=1) as served:

@@ -153,7 +153,7 @@ def test_a_loop_waits_until_it_is_over(caplog: pytest.LogCaptureFixture) -> None
     assert list(guarded) == [1, 2]
     assert not cord.firing()
     assert guarded.alert is not None
-    assert "the loop waits: GPU 0 is too hot" in caplog.text
+    assert "pausing the loop: GPU 0 is too hot" in caplog.text
     assert "the alert is resolved" in caplog.text
     feed.queue.put(None)
     guarded.close()

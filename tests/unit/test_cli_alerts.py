@@ -91,7 +91,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_without_a_server_this_node_is_looked_at(state: Path) -> None:
     assert isinstance(source_of(Choices()), FromLooks)
-    with pytest.raises(Unavailable, match="no server watches"):
+    with pytest.raises(Unavailable, match="no andon server is running"):
         server_source(Choices())
 
 

@@ -1,4 +1,4 @@
-"""Where `andon alerts` has its alerts from: a server that watches, or one look at this node."""
+"""Where `andon alerts` gets its alerts: from a server, or from sampling this node once."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FOLLOW_SECONDS = 1.0
-OVERLAP_SECONDS = 10.0  # what ended while we asked is asked for once more
+OVERLAP_SECONDS = 10.0  # asked for twice, so that nothing that ended meanwhile is missed
 MOST = 1000
 ONE_LOOK = (
-    "judged from one look, because no server watches here (andon serve): how long it lasts is not "
-    "known, and nobody is told"
+    "Based on one reading: no server is running (andon serve), so durations are unknown and "
+    "nobody is notified."
 )
-NO_SERVER = "no server watches on this machine"
-START = "andon serve watches; --url names a server elsewhere"
+NO_SERVER = "no andon server is running on this machine"
+START = "start one with andon serve, or name one elsewhere with --url"
 
 
 class Source(Protocol):
-    """What can be asked wherever the alerts come from."""
+    """What every source of alerts can answer."""
 
     def page(self, since: float | None = None) -> AlertOverview: ...
 
@@ -45,7 +45,7 @@ class Source(Protocol):
 
 
 class FromServer:
-    """A server that watches."""
+    """Alerts from a server."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -57,7 +57,7 @@ class FromServer:
         return self._page(self.server.get(f"/api/alerts?{urlencode(asked)}"))
 
     def pages(self) -> Iterator[AlertOverview]:
-        """The present and what ended meanwhile, again and again."""
+        """The active alerts and those resolved in the meantime, repeatedly."""
         page = self.page()
         while True:
             yield page
@@ -98,7 +98,7 @@ class FromServer:
         return self._read(page_from_json, said)
 
     def _read(self, read: Callable[[Json], T], said: Json) -> T:
-        """What it says, where that is what a server of this version says."""
+        """Parse its answer, which must be that of a server of this version."""
         try:
             return read(said)
         except (Invalid, Wrong) as exc:
@@ -118,13 +118,13 @@ def page_from_json(said: Json) -> AlertOverview:
 
 
 class FromLooks:
-    """This node, judged here and now; nothing is remembered, and nobody is told."""
+    """Alerts from sampling this node here; nothing is stored, and no one is notified."""
 
     def __init__(self, choices: Choices) -> None:
         self._choices = choices
 
     def page(self, since: float | None = None) -> AlertOverview:
-        """One look: what would fire if it lasts counts as firing."""
+        """One sample: what would fire if it lasted counts as firing."""
         from andon.core import alerting
         from andon.engine.alerting.watcher import now
 
@@ -136,7 +136,7 @@ class FromLooks:
         return _page(snapshot, alerts, ONE_LOOK)
 
     def pages(self) -> Iterator[AlertOverview]:
-        """Look after look through the same rules that a server has, with their durations."""
+        """Sample after sample through the same rules as a server, with their durations."""
         from andon.core import alerting
         from andon.engine.alerting.watcher import now
 
@@ -163,7 +163,7 @@ class FromLooks:
 
 
 def source_of(choices: Choices) -> FromServer | FromLooks:
-    """The server that was named, the one that runs here, or this node itself."""
+    """The named server, the one running here, or this node itself."""
     if choices.url is not None:
         return FromServer(snapshot_source.connected(choices, choices.url))
     if choices.simulate is not None or choices.replay is not None:
@@ -172,7 +172,7 @@ def source_of(choices: Choices) -> FromServer | FromLooks:
 
 
 def server_source(choices: Choices) -> FromServer:
-    """A server, because what is asked for is remembered by one."""
+    """A server, because only a server stores what is requested."""
     found = source_of(choices)
     if isinstance(found, FromServer):
         return found
@@ -180,9 +180,9 @@ def server_source(choices: Choices) -> FromServer:
 
 
 def _running(choices: Choices) -> FromServer | None:
-    """The server on this machine: this user's own, else a service's where one is expected.
+    """The server on this machine: this user's own, else the system service's.
 
-    Not just anybody's: what to type stands in an alert, and any user may listen there.
+    Not any user's: alerts contain commands to type, and any user may listen on a port.
     """
     own = own_server()
     if own is not None and _answers(own, Unavailable, Denied):
@@ -192,7 +192,7 @@ def _running(choices: Choices) -> FromServer | None:
 
 
 def _answers(server: Server, *none: type[AndonError]) -> bool:
-    """Whether it is there, and is what it should be; what proves nothing counts as no server."""
+    """Whether it answers and is genuine; an unproven one does not count."""
     try:
         server.get("/api/alerts?limit=1")
     except none:
@@ -201,7 +201,7 @@ def _answers(server: Server, *none: type[AndonError]) -> bool:
 
 
 def resolved(page: AlertOverview, name: str) -> Alert:
-    """The alert that a person means: by its id, its short name, or the beginning of either."""
+    """The alert with this id or short name, or the only one that begins with it."""
     from andon.cli.show.alerts import names_of
 
     names = names_of(page.alerts)
@@ -214,13 +214,13 @@ def resolved(page: AlertOverview, name: str) -> Alert:
     if len(near) == 1:
         return next(iter(near.values()))
     worst_first = sorted(page.alerts, key=lambda alert: -alert.severity)
-    known = ", ".join([names[alert.id] for alert in worst_first][:8]) or "there is none"
-    reason = f"{name!r} names several alerts" if near else f"there is no alert {name!r}"
+    known = ", ".join([names[alert.id] for alert in worst_first][:8]) or "none"
+    reason = f"{name!r} matches several alerts" if near else f"there is no alert {name!r}"
     raise Gone(reason, hint=f"alerts: {known}")
 
 
 def _in_order(alerts: tuple[Alert, ...]) -> list[Alert]:
-    """The present first, then the past, the latest first: a short name means the first of them."""
+    """Active alerts first, then resolved ones, latest first: a short name means the first match."""
     return sorted(alerts, key=lambda a: (a.state is Phase.RESOLVED, -a.since))
 
 

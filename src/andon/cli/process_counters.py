@@ -1,4 +1,4 @@
-"""The host's side of some processes, from two looks."""
+"""CPU and host memory of processes, from two readings."""
 
 import time
 from pathlib import Path
@@ -7,7 +7,7 @@ from andon.cli.show.process_rows import HostLook, between
 
 
 def host_use(pids: set[int], seconds: float, root: str) -> dict[int, HostLook]:
-    """The host's side of some processes, from two looks so far apart."""
+    """CPU and host memory of some processes, from two readings this far apart."""
     from andon.host.processes import ProcessTable
 
     table = ProcessTable(Path(root))

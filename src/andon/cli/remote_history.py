@@ -1,4 +1,4 @@
-"""A server's history in place of this machine's file, for `andon history --url`."""
+"""A server's history instead of this machine's file, for `andon history --url`."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class RemoteHistory:
-    """Answers what a store answers that is only read."""
+    """The same methods as a read-only store."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -48,10 +48,10 @@ class RemoteHistory:
         return self._each(said, "items", _use)
 
     def close(self) -> None:
-        """Nothing is kept open."""
+        """Nothing to close."""
 
     def _each(self, said: wire.Json, place: str, read: Callable[[wire.Json], T]) -> list[T]:
-        """Only what is known here: a newer server may say more."""
+        """Reads only the known fields: a newer server may send more."""
         try:
             if place not in said:
                 raise Wrong(place, "is missing")

@@ -1,4 +1,4 @@
-"""What a server says of its rules, its silences and its trial messages, field by field."""
+"""Parses a server's rules and the results of its test messages, field by field."""
 
 from typing import Any
 
@@ -21,14 +21,14 @@ LONGEST_SECONDS = 1e10
 
 
 def rules_from_json(said: Json) -> list[Json]:
-    """The catalogue, with what is known of it here."""
+    """The rules, with the fields known here."""
     if "rules" not in said:
         raise Wrong("rules", "is missing")
     return each_in(said, "rules", _rule)
 
 
 def results_from_json(said: Json) -> Json:
-    """What became of each trial message."""
+    """The result of each test message."""
     if "results" not in said:
         raise Wrong("results", "is missing")
     return {"results": each_in(said, "results", _result), "note": some_text_in(said, "note")}
