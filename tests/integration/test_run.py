@@ -248,7 +248,7 @@ def test_waiting_ends_when_it_comes_free() -> None:
         assert line(first) == "started"
         with running("run", "--", "echo", "at last") as second:
             assert second.stderr is not None
-            assert "1st in line" in second.stderr.readline()
+            assert "first in queue" in second.stderr.readline()
             kill(first.pid, signal.SIGTERM)
             assert line(second) == "at last"
             assert end_of(second).code == 0
@@ -259,7 +259,7 @@ def test_a_waiter_that_is_killed_leaves_no_ticket() -> None:
         assert line(first) == "started"
         with running("run", "--gpus", "8", "--", "true") as second:
             assert second.stderr is not None
-            assert "in line" in second.stderr.readline()
+            assert "in queue" in second.stderr.readline()
             kill(second.pid)
             second.wait()
         found = andon("leases", "--json").json()
@@ -317,7 +317,7 @@ def test_memory_that_ran_out_is_recognised_told_and_tried_again(tmp_path: Path) 
     assert (record[-1]["end"], record[-1]["said_by"]) == ("device_memory", "PyTorch")
     again = andon("run", "--retry-oom", "1", "--", PYTHON, "-c", failing)
     assert again.code == 125  # no device here has more than the one it had
-    assert "trying again with more memory" in again.err
+    assert "retrying with more memory" in again.err
     assert "0 can ever be had" in again.err
 
 

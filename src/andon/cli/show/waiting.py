@@ -1,4 +1,4 @@
-"""The line that shows how the waiting goes: rewritten on a terminal, seldom anywhere else."""
+"""The line that shows the state of a wait: rewritten on a terminal, printed rarely elsewhere."""
 
 import sys
 import time
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from andon.engine.sharing.granter import Progress
 
 SELDOM_SECONDS = 30.0
-ORDINALS = {1: "1st", 2: "2nd", 3: "3rd"}
+ORDINALS = {1: "first", 2: "second", 3: "third"}
 
 
 class WaitingLine:
-    """Call it with every progress; `clear` takes it away again."""
+    """Call it with every progress; `clear` removes it."""
 
     def __init__(self, choices: Choices) -> None:
         self._choices = choices
@@ -41,19 +41,20 @@ class WaitingLine:
 
 
 def waiting_words(progress: "Progress") -> str:
-    """`waiting 0:42 · 2nd in line behind alice (4 GPUs) · 1 of 2 missing · GPU 0: held by …`."""
+    """`waiting 0:42 · second in queue behind alice (4 GPUs) · 1 of 2 GPUs available · …`."""
     outlook = progress.outlook
     seconds = int(progress.waited_seconds)
     parts = [f"waiting {seconds // 60}:{seconds % 60:02d}", _place(outlook)]
     if outlook.missing:
-        parts.append(f"{outlook.missing} of {outlook.need.least} missing")
+        found, needed = outlook.need.least - outlook.missing, outlook.need.least
+        parts.append(f"{found} of {needed} GPU{'s' * (needed != 1)} available")
     reason = progress.note or outlook.choice.reason or _first_obstacle(outlook)
     return " · ".join(part for part in (*parts, reason) if part)
 
 
 def _place(outlook: "Candidates") -> str:
     number = len(outlook.ahead) + 1
-    place = f"{ORDINALS.get(number, f'{number}th')} in line"
+    place = f"{ORDINALS.get(number, f'{number}th')} in queue"
     if not outlook.ahead:
         return place
     first = outlook.ahead[-1]
@@ -62,7 +63,7 @@ def _place(outlook: "Candidates") -> str:
 
 
 def _first_obstacle(outlook: "Candidates") -> str:
-    """What ends soonest is what is waited for."""
+    """The device that is expected to become available first."""
     from andon.core.sharing.obstacles import NEVER
     from andon.engine.sharing.availability import names
     from andon.engine.sharing.refusal import obstacle_words
@@ -74,4 +75,4 @@ def _first_obstacle(outlook: "Candidates") -> str:
     if soonest.obstacle is None:
         return ""
     title = names(outlook.snapshot)[soonest.uuid]
-    return f"{title}: {obstacle_words(soonest.obstacle, outlook.snapshot.at)}"
+    return f"next: {title}, {obstacle_words(soonest.obstacle, outlook.snapshot.at)}"

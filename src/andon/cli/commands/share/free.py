@@ -1,4 +1,4 @@
-"""`andon free`, `wait` and `env`: what could be had now; they look, and claim nothing."""
+"""`andon free`, `wait` and `env`: which devices are available now; they reserve nothing."""
 
 import os
 import shlex
@@ -88,7 +88,7 @@ def wait(**asked: Any) -> int:
         finally:
             line.clear()
     indices = ", ".join(str(r.status.device.index) for r in outlook.choice.chosen)
-    notice(f"could be had now: GPU {indices}", choices)
+    notice(f"available now: GPU {indices}", choices)
     return 0
 
 
@@ -97,10 +97,10 @@ def wait(**asked: Any) -> int:
 @click.option("--lease", "lease_id", metavar="ID", help="Use the devices of your lease.")
 @shared
 def env(lease_id: str | None, **asked: Any) -> int:
-    """Print variables that make a program see these devices alone: eval "$(andon env)"
+    """Print variables that make a program see only these devices: eval "$(andon env)"
 
-    With --lease they are those of a lease; without, the best that are available now, and
-    nothing is reserved.
+    With --lease they select a lease's devices; without, the best available now, which are not
+    reserved.
     """
     from andon.cli.running import attached
     from andon.core.sharing.launching import environment
@@ -120,7 +120,7 @@ def env(lease_id: str | None, **asked: Any) -> int:
             raise refusal(outlook, request, None)
         devices = [room.status.device for room in outlook.choice.chosen]
         variables = environment(devices, [s.device for s in outlook.snapshot.devices])
-        notice("nothing is claimed; andon lease and andon run do", choices)
+        notice("note: this does not reserve the GPU; use andon run or andon lease", choices)
     lines = [f"export {name}={shlex.quote(value)}\n" for name, value in variables.items()]
     Terminal.of(choices).show("".join(lines))
     return 0
@@ -140,7 +140,7 @@ def _look(choices: Choices, request: "DeviceRequest") -> "Candidates":
 
 def _refuse_nothing(request: "DeviceRequest") -> None:
     if request.most == 0:
-        raise Invalid("0 GPUs are always free", hint="andon run --gpus 0 hides them all")
+        raise Invalid("0 GPUs are always available", hint="to hide all GPUs: andon run --gpus 0")
 
 
 def _as_json(outlook: "Candidates") -> dict[str, Any]:

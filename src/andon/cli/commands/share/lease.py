@@ -1,4 +1,4 @@
-"""`andon lease`: a shell, or a command, that holds devices; `andon lease extend` gives it time."""
+"""`andon lease`: a shell or a command that holds devices; `andon lease extend` extends it."""
 
 import os
 import time
@@ -17,7 +17,7 @@ from andon.errors import Invalid
 
 
 class LeaseCommand(RunCommand):
-    """`extend` as the first word is a command of its own; anything else is to be run."""
+    """`extend` as the first word is a subcommand; anything else is a command to run."""
 
     def invoke(self, ctx: click.Context) -> Any:
         words = ctx.params.get("command") or ()
@@ -47,18 +47,18 @@ def lease(command: tuple[str, ...], length: float | None, **asked: Any) -> int:
     """Reserve GPUs while a shell or a command runs: andon lease --gpus 2 --for 2h
 
     Without a command it starts your shell. Inside, andon run uses these devices. andon lease
-    extend ID --for 1h moves the end; andon release ID ends it.
+    extend ID --for 1h extends it; andon release ID ends it.
     """
     from andon.engine.running.programs import CannotStart, find, shell
 
     choices, request = chosen(), request_from(asked)
     if request.most == 0:
-        raise Invalid("a lease holds at least one device", hint="--gpus 1")
+        raise Invalid("a lease needs at least one device", hint="--gpus 1")
     if os.environ.get("ANDON_LEASE"):
-        notice(f"inside lease {os.environ['ANDON_LEASE']}; this one is another", choices)
+        notice(f"already inside lease {os.environ['ANDON_LEASE']}; this is a separate one", choices)
     wanted = list(command) or shell()
     if length is not None and length <= 0:
-        raise Invalid("--for 0 is no time at all")
+        raise Invalid("--for: duration must be greater than 0")
     try:
         find(wanted)
         with sampling_ahead(choices) as sampler:
@@ -99,11 +99,12 @@ def lease(command: tuple[str, ...], length: float | None, **asked: Any) -> int:
 def extend(lease_id: str, length: float) -> int:
     """Extend one of your leases."""
     if length <= 0:
-        raise Invalid("--for 0 is no time at all", hint="andon release ends a lease")
+        hint = "to end a lease: andon release"
+        raise Invalid("--for: duration must be greater than 0", hint=hint)
     choices = chosen()
     name, until = (_extend_here if choices.url is None else _extend_there)(lease_id, length)
     ends = time.strftime("%H:%M", time.localtime(until))
-    Terminal.of(choices).say(say(f"lease {name} ends {ends}"))
+    Terminal.of(choices).say(say(f"lease {name} now ends at {ends}"))
     return 0
 
 
@@ -139,5 +140,5 @@ def _words(grant: Any, has_command: bool) -> str:
     held = grant.held.lease
     indices = ", ".join(str(share.index) for share in held.shares)
     until = "" if held.until is None else f" until {clock(held.until, held.since)}"
-    left = "" if has_command else "; leave the shell to give it back"
+    left = "" if has_command else "; exit the shell to release it"
     return f"lease {held.id}: GPU {indices}{until}{left}"

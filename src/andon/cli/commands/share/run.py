@@ -1,4 +1,4 @@
-"""`andon run`: waits for devices, claims them, runs a command on them, and records what it used."""
+"""`andon run`: waits for devices, reserves them, runs a command, and records what it used."""
 
 import os
 from collections.abc import Sequence
@@ -22,13 +22,13 @@ OURS = 125
 
 
 class OurMistake(click.UsageError):
-    """A command line that makes no sense, told apart from a command that ends with 2."""
+    """A usage error of our own, as distinct from a command that exits with 2."""
 
     exit_code = OURS
 
 
 class RunCommand(click.Command):
-    """A command whose own mistakes end with 125, as those of `env` and `docker run` do."""
+    """A command whose usage errors exit with 125, like those of `env` and `docker run`."""
 
     def make_context(
         self,
@@ -74,9 +74,9 @@ def run(
 ) -> int:
     """Run a command on reserved GPUs: andon run --gpus 2 -- python train.py
 
-    Waits for them if need be, sets the environment so that the command sees these alone, gives
-    them back when it ends, and records what it used. The exit code is the command's; 125 is
-    ours, 126 and 127 say that it could not be started.
+    Waits for them if need be, sets the environment so that the command sees only these,
+    releases them when it ends, and records what it used. The exit code is the command's; 125 is
+    ours, 126 and 127 mean that it could not be started.
     """
     choices = chosen()
     try:
@@ -143,7 +143,7 @@ def _granted(
             return _ended((code, verdict), choices)
         retries -= 1
         request = larger(request, grant)
-        notice(f"{verdict.words}: trying again with more memory", choices)
+        notice(f"{verdict.words}: retrying with more memory", choices)
 
 
 def _ended(result: "tuple[int, Verdict]", choices: Choices) -> int:
@@ -156,7 +156,7 @@ def _ended(result: "tuple[int, Verdict]", choices: Choices) -> int:
 
 
 def _without_device(command: Sequence[str]) -> int:
-    """An empty mask and no lease: nothing to wait for, nothing to record."""
+    """Run it with an empty mask and no lease: nothing to wait for, nothing to record."""
     from andon.core.sharing.launching import NO_DEVICE
     from andon.engine.running.launcher import Launcher
 

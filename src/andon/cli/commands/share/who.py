@@ -44,10 +44,10 @@ class Person:
 @click.option("--json", "as_json", is_flag=True, help="Print andon.who/1: bytes, joules, seconds.")
 @shared
 def who(since: float, as_json: bool) -> int:
-    """Print who uses and holds the devices: now, and since when --since says.
+    """Print who uses and holds the devices, now and since --since.
 
-    Hours, energy and idle share come from the history that andon serve keeps; a dash stands
-    where there is none. A device that several share is divided among them for the energy.
+    Hours, energy and idle share come from the history that andon serve keeps; a dash means
+    there is none. The energy of a shared device is divided among its users.
     """
     people = _people(look_at_leases(chosen()))
     for usage in _history(settings_of(chosen()), since):
@@ -58,7 +58,7 @@ def who(since: float, as_json: bool) -> int:
         value = {"schema": "andon.who/1", "since": since, "users": [_as_json(p) for p in rows]}
         terminal.show(as_json_text(value, terminal.live))
     elif not rows:
-        terminal.say(say("nobody uses or holds a device", "dim"))
+        terminal.say(say("no one uses or holds a device", "dim"))
     else:
         for text in draw(COLUMNS, [TableRow(person) for person in rows], terminal.width):
             terminal.say(text)
@@ -80,7 +80,7 @@ def _people(seen: "LeaseListing") -> dict[str, Person]:
 
 
 def _history(settings: "Settings", since: float) -> list[UserUsage]:
-    """What is remembered; nothing where nothing is."""
+    """Usage from the history; empty if there is none."""
     from andon import app
 
     if not app.history_path(settings).exists():
