@@ -201,7 +201,7 @@ def test_hiding_every_device_is_explained(
 
 def test_json_and_csv_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["status", "--json", "--csv"]) == 2
-    assert capsys.readouterr().err.startswith("andon: --json and --csv exclude each other\nhint:")
+    assert capsys.readouterr().err.startswith("andon: --json and --csv cannot be combined\nhint:")
 
 
 def test_andon_alone_is_the_status(

@@ -200,7 +200,7 @@ def test_an_ending_that_says_nothing_is_refused(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert run(["watch", "--out", str(tmp_path / "gpu.log")]) == 2
-    assert "does not say the format" in capsys.readouterr().err
+    assert "does not imply a format" in capsys.readouterr().err
 
 
 def test_a_file_with_other_columns_is_a_conflict(
