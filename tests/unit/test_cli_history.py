@@ -77,7 +77,7 @@ def test_who_was_there_looks_as_drawn(golden: Golden) -> None:
     text = render_uses(USES, DEVICES, AT + 7200, 100, color=False)
     assert "\x1b" not in text
     golden("history-who.txt", text)
-    assert render_uses((), DEVICES, AT, 80, color=False) == "nobody was seen in this time\n"
+    assert render_uses((), DEVICES, AT, 80, color=False) == "no one used a device in this period\n"
 
 
 def test_no_line_wraps_at_any_width() -> None:

@@ -229,7 +229,9 @@ def test_click_is_never_seen_as_a_traceback() -> None:
 
 def test_cost_does_not_flatter() -> None:
     cheap = replace(COSTS, peer=Cost("nvidia-smi", 0.0019, 0.2))
-    assert "2 times more CPU time and 40 times less wall time" in render_cost(cheap, 80, color=False)
+    assert "2 times more CPU time and 40 times less wall time" in render_cost(
+        cheap, 80, color=False
+    )
 
 
 def test_cost_speaks_json() -> None:

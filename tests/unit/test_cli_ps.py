@@ -128,7 +128,7 @@ def test_processes_that_cannot_be_listed_are_explained(
     monkeypatch.setattr(snapshot_source, "sampling", lambda choices: FakeSampler(snapshot))
     monkeypatch.setattr(process_counters, "host_use", lambda *_: {})
     assert run(["ps"]) == 0
-    assert capsys.readouterr().out == "no process uses a device\n– processes: no permission\n"
+    assert capsys.readouterr().out == "no process is using a GPU\n– processes: no permission\n"
 
 
 def test_devices_exits_with_3_where_there_is_none(
@@ -187,7 +187,7 @@ def test_a_session_alone_makes_no_column() -> None:
     plain = golden.farm()
     alice = replace(plain.devices[0].processes[0], job="session:3")
     snapshot = replace(plain, devices=(replace(plain.devices[0], processes=(alice,)),))
-    assert "WITHIN" not in render_uses(uses(snapshot, {}), 200, color=False)
+    assert "CONTAINER/JOB" not in render_uses(uses(snapshot, {}), 200, color=False)
     assert "session:3" in uses_to_csv(snapshot, uses(snapshot, {}))
 
 

@@ -78,7 +78,7 @@ def test_simulated_streams_say_so() -> None:
 
 
 def test_a_node_without_devices_says_so_in_each_tick() -> None:
-    assert "no device can be read" in Stream(80, 24, color=False).tick(golden.no_gpu())
+    assert "no GPU can be read" in Stream(80, 24, color=False).tick(golden.no_gpu())
 
 
 def test_what_is_wrong_is_told_with_the_first_empty_tick_and_when_it_changes() -> None:

@@ -118,7 +118,7 @@ def test_a_narrow_screen_gets_every_word_of_the_advice(width: int) -> None:
     told = " ".join(text.split())
     first = found.reasons[golden.uuid(2)][0]
     assert f"do: {first.advice}" in told
-    assert "shown by: temperature 84 °C" in told
+    assert "evidence: temperature 84 °C" in told
     assert "…" not in text.partition("\n")[2], "only the heading may be cut"
     alone = render_why(answer([golden.no_gpu()]), width, color=False)
     assert all(display_width(line) <= width for line in alone.splitlines())

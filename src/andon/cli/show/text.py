@@ -1,4 +1,4 @@
-"""Styled text that knows how wide it is on a screen, whatever script it is written in."""
+"""Styled text that knows its width on a screen, in any script."""
 
 import re
 import unicodedata
@@ -37,31 +37,31 @@ def display_width(words: str) -> int:
 
 
 def harmless(words: str) -> str:
-    """Nothing that would move the cursor: a process may call itself anything it likes."""
+    """Without anything that moves the cursor: a process name may contain anything."""
     if words.isascii() and words.isprintable():
         return words
     return "".join(" " if c.isspace() else c if _shown(c) else "�" for c in words)
 
 
 def without_commands(painted: str) -> str:
-    """A text of several lines in which colours are the only thing that a terminal obeys."""
+    """Text of several lines with all terminal control sequences but colours removed."""
     return _COMMANDS.sub("\N{REPLACEMENT CHARACTER}", painted)
 
 
 def _shown(char: str) -> bool:
     category = unicodedata.category(char)
-    joiner = char == "\u200d"  # holds emoji together; the other format characters reorder text
+    joiner = char == "\u200d"  # joins emoji; the other format characters reorder text
     return joiner or category not in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 
 
 def without_unicode(words: str) -> str:
-    """The same line for a terminal that knows only ASCII."""
+    """The same line for a terminal that supports only ASCII."""
     return words.translate(_WITHOUT_UNICODE).encode("ascii", "replace").decode("ascii")
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Words in one or more styles; a style is a few of `bold dim reverse red green yellow cyan`."""
+    """Text in one or more styles; a style is any of `bold dim reverse red green yellow cyan`."""
 
     spans: tuple[tuple[str, str], ...] = ()
 
@@ -77,7 +77,7 @@ class Text:
         return sum(display_width(words) for words, _ in self.spans)
 
     def paint(self, color: bool) -> str:
-        """The line as a terminal takes it, with no spaces left hanging at its end."""
+        """The line with its control sequences, without trailing spaces."""
         if not color:
             return self.plain.rstrip()
         kept = [(words, style) for words, style in self.spans if words]
@@ -94,7 +94,7 @@ class Text:
         return self if self.width <= width else self._cut(width)
 
     def pad(self, width: int, right: bool = False) -> "Text":
-        """At least this wide, with the words on the left, or on the right."""
+        """At least this wide, aligned left or right."""
         room = say(" " * max(0, width - self.width))
         return room + self if right else self + room
 
