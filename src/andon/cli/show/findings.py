@@ -1,4 +1,4 @@
-"""Renders findings: a lamp, the area, what was found, and below it the fix."""
+"""Renders findings: a lamp, the area, what was found, and below it a fix or a hint."""
 
 import re
 import textwrap
@@ -17,11 +17,7 @@ LAMPS = {
 }
 _AREA = 9
 _INDENT = 2 + _AREA + 2
-_FIX, _HINT = "fix: ", "hint: "
-_PROGRAMS = frozenset({
-    "andon", "chmod", "docker", "echo", "export", "ls", "lspci", "mount", "newgrp", "pip", "rm",
-    "sudo", "unset", "wsl",
-})  # fmt: skip
+_FIX = "fix: "
 _NARROW = _INDENT + 20  # below it words would be broken: there is no indent
 _COUNTED = {
     Grade.FAILURE: ("failure", "failures"),
@@ -74,11 +70,9 @@ def _finding(finding: Finding, width: int) -> list[Text]:
 
 
 def _fix(fix: str, width: int, indent: int) -> list[Text]:
-    """`fix:` for a command to type, `hint:` for other advice."""
-    label = _FIX if fix.partition(" ")[0] in _PROGRAMS else _HINT
-    inset = " " * (indent + len(label)) if indent else ""
-    first, *rest = broken_command(fix, width - indent - len(label))
-    lines = [say(" " * indent + label, "dim") + say(first, "cyan")]
+    inset = " " * (indent + len(_FIX)) if indent else ""
+    first, *rest = broken_command(fix, width - indent - len(_FIX))
+    lines = [say(" " * indent + _FIX, "dim") + say(first, "cyan")]
     return lines + [say(inset + line, "cyan") for line in rest]
 
 

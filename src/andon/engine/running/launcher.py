@@ -122,7 +122,7 @@ class Launcher:
             while not watched.poll(CHECK_SECONDS * 1000):
                 self._ended_for = self._ended_for or check()
                 if self._ended_for is not None and kill_at is None:
-                    self._told(f"{self._ended_for}: stopping the command")
+                    self._told(f"{self._ended_for}: ending the command")
                     # A shell that a person types into ignores SIGTERM.
                     self._ask_to_end(signal.SIGHUP if self._interactive else signal.SIGTERM)
                     kill_at = time.monotonic() + GRACE_SECONDS

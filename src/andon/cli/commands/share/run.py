@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from andon.core.runs.oom import Verdict
 
 OURS = 125
+OOM_HINT = ". Try a larger --memory, or --retry-oom 1"
 
 
 class OurMistake(click.UsageError):
@@ -140,18 +141,19 @@ def _granted(
             line.clear()
         code, verdict = running.on_grant(grant)
         if verdict.end is not CommandEnding.DEVICE_MEMORY or retries < 1:
-            return _ended((code, verdict), choices)
+            return _ended((code, verdict), choices, OOM_HINT)
         retries -= 1
         request = larger(request, grant)
         notice(f"{verdict.words}: retrying with more memory", choices)
 
 
-def _ended(result: "tuple[int, Verdict]", choices: Choices) -> int:
+def _ended(result: "tuple[int, Verdict]", choices: Choices, oom_hint: str = "") -> int:
     from andon.core.runs.oom import CommandEnding
 
     code, verdict = result
     if verdict.end not in (CommandEnding.FINE, CommandEnding.FAILED, CommandEnding.ASKED):
-        notice(verdict.words, choices)
+        hint = oom_hint if verdict.end is CommandEnding.DEVICE_MEMORY else ""
+        notice(verdict.words + hint, choices)
     return code
 
 
