@@ -206,7 +206,7 @@ def weights_of(settings: Settings) -> "Weights":
     return Weights(settings.score_memory_weight, settings.score_utilization_weight)
 
 
-def kept_apart(settings: Settings) -> Settings:
+def separate_history(settings: Settings) -> Settings:
     """Simulated and replayed readings do not go into this node's history."""
     unreal = settings.simulate or settings.replay
     if unreal and not settings.history_path:
@@ -214,7 +214,7 @@ def kept_apart(settings: Settings) -> Settings:
     return settings
 
 
-def open_ledger(settings: Settings) -> "AlertStore":
+def open_alert_store(settings: Settings) -> "AlertStore":
     """Where alerts are stored: in the history file, or in memory only."""
     from andon.registry import LEDGERS, load
 
@@ -301,7 +301,7 @@ def check_settings(flags: Mapping[str, object], config: str | None = None) -> Re
     return resolved
 
 
-def open_lease_ledger(settings: Settings, sampler: Sampler) -> "LeaseTracker | None":
+def open_lease_tracker(settings: Settings, sampler: Sampler) -> "LeaseTracker | None":
     """Follows the lease book for this sampler; None for a recording, which has no leases."""
     from andon.engine.sharing.lease_tracker import TURN_SECONDS, LeaseTracker
 
@@ -325,13 +325,13 @@ def open_watcher(
     from andon.engine.sampling.self_monitor import SelfMonitor
     from andon.host.clock import offset
 
-    kept = kept_apart(settings) if keep else replace(settings, history_path=IN_MEMORY)
-    told = [] if settings.replay else open_notifiers(settings, sampler.node.name)
+    kept = separate_history(settings) if keep else replace(settings, history_path=IN_MEMORY)
+    notifiers = [] if settings.replay else open_notifiers(settings, sampler.node.name)
     return Watcher(
         sampler.subscribe(settings.interval_seconds),
         rulebook(settings),
-        lambda: open_ledger(kept),
-        told,
+        lambda: open_alert_store(kept),
+        notifiers,
         offset(settings.alerts_time_zone),
         sampler.node.boot,
         SelfMonitor(sampler.costs, store),

@@ -108,7 +108,7 @@ class Held:
             self._keeper.dismiss()
 
 
-class Lending:
+class LeaseRequest:
     """What `andon.lease` returns: a context manager, sync or async, and a decorator."""
 
     def __init__(self, ask: Callable[[Callable[[Progress], None]], Held]) -> None:
@@ -133,18 +133,18 @@ class Lending:
         self._held.pop().release()
 
     async def __aenter__(self) -> Held:
-        left = threading.Event()
+        abandoned = threading.Event()
 
-        def go_on(progress: Progress) -> None:
-            if left.is_set():
+        def check_abandoned(progress: Progress) -> None:
+            if abandoned.is_set():
                 raise AndonError("no one is waiting for this lease any more")
 
-        asking = asyncio.ensure_future(asyncio.to_thread(self._ask, go_on))
+        pending = asyncio.ensure_future(asyncio.to_thread(self._ask, check_abandoned))
         try:
-            held = await asyncio.shield(asking)
+            held = await asyncio.shield(pending)
         except asyncio.CancelledError:
-            left.set()  # the thread may already have a lease: it is released
-            asking.add_done_callback(_give_back)
+            abandoned.set()  # the thread may already have a lease: it is released
+            pending.add_done_callback(_release_late)
             raise
         self._held.append(held)
         return held
@@ -163,7 +163,7 @@ class Lending:
 
             @functools.wraps(function)
             async def waited(*args: P.args, **kwargs: P.kwargs) -> Any:
-                async with Lending(self._ask):
+                async with LeaseRequest(self._ask):
                     called: Awaitable[Any] = function(*args, **kwargs)
                     return await called
 
@@ -171,7 +171,7 @@ class Lending:
 
         @functools.wraps(function)
         def called(*args: P.args, **kwargs: P.kwargs) -> R:
-            with Lending(self._ask):
+            with LeaseRequest(self._ask):
                 return function(*args, **kwargs)
 
         return called
@@ -194,7 +194,7 @@ def lease(
     even_if_used: bool = False,
     priority: int = 0,
     simulated: bool = False,
-) -> Lending:
+) -> LeaseRequest:
     """Reserve devices: `with andon.lease(gpus=1, memory="10GiB", timeout=600) as held:`.
 
     `gpus` is a number or a range (`"2..4"`). The lease is exclusive; `shared` takes `memory` of a
@@ -216,22 +216,22 @@ def lease(
         even_if_used=even_if_used,
         priority=priority,
     )
-    patience = None if timeout in (None, math.inf) else _seconds(timeout)
+    wait = None if timeout in (None, math.inf) else _seconds(timeout)
     length = None if seconds is None else _seconds(seconds)
 
     def ask(waiting: Callable[[Progress], None]) -> Held:
         keeper = Keeper()
         try:
             terms = Terms(LeaseKind.LIBRARY, _command(), length, _owner(keeper), _work())
-            granter = Granter(Book(), surveyor(simulated))
-            grant = granter.grant(request, terms, patience, waiting)
+            granter = Granter(Book(), availability(simulated))
+            grant = granter.grant(request, terms, wait, waiting)
             keeper.give(grant.held)
         except BaseException:
             keeper.dismiss()
             raise
         return Held(grant, keeper)
 
-    return Lending(ask)
+    return LeaseRequest(ask)
 
 
 def is_own(lease: Lease) -> bool:
@@ -258,13 +258,13 @@ def held_by_others(statuses: Sequence[DeviceStatus]) -> set[str]:
     return out
 
 
-def outlook(request: DeviceRequest) -> Candidates:
+def candidates(request: DeviceRequest) -> Candidates:
     """What a request would get now, without reserving it; our own leases do not block it."""
-    seen = replace(surveyor(simulated=True), is_own=is_own)
+    seen = replace(availability(simulated=True), is_own=is_own)
     return seen.outlook(seen.see(), BookPages.of(Book(make=False)), request, None, time.time())
 
 
-def surveyor(simulated: bool) -> Availability:
+def availability(simulated: bool) -> Availability:
     """Availability from this process's sampler; its own processes are not strangers."""
     shared = library.shared()
     settings = shared.settings
@@ -298,6 +298,6 @@ def _seconds(value: float | str) -> float:
     return parse_seconds(value) if isinstance(value, str) else check_seconds(float(value))
 
 
-def _give_back(asking: "asyncio.Future[Held]") -> None:
-    if not asking.cancelled() and asking.exception() is None:
-        asking.result().release()
+def _release_late(pending: "asyncio.Future[Held]") -> None:
+    if not pending.cancelled() and pending.exception() is None:
+        pending.result().release()

@@ -109,9 +109,9 @@ def watch(interval_seconds: float = 1.0) -> Subscription:
     return shared().subscribe(interval_seconds, watching=True)
 
 
-def after_fork(begin_anew: Callable[[], None]) -> None:
+def after_fork(reset: Callable[[], None]) -> None:
     """Register a function to call in every forked child, after the sampler is dropped there."""
-    _after_fork.append(begin_anew)
+    _after_fork.append(reset)
 
 
 def _in_child() -> None:
@@ -120,8 +120,8 @@ def _in_child() -> None:
     if _shared is not None:
         _shared.forget()
         _shared = None
-    for begin_anew in _after_fork:
-        begin_anew()
+    for reset in _after_fork:
+        reset()
 
 
 def _at_exit() -> None:

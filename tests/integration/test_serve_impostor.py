@@ -24,7 +24,7 @@ from tests.integration.serving import Served, serving
 from tests.integration.test_serve import andon as andon_in
 from tests.unit.proving import proving
 
-ONE_LOOK = "Based on one reading"
+ONE_READING = "Based on one reading"
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "watch": ("-n", "1"), "release": ("x",), "lease extend": ("x", "--for", "1h"),
     "alerts show": ("x",), "alerts ack": ("x",), "alerts silence": ("x", "1h"),
@@ -192,7 +192,7 @@ def test_what_a_killed_server_left_leads_to_no_impostor(
     with impostor(tmp_path, port=port) as liar:
         done = andon(state, *words, ANDON_SIMULATE="2")
         assert liar.text() == ""
-    assert "No active alerts" not in done.out or ONE_LOOK in done.out
+    assert "No active alerts" not in done.out or ONE_READING in done.out
     assert done.code == (3 if words[0] == "open" else 0), done.err
 
 
@@ -205,7 +205,7 @@ def test_a_server_file_that_names_a_living_process_is_not_believed_without_proof
     for words in FINDERS:
         server_file(state).write_text(saying)
         done = andon(state, *words, ANDON_SIMULATE="2")
-        assert "No active alerts" not in done.out or ONE_LOOK in done.out
+        assert "No active alerts" not in done.out or ONE_READING in done.out
         assert liar.text() == ""
 
 

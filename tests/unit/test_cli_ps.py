@@ -13,7 +13,7 @@ import pytest
 from andon.cli import process_counters, snapshot_source
 from andon.cli.main import run
 from andon.cli.show.process_rows import (
-    HostLook,
+    HostUsage,
     ProcessFilter,
     ProcessRow,
     between,
@@ -86,9 +86,9 @@ def test_host_cpu_is_the_difference_of_two_looks() -> None:
     first = {1: Counted(10.0, 5), 2: Counted(3.0, 5)}
     second = {1: Counted(10.5, 6), 3: Counted(9.0, None), 2: Counted(2.0, 7)}
     assert between(first, second, 0.25) == {
-        1: HostLook(200.0, 6),
-        3: HostLook(None, None),  # not there at the first look
-        2: HostLook(None, 7),  # the pid belongs to another process now
+        1: HostUsage(200.0, 6),
+        3: HostUsage(None, None),  # not there at the first look
+        2: HostUsage(None, 7),  # the pid belongs to another process now
     }
 
 

@@ -78,7 +78,7 @@ class Cord(AbstractContextManager["Cord"]):
         self._wanted = wanted or AlertFilter()
         self._book = book or Rulebook()
         self._state = EMPTY
-        self._told: dict[str, Level] = {}
+        self._reported: dict[str, Level] = {}
         self._changed = threading.Condition()
         self._stopped = False
         self._thread = threading.Thread(target=self._follow, name="andon cord", daemon=True)
@@ -132,22 +132,22 @@ class Cord(AbstractContextManager["Cord"]):
             self._state = outcome.state
             self._changed.notify_all()
         for alert in self._news(outcome, snapshot):
-            self._tell(alert)
+            self._notify(alert)
 
     def _news(self, outcome: StepResult, snapshot: Snapshot) -> Iterator[Alert]:
         """Alerts that fire, became worse, or were reported and are resolved."""
         for alert in outcome.changed:
-            before = self._told.get(alert.id)
+            before = self._reported.get(alert.id)
             if alert.state is Phase.RESOLVED:
-                if self._told.pop(alert.id, None) is not None:
+                if self._reported.pop(alert.id, None) is not None:
                     yield alert
                 continue
             worse = before is None or alert.level.rank > before.rank
             if alert.state is Phase.FIRING and worse and self._wanted.fits(alert, snapshot):
-                self._told[alert.id] = alert.level
+                self._reported[alert.id] = alert.level
                 yield alert
 
-    def _tell(self, alert: Alert) -> None:
+    def _notify(self, alert: Alert) -> None:
         if self._call is None:
             return
         try:

@@ -26,7 +26,7 @@ T = TypeVar("T")
 FOLLOW_SECONDS = 1.0
 OVERLAP_SECONDS = 10.0  # asked for twice, so that nothing that ended meanwhile is missed
 MOST = 1000
-ONE_LOOK = (
+ONE_READING = (
     "Based on one reading: no server is running (andon serve), so durations are unknown and "
     "nobody is notified."
 )
@@ -81,8 +81,8 @@ class FromServer:
 
     def silence(self, body: Json) -> str:
         """Returns its id."""
-        said = self.server.post("/api/silences", body)
-        return self._read(lambda made: text_in(made, "id", NAME), said)
+        payload = self.server.post("/api/silences", body)
+        return self._read(lambda made: text_in(made, "id", NAME), payload)
 
     def unsilence(self, number: str) -> None:
         self.server.delete(f"/api/silences/{quote(number, safe='')}")
@@ -94,30 +94,30 @@ class FromServer:
             results_from_json, self.server.post("/api/alerts/test", {"notifier": notifier})
         )
 
-    def _page(self, said: Json) -> AlertOverview:
-        return self._read(page_from_json, said)
+    def _page(self, payload: Json) -> AlertOverview:
+        return self._read(page_from_json, payload)
 
-    def _read(self, read: Callable[[Json], T], said: Json) -> T:
+    def _read(self, read: Callable[[Json], T], payload: Json) -> T:
         """Parse its answer, which must be that of a server of this version."""
         try:
-            return read(said)
+            return read(payload)
         except (Invalid, Wrong) as exc:
             raise self.server.of_another_version(str(exc)) from exc
 
 
-def page_from_json(said: Json) -> AlertOverview:
-    alerts, silences = alerts_from_json(said)
+def page_from_json(payload: Json) -> AlertOverview:
+    alerts, silences = alerts_from_json(payload)
     return AlertOverview(
-        node=text_in(said, "node", NAME),
-        at=time_in(said, "at"),
+        node=text_in(payload, "node", NAME),
+        at=time_in(payload, "at"),
         alerts=alerts,
         silences=silences,
-        simulated=flag_in(said, "simulated"),
-        note=some_text_in(said, "note"),
+        simulated=flag_in(payload, "simulated"),
+        note=some_text_in(payload, "note"),
     )
 
 
-class FromLooks:
+class FromSampling:
     """Alerts from sampling this node here; nothing is stored, and no one is notified."""
 
     def __init__(self, choices: Choices) -> None:
@@ -129,11 +129,11 @@ class FromLooks:
         from andon.engine.alerting.watcher import now
 
         settings = snapshot_source.settings_of(self._choices)
-        snapshot = snapshot_source.look(self._choices)
+        snapshot = snapshot_source.take_snapshot(self._choices)
         seen = alerting.Observation(snapshot, snapshot.events)
         state = alerting.step(alerting.EMPTY, seen, now(), _rulebook(settings)).state
         alerts = tuple(replace(a, state=Phase.FIRING) for a in alerting.current(state))
-        return _page(snapshot, alerts, ONE_LOOK)
+        return _page(snapshot, alerts, ONE_READING)
 
     def pages(self) -> Iterator[AlertOverview]:
         """Sample after sample through the same rules as a server, with their durations."""
@@ -157,18 +157,18 @@ class FromLooks:
         from andon.web.answers.alert_payloads import rules_to_json
 
         settings = snapshot_source.settings_of(self._choices)
-        devices = [status.device for status in snapshot_source.look(self._choices).devices]
+        devices = [status.device for status in snapshot_source.take_snapshot(self._choices).devices]
         found: list[Json] = rules_to_json(_rulebook(settings), devices)["rules"]
         return found
 
 
-def source_of(choices: Choices) -> FromServer | FromLooks:
+def source_of(choices: Choices) -> FromServer | FromSampling:
     """The named server, the one running here, or this node itself."""
     if choices.url is not None:
         return FromServer(snapshot_source.connected(choices, choices.url))
     if choices.simulate is not None or choices.replay is not None:
-        return FromLooks(choices)
-    return _running(choices) or FromLooks(choices)
+        return FromSampling(choices)
+    return _running(choices) or FromSampling(choices)
 
 
 def server_source(choices: Choices) -> FromServer:
@@ -191,11 +191,11 @@ def _running(choices: Choices) -> FromServer | None:
     return FromServer(system) if _answers(system, Unavailable) else None
 
 
-def _answers(server: Server, *none: type[AndonError]) -> bool:
+def _answers(server: Server, *absent: type[AndonError]) -> bool:
     """Whether it answers and is genuine; an unproven one does not count."""
     try:
         server.get("/api/alerts?limit=1")
-    except none:
+    except absent:
         return False
     return True
 

@@ -67,12 +67,12 @@ _QUEUE: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
 )
 
 
-def asking(command: F) -> F:
+def request_options(command: F) -> F:
     """The options that select devices; `request_from` takes them as a dictionary."""
     return _with(_OPTIONS, command)
 
 
-def queueing(command: F) -> F:
+def queue_options(command: F) -> F:
     """--timeout, --no-wait, --priority."""
     return _with(_QUEUE, command)
 
@@ -101,13 +101,13 @@ def request_from(asked: dict[str, Any]) -> DeviceRequest:
     return request
 
 
-def patience(asked: dict[str, Any]) -> float:
+def wait_seconds(asked: dict[str, Any]) -> float:
     """The maximum wait in seconds."""
     timeout: float = asked["timeout"]
     return 0.0 if asked["no_wait"] else timeout
 
 
-def surveyor_of(choices: Choices, sampler: "Sampler") -> "Availability":
+def availability_of(choices: Choices, sampler: "Sampler") -> "Availability":
     """Availability from this sampler; simulated devices are leased only with --simulate."""
     from andon.app import labels_of, state_folder, weights_of
     from andon.engine.sharing.availability import Availability

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
-LOOKING = frozenset(
+SAMPLING_COMMANDS = frozenset(
     ("devices", "env", "free", "lease", "leases", "ps", "run", "status", "wait", "watch", "why")
 )
 """The commands that sample this node's devices; `andon` alone does too."""
@@ -26,7 +26,7 @@ def main() -> NoReturn:
     gc.set_threshold(FEWER_COLLECTIONS)
     # If a standard stream is closed, a pipe to the reader would get its descriptor.
     open_ = None not in (sys.stdin, sys.stdout, sys.stderr)
-    if open_ and will_look(sys.argv[1:], os.environ):
+    if open_ and will_sample(sys.argv[1:], os.environ):
         from andon.engine.sampling.spawning import start_ahead
 
         start_ahead()
@@ -41,9 +41,9 @@ def main() -> NoReturn:
     os._exit(code)
 
 
-def will_look(args: Sequence[str], env: Mapping[str, str]) -> bool:
+def will_sample(args: Sequence[str], env: Mapping[str, str]) -> bool:
     """Whether this node's devices will most likely be sampled; a wrong guess costs little."""
     own = list(args[: args.index("--")] if "--" in args else args)
     if any(word.partition("=")[0] in _ELSEWHERE for word in own) or any(map(env.get, _VARIABLES)):
         return False
-    return not own or (own[0] in LOOKING and own[1:2] != ["extend"])
+    return not own or (own[0] in SAMPLING_COMMANDS and own[1:2] != ["extend"])

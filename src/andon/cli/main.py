@@ -56,8 +56,8 @@ class LazyGroup(click.Group):
         with formatter.section("Examples"):
             formatter.write_dl(list(EXAMPLES), col_max=40)
         with formatter.section("Exit codes"):
-            words = ", ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES)
-            formatter.write_text(words)
+            text = ", ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES)
+            formatter.write_text(text)
 
 
 def _nearest(word: str) -> str | None:

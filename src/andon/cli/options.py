@@ -100,11 +100,11 @@ def shared(command: F) -> F:
 
 def elsewhere(command: F) -> F:
     """Add --url and --token-file: a server's devices instead of this node's."""
-    told = (
+    options = (
         (("--url",), {"metavar": "URL", "help": "Ask an andon server instead of this node."}),
         (("--token-file",), {"metavar": "FILE", "help": "The server's token; or ANDON_TOKEN."}),
     )
-    for names, settings in reversed(told):
+    for names, settings in reversed(options):
         add = click.option(*names, expose_value=False, callback=_remember, **settings)  # type: ignore[arg-type]
         command = add(command)
     return command

@@ -3,10 +3,10 @@
 import time
 from pathlib import Path
 
-from andon.cli.show.process_rows import HostLook, between
+from andon.cli.show.process_rows import HostUsage, between
 
 
-def host_use(pids: set[int], seconds: float, root: str) -> dict[int, HostLook]:
+def host_use(pids: set[int], seconds: float, root: str) -> dict[int, HostUsage]:
     """CPU and host memory of some processes, from two readings this far apart."""
     from andon.host.processes import ProcessTable
 

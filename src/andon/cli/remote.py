@@ -37,7 +37,7 @@ PROBE_SECONDS = 1.0
 NO_SERVER = "no andon server is running here"
 START = "start one with andon serve, or name one elsewhere: andon open --url URL"
 CLEAR_TEXT = "the token is sent over the network in clear text: use https or an SSH tunnel"
-Tell = Callable[[str], None]
+Notify = Callable[[str], None]
 _STATUSES: dict[int, type[AndonError]] = {
     401: Denied, 403: Denied, 404: Gone, 409: Conflict, 422: Invalid, 429: Denied,
 }  # fmt: skip
@@ -97,9 +97,9 @@ class Server:
     def _refused(self, answer: Answer) -> AndonError:
         """The server's own error, if it is an andon server."""
         try:
-            said = wire.loads(answer.body)["error"]
-            reason, hint = str(said["reason"]), str(said["hint"])
-            details = said.get("details") or ()
+            payload = wire.loads(answer.body)["error"]
+            reason, hint = str(payload["reason"]), str(payload["hint"])
+            details = payload.get("details") or ()
             lines = tuple(str(line) for line in details) if isinstance(details, list) else ()
         except (AndonError, KeyError, TypeError, AttributeError):
             return self._stranger()
@@ -126,8 +126,8 @@ def _words(exc: BaseException) -> str:
 class Remote:
     """Used in place of a sampler: one snapshot, or a session of them."""
 
-    def __init__(self, server: Server, tell: Tell = lambda _words: None) -> None:
-        self._server, self._tell = server, tell
+    def __init__(self, server: Server, notify: Notify = lambda _text: None) -> None:
+        self._server, self._notify = server, notify
 
     def once(self, watched: bool = False) -> Snapshot:
         return self._snapshot(self._server.get("/api/snapshot"))
@@ -138,9 +138,9 @@ class Remote:
         found = [one for one in items if isinstance(one, dict)] if isinstance(items, list) else []
         return [self._snapshot(one) for one in found] or [self.once()]
 
-    def _snapshot(self, said: wire.Json) -> Snapshot:
+    def _snapshot(self, payload: wire.Json) -> Snapshot:
         try:
-            return checked_snapshot(wire.snapshot_from_json(said))
+            return checked_snapshot(wire.snapshot_from_json(payload))
         except Invalid as exc:
             raise self._server.of_another_version(exc.reason) from exc
 
@@ -155,13 +155,13 @@ class Remote:
                 found = self.once()
             except Unavailable as exc:
                 if not failures:
-                    self._tell(f"{exc.reason}; retrying")
+                    self._notify(f"{exc.reason}; retrying")
                 failures += 1
                 time.sleep(retry_seconds(failures))
                 continue
             if failures:
                 away = human_seconds(time.monotonic() - began)
-                self._tell(f"{self._server.url} is responding again after {away}")
+                self._notify(f"{self._server.url} is responding again after {away}")
             return found
 
     def __enter__(self) -> Self:
@@ -209,11 +209,11 @@ class Session:
         """Nothing to close."""
 
 
-def connect(url: str, token_file: str | None, tell: Tell) -> Server:
+def connect(url: str, token_file: str | None, notify: Notify) -> Server:
     """The named server, with the token meant for it."""
     url = base_url(url)
     token, no_token = token_for(url, token_file)
-    _warn(url, token, tell)
+    _warn(url, token, notify)
     return Server(Target(url, Trust.NAMED, token), no_token)
 
 
@@ -233,7 +233,7 @@ def service(url: str, token_file: str | None) -> Server:
     return Server(Target(url, Trust.SERVICE, _given(token_file)))
 
 
-def signing_in(url: str | None, token_file: str | None, tell: Tell) -> Server:
+def signing_in(url: str | None, token_file: str | None, notify: Notify) -> Server:
     """The server that creates a sign-in link: it must prove that it knows the token."""
     folder = state_folder()
     found = base_url(url) if url else server_file.find(folder)
@@ -249,7 +249,7 @@ def signing_in(url: str | None, token_file: str | None, tell: Tell) -> Server:
             f"you are not allowed to sign in to {place}{owner}",
             hint="get the server's token, and pass it with --token-file FILE or ANDON_TOKEN",
         )
-    _warn(place, token, tell)
+    _warn(place, token, notify)
     return Server(Target(place, Trust.PROVEN, token))
 
 
@@ -275,9 +275,9 @@ def _given(token_file: str | None) -> Token | None:
     return Token(given, own=False) if given else None
 
 
-def _warn(url: str, token: Token | None, tell: Tell) -> None:
+def _warn(url: str, token: Token | None, notify: Notify) -> None:
     if token is not None and url.startswith("http:") and not _is_here(url):
-        tell(CLEAR_TEXT)
+        notify(CLEAR_TEXT)
 
 
 def _is_here(url: str) -> bool:

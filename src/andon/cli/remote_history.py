@@ -40,22 +40,22 @@ class RemoteHistory:
         self, device: str, metric: str, since: float, until: float, points: int
     ) -> Sequence[Bucket]:
         path = f"/api/devices/{quote(device, safe='')}/history"
-        said = self._server.get(path, metric=metric, from_=since, to=until, points=points)
-        return self._each(said, "buckets", _bucket)
+        payload = self._server.get(path, metric=metric, from_=since, to=until, points=points)
+        return self._each(payload, "buckets", _bucket)
 
     def uses(self, device: str | None, since: float, until: float) -> Sequence[UsageInterval]:
-        said = self._server.get("/api/uses", device=device, from_=since, to=until)
-        return self._each(said, "items", _use)
+        payload = self._server.get("/api/uses", device=device, from_=since, to=until)
+        return self._each(payload, "items", _use)
 
     def close(self) -> None:
         """Nothing to close."""
 
-    def _each(self, said: wire.Json, place: str, read: Callable[[wire.Json], T]) -> list[T]:
+    def _each(self, payload: wire.Json, place: str, read: Callable[[wire.Json], T]) -> list[T]:
         """Reads only the known fields: a newer server may send more."""
         try:
-            if place not in said:
+            if place not in payload:
                 raise Wrong(place, "is missing")
-            return each_in(said, place, read, MOST_ROWS)
+            return each_in(payload, place, read, MOST_ROWS)
         except Wrong as wrong:
             raise self._server.of_another_version(str(wrong)) from wrong
 

@@ -20,18 +20,18 @@ Json = dict[str, Any]
 LONGEST_SECONDS = 1e10
 
 
-def rules_from_json(said: Json) -> list[Json]:
+def rules_from_json(payload: Json) -> list[Json]:
     """The rules, with the fields known here."""
-    if "rules" not in said:
+    if "rules" not in payload:
         raise Wrong("rules", "is missing")
-    return each_in(said, "rules", _rule)
+    return each_in(payload, "rules", _rule)
 
 
-def results_from_json(said: Json) -> Json:
+def results_from_json(payload: Json) -> Json:
     """The result of each test message."""
-    if "results" not in said:
+    if "results" not in payload:
         raise Wrong("results", "is missing")
-    return {"results": each_in(said, "results", _result), "note": some_text_in(said, "note")}
+    return {"results": each_in(payload, "results", _result), "note": some_text_in(payload, "note")}
 
 
 def _rule(value: Json) -> Json:

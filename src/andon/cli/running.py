@@ -40,14 +40,14 @@ class Attached:
     snapshot: Snapshot
 
 
-def attached(name: str, sight: AvailabilityView, request: DeviceRequest) -> Attached:
+def attached(name: str, view: AvailabilityView, request: DeviceRequest) -> Attached:
     """One of this user's leases by its id; it must hold enough devices, all present."""
     path, found, lease = Book(make=False).find(name)
     if found.uid != os.getuid():
         raise Conflict(f"lease {lease.id} belongs to {user_name(found.uid)}")
     if strangers(path, found.name, lease, found.uid, here(), LockTable()):
         raise Gone(f"lease {lease.id} has lost its holder", hint=f"andon release {lease.id}")
-    present = {s.device.uuid: s.device for s in sight.snapshot.devices}
+    present = {s.device.uuid: s.device for s in view.snapshot.devices}
     missing = [share.index for share in lease.shares if share.uuid not in present]
     if missing:
         raise Gone(f"GPU {missing[0]} of lease {lease.id} is no longer present")
@@ -57,7 +57,7 @@ def attached(name: str, sight: AvailabilityView, request: DeviceRequest) -> Atta
             hint="to request others, omit --lease and unset ANDON_LEASE",
         )
     shares = lease.shares if request.least == 1 else lease.shares[: request.most]
-    return Attached(lease, tuple(present[share.uuid] for share in shares), sight.snapshot)
+    return Attached(lease, tuple(present[share.uuid] for share in shares), view.snapshot)
 
 
 def larger(request: DeviceRequest, grant: Grant) -> DeviceRequest:
@@ -118,7 +118,7 @@ class Running:
         kills = _host_kills()
         end: dict[str, Any] = {"code": None, "end": "not started"}
         try:
-            outcome = launcher.run(_Check(held, self._tell), self._tell)
+            outcome = launcher.run(_Check(held, self._notify), self._notify)
             if held is not None:
                 held.release()  # before anything else: others are waiting for it
             strains = [_strain(status) for status in log.latest_of_run()]
@@ -146,7 +146,7 @@ class Running:
     def _log(self, chosen: Sequence[Device]) -> RunLog:
         name = _name(self._command)
         uuids = [device.uuid for device in chosen]
-        return RunLog(path_in(self._folder, name, time.time()), uuids, self._tell)
+        return RunLog(path_in(self._folder, name, time.time()), uuids, self._notify)
 
     def _facts(self, chosen: Sequence[Device], snapshot: Snapshot) -> dict[str, Any]:
         return {
@@ -160,16 +160,16 @@ class Running:
             "indices": [device.index for device in chosen],
         }
 
-    def _tell(self, words: str) -> None:
-        notice(words, self._choices)
+    def _notify(self, text: str) -> None:
+        notice(text, self._choices)
 
 
 class _Check:
     """Whether the command must stop, checked about once a second."""
 
-    def __init__(self, held: LeaseHold | None, tell: Any) -> None:
-        self._held, self._tell, self._warned = held, tell, False
-        self._presence = Presence(held.hold, tell) if held else None
+    def __init__(self, held: LeaseHold | None, notify: Any) -> None:
+        self._held, self._notify, self._warned = held, notify, False
+        self._presence = Presence(held.hold, notify) if held else None
 
     def __call__(self) -> str | None:
         if self._held is None or self._presence is None:
@@ -184,7 +184,7 @@ class _Check:
         if left <= min(WARN_SECONDS, length / 4) and not self._warned:
             self._warned = True
             more = f"to extend it: andon lease extend {name} --for 1h"
-            self._tell(f"lease {name} ends in {human_seconds(left)}; {more}")
+            self._notify(f"lease {name} ends in {human_seconds(left)}; {more}")
         return None
 
 

@@ -29,7 +29,7 @@ def server_of(choices: Choices, url: str) -> "Remote":
     """The devices of the named server."""
     from andon.cli.remote import Remote
 
-    return Remote(connected(choices, url), lambda words: notice(words, choices))
+    return Remote(connected(choices, url), lambda text: notice(text, choices))
 
 
 def connected(choices: Choices, url: str) -> "Server":
@@ -39,10 +39,10 @@ def connected(choices: Choices, url: str) -> "Server":
     settings_of(choices)
     if choices.simulate or choices.replay:
         raise Invalid("--url cannot be combined with --simulate or --replay")
-    return connect(url, choices.token_file, lambda words: notice(words, choices))
+    return connect(url, choices.token_file, lambda text: notice(text, choices))
 
 
-def look(choices: Choices, watched: bool = False) -> Snapshot:
+def take_snapshot(choices: Choices, watched: bool = False) -> Snapshot:
     """One new snapshot."""
     with following(choices) as sampler:
         snapshot = sampler.once(watched)

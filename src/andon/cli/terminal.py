@@ -57,9 +57,9 @@ class Terminal:
         color = in_color(choices.color or "auto", sys.stdout)
         return cls(width, height, color, _is_terminal(sys.stdout), choices.quiet)
 
-    def show(self, words: str) -> None:
+    def show(self, text: str) -> None:
         """Print text that ends in a newline, without anything that moves the cursor."""
-        write(sys.stdout, without_commands(words))
+        write(sys.stdout, without_commands(text))
 
     def say(self, text: Text) -> None:
         write(sys.stdout, text.paint(self.color) + "\n")
@@ -87,17 +87,17 @@ def in_color(choice: str, stream: TextIO) -> bool:
     return _is_terminal(stream) and not plain
 
 
-def write(stream: TextIO, words: str) -> None:
+def write(stream: TextIO, text: str) -> None:
     """Write and flush, in ASCII if the stream cannot encode Unicode.
 
     A failed write to standard output is an error; to standard error it is ignored.
     """
     try:
-        words.encode(stream.encoding or "utf-8")
+        text.encode(stream.encoding or "utf-8")
     except (LookupError, UnicodeEncodeError):
-        words = without_unicode(words)
+        text = without_unicode(text)
     try:
-        stream.write(words)
+        stream.write(text)
         stream.flush()
     except OSError as exc:
         _let_go(stream)
@@ -128,10 +128,10 @@ def reopen_closed() -> None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123
 
 
-def notice(words: str, choices: Choices | None = None) -> None:
+def notice(text: str, choices: Choices | None = None) -> None:
     """Print one line for the user on standard error."""
     if choices is None or not choices.quiet:
-        write(sys.stderr, f"andon: {harmless(words)}\n")
+        write(sys.stderr, f"andon: {harmless(text)}\n")
 
 
 def report(error: AndonError, color: str = "auto") -> None:

@@ -112,7 +112,7 @@ class PrometheusExporter:
     def _dropped(self) -> int:
         return self._latest.dropped if self._latest else 0
 
-    def _begin_anew(self) -> None:
+    def _reset_after_fork(self) -> None:
         """In a forked child: the threads are the parent's, and so is the port."""
         server, self._server, self._latest = self._server, None, None
         self._lock = threading.Lock()
@@ -125,7 +125,7 @@ _exporters: weakref.WeakSet[PrometheusExporter] = weakref.WeakSet()
 
 def _in_child() -> None:
     for exporter in list(_exporters):
-        exporter._begin_anew()
+        exporter._reset_after_fork()
 
 
 library.after_fork(_in_child)

@@ -169,7 +169,7 @@ class GPUMonitor:
         found: list[MonitoringSession] = self._mine.sessions
         return found
 
-    def _begin_anew(self) -> None:
+    def _reset_after_fork(self) -> None:
         """In a forked child, which must not stop the parent's sessions."""
         self._cached = None
         self._mine = threading.local()
@@ -232,7 +232,7 @@ def _in_child() -> None:
     global _lock
     _lock = threading.Lock()
     for monitor in list(_monitors):
-        monitor._begin_anew()
+        monitor._reset_after_fork()
 
 
 library.after_fork(_in_child)

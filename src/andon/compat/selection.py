@@ -20,7 +20,7 @@ def check_gpu_availability(
     """Whether this many devices are available now, and which, or why not."""
     try:
         request = _request(required_gpus, min_memory_mb)
-        found = leasing.outlook(request)
+        found = leasing.candidates(request)
     except AndonError as error:
         return False, _words(error)
     if found.choice.chosen:
@@ -52,7 +52,7 @@ def select_gpus_for_task(required_gpus: int, min_memory_mb: float = 8000) -> lis
     """
     try:
         request = _request(required_gpus, min_memory_mb)
-        found = leasing.outlook(request)
+        found = leasing.candidates(request)
         if not found.choice.chosen:
             raise refusal(found, request, None)
     except AndonError as error:

@@ -28,9 +28,9 @@ def render_alert(alert: Alert, width: int, color: bool, now: float) -> str:
         *(("affected", people([party])) for party in alert.who),
         ("what to do", alert.advice),
     ]
-    for name, words in rows:
-        if words:
-            lines += hung(say("  ") + say(f"{name:<10}  ", "dim"), words, "", width)
+    for name, text in rows:
+        if text:
+            lines += hung(say("  ") + say(f"{name:<10}  ", "dim"), text, "", width)
     return "".join(line.paint(color) + "\n" for line in lines)
 
 
@@ -57,9 +57,9 @@ def measured(value: float | None, unit: str) -> str:
 
 def _evidence(name: str, value: float | str) -> tuple[str, str]:
     """`slowdown_in_seconds` 1260 is "slowdown in 21 min"."""
-    words, _, unit = name.rpartition("_")
-    told = value if isinstance(value, str) else measured(value, unit if words else "")
-    return "evidence", f"{(words or name).replace('_', ' ')} {told}"
+    text, _, unit = name.rpartition("_")
+    shown = value if isinstance(value, str) else measured(value, unit if text else "")
+    return "evidence", f"{(text or name).replace('_', ' ')} {shown}"
 
 
 def render_change(alert: Alert, name: str, width: int, color: bool, at: float) -> str:

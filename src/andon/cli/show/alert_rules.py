@@ -51,8 +51,8 @@ def render_rule(rule: Json, width: int, color: bool) -> str:
     if rule["threshold"] is not None:
         rows.append(("threshold", measured(rule["threshold"], rule["unit"])))
     rows += [_on_device(one, rule) for one in rule["devices"]]
-    for name, words in rows:
-        lines += hung(say("  ") + say(f"{name:<10}  ", "dim"), words, "", width)
+    for name, text in rows:
+        lines += hung(say("  ") + say(f"{name:<10}  ", "dim"), text, "", width)
     return "".join(line.paint(color) + "\n" for line in lines)
 
 
@@ -71,15 +71,15 @@ def _lasting(seconds: float) -> Text:
 
 def _rung(rung: Json) -> str:
     lasts = f"after {human_seconds(rung['for_seconds'])}" if rung["for_seconds"] else "at once"
-    told = "" if rung["told"] else "; shown, not sent"
+    sent = "" if rung["told"] else "; shown, not sent"
     calm = f"clears after {human_seconds(rung['clear_seconds'])} of: {rung['calm']}"
-    return f"{rung['level']} {lasts}: {rung['condition']}{told}; {calm}"
+    return f"{rung['level']} {lasts}: {rung['condition']}{sent}; {calm}"
 
 
 def _on_device(one: Json, rule: Json) -> tuple[str, str]:
     if one["off"]:
         return f"GPU {one['index']}", "off"
-    words = measured(one["threshold"], rule["unit"])
+    text = measured(one["threshold"], rule["unit"])
     if one["limit"] is not None:
-        words += f"; its own limit is {measured(one['limit'], rule['unit'])}"
-    return f"GPU {one['index']}", words
+        text += f"; its own limit is {measured(one['limit'], rule['unit'])}"
+    return f"GPU {one['index']}", text

@@ -131,8 +131,8 @@ def _in_full(
     state = " · ".join(_whole([names[alert.id], *about(alert, now)]))
     lines += hung(say("  "), state, "dim", width)
     for other in also:
-        words = f"{other.message} ({names[other.id]})"
-        lines += hung(say("  ") + say("related     ", "dim"), words, "", width)
+        text = f"{other.message} ({names[other.id]})"
+        lines += hung(say("  ") + say("related     ", "dim"), text, "", width)
     if alert.who:
         lines += hung(say("  ") + say("affected    ", "dim"), people(alert.who), "", width)
     if alert.advice:
@@ -145,9 +145,9 @@ def _whole(parts: Sequence[str]) -> list[str]:
     return [part.replace(" ", UNBROKEN) if len(part) <= 40 else part for part in parts]
 
 
-def hung(mark: Text, words: str, style: str, width: int) -> list[Text]:
+def hung(mark: Text, text: str, style: str, width: int) -> list[Text]:
     """Text after a mark, wrapped with a hanging indent."""
-    rows = textwrap.wrap(words, max(10, width - mark.width), break_on_hyphens=False) or [""]
+    rows = textwrap.wrap(text, max(10, width - mark.width), break_on_hyphens=False) or [""]
     plain = [row.replace(UNBROKEN, " ") for row in rows]
     inset = say(" " * mark.width)
     return [(mark if n == 0 else inset) + say(row, style) for n, row in enumerate(plain)]
@@ -244,8 +244,8 @@ def people(who: Sequence[Party]) -> str:
 def _person(party: Party, longest: int) -> str:
     program = party.command or party.name or ""
     program = program if len(program) <= longest else program[: longest - 1] + ELLIPSIS
-    words = " ".join(part for part in (party.user, program) if part)
-    return f"{words} (pid {party.pid})" if words else f"pid {party.pid}"
+    text = " ".join(part for part in (party.user, program) if part)
+    return f"{text} (pid {party.pid})" if text else f"pid {party.pid}"
 
 
 def _silences(page: AlertOverview, width: int) -> list[Text]:
@@ -255,8 +255,8 @@ def _silences(page: AlertOverview, width: int) -> list[Text]:
         left = human_seconds(max(0.0, silence.until - page.at))
         by = f", by {silence.by}" if silence.by else ""
         note = f": {silence.note}" if silence.note else ""
-        words = f"{silence.rule or 'everything'}{where} for {left} more{by}{note}"
-        lines += hung(say(f"  {silence.id}  "), words, "dim", width)
+        text = f"{silence.rule or 'everything'}{where} for {left} more{by}{note}"
+        lines += hung(say(f"  {silence.id}  "), text, "dim", width)
     return lines
 
 

@@ -56,8 +56,8 @@ def _cell(value: object) -> object:
     return _text(value) if isinstance(value, str) else value
 
 
-def _text(words: str) -> str:
+def _text(text: str) -> str:
     """In one line, and never a formula: a process name must not run in a spreadsheet."""
-    plain = harmless(" ".join(words.splitlines()))
-    begins = words[:1] in ("\t", "\r", "\n") or plain.lstrip()[:1] in FORMULA
+    plain = harmless(" ".join(text.splitlines()))
+    begins = text[:1] in ("\t", "\r", "\n") or plain.lstrip()[:1] in FORMULA
     return f"'{plain}" if begins else plain

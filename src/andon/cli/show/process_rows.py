@@ -25,7 +25,7 @@ CSV = (
 )  # fmt: skip
 
 
-class HostUse(Protocol):
+class HostCounters(Protocol):
     """The operating system's counters of one process."""
 
     @property
@@ -35,7 +35,7 @@ class HostUse(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class HostLook:
+class HostUsage:
     """CPU and host memory of a process, between two readings."""
 
     cpu_percent: float | None = None
@@ -49,7 +49,7 @@ class ProcessRow:
     entry: NamedDevice
     process: Process | None
     memory_bytes: int | None
-    host: HostLook = HostLook()
+    host: HostUsage = HostUsage()
     elapsed_seconds: float | None = None
 
 
@@ -63,15 +63,15 @@ SORTS: Mapping[str, Callable[[ProcessRow], float]] = {
 
 
 def between(
-    first: Mapping[int, HostUse], second: Mapping[int, HostUse], seconds: float
-) -> dict[int, HostLook]:
+    first: Mapping[int, HostCounters], second: Mapping[int, HostCounters], seconds: float
+) -> dict[int, HostUsage]:
     """CPU use is a difference: a process seen only once has no CPU share."""
-    out: dict[int, HostLook] = {}
+    out: dict[int, HostUsage] = {}
     for pid, use in second.items():
         spent = use.cpu_seconds - first[pid].cpu_seconds if pid in first else None
         known = spent is not None and spent >= 0 and seconds > 0
         share = round(100.0 * spent / seconds, 1) if known and spent is not None else None
-        out[pid] = HostLook(share, use.memory_bytes)
+        out[pid] = HostUsage(share, use.memory_bytes)
     return out
 
 
@@ -95,26 +95,26 @@ class ProcessFilter:
             and (self.job is None or is_job(process.job, self.job))
         )
 
-    def _is_in(self, process: Process, words: str) -> bool:
+    def _is_in(self, process: Process, text: str) -> bool:
         whole = self.container_ids.get(process.pid, "")
         return process.container is not None and (
-            words in process.container.lower() or whole.startswith(words)
+            text in process.container.lower() or whole.startswith(text)
         )
 
 
-def is_job(job: str | None, words: str) -> bool:
+def is_job(job: str | None, text: str) -> bool:
     """`42` and `slurm:42` match job 42 with all its steps, and not 421; a word matches a part."""
     if job is None:
         return False
     for name in (job, job.partition(":")[2]):
-        if name == words or name.startswith(f"{words}."):
+        if name == text or name.startswith(f"{text}."):
             return True
-    return _NUMBERED.fullmatch(words) is None and words.lower() in job.lower()
+    return _NUMBERED.fullmatch(text) is None and text.lower() in job.lower()
 
 
 def uses(
     snapshot: Snapshot,
-    hosts: Mapping[int, HostLook],
+    hosts: Mapping[int, HostUsage],
     wanted: ProcessFilter = ProcessFilter(),  # noqa: B008 - frozen
     sort: str = "memory",
 ) -> list[ProcessRow]:
@@ -130,10 +130,10 @@ def uses(
 
 
 def _use(
-    entry: NamedDevice, process: Process, hosts: Mapping[int, HostLook], at: float
+    entry: NamedDevice, process: Process, hosts: Mapping[int, HostUsage], at: float
 ) -> ProcessRow:
     elapsed = None if process.started is None else max(0.0, at - process.started)
-    host = hosts.get(process.pid, HostLook())
+    host = hosts.get(process.pid, HostUsage())
     return ProcessRow(entry, process, process.memory_bytes, host, elapsed)
 
 
@@ -242,8 +242,8 @@ def _command(row: ProcessLine) -> Text:
     process = row.process
     if process is None:
         return say("unaccounted memory", "yellow")
-    words = say(process.command or process.name or "–", "" if process.command else "dim")
-    return say("  " * (row.depth - 1) + "└ ", "dim") + words if row.depth else words
+    text = say(process.command or process.name or "–", "" if process.command else "dim")
+    return say("  " * (row.depth - 1) + "└ ", "dim") + text if row.depth else text
 
 
 def size(count: int | None) -> Text:

@@ -146,13 +146,13 @@ def _no_device(snapshot: Snapshot, mask: Mask) -> str:
     return " ".join(filter(None, sentences))
 
 
-def _sentence(words: str) -> str:
-    words = words.strip()
-    return f"{words}." if words and words[-1] not in ".!?" else words
+def _sentence(text: str) -> str:
+    text = text.strip()
+    return f"{text}." if text and text[-1] not in ".!?" else text
 
 
-def _capital(words: str) -> str:
-    return words[:1].upper() + words[1:]
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _advice(snapshot: Snapshot, seen: list[NamedDevice], width: int) -> list[Text]:
@@ -179,8 +179,8 @@ def _footnotes(
     lines: list[Text] = []
     masked = is_masked(snapshot)
     if any(not e.status.visible for e in seen):
-        words = f"(n) hidden from this process by {mask.source or 'its mask'}"
-        lines += paragraph(words, width, "dim")
+        text = f"(n) hidden from this process by {mask.source or 'its mask'}"
+        lines += paragraph(text, width, "dim")
     if mask.note and (masked or verbose):
         lines += paragraph(mask.note, width, "dim")
     if verbose or width >= MEDIUM:
@@ -216,10 +216,10 @@ def _grouped(pairs: Iterable[tuple[K, str]]) -> dict[K, list[str]]:
     return out
 
 
-def paragraph(words: str, width: int, style: str = "", indent: int = 2) -> list[Text]:
+def paragraph(text: str, width: int, style: str = "", indent: int = 2) -> list[Text]:
     """Wrapped between words; further lines are indented."""
     found = textwrap.wrap(
-        words, max(20, width), subsequent_indent=" " * indent, break_on_hyphens=False
+        text, max(20, width), subsequent_indent=" " * indent, break_on_hyphens=False
     )
     return [say(line, style) for line in found]
 

@@ -38,7 +38,7 @@ class Stream:
         self._columns: list[TableColumn[StreamLine]] = []
         self._sizes: list[int] = []
         self._since_heading: int | None = None
-        self._told: object = ()  # the faults that were printed last
+        self._printed: object = ()  # the faults that were printed last
         self._was_empty = False
 
     def resize(self, width: int, height: int) -> None:
@@ -66,7 +66,7 @@ class Stream:
         """Why devices are missing: printed at first, and when the reason changes."""
         first, self._was_empty = empty and not self._was_empty, empty
         found = [(f.source, _NUMBERS.sub("", f.reason), f.hint) for f in snapshot.faults]
-        changed, self._told = tuple(found) != self._told, tuple(found)
+        changed, self._printed = tuple(found) != self._printed, tuple(found)
         lines = fault_lines(snapshot, self.width) if first or changed else []
         return [*lines, say(TRY, "dim").fit(self.width)] if first else lines
 

@@ -139,8 +139,8 @@ def _in_full(entry: NamedDevice, found: WhyAnswer, width: int) -> list[Text]:
 def _reason(reason: Reason, width: int, first: bool, at: float) -> list[Text]:
     """The sentence, its evidence, the process, and what to do."""
     doubt = "" if reason.confidence_word == "certain" else f" ({reason.confidence_word})"
-    words = _BEFORE_UNIT.sub(UNBROKEN, reason.sentence) + doubt
-    lines = paragraph(words, width, "bold" if first else "", indent=0)
+    text = _BEFORE_UNIT.sub(UNBROKEN, reason.sentence) + doubt
+    lines = paragraph(text, width, "bold" if first else "", indent=0)
     lines += _labelled("evidence", _shown(reason.evidence, at), width)
     if reason.process is not None:
         lines += _labelled("process", _who(reason.process, at), width)
@@ -154,8 +154,8 @@ def _labelled(name: str, parts: Sequence[str], width: int, style: str = "dim") -
     if not any(parts):
         return []
     if width < NARROW:
-        told = _BEFORE_UNIT.sub(UNBROKEN, f"{name}: {' · '.join(parts)}")
-        return paragraph(told, width, style, indent=0)
+        text = _BEFORE_UNIT.sub(UNBROKEN, f"{name}: {' · '.join(parts)}")
+        return paragraph(text, width, style, indent=0)
     words = (
         " · ".join(part.replace(" ", UNBROKEN) for part in parts) if len(parts) > 1 else parts[0]
     )

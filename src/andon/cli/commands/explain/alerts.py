@@ -89,8 +89,8 @@ def alerts(
 def _list(page: AlertOverview, terminal: Terminal, as_json: bool) -> str:
     if not as_json:
         return render_alerts(page, terminal.width, terminal.color)
-    said = alerts_to_json(page.alerts, page.silences, page.node, page.at, page.simulated)
-    return as_json_text({**said, "note": page.note}, terminal.live)
+    payload = alerts_to_json(page.alerts, page.silences, page.node, page.at, page.simulated)
+    return as_json_text({**payload, "note": page.note}, terminal.live)
 
 
 @alerts.command()
@@ -213,19 +213,19 @@ def test(notifier: str | None) -> int:
     """Send a test message through every notifier, or through one."""
     source = source_of(chosen())
     if isinstance(source, FromServer):
-        said = source.test(notifier)
+        payload = source.test(notifier)
     else:
         from andon.cli.commands.explain.alerts_trial import trial
 
-        said = trial(chosen(), notifier)
+        payload = trial(chosen(), notifier)
     terminal = Terminal.of(chosen())
-    for one in said["results"]:
-        words = "sent" if one["ok"] else f"failed: {one['reason']}"
+    for one in payload["results"]:
+        text = "sent" if one["ok"] else f"failed: {one['reason']}"
         hint = f" ({one['hint']})" if one["hint"] else ""
-        terminal.say(say(f"{one['notifier']}: {words}{hint}"))
-    if said["note"]:
-        notice(said["note"], chosen())
-    return 0 if all(one["ok"] for one in said["results"]) and said["results"] else 1
+        terminal.say(say(f"{one['notifier']}: {text}{hint}"))
+    if payload["note"]:
+        notice(payload["note"], chosen())
+    return 0 if all(one["ok"] for one in payload["results"]) and payload["results"] else 1
 
 
 def _find(source: alert_source.Source, name: str) -> Alert:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator
 
-from andon.cli.alert_source import FOLLOW_SECONDS, FromLooks, FromServer
+from andon.cli.alert_source import FOLLOW_SECONDS, FromSampling, FromServer
 from andon.cli.show.alert import render_change
 from andon.cli.show.alerts import AlertOverview, names_of, render_alerts
 from andon.cli.terminal import Choices, Terminal, notice
@@ -16,14 +16,14 @@ Seen = dict[str, tuple[object, ...]]
 
 
 def follow_alerts(
-    source: FromServer | FromLooks, terminal: Terminal, choices: Choices, as_json: bool
+    source: FromServer | FromSampling, terminal: Terminal, choices: Choices, as_json: bool
 ) -> int:
     """Follow until Ctrl-C; if the server goes down, wait for it."""
     seen: Seen | None = None
     for page in _pages(source, choices):
         if seen is None and not as_json:
             terminal.show(render_alerts(page, terminal.width, terminal.color, ended=False))
-            if isinstance(source, FromLooks):
+            if isinstance(source, FromSampling):
                 notice("no andon server is running here, so nobody is notified", choices)
             notice("following; Ctrl-C stops", choices)
         changed, seen = changes(seen, page, silent_first=not as_json)
@@ -63,7 +63,7 @@ def _mark(alert: Alert) -> tuple[object, ...]:
     return alert.state, alert.level, seen and (seen.by, seen.note), alert.silenced_until
 
 
-def _pages(source: FromServer | FromLooks, choices: Choices) -> Iterator[AlertOverview]:
+def _pages(source: FromServer | FromSampling, choices: Choices) -> Iterator[AlertOverview]:
     away = False
     while True:
         try:
@@ -74,7 +74,7 @@ def _pages(source: FromServer | FromLooks, choices: Choices) -> Iterator[AlertOv
                 yield page
             return
         except Unavailable as error:
-            if isinstance(source, FromLooks):
+            if isinstance(source, FromSampling):
                 raise
             if not away:
                 notice(f"{error.reason}; waiting for it", choices)

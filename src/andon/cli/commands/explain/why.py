@@ -19,7 +19,7 @@ from andon.units import human_seconds
 
 SAMPLED_SECONDS = "2"
 REMEMBERED_SECONDS = 120.0  # a server keeps these in memory
-SPARE_SECONDS = 10.0
+GRACE_SECONDS = 10.0
 INTERVAL_SECONDS = 0.5  # five samples in two seconds: enough to tell bursts from idleness
 
 
@@ -61,10 +61,10 @@ def sampled(choices: Choices, seconds: float, device: str | None = None) -> list
         snapshot_source.following(choices) as sampler,
         sampler.subscribe(INTERVAL_SECONDS, watching=True) as snapshots,
     ):
-        looks = iter(snapshots)
-        first = next(looks)
+        samples = iter(snapshots)
+        first = next(samples)
         _one(first, device)  # a wrong name is reported before waiting
-        return [first, *_until(looks, first, seconds, choices)]
+        return [first, *_until(samples, first, seconds, choices)]
 
 
 def _until(
@@ -72,18 +72,18 @@ def _until(
 ) -> Iterator[Snapshot]:
     if not first.devices or seconds <= 0:
         return
-    _tell(f"sampling for {human_seconds(seconds)}", choices)
+    _notify(f"sampling for {human_seconds(seconds)}", choices)
     end = time.monotonic() + seconds  # a server's clock may stop, or run backwards
     for snapshot in snapshots:
         yield snapshot
-        if snapshot.at - first.at >= seconds or time.monotonic() >= end + SPARE_SECONDS:
+        if snapshot.at - first.at >= seconds or time.monotonic() >= end + GRACE_SECONDS:
             return
 
 
-def _tell(words: str, choices: Choices) -> None:
+def _notify(text: str, choices: Choices) -> None:
     if not choices.quiet:
         color = in_color(choices.color or "auto", sys.stderr)
-        write(sys.stderr, say(f"andon: {words}", "dim").paint(color) + "\n")
+        write(sys.stderr, say(f"andon: {text}", "dim").paint(color) + "\n")
 
 
 def _one(snapshot: Snapshot, name: str | None) -> str | None:

@@ -109,8 +109,8 @@ def _reference(terminal: Terminal) -> None:
         lines.append(
             say(row.place, "bold") + say(f" = {row.default}") + say(f"  {row.variable}", "dim")
         )
-        words = f"    {row.help} ({row.allowed})"
-        lines += paragraph(words, terminal.width, indent=4)
+        text = f"    {row.help} ({row.allowed})"
+        lines += paragraph(text, terminal.width, indent=4)
     terminal.show("".join(line.paint(terminal.color) + "\n" for line in lines))
 
 

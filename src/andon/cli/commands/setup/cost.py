@@ -103,12 +103,12 @@ def cost(ticks: int, interval: float | None, as_json: bool) -> int:
 def measure(choices: Choices, ticks: int, interval: float) -> CostReport:
     """Sample at the real interval: the driver's caches expire between two samples."""
     with snapshot_source.sampling(choices) as sampler, sampler.subscribe(interval) as snapshots:
-        looks = iter(snapshots)
-        first = next(looks)  # starting the reader is not part of the cost
+        samples = iter(snapshots)
+        first = next(samples)  # starting the reader is not part of the cost
         if not first.devices:
             raise _nothing_there(first)
         before = sampler.costs()
-        for _ in islice(looks, ticks):
+        for _ in islice(samples, ticks):
             pass
         after = sampler.costs()
     count = max(1, after.ticks - before.ticks)
@@ -132,8 +132,8 @@ def _nothing_there(snapshot: Snapshot) -> Unavailable:
     """Why there is nothing to measure, and what to do first."""
     reasons = "; ".join(f"{fault.source}: {fault.reason}" for fault in snapshot.faults)
     hints = [fault.hint for fault in snapshot.faults if fault.hint]
-    words = f"no GPU can be read on this node: {reasons}" if reasons else "no GPU found here"
-    return Unavailable(words, hint=hints[0] if hints else TRY)
+    text = f"no GPU can be read on this node: {reasons}" if reasons else "no GPU found here"
+    return Unavailable(text, hint=hints[0] if hints else TRY)
 
 
 def _peer(ticks: int) -> tuple[Cost | None, str | None]:
@@ -181,11 +181,11 @@ def _title(report: CostReport) -> Text:
 def _verdict(report: CostReport) -> Text:
     if report.peer is None:
         return say(report.why_no_peer or "", "dim")
-    words = [
+    text = [
         _ratio(getattr(report.peer, name) / max(getattr(report.total, name), 1e-9), word)
         for name, word in (("cpu_seconds", "CPU time"), ("wall_seconds", "wall time"))
     ]
-    return say(f"andon takes {words[0]} and {words[1]} than nvidia-smi")
+    return say(f"andon takes {text[0]} and {text[1]} than nvidia-smi")
 
 
 def _ratio(times: float, word: str) -> str:

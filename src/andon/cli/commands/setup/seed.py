@@ -41,9 +41,9 @@ def seed(days: int, devices: int, path: str | None, force: bool) -> int:
     began = time.monotonic()
     size = _fill(target, days, devices, settings.simulate_seed)
     if not chosen().quiet:
-        words = f"{target}: {devices} simulated devices, {days} days, {human_bytes(size)}"
+        text = f"{target}: {devices} simulated devices, {days} days, {human_bytes(size)}"
         spent = f"in {time.monotonic() - began:.1f} s"
-        Terminal.of(chosen()).say(say(f"{words}, {spent}"))
+        Terminal.of(chosen()).say(say(f"{text}, {spent}"))
     return 0
 
 

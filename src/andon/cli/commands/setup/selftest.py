@@ -89,9 +89,9 @@ def watch(
 
     count = max(2, math.ceil(seconds / interval))
     with sampler.subscribe(interval, watching=True) as session:
-        looks = iter(session)
-        first, before = next(looks), sampler.costs()
-        snapshots = [first, *islice(looks, count)]
+        samples = iter(session)
+        first, before = next(samples), sampler.costs()
+        snapshots = [first, *islice(samples, count)]
         after, missed, dropped = sampler.costs(), session.missed, session.dropped
     ticks, own, reader = _spent(before, after)
     return snapshots, Sampling(ticks, interval, missed, dropped, own, reader)
@@ -123,6 +123,6 @@ def under_load(
     try:
         with loaded(uuid, LOADED_SECONDS + interval) as (pid, framework):
             during, _ = watch(sampler, min(seconds, LOADED_SECONDS), interval)
-    except Unavailable as none:
-        return [], Load(reason=none.reason)
+    except Unavailable as error:
+        return [], Load(reason=error.reason)
     return during, Load(uuid, pid, framework, own_pids(Path("/")) is True)

@@ -70,10 +70,10 @@ def _ready(child: "subprocess.Popen[str]") -> str:
     if child.stdout is None:
         raise Unavailable("the load has no output")
     heard, _, _ = select.select([child.stdout], [], [], START_SECONDS)
-    said = child.stdout.readline().strip() if heard else "it did not start in time"
-    word, _, rest = said.partition(" ")
+    output = child.stdout.readline().strip() if heard else "it did not start in time"
+    word, _, rest = output.partition(" ")
     if word != READY:
-        raise Unavailable(said or "the load ended without output")
+        raise Unavailable(output or "the load ended without output")
     return rest
 
 

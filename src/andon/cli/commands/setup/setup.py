@@ -38,8 +38,8 @@ def setup() -> int:
     terminal.say(say(f"{places.SYSTEM_BOOK} is the lease book of this machine"))
     for path in dict.fromkeys((places.SYSTEM_BOOK, places.COMMON_BOOK)):
         if path.is_dir():
-            for words in _swept(path):
-                terminal.say(say(words))
+            for text in _swept(path):
+                terminal.say(say(text))
     if TMPFILES.parent.is_dir():
         try:
             TMPFILES.write_text(RULES)
@@ -61,8 +61,8 @@ def _swept(path: Path) -> list[str]:
         done, owner = clear(path), path.stat().st_uid
     except (AndonError, OSError) as exc:
         return [f"{path} was not cleared: {getattr(exc, 'reason', exc)}"]
-    said = [f"{path}: removed {done.removed} unused files"] if done.removed else []
+    lines = [f"{path}: removed {done.removed} unused files"] if done.removed else []
     if done.held and path != places.SYSTEM_BOOK and owner != 0:
         leases = f"{done.held} lease{'s' * (done.held != 1)}"
-        said.append(f"{path} of {user_name(owner)} is no longer used; it still has {leases}")
-    return said
+        lines.append(f"{path} of {user_name(owner)} is no longer used; it still has {leases}")
+    return lines

@@ -10,7 +10,7 @@ import click
 from andon.cli.options import chosen, shared
 from andon.cli.show.entries import entries
 from andon.cli.show.text import say
-from andon.cli.snapshot_source import chosen_uuids, look
+from andon.cli.snapshot_source import chosen_uuids, take_snapshot
 from andon.cli.terminal import Terminal
 from andon.model.device import Snapshot
 
@@ -31,7 +31,7 @@ def cordon(devices: tuple[str, ...], reason: str) -> int:
     from andon.leases.book import Book
     from andon.model.work import Cordon
 
-    snapshot, book = look(chosen()), Book()
+    snapshot, book = take_snapshot(chosen()), Book()
     users = _users(book, snapshot)
     for uuid, title in _named(snapshot, devices).items():
         book.cordon(Cordon(uuid, time.time(), user_name(os.getuid()), reason[:200]))
@@ -48,7 +48,7 @@ def uncordon(devices: tuple[str, ...]) -> int:
     from andon.leases.book import Book
 
     book = Book(make=False)
-    for uuid, title in _named(look(chosen()), devices).items():
+    for uuid, title in _named(take_snapshot(chosen()), devices).items():
         state = "is back in service" if book.uncordon(uuid) else "was not cordoned"
         Terminal.of(chosen()).say(say(f"{title} {state}"))
     return 0

@@ -7,7 +7,13 @@ from typing import Any
 import click
 
 from andon.cli.commands.share.run import RunCommand
-from andon.cli.device_request import asking, patience, queueing, request_from, surveyor_of
+from andon.cli.device_request import (
+    availability_of,
+    queue_options,
+    request_from,
+    request_options,
+    wait_seconds,
+)
 from andon.cli.options import chosen, elsewhere, lasting, shared
 from andon.cli.show.text import say
 from andon.cli.show.waiting import WaitingLine
@@ -20,9 +26,9 @@ class LeaseCommand(RunCommand):
     """`extend` as the first word is a subcommand; anything else is a command to run."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        words = ctx.params.get("command") or ()
-        if words[:1] == ("extend",) and not ctx.meta.get("andon.dashes"):
-            with extend.make_context("extend", list(words[1:]), parent=ctx) as inner:
+        text = ctx.params.get("command") or ()
+        if text[:1] == ("extend",) and not ctx.meta.get("andon.dashes"):
+            with extend.make_context("extend", list(text[1:]), parent=ctx) as inner:
                 return extend.invoke(inner)
         return super().invoke(ctx)
 
@@ -32,8 +38,8 @@ class LeaseCommand(RunCommand):
 
 
 @click.command(cls=LeaseCommand, context_settings={"allow_interspersed_args": False})
-@asking
-@queueing
+@request_options
+@queue_options
 @click.option(
     "--for",
     "length",
@@ -70,8 +76,8 @@ def lease(command: tuple[str, ...], length: float | None, **asked: Any) -> int:
             line = WaitingLine(choices)
             try:
                 terms = Terms(command=running.words, seconds=length)
-                granter = Granter(Book(), surveyor_of(choices, sampler))
-                grant = granter.grant(request, terms, patience(asked), line)
+                granter = Granter(Book(), availability_of(choices, sampler))
+                grant = granter.grant(request, terms, wait_seconds(asked), line)
             finally:
                 line.clear()
             notice(_words(grant, bool(command)), choices)
@@ -127,9 +133,9 @@ def _extend_there(name: str, seconds: float) -> tuple[str, float]:
     server = connected(chosen(), chosen().url or "")
     row = row_of(there(server), name)
     body = {"seconds": seconds, "fence": row.fence}
-    said = server.post(f"/api/leases/{quote(row.id or '', safe='')}/renew", body)
+    payload = server.post(f"/api/leases/{quote(row.id or '', safe='')}/renew", body)
     try:
-        return text_in(said, "id", NAME), min(time_in(said, "until"), FURTHEST)
+        return text_in(payload, "id", NAME), min(time_in(payload, "until"), FURTHEST)
     except Wrong as wrong:
         raise server.of_another_version(str(wrong)) from wrong
 

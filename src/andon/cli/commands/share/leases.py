@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from andon.cli.commands.watch.status import as_json_text
-from andon.cli.device_request import surveyor_of
+from andon.cli.device_request import availability_of
 from andon.cli.options import chosen, elsewhere, shared
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
@@ -120,21 +120,21 @@ def _list(choices: Choices, mine: bool) -> tuple[LeaseList, tuple[str, ...]]:
     from andon.engine.sharing.releaser import asker
     from andon.leases.book import Book
 
-    seen = look_at_leases(choices)
-    for _, words in overdue(Book(make=False), seen.claims, time.time()):
-        notice(words, choices)
+    seen = read_leases(choices)
+    for _, text in overdue(Book(make=False), seen.claims, time.time()):
+        notice(text, choices)
     found = listing(seen, asker())
     own = tuple(row for row in found.leases if row.uid == os.getuid())
     return (replace(found, leases=own), ()) if mine else (found, seen.remarks)
 
 
-def look_at_leases(choices: Choices) -> "LeaseListing":
+def read_leases(choices: Choices) -> "LeaseListing":
     from andon.engine.sharing.lease_listing import sighted
     from andon.leases.book import Book
 
     with sampling_ahead(choices) as sampler:
-        surveyor = surveyor_of(choices, sampler)
-        return sighted(surveyor, surveyor.see(), Book(make=False))
+        availability = availability_of(choices, sampler)
+        return sighted(availability, availability.see(), Book(make=False))
 
 
 def _columns(at: float) -> tuple[TableColumn[LeaseRow], ...]:

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from andon.cli.device_request import asking, patience, queueing, request_from, surveyor_of
+from andon.cli.device_request import (
+    availability_of,
+    queue_options,
+    request_from,
+    request_options,
+    wait_seconds,
+)
 from andon.cli.options import chosen, lasting, shared, whole
 from andon.cli.show.waiting import WaitingLine
 from andon.cli.sources import sampling_ahead
@@ -48,8 +54,8 @@ class RunCommand(click.Command):
     cls=RunCommand,
     context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
 )
-@asking
-@queueing
+@request_options
+@queue_options
 @click.option(
     "--for", "length", type=lasting, metavar="TIME", help="Stop the command after this time: 2h."
 )
@@ -110,17 +116,19 @@ def _run(
     with sampling_ahead(choices) as sampler:
         from andon.cli.running import Running, attached
 
-        surveyor = surveyor_of(choices, sampler)
+        availability = availability_of(choices, sampler)
         running = Running(choices, command, sampler, folder)
         lease = lease_id or os.environ.get("ANDON_LEASE")
         if lease:
-            return _ended(running.on_lease(attached(lease, surveyor.see(), request)), choices)
-        return _granted(running, surveyor, request, patience(asked), length, retries, choices)
+            return _ended(running.on_lease(attached(lease, availability.see(), request)), choices)
+        return _granted(
+            running, availability, request, wait_seconds(asked), length, retries, choices
+        )
 
 
 def _granted(
     running: "Running",
-    surveyor: Any,
+    availability: Any,
     request: Any,
     timeout_seconds: float,
     seconds: float | None,
@@ -136,7 +144,7 @@ def _granted(
         line = WaitingLine(choices)
         try:
             terms = Terms(command=running.words, seconds=seconds)
-            grant = Granter(Book(), surveyor).grant(request, terms, timeout_seconds, line)
+            grant = Granter(Book(), availability).grant(request, terms, timeout_seconds, line)
         finally:
             line.clear()
         code, verdict = running.on_grant(grant)

@@ -17,7 +17,7 @@ def devices(as_json: bool) -> int:
 
     Use the UUID in CUDA_VISIBLE_DEVICES: unlike an index, it always means the same device.
     """
-    snapshot, terminal = snapshot_source.look(chosen()), Terminal.of(chosen())
+    snapshot, terminal = snapshot_source.take_snapshot(chosen()), Terminal.of(chosen())
     if as_json:
         terminal.show(as_json_text(devices_to_json(snapshot), terminal.live))
     else:

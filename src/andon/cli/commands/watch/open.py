@@ -33,7 +33,7 @@ def open_(url: str | None, token_file: str | None, only_print: bool) -> int:
     """
     from andon.cli.remote import signing_in
 
-    server = signing_in(url, token_file, lambda words: notice(words, chosen()))
+    server = signing_in(url, token_file, lambda text: notice(text, chosen()))
     link = f"{server.url}/#code={_code(server.post('/api/links'))}"
     if only_print or not _opened(link):
         Terminal.of(chosen()).show(f"{link}\n")

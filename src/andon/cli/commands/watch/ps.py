@@ -25,7 +25,7 @@ from andon.cli.snapshot_source import chosen_uuids, only, split_devices
 from andon.cli.terminal import Terminal
 from andon.model.device import NAMES_MISSING, Process, Snapshot
 
-LOOK_SECONDS = 0.2  # two readings closer than this measure the clock's resolution
+SAMPLE_SECONDS = 0.2  # two readings closer than this measure the clock's resolution
 
 
 @click.command()
@@ -69,9 +69,9 @@ def ps(
     """
     if as_json + as_csv + tree > 1:
         raise click.UsageError("--json, --csv and --tree cannot be combined")
-    snapshot = snapshot_source.look(chosen(), watched=True)
+    snapshot = snapshot_source.take_snapshot(chosen(), watched=True)
     root = snapshot_source.settings_of(chosen()).root
-    hosts = process_counters.host_use(_pids(snapshot), LOOK_SECONDS, root)
+    hosts = process_counters.host_use(_pids(snapshot), SAMPLE_SECONDS, root)
     devices = split_devices(names)
     shown = only(snapshot, chosen_uuids(snapshot, devices)) if devices else snapshot
     ids = _container_ids(_pids(shown), root) if container else {}
@@ -124,7 +124,7 @@ def _family(
 
 def _say_what_is_missing(snapshot: Snapshot, terminal: Terminal) -> None:
     """Print why the process list, or names in it, are missing."""
-    told = [s.missing.get(key) for s in snapshot.devices for key in ("processes", NAMES_MISSING)]
-    for reason in dict.fromkeys(reason for reason in told if reason):
+    reasons = [s.missing.get(key) for s in snapshot.devices for key in ("processes", NAMES_MISSING)]
+    for reason in dict.fromkeys(reason for reason in reasons if reason):
         for line in paragraph(f"– processes: {reason}", terminal.width, "dim"):
             terminal.say(line)

@@ -58,7 +58,7 @@ def serve(
     resolved = snapshot_source.resolved_of(choices)
     asked = resolved.origin.get("simulate") == "flag"
     place = ServeOptions(host, port, tls_cert, tls_key, allow_host, not no_history, asked)
-    serve(resolved.settings, place, lambda started: _tell(started, choices))
+    serve(resolved.settings, place, lambda started: _announce(started, choices))
     return 0
 
 
@@ -71,7 +71,7 @@ def _check_packages() -> None:
         )
 
 
-def _tell(started: "Started", choices: Choices) -> None:
+def _announce(started: "Started", choices: Choices) -> None:
     """Print the address on standard output, as a word of its own for scripts."""
     terminal = Terminal.of(choices)
     terminal.say(say("serving ") + say(started.url, "bold") + say(_about(started), "dim"))

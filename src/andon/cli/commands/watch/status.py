@@ -34,7 +34,7 @@ def status(as_json: bool, as_csv: bool, only_visible: bool, verbose: bool) -> in
     """
     if as_json and as_csv:
         raise click.UsageError("--json and --csv cannot be combined")
-    snapshot = snapshot_source.look(chosen())
+    snapshot = snapshot_source.take_snapshot(chosen())
     shown = keep_visible(snapshot) if only_visible else snapshot
     form = "json" if as_json else "csv" if as_csv else "table"
     _show(shown, snapshot, form, Terminal.of(chosen()), verbose)
@@ -43,7 +43,7 @@ def status(as_json: bool, as_csv: bool, only_visible: bool, verbose: bool) -> in
 
 def overview(choices: Choices) -> int:
     """`andon` alone: the status and a line of hints."""
-    snapshot, terminal = snapshot_source.look(choices), Terminal.of(choices)
+    snapshot, terminal = snapshot_source.take_snapshot(choices), Terminal.of(choices)
     _show(snapshot, snapshot, "table", terminal, verbose=False)
     if terminal.live and not choices.quiet and snapshot.devices:
         terminal.say(say(HINT, "dim"))
