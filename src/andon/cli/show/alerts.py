@@ -71,7 +71,7 @@ def render_alerts(page: AlertOverview, width: int, color: bool, ended: bool = Tr
     if page.silences:
         lines += [Text(), *_silences(page, width)]
     if page.note:
-        lines += [Text(), *paragraph(page.note, width, "dim")]
+        lines += [Text(), *paragraph(page.note, width, "dim", indent=0)]
     return "".join(line.paint(color) + "\n" for line in lines)
 
 

@@ -29,6 +29,11 @@ FIELDS = {
 }
 """The names of the readings that the table may show."""
 
+_OTHER_NAMES = {
+    "sm_active_percent": "SM active",
+    "tensor_active_percent": "tensor cores active",
+    "ecc_uncorrected": "uncorrected ECC errors",
+}
 _WIDE_ONLY = ("memory_clock_mhz", "encoder_percent", "decoder_percent", "pcie_generation")
 _UNIT = re.compile("_(percent|bytes|watts|celsius|mhz|joules)$")
 
@@ -40,7 +45,7 @@ def explained_fields(width: int) -> set[str]:
 
 def reading_name(field: str) -> str:
     """The name of a reading, also of one without a column."""
-    return FIELDS.get(field) or _UNIT.sub("", field).replace("_", " ")
+    return FIELDS.get(field) or _OTHER_NAMES.get(field) or _UNIT.sub("", field).replace("_", " ")
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,10 +41,14 @@ def seed(days: int, devices: int, path: str | None, force: bool) -> int:
     began = time.monotonic()
     size = _fill(target, days, devices, settings.simulate_seed)
     if not chosen().quiet:
-        text = f"{target}: {devices} simulated devices, {days} days, {human_bytes(size)}"
+        text = f"{_count(devices, 'simulated device')}, {_count(days, 'day')}, {human_bytes(size)}"
         spent = f"in {time.monotonic() - began:.1f} s"
-        Terminal.of(chosen()).say(say(f"{text}, {spent}"))
+        Terminal.of(chosen()).say(say(f"{target}: {text}, {spent}"))
     return 0
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'s' * (number != 1)}"
 
 
 def _fill(path: Path, days: int, count: int, seed: int) -> int:

@@ -126,7 +126,7 @@ def env(lease_id: str | None, **asked: Any) -> int:
             raise refusal(candidates, request, None)
         devices = [room.status.device for room in candidates.choice.chosen]
         variables = environment(devices, [s.device for s in candidates.snapshot.devices])
-        notice("note: this does not reserve the GPU; use andon run or andon lease", choices)
+        notice("this does not reserve the GPU; use andon run or andon lease", choices)
     lines = [f"export {name}={shlex.quote(value)}\n" for name, value in variables.items()]
     Terminal.of(choices).show("".join(lines))
     return 0
