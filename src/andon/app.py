@@ -23,7 +23,7 @@ from andon.model.device import Device
 from andon.ports import Store
 from andon.registry import BACKENDS
 
-if TYPE_CHECKING:  # alerts and leases are not for every start
+if TYPE_CHECKING:  # not every command needs alerts and leases
     from andon.core.conditions.rulebook import Rulebook
     from andon.core.sampling.self_checks import StoreStats
     from andon.core.sharing.capacity import Weights
@@ -33,12 +33,12 @@ if TYPE_CHECKING:  # alerts and leases are not for every start
 
 IN_MEMORY = ":memory:"
 LONGEST_CONFIG_BYTES = 1 << 20
-LONGEST_SHOWN = 200  # letters of a path in a message
+LONGEST_SHOWN = 200  # characters of a path in a message
 SMI_DEADLINES = 5.0  # the command takes up to a second for eight devices
 
 
 def config_path(explicit: str | None = None) -> Path | None:
-    """The configuration file in force: named, the person's, the system's, or none."""
+    """The configuration file in use: named, the user's, the system's, or none."""
     named = explicit or os.environ.get("ANDON_CONFIG")
     if named:
         return expanded(named)
@@ -59,9 +59,9 @@ def load_settings(
 
 
 def open_sampler(settings: Settings, masks_may_change: bool = False) -> Sampler:
-    """A sampler over what the settings ask for: this node, a simulation or a recording.
+    """A sampler for what the settings name: this node, a simulation or a recording.
 
-    In a program of someone else's the variables that hide devices may change at any time.
+    In another program, the variables that hide devices may change at any time.
     """
     if settings.replay:
         return _replay(settings)
@@ -89,7 +89,7 @@ def _vendors(settings: Settings, root: Path) -> dict[str, tuple[BackendChoice, .
 
 
 def _choices(name: str, settings: Settings) -> tuple[BackendChoice, ...]:
-    """NVIDIA's command stands in where its library cannot be loaded: slower, and often there."""
+    """nvidia-smi is the fallback if NVIDIA's library cannot be loaded: slower, often installed."""
     options = {} if name == "sim" else {"root": settings.root}
     first = BackendChoice(name, options, SMI_DEADLINES if name == "nvidia_smi" else 1.0)
     if name == "nvidia" and has_nvidia_smi():
@@ -98,7 +98,7 @@ def _choices(name: str, settings: Settings) -> tuple[BackendChoice, ...]:
 
 
 def _replay(settings: Settings) -> Sampler:
-    """The recorded node in place of this one: its values, its name, no mask of ours."""
+    """The recorded node instead of this one: its values and name, and none of our masks."""
     from andon.backends.replay import RecordedHost
 
     played: dict[str, object] = {
@@ -108,7 +108,7 @@ def _replay(settings: Settings) -> Sampler:
         "origin": time.time(),
     }
     host = RecordedHost(**played)  # type: ignore[arg-type]
-    # Recorded pids must not be looked up among this system's processes: no such root exists.
+    # Recorded pids must not be looked up on this system, so the root does not exist.
     nowhere = {**played, "root": "/nonexistent"}
     return Sampler(
         vendors={"replay": (BackendChoice("replay", nowhere),)},
@@ -124,7 +124,7 @@ def _all_visible(devices: Sequence[Device]) -> Visibility:
 
 
 def _simulation(settings: Settings) -> dict[str, object]:
-    """Checked here: a mistake in it is this caller's, and not a reader's that fails later."""
+    """Checked here, so that a mistake is reported to the caller and not by a reader later."""
     from andon.core.simulation.scenarios import plan
 
     plan(settings.simulate, settings.simulate_scenario, (), settings.simulate_faults)
@@ -138,7 +138,7 @@ def _simulation(settings: Settings) -> dict[str, object]:
 
 
 class _VisibleHere:
-    """Which devices this process's masks show: asked on every tick, and another about never."""
+    """Which devices this process's masks show: asked for every sample, rarely different."""
 
     def __init__(self, may_change: bool) -> None:
         self._of: tuple[list[Device], dict[str, str]] | None = None
@@ -148,7 +148,7 @@ class _VisibleHere:
     def __call__(self, devices: Sequence[Device]) -> Visibility:
         masks = _masks() if self._masks is None else self._masks
         asked = list(devices), masks
-        if asked != self._of:  # the devices are mostly the same objects, and compared as such
+        if asked != self._of:  # mostly the same objects, so this is cheap
             self._of, self._found = asked, visibility(devices, masks)
         return self._found
 
@@ -158,7 +158,7 @@ def _masks() -> dict[str, str]:
 
 
 def _read(path: Path) -> str:
-    """The text of a file of settings; the null device stands for none."""
+    """The text of the configuration file; /dev/null means none."""
     if str(path) == os.devnull:
         return ""
     try:
@@ -172,7 +172,7 @@ def _read(path: Path) -> str:
 
 
 def open_store(settings: Settings, readonly: bool = False) -> Store:
-    """The history that the settings name; reading only, it is never made, mended or changed."""
+    """The history the settings name; read-only, it is never created, repaired or changed."""
     from andon.core.history.tiers import DAY_SECONDS, Retention
     from andon.registry import STORES, load
 
@@ -190,40 +190,40 @@ def open_store(settings: Settings, readonly: bool = False) -> Store:
 
 
 def history_path(settings: Settings) -> Path:
-    """The file of the history: named, or in the person's state folder."""
+    """The history file: named, or in the user's state folder."""
     if settings.history_path:
         return expanded(settings.history_path)
     return state_folder() / "history.db"
 
 
 def labels_of(settings: Settings) -> dict[str, list[str]]:
-    """`quiet:3` names device 3 quiet; a device may have several labels, and a label devices."""
+    """`quiet:3` labels device 3 quiet; both sides may have several."""
     out: dict[str, list[str]] = {}
     for item in settings.share_labels:
         label, _, device = item.partition(":")
         if not label or not device:
-            raise Invalid(f"share.labels: {item!r} is not LABEL:DEVICE", hint="as in quiet:3")
+            raise Invalid(f"share.labels: {item!r} is not LABEL:DEVICE", hint="for example quiet:3")
         out.setdefault(label, []).append(device)
     return out
 
 
 def weights_of(settings: Settings) -> "Weights":
-    """How much free memory and idleness count when a device is chosen."""
+    """The weights of free memory and low utilisation when devices are chosen."""
     from andon.core.sharing.capacity import Weights
 
     return Weights(settings.score_memory_weight, settings.score_utilization_weight)
 
 
-def kept_apart(settings: Settings) -> Settings:
-    """What never happened on this node does not belong in its history."""
+def separate_history(settings: Settings) -> Settings:
+    """Simulated and replayed readings do not go into this node's history."""
     unreal = settings.simulate or settings.replay
     if unreal and not settings.history_path:
         return replace(settings, history_path=IN_MEMORY)
     return settings
 
 
-def open_ledger(settings: Settings) -> "AlertStore":
-    """Where alerts are remembered: in the history's file, or in memory alone."""
+def open_alert_store(settings: Settings) -> "AlertStore":
+    """Where alerts are stored: in the history file, or in memory only."""
     from andon.registry import LEDGERS, load
 
     if settings.history_path == IN_MEMORY:
@@ -234,7 +234,7 @@ def open_ledger(settings: Settings) -> "AlertStore":
 
 
 def rulebook(settings: Settings) -> "Rulebook":
-    """The figures of the settings; a threshold that is off turns its rule off."""
+    """The thresholds from the settings; a threshold that is off turns its rule off."""
     from andon.core.conditions.rulebook import FIGURES, RULES_OF, Override, Rulebook, Thresholds
 
     given = {name: getattr(settings, f"alerts_{name}") for name in FIGURES}
@@ -249,7 +249,7 @@ def rulebook(settings: Settings) -> "Rulebook":
 
 
 def open_notifiers(settings: Settings, node: str = "") -> "list[Told]":
-    """Everyone who is told. Invalid names every mistake at once, and no secret."""
+    """All notifiers, each with its route. Invalid lists every mistake at once, and no secret."""
     from andon.core.notifying.messages import Voice
     from andon.core.notifying.routes import Route, parse_quiet
     from andon.errors import AndonError
@@ -267,7 +267,7 @@ def open_notifiers(settings: Settings, node: str = "") -> "list[Told]":
         simulated=bool(settings.simulate),
     )
     for one in settings.alerts_notifiers:
-        # Alertmanager has times of its own in which it is mute.
+        # Alertmanager has its own mute times.
         quiet = "" if one.kind == "alertmanager" else settings.alerts_quiet_hours
         route = Route(
             name=one.name,
@@ -290,7 +290,7 @@ def open_notifiers(settings: Settings, node: str = "") -> "list[Told]":
 
 
 def check_settings(flags: Mapping[str, object], config: str | None = None) -> Resolved:
-    """As `load_settings`, and the notifiers are asked as well: every mistake at once."""
+    """Like `load_settings`, but checks the notifiers too and reports every mistake at once."""
     from andon.core.settings.alerts import addresses
 
     try:
@@ -309,8 +309,8 @@ def check_settings(flags: Mapping[str, object], config: str | None = None) -> Re
     return resolved
 
 
-def open_lease_ledger(settings: Settings, sampler: Sampler) -> "LeaseTracker | None":
-    """What the lease book says, beside this sampler; a recording has no leases of its own."""
+def open_lease_tracker(settings: Settings, sampler: Sampler) -> "LeaseTracker | None":
+    """Follows the lease book for this sampler; None for a recording, which has no leases."""
     from andon.engine.sharing.lease_tracker import POLL_SECONDS, LeaseTracker
 
     if settings.replay or sys.platform == "win32":
@@ -328,18 +328,18 @@ def open_watcher(
     keep: bool = True,
     leases: "LeaseTracker | None" = None,
 ) -> "Watcher":
-    """Alerts over this sampler. Of a recording that is played nobody is told."""
+    """Alerts from this sampler. A recording notifies no one."""
     from andon.engine.alerting.watcher import Watcher
     from andon.engine.sampling.self_monitor import SelfMonitor
     from andon.host.clock import offset
 
-    kept = kept_apart(settings) if keep else replace(settings, history_path=IN_MEMORY)
-    told = [] if settings.replay else open_notifiers(settings, sampler.node.name)
+    kept = separate_history(settings) if keep else replace(settings, history_path=IN_MEMORY)
+    notifiers = [] if settings.replay else open_notifiers(settings, sampler.node.name)
     return Watcher(
         sampler.subscribe(settings.interval_seconds),
         rulebook(settings),
-        lambda: open_ledger(kept),
-        told,
+        lambda: open_alert_store(kept),
+        notifiers,
         offset(settings.alerts_time_zone),
         sampler.node.boot,
         SelfMonitor(sampler.costs, store),

@@ -1,12 +1,12 @@
-"""Five kinds of error; each knows its exit code and HTTP status and carries what to do."""
+"""The five kinds of error, each with an exit code, an HTTP status and a hint."""
 
 from typing import ClassVar
 
 
 class AndonError(Exception):
-    """Something andon can name. `hint` is what the person can do about it.
+    """An error with a known reason. `hint` says what to do about it.
 
-    `mistakes` lists every single one where there are several.
+    `mistakes` lists them all where there are several.
     """
 
     exit_code: ClassVar[int] = 1
@@ -20,41 +20,41 @@ class AndonError(Exception):
 
 
 class Unavailable(AndonError):
-    """What is needed is not there now: no driver, no device, no server."""
+    """Something required is not available now: no driver, no device, no server."""
 
     exit_code = 3
     http_status = 503
 
 
 class Denied(AndonError):
-    """It is there, and this caller may not use it."""
+    """It exists, but this caller may not use it."""
 
     exit_code = 4
     http_status = 403
 
 
 class Gone(AndonError):
-    """It was there and is not any more, or never was."""
+    """It no longer exists, or never did."""
 
     exit_code = 5
     http_status = 404
 
 
 class Conflict(AndonError):
-    """Somebody else has it, or it changed meanwhile."""
+    """Another user holds it, or it has changed in the meantime."""
 
     exit_code = 6
     http_status = 409
 
 
 class Invalid(AndonError):
-    """The caller said something that makes no sense."""
+    """The request, or a setting, is not valid."""
 
     exit_code = 2
     http_status = 422
 
 
 class TimedOut(Conflict):
-    """Somebody else had it for as long as the caller was willing to wait."""
+    """Another user held it for as long as the caller was willing to wait."""
 
     exit_code = 75

@@ -1,4 +1,4 @@
-"""`andon.lease`: devices for a part of a program, claimed so that nobody else gets them."""
+"""`andon.lease`: reserves devices for part of a program."""
 
 import asyncio
 import functools
@@ -42,7 +42,7 @@ R = TypeVar("R")
 
 
 class Held:
-    """A lease that is held: which devices, and until when."""
+    """A lease in force: its devices, and until when."""
 
     def __init__(self, grant: Grant, keeper: Keeper) -> None:
         self._held: LeaseHold = grant.held
@@ -65,7 +65,7 @@ class Held:
 
     @property
     def indices(self) -> list[int]:
-        """The node's indices of the devices."""
+        """The devices' indices on this node."""
         return [device.index for device in self._devices]
 
     @property
@@ -74,50 +74,50 @@ class Held:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What makes a process see these devices alone; set it before CUDA starts."""
+        """Variables that make a process see only these devices; set them before CUDA starts."""
         return environment(self._devices, self._everyone, self.id)
 
     @property
     def until(self) -> float | None:
-        """When it ends; None where it has ended, or has no end."""
+        """When it ends; None if it has ended, or has no end."""
         return self._held.until() if self._is_kept else None
 
     @property
     def stands(self) -> bool:
-        """Whether the devices are still ours: not after its end, nor after `andon release`."""
+        """Whether the lease is still in force: not after its end or `andon release`."""
         left = self._held.left_seconds() if self._is_kept else 0.0
         return left is None or left > 0
 
     @property
     def _is_kept(self) -> bool:
-        """A file that was removed may have been written again by the holder, under another name."""
+        """The holder may have rewritten a removed file under another name."""
         return self._held.hold.stands or (self._held.hold.descriptor >= 0 and self._keeper.lives)
 
     def extend(self, seconds: float | str) -> None:
-        """Let it end so much later from now."""
+        """Move its end to this long from now."""
         if not self.stands:
             raise Gone(f"lease {self.id} has ended")
         length = _seconds(seconds)
-        if not self._held.hold.stands:  # its holder has written another file
+        if not self._held.hold.stands:  # its holder has written a new file
             releaser.extend(Book(make=False), self.id, length)
         self._held.hold.stamp(time.time() + length)
 
     def release(self) -> None:
-        """Give the devices back; a second time does nothing, nor does a forked child."""
+        """Release the devices; does nothing the second time, or in a forked child."""
         if os.getpid() == self._pid:
             self._held.release()
             self._keeper.dismiss()
 
 
-class Lending:
-    """What `andon.lease` returns: a context manager, also an async one, and a decorator."""
+class LeaseRequest:
+    """What `andon.lease` returns: a context manager, sync or async, and a decorator."""
 
     def __init__(self, ask: Callable[[Callable[[Progress], None]], Held]) -> None:
         self._ask = ask
         self._held: list[Held] = []
 
     def acquire(self) -> Held:
-        """Wait, claim, and hold until `release`."""
+        """Wait for devices, reserve them, and hold them until `release`."""
         held = self._ask(lambda progress: None)
         self._held.append(held)
         return held
@@ -134,18 +134,18 @@ class Lending:
         self._held.pop().release()
 
     async def __aenter__(self) -> Held:
-        left = threading.Event()
+        abandoned = threading.Event()
 
-        def go_on(progress: Progress) -> None:
-            if left.is_set():
-                raise AndonError("nobody waits for this lease any more")
+        def check_abandoned(progress: Progress) -> None:
+            if abandoned.is_set():
+                raise AndonError("no one is waiting for this lease any more")
 
-        asking = asyncio.ensure_future(asyncio.to_thread(self._ask, go_on))
+        pending = asyncio.ensure_future(asyncio.to_thread(self._ask, check_abandoned))
         try:
-            held = await asyncio.shield(asking)
+            held = await asyncio.shield(pending)
         except asyncio.CancelledError:
-            left.set()  # the thread may be past its last look: what it brings is given back
-            asking.add_done_callback(_give_back)
+            abandoned.set()  # the thread may already have a lease: it is released
+            pending.add_done_callback(_release_late)
             raise
         self._held.append(held)
         return held
@@ -159,12 +159,12 @@ class Lending:
         await asyncio.to_thread(self._held.pop().release)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """As a decorator: each call has a lease of its own."""
+        """As a decorator: each call has its own lease."""
         if inspect.iscoroutinefunction(function):
 
             @functools.wraps(function)
             async def waited(*args: P.args, **kwargs: P.kwargs) -> Any:
-                async with Lending(self._ask):
+                async with LeaseRequest(self._ask):
                     called: Awaitable[Any] = function(*args, **kwargs)
                     return await called
 
@@ -172,7 +172,7 @@ class Lending:
 
         @functools.wraps(function)
         def called(*args: P.args, **kwargs: P.kwargs) -> R:
-            with Lending(self._ask):
+            with LeaseRequest(self._ask):
                 return function(*args, **kwargs)
 
         return called
@@ -195,13 +195,13 @@ def lease(
     even_if_used: bool = False,
     priority: int = 0,
     simulated: bool = False,
-) -> Lending:
-    """Claim devices: `with andon.lease(gpus=1, memory="10GiB", timeout=600) as held:`.
+) -> LeaseRequest:
+    """Reserve devices: `with andon.lease(gpus=1, memory="10GiB", timeout=600) as held:`.
 
     `gpus` is a number or a range (`"2..4"`). The lease is exclusive; `shared` takes `memory` of a
-    device and leaves the rest to others. Raises TimedOut when nothing came free within `timeout`
-    seconds (0: do not wait; None: for ever), Conflict and Unavailable at once where waiting does
-    not help. It ends by itself after `seconds` (8 h) unless it is extended.
+    device and leaves the rest to others. Raises TimedOut if none became available within `timeout`
+    seconds (0: do not wait; None: no limit), Conflict or Unavailable at once if waiting would not
+    help. It expires after `seconds` (8 h) unless it is extended.
     """
     request = request_of(
         parse_count(gpus),
@@ -217,26 +217,26 @@ def lease(
         even_if_used=even_if_used,
         priority=priority,
     )
-    patience = None if timeout in (None, math.inf) else _seconds(timeout)
+    wait = None if timeout in (None, math.inf) else _seconds(timeout)
     length = None if seconds is None else _seconds(seconds)
 
     def ask(waiting: Callable[[Progress], None]) -> Held:
         keeper = Keeper()
         try:
             terms = Terms(LeaseKind.LIBRARY, _command(), length, _owner(keeper), _work())
-            granter = Granter(Book(), surveyor(simulated))
-            grant = granter.grant(request, terms, patience, waiting)
+            granter = Granter(Book(), availability(simulated))
+            grant = granter.grant(request, terms, wait, waiting)
             keeper.give(grant.held)
         except BaseException:
             keeper.dismiss()
             raise
         return Held(grant, keeper)
 
-    return Lending(ask)
+    return LeaseRequest(ask)
 
 
 def is_own(lease: Lease) -> bool:
-    """Whether this process asked for it, or runs under it."""
+    """Whether this process requested it, or runs under it."""
     if lease.id == os.environ.get(LEASE_VARIABLE):
         return True
     work = lease.work
@@ -245,8 +245,8 @@ def is_own(lease: Lease) -> bool:
 
 
 def held_by_others(statuses: Sequence[DeviceStatus]) -> set[str]:
-    """The devices that a lease which is not ours holds, or a part of; all where one cannot be
-    read."""
+    """The devices that other users' or programs' leases hold, even in part; all of them if a lease
+    cannot be read."""
     book = Book(make=False)
     pids = {process.pid for status in statuses for process in status.processes}
     claims = judge(book.entries(), statuses, read_kin(pids) if book.paths else {}, here())
@@ -259,14 +259,14 @@ def held_by_others(statuses: Sequence[DeviceStatus]) -> set[str]:
     return out
 
 
-def outlook(request: DeviceRequest) -> Candidates:
-    """What a request would get now; looks, and claims nothing. Our own leases are in no way."""
-    seen = replace(surveyor(simulated=True), is_own=is_own)
+def candidates(request: DeviceRequest) -> Candidates:
+    """What a request would get now, without reserving it; our own leases do not block it."""
+    seen = replace(availability(simulated=True), is_own=is_own)
     return seen.outlook(seen.see(), BookPages.of(Book(make=False)), request, None, time.time())
 
 
-def surveyor(simulated: bool) -> Availability:
-    """Over the process's one sampler; what this process has on a device is no stranger's."""
+def availability(simulated: bool) -> Availability:
+    """Availability from this process's sampler; its own processes are not strangers."""
     shared = library.shared()
     settings = shared.settings
     return Availability(
@@ -285,7 +285,7 @@ def _owner(keeper: Keeper) -> Owner:
 
 
 def _work() -> Work:
-    """Its group only where this process leads it: a shell's other jobs are not this work."""
+    """Its process group only if it leads one: a shell's other jobs do not belong to it."""
     pid, group = os.getpid(), os.getpgid(0)
     return Work(pid, started_ticks(pid) or 0, group if group == pid > 1 else None)
 
@@ -300,6 +300,6 @@ def _seconds(value: float | str) -> float:
     return parse_seconds(value) if isinstance(value, str) else check_seconds(float(value))
 
 
-def _give_back(asking: "asyncio.Future[Held]") -> None:
-    if not asking.cancelled() and asking.exception() is None:
-        asking.result().release()
+def _release_late(pending: "asyncio.Future[Held]") -> None:
+    if not pending.cancelled() and pending.exception() is None:
+        pending.result().release()

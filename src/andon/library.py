@@ -1,6 +1,6 @@
 """The public Python API: snapshots of this node, from one sampler per process.
 
-Safe from threads, and after a fork: a child begins with nothing and starts a sampler of its own.
+Thread-safe and fork-safe: a child process starts with nothing and opens its own sampler.
 """
 
 import atexit
@@ -15,11 +15,11 @@ from andon.engine.sampling.bus import Subscription
 from andon.engine.sampling.sampler import Costs, Sampler
 from andon.model.device import Snapshot
 
-LINGER_SECONDS = 30.0  # an open driver session keeps a laptop's card awake: it is not kept for ever
+LINGER_SECONDS = 30.0  # an open driver session keeps a laptop's GPU awake, so it is closed
 
 
 class Shared:
-    """The process's one sampler: opened on first use, closed when it is no longer used."""
+    """The only sampler of this process: opened on first use, closed when no longer used."""
 
     def __init__(self) -> None:
         self.settings: Settings = load_settings({}).settings
@@ -53,7 +53,7 @@ class Shared:
             sampler.close()
 
     def forget(self) -> None:
-        """In a forked child. No lock is taken: a thread that is not here may have held it."""
+        """In a forked child. Takes no lock: a thread of the parent may have held it."""
         if self._sampler is not None:
             self._sampler.forget()
 
@@ -76,7 +76,7 @@ class Shared:
                 sampler = self._sampler
                 if sampler is not None and self._in_use():
                     continue
-                self._sampler = None  # under the same lock: whoever comes now opens a new one
+                self._sampler = None  # under the same lock: the next caller opens a new one
             if sampler is not None:
                 sampler.close()
             return
@@ -91,7 +91,7 @@ _after_fork: list[Callable[[], None]] = []
 
 
 def shared() -> Shared:
-    """The sampler that everything in this process shares."""
+    """The sampler shared by everything in this process."""
     global _shared
     with _lock:
         if _shared is None:
@@ -105,13 +105,13 @@ def snapshot() -> Snapshot:
 
 
 def watch(interval_seconds: float = 1.0) -> Subscription:
-    """Snapshots at an interval; a context manager, and an iterator that does not end by itself."""
+    """Snapshots at an interval: a context manager, and an iterator that never ends on its own."""
     return shared().subscribe(interval_seconds, watching=True)
 
 
-def after_fork(begin_anew: Callable[[], None]) -> None:
-    """Call this in every forked child, after the sampler was given up there."""
-    _after_fork.append(begin_anew)
+def after_fork(reset: Callable[[], None]) -> None:
+    """Register a function to call in every forked child, after the sampler is dropped there."""
+    _after_fork.append(reset)
 
 
 def _in_child() -> None:
@@ -120,8 +120,8 @@ def _in_child() -> None:
     if _shared is not None:
         _shared.forget()
         _shared = None
-    for begin_anew in _after_fork:
-        begin_anew()
+    for reset in _after_fork:
+        reset()
 
 
 def _at_exit() -> None:

@@ -5,28 +5,28 @@ import re
 MIB = 1024**2
 GIB = 1024**3
 
-LONGEST_SECONDS = 100 * 366 * 86400.0  # a hundred years: every clock and calendar can show it
+LONGEST_SECONDS = 100 * 366 * 86400.0  # 100 years: every clock and calendar can represent it
 LARGEST_BYTES = 2**63 - 1
-_SHOWN = 40  # letters of what was written, in a message
+_SHOWN = 40  # characters of the input quoted in a message
 _SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 
 
 def parse_seconds(text: str) -> float:
-    """`90`, `1.5h`, `250ms`; ValueError for what is no duration, or one beyond a hundred years."""
+    """`90`, `1.5h`, `250ms`; ValueError if it is not a duration or exceeds 100 years."""
     match = _QUANTITY.fullmatch(text)
     factor = _SECONDS.get(match[2].lower()) if match else None
     if match is None or factor is None:
-        raise ValueError(f"{text[:_SHOWN]!r} is not a quantity such as 90, 10m or 2h")
+        raise ValueError(f"{text[:_SHOWN]!r} is not a duration (use 90s, 10m, 2h)")
     return check_seconds(float(match[1]) * factor)
 
 
 def check_seconds(seconds: float) -> float:
-    """The same duration; ValueError where it is negative, not a number, or too long."""
+    """Return the duration; ValueError if it is negative, not a number, or too long."""
     if not seconds >= 0:
-        raise ValueError("a duration must be a number that is not negative")
+        raise ValueError("a duration must be 0 or more")
     if seconds > LONGEST_SECONDS:
-        raise ValueError("a duration of more than a hundred years (36600d)")
+        raise ValueError("a duration must not exceed 100 years (36600d)")
     return seconds
 
 
@@ -38,14 +38,14 @@ _BYTES = {
 
 
 def parse_bytes(text: str) -> int:
-    """`10GiB`, `512M` (binary, as people mean it) or `80GB` (decimal, as it is written)."""
+    """`10GiB`, `512M` (binary) or `80GB` (decimal)."""
     match = _QUANTITY.fullmatch(text)
     factor = _BYTES.get(match[2].lower()) if match else None
     if match is None or factor is None:
-        raise ValueError(f"{text[:_SHOWN]!r} is not a size such as 10GiB or 8000MB")
+        raise ValueError(f"{text[:_SHOWN]!r} is not a size (use 10GiB, 8000MB)")
     size = float(match[1]) * factor
     if size > LARGEST_BYTES:
-        raise ValueError(f"{text[:_SHOWN]!r} is larger than any memory")
+        raise ValueError(f"{text[:_SHOWN]!r} is larger than any GPU memory")
     return int(size)
 
 

@@ -35,7 +35,7 @@ def _wait_until_ready(process: "subprocess.Popen[str]") -> None:
     heard, _, _ = select.select([process.stdout], [], [], START_SECONDS)
     said = process.stdout.readline().strip() if heard else "it did not start in time"
     if said != READY:
-        raise NoLoadError(said or "the load ended without a word")
+        raise NoLoadError(said or "the load ended without output")
 
 
 def main(seconds: float) -> None:

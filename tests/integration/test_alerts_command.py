@@ -56,7 +56,7 @@ def test_the_server_is_found_and_the_worst_stands_first(home: Served) -> None:
     assert "2 critical" in done.out
     assert done.out.index("ecc@2") < done.out.index("xid@0")
     assert "GPU 1 reports Xid 79: the GPU has fallen off the bus" in done.out
-    assert "judged from one look" not in done.out
+    assert "Based on one reading" not in done.out
 
 
 def test_the_exit_code_is_that_of_the_worst_level_only_where_it_is_asked_for(home: Served) -> None:
@@ -107,9 +107,9 @@ def test_a_silence_names_an_alert_a_rule_or_a_device_and_ends(home: Served) -> N
     ("arguments", "code", "says"),
     [
         (("show", "thermal@9"), 5, "there is no alert"),
-        (("ack", "x"), 5, "names several alerts"),
+        (("ack", "x"), 5, "matches several alerts"),
         (("silence", "2h"), 2, "name an alert"),
-        (("silence", "xid@1"), 2, "not a quantity"),
+        (("silence", "xid@1"), 2, "not a duration"),
         (("silence", "xid@1", "2h", "--rule", "fan"), 2, "not both"),
         (("silence", "--rule", "nothing", "2h"), 2, "there is no rule"),
         (("rules", "termal"), 2, "did you mean thermal?"),
@@ -212,14 +212,14 @@ def test_without_a_server_one_look_is_judged_and_says_so(tmp_path: Path) -> None
     here = ("--simulate", "2")
     done = andon(tmp_path, "alerts", *here, "--exit-code", **warm)
     assert done.code == 11
-    assert "judged from one look" in done.out
+    assert "Based on one reading" in done.out
     said = andon(tmp_path, "alerts", *here, "--json", **warm).json()
-    assert said["note"].startswith("judged from one look")
+    assert said["note"].startswith("Based on one reading")
     assert [alert["state"] for alert in said["alerts"]] == ["firing", "firing"]
     assert "its limit" in andon(tmp_path, "alerts", "show", "thermal@0", *here, **warm).out
     done = andon(tmp_path, "alerts", "ack", "thermal@0", *here, **warm)
     assert done.code == 3
-    assert "no server watches" in done.err
+    assert "no andon server is running" in done.err
     assert json.loads(andon(tmp_path, "alerts", "rules", "--json", *here).out)
     assert andon(tmp_path, "alerts", *here, "--exit-code", ANDON_SIMULATE_SCENARIO="idle").code == 0
 

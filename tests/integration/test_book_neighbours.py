@@ -222,7 +222,7 @@ hold 1000 /tmp/andon
 andon setup
 user 1000 "$PYTHON" -P -m andon.cli leases --simulate 2
 """)
-    assert "/tmp/andon of 1000 is not read any more; it still has 1 lease" in said
+    assert "/tmp/andon of 1000 is no longer used; it still has 1 lease" in said
     assert "sleep 60" in said
 
 
@@ -272,7 +272,7 @@ ls -A /tmp/andon/leases /tmp/andon/tickets | grep -c -e hidden -e evil || true
     )
     assert "taken" in said
     assert "7976 files of nobody ignored: too many from one user" in said
-    assert "/tmp/andon: removed 27000 files that nobody held" in said
+    assert "/tmp/andon: removed 27000 unused files" in said
     assert said.splitlines()[-1] == "0"
 
 

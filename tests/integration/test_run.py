@@ -80,9 +80,9 @@ def test_the_exit_code_is_the_commands(command: tuple[str, ...], code: int) -> N
         (("--model", "B200"), "no device here is of model"),
         (("--devices", "12"), "there is no device '12'"),
         (("--label", "fast"), "no device has the label"),
-        (("--shared",), "--memory says how much"),
-        (("--timeout", "soon"), "'--timeout' / '-t': 'soon' is not a quantity"),
-        (("--for", "0s"), "no time at all"),
+        (("--shared",), "--shared needs an amount of memory"),
+        (("--timeout", "soon"), "'--timeout' / '-t': 'soon' is not a duration"),
+        (("--for", "0s"), "duration must be greater than 0"),
         (("--memory", "0"), "not an amount of memory"),
         (("--gpus", "4..2"), "not a number of GPUs"),
         (("--exclude", "0,1,2,3,4,5,6,7"), "no GPU here can satisfy this"),
@@ -248,7 +248,7 @@ def test_waiting_ends_when_it_comes_free() -> None:
         assert line(first) == "started"
         with running("run", "--", "echo", "at last") as second:
             assert second.stderr is not None
-            assert "1st in line" in second.stderr.readline()
+            assert "first in queue" in second.stderr.readline()
             kill(first.pid, signal.SIGTERM)
             assert line(second) == "at last"
             assert end_of(second).code == 0
@@ -259,7 +259,7 @@ def test_a_waiter_that_is_killed_leaves_no_ticket() -> None:
         assert line(first) == "started"
         with running("run", "--gpus", "8", "--", "true") as second:
             assert second.stderr is not None
-            assert "in line" in second.stderr.readline()
+            assert "in queue" in second.stderr.readline()
             kill(second.pid)
             second.wait()
         found = andon("leases", "--json").json()
@@ -317,7 +317,7 @@ def test_memory_that_ran_out_is_recognised_told_and_tried_again(tmp_path: Path) 
     assert (record[-1]["end"], record[-1]["said_by"]) == ("device_memory", "PyTorch")
     again = andon("run", "--retry-oom", "1", "--", PYTHON, "-c", failing)
     assert again.code == 125  # no device here has more than the one it had
-    assert "trying again with more memory" in again.err
+    assert "retrying with more memory" in again.err
     assert "no GPU here can satisfy this" in again.err
 
 

@@ -92,6 +92,6 @@ def test_each_retry_asks_for_half_as_much_again_of_a_shared_device(tmp_path: Pat
     done = andon("run", *budget, "--", PYTHON, "-c", failing)
     assert done.code == 125
     assert "202 GiB requested" in done.err
-    assert done.err.count("trying again with more memory") == 3
+    assert done.err.count("retrying with more memory") == 3
     assert len(records(tmp_path / "state")) == 3
     assert entries() == []

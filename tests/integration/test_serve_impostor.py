@@ -24,7 +24,7 @@ from tests.integration.serving import Served, serving
 from tests.integration.test_serve import andon as andon_in
 from tests.unit.proving import proving
 
-ONE_LOOK = "judged from one look"
+ONE_READING = "Based on one reading"
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "watch": ("-n", "1"), "release": ("x",), "lease extend": ("x", "--for", "1h"),
     "alerts show": ("x",), "alerts ack": ("x",), "alerts silence": ("x", "1h"),
@@ -192,7 +192,7 @@ def test_what_a_killed_server_left_leads_to_no_impostor(
     with impostor(tmp_path, port=port) as liar:
         done = andon(state, *words, ANDON_SIMULATE="2")
         assert liar.text() == ""
-    assert "Nothing needs help" not in done.out or ONE_LOOK in done.out
+    assert "No active alerts" not in done.out or ONE_READING in done.out
     assert done.code == (3 if words[0] == "open" else 0), done.err
 
 
@@ -205,19 +205,19 @@ def test_a_server_file_that_names_a_living_process_is_not_believed_without_proof
     for words in FINDERS:
         server_file(state).write_text(saying)
         done = andon(state, *words, ANDON_SIMULATE="2")
-        assert "Nothing needs help" not in done.out or ONE_LOOK in done.out
+        assert "No active alerts" not in done.out or ONE_READING in done.out
         assert liar.text() == ""
 
 
 def test_open_says_that_no_server_runs_and_which_one_did(tmp_path: Path) -> None:
     done = andon(tmp_path, "open")
     assert done.code == 3
-    assert "No andon server runs here: andon serve" in done.err
+    assert "no andon server is running here" in done.err
     assert "token" not in done.err
     pid, port = killed(tmp_path)
     done = andon(tmp_path, "open")
     assert done.code == 3
-    assert "No andon server runs here: andon serve" in done.err
+    assert "no andon server is running here" in done.err
     assert f"pid {pid}" in done.err
     assert f"127.0.0.1:{port}" in done.err
     with serving(tmp_path, "--no-history", simulate=1) as served:

@@ -107,9 +107,9 @@ def test_watching_goes_on_when_the_server_comes_back(tmp_path: Path) -> None:
         first.process.kill()
         away = watching.stderr.readline()
         assert "cannot be reached" in away
-        assert "trying again" in away
+        assert "retrying" in away
     with serving(tmp_path, "--no-history", simulate=1, port=port):
-        assert "answers again" in watching.stderr.readline()
+        assert "is responding again" in watching.stderr.readline()
         while json.loads(watching.stdout.readline())["at"] <= before:
             pass
     watching.send_signal(signal.SIGINT)

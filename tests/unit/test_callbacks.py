@@ -94,7 +94,7 @@ def test_a_call_that_fails_does_not_end_the_watching(caplog: pytest.LogCaptureFi
     for celsius in [*[HOT] * 4, *[SEARING] * 2]:
         cord.take(at(celsius))
     assert len(heard) == 2
-    assert "the call for an alert failed" in caplog.text
+    assert "the callback for an alert failed" in caplog.text
 
 
 def test_a_session_that_fails_ends_the_watching_and_not_the_program(
@@ -107,7 +107,7 @@ def test_a_session_that_fails_ends_the_watching_and_not_the_program(
     cord = Cord(broken()).start()
     cord._thread.join()
     assert cord.wait_until_calm(AlertFilter(), 60)
-    assert "no longer judged" in caplog.text
+    assert "no longer evaluated" in caplog.text
 
 
 def guard(count: int, temperatures: list[int], action: Any = "pause") -> tuple[Guard[int], Cord]:
@@ -153,8 +153,8 @@ def test_a_loop_waits_until_it_is_over(caplog: pytest.LogCaptureFixture) -> None
     assert list(guarded) == [1, 2]
     assert not cord.firing()
     assert guarded.alert is not None
-    assert "the loop waits: GPU 0 is too hot" in caplog.text
-    assert "it is over" in caplog.text
+    assert "pausing the loop: GPU 0 is too hot" in caplog.text
+    assert "the alert is resolved" in caplog.text
     feed.queue.put(None)
     guarded.close()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from andon.cli import alert_source
-from andon.cli.alert_source import FromLooks, FromServer, resolved, server_source, source_of
+from andon.cli.alert_source import FromSampling, FromServer, resolved, server_source, source_of
 from andon.cli.commands.explain.alerts_follow import changes
 from andon.cli.show.alerts import AlertOverview
 from andon.cli.terminal import Choices
@@ -90,8 +90,8 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_without_a_server_this_node_is_looked_at(state: Path) -> None:
-    assert isinstance(source_of(Choices()), FromLooks)
-    with pytest.raises(Unavailable, match="no server watches"):
+    assert isinstance(source_of(Choices()), FromSampling)
+    with pytest.raises(Unavailable, match="no andon server is running"):
         server_source(Choices())
 
 
@@ -104,4 +104,4 @@ def test_a_server_that_is_named_is_asked_and_no_other(state: Path) -> None:
 
 def test_devices_that_are_simulated_here_are_no_servers(state: Path) -> None:
     server_file.announce(state, "http://127.0.0.1:9", "127.0.0.1")
-    assert isinstance(source_of(Choices(simulate=2)), FromLooks)
+    assert isinstance(source_of(Choices(simulate=2)), FromSampling)

@@ -23,7 +23,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_good_file_is_fine(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["config", "check"]) == 0
-    assert capsys.readouterr().out.startswith(f"{file}: fine; 1 of ")
+    assert capsys.readouterr().out.startswith(f"{file}: OK; 1 of ")
 
 
 def test_every_mistake_is_told_at_once(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

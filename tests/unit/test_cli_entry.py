@@ -3,7 +3,7 @@
 import pytest
 
 from andon.cli.catalogue import COMMANDS
-from andon.cli.entry import LOOKING, will_look
+from andon.cli.entry import SAMPLING_COMMANDS, will_sample
 
 
 @pytest.mark.parametrize(
@@ -11,7 +11,7 @@ from andon.cli.entry import LOOKING, will_look
     ["", "run -- true", "run --gpus 2 -- python train.py --help", "status --json", "lease", "free"],
 )
 def test_a_command_that_looks_at_this_nodes_devices_has_a_reader_started(args: str) -> None:
-    assert will_look(args.split(), {})
+    assert will_sample(args.split(), {})
 
 
 @pytest.mark.parametrize(
@@ -23,14 +23,14 @@ def test_a_command_that_looks_at_this_nodes_devices_has_a_reader_started(args: s
     ],
 )  # fmt: skip
 def test_another_has_none(args: str) -> None:
-    assert not will_look(args.split(), {})
+    assert not will_sample(args.split(), {})
 
 
 @pytest.mark.parametrize("name", ["ANDON_SIMULATE", "ANDON_REPLAY", "_ANDON_COMPLETE"])
 def test_what_is_not_about_this_nodes_devices_has_none(name: str) -> None:
-    assert not will_look(["run", "--", "true"], {name: "1"})
-    assert will_look(["run", "--", "true"], {name: ""})
+    assert not will_sample(["run", "--", "true"], {name: "1"})
+    assert will_sample(["run", "--", "true"], {name: ""})
 
 
 def test_every_command_that_looks_is_a_command() -> None:
-    assert set(COMMANDS) >= LOOKING
+    assert set(COMMANDS) >= SAMPLING_COMMANDS

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from andon.cli.commands.setup.cost import Cost, CostReport
-from andon.cli.show.process_rows import HostLook
+from andon.cli.show.process_rows import HostUsage
 from andon.engine.sampling.sampler import Costs
 from andon.host.procfs import ProcessParent
 from andon.model.device import (
@@ -315,7 +315,7 @@ def faults() -> Snapshot:
     return replace(farm(), devices=(busy(0, 64, 60.0), unified(1), lost, other), faults=(fault,))
 
 
-HOSTS = {4101: HostLook(312.5, 9 * GIB), 5012: HostLook(None, 3 * GIB), 6001: HostLook(0.0, GIB)}
+HOSTS = {4101: HostUsage(312.5, 9 * GIB), 5012: HostUsage(None, 3 * GIB), 6001: HostUsage(0.0, GIB)}
 
 
 def office() -> Snapshot:

@@ -77,7 +77,7 @@ def test_who_was_there_looks_as_drawn(golden: Golden) -> None:
     text = render_uses(USES, DEVICES, AT + 7200, 100, color=False)
     assert "\x1b" not in text
     golden("history-who.txt", text)
-    assert render_uses((), DEVICES, AT, 80, color=False) == "nobody was seen in this time\n"
+    assert render_uses((), DEVICES, AT, 80, color=False) == "no one used a device in this period\n"
 
 
 def test_no_line_wraps_at_any_width() -> None:
@@ -168,7 +168,7 @@ def test_parquet_that_cannot_be_written_is_told(
     assert run(["history", "--parquet", str(tmp_path / "no" / "folder.parquet")]) == 3
     assert "cannot be written" in capsys.readouterr().err
     assert run(["history", "--csv", "--parquet", "x"]) == 2
-    assert "exclude each other" in capsys.readouterr().err
+    assert "cannot be combined" in capsys.readouterr().err
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert run(["history", "--parquet", str(tmp_path / "x")]) == 3
     assert "pip install 'andon[parquet]'" in capsys.readouterr().err
@@ -209,8 +209,8 @@ def test_a_mistake_is_named(
 
 def test_gc_says_what_it_did(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["gc"]) == 0
-    assert "ticks packed" in capsys.readouterr().out
+    assert "samples packed" in capsys.readouterr().out
     assert run(["history", "0", "--since", "1h", "-m", "utilization_percent", "--json"]) == 0
     (series,) = json.loads(capsys.readouterr().out)["series"]
     assert sum(bucket["count"] for bucket in series["buckets"]) == 600
-    assert describe(Maintenance(), 2048, 1024) == "nothing was due, 2.0 KiB before, 1.0 KiB now"
+    assert describe(Maintenance(), 2048, 1024) == "nothing to do, 2.0 KiB before, 1.0 KiB now"

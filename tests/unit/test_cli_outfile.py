@@ -49,7 +49,7 @@ def test_another_header_is_a_conflict_and_nothing_is_written(tmp_path: Path) -> 
     path = tmp_path / "gpu.csv"
     path.write_text("x,y\n1,2")
     file, _ = _file(path, "a,b\n")
-    with pytest.raises(Conflict, match="other columns"):
+    with pytest.raises(Conflict, match="different columns"):
         file.open()
     assert path.read_text() == "x,y\n1,2"
 

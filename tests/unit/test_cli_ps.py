@@ -13,7 +13,7 @@ import pytest
 from andon.cli import process_counters, snapshot_source
 from andon.cli.main import run
 from andon.cli.show.process_rows import (
-    HostLook,
+    HostUsage,
     ProcessFilter,
     ProcessRow,
     between,
@@ -86,9 +86,9 @@ def test_host_cpu_is_the_difference_of_two_looks() -> None:
     first = {1: Counted(10.0, 5), 2: Counted(3.0, 5)}
     second = {1: Counted(10.5, 6), 3: Counted(9.0, None), 2: Counted(2.0, 7)}
     assert between(first, second, 0.25) == {
-        1: HostLook(200.0, 6),
-        3: HostLook(None, None),  # not there at the first look
-        2: HostLook(None, 7),  # the pid belongs to another process now
+        1: HostUsage(200.0, 6),
+        3: HostUsage(None, None),  # not there at the first look
+        2: HostUsage(None, 7),  # the pid belongs to another process now
     }
 
 
@@ -128,7 +128,7 @@ def test_processes_that_cannot_be_listed_are_explained(
     monkeypatch.setattr(snapshot_source, "sampling", lambda choices: FakeSampler(snapshot))
     monkeypatch.setattr(process_counters, "host_use", lambda *_: {})
     assert run(["ps"]) == 0
-    assert capsys.readouterr().out == "no process uses a device\n– processes: no permission\n"
+    assert capsys.readouterr().out == "no process is using a GPU\n– processes: no permission\n"
 
 
 def test_devices_exits_with_3_where_there_is_none(
@@ -187,7 +187,7 @@ def test_a_session_alone_makes_no_column() -> None:
     plain = golden.farm()
     alice = replace(plain.devices[0].processes[0], job="session:3")
     snapshot = replace(plain, devices=(replace(plain.devices[0], processes=(alice,)),))
-    assert "WITHIN" not in render_uses(uses(snapshot, {}), 200, color=False)
+    assert "CONTAINER/JOB" not in render_uses(uses(snapshot, {}), 200, color=False)
     assert "session:3" in uses_to_csv(snapshot, uses(snapshot, {}))
 
 

@@ -128,9 +128,9 @@ def test_without_a_token_the_one_who_runs_the_server_is_named(
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         monkeypatch.setattr(remote, "DEFAULT_URL", url)
         monkeypatch.setattr(calls, "listeners", lambda address, port: frozenset({0}))
-        with pytest.raises(Denied, match="there is no token") as refused:
+        with pytest.raises(Denied, match="not allowed to sign in") as refused:
             signing_in(None, None, quiet)
-    assert "ask root (uid 0)" in refused.value.hint
+    assert "its token belongs to root (uid 0)" in refused.value.reason
 
 
 def test_a_link_is_asked_only_of_who_proved_itself(token: Path, server: Proving) -> None:

@@ -86,12 +86,12 @@ def test_a_busy_full_and_capped_gpu_keeps_its_green_lamp() -> None:
 
 
 def test_memory_that_no_process_explains_is_named() -> None:
-    assert "unexplained 38.0 GiB" in _text(golden.farm(), 200)
+    assert "unaccounted 38.0 GiB" in _text(golden.farm(), 200)
 
 
 def test_memory_of_a_divided_board_is_not_unexplained() -> None:
     board = next(line for line in _text(golden.farm(), 200).splitlines() if line[2:4] == "6 ")
-    assert "unexplained" not in board
+    assert "unaccounted" not in board
 
 
 def test_a_process_on_an_instance_is_not_shown_on_its_board_again() -> None:
@@ -103,16 +103,16 @@ def test_a_process_on_an_instance_is_not_shown_on_its_board_again() -> None:
 
 def test_a_little_memory_of_the_driver_is_not_worth_a_word() -> None:
     devices = (golden.busy(0, 5, 100.0, golden.work(1, "alice", "python", 98.0)),)
-    assert "unexplained" not in _text(replace(golden.farm(), devices=devices), 200)
+    assert "unaccounted" not in _text(replace(golden.farm(), devices=devices), 200)
 
 
 def test_shared_memory_is_not_unexplained() -> None:
-    assert "unexplained 44" not in _text(golden.faults(), 200)
+    assert "unaccounted 44" not in _text(golden.faults(), 200)
 
 
 def test_the_mean_is_over_those_that_answered() -> None:
     devices = (golden.busy(0, 90, 1.0), golden.farm().devices[3], golden.busy(2, 60, 1.0))
-    assert "mean utilisation 75 % over 2 of 3" in _text(replace(golden.farm(), devices=devices))
+    assert "mean utilisation of 2/3 GPUs: 75 %" in _text(replace(golden.farm(), devices=devices))
 
 
 def _csv(snapshot: Snapshot) -> str:
@@ -201,7 +201,7 @@ def test_hiding_every_device_is_explained(
 
 def test_json_and_csv_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["status", "--json", "--csv"]) == 2
-    assert capsys.readouterr().err.startswith("andon: --json and --csv exclude each other\nhint:")
+    assert capsys.readouterr().err.startswith("andon: --json and --csv cannot be combined\nhint:")
 
 
 def test_andon_alone_is_the_status(

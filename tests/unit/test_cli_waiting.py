@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.cli.show.waiting import waiting_words
+from andon.cli.show.waiting import waiting_text
 from andon.engine.sharing.availability import Availability, BookPages
 from andon.engine.sharing.granter import Granter, Progress, Terms
 from andon.model.device import Snapshot
@@ -22,14 +22,12 @@ def test_the_line_says_how_long_who_is_in_front_and_what_is_missing(
     held = Granter(book, seen).grant(request(2), Terms(), 0.0)
     hold = book.write_ticket(replace(ticket(wanted=need(2)), owner=owner("alice")))
     outlook = seen.outlook(seen.see(), BookPages.of(book), request(2), None, time.time())
-    words = waiting_words(Progress(102.0, outlook))
+    words = waiting_text(Progress(102.0, outlook))
     user = outlook.ahead[0].owner.user  # the file's owner, whatever the ticket says
     assert words == (
-        f"waiting 1:42 · 2nd in line behind {user} (2 GPUs) · 2 of 2 missing · "
-        f"GPU 0: held by lease {held.held.lease.id} ({user})"
+        f"waiting 1:42 · second in queue behind {user} (2 GPUs) · 0 of 2 GPUs available · "
+        f"next: GPU 0, held by lease {held.held.lease.id} ({user})"
     )
-    assert waiting_words(Progress(3.0, outlook, "the book is locked")).endswith(
-        "the book is locked"
-    )
+    assert waiting_text(Progress(3.0, outlook, "the book is locked")).endswith("the book is locked")
     hold.release()
     held.held.release()

@@ -78,7 +78,7 @@ def test_simulated_streams_say_so() -> None:
 
 
 def test_a_node_without_devices_says_so_in_each_tick() -> None:
-    assert "no device can be read" in Stream(80, 24, color=False).tick(golden.no_gpu())
+    assert "no GPU can be read" in Stream(80, 24, color=False).tick(golden.no_gpu())
 
 
 def test_what_is_wrong_is_told_with_the_first_empty_tick_and_when_it_changes() -> None:
@@ -200,7 +200,7 @@ def test_an_ending_that_says_nothing_is_refused(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert run(["watch", "--out", str(tmp_path / "gpu.log")]) == 2
-    assert "does not say the format" in capsys.readouterr().err
+    assert "does not imply a format" in capsys.readouterr().err
 
 
 def test_a_file_with_other_columns_is_a_conflict(
@@ -238,7 +238,7 @@ def test_a_device_that_does_not_exist_is_gone(
 ) -> None:
     _play(monkeypatch, *ticks(1))
     assert run(["watch", "-d", "17"]) == 5
-    assert "the devices here: 0, 1, 2" in capsys.readouterr().err
+    assert "devices: 0, 1, 2" in capsys.readouterr().err
 
 
 def test_a_device_that_disappears_later_does_not_end_the_watch(

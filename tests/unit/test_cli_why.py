@@ -118,7 +118,7 @@ def test_a_narrow_screen_gets_every_word_of_the_advice(width: int) -> None:
     told = " ".join(text.split())
     first = found.reasons[golden.uuid(2)][0]
     assert f"do: {first.advice}" in told
-    assert "shown by: temperature 84 °C" in told
+    assert "evidence: temperature 84 °C" in told
     assert "…" not in text.partition("\n")[2], "only the heading may be cut"
     alone = render_why(answer([golden.no_gpu()]), width, color=False)
     assert all(display_width(line) <= width for line in alone.splitlines())
@@ -143,7 +143,7 @@ def test_it_looks_for_two_seconds_and_says_so(
     assert run(["why", "--json"]) == 0
     out, err = capsys.readouterr()
     assert json.loads(out)["sampled_seconds"] == 2.0
-    assert err == "andon: looking for 2 s, because nothing here keeps the past\n"
+    assert err == "andon: sampling for 2 s\n"
 
 
 def test_quiet_leaves_the_notice_out(farm: FakeSampler, capsys: pytest.CaptureFixture[str]) -> None:
@@ -177,7 +177,7 @@ def test_a_wrong_name_and_an_ambiguous_one_are_told(
     assert run(["why", "77"]) == 5
     assert "there is no device '77'" in capsys.readouterr().err
     assert run(["why", "GPU-"]) == 2
-    assert "names several devices" in capsys.readouterr().err
+    assert "matches several devices" in capsys.readouterr().err
 
 
 def test_without_a_gpu_it_explains_why_and_exits_with_3(

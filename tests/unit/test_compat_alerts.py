@@ -124,7 +124,7 @@ def test_the_severity_lies_between_0_and_100(alert: andon.GpuIdle, severity: int
         (ThermalThrottling(3, 86, 80), ("GPU 3", "86 °C", "80 °C", "cooling")),
         (MemoryPressure(3, 97.2, 90), ("GPU 3", "97 %", "90 %", "allocation")),
         (PowerLimit(3, 99, 95), ("GPU 3", "99 %", "95 %", "full load")),
-        (GpuIdle(3, 720), ("GPU 3", "12 min", "give it back")),
+        (GpuIdle(3, 720), ("GPU 3", "12 min", "release it")),
     ],
 )
 def test_the_message_names_device_value_threshold_and_what_to_do(

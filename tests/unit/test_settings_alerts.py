@@ -186,7 +186,7 @@ def test_every_mistake_is_told_at_once_and_no_secret_with_it() -> None:
         "there is no rule 'termal': did you mean thermal?", "notifier 1.devices",
         "notifier 1.level",
         "notifier 1.quiet_hours: 'late' is not a time", "notifier 2.name", "notifier 2.url",
-        "notifier 3 (am): alertmanager has no command", "begins with http://",
+        "notifier 3 (am): alertmanager takes no command", "begin with http://",
         "notifier 3 (am): timeout_seconds", "notifier 4 (am): command is missing",
     ):  # fmt: skip
         assert word in found, word

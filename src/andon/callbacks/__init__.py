@@ -1,1 +1,1 @@
-"""What a program hangs into its own loops: calls when an alert comes, and loops that wait."""
+"""For a program's own loops: callbacks on alerts, and loops that pause."""

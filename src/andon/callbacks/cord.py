@@ -1,4 +1,4 @@
-"""The cord in a program's own hands: judges this node beside the program, and calls when it must.
+"""Callbacks on alerts: evaluates this node's alerts inside the program and calls a function.
 
 cord = andon.on_alert(lambda alert: print(alert.message), level="critical")
 ...
@@ -31,13 +31,13 @@ _BOOTTIME = getattr(time, "CLOCK_BOOTTIME", None)
 
 
 def now() -> Moment:
-    """Both clocks; the steady one counts suspended time where the system offers it."""
+    """Both clocks; the monotonic one includes suspended time where the system supports it."""
     steady = time.monotonic() if _BOOTTIME is None else time.clock_gettime(_BOOTTIME)
     return Moment(time.time(), steady)
 
 
 class AlertFilter:
-    """Which alerts a program cares about; by default those of the devices that it can see."""
+    """Which alerts a program wants; by default those of the devices it can see."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class AlertFilter:
         self.level, self.rules, self.devices = Level(level), rules, devices
 
     def fits(self, alert: Alert, snapshot: Snapshot) -> bool:
-        """Whether the program wants to hear of this one."""
+        """Whether this alert matches the filter."""
         if alert.level.rank < self.level.rank:
             return False
         if self.rules is not None and alert.rule not in self.rules:
@@ -64,7 +64,7 @@ class AlertFilter:
 
 
 class Cord(AbstractContextManager["Cord"]):
-    """Judges every snapshot of a session, in a thread of its own, until it is stopped."""
+    """Evaluates every snapshot of a session in its own thread until it is stopped."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Cord(AbstractContextManager["Cord"]):
         self._wanted = wanted or AlertFilter()
         self._book = book or Rulebook()
         self._state = EMPTY
-        self._told: dict[str, Level] = {}
+        self._reported: dict[str, Level] = {}
         self._changed = threading.Condition()
         self._stopped = False
         self._thread = threading.Thread(target=self._follow, name="andon cord", daemon=True)
@@ -89,17 +89,17 @@ class Cord(AbstractContextManager["Cord"]):
         return self
 
     def stop(self) -> None:
-        """End it. May be called twice, and from the call itself."""
+        """Stop it. May be called twice, and from the callback itself."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
-        if isinstance(self._snapshots, Subscription):  # anything else may never end by itself
+        if isinstance(self._snapshots, Subscription):  # anything else may never end
             self._snapshots.close()
             if self._thread.is_alive() and self._thread is not threading.current_thread():
                 self._thread.join()
 
     def firing(self, wanted: AlertFilter | None = None) -> tuple[Alert, ...]:
-        """What fires now and is wanted, worst first."""
+        """The matching alerts that are firing, worst first."""
         state, wanted = self._state, wanted or self._wanted
         snapshot = state.snapshot
         if snapshot is None:
@@ -108,7 +108,7 @@ class Cord(AbstractContextManager["Cord"]):
         return tuple(alert for alert in alerts if wanted.fits(alert, snapshot))
 
     def wait_until_calm(self, wanted: AlertFilter, longest_seconds: float) -> bool:
-        """Wait until nothing that is wanted fires, or the cord is stopped, or the time is over."""
+        """Wait until no matching alert is firing, the cord is stopped, or the timeout is over."""
         with self._changed:
             return self._changed.wait_for(
                 lambda: self._stopped or not self.firing(wanted), longest_seconds
@@ -121,39 +121,39 @@ class Cord(AbstractContextManager["Cord"]):
                     return
                 self.take(snapshot)
         except Exception:
-            log.exception("the alerts of this process are no longer judged")
+            log.exception("alerts are no longer evaluated in this process")
             self.stop()
 
     def take(self, snapshot: Snapshot) -> None:
-        """Judge one snapshot, and call for what is new."""
+        """Evaluate one snapshot, and call for every change."""
         seen = Observation(snapshot, events=snapshot.events)
         outcome = alerting.step(self._state, seen, self._clock(), self._book)
         with self._changed:
             self._state = outcome.state
             self._changed.notify_all()
         for alert in self._news(outcome, snapshot):
-            self._tell(alert)
+            self._notify(alert)
 
     def _news(self, outcome: StepResult, snapshot: Snapshot) -> Iterator[Alert]:
-        """What fires, became worse, or is over after it was told."""
+        """Alerts that fire, became worse, or were reported and are resolved."""
         for alert in outcome.changed:
-            before = self._told.get(alert.id)
+            before = self._reported.get(alert.id)
             if alert.state is Phase.RESOLVED:
-                if self._told.pop(alert.id, None) is not None:
+                if self._reported.pop(alert.id, None) is not None:
                     yield alert
                 continue
             worse = before is None or alert.level.rank > before.rank
             if alert.state is Phase.FIRING and worse and self._wanted.fits(alert, snapshot):
-                self._told[alert.id] = alert.level
+                self._reported[alert.id] = alert.level
                 yield alert
 
-    def _tell(self, alert: Alert) -> None:
+    def _notify(self, alert: Alert) -> None:
         if self._call is None:
             return
         try:
             self._call(alert)
         except Exception:
-            log.exception("the call for an alert failed: %s", alert.message)
+            log.exception("the callback for an alert failed: %s", alert.message)
 
     def __exit__(
         self,
@@ -175,15 +175,15 @@ def on_alert(
     devices: Collection[int | str] | None = None,
     interval_seconds: float = 1.0,
 ) -> Cord:
-    """Call this, in a thread of its own, when an alert of a device that this process can see fires,
-    becomes worse, and is over (`alert.state` says which). `stop()` ends it."""
+    """Call a function, in its own thread, when an alert of a device visible to this process fires,
+    becomes worse or is resolved (`alert.state` says which). `stop()` ends it."""
     return this_node(AlertFilter(level, rules, devices), interval_seconds, call).start()
 
 
 def this_node(
     wanted: AlertFilter, interval_seconds: float, call: Callable[[Alert], object] | None = None
 ) -> Cord:
-    """A cord over this node by the figures of its settings, not yet started."""
+    """A cord for this node with the thresholds of its settings, not yet started."""
     shared = library.shared()
     session = shared.subscribe(interval_seconds, False)
     return Cord(session, call, wanted, rulebook(shared.settings))

@@ -1,8 +1,8 @@
-"""A training loop that waits, or ends, when a GPU that it uses needs help.
+"""A training loop that pauses or stops when an alert fires on one of its GPUs.
 
-for batch in andon.guarded(loader):                          # waits while it is too hot
-for batch in andon.guarded(loader, action="stop"):           # ends the loop
-for batch in andon.guarded(loader, action=save_checkpoint):  # calls, once per alert
+for batch in andon.guarded(loader):                          # pauses while it is too hot
+for batch in andon.guarded(loader, action="stop"):           # stops the loop
+for batch in andon.guarded(loader, action=save_checkpoint):  # calls it once per alert
 """
 
 import logging
@@ -21,14 +21,14 @@ Action = Literal["pause", "stop"] | Callable[[Alert], object]
 log = logging.getLogger("andon")
 
 WAITING_HELPS = ("thermal", "throttle_thermal", "throttle_hardware", "fan")
-"""What gets better by itself while the device rests."""
-LONGEST_PAUSE_SECONDS = 300.0  # below the ten minutes after which NCCL gives up a collective
+"""What improves on its own while the device is idle."""
+LONGEST_PAUSE_SECONDS = 300.0  # less than NCCL's default timeout of ten minutes for a collective
 
 
 class Guard(Generic[T]):
-    """Gives the batches one by one and looks at the alerts between them, in the loop's own thread.
+    """Yields the batches and checks the alerts between them, in the loop's own thread.
 
-    Where nothing can be read it gives the batches and nothing else: monitoring fails soft.
+    If nothing can be read it only yields the batches: monitoring must not stop training.
     """
 
     def __init__(
@@ -40,18 +40,18 @@ class Guard(Generic[T]):
         longest_pause_seconds: float = LONGEST_PAUSE_SECONDS,
     ) -> None:
         if not callable(action) and action not in ("pause", "stop"):
-            raise Invalid(f"{action!r} is no action", hint='"pause", "stop" or a function')
+            raise Invalid(f"{action!r} is not an action", hint='"pause", "stop" or a function')
         self._batches, self._cord, self._wanted = batches, cord, wanted
         self._action, self._longest = action, longest_pause_seconds
         self._called: set[str] = set()
-        self.alert: Alert | None = None  # the one that stopped it, or made it wait last
+        self.alert: Alert | None = None  # the one that stopped it, or paused it last
         self.stopped = False
         self.paused_seconds = 0.0
 
         self._finalizer = weakref.finalize(self, cord.stop)
 
     def __iter__(self) -> Iterator[T]:
-        """May be asked for again, for the next epoch; a loop that was stopped stays so."""
+        """May be iterated again, for the next epoch; a stopped loop stays stopped."""
         if self.stopped:
             return
         for batch in self._batches:
@@ -60,15 +60,15 @@ class Guard(Generic[T]):
             yield batch
 
     def close(self) -> None:
-        """End the watching; it also ends when nobody holds the guard any more."""
+        """Stop watching; this also happens when the guard is garbage-collected."""
         self._finalizer()
 
     def __len__(self) -> int:
-        """As many as without a guard: progress bars ask."""
+        """The same as without a guard, for progress bars."""
         return len(self._batches)  # type: ignore[arg-type]
 
     def _stops(self) -> bool:
-        """Do what is asked for the worst alert that fires; whether the loop ends here."""
+        """Do the action for the worst firing alert; whether the loop stops here."""
         firing = self._cord.firing(self._wanted)
         if not firing:
             return False
@@ -81,19 +81,19 @@ class Guard(Generic[T]):
             return False
         if self._action == "stop":
             self.stopped = True
-            log.warning("the loop ends here: %s", worst.message)
+            log.warning("stopping the loop: %s", worst.message)
             return True
         self._pause(worst)
         return False
 
     def _pause(self, alert: Alert) -> None:
-        log.warning("the loop waits: %s", alert.message)
+        log.warning("pausing the loop: %s", alert.message)
         began = time.monotonic()
         calm = self._cord.wait_until_calm(self._wanted, self._longest)
         lasted = time.monotonic() - began
         self.paused_seconds += lasted
-        why = "it is over" if calm else "it still fires, and waiting longer may not help"
-        log.warning("the loop goes on after %.0f s: %s", lasted, why)
+        why = "the alert is resolved" if calm else "it is still firing; waiting longer may not help"
+        log.warning("resuming the loop after %.0f s: %s", lasted, why)
 
 
 def guarded(
@@ -105,11 +105,11 @@ def guarded(
     longest_pause_seconds: float = LONGEST_PAUSE_SECONDS,
     interval_seconds: float = 1.0,
 ) -> Guard[T]:
-    """The batches, guarded: between two of them the loop waits (`"pause"`), ends (`"stop"`) or
-    calls a function while an alert of this level fires on a device that this process can see.
+    """The batches, guarded: between two of them the loop pauses (`"pause"`), stops (`"stop"`) or
+    calls a function while an alert of this level is firing on a device visible to this process.
 
-    `rules` and `devices` (indices or uuids) narrow that down; a pause is by default for what gets
-    better by waiting: heat.
+    `rules` and `devices` (indices or UUIDs) narrow that down; by default a pause is only for
+    what improves by waiting: heat.
     """
     if rules is None and action == "pause":
         rules = WAITING_HELPS

@@ -1,4 +1,4 @@
-"""Where `andon alerts` has its alerts from: a server that watches, or one look at this node."""
+"""Where `andon alerts` gets its alerts: from a server, or from sampling this node once."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FOLLOW_SECONDS = 1.0
-OVERLAP_SECONDS = 10.0  # what ended while we asked is asked for once more
+OVERLAP_SECONDS = 10.0  # asked for twice, so that nothing that ended meanwhile is missed
 MOST = 1000
-ONE_LOOK = (
-    "judged from one look, because no server watches here (andon serve): how long it lasts is not "
-    "known, and nobody is told"
+ONE_READING = (
+    "Based on one reading: no server is running (andon serve), so durations are unknown and "
+    "nobody is notified."
 )
-NO_SERVER = "no server watches on this machine"
-START = "andon serve watches; --url names a server elsewhere"
+NO_SERVER = "no andon server is running on this machine"
+START = "start one with andon serve, or name one elsewhere with --url"
 
 
 class Source(Protocol):
-    """What can be asked wherever the alerts come from."""
+    """What every source of alerts can answer."""
 
     def page(self, since: float | None = None) -> AlertOverview: ...
 
@@ -45,7 +45,7 @@ class Source(Protocol):
 
 
 class FromServer:
-    """A server that watches."""
+    """Alerts from a server."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -57,7 +57,7 @@ class FromServer:
         return self._page(self.server.get(f"/api/alerts?{urlencode(asked)}"))
 
     def pages(self) -> Iterator[AlertOverview]:
-        """The present and what ended meanwhile, again and again."""
+        """The active alerts and those resolved in the meantime, repeatedly."""
         page = self.page()
         while True:
             yield page
@@ -81,8 +81,8 @@ class FromServer:
 
     def silence(self, body: Json) -> str:
         """Returns its id."""
-        said = self.server.post("/api/silences", body)
-        return self._read(lambda made: text_in(made, "id", NAME), said)
+        payload = self.server.post("/api/silences", body)
+        return self._read(lambda made: text_in(made, "id", NAME), payload)
 
     def unsilence(self, number: str) -> None:
         self.server.delete(f"/api/silences/{quote(number, safe='')}")
@@ -94,49 +94,49 @@ class FromServer:
             results_from_json, self.server.post("/api/alerts/test", {"notifier": notifier})
         )
 
-    def _page(self, said: Json) -> AlertOverview:
-        return self._read(page_from_json, said)
+    def _page(self, payload: Json) -> AlertOverview:
+        return self._read(page_from_json, payload)
 
-    def _read(self, read: Callable[[Json], T], said: Json) -> T:
-        """What it says, where that is what a server of this version says."""
+    def _read(self, read: Callable[[Json], T], payload: Json) -> T:
+        """Parse its answer, which must be that of a server of this version."""
         try:
-            return read(said)
+            return read(payload)
         except (Invalid, Wrong) as exc:
             raise self.server.of_another_version(str(exc)) from exc
 
 
-def page_from_json(said: Json) -> AlertOverview:
-    alerts, silences = alerts_from_json(said)
+def page_from_json(payload: Json) -> AlertOverview:
+    alerts, silences = alerts_from_json(payload)
     return AlertOverview(
-        node=text_in(said, "node", NAME),
-        at=time_in(said, "at"),
+        node=text_in(payload, "node", NAME),
+        at=time_in(payload, "at"),
         alerts=alerts,
         silences=silences,
-        simulated=flag_in(said, "simulated"),
-        note=some_text_in(said, "note"),
+        simulated=flag_in(payload, "simulated"),
+        note=some_text_in(payload, "note"),
     )
 
 
-class FromLooks:
-    """This node, judged here and now; nothing is remembered, and nobody is told."""
+class FromSampling:
+    """Alerts from sampling this node here; nothing is stored, and no one is notified."""
 
     def __init__(self, choices: Choices) -> None:
         self._choices = choices
 
     def page(self, since: float | None = None) -> AlertOverview:
-        """One look: what would fire if it lasts counts as firing."""
+        """One sample: what would fire if it lasted counts as firing."""
         from andon.core import alerting
         from andon.engine.alerting.watcher import now
 
         settings = snapshot_source.settings_of(self._choices)
-        snapshot = snapshot_source.look(self._choices)
+        snapshot = snapshot_source.take_snapshot(self._choices)
         seen = alerting.Observation(snapshot, snapshot.events)
         state = alerting.step(alerting.EMPTY, seen, now(), _rulebook(settings)).state
         alerts = tuple(replace(a, state=Phase.FIRING) for a in alerting.current(state))
-        return _page(snapshot, alerts, ONE_LOOK)
+        return _page(snapshot, alerts, ONE_READING)
 
     def pages(self) -> Iterator[AlertOverview]:
-        """Look after look through the same rules that a server has, with their durations."""
+        """Sample after sample through the same rules as a server, with their durations."""
         from andon.core import alerting
         from andon.engine.alerting.watcher import now
 
@@ -157,22 +157,22 @@ class FromLooks:
         from andon.web.answers.alert_payloads import rules_to_json
 
         settings = snapshot_source.settings_of(self._choices)
-        devices = [status.device for status in snapshot_source.look(self._choices).devices]
+        devices = [status.device for status in snapshot_source.take_snapshot(self._choices).devices]
         found: list[Json] = rules_to_json(_rulebook(settings), devices)["rules"]
         return found
 
 
-def source_of(choices: Choices) -> FromServer | FromLooks:
-    """The server that was named, the one that runs here, or this node itself."""
+def source_of(choices: Choices) -> FromServer | FromSampling:
+    """The named server, the one running here, or this node itself."""
     if choices.url is not None:
         return FromServer(snapshot_source.connected(choices, choices.url))
     if choices.simulate is not None or choices.replay is not None:
-        return FromLooks(choices)
-    return _running(choices) or FromLooks(choices)
+        return FromSampling(choices)
+    return _running(choices) or FromSampling(choices)
 
 
 def server_source(choices: Choices) -> FromServer:
-    """A server, because what is asked for is remembered by one."""
+    """A server, because only a server stores what is requested."""
     found = source_of(choices)
     if isinstance(found, FromServer):
         return found
@@ -180,9 +180,9 @@ def server_source(choices: Choices) -> FromServer:
 
 
 def _running(choices: Choices) -> FromServer | None:
-    """The server on this machine: this user's own, else a service's where one is expected.
+    """The server on this machine: this user's own, else the system service's.
 
-    Not just anybody's: what to type stands in an alert, and any user may listen there.
+    Not any user's: alerts contain commands to type, and any user may listen on a port.
     """
     own = own_server()
     if own is not None and _answers(own, Unavailable, Denied):
@@ -191,17 +191,17 @@ def _running(choices: Choices) -> FromServer | None:
     return FromServer(system) if _answers(system, Unavailable) else None
 
 
-def _answers(server: Server, *none: type[AndonError]) -> bool:
-    """Whether it is there, and is what it should be; what proves nothing counts as no server."""
+def _answers(server: Server, *absent: type[AndonError]) -> bool:
+    """Whether it answers and is genuine; an unproven one does not count."""
     try:
         server.get("/api/alerts?limit=1")
-    except none:
+    except absent:
         return False
     return True
 
 
 def resolved(page: AlertOverview, name: str) -> Alert:
-    """The alert that a person means: by its id, its short name, or the beginning of either."""
+    """The alert with this id or short name, or the only one that begins with it."""
     from andon.cli.show.alerts import names_of
 
     names = names_of(page.alerts)
@@ -214,13 +214,13 @@ def resolved(page: AlertOverview, name: str) -> Alert:
     if len(near) == 1:
         return next(iter(near.values()))
     worst_first = sorted(page.alerts, key=lambda alert: -alert.severity)
-    known = ", ".join([names[alert.id] for alert in worst_first][:8]) or "there is none"
-    reason = f"{name!r} names several alerts" if near else f"there is no alert {name!r}"
+    known = ", ".join([names[alert.id] for alert in worst_first][:8]) or "none"
+    reason = f"{name!r} matches several alerts" if near else f"there is no alert {name!r}"
     raise Gone(reason, hint=f"alerts: {known}")
 
 
 def _in_order(alerts: tuple[Alert, ...]) -> list[Alert]:
-    """The present first, then the past, the latest first: a short name means the first of them."""
+    """Active alerts first, then resolved ones, latest first: a short name means the first match."""
     return sorted(alerts, key=lambda a: (a.state is Phase.RESOLVED, -a.since))
 
 

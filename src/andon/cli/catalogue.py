@@ -1,10 +1,10 @@
-"""Every command by the job it serves, with its line of help: what the overview needs, no more."""
+"""Every command with its group and its line of help: what the overview needs, no more."""
 
 from typing import NamedTuple
 
 
 class CommandEntry(NamedTuple):
-    """Where a command lives, and what the overview says of it."""
+    """Where a command is implemented, and its line in the overview."""
 
     job: str
     target: str
@@ -128,10 +128,10 @@ EXAMPLES = (
 EXIT_CODES = (
     (0, "fine"),
     (1, "failed"),
-    (2, "usage or settings"),
+    (2, "usage or settings error"),
     (3, "unavailable: no device, no driver"),
     (4, "denied"),
-    (5, "gone"),
+    (5, "not found"),
     (6, "conflict"),
     (75, "timed out"),
 )

@@ -1,4 +1,4 @@
-"""What every command that asks for devices has in common: its options, and its surveyor."""
+"""What every command that requests devices shares: its options, and what is available."""
 
 import sys
 from collections.abc import Callable
@@ -67,20 +67,20 @@ _QUEUE: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
 )
 
 
-def asking(command: F) -> F:
-    """The options that say which devices; they arrive as the keywords of `request_from`."""
+def request_options(command: F) -> F:
+    """The options that select devices; `request_from` takes them as a dictionary."""
     return _with(_OPTIONS, command)
 
 
-def queueing(command: F) -> F:
+def queue_options(command: F) -> F:
     """--timeout, --no-wait, --priority."""
     return _with(_QUEUE, command)
 
 
 def request_from(asked: dict[str, Any]) -> DeviceRequest:
-    """The request that was typed; a mistake is told before anything is looked at."""
+    """The request as typed; a mistake is reported before any device is read."""
     if sys.platform == "win32":
-        raise Unavailable("leases are locks of a kernel that this system does not have")
+        raise Unavailable("leases need kernel locks that this system does not have")
     memory = asked["memory"]
     request = request_of(
         parse_count(asked["gpus"]),
@@ -97,18 +97,18 @@ def request_from(asked: dict[str, Any]) -> DeviceRequest:
         priority=asked.get("priority", 0),
     )
     if request.shared and memory is None:
-        raise Invalid("--shared takes a part of a device", hint="--memory says how much")
+        raise Invalid("--shared needs an amount of memory", hint="for example --memory 10GiB")
     return request
 
 
-def patience(asked: dict[str, Any]) -> float:
-    """How long to wait, in seconds."""
+def wait_seconds(asked: dict[str, Any]) -> float:
+    """The maximum wait in seconds."""
     timeout: float = asked["timeout"]
     return 0.0 if asked["no_wait"] else timeout
 
 
-def surveyor_of(choices: Choices, sampler: "Sampler") -> "Availability":
-    """Over this sampler; simulated devices are claimed only where the flag itself is given."""
+def availability_of(choices: Choices, sampler: "Sampler") -> "Availability":
+    """Availability from this sampler; simulated devices are leased only with --simulate."""
     from andon.app import labels_of, state_folder, weights_of
     from andon.engine.sharing.availability import Availability
     from andon.engine.sharing.turn_memory import TurnMemory

@@ -1,4 +1,4 @@
-"""Where `andon` begins: a reader is started first, and starts while the rest is imported."""
+"""Where `andon` starts: the reader process starts first, while the rest is imported."""
 
 import gc
 import os
@@ -7,31 +7,31 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
-LOOKING = frozenset(
+SAMPLING_COMMANDS = frozenset(
     ("devices", "env", "free", "lease", "leases", "ps", "run", "status", "wait", "watch", "why")
 )
-"""The commands that look at this node's devices; `andon` alone does, too."""
+"""The commands that sample this node's devices; `andon` alone does too."""
 _ELSEWHERE = ("--url", "--simulate", "--replay", "--help", "-h", "--version")
 _VARIABLES = ("ANDON_SIMULATE", "ANDON_REPLAY", "_ANDON_COMPLETE")
 INTERRUPTED = 130
-FEWER_COLLECTIONS = 20_000  # new objects between two: what is imported stays, and is no garbage
+FEWER_COLLECTIONS = 20_000  # new objects between two collections: imported modules are not garbage
 
 
 def main() -> NoReturn:
-    """Run the command line and leave the process.
+    """Run the command line and exit.
 
-    Without the interpreter's own tidying up: what must be closed is closed by then, and the rest
-    takes longer than many a command.
+    Skips the interpreter's own cleanup: what must be closed is closed by then, and the rest would
+    take longer than many commands.
     """
     gc.set_threshold(FEWER_COLLECTIONS)
-    # Where a standard stream is closed, a pipe to the reader would get its number.
+    # If a standard stream is closed, a pipe to the reader would get its descriptor.
     open_ = None not in (sys.stdin, sys.stdout, sys.stderr)
-    if open_ and will_look(sys.argv[1:], os.environ):
+    if open_ and will_sample(sys.argv[1:], os.environ):
         from andon.engine.sampling.spawning import start_ahead
 
         start_ahead()
     code = INTERRUPTED
-    with suppress(KeyboardInterrupt):  # also while it is still being imported
+    with suppress(KeyboardInterrupt):  # also during the import
         from andon.cli.main import run
 
         code = run(sys.argv[1:])
@@ -41,9 +41,9 @@ def main() -> NoReturn:
     os._exit(code)
 
 
-def will_look(args: Sequence[str], env: Mapping[str, str]) -> bool:
-    """Whether this node's devices will most likely be read; a guess that costs little if wrong."""
+def will_sample(args: Sequence[str], env: Mapping[str, str]) -> bool:
+    """Whether this node's devices will most likely be sampled; a wrong guess costs little."""
     own = list(args[: args.index("--")] if "--" in args else args)
     if any(word.partition("=")[0] in _ELSEWHERE for word in own) or any(map(env.get, _VARIABLES)):
         return False
-    return not own or (own[0] in LOOKING and own[1:2] != ["extend"])
+    return not own or (own[0] in SAMPLING_COMMANDS and own[1:2] != ["extend"])

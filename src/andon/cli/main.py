@@ -1,4 +1,4 @@
-"""The entry point: finds the command, and turns what goes wrong into one line and an exit code."""
+"""The entry point: finds the command, and turns errors into one line and an exit code."""
 
 import errno
 import os
@@ -36,11 +36,11 @@ class LazyGroup(click.Group):
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             near = _nearest(args[0])
             known = f"did you mean: andon {near}?" if near else "andon --help lists the commands"
-            raise click.UsageError(f"there is no command {args[0]!r}; {known}", ctx)
+            raise click.UsageError(f"unknown command {args[0]!r}; {known}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The commands first: they are what people come for."""
+        """The commands first: they matter most."""
         self.format_commands(ctx, formatter)
         click.Command.format_options(self, ctx, formatter)
 
@@ -56,8 +56,8 @@ class LazyGroup(click.Group):
         with formatter.section("Examples"):
             formatter.write_dl(list(EXAMPLES), col_max=40)
         with formatter.section("Exit codes"):
-            words = ", ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES)
-            formatter.write_text(words)
+            text = ", ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES)
+            formatter.write_text(text)
 
 
 def _nearest(word: str) -> str | None:
@@ -117,12 +117,12 @@ def run(args: Sequence[str]) -> int:
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
-    except BrokenPipeError:  # the reader of our output has seen enough
+    except BrokenPipeError:  # whoever reads our output has closed it
         return 0
     except OSError as error:
         if error.errno != errno.ENAMETOOLONG:
             raise
-        # Paths come from many settings and variables, and any look at one may be the first.
+        # Paths come from many settings and variables, and any access may be the first.
         report(_too_long(error))
         return Invalid.exit_code
 
@@ -139,7 +139,7 @@ def _called(args: Sequence[str]) -> int:
 
 def _too_long(error: OSError) -> AndonError:
     return Invalid(
-        f"{str(error.filename)[:40]!r}… is longer than a path can be",
+        f"{str(error.filename)[:40]!r}… is too long for a path",
         hint="check the paths in the settings, and in the variables ANDON_*, XDG_* and HOME",
     )
 

@@ -1,4 +1,4 @@
-"""The options that several commands share, written once."""
+"""The options that several commands share."""
 
 import sys
 from collections.abc import Callable
@@ -11,11 +11,11 @@ from andon.units import parse_seconds
 
 F = TypeVar("F", bound=Callable[..., Any])
 MOST = 1_000_000
-MOST_SIMULATED = 512  # the settings' own limit, which help must not import
+MOST_SIMULATED = 512  # the limit in the settings, which --help must not import
 
 
 def whole(given: str | int, most: int = MOST) -> int:
-    """A number of things, as the type of an option; a default passes through it as well."""
+    """The type of an option that is a count; defaults pass through it as well."""
     text = str(given)
     if text.isdecimal() and len(text) <= len(str(most)) and 1 <= int(text) <= most:
         return int(text)
@@ -27,7 +27,7 @@ def simulated(text: str) -> int:
 
 
 def _help(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
-    """Through our own `write`, which knows full disks and screens without Unicode."""
+    """Print through our own `write`, which handles full disks and terminals without Unicode."""
     if wanted and not context.resilient_parsing:
         write(sys.stdout, context.get_help() + "\n")
         context.exit()
@@ -71,7 +71,7 @@ _HELP = click.option(
 
 
 def chosen(context: click.Context | None = None) -> Choices:
-    """What was chosen so far; one object for the whole command line."""
+    """The choices so far; one object for the whole command line."""
     root = (context or click.get_current_context()).find_root()
     if not isinstance(root.obj, Choices):
         root.obj = Choices()
@@ -83,11 +83,11 @@ def _remember(context: click.Context, parameter: click.Parameter, value: object)
     if value is not None and parameter.name is not None:
         setattr(choices, parameter.name, value)
     if choices.simulate is not None and choices.replay is not None:
-        raise click.UsageError("--simulate and --replay exclude each other", context)
+        raise click.UsageError("--simulate and --replay cannot be combined", context)
 
 
 def shared(command: F) -> F:
-    """--simulate, --replay, --config, --color, --quiet: before and after a command's name.
+    """Add --simulate, --replay, --config, --color, --quiet, before and after a command's name.
 
     And --help, which every command has.
     """
@@ -99,19 +99,19 @@ def shared(command: F) -> F:
 
 
 def elsewhere(command: F) -> F:
-    """--url and --token-file: a server's devices instead of this node's."""
-    told = (
+    """Add --url and --token-file: a server's devices instead of this node's."""
+    options = (
         (("--url",), {"metavar": "URL", "help": "Ask an andon server instead of this node."}),
         (("--token-file",), {"metavar": "FILE", "help": "The server's token; or ANDON_TOKEN."}),
     )
-    for names, settings in reversed(told):
+    for names, settings in reversed(options):
         add = click.option(*names, expose_value=False, callback=_remember, **settings)  # type: ignore[arg-type]
         command = add(command)
     return command
 
 
 def duration(text: str) -> float:
-    """`2`, `500ms`, `1m`, as the type of an option."""
+    """The type of an option that is a duration: `2`, `500ms`, `1m`."""
     try:
         return parse_seconds(text)
     except ValueError as exc:
@@ -119,7 +119,7 @@ def duration(text: str) -> float:
 
 
 def lasting(text: str) -> float:
-    """The same, and more than nothing."""
+    """The same, but greater than 0."""
     if (seconds := duration(text)) <= 0:
-        raise click.BadParameter(f"{text[:40]!r} is no time at all")
+        raise click.BadParameter("duration must be greater than 0")
     return seconds

@@ -1,4 +1,4 @@
-"""Appends lines to a file that stays readable through a crash, a full disk or a rename."""
+"""Appends lines to a file that stays readable after a crash, a full disk or a rename."""
 
 import os
 import stat
@@ -18,7 +18,7 @@ HEADER_BYTES = 64 * 1024  # more than any header of ours
 
 
 class LineFile:
-    """One write per line; what cannot be written is counted and told once, and tried again."""
+    """One write per line; failures are counted, reported once, and retried with the next line."""
 
     def __init__(self, path: Path, header: str, notice: Callable[[str], None]) -> None:
         self.path = path
@@ -26,23 +26,23 @@ class LineFile:
         self._header = header
         self._notice = notice
         self._fd: int | None = None
-        self._torn = False  # a write ended in the middle of a line
+        self._torn = False  # a write ended in mid-line
         self._unreported = 0
 
     def open(self) -> None:
-        """Before anything is written: the file can be opened, and holds the same columns."""
+        """Check that the file can be opened and has the same columns."""
         try:
             self._open()
         except FileNotFoundError as exc:
             hint = f"mkdir -p {self.path.parent}"
-            raise Unavailable(f"{self.path}: the folder does not exist", hint=hint) from exc
+            raise Unavailable(f"{self.path}: its directory does not exist", hint=hint) from exc
         except PermissionError as exc:
             raise Denied(f"{self.path}: no permission to write") from exc
         except OSError as exc:
             raise Unavailable(f"{self.path}: {exc.strerror}") from exc
 
     def append(self, line: str) -> None:
-        """Write one line, which ends in a newline; never raises for a bad disk."""
+        """Write one line, which ends in a newline; never raises for a disk error."""
         try:
             self._follow_the_name()
             self._put(line.encode())
@@ -52,7 +52,7 @@ class LineFile:
             self._recovered()
 
     def close(self) -> None:
-        """End well: what could not be written until now will not be any more."""
+        """Close the file, and report the lines that could not be written."""
         if self._unreported:
             self._notice(f"{self.path}: {self._unreported} lines are missing at its end")
             self._unreported = 0
@@ -69,7 +69,7 @@ class LineFile:
         try:
             if stat.S_ISREG(os.fstat(fd).st_mode):
                 self._prepare(fd)
-            elif self._header:  # a pipe or a terminal holds nothing yet that could be compared
+            elif self._header:  # a pipe or a terminal has no header to compare
                 os.write(fd, self._header.encode())
         except BaseException:
             os.close(fd)
@@ -77,13 +77,13 @@ class LineFile:
         self._fd = fd
 
     def _prepare(self, fd: int) -> None:
-        """Under a lock, because two that begin together would both write a header."""
+        """Under a lock, because two writers starting together would both write a header."""
         _lock_for_a_moment(fd)
         size = os.fstat(fd).st_size
         if size and self._header:
             self._compare(_read_at(fd, 0, HEADER_BYTES))
         if size and _read_at(fd, size - 1, 1) != b"\n":
-            os.write(fd, b"\n")  # an earlier writer died in its last line
+            os.write(fd, b"\n")  # an earlier writer was killed in mid-line
         if not size and self._header:
             os.write(fd, self._header.encode())
         _unlock(fd)
@@ -92,12 +92,12 @@ class LineFile:
         first = start.split(b"\n", 1)[0].rstrip(b"\r").decode(errors="replace")
         if first != self._header.rstrip("\n"):
             raise Conflict(
-                f"{self.path} has other columns than andon writes",
+                f"{self.path} has different columns",
                 hint="choose another file, or move this one away",
             )
 
     def _follow_the_name(self) -> None:
-        """A file that was renamed or deleted, or whose folder vanished, is opened anew."""
+        """Reopen a file that was renamed or deleted, or whose directory was removed."""
         if self._fd is not None and not self._is_ours(self._fd):
             self._let_go()
             self._torn = False
@@ -118,14 +118,14 @@ class LineFile:
         if written:
             self._torn = data[written - 1 : written] != b"\n"
         if written < len(data):
-            raise OSError(0, "only a part of the line could be written")
+            raise OSError(0, "only part of a line could be written")
 
     def _failed(self, exc: Exception) -> None:
         self.lost += 1
         self._unreported += 1
         if self._unreported == 1:
             reason = exc.strerror if isinstance(exc, OSError) else str(exc)
-            self._notice(f"{self.path}: {reason}; going on, and trying again with every line")
+            self._notice(f"{self.path}: {reason}; continuing, and retrying with every line")
 
     def _recovered(self) -> None:
         if self._unreported:
@@ -134,13 +134,13 @@ class LineFile:
 
 
 def _read_at(fd: int, place: int, count: int) -> bytes:
-    """The file is open for appending: where it is read does not move where it is written."""
+    """The file is open for appending, so reading does not move the position of writes."""
     os.lseek(fd, place, os.SEEK_SET)
     return os.read(fd, count)
 
 
 def _lock_for_a_moment(fd: int) -> None:
-    """Best effort: some systems have no such locks, and a stranger may hold one for long."""
+    """Best effort: some systems lack such locks, and another process may hold one for long."""
     for _ in range(20):
         try:
             if fcntl is not None:

@@ -1,13 +1,13 @@
-"""The host's side of some processes, from two looks."""
+"""CPU and host memory of processes, from two readings."""
 
 import time
 from pathlib import Path
 
-from andon.cli.show.process_rows import HostLook, between
+from andon.cli.show.process_rows import HostUsage, between
 
 
-def host_use(pids: set[int], seconds: float, root: str) -> dict[int, HostLook]:
-    """The host's side of some processes, from two looks so far apart."""
+def host_use(pids: set[int], seconds: float, root: str) -> dict[int, HostUsage]:
+    """CPU and host memory of some processes, from two readings this far apart."""
     from andon.host.processes import ProcessTable
 
     table = ProcessTable(Path(root))

@@ -1,4 +1,4 @@
-"""A server in place of this node: snapshots over HTTP, for `--url`."""
+"""A server instead of this node: snapshots over HTTP, for `--url`."""
 
 import os
 import time
@@ -34,23 +34,24 @@ from andon.version import __version__
 DEFAULT_URL = "http://127.0.0.1:26366"
 LIMITS = CallLimits(timeout_seconds=10.0, most_bytes=64 * 1024 * 1024)
 PROBE_SECONDS = 1.0
-NO_SERVER = "No andon server runs here: andon serve"
-CLEAR_TEXT = "the token crosses the network in clear text: use https, or an SSH tunnel"
-Tell = Callable[[str], None]
+NO_SERVER = "no andon server is running here"
+START = "start one with andon serve, or name one elsewhere: andon open --url URL"
+CLEAR_TEXT = "the token is sent over the network in clear text: use https or an SSH tunnel"
+Notify = Callable[[str], None]
 _STATUSES: dict[int, type[AndonError]] = {
     401: Denied, 403: Denied, 404: Gone, 409: Conflict, 422: Invalid, 429: Denied,
 }  # fmt: skip
 
 
 class Server:
-    """An andon server, asked one thing at a time."""
+    """An andon server, one request at a time."""
 
     def __init__(self, target: Target, no_token: AndonError | None = None) -> None:
         self.url, self._target = target.url, target
-        self._no_token = no_token  # why the token that is here cannot be used
+        self._no_token = no_token  # why our own token cannot be used
 
     def get(self, path: str, **asked: object) -> wire.Json:
-        """What is at a path, which every server of this version has."""
+        """GET a path that every server of this version has."""
         given = {name.rstrip("_"): value for name, value in asked.items() if value is not None}
         try:
             return self._ask("GET", f"{path}?{urlencode(given)}" if given else path)
@@ -60,14 +61,14 @@ class Server:
             raise self.of_another_version(f"it has no {path}") from exc
 
     def of_another_version(self, difference: str) -> AndonError:
-        """What to do about a server that is older or newer than this command."""
+        """The error for a server that is older or newer than this command."""
         try:
             version = self._ask("GET", "/api/health").get("version")
         except AndonError:
             version = None
         named = f"andon {version}" if isinstance(version, str) else "another version of andon"
         return Unavailable(
-            f"{self.url} is {named}, and this is andon {__version__}: {difference}",
+            f"{self.url} runs {named}, but this is andon {__version__}: {difference}",
             hint="upgrade the older of the two",
         )
 
@@ -84,9 +85,9 @@ class Server:
         except FAILURES as exc:
             raise Unavailable(
                 f"{self.url} cannot be reached: {_words(exc)}",
-                hint="is it running there? andon serve",
+                hint="check that andon serve is running there",
             ) from exc
-        if not 200 <= answer.status < 300:  # a server of ours never sends anyone elsewhere
+        if not 200 <= answer.status < 300:  # an andon server never redirects
             raise self._refused(answer)
         try:
             return wire.loads(answer.body)
@@ -94,11 +95,11 @@ class Server:
             raise self._stranger() from exc
 
     def _refused(self, answer: Answer) -> AndonError:
-        """The server's own words, where it is one of ours."""
+        """The server's own error, if it is an andon server."""
         try:
-            said = wire.loads(answer.body)["error"]
-            reason, hint = str(said["reason"]), str(said["hint"])
-            details = said.get("details") or ()
+            payload = wire.loads(answer.body)["error"]
+            reason, hint = str(payload["reason"]), str(payload["hint"])
+            details = payload.get("details") or ()
             lines = tuple(str(line) for line in details) if isinstance(details, list) else ()
         except (AndonError, KeyError, TypeError, AttributeError):
             return self._stranger()
@@ -106,13 +107,14 @@ class Server:
         if answer.status == 401:
             if self._no_token is not None:
                 return self._no_token
-            hint = "give its token: --token-file FILE, or ANDON_TOKEN"
+            hint = "pass its token with --token-file FILE or ANDON_TOKEN"
             if answer.doubt is not None:
                 hint = f"your own token was not sent, {answer.doubt}; {hint}"
         return kind(f"{self.url}: {reason}", hint=hint, mistakes=lines)
 
     def _stranger(self) -> AndonError:
-        return Unavailable(f"{self.url} is not an andon server", hint="the URL of: andon serve")
+        hint = "use the URL that andon serve prints"
+        return Unavailable(f"{self.url} is not an andon server", hint=hint)
 
 
 def _words(exc: BaseException) -> str:
@@ -122,23 +124,23 @@ def _words(exc: BaseException) -> str:
 
 
 class Remote:
-    """Stands where a sampler stands: one snapshot, or a session of them."""
+    """Used in place of a sampler: one snapshot, or a session of them."""
 
-    def __init__(self, server: Server, tell: Tell = lambda _words: None) -> None:
-        self._server, self._tell = server, tell
+    def __init__(self, server: Server, notify: Notify = lambda _text: None) -> None:
+        self._server, self._notify = server, notify
 
     def once(self, watched: bool = False) -> Snapshot:
         return self._snapshot(self._server.get("/api/snapshot"))
 
     def past(self) -> list[Snapshot]:
-        """What the server remembers of the last minutes, the oldest first; never nothing."""
+        """The server's snapshots of the last minutes, oldest first; at least one."""
         items = self._server.get("/api/snapshots").get("items")
         found = [one for one in items if isinstance(one, dict)] if isinstance(items, list) else []
         return [self._snapshot(one) for one in found] or [self.once()]
 
-    def _snapshot(self, said: wire.Json) -> Snapshot:
+    def _snapshot(self, payload: wire.Json) -> Snapshot:
         try:
-            return checked_snapshot(wire.snapshot_from_json(said))
+            return checked_snapshot(wire.snapshot_from_json(payload))
         except Invalid as exc:
             raise self._server.of_another_version(exc.reason) from exc
 
@@ -146,20 +148,20 @@ class Remote:
         return Session(self, interval_seconds)
 
     def patiently(self) -> Snapshot:
-        """One snapshot, however long the server is away; it is told when it goes and comes."""
+        """One snapshot, however long the server is down, which is reported."""
         failures, began = 0, time.monotonic()
         while True:
             try:
                 found = self.once()
             except Unavailable as exc:
                 if not failures:
-                    self._tell(f"{exc.reason}; trying again")
+                    self._notify(f"{exc.reason}; retrying")
                 failures += 1
                 time.sleep(retry_seconds(failures))
                 continue
             if failures:
                 away = human_seconds(time.monotonic() - began)
-                self._tell(f"{self._server.url} answers again, after {away}")
+                self._notify(f"{self._server.url} is responding again after {away}")
             return found
 
     def __enter__(self) -> Self:
@@ -171,13 +173,13 @@ class Remote:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        """Nothing is kept open."""
+        """Nothing to close."""
 
 
 class Session:
-    """New snapshots of a server, asked for at an interval; the same one is given once.
+    """New snapshots of a server, polled at an interval; each is yielded once.
 
-    The first must come; after it the server may restart.
+    The first one must succeed; later the server may restart.
     """
 
     dropped = 0
@@ -204,19 +206,19 @@ class Session:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        """Nothing is kept open."""
+        """Nothing to close."""
 
 
-def connect(url: str, token_file: str | None, tell: Tell) -> Server:
-    """The server that was named, with the token that is meant for it."""
+def connect(url: str, token_file: str | None, notify: Notify) -> Server:
+    """The named server, with the token meant for it."""
     url = base_url(url)
     token, no_token = token_for(url, token_file)
-    _warn(url, token, tell)
+    _warn(url, token, notify)
     return Server(Target(url, Trust.NAMED, token), no_token)
 
 
 def own_server() -> Server | None:
-    """The server that this user started on this machine, if it runs; it must prove to be it."""
+    """This user's own server on this machine, if it is running; it must prove its identity."""
     url = server_file.find(state_folder())
     if url is None:
         return None
@@ -227,33 +229,33 @@ def own_server() -> Server | None:
 
 
 def service(url: str, token_file: str | None) -> Server:
-    """The system's server on its usual port; this user's own token is not for it."""
+    """The system's server on its usual port; this user's own token is not sent to it."""
     return Server(Target(url, Trust.SERVICE, _given(token_file)))
 
 
-def signing_in(url: str | None, token_file: str | None, tell: Tell) -> Server:
-    """The server that is to make a link: it must prove that it knows the token."""
+def signing_in(url: str | None, token_file: str | None, notify: Notify) -> Server:
+    """The server that creates a sign-in link: it must prove that it knows the token."""
     folder = state_folder()
     found = base_url(url) if url else server_file.find(folder)
     place = found or DEFAULT_URL
     users = users_at(place, PROBE_SECONDS) if found is None else frozenset()
     if users is None:
         last = server_file.stale(folder)
-        raise Unavailable(NO_SERVER, hint=last or "one that runs elsewhere: andon open --url URL")
+        raise Unavailable(NO_SERVER, hint=last or START)
     token, no_token = token_for(place, token_file)
     if token is None:
-        owner = f"ask {names_of(users)}, who runs it; " if users else ""
+        owner = f": its token belongs to {names_of(users)}" if users else ""
         raise no_token or Denied(
-            f"there is no token for {place} here",
-            hint=f"{owner}--token-file FILE, or ANDON_TOKEN; a server's is in its state folder",
+            f"you are not allowed to sign in to {place}{owner}",
+            hint="get the server's token, and pass it with --token-file FILE or ANDON_TOKEN",
         )
-    _warn(place, token, tell)
+    _warn(place, token, notify)
     return Server(Target(place, Trust.PROVEN, token))
 
 
 def token_for(url: str, token_file: str | None) -> tuple[Token | None, AndonError | None]:
-    """The named file's, else ANDON_TOKEN, else this user's own for a server on this machine; and
-    why that one cannot be used, which matters only where the server wants it."""
+    """The token of the named file, else ANDON_TOKEN, else this user's own for a local server; and
+    why that one cannot be used, which matters only if the server requires it."""
     given = _given(token_file)
     if given is not None or not _is_here(url):
         return given, None
@@ -266,16 +268,16 @@ def token_for(url: str, token_file: str | None) -> tuple[Token | None, AndonErro
 
 
 def _given(token_file: str | None) -> Token | None:
-    """What the person named: it is meant for this server and no other."""
+    """The token the user gave, meant for this server only."""
     if token_file is not None:
         return Token(read_token(Path(token_file).expanduser()), own=False)
     given = os.environ.get("ANDON_TOKEN", "").strip()
     return Token(given, own=False) if given else None
 
 
-def _warn(url: str, token: Token | None, tell: Tell) -> None:
+def _warn(url: str, token: Token | None, notify: Notify) -> None:
     if token is not None and url.startswith("http:") and not _is_here(url):
-        tell(CLEAR_TEXT)
+        notify(CLEAR_TEXT)
 
 
 def _is_here(url: str) -> bool:
@@ -284,7 +286,7 @@ def _is_here(url: str) -> bool:
 
 
 def base_url(url: str) -> str:
-    """`host`, `host:port` and whole URLs, without anything behind the host and port."""
+    """`host`, `host:port` or a whole URL, without a trailing slash."""
     text = url if "://" in url else f"http://{url}"
     try:
         parts = urlsplit(text)
@@ -292,7 +294,7 @@ def base_url(url: str) -> str:
     except ValueError as exc:
         raise Invalid(f"{url!r} is not a URL: {exc}", hint="http://HOST:26366") from exc
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
-        raise Invalid(f"{url!r} is not a URL of a server", hint="http://HOST:26366")
+        raise Invalid(f"{url!r} is not a server's URL", hint="http://HOST:26366")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     named = port if port is not None else 26366 if "://" not in url else None
     path = parts.path.rstrip("/")

@@ -1,4 +1,4 @@
-"""A server's history in place of this machine's file, for `andon history --url`."""
+"""A server's history instead of this machine's file, for `andon history --url`."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class RemoteHistory:
-    """Answers what a store answers that is only read."""
+    """The same methods as a read-only store."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -40,22 +40,22 @@ class RemoteHistory:
         self, device: str, metric: str, since: float, until: float, points: int
     ) -> Sequence[Bucket]:
         path = f"/api/devices/{quote(device, safe='')}/history"
-        said = self._server.get(path, metric=metric, from_=since, to=until, points=points)
-        return self._each(said, "buckets", _bucket)
+        payload = self._server.get(path, metric=metric, from_=since, to=until, points=points)
+        return self._each(payload, "buckets", _bucket)
 
     def uses(self, device: str | None, since: float, until: float) -> Sequence[UsageInterval]:
-        said = self._server.get("/api/uses", device=device, from_=since, to=until)
-        return self._each(said, "items", _use)
+        payload = self._server.get("/api/uses", device=device, from_=since, to=until)
+        return self._each(payload, "items", _use)
 
     def close(self) -> None:
-        """Nothing is kept open."""
+        """Nothing to close."""
 
-    def _each(self, said: wire.Json, place: str, read: Callable[[wire.Json], T]) -> list[T]:
-        """Only what is known here: a newer server may say more."""
+    def _each(self, payload: wire.Json, place: str, read: Callable[[wire.Json], T]) -> list[T]:
+        """Reads only the known fields: a newer server may send more."""
         try:
-            if place not in said:
+            if place not in payload:
                 raise Wrong(place, "is missing")
-            return each_in(said, place, read, MOST_ROWS)
+            return each_in(payload, place, read, MOST_ROWS)
         except Wrong as wrong:
             raise self._server.of_another_version(str(wrong)) from wrong
 

@@ -1,4 +1,4 @@
-"""What a server says of its rules, its silences and its trial messages, field by field."""
+"""Parses a server's rules and the results of its test messages, field by field."""
 
 from typing import Any
 
@@ -20,18 +20,18 @@ Json = dict[str, Any]
 LONGEST_SECONDS = 1e10
 
 
-def rules_from_json(said: Json) -> list[Json]:
-    """The catalogue, with what is known of it here."""
-    if "rules" not in said:
+def rules_from_json(payload: Json) -> list[Json]:
+    """The rules, with the fields known here."""
+    if "rules" not in payload:
         raise Wrong("rules", "is missing")
-    return each_in(said, "rules", _rule)
+    return each_in(payload, "rules", _rule)
 
 
-def results_from_json(said: Json) -> Json:
-    """What became of each trial message."""
-    if "results" not in said:
+def results_from_json(payload: Json) -> Json:
+    """The result of each test message."""
+    if "results" not in payload:
         raise Wrong("results", "is missing")
-    return {"results": each_in(said, "results", _result), "note": some_text_in(said, "note")}
+    return {"results": each_in(payload, "results", _result), "note": some_text_in(payload, "note")}
 
 
 def _rule(value: Json) -> Json:

@@ -1,4 +1,4 @@
-"""One execution of a command on devices: environment, record, end; for `run` and `lease`."""
+"""Runs a command on devices, with its environment and its record; for `run` and `lease`."""
 
 import os
 import time
@@ -27,42 +27,41 @@ from andon.model.device import Device, Snapshot
 from andon.model.work import DeviceRequest, Lease
 from andon.units import MIB, human_seconds
 
-WARN_SECONDS = 300.0  # before its end, a lease's owner is told
+WARN_SECONDS = 300.0  # how long before its end the owner is warned
 VMSTAT = Path("/proc/vmstat")
 
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """A lease of ours that somebody else holds, and its devices as they are now."""
+    """A lease of ours that another process holds, and its devices as they are now."""
 
     lease: Lease
     devices: tuple[Device, ...]
     snapshot: Snapshot
 
 
-def attached(name: str, sight: AvailabilityView, request: DeviceRequest) -> Attached:
-    """A lease of this user's by its id; its devices must be here and enough."""
+def attached(name: str, view: AvailabilityView, request: DeviceRequest) -> Attached:
+    """One of this user's leases by its id; it must hold enough devices, all present."""
     path, found, lease = Book(make=False).find(name)
     if found.uid != os.getuid():
-        raise Conflict(f"lease {lease.id} is {user_name(found.uid)}'s")
+        raise Conflict(f"lease {lease.id} belongs to {user_name(found.uid)}")
     if strangers(path, found.name, lease, found.uid, here(), LockTable()):
         raise Gone(f"lease {lease.id} has lost its holder", hint=f"andon release {lease.id}")
-    present = {s.device.uuid: s.device for s in sight.snapshot.devices}
+    present = {s.device.uuid: s.device for s in view.snapshot.devices}
     missing = [share.index for share in lease.shares if share.uuid not in present]
     if missing:
-        raise Gone(f"GPU {missing[0]} of lease {lease.id} is not among the devices here")
+        raise Gone(f"GPU {missing[0]} of lease {lease.id} is no longer present")
     if request.least > len(lease.shares):
         raise Conflict(
-            f"{request.least} GPUs wanted, and lease {lease.id} holds {len(lease.shares)}",
-            hint="without --lease, and with ANDON_LEASE unset, others are asked for",
+            f"{request.least} GPUs requested, but lease {lease.id} holds {len(lease.shares)}",
+            hint="to request others, omit --lease and unset ANDON_LEASE",
         )
     shares = lease.shares if request.least == 1 else lease.shares[: request.most]
-    return Attached(lease, tuple(present[share.uuid] for share in shares), sight.snapshot)
+    return Attached(lease, tuple(present[share.uuid] for share in shares), view.snapshot)
 
 
 def larger(request: DeviceRequest, grant: Grant) -> DeviceRequest:
-    """The same with more memory than it had: half as much again of a budget, else a larger
-    device."""
+    """The same request with more memory: 1.5 times its share, else a larger device."""
     had = [room.free_bytes or 0 for room in grant.outlook.choice.chosen]
     asked = request.memory_bytes or 0
     if request.shared:
@@ -71,7 +70,7 @@ def larger(request: DeviceRequest, grant: Grant) -> DeviceRequest:
 
 
 class Running:
-    """A command on its way: once per attempt."""
+    """A command to run, once per attempt."""
 
     def __init__(
         self,
@@ -87,7 +86,7 @@ class Running:
         self.words = redact(tuple(command))
 
     def on_grant(self, grant: Grant) -> tuple[int, Verdict]:
-        """Run it on what was granted, and give that back whatever happens."""
+        """Run it on the granted devices, and release them whatever happens."""
         chosen = tuple(room.status.device for room in grant.outlook.choice.chosen)
         facts = {"waited_seconds": round(grant.waited_seconds, 3), "choice": _choice(grant)}
         try:
@@ -96,7 +95,7 @@ class Running:
             grant.held.release()
 
     def on_lease(self, found: Attached) -> tuple[int, Verdict]:
-        """Run it on a lease that is held elsewhere, and leave that alone."""
+        """Run it on a lease held elsewhere, without ending that lease."""
         return self._run(found.lease, found.devices, found.snapshot, {}, None)
 
     def _run(
@@ -119,9 +118,9 @@ class Running:
         kills = _host_kills()
         end: dict[str, Any] = {"code": None, "end": "not started"}
         try:
-            outcome = launcher.run(_Check(held, self._tell), self._tell)
+            outcome = launcher.run(_Check(held, self._notify), self._notify)
             if held is not None:
-                held.release()  # before anything else: others wait for it
+                held.release()  # before anything else: others are waiting for it
             strains = [_strain(status) for status in log.latest_of_run()]
             judged = verdict(
                 outcome.code,
@@ -147,30 +146,30 @@ class Running:
     def _log(self, chosen: Sequence[Device]) -> RunLog:
         name = _name(self._command)
         uuids = [device.uuid for device in chosen]
-        return RunLog(path_in(self._folder, name, time.time()), uuids, self._tell)
+        return RunLog(path_in(self._folder, name, time.time()), uuids, self._notify)
 
     def _facts(self, chosen: Sequence[Device], snapshot: Snapshot) -> dict[str, Any]:
         return {
             "node": snapshot.node,
             "user": user_name(os.getuid()),
             "command": self.words,
-            "folder": os.getcwd(),  # noqa: PTH109 - it may be gone, and is only shown
+            "folder": os.getcwd(),  # noqa: PTH109 - it may have been removed, and is only shown
             "pid": os.getpid(),
             "simulated": snapshot.simulated,
             "devices": [device.uuid for device in chosen],
             "indices": [device.index for device in chosen],
         }
 
-    def _tell(self, words: str) -> None:
-        notice(words, self._choices)
+    def _notify(self, text: str) -> None:
+        notice(text, self._choices)
 
 
 class _Check:
-    """Whether the command must end, asked about once a second."""
+    """Whether the command must stop, checked about once a second."""
 
-    def __init__(self, held: LeaseHold | None, tell: Any) -> None:
-        self._held, self._tell, self._warned = held, tell, False
-        self._presence = Presence(held.hold, tell) if held else None
+    def __init__(self, held: LeaseHold | None, notify: Any) -> None:
+        self._held, self._notify, self._warned = held, notify, False
+        self._presence = Presence(held.hold, notify) if held else None
 
     def __call__(self) -> str | None:
         if self._held is None or self._presence is None:
@@ -184,13 +183,13 @@ class _Check:
         length = self._held.countdown.end.length_seconds
         if left <= min(WARN_SECONDS, length / 4) and not self._warned:
             self._warned = True
-            more = f"andon lease extend {name} --for 1h gives it more time"
-            self._tell(f"lease {name} ends in {human_seconds(left)}; {more}")
+            more = f"to extend it: andon lease extend {name} --for 1h"
+            self._notify(f"lease {name} ends in {human_seconds(left)}; {more}")
         return None
 
 
 def _choice(grant: Grant) -> dict[str, Any]:
-    """The choice with its candidates: ids, how many, by what, and what each one offered."""
+    """The choice for the run record: the method, and every candidate with its values."""
     return {
         "method": "score",
         "world_size": len(grant.outlook.choice.chosen),
@@ -210,7 +209,7 @@ def _choice(grant: Grant) -> dict[str, Any]:
 
 
 def _name(command: Sequence[str]) -> str:
-    """A script's own name rather than its interpreter's."""
+    """The script's name rather than its interpreter's."""
     first = Path(command[0]).name
     if first.startswith("python") and len(command) > 1 and not command[1].startswith("-"):
         return Path(command[1]).name
@@ -227,7 +226,7 @@ def _strain(status: Any) -> Strain:
 
 
 def _host_kills() -> int:
-    """How many processes the kernel has killed for want of memory since it started."""
+    """How many processes the kernel's OOM killer has killed since boot."""
     try:
         for line in VMSTAT.read_text("ascii").splitlines():
             if line.startswith("oom_kill "):

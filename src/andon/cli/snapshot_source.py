@@ -1,4 +1,4 @@
-"""How a command gets its snapshots: the settings, the sampler, and which devices were meant."""
+"""How a command gets its snapshots: from which sampler or server, and of which devices."""
 
 import os
 import sys
@@ -21,36 +21,36 @@ if TYPE_CHECKING:
 
 
 def following(choices: Choices) -> "Sampler | Remote":
-    """This node's sampler, or the server that stands in its place."""
+    """This node's sampler, or the server used instead."""
     return sampling(choices) if choices.url is None else server_of(choices, choices.url)
 
 
 def server_of(choices: Choices, url: str) -> "Remote":
-    """The devices of the server that was named."""
+    """The devices of the named server."""
     from andon.cli.remote import Remote
 
-    return Remote(connected(choices, url), lambda words: notice(words, choices))
+    return Remote(connected(choices, url), lambda text: notice(text, choices))
 
 
 def connected(choices: Choices, url: str) -> "Server":
-    """The server that was named."""
+    """The named server."""
     from andon.cli.remote import connect
 
     settings_of(choices)
     if choices.simulate or choices.replay:
-        raise Invalid("--url excludes --simulate and --replay", hint="a server has its own")
-    return connect(url, choices.token_file, lambda words: notice(words, choices))
+        raise Invalid("--url cannot be combined with --simulate or --replay")
+    return connect(url, choices.token_file, lambda text: notice(text, choices))
 
 
-def look(choices: Choices, watched: bool = False) -> Snapshot:
-    """One fresh snapshot."""
+def take_snapshot(choices: Choices, watched: bool = False) -> Snapshot:
+    """One new snapshot."""
     with following(choices) as sampler:
         snapshot = sampler.once(watched)
     return snapshot if choices.url is not None else _leased(snapshot)
 
 
 def _leased(snapshot: Snapshot) -> Snapshot:
-    """With the leases of its processes; a server's have them already, a recording's are old."""
+    """Add the leases of its processes; a server has added them, and a recording's are old."""
     there = any(status.processes for status in snapshot.devices)
     if not there or "replay" in snapshot.versions or sys.platform == "win32":
         return snapshot
@@ -64,7 +64,7 @@ def _leased(snapshot: Snapshot) -> Snapshot:
 
 
 def mask_of(snapshot: Snapshot, left_out: int = 0, url: str | None = None) -> Mask:
-    """Which mask decided what this process sees; ours says nothing about a server's devices."""
+    """The mask that decides what this process sees; it does not apply to a server's devices."""
     if url is not None:
         return Mask(left_out=left_out)
     from andon.core.sampling.masks import visibility
@@ -74,18 +74,18 @@ def mask_of(snapshot: Snapshot, left_out: int = 0, url: str | None = None) -> Ma
 
 
 def chosen_uuids(snapshot: Snapshot, wanted: Sequence[str]) -> set[str]:
-    """The devices named by index, `3:0`, UUID or the beginning of one; Gone for any other."""
+    """The devices named by index, `3:0`, UUID or its beginning; Gone for an unknown name."""
     seen = entries(snapshot)
     return {entry.status.device.uuid for name in wanted for entry in _named(name, seen)}
 
 
 def only(snapshot: Snapshot, uuids: set[str]) -> Snapshot:
-    """The snapshot of these devices alone."""
+    """The snapshot with only these devices."""
     return replace(snapshot, devices=tuple(s for s in snapshot.devices if s.device.uuid in uuids))
 
 
 def split_devices(given: Sequence[str]) -> list[str]:
-    """`-d 0,1 -d 3` names three."""
+    """`-d 0,1 -d 3` gives three names."""
     return [name.strip() for names in given for name in names.split(",") if name.strip()]
 
 
@@ -95,5 +95,5 @@ def _named(name: str, seen: Sequence[NamedDevice]) -> list[NamedDevice]:
         found = [e for e in seen if e.status.device.uuid.lower().startswith(name.lower())]
     if not found:
         known = ", ".join(e.label for e in seen) or "none"
-        raise Gone(f"there is no device {name!r}", hint=f"the devices here: {known}")
+        raise Gone(f"there is no device {name!r}", hint=f"devices: {known}")
     return [*found, *(e for e in seen if e.status.device.parent == found[0].status.device.uuid)]

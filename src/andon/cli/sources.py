@@ -1,4 +1,4 @@
-"""The settings in force and a sampler over them: what every command starts from, and no more."""
+"""The settings in force and a sampler for them: what every command starts from."""
 
 from typing import TYPE_CHECKING
 
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
 
 
 def settings_of(choices: Choices) -> "Settings":
-    """The settings in force; they also fill in what the command line left open."""
+    """The settings in force; they also set the colour if the command line does not."""
     return resolved_of(choices).settings
 
 
 def resolved_of(choices: Choices) -> "Resolved":
-    """The settings in force, each with its origin; what is odd about them is told once."""
+    """The settings in force, each with its origin; warnings are printed once."""
     from andon import app
 
     resolved = app.load_settings(choices.flags(), choices.config)
@@ -28,15 +28,15 @@ def resolved_of(choices: Choices) -> "Resolved":
 
 
 def sampling(choices: Choices) -> "Sampler":
-    """A sampler as the settings and the command line ask for it; a context manager."""
+    """A sampler for the settings and the command line; a context manager."""
     from andon import app
 
     return app.open_sampler(settings_of(choices))
 
 
 def sampling_ahead(choices: Choices) -> "Sampler":
-    """The same for who shares devices, with its readers started: a driver takes as long to open
-    as we to import. Simulated devices are idle unless a scenario was named: the demo's never are.
+    """The same for commands that share devices, with its readers already starting: opening a driver
+    takes as long as our imports. Simulated devices are idle unless a scenario is set.
     """
     resolved = resolved_of(choices)
     if resolved.settings.simulate and resolved.origin["simulate_scenario"] == "default":

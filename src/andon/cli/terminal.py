@@ -1,4 +1,4 @@
-"""The screen that a command writes to: how wide, in colour or not, and how errors look on it."""
+"""The terminal a command writes to: its width and colour, and how errors are printed."""
 
 import os
 import sys
@@ -9,13 +9,13 @@ from typing import TextIO
 from andon.cli.show.text import Text, harmless, say, without_commands, without_unicode
 from andon.errors import AndonError
 
-PIPE_WIDTH = 120  # for a file or a pipe with no terminal anywhere near
-LEAST_WIDTH, MOST_WIDTH = 20, 1000  # a header is as wide as the screen: COLUMNS may not fill a disk
+PIPE_WIDTH = 120  # for a file or a pipe without a terminal
+LEAST_WIDTH, MOST_WIDTH = 20, 1000  # a heading is this wide: COLUMNS must not fill a disk
 
 
 @dataclass(slots=True)
 class Choices:
-    """What was chosen on the command line, before or after the command's name."""
+    """The options on the command line, before or after the command's name."""
 
     simulate: int | None = None
     replay: str | None = None
@@ -24,18 +24,18 @@ class Choices:
     quiet: bool = False
     interval_seconds: float | None = None
     overrides: dict[str, object] = field(default_factory=dict)
-    """Settings that a command has options of its own for."""
+    """Settings set by a command's own options."""
     url: str | None = None
     token_file: str | None = None
-    warned: bool = False  # the settings may be read twice; their warnings are told once
+    warned: bool = False  # the settings may be read twice; warnings are printed once
 
     def flags(self) -> dict[str, object]:
-        """The settings that these choices override."""
+        """The settings that these options override."""
         names = ("simulate", "replay", "interval_seconds")
         given = {name: getattr(self, name) for name in names}
         given |= self.overrides
         found = {name: value for name, value in given.items() if value is not None}
-        # One of the two is in force: as a flag it also beats the other's variable.
+        # Only one of the two is in force: as a flag it also beats the other's variable.
         if "simulate" in found:
             return {"replay": "", **found}
         return {"simulate": 0, **found} if "replay" in found else found
@@ -48,7 +48,7 @@ class Terminal:
     width: int
     height: int
     color: bool
-    live: bool  # a person looks on
+    live: bool  # standard output is a terminal
     quiet: bool = False
 
     @classmethod
@@ -57,16 +57,16 @@ class Terminal:
         color = in_color(choices.color or "auto", sys.stdout)
         return cls(width, height, color, _is_terminal(sys.stdout), choices.quiet)
 
-    def show(self, words: str) -> None:
-        """Print text that already ends in a newline, at once; nothing in it moves the cursor."""
-        write(sys.stdout, without_commands(words))
+    def show(self, text: str) -> None:
+        """Print text that ends in a newline, without anything that moves the cursor."""
+        write(sys.stdout, without_commands(text))
 
     def say(self, text: Text) -> None:
         write(sys.stdout, text.paint(self.color) + "\n")
 
 
 def size() -> tuple[int, int]:
-    """Columns and lines: what COLUMNS and LINES say, else the first terminal among our files."""
+    """Columns and lines: from COLUMNS and LINES, else from the first standard stream with any."""
     found = (PIPE_WIDTH, 50)
     for stream in (sys.__stdout__, sys.__stderr__, sys.__stdin__):
         try:
@@ -80,24 +80,24 @@ def size() -> tuple[int, int]:
 
 
 def in_color(choice: str, stream: TextIO) -> bool:
-    """`--color` decides; else a terminal has colours unless NO_COLOR or a dumb one says no."""
+    """`--color` decides; else a terminal gets colours unless NO_COLOR or TERM=dumb is set."""
     if choice != "auto":
         return choice == "always"
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     return _is_terminal(stream) and not plain
 
 
-def write(stream: TextIO, words: str) -> None:
-    """Write and flush, in ASCII where the stream knows nothing better.
+def write(stream: TextIO, text: str) -> None:
+    """Write and flush, in ASCII if the stream cannot encode Unicode.
 
-    Output that cannot be written is an error; words beside it that cannot are let go.
+    A failed write to standard output is an error; to standard error it is ignored.
     """
     try:
-        words.encode(stream.encoding or "utf-8")
+        text.encode(stream.encoding or "utf-8")
     except (LookupError, UnicodeEncodeError):
-        words = without_unicode(words)
+        text = without_unicode(text)
     try:
-        stream.write(words)
+        stream.write(text)
         stream.flush()
     except OSError as exc:
         _let_go(stream)
@@ -109,8 +109,8 @@ def write(stream: TextIO, words: str) -> None:
 
 
 def _let_go(stream: TextIO) -> None:
-    """What is still buffered must not complain again when the interpreter ends."""
-    with suppress(OSError, ValueError):  # no file below it: nothing that could complain
+    """Discard the buffer, so that the interpreter does not fail again at exit."""
+    with suppress(OSError, ValueError):  # no file below it, so nothing can fail
         place = stream.fileno()
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, place)
@@ -118,9 +118,9 @@ def _let_go(stream: TextIO) -> None:
 
 
 def reopen_closed() -> None:
-    """A standard stream that is closed (`>&-`) is /dev/null.
+    """Open /dev/null for standard streams that are closed (`>&-`).
 
-    In this order each takes its own number again, which another file would get otherwise.
+    In this order each gets its own descriptor back, which another file would take otherwise.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         stream = getattr(sys, name)
@@ -128,14 +128,14 @@ def reopen_closed() -> None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123
 
 
-def notice(words: str, choices: Choices | None = None) -> None:
-    """One line for the person, beside the output."""
+def notice(text: str, choices: Choices | None = None) -> None:
+    """Print one line for the user on standard error."""
     if choices is None or not choices.quiet:
-        write(sys.stderr, f"andon: {harmless(words)}\n")
+        write(sys.stderr, f"andon: {harmless(text)}\n")
 
 
 def report(error: AndonError, color: str = "auto") -> None:
-    """An error as a person sees it: one line, what else is wrong, and what to do."""
+    """Print an error: one line, further mistakes, and what to do."""
     colored = in_color(color, sys.stderr)
     lines = [say("andon: ", "bold red") + say(error.reason)]
     mistakes = getattr(error, "mistakes", ())

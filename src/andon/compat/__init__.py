@@ -1,1 +1,1 @@
-"""The names that andon keeps from the systems it succeeds."""
+"""The names andon keeps from the systems it replaces."""

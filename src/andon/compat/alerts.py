@@ -1,7 +1,7 @@
-"""The kept AndonSystem: judges metrics at once by plain thresholds, without waiting for anything.
+"""The kept AndonSystem: compares metrics with plain thresholds, without durations.
 
-The watching itself, with durations, reminders and people, is `core/alerting`; this is for programs
-that look now and then and want a plain answer.
+Alerting with durations, reminders and notifications is `core/alerting`; this is for programs that
+check now and then.
 """
 
 import time
@@ -17,7 +17,7 @@ IDLE_PERCENT = 0  # 0 % is a real reading; what cannot be read is not idle
 
 
 class Metrics(Protocol):
-    """What is judged: `GPUMonitor.collect_metrics()` gives it, and so does `MockGpuBackend`."""
+    """What is checked: `GPUMonitor.collect_metrics()` and `MockGpuBackend` return it."""
 
     @property
     def device_id(self) -> int: ...
@@ -31,7 +31,7 @@ class Metrics(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AlertConfig:
-    """The plain thresholds; a value at or above one raises its alert."""
+    """The thresholds; a value at or above one raises its alert."""
 
     thermal_threshold: float = _PLAIN.thermal_celsius
     memory_threshold: float = _PLAIN.memory_percent
@@ -52,8 +52,8 @@ class ThermalThrottling:
 
     def message(self) -> str:
         return (
-            f"GPU {self.device} is too hot: {self.temp:.0f} °C, the threshold is "
-            f"{self.threshold:.0f} °C. Look at the cooling, or lower its power limit."
+            f"GPU {self.device} is too hot: {self.temp:.0f} °C (threshold "
+            f"{self.threshold:.0f} °C). Check the cooling, or lower its power limit."
         )
 
 
@@ -70,8 +70,8 @@ class MemoryPressure:
 
     def message(self) -> str:
         return (
-            f"The memory of GPU {self.device} is {self.used_percent:.0f} % full, the threshold is "
-            f"{self.threshold:.0f} %. The next allocation may fail."
+            f"The memory of GPU {self.device} is {self.used_percent:.0f} % full (threshold "
+            f"{self.threshold:.0f} %). The next allocation may fail."
         )
 
 
@@ -88,14 +88,14 @@ class PowerLimit:
 
     def message(self) -> str:
         return (
-            f"GPU {self.device} takes {self.power_percent:.0f} % of its power limit, the threshold "
-            f"is {self.threshold:.0f} %. A full load does this."
+            f"GPU {self.device} draws {self.power_percent:.0f} % of its power limit (threshold "
+            f"{self.threshold:.0f} %). This is normal at full load."
         )
 
 
 @dataclass(frozen=True, slots=True)
 class GpuIdle:
-    """Nothing has run on it for so long. Severity 10: everything else comes before."""
+    """Nothing has run on it for this long. Severity 10: every other alert comes first."""
 
     device: int
     duration_secs: float
@@ -106,7 +106,7 @@ class GpuIdle:
     def message(self) -> str:
         return (
             f"GPU {self.device} has been idle for {human_seconds(self.duration_secs)}. "
-            "If nobody needs it, give it back."
+            "If no one needs it, release it."
         )
 
 
@@ -122,15 +122,15 @@ class AndonSystem:
         self.config = config or AlertConfig()
         self._clock = clock
         self._checked: float | None = None
-        self._idle: dict[int, tuple[float, float]] = {}  # idle seconds, and the check that saw it
+        self._idle: dict[int, tuple[float, float]] = {}  # idle seconds, and when last checked
 
     @classmethod
     def with_config(cls, config: AlertConfig) -> Self:
         return cls(config)
 
     def check(self, metrics: Iterable[Metrics]) -> list[GpuAlert]:
-        """What is wrong now. Idleness counts the time between this system's own checks; a value
-        that is unknown raises nothing, and time in which it was unknown is not idle."""
+        """What is wrong now. Idle time is the time between this system's own checks; an unknown
+        value raises nothing, and time in which it was unknown is not idle."""
         before, self._checked = self._checked, self._clock()
         found: list[GpuAlert] = []
         for one in metrics:
@@ -154,7 +154,7 @@ class AndonSystem:
     def _idle_seconds(
         self, device: int, busy: float | None, before: float | None, now: float
     ) -> float | None:
-        """Only the time between two checks that both saw it idle counts."""
+        """Counts only the time between two checks that both found it idle."""
         if busy is None:
             return None
         if busy > IDLE_PERCENT:

@@ -1,4 +1,4 @@
-"""The kept PrometheusExporter: the process's own sampler, served to Prometheus."""
+"""The kept PrometheusExporter: serves this process's own samples to Prometheus."""
 
 import threading
 import time
@@ -17,7 +17,7 @@ from andon.model.device import Snapshot
 
 
 class HasSnapshots(Protocol):
-    """Anything that can show a node: the builder for tests, or a program's own."""
+    """Anything that returns snapshots of a node: the test builder, or a program's own."""
 
     def snapshot(self, at: float) -> Snapshot: ...
 
@@ -25,8 +25,8 @@ class HasSnapshots(Protocol):
 class PrometheusExporter:
     """`PrometheusExporter().with_port(9000).register_gpu_metrics(monitor).start()`.
 
-    Listens on this machine's own address only. `render()` gives the text to programs that have a
-    server of their own. Prefix and port are those of the settings where they are not given.
+    Listens on loopback only. `render()` returns the text, for programs that have their own server.
+    Prefix and port default to the settings.
     """
 
     def __init__(self, prefix: str | None = None, port: int | None = None) -> None:
@@ -45,34 +45,34 @@ class PrometheusExporter:
         return self
 
     def with_port(self, port: int) -> Self:
-        """0 takes any free one; `port` says which."""
+        """0 takes any free port; `port` says which."""
         self._port = port
         return self
 
     @property
     def port(self) -> int:
-        """The port in use, or the one that will be asked for."""
+        """The port in use, or the one that will be requested."""
         return self._server.port if self._server else self._port
 
     def register_gpu_metrics(self, monitor: GPUMonitor | HasSnapshots) -> Self:
-        """Whose devices are shown."""
+        """Set whose devices are exported."""
         if isinstance(monitor, GPUMonitor):
             self._source, self._shared = lambda: monitor._snapshot(use_cache=True), True
         elif hasattr(monitor, "snapshot"):
             self._source, self._shared = lambda: monitor.snapshot(time.time()), False
         else:
-            raise Invalid("this is no monitor", hint="register_gpu_metrics(get_gpu_monitor())")
+            raise Invalid("not a GPU monitor", hint="register_gpu_metrics(get_gpu_monitor())")
         return self
 
     def render(self) -> str:
-        """The text now: the running session's last snapshot, else a look of its own."""
+        """The text now: of the running session's last snapshot, else of a new one."""
         return self._text(None)
 
     def start(self) -> Self:
-        """Serve until `stop`; Conflict where the port is taken or this one already runs."""
+        """Serve until `stop`; Conflict if the port is taken or the exporter is already running."""
         with self._lock:
             if self._server is not None:
-                raise Conflict("this exporter already runs", hint="stop() it first")
+                raise Conflict("this exporter is already running", hint="stop() it first")
             self._registered()
             server = MetricsServer("127.0.0.1", self._port, self._text, self._dropped)
             if self._shared:
@@ -82,7 +82,7 @@ class PrometheusExporter:
         return self
 
     def stop(self) -> None:
-        """End it and free the port. May be called twice."""
+        """Stop serving and free the port. May be called twice."""
         with self._lock:
             server, self._server = self._server, None
             latest, self._latest = self._latest, None
@@ -112,7 +112,7 @@ class PrometheusExporter:
     def _dropped(self) -> int:
         return self._latest.dropped if self._latest else 0
 
-    def _begin_anew(self) -> None:
+    def _reset_after_fork(self) -> None:
         """In a forked child: the threads are the parent's, and so is the port."""
         server, self._server, self._latest = self._server, None, None
         self._lock = threading.Lock()
@@ -125,7 +125,7 @@ _exporters: weakref.WeakSet[PrometheusExporter] = weakref.WeakSet()
 
 def _in_child() -> None:
     for exporter in list(_exporters):
-        exporter._begin_anew()
+        exporter._reset_after_fork()
 
 
 library.after_fork(_in_child)

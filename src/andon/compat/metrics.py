@@ -1,4 +1,4 @@
-"""One device's readings under the names that `collect_metrics` has always given them."""
+"""One device's readings, under the names `collect_metrics` has always used."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -8,7 +8,7 @@ from andon.model.device import DeviceStatus, Sample
 
 @dataclass(frozen=True, slots=True)
 class GpuMetrics:
-    """What a device said in this round; None where it did not say."""
+    """A device's readings in this sample; None if it did not report one."""
 
     device_id: int
     name: str
@@ -23,12 +23,12 @@ class GpuMetrics:
         return _percent(self.memory_used_bytes, self.memory_total_bytes)
 
     def power_percent(self) -> float | None:
-        """Of the limit that is in force."""
+        """As a share of the power limit in force."""
         return _percent(self.power_watts, self.power_limit_watts)
 
     @classmethod
     def from_status(cls, status: DeviceStatus) -> Self:
-        """An old sample is not this round's: a device that did not answer is all unknown."""
+        """A device that did not answer has no readings: an old sample is not used."""
         sample = status.sample if status.answered and status.sample else Sample(at=status.since)
         return cls(
             device_id=status.device.index,

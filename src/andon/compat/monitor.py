@@ -1,4 +1,4 @@
-"""The kept GPUMonitor: cached queries and monitoring sessions over the process's one sampler."""
+"""The kept GPUMonitor: cached queries and monitoring sessions on the process's sampler."""
 
 import sys
 import threading
@@ -21,7 +21,7 @@ from andon.units import MIB
 
 @dataclass(frozen=True, slots=True)
 class GPUInfo:
-    """One device that answered; memory in MiB, unknown is None."""
+    """One device that answered; memory in MiB, None if unknown."""
 
     index: int
     name: str
@@ -36,14 +36,14 @@ class GPUInfo:
 
 @dataclass(frozen=True, slots=True)
 class GPUSnapshot:
-    """The node's devices at one time (aware, UTC)."""
+    """The node's devices at one time (timezone-aware, UTC)."""
 
     timestamp: datetime
     gpus: list[GPUInfo]
 
 
 class MonitoringSession:
-    """One start of monitoring; any number run side by side, each with its own interval."""
+    """One monitoring session; any number run side by side, each with its own interval."""
 
     def __init__(
         self, interval_seconds: float, ended: Callable[["MonitoringSession"], None]
@@ -58,7 +58,7 @@ class MonitoringSession:
         self._thread.start()
 
     def stop(self) -> RunSummary:
-        """End this session and sum it up; a second time gives the same."""
+        """End this session and return its summary; a second call returns the same."""
         with self._lock:
             if self._result is None:
                 duration = time.monotonic() - self._began
@@ -76,7 +76,7 @@ class MonitoringSession:
 
 
 class GPUMonitor:
-    """What programs ask of their GPUs. One per process is enough: `get_gpu_monitor()`."""
+    """Queries about the GPUs. One per process is enough: `get_gpu_monitor()`."""
 
     def __init__(self) -> None:
         self._cached: tuple[float, Snapshot] | None = None
@@ -98,7 +98,7 @@ class GPUMonitor:
     def get_available_gpus(
         self, min_memory_mb: float | None = None, max_utilization: float = 50
     ) -> list[int]:
-        """Indices of devices with room that nobody else holds, best first; claims nothing."""
+        """Indices of available devices with enough memory, best first; reserves nothing."""
         wanted = None if min_memory_mb is None else int(min_memory_mb * MIB)
         settings = library.shared().settings
         statuses = self._snapshot(use_cache=False).devices
@@ -118,11 +118,11 @@ class GPUMonitor:
         return next((g for g in found.gpus if g.index == gpu_index), None) if found else None
 
     def collect_metrics(self) -> list[GpuMetrics]:
-        """A fresh record of every device that answers."""
+        """New readings of every device that answers."""
         return [GpuMetrics.from_status(s) for s in _boards(self._snapshot(use_cache=False))]
 
     def get_gpu_metrics(self) -> list[dict[str, Any]]:
-        """Every device as `andon.snapshot/1` shows it, without its processes."""
+        """Every device as in `andon.snapshot/1`, without its processes."""
         shown = map(wire.status_to_json, self._snapshot(use_cache=True).devices)
         return [{k: v for k, v in status.items() if k != "processes"} for status in shown]
 
@@ -135,7 +135,7 @@ class GPUMonitor:
         ]
 
     def start_monitoring(self, interval_seconds: float = 1.0) -> MonitoringSession:
-        """Begin a session; it ends by its own `stop` or by this thread's `stop_monitoring`."""
+        """Begin a session; its `stop`, or this thread's `stop_monitoring`, ends it."""
         self._cached = None
         mine = self._sessions()
 
@@ -169,8 +169,8 @@ class GPUMonitor:
         found: list[MonitoringSession] = self._mine.sessions
         return found
 
-    def _begin_anew(self) -> None:
-        """In a forked child, where the parent's sessions are not ours to stop."""
+    def _reset_after_fork(self) -> None:
+        """In a forked child, which must not stop the parent's sessions."""
         self._cached = None
         self._mine = threading.local()
 
@@ -190,7 +190,7 @@ def get_gpu_monitor() -> GPUMonitor:
 
 
 def gpu_info(status: DeviceStatus) -> GPUInfo:
-    """A device as the kept record shows it."""
+    """A device's status as a GPUInfo."""
     settings = library.shared().settings
     sample, total = status.sample, status.device.memory_total_bytes
     used = sample.memory_used_bytes if sample else None
@@ -211,7 +211,7 @@ def gpu_info(status: DeviceStatus) -> GPUInfo:
 
 
 def _held_by_others(statuses: Sequence[DeviceStatus]) -> set[str]:
-    """Leases are kernel locks that Windows does not have: there nobody holds one."""
+    """Empty on Windows, which has no such locks and therefore no leases."""
     if sys.platform == "win32":
         return set()
     from andon.leasing import held_by_others
@@ -220,7 +220,7 @@ def _held_by_others(statuses: Sequence[DeviceStatus]) -> set[str]:
 
 
 def _boards(snapshot: Snapshot) -> list[DeviceStatus]:
-    """Devices that answered; partitions share their board's index and are left to the snapshot."""
+    """Boards that answered; MIG instances share their board's index and are left out."""
     return [s for s in snapshot.devices if s.answered and s.device.parent is None]
 
 
@@ -232,7 +232,7 @@ def _in_child() -> None:
     global _lock
     _lock = threading.Lock()
     for monitor in list(_monitors):
-        monitor._begin_anew()
+        monitor._reset_after_fork()
 
 
 library.after_fork(_in_child)

@@ -1,4 +1,4 @@
-"""The kept functions that look for devices; they claim nothing, `andon.lease` does."""
+"""The kept functions that find available devices; `andon.lease` is what reserves them."""
 
 import logging
 import time
@@ -17,10 +17,10 @@ log = logging.getLogger("andon.selection")
 def check_gpu_availability(
     required_gpus: int, min_memory_mb: float | None = None
 ) -> tuple[bool, str]:
-    """Whether so many devices could be had now, and the words for it."""
+    """Whether this many devices are available now, and which, or why not."""
     try:
         request = _request(required_gpus, min_memory_mb)
-        found = leasing.outlook(request)
+        found = leasing.candidates(request)
     except AndonError as error:
         return False, _words(error)
     if found.choice.chosen:
@@ -34,11 +34,11 @@ def wait_for_gpu_availability(
     timeout_seconds: float = 300,
     check_interval: float = 30,
 ) -> tuple[bool, str]:
-    """Look until they could be had, or the time is over; every look is logged."""
+    """Poll until they are available or the timeout is over; every check is logged."""
     end = time.monotonic() + timeout_seconds
     while True:
         is_free, words = check_gpu_availability(required_gpus, min_memory_mb)
-        log.info("%d GPUs wanted: %s", required_gpus, words)
+        log.info("%d GPUs requested: %s", required_gpus, words)
         left = end - time.monotonic()
         if is_free or left <= 0:
             return is_free, words
@@ -48,11 +48,11 @@ def wait_for_gpu_availability(
 def select_gpus_for_task(required_gpus: int, min_memory_mb: float = 8000) -> list[int]:
     """The indices of the best devices now, best first; RuntimeError says why there are none.
 
-    Between this look and their use somebody else may come: `andon.lease` claims them.
+    Another user may take them before they are used: `andon.lease` reserves them.
     """
     try:
         request = _request(required_gpus, min_memory_mb)
-        found = leasing.outlook(request)
+        found = leasing.candidates(request)
         if not found.choice.chosen:
             raise refusal(found, request, None)
     except AndonError as error:

@@ -159,10 +159,10 @@ def open_memory(sampler: Sampler, settings: Settings, wanted: bool) -> ServerHis
     """What can be had."""
     if not wanted:
         return NoHistory("history was switched off", "start without --no-history")
-    from andon.app import kept_apart, open_store
+    from andon.app import open_store, separate_history
     from andon.engine.sampling.recorder import Recorder
 
     session = sampler.subscribe(settings.interval_seconds)
-    kept = kept_apart(settings)
+    kept = separate_history(settings)
     recorder = Recorder(lambda: open_store(kept), session, settings.history_flush_seconds)
     return Recorded(recorder, settings.history_megabytes * 1_000_000)

@@ -88,7 +88,7 @@ def serve(settings: Settings, place: ServeOptions, tell: Callable[[Started], Non
         stack.callback(memory.close)
         url = _url(place, address, port)
         linked = settings if loopback else _linked(settings, url)
-        leases = app.open_lease_ledger(settings, sampler)
+        leases = app.open_lease_tracker(settings, sampler)
         if leases is not None:
             stack.callback(leases.close)
         watcher = app.open_watcher(linked, sampler, memory.vitals, place.history, leases)

@@ -1,1 +1,1 @@
-"""How values look as text: tables, cells, colours; pure, so that golden files can hold it."""
+"""Renders values as text: tables, cells, colours; pure, so that golden files can test it."""

@@ -1,4 +1,4 @@
-"""One alert as a person reads it: in every detail, and as a line of `--follow`; pure."""
+"""One alert as text: in every detail, and as a line of `--follow`; pure."""
 
 import time
 
@@ -11,7 +11,7 @@ UNITS = {"celsius": "°C", "percent": "%", "watts": "W"}
 
 
 def render_alert(alert: Alert, width: int, color: bool, now: float) -> str:
-    """Everything that is known of it."""
+    """Everything that is known about it."""
     lines = hung(lamp(alert) + say(" "), alert.message, "bold", width)
     rows: list[tuple[str, str]] = [
         ("id", alert.id),
@@ -23,26 +23,26 @@ def render_alert(alert: Alert, width: int, color: bool, now: float) -> str:
         ("ended", clock(alert.resolved)),
         ("value", measured(alert.value, alert.unit)),
         ("threshold", measured(alert.threshold, alert.unit)),
-        ("its limit", measured(alert.limit, alert.unit)),
+        ("limit", measured(alert.limit, alert.unit)),
         *(_evidence(name, value) for name, value in alert.evidence.items()),
-        *(("who", people([party])) for party in alert.who),
-        ("do", alert.advice),
+        *(("affected", people([party])) for party in alert.who),
+        ("what to do", alert.advice),
     ]
-    for name, words in rows:
-        if words:
-            lines += hung(say("  ") + say(f"{name:<9}  ", "dim"), words, "", width)
+    for name, text in rows:
+        if text:
+            lines += hung(say("  ") + say(f"{name:<10}  ", "dim"), text, "", width)
     return "".join(line.paint(color) + "\n" for line in lines)
 
 
 def clock(at: float | None) -> str:
-    """Local time, as people read it."""
+    """Local time as text."""
     if at is None:
         return ""
     return time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(at)).rstrip()
 
 
 def measured(value: float | None, unit: str) -> str:
-    """A value with its unit; nothing where there is none."""
+    """A value with its unit; empty if there is none."""
     if value is None:
         return ""
     if unit == "xid":
@@ -57,13 +57,13 @@ def measured(value: float | None, unit: str) -> str:
 
 def _evidence(name: str, value: float | str) -> tuple[str, str]:
     """`slowdown_in_seconds` 1260 is "slowdown in 21 min"."""
-    words, _, unit = name.rpartition("_")
-    told = value if isinstance(value, str) else measured(value, unit if words else "")
-    return "evidence", f"{(words or name).replace('_', ' ')} {told}"
+    text, _, unit = name.rpartition("_")
+    shown = value if isinstance(value, str) else measured(value, unit if text else "")
+    return "evidence", f"{(text or name).replace('_', ' ')} {shown}"
 
 
 def render_change(alert: Alert, name: str, width: int, color: bool, at: float) -> str:
-    """One line for `--follow`, and for what begins to need help also what to do."""
+    """One line for `--follow`, with what to do for a new warning or critical alert."""
     word = "acknowledged" if alert.acknowledged else "silenced" if alert.silenced_until else ""
     state = {Phase.RESOLVED: "ended"}.get(alert.state, str(alert.state))
     when = say(time.strftime("%H:%M:%S", time.localtime(at)), "dim")
@@ -71,5 +71,5 @@ def render_change(alert: Alert, name: str, width: int, color: bool, at: float) -
     name_and = f"{name} ({word}): " if word else f"{name}: "
     lines = hung(head, name_and + alert.message, "", width)
     if alert.state is Phase.FIRING and alert.level is not Level.INFO and not word:
-        lines += hung(say(" " * head.width) + say("do  ", "dim"), alert.advice, "", width)
+        lines += hung(say(" " * head.width) + say("what to do  ", "dim"), alert.advice, "", width)
     return "".join(line.paint(color) + "\n" for line in lines)

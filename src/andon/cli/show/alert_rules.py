@@ -1,4 +1,4 @@
-"""The catalogue of rules as a person reads it, from what a server or this node says of it."""
+"""The alert rules as text, from a server's answer or this node's settings."""
 
 from collections.abc import Sequence
 
@@ -10,21 +10,23 @@ from andon.model.alert import Level
 from andon.model.wire import Json
 from andon.units import human_seconds
 
-WIDE = 150  # from here on there is room for the condition in words
+WIDE = 150  # from this width there is room for the condition
 
 
 def render_rules(rules: Sequence[Json], width: int, color: bool) -> str:
-    """A line per rule; those that cannot judge anything yet stand last, with the reason."""
+    """A line per rule; inactive rules come last, with the reason."""
     columns: list[TableColumn[Json]] = [
         TableColumn("", lambda rule: say(*LAMPS[Level(rule["level"])])),
         TableColumn("RULE", lambda rule: say(rule["name"], "bold"), gap=1),
-        TableColumn("UP TO", lambda rule: say(rule["level"]), rank=3),
-        TableColumn("FROM", _threshold, rank=1, right=True),
-        TableColumn("FOR", lambda rule: _lasting(rule["for_seconds"]), rank=2, right=True),
-        TableColumn("WHAT", lambda rule: say(rule["title"]), elastic=16),
+        TableColumn("MAX LEVEL", lambda rule: say(rule["level"]), rank=3),
+        TableColumn("THRESHOLD", _threshold, rank=1, right=True),
+        TableColumn("AFTER", lambda rule: _lasting(rule["for_seconds"]), rank=2, right=True),
+        TableColumn("DESCRIPTION", lambda rule: say(rule["title"]), elastic=16),
     ]
     if width >= WIDE:
-        columns.append(TableColumn("WHEN", lambda rule: say(_condition(rule), "dim"), elastic=20))
+        columns.append(
+            TableColumn("CONDITION", lambda rule: say(_condition(rule), "dim"), elastic=20)
+        )
     awake = [TableRow(rule) for rule in rules if rule["awake"]]
     asleep = [TableRow(rule, style="dim") for rule in rules if not rule["awake"]]
     lines = draw(columns, awake, width)
@@ -40,22 +42,22 @@ def render_rules(rules: Sequence[Json], width: int, color: bool) -> str:
 
 
 def render_rule(rule: Json, width: int, color: bool) -> str:
-    """One rule in every detail: its levels, its figures by device, why it exists, what to do."""
+    """One rule in detail: its levels, its thresholds by device, why it exists, what to do."""
     lines = hung(say(*LAMPS[Level(rule["level"])]) + say(" "), rule["title"], "bold", width)
-    rows = [("name", rule["name"]), ("why", rule["why"]), ("do", rule["advice"])]
+    rows = [("name", rule["name"]), ("why", rule["why"]), ("what to do", rule["advice"])]
     if not rule["awake"]:
-        rows.append(("asleep", rule["asleep_reason"]))
+        rows.append(("inactive", rule["asleep_reason"]))
     rows += [("level", _rung(rung)) for rung in rule["rungs"]]
     if rule["threshold"] is not None:
-        rows.append(("from", measured(rule["threshold"], rule["unit"])))
+        rows.append(("threshold", measured(rule["threshold"], rule["unit"])))
     rows += [_on_device(one, rule) for one in rule["devices"]]
-    for name, words in rows:
-        lines += hung(say("  ") + say(f"{name:<7}  ", "dim"), words, "", width)
+    for name, text in rows:
+        lines += hung(say("  ") + say(f"{name:<10}  ", "dim"), text, "", width)
     return "".join(line.paint(color) + "\n" for line in lines)
 
 
 def _condition(rule: Json) -> str:
-    """Where it begins; the higher levels ask for more."""
+    """The condition of the lowest level."""
     return str(rule["rungs"][0]["condition"])
 
 
@@ -68,16 +70,16 @@ def _lasting(seconds: float) -> Text:
 
 
 def _rung(rung: Json) -> str:
-    lasts = f"for {human_seconds(rung['for_seconds'])}" if rung["for_seconds"] else "at once"
-    told = "" if rung["told"] else "; shown, not sent"
-    calm = f"over after {human_seconds(rung['clear_seconds'])} of: {rung['calm']}"
-    return f"{rung['level']} {lasts}: {rung['condition']}{told}; {calm}"
+    lasts = f"after {human_seconds(rung['for_seconds'])}" if rung["for_seconds"] else "at once"
+    sent = "" if rung["told"] else "; shown, not sent"
+    calm = f"clears after {human_seconds(rung['clear_seconds'])} of: {rung['calm']}"
+    return f"{rung['level']} {lasts}: {rung['condition']}{sent}; {calm}"
 
 
 def _on_device(one: Json, rule: Json) -> tuple[str, str]:
     if one["off"]:
         return f"GPU {one['index']}", "off"
-    words = measured(one["threshold"], rule["unit"])
+    text = measured(one["threshold"], rule["unit"])
     if one["limit"] is not None:
-        words += f"; its own limit is {measured(one['limit'], rule['unit'])}"
-    return f"GPU {one['index']}", words
+        text += f"; its own limit is {measured(one['limit'], rule['unit'])}"
+    return f"GPU {one['index']}", text

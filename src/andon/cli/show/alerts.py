@@ -1,4 +1,4 @@
-"""Alerts as a person reads them; pure, so that golden files can hold it."""
+"""Alerts as text; pure, so that golden files can test it."""
 
 import textwrap
 from collections import Counter
@@ -23,13 +23,13 @@ PENDING, ENDED = ("◌", "dim"), ("○", "dim")
 MOST_PARTIES = 3
 GATHERED_FROM = 3
 SHORT_COMMAND, LONG_COMMAND = 60, 400
-UNBROKEN = "\u00a0"  # keeps words on one line; the screen gets a plain space
-FINE = "Nothing needs help."
+UNBROKEN = "\u00a0"  # keeps words on one line; printed as a plain space
+FINE = "No active alerts."
 
 
 @dataclass(frozen=True, slots=True)
 class AlertOverview:
-    """Everything that `andon alerts` can show at one instant."""
+    """Everything that `andon alerts` shows at one time."""
 
     node: str
     at: float
@@ -40,7 +40,7 @@ class AlertOverview:
 
     @property
     def firing(self) -> list[Alert]:
-        """The worst first, and of one level the latest."""
+        """The firing alerts, worst level first, then the latest."""
         found = [alert for alert in self.alerts if alert.state is Phase.FIRING]
         return sorted(found, key=lambda a: (-a.level.rank, -(a.fired or a.since), a.id))
 
@@ -51,7 +51,7 @@ class AlertOverview:
 
 
 def render_alerts(page: AlertOverview, width: int, color: bool, ended: bool = True) -> str:
-    """What needs help first, each with what to do; then what is only worth knowing."""
+    """Warnings and critical alerts first, each with what to do; then informational ones."""
     names = names_of(page.alerts)
     lines = [header(Snapshot(page.node, page.at, page.simulated), width)]
     lines += flow(summary(page), width)
@@ -71,12 +71,12 @@ def render_alerts(page: AlertOverview, width: int, color: bool, ended: bool = Tr
     if page.silences:
         lines += [Text(), *_silences(page, width)]
     if page.note:
-        lines += [Text(), *paragraph(page.note, width, "dim")]
+        lines += [Text(), *paragraph(page.note, width, "dim", indent=0)]
     return "".join(line.paint(color) + "\n" for line in lines)
 
 
 def summary(page: AlertOverview) -> list[Text]:
-    """How many of each, or that all is well."""
+    """How many of each level, or that there are none."""
     counts = Counter(alert.level for alert in page.firing)
     parts = [
         say(f"{counts[level]} {_counted(level, counts[level])}", LAMPS[level][1])
@@ -85,14 +85,14 @@ def summary(page: AlertOverview) -> list[Text]:
     ]
     parts = parts or [say(FINE, "green")]
     pending = sum(a.state is Phase.PENDING and a.level is not Level.INFO for a in page.alerts)
-    rest = ((counts[Level.INFO], "worth knowing"), (pending, "pending"))
+    rest = ((counts[Level.INFO], "informational"), (pending, "pending"))
     return parts + [say(f"{count} {word}", "dim") for count, word in rest if count]
 
 
 def names_of(alerts: Sequence[Alert]) -> Mapping[str, str]:
-    """A short name for each, which the command line takes in place of the id: `thermal@3`.
+    """A short name for each, which commands accept instead of the id: `thermal@3`.
 
-    The present has the names; of the past only the latest can be told by one.
+    Active alerts come first; of the resolved ones only the latest has the name.
     """
     taken: dict[str, str] = {}
     order = sorted(alerts, key=lambda a: (a.state is Phase.RESOLVED, -a.since))
@@ -114,7 +114,7 @@ def short_name(alert: Alert) -> str:
 
 
 def lamp(alert: Alert) -> Text:
-    """The level at a glance; the shape says what the colour says."""
+    """The level at a glance, by shape and by colour."""
     if alert.state is Phase.RESOLVED:
         return say(*ENDED)
     return say(*(PENDING if alert.state is Phase.PENDING else LAMPS[alert.level]))
@@ -126,28 +126,28 @@ def lamp(alert: Alert) -> Text:
 def _in_full(
     alert: Alert, also: Sequence[Alert], names: Mapping[str, str], now: float, width: int
 ) -> list[Text]:
-    """The sentence, how it stands, what belongs to it, whom it concerns, and what to do."""
+    """The message, its state, related alerts, who is affected, and what to do."""
     lines = hung(lamp(alert) + say(" "), alert.message, "bold", width)
-    stands = " · ".join(_whole([names[alert.id], *about(alert, now)]))
-    lines += hung(say("  "), stands, "dim", width)
+    state = " · ".join(_whole([names[alert.id], *about(alert, now)]))
+    lines += hung(say("  "), state, "dim", width)
     for other in also:
-        words = f"{other.message} ({names[other.id]})"
-        lines += hung(say("  ") + say("also ", "dim"), words, "", width)
+        text = f"{other.message} ({names[other.id]})"
+        lines += hung(say("  ") + say("related     ", "dim"), text, "", width)
     if alert.who:
-        lines += hung(say("  ") + say("who  ", "dim"), people(alert.who), "", width)
+        lines += hung(say("  ") + say("affected    ", "dim"), people(alert.who), "", width)
     if alert.advice:
-        lines += hung(say("  ") + say("do   ", "dim"), alert.advice, "", width)
+        lines += hung(say("  ") + say("what to do  ", "dim"), alert.advice, "", width)
     return lines
 
 
 def _whole(parts: Sequence[str]) -> list[str]:
-    """Lines break between the parts, and within one only where it is a sentence of its own."""
+    """Break lines between the parts, and within a part only if it is long."""
     return [part.replace(" ", UNBROKEN) if len(part) <= 40 else part for part in parts]
 
 
-def hung(mark: Text, words: str, style: str, width: int) -> list[Text]:
-    """Words behind a mark, wrapped under themselves."""
-    rows = textwrap.wrap(words, max(10, width - mark.width), break_on_hyphens=False) or [""]
+def hung(mark: Text, text: str, style: str, width: int) -> list[Text]:
+    """Text after a mark, wrapped with a hanging indent."""
+    rows = textwrap.wrap(text, max(10, width - mark.width), break_on_hyphens=False) or [""]
     plain = [row.replace(UNBROKEN, " ") for row in rows]
     inset = say(" " * mark.width)
     return [(mark if n == 0 else inset) + say(row, style) for n, row in enumerate(plain)]
@@ -155,7 +155,7 @@ def hung(mark: Text, words: str, style: str, width: int) -> list[Text]:
 
 @dataclass(frozen=True, slots=True)
 class _Brief:
-    """One line: information, what is pending, what has ended."""
+    """One line, for informational, pending and resolved alerts."""
 
     alert: Alert
     name: str
@@ -168,7 +168,7 @@ def _brief(alert: Alert, names: Mapping[str, str], now: float) -> _Brief:
 
 
 def _gathered(found: Sequence[_Brief]) -> list[_Brief]:
-    """Information about many devices is one line: eight that work are no eight pieces of news."""
+    """Informational alerts of the same rule on several devices become one line."""
     by_rule: dict[str, list[_Brief]] = {}
     for one in found:
         alert = one.alert
@@ -204,7 +204,7 @@ def _brief_lines(found: Sequence[_Brief], width: int) -> list[Text]:
 
 
 def about(alert: Alert, now: float) -> list[str]:
-    """Since when, and what has become of it."""
+    """Since when, and its state."""
     if alert.state is Phase.RESOLVED:
         ended = alert.resolved if alert.resolved is not None else now
         length = ended - (alert.fired if alert.fired is not None else alert.since)
@@ -221,7 +221,8 @@ def about(alert: Alert, now: float) -> list[str]:
     if alert.inhibited_by is not None:
         parts.append(f"part of {alert.inhibited_by.partition('@')[0]}")
     if alert.notified:
-        parts.append("told once" if alert.notified == 1 else f"told {alert.notified} times")
+        count = {1: "once", 2: "twice"}.get(alert.notified, f"{alert.notified} times")
+        parts.append(f"notified {count}")
     return parts
 
 
@@ -243,19 +244,19 @@ def people(who: Sequence[Party]) -> str:
 def _person(party: Party, longest: int) -> str:
     program = party.command or party.name or ""
     program = program if len(program) <= longest else program[: longest - 1] + ELLIPSIS
-    words = " ".join(part for part in (party.user, program) if part)
-    return f"{words} (pid {party.pid})" if words else f"pid {party.pid}"
+    text = " ".join(part for part in (party.user, program) if part)
+    return f"{text} (pid {party.pid})" if text else f"pid {party.pid}"
 
 
 def _silences(page: AlertOverview, width: int) -> list[Text]:
-    lines = paragraph("silenced, until: andon alerts unsilence ID", width, "dim")
+    lines = paragraph("Active silences (remove one with: andon alerts unsilence ID)", width, "dim")
     for silence in page.silences:
         where = f" on {_subject(silence.subject, page)}" if silence.subject else ""
         left = human_seconds(max(0.0, silence.until - page.at))
         by = f", by {silence.by}" if silence.by else ""
         note = f": {silence.note}" if silence.note else ""
-        words = f"{silence.rule or 'everything'}{where} for {left} more{by}{note}"
-        lines += hung(say(f"  {silence.id}  "), words, "dim", width)
+        text = f"{silence.rule or 'everything'}{where} for {left} more{by}{note}"
+        lines += hung(say(f"  {silence.id}  "), text, "dim", width)
     return lines
 
 

@@ -1,4 +1,4 @@
-"""How one value looks in a table: its digits, its unit, its colour, and what is unknown."""
+"""Renders one value in a table: its digits, unit and colour, and unknown values."""
 
 from collections.abc import Iterable
 
@@ -14,7 +14,7 @@ WARM_CELSIUS = _PLAIN.thermal_celsius
 NEAR_CELSIUS = _PLAIN.thermal_margin_celsius
 FULL_PERCENT = _PLAIN.memory_percent
 CAPPED_PERCENT = _PLAIN.power_percent
-UNEXPLAINED_BYTES = GIB // 2  # less than this, or than 2 % of the device, is bookkeeping
+UNEXPLAINED_BYTES = GIB // 2  # less than this, or than 2 % of the device, is driver overhead
 UNEXPLAINED_SHARE = 0.02
 
 _THROTTLE = {
@@ -41,7 +41,7 @@ _LAMPS = {
 
 
 def lamp(entry: NamedDevice) -> Text:
-    """The state at a glance; the shape says what the colour says."""
+    """The state at a glance, by shape and by colour."""
     if not entry.status.answered:
         return say(*_LAMPS.get(entry.status.state, ("◌", "dim")))
     heat = heat_style(entry)
@@ -51,7 +51,7 @@ def lamp(entry: NamedDevice) -> Text:
 
 
 def heat_style(entry: NamedDevice) -> str:
-    """Red from five degrees below the device's own slowdown, yellow from 80 °C."""
+    """Red from five degrees below the device's slowdown temperature, yellow from 80 °C."""
     sample = entry.status.sample
     celsius = sample.temperature_celsius if sample else None
     slowdown = entry.status.device.limits.slowdown_celsius
@@ -83,7 +83,7 @@ def number(value: float | None, unit: str = "", style: str = "") -> Text:
 
 
 def bar(value: float | None, width: int, style: str) -> Text:
-    """A rule whose heavy part is the share; anything above zero shows at least half a cell."""
+    """A bar for a share; anything above zero shows at least half a cell."""
     if value is None or width < 1:
         return say(" " * width)
     halves = min(2 * width, max(round(value * 2 * width / 100), 1 if value > 0 else 0))
@@ -99,12 +99,12 @@ def utilization(entry: NamedDevice, bar_width: int) -> Text:
 
 
 def load_style(value: float | None) -> str:
-    """A working GPU is a good sight: green, bolder as it works harder; idle steps back."""
+    """Green for a busy GPU, bold for a very busy one, dim for an idle one."""
     return _LOADS.get(band(value), "dim")
 
 
 def gib(count: float | None) -> str:
-    """Three digits are enough to compare by eye."""
+    """GiB with three digits."""
     if count is None:
         return UNKNOWN
     return f"{count / GIB:.1f}" if count < 99.95 * GIB else f"{count / GIB:.0f}"
@@ -138,7 +138,7 @@ def power(entry: NamedDevice) -> Text:
 
 
 def link(entry: NamedDevice) -> Text:
-    """`5×16`; dim when the link sleeps below what the slot and card can do."""
+    """`5×16`; yellow if it has fewer lanes than the slot and card support."""
     sample, limits = _sample(entry), entry.status.device.limits
     if sample.pcie_generation is None or sample.pcie_width is None:
         return unknown()
@@ -147,7 +147,7 @@ def link(entry: NamedDevice) -> Text:
 
 
 def throttle(entry: NamedDevice, all_of_them: bool = True) -> Text:
-    """What holds the clock back, in words; the one that matters most where room is short."""
+    """What limits the clock; only the most important reason if space is short."""
     reasons = _sample(entry).throttle
     if reasons is None:
         return unknown()
@@ -160,19 +160,19 @@ def throttle(entry: NamedDevice, all_of_them: bool = True) -> Text:
 
 
 def who(entry: NamedDevice, detail: int) -> Text:
-    """Users, most memory first; detail 1 adds their memory, 2 also the programs they run."""
+    """Users, most memory first; detail 1 adds their memory, 2 also their programs."""
     parts = [_holder(name, held, detail) for name, held in _by_user(entry.status.processes)]
     spare = unexplained(entry)
     if spare is not None:
         size = f" {human_bytes(spare)}" if detail else ""
-        parts.append(say("unexplained", "yellow") + say(size, "dim"))
+        parts.append(say("unaccounted", "yellow") + say(size, "dim"))
     return join(parts, ", ")
 
 
 def unexplained(entry: NamedDevice) -> int | None:
-    """Memory that no process explains, if it is worth a word.
+    """Memory not accounted for by any process, if it is significant.
 
-    Not asked where it is used through instances, or by the whole system.
+    None if the memory is used through MIG instances, or shared with the system.
     """
     device, spare = entry.status.device, entry.status.memory_unattributed_bytes
     if spare is None or entry.divided or device.memory_kind is MemoryKind.UNIFIED:

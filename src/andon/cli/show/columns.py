@@ -1,4 +1,4 @@
-"""The columns of the device table: those that are always there, and those for wide screens."""
+"""The columns of the device table: those always shown, and those for wide terminals."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from andon.cli.show.text import Text, say
 from andon.model.device import Sample, State
 
 MEDIUM, WIDE = 100, 160
-"""From these widths on the table says more about the same value."""
+"""From these widths the table shows more detail."""
 
 FIELDS = {
     "utilization_percent": "utilisation",
@@ -27,31 +27,36 @@ FIELDS = {
     "pcie_generation": "PCIe",
     "processes": "processes",
 }
-"""The readings that the table may show, in words."""
+"""The names of the readings that the table may show."""
 
+_OTHER_NAMES = {
+    "sm_active_percent": "SM active",
+    "tensor_active_percent": "tensor cores active",
+    "ecc_uncorrected": "uncorrected ECC errors",
+}
 _WIDE_ONLY = ("memory_clock_mhz", "encoder_percent", "decoder_percent", "pcie_generation")
 _UNIT = re.compile("_(percent|bytes|watts|celsius|mhz|joules)$")
 
 
 def explained_fields(width: int) -> set[str]:
-    """The readings whose absence deserves a footnote at this width."""
+    """The readings that get a footnote at this width if they are missing."""
     return {field for field in FIELDS if width >= WIDE or field not in _WIDE_ONLY}
 
 
 def reading_name(field: str) -> str:
-    """A reading in words, also one that has no column."""
-    return FIELDS.get(field) or _UNIT.sub("", field).replace("_", " ")
+    """The name of a reading, also of one without a column."""
+    return FIELDS.get(field) or _OTHER_NAMES.get(field) or _UNIT.sub("", field).replace("_", " ")
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How much each cell says at one width."""
+    """How much detail each cell has at one width."""
 
     bar: int
     percent: bool
     detail: int
     who: int
-    here: str  # how the number that this process sees is written
+    here: str  # format of the index that this process sees
 
     @classmethod
     def at(cls, width: int) -> "Shape":
@@ -67,7 +72,7 @@ class Shape:
 def device_columns(
     seen: Sequence[NamedDevice], width: int, masked: bool
 ) -> list[TableColumn[NamedDevice]]:
-    """The columns that these devices can fill; which of them fit is decided later."""
+    """The columns for which these devices have values; which of them fit is decided later."""
     shape = Shape.at(width)
     return [
         *_lead(shape, masked, brief=width < WIDE),
@@ -83,7 +88,7 @@ def device_row(entry: NamedDevice, message: Text | None) -> TableRow[NamedDevice
 
 
 def label(entry: NamedDevice, masked: bool, here: str = " (cuda:{} here)") -> str:
-    """`5 (cuda:0 here)` where this process knows it by another number, `(5)` where by none."""
+    """`5 (cuda:0 here)` if this process has another index for it, `(5)` if it is hidden."""
     if not masked:
         return entry.label
     if not entry.status.visible:
@@ -113,7 +118,7 @@ def _values(shape: Shape, digits: int) -> list[TableColumn[NamedDevice]]:
 
 
 def _extras(width: int) -> list[tuple[TableColumn[NamedDevice], str]]:
-    """What a wider screen adds, with the reading that decides whether there is anything to show."""
+    """The extra columns of a wider terminal, each with the reading it needs."""
     return [
         (_plain("FAN", "fan_percent", 12, cells.percent), "fan_percent"),
         (_plain("SM MHz", "sm_clock_mhz", 11, cells.number), "sm_clock_mhz"),
@@ -140,7 +145,7 @@ def _known(seen: Sequence[NamedDevice], field: str) -> bool:
 
 
 def _digits(seen: Sequence[NamedDevice]) -> int:
-    """How wide `61.2/79.6` is at its widest here, so that the bars stand in line."""
+    """The width of the widest `61.2/79.6` here, so that the bars line up."""
     samples = [(e.status.sample, e.status.device) for e in seen if e.status.answered]
     sizes = [
         f"{cells.gib(sample.memory_used_bytes)}/{cells.gib(device.memory_total_bytes)}"

@@ -1,4 +1,4 @@
-"""Snapshots as CSV: flat, one row per device, units in the names, an empty cell for unknown."""
+"""Snapshots as CSV: one row per device, units in the names, an empty cell for unknown."""
 
 import csv
 import io
@@ -12,7 +12,7 @@ _FACTS = ("index", "uuid", "vendor", "name", "pci", "parent", "memory_total_byte
 _STATUS = ("state", "reason", "visible", "cuda_index", "memory_percent", "power_percent")
 
 COLUMNS = ("at", "node", *_FACTS, *_STATUS, "memory_unattributed_bytes", "users", *SAMPLE_VALUES)
-"""The header. New readings are added at its end, so that what reads by position keeps working."""
+"""The header. New readings are added at its end, so that parsing by position keeps working."""
 
 
 def header() -> str:
@@ -20,12 +20,12 @@ def header() -> str:
 
 
 def device_rows(snapshot: Snapshot) -> list[str]:
-    """One line per device. A device that does not answer has no readings: old ones are not new."""
+    """One line per device; a device that does not respond has no readings."""
     return [csv_line(_row(snapshot, status)) for status in snapshot.devices]
 
 
 def csv_line(values: Iterable[object]) -> str:
-    """One line with its newline; nothing in it can break out of its cell."""
+    """One line with its newline; no value can break out of its cell."""
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerow([_cell(value) for value in values])
     return out.getvalue()
@@ -56,8 +56,8 @@ def _cell(value: object) -> object:
     return _text(value) if isinstance(value, str) else value
 
 
-def _text(words: str) -> str:
-    """In one line, and never a formula: a spreadsheet would run what a process calls itself."""
-    plain = harmless(" ".join(words.splitlines()))
-    begins = words[:1] in ("\t", "\r", "\n") or plain.lstrip()[:1] in FORMULA
+def _text(text: str) -> str:
+    """In one line, and never a formula: a process name must not run in a spreadsheet."""
+    plain = harmless(" ".join(text.splitlines()))
+    begins = text[:1] in ("\t", "\r", "\n") or plain.lstrip()[:1] in FORMULA
     return f"'{plain}" if begins else plain

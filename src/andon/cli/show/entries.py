@@ -1,4 +1,4 @@
-"""The devices of a snapshot in the order and under the names in which people see them."""
+"""The devices of a snapshot, in display order and with display names."""
 
 import re
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ _PROFILE = re.compile(r"\bMIG\s+(?P<profile>\d+c?\.?\d*g\.\S+)")
 
 @dataclass(frozen=True, slots=True)
 class NamedDevice:
-    """One device with the name it has on the screen."""
+    """One device with its display name."""
 
     status: DeviceStatus
     label: str  # "3", or "3:0" for the first instance of board 3
@@ -25,12 +25,12 @@ class NamedDevice:
 
     @property
     def title(self) -> str:
-        """How a sentence calls it: `GPU 5 (cuda:0 here)`."""
+        """Its name in a sentence: `GPU 5`."""
         return f"GPU {self.label}"
 
 
 def entries(snapshot: Snapshot) -> list[NamedDevice]:
-    """Boards as the snapshot lists them, each followed by its instances."""
+    """Boards in the order of the snapshot, each followed by its instances."""
     known = {status.device.uuid for status in snapshot.devices}
     out: list[NamedDevice] = []
     for status in snapshot.devices:
@@ -45,7 +45,7 @@ def entries(snapshot: Snapshot) -> list[NamedDevice]:
 
 
 def _board(status: DeviceStatus, parts: list[DeviceStatus]) -> NamedDevice:
-    """A board without the processes that its instances show: nobody is counted twice."""
+    """A board without the processes of its instances, so that none is counted twice."""
     below = {process.pid for part in parts for process in part.processes}
     own = tuple(process for process in status.processes if process.pid not in below)
     shown = replace(status, processes=own) if below else status
@@ -53,7 +53,7 @@ def _board(status: DeviceStatus, parts: list[DeviceStatus]) -> NamedDevice:
 
 
 def is_masked(snapshot: Snapshot) -> bool:
-    """Whether this process sees other devices, or other numbers, than the node has."""
+    """Whether this process sees other devices, or other indices, than the node has."""
     return any(
         not status.visible or status.cuda_index not in (None, status.device.index)
         for status in snapshot.devices
@@ -61,14 +61,14 @@ def is_masked(snapshot: Snapshot) -> bool:
 
 
 def only_visible(snapshot: Snapshot) -> Snapshot:
-    """What this process may use; the board of a visible instance stays, as its heading."""
+    """The devices this process may use; the board of a visible instance stays, as its heading."""
     parents = {s.device.parent for s in snapshot.devices if s.visible}
     kept = tuple(s for s in snapshot.devices if s.visible or s.device.uuid in parents)
     return replace(snapshot, devices=kept)
 
 
 def unreal(snapshot: Snapshot) -> str:
-    """What every surface must say of devices that are not here and now; else empty."""
+    """The mark that every output must show for simulated or replayed devices; else empty."""
     if "replay" in snapshot.versions:
         return "REPLAYED"
     simulated = snapshot.simulated or any(s.device.vendor == "sim" for s in snapshot.devices)
@@ -76,7 +76,7 @@ def unreal(snapshot: Snapshot) -> str:
 
 
 def model_name(entry: NamedDevice, brief: bool) -> str:
-    """The model without its maker; brief leaves out the memory size, which stands beside it."""
+    """The model without its maker; `brief` leaves out the memory size, shown beside it."""
     name = entry.status.device.name
     profile = _PROFILE.search(name)
     if entry.instance and profile:

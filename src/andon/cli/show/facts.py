@@ -1,4 +1,4 @@
-"""The facts about devices that do not change, as text and as JSON."""
+"""Static information about devices, as text and as JSON."""
 
 from andon.cli.show import cells
 from andon.cli.show.columns import label
@@ -13,13 +13,13 @@ INDENT = "  "
 
 
 def render_devices(snapshot: Snapshot, width: int, color: bool) -> str:
-    """A block per device, then what each backend says that found nothing."""
+    """A block per device, then why each backend found none."""
     masked = is_masked(snapshot)
     lines = [_heading(snapshot, width)]
     for entry in entries(snapshot):
         lines += [Text(), *_block(entry, masked, width)]
     if not snapshot.devices:
-        lines += [Text(), say("no device was found")]
+        lines += [Text(), say("no GPU found")]
     if snapshot.faults:
         lines += [Text(), *fault_lines(snapshot, width)]
     return "".join(line.paint(color) + "\n" for line in lines)
@@ -73,18 +73,18 @@ def _size(status: DeviceStatus) -> list[tuple[str, str]]:
     if device.memory_total_bytes is not None:
         out.append(("memory", f"{cells.gib(device.memory_total_bytes)} GiB{shared}"))
     if limits.sm_clock_mhz is not None:
-        out.append(("SM clock", f"{limits.sm_clock_mhz} MHz"))
+        out.append(("max SM clock", f"{limits.sm_clock_mhz} MHz"))
     if limits.pcie_generation is not None and limits.pcie_width is not None:
-        out.append(("PCIe", f"{limits.pcie_generation}×{limits.pcie_width}"))
+        out.append(("max PCIe link", f"{limits.pcie_generation}×{limits.pcie_width}"))
     return out
 
 
 def _limits(status: DeviceStatus) -> list[tuple[str, str]]:
     limits, out = status.device.limits, []
     if limits.power_default_watts is not None:
-        out.append(("power", f"{limits.power_default_watts:.0f} W"))
+        out.append(("default power limit", f"{limits.power_default_watts:.0f} W"))
     if limits.slowdown_celsius is not None:
-        out.append(("slows down at", f"{limits.slowdown_celsius} °C"))
+        out.append(("slowdown temperature", f"{limits.slowdown_celsius} °C"))
     return out
 
 

@@ -1,4 +1,4 @@
-"""How findings look: a lamp, the area, what was found, and below it the command that mends it."""
+"""Renders findings: a lamp, the area, what was found, and below it a fix or a hint."""
 
 import re
 import textwrap
@@ -18,7 +18,7 @@ LAMPS = {
 _AREA = 9
 _INDENT = 2 + _AREA + 2
 _FIX = "fix: "
-_NARROW = _INDENT + 20  # below it words would be broken: they begin at the edge instead
+_NARROW = _INDENT + 20  # below it words would be broken: there is no indent
 _COUNTED = {
     Grade.FAILURE: ("failure", "failures"),
     Grade.WARNING: ("warning", "warnings"),
@@ -30,7 +30,7 @@ _COUNTED = {
 def render_findings(
     findings: Sequence[Finding], title: Text, width: int, color: bool, quiet: bool = False
 ) -> str:
-    """The worst first, then the count; with `quiet` only what calls for somebody."""
+    """The worst first, then the count; with `quiet` only failures and warnings."""
     shown = [f for f in findings if not quiet or f.grade in (Grade.FAILURE, Grade.WARNING)]
     lines = [title.fit(width)]
     for finding in shown:
@@ -77,7 +77,7 @@ def _fix(fix: str, width: int, indent: int) -> list[Text]:
 
 
 def broken_command(command: str, room: int) -> list[str]:
-    """Broken behind `&&` and `|`, where a shell reads on: what is pasted still works."""
+    """Broken after `&&` and `|`, so that it still works when pasted into a shell."""
     lines = [""]
     for part in re.split(r"(?<=&&) |(?<= \|) ", command):
         longer = f"{lines[-1]} {part}".strip()

@@ -1,4 +1,4 @@
-"""History as text, CSV and JSON; pure, so that golden files can hold it."""
+"""History as text, CSV and JSON; pure, so that golden files can test it."""
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,7 +24,7 @@ _UNITS = {"percent": "%", "celsius": "°C", "watts": "W", "mhz": "MHz", "joules"
 
 @dataclass(frozen=True, slots=True)
 class HistoryLine:
-    """One reading of one device over the span."""
+    """One reading of one device over the whole period."""
 
     device: Device | None  # None for the node itself
     uuid: str
@@ -37,7 +37,7 @@ class HistoryLine:
 
 
 def sparks_at(width: int) -> int:
-    """How many buckets there is room for."""
+    """How many intervals there is space for."""
     return max(LEAST_SPARKS, min(MOST_SPARKS, width - AROUND_SPARKS))
 
 
@@ -56,7 +56,7 @@ def render_history(
     ]
     out = [_heading(lines, since, until).fit(width), *draw(columns, _rows(lines), width)]
     if not any(bucket.count for line in lines for bucket in line.buckets):
-        out.append(say("nothing was recorded in this time: andon serve records", "dim"))
+        out.append(say("no data in this period (andon serve records history)", "dim"))
     return "".join(line.paint(color) + "\n" for line in out)
 
 
@@ -70,7 +70,7 @@ def _rows(lines: Sequence[HistoryLine]) -> list[TableRow[HistoryLine]]:
 def render_uses(
     uses: Sequence[UsageInterval], devices: Sequence[Device], now: float, width: int, color: bool
 ) -> str:
-    """Who was there, the latest first."""
+    """Who used the devices, the latest first."""
     labels = {device.uuid: str(device.index) for device in devices}
     columns: list[TableColumn[UsageInterval]] = [
         TableColumn("GPU", lambda use: say(labels.get(use.device, use.device[:12]), "bold")),
@@ -85,7 +85,7 @@ def render_uses(
         TableColumn("PROGRAM", lambda use: say(use.name or UNKNOWN), rank=2, elastic=8),
     ]
     if not uses:
-        return "nobody was seen in this time\n"
+        return "no one used a device in this period\n"
     rows = [TableRow(use) for use in sorted(uses, key=lambda use: (-use.last, -use.first, use.pid))]
     return "".join(line.paint(color) + "\n" for line in draw(columns, rows, width))
 
@@ -108,7 +108,7 @@ def history_to_json(lines: Sequence[HistoryLine], since: float, until: float) ->
 
 
 def history_to_rows(lines: Sequence[HistoryLine]) -> Iterator[Json]:
-    """One object per bucket that holds something, for JSONL."""
+    """One object per interval that has data, for JSONL."""
     for line in lines:
         index = line.device.index if line.device else None
         for bucket in line.buckets:
@@ -155,8 +155,16 @@ def _bucket_json(bucket: Bucket) -> Json:
 
 def _heading(lines: Sequence[HistoryLine], since: float, until: float) -> Text:
     simulated = any(line.device and line.device.vendor == "sim" for line in lines)
-    text = say(f"{human_seconds(until - since)} until {_clock(until)}", "bold")
+    text = say(f"last {_span(until - since)}, to {_clock(until)}", "bold")
     return text + say("  SIMULATED", "yellow") if simulated else text
+
+
+def _span(seconds: float) -> str:
+    """`24 h`, `7 d`: one unit if it is a whole number of hours or days."""
+    hours = round(seconds / 3600)
+    if abs(seconds - 3600 * hours) > 60 or not hours:
+        return human_seconds(seconds)
+    return f"{hours // 24} d" if hours > 24 and hours % 24 == 0 else f"{hours} h"
 
 
 def _sparks(line: HistoryLine) -> str:
@@ -187,7 +195,7 @@ def _until(use: UsageInterval, now: float) -> str:
 
 
 def _clock(at: float) -> str:
-    """Local time, as people read it."""
+    """Local time as text."""
     return time.strftime("%d %b %H:%M", time.localtime(at))
 
 

@@ -1,4 +1,4 @@
-"""History as a Parquet file, typed, for the tools that read those."""
+"""History as a typed Parquet file."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -23,15 +23,15 @@ MILLISECONDS = 1000
 
 
 def check_packages() -> None:
-    """Told before anything is read."""
+    """Fail before anything is read."""
     from importlib.util import find_spec
 
     if find_spec("pyarrow") is None:
-        raise Unavailable("Parquet needs pyarrow, which is not here", hint=_INSTALL)
+        raise Unavailable("Parquet needs pyarrow, which is not installed", hint=_INSTALL)
 
 
 def write(path: Path, rows: Iterable[Json], columns: Mapping[str, str], schema: str) -> int:
-    """Write the rows, whole or not at all; how many they were."""
+    """Write all rows or none; returns their number."""
     from pyarrow import parquet
 
     table = _table(list(rows), columns, schema)
@@ -43,7 +43,8 @@ def write(path: Path, rows: Iterable[Json], columns: Mapping[str, str], schema: 
         finally:
             unfinished.unlink(missing_ok=True)
     except PermissionError as exc:
-        raise Denied(f"{path} cannot be written: {exc.strerror}", hint="another folder?") from exc
+        hint = "use another directory"
+        raise Denied(f"{path} cannot be written: {exc.strerror}", hint=hint) from exc
     except OSError as exc:
         raise Unavailable(f"{path} cannot be written: {exc.strerror or exc}") from exc
     return int(table.num_rows)

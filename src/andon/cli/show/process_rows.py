@@ -1,4 +1,4 @@
-"""The processes of a snapshot as rows: who uses what, and how it looks as text, JSON and CSV."""
+"""The processes of a snapshot as rows, rendered as text, JSON and CSV."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -25,8 +25,8 @@ CSV = (
 )  # fmt: skip
 
 
-class HostUse(Protocol):
-    """What the operating system counts for one process."""
+class HostCounters(Protocol):
+    """The operating system's counters of one process."""
 
     @property
     def cpu_seconds(self) -> float: ...
@@ -35,8 +35,8 @@ class HostUse(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class HostLook:
-    """A process on the host's side, between two looks."""
+class HostUsage:
+    """CPU and host memory of a process, between two readings."""
 
     cpu_percent: float | None = None
     memory_bytes: int | None = None
@@ -44,12 +44,12 @@ class HostLook:
 
 @dataclass(frozen=True, slots=True)
 class ProcessRow:
-    """One process on one device; without a process, the memory that none explains."""
+    """One process on one device; without a process, the memory not accounted for."""
 
     entry: NamedDevice
     process: Process | None
     memory_bytes: int | None
-    host: HostLook = HostLook()
+    host: HostUsage = HostUsage()
     elapsed_seconds: float | None = None
 
 
@@ -63,26 +63,26 @@ SORTS: Mapping[str, Callable[[ProcessRow], float]] = {
 
 
 def between(
-    first: Mapping[int, HostUse], second: Mapping[int, HostUse], seconds: float
-) -> dict[int, HostLook]:
-    """CPU use is a difference; a process seen only once has a memory size and no CPU share."""
-    out: dict[int, HostLook] = {}
+    first: Mapping[int, HostCounters], second: Mapping[int, HostCounters], seconds: float
+) -> dict[int, HostUsage]:
+    """CPU use is a difference: a process seen only once has no CPU share."""
+    out: dict[int, HostUsage] = {}
     for pid, use in second.items():
         spent = use.cpu_seconds - first[pid].cpu_seconds if pid in first else None
         known = spent is not None and spent >= 0 and seconds > 0
         share = round(100.0 * spent / seconds, 1) if known and spent is not None else None
-        out[pid] = HostLook(share, use.memory_bytes)
+        out[pid] = HostUsage(share, use.memory_bytes)
     return out
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessFilter:
-    """Whose processes are meant; None is everybody's."""
+    """Which processes to show; None means all."""
 
     user: str | None = None
-    container: str | None = None  # a part of its name, or the beginning of its id
+    container: str | None = None  # part of its name, or the beginning of its id
     job: str | None = None
-    container_ids: Mapping[int, str] = field(default_factory=dict)  # by pid, the whole id
+    container_ids: Mapping[int, str] = field(default_factory=dict)  # by pid, the full id
 
     @property
     def everybody(self) -> bool:
@@ -95,30 +95,30 @@ class ProcessFilter:
             and (self.job is None or is_job(process.job, self.job))
         )
 
-    def _is_in(self, process: Process, words: str) -> bool:
+    def _is_in(self, process: Process, text: str) -> bool:
         whole = self.container_ids.get(process.pid, "")
         return process.container is not None and (
-            words in process.container.lower() or whole.startswith(words)
+            text in process.container.lower() or whole.startswith(text)
         )
 
 
-def is_job(job: str | None, words: str) -> bool:
-    """`42` and `slurm:42` mean job 42 with all its steps, and not 421; a word may be a part."""
+def is_job(job: str | None, text: str) -> bool:
+    """`42` and `slurm:42` match job 42 with all its steps, and not 421; a word matches a part."""
     if job is None:
         return False
     for name in (job, job.partition(":")[2]):
-        if name == words or name.startswith(f"{words}."):
+        if name == text or name.startswith(f"{text}."):
             return True
-    return _NUMBERED.fullmatch(words) is None and words.lower() in job.lower()
+    return _NUMBERED.fullmatch(text) is None and text.lower() in job.lower()
 
 
 def uses(
     snapshot: Snapshot,
-    hosts: Mapping[int, HostLook],
+    hosts: Mapping[int, HostUsage],
     wanted: ProcessFilter = ProcessFilter(),  # noqa: B008 - frozen
     sort: str = "memory",
 ) -> list[ProcessRow]:
-    """What the answering devices hold; unexplained memory comes last and belongs to no user."""
+    """The processes on responding devices; unaccounted memory comes last and has no user."""
     seen = [entry for entry in entries(snapshot) if entry.status.answered]
     held = [
         _use(entry, process, hosts, snapshot.at)
@@ -130,10 +130,10 @@ def uses(
 
 
 def _use(
-    entry: NamedDevice, process: Process, hosts: Mapping[int, HostLook], at: float
+    entry: NamedDevice, process: Process, hosts: Mapping[int, HostUsage], at: float
 ) -> ProcessRow:
     elapsed = None if process.started is None else max(0.0, at - process.started)
-    host = hosts.get(process.pid, HostLook())
+    host = hosts.get(process.pid, HostUsage())
     return ProcessRow(entry, process, process.memory_bytes, host, elapsed)
 
 
@@ -144,7 +144,7 @@ def _unexplained(seen: list[NamedDevice]) -> list[ProcessRow]:
 
 @dataclass(frozen=True, slots=True)
 class ProcessLine:
-    """One row of the table: a use, or an ancestor that uses no device."""
+    """One row of the table: a process on a device, or an ancestor that uses none."""
 
     use: ProcessRow | None
     process: Process | None
@@ -177,7 +177,7 @@ def render_tree(
 
 
 def _render(rows: list[ProcessLine], width: int, color: bool, mark: str) -> str:
-    lines = [say("no process uses a device", "dim")]
+    lines = [say("no process is using a GPU", "dim")]
     if rows:
         styled = [TableRow(row, style=None if row.use else "dim") for row in rows]
         lines = draw(_columns(rows), styled, width)
@@ -202,18 +202,18 @@ def _columns(rows: list[ProcessLine]) -> list[TableColumn[ProcessLine]]:
         TableColumn("COMMAND", _command, rank=4, elastic=24),
     ]  # fmt: skip
     if any(map(places, shown)):
-        columns.insert(-1, TableColumn("WITHIN", _within, rank=6, elastic=14))
+        columns.insert(-1, TableColumn("CONTAINER/JOB", _within, rank=6, elastic=14))
     return columns
 
 
 def places(process: Process) -> list[str]:
-    """Its container and its job. A login is where most begin, and is not worth a column."""
+    """Its container and its job. A login session is not worth a column."""
     job = None if is_session(process.job) else process.job
     return [place for place in (process.container, job) if place]
 
 
 def _of_use(cell: Callable[[ProcessRow], Text]) -> Callable[[ProcessLine], Text]:
-    """An ancestor that uses no device has nothing in the columns of a device."""
+    """An ancestor that uses no device has empty device columns."""
     return lambda row: cell(row.use) if row.use else Text()
 
 
@@ -227,7 +227,7 @@ def _within(row: ProcessLine) -> Text:
 
 
 def _kind(row: ProcessLine) -> Text:
-    """C or G, as nvidia-smi has taught everyone."""
+    """C or G, as in nvidia-smi."""
     if row.process is None or row.use is None:
         return Text()
     return say("G" if row.process.kind is ProcessKind.GRAPHICS else "C", "dim")
@@ -241,9 +241,9 @@ def _busy(use: ProcessRow) -> Text:
 def _command(row: ProcessLine) -> Text:
     process = row.process
     if process is None:
-        return say("memory that no process explains", "yellow")
-    words = say(process.command or process.name or "–", "" if process.command else "dim")
-    return say("  " * (row.depth - 1) + "└ ", "dim") + words if row.depth else words
+        return say("unaccounted memory", "yellow")
+    text = say(process.command or process.name or "–", "" if process.command else "dim")
+    return say("  " * (row.depth - 1) + "└ ", "dim") + text if row.depth else text
 
 
 def size(count: int | None) -> Text:
@@ -251,7 +251,7 @@ def size(count: int | None) -> Text:
 
 
 def elapsed(seconds: float | None) -> Text:
-    """`3:20:05`, `2d04h`: the way ps and squeue write it, because it sorts by eye."""
+    """`3:20:05`, `2d04h`, as in ps and squeue."""
     if seconds is None:
         return cells.unknown()
     whole = int(seconds)
@@ -277,14 +277,14 @@ def uses_to_json(snapshot: Snapshot, found: list[ProcessRow]) -> wire.Json:
 
 
 def uses_to_csv(snapshot: Snapshot, found: list[ProcessRow]) -> str:
-    """One row per process; the row of unexplained memory has no pid."""
+    """One row per process; the row of unaccounted memory has no pid."""
     where = {"at": snapshot.at, "node": snapshot.node}
     rows = [{**where, **_csv_row(use)} for use in found]
     return csv_line(CSV) + "".join(csv_line([row.get(name) for name in CSV]) for row in rows)
 
 
 def _csv_row(use: ProcessRow) -> wire.Json:
-    """The vendor stands in each row because `sim` must be seen there too."""
+    """Each row has the vendor, so that `sim` is visible."""
     held = _to_json(use) if use.process else {"memory_bytes": use.memory_bytes}
     return {**_place(use), "vendor": use.entry.status.device.vendor, **held}
 

@@ -1,4 +1,4 @@
-"""A snapshot as the text of `andon status`; pure, so that golden files can hold it."""
+"""A snapshot as the text of `andon status`; pure, so that golden files can test it."""
 
 import textwrap
 import time
@@ -23,13 +23,13 @@ from andon.units import human_seconds
 
 K = TypeVar("K")
 TRY = "try: andon status --simulate 4"
-NAME_WIDTH = 8  # so much of the node's name is always shown
+NAME_WIDTH = 8  # this much of the node's name is always shown
 _STATE_STYLES = {State.LOST: "red", State.STALE: "yellow", State.ASLEEP: "dim", State.OK: "dim"}
 
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """What hides devices from this process, and how many of them the caller left out."""
+    """What hides devices from this process, and how many of them were left out."""
 
     source: str | None = None
     note: str | None = None
@@ -63,14 +63,14 @@ def render_status(
 
 
 def header(snapshot: Snapshot, width: int) -> Text:
-    """Node and driver on the left, the time on the right, and whether any of it is real."""
+    """Node and driver on the left; on the right the time, and the mark of simulated devices."""
     driver = snapshot.versions.get("driver")
     left = join([say(snapshot.node, "bold")] + ([say(f"driver {driver}")] if driver else []), " · ")
     right = say(local_time(snapshot.at), "dim")
     mark = unreal(snapshot)
     if mark:
         right = say(f" {mark} ", "bold reverse") + say("  ") + right
-    if right.width + NAME_WIDTH + 2 > width:  # a cut time says nothing
+    if right.width + NAME_WIDTH + 2 > width:  # a cut-off time is useless
         right = say(f" {mark} ", "bold reverse") if mark else Text()
     left = left.fit(max(NAME_WIDTH, width - right.width - 2))
     return (left + say(" " * (width - left.width - right.width)) + right).fit(width)
@@ -87,7 +87,7 @@ def device_lines(snapshot: Snapshot, seen: list[NamedDevice], width: int, now: f
 
 
 def state_message(status: DeviceStatus, now: float) -> Text | None:
-    """Why there are no numbers: old ones are never shown as if they were live."""
+    """Why there are no values: old ones are never shown as current."""
     if status.answered:
         return None
     style = _STATE_STYLES[status.state]
@@ -95,7 +95,7 @@ def state_message(status: DeviceStatus, now: float) -> Text | None:
         return say(status.reason or "no reading yet", style)
     lasted = now - status.since
     word = f"{status.state}"
-    if status.state is not State.STALE and lasted >= 1:  # a stale device's reason says how long
+    if status.state is not State.STALE and lasted >= 1:  # a stale one's reason says it
         word += f" for {human_seconds(lasted)}"
     reason = say(f" · {status.reason}", style) if status.reason else Text()
     return say(word, style if style == "dim" else f"bold {style}") + reason
@@ -113,14 +113,15 @@ def node_row(snapshot: Snapshot) -> list[Text]:
 
 
 def _mean(seen: list[NamedDevice]) -> Text:
-    """The mean names how many boards it stands for: one that is silent is not an idle one."""
+    """The mean says how many GPUs it covers: one that does not respond is not idle."""
     mean = mean_utilization(entry.status for entry in seen)
     boards = sum(not entry.instance for entry in seen)
     known = len({_board(entry.status) for entry in seen if _says_how_busy(entry.status)})
-    words = say("mean utilisation ", "dim") + cells.percent(mean)
     if mean is None:
-        return words
-    return words + say(f" over {known}" + ("" if known == boards else f" of {boards}"), "dim")
+        return say("mean utilisation ", "dim") + cells.percent(mean)
+    part = "" if known == boards else f"/{boards}"
+    counted = f"{known}{part} GPU{'s' * (boards != 1)}"
+    return say(f"mean utilisation of {counted}: ", "dim") + cells.percent(mean)
 
 
 def _board(status: DeviceStatus) -> str:
@@ -133,11 +134,11 @@ def _says_how_busy(status: DeviceStatus) -> bool:
 
 
 def _no_device(snapshot: Snapshot, mask: Mask) -> str:
-    """One paragraph: that there is none, why, and what to do."""
+    """One paragraph: that there is no GPU, why, and what to do."""
     if mask.left_out:
-        why = mask.source or "its mask"
-        return f"No GPU is visible to this process: {why} hides all {mask.left_out} of this node."
-    found = "can be read" if snapshot.faults else "was found"
+        hidden = f"{mask.source or 'its mask'} hides all {mask.left_out} GPUs of this node"
+        return f"No GPU is visible to this process: {hidden}."
+    found = "can be read" if snapshot.faults else "found"
     sentences = [f"No GPU {found} on this node."]
     for fault in snapshot.faults:
         sentences += [_sentence(f"{fault.source}: {fault.reason}"), _sentence(_capital(fault.hint))]
@@ -145,17 +146,17 @@ def _no_device(snapshot: Snapshot, mask: Mask) -> str:
     return " ".join(filter(None, sentences))
 
 
-def _sentence(words: str) -> str:
-    words = words.strip()
-    return f"{words}." if words and words[-1] not in ".!?" else words
+def _sentence(text: str) -> str:
+    text = text.strip()
+    return f"{text}." if text and text[-1] not in ".!?" else text
 
 
-def _capital(words: str) -> str:
-    return words[:1].upper() + words[1:]
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _advice(snapshot: Snapshot, seen: list[NamedDevice], width: int) -> list[Text]:
-    """One line per thing that is wrong, with what to do; whole, because a cut command is none."""
+    """One line per problem, with what to do; not cut, because a cut command is useless."""
     lines: list[Text] = []
     for hint, labels in _grouped((e.status.hint, e.label) for e in seen).items():
         if hint:
@@ -164,7 +165,7 @@ def _advice(snapshot: Snapshot, seen: list[NamedDevice], width: int) -> list[Tex
 
 
 def fault_lines(snapshot: Snapshot, width: int) -> list[Text]:
-    """What each backend says that cannot read its devices, with what to do."""
+    """Why a backend cannot read its devices, and what to do."""
     lines: list[Text] = []
     for fault in snapshot.faults:
         hint = f" · {fault.hint}" if fault.hint else ""
@@ -178,8 +179,8 @@ def _footnotes(
     lines: list[Text] = []
     masked = is_masked(snapshot)
     if any(not e.status.visible for e in seen):
-        words = f"(n) hidden from this process by {mask.source or 'its mask'}"
-        lines += paragraph(words, width, "dim")
+        text = f"(n) hidden from this process by {mask.source or 'its mask'}"
+        lines += paragraph(text, width, "dim")
     if mask.note and (masked or verbose):
         lines += paragraph(mask.note, width, "dim")
     if verbose or width >= MEDIUM:
@@ -188,7 +189,7 @@ def _footnotes(
 
 
 def _reasons(seen: list[NamedDevice], width: int, verbose: bool) -> list[Text]:
-    """Why each dash is a dash: the same reason once, with the devices if not all share it."""
+    """Why values are missing: each reason once, with the devices if not all share it."""
     explained = explained_fields(width)
     pairs = [
         ((reading_name(field), why), e.label)
@@ -215,16 +216,16 @@ def _grouped(pairs: Iterable[tuple[K, str]]) -> dict[K, list[str]]:
     return out
 
 
-def paragraph(words: str, width: int, style: str = "", indent: int = 2) -> list[Text]:
-    """Wrapped between words; further lines are set in."""
+def paragraph(text: str, width: int, style: str = "", indent: int = 2) -> list[Text]:
+    """Wrapped between words; further lines are indented."""
     found = textwrap.wrap(
-        words, max(20, width), subsequent_indent=" " * indent, break_on_hyphens=False
+        text, max(20, width), subsequent_indent=" " * indent, break_on_hyphens=False
     )
     return [say(line, style) for line in found]
 
 
 def flow(parts: list[Text], width: int) -> list[Text]:
-    """Parts beside each other while they fit, then on the next line."""
+    """Parts side by side while they fit, then on the next line."""
     lines: list[list[Text]] = []
     for part in parts:
         taken = sum(p.width + 3 for p in lines[-1]) if lines else 0

@@ -1,4 +1,4 @@
-"""The table of `andon watch`: lines that stay in their columns from the first tick to the last."""
+"""The table of `andon watch`: its columns stay in place from the first sample to the last."""
 
 import re
 import time
@@ -30,7 +30,7 @@ class StreamLine:
 
 
 class Stream:
-    """Remembers what was printed: where the columns are, and each device's last readings."""
+    """Keeps what was printed: the columns, and each device's last readings."""
 
     def __init__(self, width: int, height: int, color: bool) -> None:
         self.width, self.height, self.color = width, height, color
@@ -38,11 +38,11 @@ class Stream:
         self._columns: list[TableColumn[StreamLine]] = []
         self._sizes: list[int] = []
         self._since_heading: int | None = None
-        self._told: object = ()  # the faults that were printed last
+        self._printed: object = ()  # the faults that were printed last
         self._was_empty = False
 
     def resize(self, width: int, height: int) -> None:
-        """Another width has room for other columns, which need their heading."""
+        """Another width has space for other columns, which need a heading."""
         if width != self.width:
             self._columns, self._sizes, self._since_heading = [], [], None
         self.width, self.height = width, height
@@ -54,7 +54,7 @@ class Stream:
         moved = self._settle(rows)
         lines = [line(self._columns, self._sizes, row, self.width) for row in rows]
         if not rows:
-            lines = [say(f"{_clock(snapshot.at)}  no device can be read", "dim").fit(self.width)]
+            lines = [say(f"{_clock(snapshot.at)}  no GPU can be read", "dim").fit(self.width)]
         lines += self._reasons(snapshot, empty=not rows)
         if moved or self._heading_is_due(len(lines)):
             lines = self._headings(snapshot) + lines
@@ -63,10 +63,10 @@ class Stream:
         return "".join(text.paint(self.color) + "\n" for text in lines)
 
     def _reasons(self, snapshot: Snapshot, empty: bool) -> list[Text]:
-        """Why devices are missing: when they begin to be, and when it is told differently."""
+        """Why devices are missing: printed at first, and when the reason changes."""
         first, self._was_empty = empty and not self._was_empty, empty
         found = [(f.source, _NUMBERS.sub("", f.reason), f.hint) for f in snapshot.faults]
-        changed, self._told = tuple(found) != self._told, tuple(found)
+        changed, self._printed = tuple(found) != self._printed, tuple(found)
         lines = fault_lines(snapshot, self.width) if first or changed else []
         return [*lines, say(TRY, "dim").fit(self.width)] if first else lines
 
@@ -77,7 +77,7 @@ class Stream:
         return StreamLine(entry, snapshot.at, sparkline(list(trend)), is_masked(snapshot))
 
     def _settle(self, rows: list[TableRow[StreamLine]]) -> bool:
-        """Columns are chosen once and only grow, so that the eye finds them again."""
+        """Columns are chosen once and only grow, so that they are easy to follow."""
         if not rows:
             return False
         fresh = not self._columns

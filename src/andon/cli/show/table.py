@@ -1,4 +1,4 @@
-"""Lines up rows in columns and decides which columns there is room for."""
+"""Lays out rows in columns and decides which columns fit."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,21 +12,21 @@ GAP = 2
 
 @dataclass(frozen=True, slots=True)
 class TableColumn(Generic[R]):
-    """One column. Lower ranks are shown first; `elastic` ones take the room that is left."""
+    """One column. Lower ranks are shown first; `elastic` ones take the space that is left."""
 
     title: str
     cell: Callable[[R], Text]
     rank: int = 0
     right: bool = False
-    elastic: int = 0  # the least width of a column that may be cut
+    elastic: int = 0  # the minimum width of a column that may be cut
     lead: bool = False  # shown even where a row has a message instead of values
     gap: int = GAP
-    floor: int = 0  # room for values that have not come yet, where rows are printed one by one
+    floor: int = 0  # space for later values, where rows are printed one by one
 
 
 @dataclass(frozen=True, slots=True)
 class TableRow(Generic[R]):
-    """One row; a message stands in place of every column that does not lead."""
+    """One row; a message replaces every column that does not lead."""
 
     value: R
     message: Text | None = None
@@ -43,13 +43,13 @@ def draw(columns: Sequence[TableColumn[R]], rows: Sequence[TableRow[R]], width: 
 def choose(
     columns: Sequence[TableColumn[R]], rows: Sequence[TableRow[R]], width: int
 ) -> list[TableColumn[R]]:
-    """The columns that fit, by rank, in the order in which they stand."""
+    """The columns that fit, chosen by rank, in their original order."""
     taken: list[TableColumn[R]] = []
-    room = width + (columns[0].gap if columns else 0)  # nothing stands before the first
+    room = width + (columns[0].gap if columns else 0)  # the first column has no gap
     for column in sorted(columns, key=lambda c: c.rank):
         need = _least(column, rows) + column.gap
         if taken and need > room:
-            break  # what matters less does not slip in because it happens to be narrow
+            break  # a less important column is not shown just because it is narrow
         taken.append(column)
         room -= need
     return [column for column in columns if column in taken]
@@ -92,7 +92,7 @@ def _least(column: TableColumn[R], rows: Sequence[TableRow[R]]) -> int:
 def sizes_of(
     columns: Sequence[TableColumn[R]], rows: Sequence[TableRow[R]], width: int
 ) -> list[int]:
-    """Elastic columns share what the fixed ones leave, from the left."""
+    """Elastic columns share the space that fixed ones leave, from the left."""
     sizes = [_least(column, rows) for column in columns]
     spare = width - sum(sizes) - sum(column.gap for column in columns[1:])
     for place, column in enumerate(columns):

@@ -1,4 +1,4 @@
-"""Styled text that knows how wide it is on a screen, whatever script it is written in."""
+"""Styled text that knows its width on a screen, in any script."""
 
 import re
 import unicodedata
@@ -31,37 +31,37 @@ def char_width(char: str) -> int:
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
-def display_width(words: str) -> int:
+def display_width(text: str) -> int:
     """How many cells a text takes on a screen."""
-    return len(words) if words.isascii() else sum(map(char_width, words))
+    return len(text) if text.isascii() else sum(map(char_width, text))
 
 
-def harmless(words: str) -> str:
-    """Nothing that would move the cursor: a process may call itself anything it likes."""
-    if words.isascii() and words.isprintable():
-        return words
-    return "".join(" " if c.isspace() else c if _shown(c) else "�" for c in words)
+def harmless(text: str) -> str:
+    """Without anything that moves the cursor: a process name may contain anything."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(" " if c.isspace() else c if _shown(c) else "�" for c in text)
 
 
 def without_commands(painted: str) -> str:
-    """A text of several lines in which colours are the only thing that a terminal obeys."""
+    """Text of several lines with all terminal control sequences but colours removed."""
     return _COMMANDS.sub("\N{REPLACEMENT CHARACTER}", painted)
 
 
 def _shown(char: str) -> bool:
     category = unicodedata.category(char)
-    joiner = char == "\u200d"  # holds emoji together; the other format characters reorder text
+    joiner = char == "\u200d"  # joins emoji; the other format characters reorder text
     return joiner or category not in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 
 
-def without_unicode(words: str) -> str:
-    """The same line for a terminal that knows only ASCII."""
-    return words.translate(_WITHOUT_UNICODE).encode("ascii", "replace").decode("ascii")
+def without_unicode(text: str) -> str:
+    """The same line for a terminal that supports only ASCII."""
+    return text.translate(_WITHOUT_UNICODE).encode("ascii", "replace").decode("ascii")
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Words in one or more styles; a style is a few of `bold dim reverse red green yellow cyan`."""
+    """Text in one or more styles; a style is any of `bold dim reverse red green yellow cyan`."""
 
     spans: tuple[tuple[str, str], ...] = ()
 
@@ -70,20 +70,20 @@ class Text:
 
     @property
     def plain(self) -> str:
-        return "".join(words for words, _ in self.spans)
+        return "".join(text for text, _ in self.spans)
 
     @property
     def width(self) -> int:
-        return sum(display_width(words) for words, _ in self.spans)
+        return sum(display_width(text) for text, _ in self.spans)
 
     def paint(self, color: bool) -> str:
-        """The line as a terminal takes it, with no spaces left hanging at its end."""
+        """The line with its control sequences, without trailing spaces."""
         if not color:
             return self.plain.rstrip()
-        kept = [(words, style) for words, style in self.spans if words]
+        kept = [(text, style) for text, style in self.spans if text]
         while kept and not kept[-1][0].strip() and "reverse" not in kept[-1][1]:
             kept.pop()
-        return "".join(_sgr(words, style) for words, style in kept)
+        return "".join(_sgr(text, style) for text, style in kept)
 
     def restyled(self, style: str) -> "Text":
         """The same words in one style."""
@@ -94,7 +94,7 @@ class Text:
         return self if self.width <= width else self._cut(width)
 
     def pad(self, width: int, right: bool = False) -> "Text":
-        """At least this wide, with the words on the left, or on the right."""
+        """At least this wide, aligned left or right."""
         room = say(" " * max(0, width - self.width))
         return room + self if right else self + room
 
@@ -103,18 +103,18 @@ class Text:
             return Text()
         kept: list[tuple[str, str]] = []
         room = width - 1
-        for words, style in self.spans:
-            short = _prefix(words, room)
-            kept.append((short if short == words else short.rstrip() + ELLIPSIS, style))
-            if short != words:
+        for text, style in self.spans:
+            short = _prefix(text, room)
+            kept.append((short if short == text else short.rstrip() + ELLIPSIS, style))
+            if short != text:
                 return Text(tuple(kept))
-            room -= display_width(words)
+            room -= display_width(text)
         return Text(tuple(kept))
 
 
-def say(words: str, style: str = "") -> Text:
+def say(text: str, style: str = "") -> Text:
     """A text in one style, made harmless."""
-    return Text(((harmless(words), style),) if words else ())
+    return Text(((harmless(text), style),) if text else ())
 
 
 def join(parts: list[Text], between: str = "") -> Text:
@@ -125,15 +125,15 @@ def join(parts: list[Text], between: str = "") -> Text:
     return out
 
 
-def _prefix(words: str, width: int) -> str:
+def _prefix(text: str, width: int) -> str:
     taken = 0
-    for place, char in enumerate(words):
+    for place, char in enumerate(text):
         taken += char_width(char)
         if taken > width:
-            return words[:place]
-    return words
+            return text[:place]
+    return text
 
 
-def _sgr(words: str, style: str) -> str:
+def _sgr(text: str, style: str) -> str:
     codes = ";".join(_SGR[name] for name in style.split())
-    return f"\x1b[{codes}m{words}\x1b[0m" if codes else words
+    return f"\x1b[{codes}m{text}\x1b[0m" if codes else text

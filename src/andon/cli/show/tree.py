@@ -1,4 +1,4 @@
-"""Processes under those that started them, so that eight ranks stand under their torchrun."""
+"""Processes under those that started them, so that eight ranks are shown under their torchrun."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -32,10 +32,10 @@ class Branch:
 
 
 def forest(links: Mapping[int, ParentLink], holders: Iterable[int]) -> list[Branch]:
-    """The holders of devices and their ancestors, in the order in which the holders come.
+    """The processes on devices and their ancestors, in the order of the former.
 
-    What every login and every container has in common (init, sshd, a shell, a shim) is left out
-    at the top; a shell in the middle stays, because a script is often what a person looks for.
+    What every login and container has (init, sshd, a shell, a shim) is left out at the top; a
+    shell in the middle stays, because a script is often what the user is looking for.
     """
     wanted = list(dict.fromkeys(holders))
     below: dict[int, list[int]] = {}

@@ -1,4 +1,4 @@
-"""The line that shows how the waiting goes: rewritten on a terminal, seldom anywhere else."""
+"""The line that shows the state of a wait: rewritten on a terminal, printed rarely elsewhere."""
 
 import sys
 import time
@@ -11,28 +11,28 @@ if TYPE_CHECKING:
     from andon.engine.sharing.availability import Candidates
     from andon.engine.sharing.granter import Progress
 
-SELDOM_SECONDS = 30.0
-ORDINALS = {1: "1st", 2: "2nd", 3: "3rd"}
+REPEAT_SECONDS = 30.0
+ORDINALS = {1: "first", 2: "second", 3: "third"}
 
 
 class WaitingLine:
-    """Call it with every progress; `clear` takes it away again."""
+    """Call it with every progress; `clear` removes it."""
 
     def __init__(self, choices: Choices) -> None:
         self._choices = choices
         self._live = sys.stderr.isatty() and not choices.quiet
-        self._told = 0.0
+        self._printed = 0.0
         self._shown = False
 
     def __call__(self, progress: "Progress") -> None:
-        words = waiting_words(progress)
+        text = waiting_text(progress)
         if self._live:
             width = size()[0] - 1
-            write(sys.stderr, f"\r\x1b[K{say(words).fit(width).plain}")
+            write(sys.stderr, f"\r\x1b[K{say(text).fit(width).plain}")
             self._shown = True
-        elif not self._told or time.monotonic() - self._told >= SELDOM_SECONDS:
-            self._told = time.monotonic()
-            notice(words, self._choices)
+        elif not self._printed or time.monotonic() - self._printed >= REPEAT_SECONDS:
+            self._printed = time.monotonic()
+            notice(text, self._choices)
 
     def clear(self) -> None:
         if self._shown:
@@ -40,38 +40,39 @@ class WaitingLine:
             self._shown = False
 
 
-def waiting_words(progress: "Progress") -> str:
-    """`waiting 0:42 · 2nd in line behind alice (4 GPUs) · 1 of 2 missing · GPU 0: held by …`."""
-    outlook = progress.outlook
+def waiting_text(progress: "Progress") -> str:
+    """`waiting 0:42 · second in queue behind alice (4 GPUs) · 1 of 2 GPUs available · …`."""
+    candidates = progress.outlook
     seconds = int(progress.waited_seconds)
-    parts = [f"waiting {seconds // 60}:{seconds % 60:02d}", _place(outlook)]
-    if outlook.missing:
-        parts.append(f"{outlook.missing} of {outlook.need.least} missing")
-    reason = progress.note or outlook.choice.reason or _first_obstacle(outlook)
+    parts = [f"waiting {seconds // 60}:{seconds % 60:02d}", _place(candidates)]
+    if candidates.missing:
+        found, needed = candidates.need.least - candidates.missing, candidates.need.least
+        parts.append(f"{found} of {needed} GPU{'s' * (needed != 1)} available")
+    reason = progress.note or candidates.choice.reason or _first_obstacle(candidates)
     return " · ".join(part for part in (*parts, reason) if part)
 
 
-def _place(outlook: "Candidates") -> str:
-    number = len(outlook.ahead) + 1
-    place = f"{ORDINALS.get(number, f'{number}th')} in line"
-    if not outlook.ahead:
+def _place(candidates: "Candidates") -> str:
+    number = len(candidates.ahead) + 1
+    place = f"{ORDINALS.get(number, f'{number}th')} in queue"
+    if not candidates.ahead:
         return place
-    first = outlook.ahead[-1]
+    first = candidates.ahead[-1]
     count = first.need.least
     return f"{place} behind {first.owner.user} ({count} GPU{'' if count == 1 else 's'})"
 
 
-def _first_obstacle(outlook: "Candidates") -> str:
-    """What ends soonest is what is waited for."""
+def _first_obstacle(candidates: "Candidates") -> str:
+    """The device that is expected to become available first."""
     from andon.core.sharing.obstacles import NEVER
     from andon.engine.sharing.availability import names
     from andon.engine.sharing.refusal import obstacle_words
 
-    barred = [c for c in outlook.choice.candidates if c.obstacle and c.obstacle.bar not in NEVER]
+    barred = [c for c in candidates.choice.candidates if c.obstacle and c.obstacle.bar not in NEVER]
     if not barred:
         return ""
     soonest = min(barred, key=lambda c: (c.obstacle and c.obstacle.until) or float("inf"))
     if soonest.obstacle is None:
         return ""
-    title = names(outlook.snapshot)[soonest.uuid]
-    return f"{title}: {obstacle_words(soonest.obstacle, outlook.snapshot.at)}"
+    title = names(candidates.snapshot)[soonest.uuid]
+    return f"next: {title}, {obstacle_words(soonest.obstacle, candidates.snapshot.at)}"

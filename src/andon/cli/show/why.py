@@ -1,4 +1,4 @@
-"""The answer of `andon why` as text and as JSON; pure, so that golden files can hold it."""
+"""The answer of `andon why` as text and as JSON; pure, so that golden files can test it."""
 
 import re
 import textwrap
@@ -19,42 +19,42 @@ from andon.units import human_seconds
 
 SCHEMA = "andon.why/1"
 TRY = "try: andon why --simulate 4"
-UNBROKEN = "\u00a0"  # keeps a number beside its unit; the screen gets a plain space
-MARGIN = 12  # of the lines below a sentence, and the words before them
-NARROW = MARGIN + 20  # below it the margin would take the words' room: there is none
+UNBROKEN = "\u00a0"  # keeps a number with its unit; printed as a plain space
+MARGIN = 14  # indent of the lines below a sentence, and space for their labels
+NARROW = MARGIN + 20  # below it the text needs the space: there is no indent
 NAMES = {
-    "limits.slowdown_celsius": "slows down at",
-    "limits.sm_clock_mhz": "highest clock",
-    "limits.power_default_watts": "default limit",
-    "limits.pcie_width": "lanes possible",
-    "limits.pcie_generation": "generation possible",
+    "limits.slowdown_celsius": "slowdown temperature",
+    "limits.sm_clock_mhz": "max clock",
+    "limits.power_default_watts": "default power limit",
+    "limits.pcie_width": "max lanes",
+    "limits.pcie_generation": "max PCIe generation",
     "pcie_width": "lanes",
     "pcie_generation": "PCIe generation",
-    "memory_total_bytes": "memory in all",
-    "memory_used_bytes": "memory in use",
+    "memory_total_bytes": "total memory",
+    "memory_used_bytes": "memory used",
     "memory_percent": "memory",
-    "memory_unattributed_bytes": "unexplained",
-    "clock_loss_percent": "below the highest clock",
-    "power_percent": "of its power limit",
-    "power_limit_percent": "of the default limit",
+    "memory_unattributed_bytes": "unaccounted",
+    "clock_loss_percent": "clock loss",
+    "power_percent": "share of power limit",
+    "power_limit_percent": "share of default limit",
     "sm_active_percent": "SM active",
     "tensor_active_percent": "tensor cores active",
     "ecc_uncorrected": "uncorrected errors",
     "idle_seconds": "idle for",
     "process.idle_seconds": "process idle for",
-    "recent_seconds": "looked for",
+    "recent_seconds": "sampled for",
     "utilization_mean_percent": "mean",
-    "utilization_min_percent": "least",
-    "utilization_max_percent": "most",
+    "utilization_min_percent": "min",
+    "utilization_max_percent": "max",
     "peers_sm_clock_mhz": "peers' clock",
     "peers_temperature_celsius": "peers' temperature",
     "host.cpu_percent": "CPU",
     "memory_rise_bytes": "rise",
-    "memory_rise_seconds": "in",
+    "memory_rise_seconds": "over",
     "memory_growth_bytes_per_second": "rate",
     "full_in_seconds": "full in",
 }
-"""The names of evidence in words, where the plain name would not do."""
+"""The names of evidence, where they do not follow from the field's name."""
 
 WHOLES = {
     "sm_clock_mhz": "limits.sm_clock_mhz",
@@ -63,30 +63,39 @@ WHOLES = {
     "pcie_width": "limits.pcie_width",
     "pcie_generation": "limits.pcie_generation",
 }
-"""What is told as a part of something: `SM clock 1755 of 1980 MHz`."""
+"""Readings shown with their maximum: `SM clock 1755 of 1980 MHz`."""
+
+THROTTLE_NAMES = {
+    "hw_slowdown": "hardware slowdown",
+    "hw_thermal_slowdown": "thermal (hardware)",
+    "hw_power_brake_slowdown": "power brake",
+    "sw_thermal_slowdown": "thermal (software)",
+    "sw_power_cap": "power cap",
+}
+"""The driver's throttle reasons, where the plain name would not do."""
 
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:%|°C|W|MHz|[KMGT]?i?B|s|min|h|d)\b|%|°C)")
-TOLD = ("reason", "fault", "source", "state", "state_seconds")  # the sentence has them
+TOLD = ("reason", "fault", "source", "state", "state_seconds")  # already in the sentence
 OLD_SECONDS = 10.0
 _ABOUT_WHO = ("process.", "users.")
 GRAVE_FROM, SERIOUS_FROM = 80.0, 40.0
-"""From these weights on the lamp is red, or a sign; below it is a matter of how it is used."""
+"""From these weights on the lamp is red, or a triangle; below, it is only about how it is used."""
 
 
 @dataclass(frozen=True, slots=True)
 class WhyAnswer:
-    """What was asked, and every reason that was found."""
+    """The question, and every reason that was found."""
 
     snapshot: Snapshot
     seconds: float
     reasons: Mapping[str, tuple[Reason, ...]]
     chosen: str | None  # the uuid to explain in full; None where there is no device
-    alone: bool  # whether only that one was asked about
+    alone: bool  # whether only this device was asked about
     absence: tuple[Reason, ...] = ()
 
 
 def answer(snapshots: Sequence[Snapshot], uuid: str | None = None) -> WhyAnswer:
-    """Explain a device, or all of them with the most troubled first."""
+    """Explain one device, or all of them, the most troubled first."""
     latest, seconds = snapshots[-1], snapshots[-1].at - snapshots[0].at
     if not latest.devices:
         return WhyAnswer(latest, seconds, {}, None, False, explain_absence(snapshots))
@@ -112,10 +121,10 @@ def render_why(found: WhyAnswer, width: int, color: bool) -> str:
 
 
 def _nothing_there(found: WhyAnswer, width: int) -> list[Text]:
-    lines = paragraph("This node shows no GPU.", width, "bold", indent=0)
+    lines = paragraph("No GPU found on this node.", width, "bold", indent=0)
     for reason in found.absence:
         lines += [Text(), *paragraph(reason.sentence, width, indent=0)]
-        lines += _labelled("do", [reason.advice], width)
+        lines += _labelled("what to do", [reason.advice], width)
     return [*lines, Text(), *paragraph(TRY, width, "dim")]
 
 
@@ -128,25 +137,25 @@ def _in_full(entry: NamedDevice, found: WhyAnswer, width: int) -> list[Text]:
 
 
 def _reason(reason: Reason, width: int, first: bool, at: float) -> list[Text]:
-    """The sentence, what shows it, who, and what to do."""
+    """The sentence, its evidence, the process, and what to do."""
     doubt = "" if reason.confidence_word == "certain" else f" ({reason.confidence_word})"
-    words = _BEFORE_UNIT.sub(UNBROKEN, reason.sentence) + doubt
-    lines = paragraph(words, width, "bold" if first else "", indent=0)
-    lines += _labelled("shown by", _shown(reason.evidence, at), width)
+    text = _BEFORE_UNIT.sub(UNBROKEN, reason.sentence) + doubt
+    lines = paragraph(text, width, "bold" if first else "", indent=0)
+    lines += _labelled("evidence", _shown(reason.evidence, at), width)
     if reason.process is not None:
-        lines += _labelled("who", _who(reason.process, at), width)
-    if reason.weight > WEIGHTS[ReasonCode.NOTHING][0]:  # a plain fact asks for nothing
-        lines += _labelled("do", [reason.advice], width, "")
+        lines += _labelled("process", _who(reason.process, at), width)
+    if reason.weight > WEIGHTS[ReasonCode.NOTHING][0]:  # a plain fact needs no action
+        lines += _labelled("what to do", [reason.advice], width, "")
     return lines
 
 
 def _labelled(name: str, parts: Sequence[str], width: int, style: str = "dim") -> list[Text]:
-    """A block with its name in the margin; parts are wrapped between each other if they can be."""
+    """A block with its label in the margin; lines break between parts if possible."""
     if not any(parts):
         return []
     if width < NARROW:
-        told = _BEFORE_UNIT.sub(UNBROKEN, f"{name}: {' · '.join(parts)}")
-        return paragraph(told, width, style, indent=0)
+        text = _BEFORE_UNIT.sub(UNBROKEN, f"{name}: {' · '.join(parts)}")
+        return paragraph(text, width, style, indent=0)
     words = (
         " · ".join(part.replace(" ", UNBROKEN) for part in parts) if len(parts) > 1 else parts[0]
     )
@@ -160,7 +169,7 @@ def _labelled(name: str, parts: Sequence[str], width: int, style: str = "dim") -
 
 
 def _shown(evidence: Sequence[Evidence], at: float) -> list[str]:
-    """The readings, those that are a part of another with it; who stands in a line of its own."""
+    """The readings, with their maximum if there is one; processes have their own line."""
     by_name = {e.name: e for e in evidence if not e.name.startswith(_ABOUT_WHO)}
     wholes = {whole for part, whole in WHOLES.items() if part in by_name}
     return [
@@ -171,7 +180,7 @@ def _shown(evidence: Sequence[Evidence], at: float) -> list[str]:
 
 
 def _age(evidence: Evidence, at: float) -> str:
-    """How old a reading is, where it is not of now."""
+    """The age of a reading that is not current."""
     old = 0.0 if evidence.at is None else at - evidence.at
     return f" ({human_seconds(old)} ago)" if old > OLD_SECONDS else ""
 
@@ -183,14 +192,18 @@ def _named(evidence: Evidence, whole: Evidence | None) -> str:
     if name.startswith("last."):
         return f"last {reading_name(name.removeprefix('last.'))} {value}"
     if name == "throttle":
-        value = value.replace("_", " ")
+        value = ", ".join(map(_throttle_name, value.split(", ")))
     if whole is not None:
         value = f"{value.removesuffix(evidence.unit).rstrip()} of {in_words(whole)}"
     return f"{NAMES.get(name) or reading_name(name)} {value}"
 
 
+def _throttle_name(reason: str) -> str:
+    return THROTTLE_NAMES.get(reason) or reason.replace("_", " ")
+
+
 def _who(process: Process, at: float) -> list[str]:
-    """User, program, pid, where it belongs, how long it has run."""
+    """User, program, pid, container, job, lease, and how long it has run."""
     lasted = None if process.started is None or process.started > at else at - process.started
     parts = [
         process.user,
@@ -221,7 +234,7 @@ def _label(entry: NamedDevice, found: WhyAnswer) -> str:
 
 
 def _lamp(entry: NamedDevice, found: WhyAnswer) -> Text:
-    """The lamp follows the reasons: a device that works hard and well is green."""
+    """The lamp follows the reasons: a device that is merely busy is green."""
     first = found.reasons[entry.status.device.uuid][0]
     if not entry.status.answered:
         return cells.lamp(entry)
@@ -236,7 +249,7 @@ def _lamp(entry: NamedDevice, found: WhyAnswer) -> Text:
 
 
 def answer_to_json(found: WhyAnswer) -> wire.Json:
-    """`andon.why/1`: the devices that were asked about, the most troubled first."""
+    """`andon.why/1`: the requested devices, the most troubled first."""
     snapshot = found.snapshot
     devices = [s.device for s in snapshot.devices]
     if found.alone:

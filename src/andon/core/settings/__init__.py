@@ -1,1 +1,1 @@
-"""The settings: every one of them, their kinds, and which value counts."""
+"""The settings: all of them, their types, and which value is in force."""

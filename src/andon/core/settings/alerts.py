@@ -1,4 +1,4 @@
-"""The tables of the settings for alerts: figures for some devices, and who is told."""
+"""The tables of the alert settings: thresholds for some devices, and notifiers."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -27,7 +27,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)")
 
 @dataclass(frozen=True, slots=True)
 class OverrideSettings:
-    """Other figures for one device or one model, and the rules that do not count for it."""
+    """Other thresholds for one device or model, and the rules that are off for it."""
 
     device: str | int | None = None
     model: str | None = None
@@ -37,7 +37,7 @@ class OverrideSettings:
 
 @dataclass(frozen=True, slots=True)
 class NotifierSettings:
-    """One who is told. Its address is a secret, and is in no `repr`."""
+    """One notifier. Its address is a secret and never in a `repr`."""
 
     name: str
     kind: str
@@ -54,7 +54,7 @@ class NotifierSettings:
 
 @dataclass(frozen=True, slots=True)
 class TableKey:
-    """One key of a table, for the reader and for the docs."""
+    """One key of a table, for parsing and for the docs."""
 
     name: str
     kind: ValueKind
@@ -78,7 +78,7 @@ def _devices(value: object) -> tuple[str, ...]:
 
 
 def _command(value: object) -> tuple[str, ...]:
-    """A list, or a line that is split as a shell does; no shell ever sees it."""
+    """A list, or a line split as a shell would; no shell ever runs it."""
     if isinstance(value, str):
         import shlex
 
@@ -106,7 +106,7 @@ def _name(value: object) -> str:
 
 
 def _level(value: object) -> Level:
-    """Information is never sent."""
+    """Informational alerts are never sent."""
     if value == Level.INFO:
         raise ValueError
     return Level(str(value))
@@ -123,36 +123,36 @@ DEVICE = ValueKind('an index such as 3, or a UUID such as "GPU-…"', _device)
 
 NOTIFIER_COLUMNS = (
     TableKey("name", ValueKind("letters, digits, - and _", _name),
-             "what it is called; each has its own"),
+             "its name; must be unique"),
     TableKey("kind", ValueKind(", ".join(NOTIFIER_KINDS), _one_of(*NOTIFIER_KINDS)),
-             "how it tells"),
+             "how it sends"),
     TableKey("url", ValueKind("a URL such as slack://…", _url), "for apprise and alertmanager"),
     TableKey("command", ValueKind('a command such as ["/usr/bin/logger"]', _command),
-           "for command; the alerts come as JSON on its standard input"),
+           "for command; it gets the alerts as JSON on standard input"),
     TableKey("level", ValueKind("warning or critical", _level),
-           "the least level that it is told; else alerts.minimum_level"),
+           "the lowest level it is sent; else alerts.minimum_level"),
     TableKey("rules", RULES, "only these rules"),
     TableKey("devices", ValueKind('a list such as [0, "GPU-…"]', _devices), "only these devices"),
     TableKey("owners", ValueKind('a list of users such as ["ada"]', RULES.read),
-           "only what concerns processes or leases of these users"),
-    TableKey("quiet_hours", QUIET, 'held back meanwhile; "" for none; else alerts.quiet_hours'),
+           "only alerts that affect these users' processes or leases"),
+    TableKey("quiet_hours", QUIET, 'holds alerts meanwhile; "" for none; else alerts.quiet_hours'),
     TableKey("wakes",
              ValueKind("critical, warning or never", _one_of("critical", "warning", "never")),
-           "the level from which quiet hours do not count"),
-    TableKey("timeout_seconds", SECONDS, "how long one sending may take"),
+           "the lowest level that is sent during quiet hours"),
+    TableKey("timeout_seconds", SECONDS, "maximum time to send a message"),
 )  # fmt: skip
 
 OVERRIDE_COLUMNS = (
     TableKey("device", DEVICE, "for this device"),
     TableKey("model", TEXT, "for every device with this in its name"),
-    TableKey("off", RULES, "rules that do not count for it"),
+    TableKey("off", RULES, "rules that are off for it"),
 )
 
 Mistakes = list[str]
 
 
 def read_notifiers(raw: object, where: str, mistakes: Mistakes) -> tuple[NotifierSettings, ...]:
-    """`[[alerts.notifier]]`; every mistake is told, and no secret with it."""
+    """`[[alerts.notifier]]`; reports every mistake, and no secret."""
     found: list[NotifierSettings] = []
     for place, table in _tables(raw, where, mistakes):
         before = len(mistakes)
@@ -167,7 +167,7 @@ def read_notifiers(raw: object, where: str, mistakes: Mistakes) -> tuple[Notifie
 
 
 def addresses(text: str) -> tuple[NotifierSettings, ...]:
-    """The notifiers of a file whose address can be read, whatever else is wrong with it."""
+    """The notifiers of a file that have a valid address, whatever else is wrong with it."""
     import tomllib
 
     try:
@@ -185,7 +185,7 @@ def addresses(text: str) -> tuple[NotifierSettings, ...]:
 
 
 def read_overrides(raw: object, where: str, mistakes: Mistakes) -> tuple[OverrideSettings, ...]:
-    """`[[alerts.override]]`: a device or a model, and its own figures."""
+    """`[[alerts.override]]`: a device or a model, and its own thresholds."""
     from andon.core.conditions.rulebook import FIGURES, RULES_OF
     from andon.core.conditions.rules import BY_NAME
 
@@ -217,13 +217,13 @@ def unknown_rules(names: tuple[str, ...]) -> Iterator[str]:
 
 
 def masked(url: str) -> str:
-    """`slack://***`: the kind is no secret, everything after it may be one."""
+    """`slack://***`: the scheme is not a secret, everything after it may be."""
     found = _SCHEME.fullmatch(url)
     return f"{found[1] if found else ''}://{HIDDEN}"
 
 
 def shown(notifier: NotifierSettings) -> dict[str, object]:
-    """One who is told, as `andon config` and health may show it."""
+    """A notifier as `andon config` and health may show it."""
     values: dict[str, object] = {
         "name": notifier.name,
         "kind": notifier.kind,
@@ -279,23 +279,23 @@ def _missing(values: Mapping[str, Any], table: Mapping[str, Any]) -> Iterator[st
     if kind in ("apprise", "alertmanager") and "url" not in table:
         yield "url is missing"
     if kind == "command" and "url" in table:
-        yield "a command has no url"
+        yield "a command notifier takes no url"
     if kind in ("apprise", "alertmanager") and "command" in table:
-        yield f"{kind} has no command"
+        yield f"{kind} takes no command"
     url, seconds = values.get("url", ""), values.get("timeout_seconds", TIMEOUT_SECONDS)
     if kind == "alertmanager" and url and not url.startswith(("http://", "https://")):
-        yield "url: Alertmanager's begins with http:// or https://"
+        yield "url: Alertmanager's must begin with http:// or https://"
     if not 1 <= seconds <= LONGEST_TIMEOUT_SECONDS:
-        yield f"timeout_seconds: from 1 to {LONGEST_TIMEOUT_SECONDS:g}"
+        yield f"timeout_seconds: must be from 1 to {LONGEST_TIMEOUT_SECONDS:g}"
 
 
 def _meant(name: str, known: Any) -> str:
-    from difflib import get_close_matches  # only where there is a mistake
+    from difflib import get_close_matches  # only if there is a mistake
 
     close = get_close_matches(name, list(known), n=1)
     return f": did you mean {close[0]}?" if close else ""
 
 
 def _quoted(key: str, raw: object) -> str:
-    """What was written, unless it may hold a secret."""
-    return "what is written" if key in ("url", "command") else repr(raw)[:80]
+    """The value as written, unless it may hold a secret."""
+    return "the value" if key in ("url", "command") else repr(raw)[:80]

@@ -1,4 +1,4 @@
-"""What a setting's value may be, in words, and how it is read."""
+"""The types of settings: what each allows, in words, and how it is parsed."""
 
 import math
 import re
@@ -10,7 +10,7 @@ from andon.units import parse_seconds
 
 @dataclass(frozen=True, slots=True)
 class ValueKind:
-    """What a value must be, in words, and how it is read; a reader raises ValueError."""
+    """What a value must be, in words, and its parser, which raises ValueError."""
 
     words: str
     read: Callable[[object], object]
@@ -78,7 +78,7 @@ def _or_off(read: Callable[[object], float]) -> Callable[[object], float | None]
 
 
 def _quiet(value: object) -> str:
-    from andon.core.notifying.routes import parse_quiet  # only where quiet hours are set
+    from andon.core.notifying.routes import parse_quiet  # only if quiet hours are set
 
     parse_quiet(_text(value))
     return _text(value)
@@ -89,8 +89,8 @@ def _any_names(value: object) -> tuple[str, ...]:
 
 
 TEXT = ValueKind("text", _text)
-FOLDER = ValueKind("a folder that begins with /", _folder)
-WORD = ValueKind("letters, digits and _, of which the first is no digit", _word)
+FOLDER = ValueKind("an absolute path", _folder)
+WORD = ValueKind("letters, digits and _, not starting with a digit", _word)
 NAMES = ValueKind('a list of names such as ["nvidia"]', _names)
 LABELS = ValueKind('a list such as ["quiet:3"]', _names)
 SCRIPTS = ValueKind('a list such as ["lost:2@10"]', _names)
@@ -100,5 +100,5 @@ NUMBER = ValueKind("a number", _number)
 SECONDS = ValueKind("a number of seconds such as 1 or 500ms", _seconds)
 NUMBER_OR_OFF = ValueKind('a number, or "off"', _or_off(_number))
 SECONDS_OR_OFF = ValueKind('a number of seconds such as 300 or 5m, or "off"', _or_off(_seconds))
-QUIET = ValueKind('a time such as "22:00-07:00"', _quiet)
+QUIET = ValueKind('a time range such as "22:00-07:00"', _quiet)
 RULES = ValueKind('a list of rules such as ["fan"]', _any_names)

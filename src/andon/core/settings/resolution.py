@@ -1,7 +1,7 @@
-"""Which setting counts: the one that stands in the strongest place.
+"""Decides which value of a setting is in force.
 
-A flag beats an `ANDON_*` variable, which beats the file, which beats the default. All mistakes of
-all places are reported at once. An empty variable counts as not set.
+A flag beats an `ANDON_*` variable, which beats the file, which beats the default. All mistakes
+are reported at once. An empty variable counts as not set.
 """
 
 import re
@@ -26,7 +26,7 @@ __all__ = [
 OTHERS = frozenset(
     {"ANDON_BUILD_BOARD", "ANDON_CONFIG", "ANDON_LEASE", "ANDON_LEASE_DIR", "ANDON_TOKEN"}
 )
-"""Variables that belong to other parts of andon and are no settings."""
+"""Variables of other parts of andon, which are not settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class SettingRow:
 
 
 def describe() -> list[SettingRow]:
-    """The table as people read it."""
+    """The table of settings as text."""
     return [
         SettingRow(f.name, f.place, f.variable, _allowed(f), _quoted(f.default), f.help)
         for f in FIELDS
@@ -67,8 +67,8 @@ def resolve(
 ) -> Resolved:
     """The settings in force. `file` is its path and its text; raises Invalid with every mistake.
 
-    A variable that is not ours to know is only a warning where `strict` is off: somebody else's
-    typo must not end the monitoring.
+    An unknown variable is only a warning unless `strict`: a typo in someone else's environment
+    must not stop monitoring.
     """
     mistakes: list[str] = []
     strange: list[str] = []
@@ -120,7 +120,7 @@ def _read(field: Field, raw: object) -> object:
     return value
 
 
-# Each place gives (field, where a mistake is, what the origin is called, the raw value).
+# Each source yields (field, where a mistake would be, the name of the source, the raw value).
 
 Given = Iterator[tuple[Field, str, str, object]]
 
@@ -132,7 +132,7 @@ def _from_flags(flags: Mapping[str, object], mistakes: list[str]) -> Given:
             mistakes.append(
                 f"flag {_quoted(name)}: there is no such setting{_meant(name, by_name)}"
             )
-        elif raw is not None and raw != ():  # what click gives where the flag was not given
+        elif raw is not None and raw != ():  # what click passes if the flag is absent
             yield by_name[name], by_name[name].flag, "flag", raw
 
 
@@ -163,11 +163,11 @@ def _from_file(file: tuple[str, str] | None, mistakes: list[str]) -> Given:
 
 
 TABLES = {"alerts.override": "alerts_overrides", "alerts.notifier": "alerts_notifiers"}
-"""Arrays of tables, which only the file can hold."""
+"""Arrays of tables, which only the file can contain."""
 
 
 def _tables(file: tuple[str, str] | None, mistakes: list[str]) -> dict[str, Any]:
-    """What the file says in tables; they have readers of their own."""
+    """The arrays of tables in the file; they have their own parsers."""
     if file is None:
         return {}
     found = {place: raw for place, raw in _leaves(*file, []) if place in TABLES}
@@ -194,15 +194,15 @@ def _strange_rules(names: tuple[str, ...], origin: Mapping[str, str]) -> list[st
 
 
 def _leaves(path: str, text: str, mistakes: list[str]) -> Iterator[tuple[str, object]]:
-    """`section.key` and its value; what stands outside a known section comes as it is."""
-    import tomllib  # only where a file is given
+    """`section.key` and its value; anything outside a known section is passed on unchanged."""
+    import tomllib  # only if there is a file
 
     try:
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as exc:  # ValueError: a number of 5,000 digits, too
         line = re.search(r"at line (\d+)", str(exc))
         at = f":{line[1]}" if line else ""
-        mistakes.append(f"{path}{at}: this is not TOML: {exc}")
+        mistakes.append(f"{path}{at}: not valid TOML: {exc}")
         return
     sections = {f.place.partition(".")[0] for f in FIELDS}
     for section, body in document.items():
@@ -223,7 +223,7 @@ def _unknown_place(place: str, places: Mapping[str, Field]) -> str:
 
 
 def _line_of(place: str, text: str) -> str:
-    """`:12` where the line can be found without a parser of our own, else nothing."""
+    """`:12` if the line can be found without a parser of our own, else nothing."""
     wanted_section, _, wanted_key = place.rpartition(".")
     section = ""
     for number, line in enumerate(text.splitlines(), 1):
@@ -239,7 +239,7 @@ def _line_of(place: str, text: str) -> str:
 
 
 def _meant(name: str, known: Any) -> str:
-    from difflib import get_close_matches  # only where there is a mistake
+    from difflib import get_close_matches  # only if there is a mistake
 
     close = get_close_matches(name, list(known), n=1)
     return f": did you mean {close[0]}?" if close else ""
@@ -254,7 +254,7 @@ def _allowed(field: Field) -> str:
 
 
 def _quoted(value: object) -> str:
-    """As it stands in the file, and short."""
+    """As in the file, shortened."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple | list):

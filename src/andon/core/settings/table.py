@@ -1,4 +1,4 @@
-"""Every setting: where it is written, what it may be, what it does, and its default."""
+"""Every setting: its place in the file, allowed values, meaning and default."""
 
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
@@ -21,13 +21,13 @@ from andon.core.settings.kinds import (
     ValueKind,
 )
 
-if TYPE_CHECKING:  # read only where the file has such a table: every start imports this module
+if TYPE_CHECKING:  # loaded only if the file has such a table: every command imports this module
     from andon.core.settings.alerts import NotifierSettings, OverrideSettings
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a person may choose; the defaults are here and nowhere else."""
+    """The values of all settings; the defaults are here and nowhere else."""
 
     node: str = ""
     root: str = "/"
@@ -99,7 +99,7 @@ class Field:
     low: float | None = None
     high: float | None = None
     choices: tuple[str, ...] = ()
-    option: str = ""  # the flag, where it is not the variable's name
+    option: str = ""  # the flag, if it does not follow from the variable
 
     @property
     def flag(self) -> str:
@@ -116,7 +116,7 @@ _DEFAULTS: dict[str, object] = {f.name: f.default for f in fields(Settings)}
 def _alert(
     name: str,
     kind: ValueKind,
-    help: str,  # noqa: A002 (as in a Field)
+    help: str,  # noqa: A002 (the same name in Field)
     low: float | None = None,
     high: float | None = None,
     choices: tuple[str, ...] = (),
@@ -130,11 +130,11 @@ FIELDS = (
     Field("root", "node.root", "ANDON_ROOT", FOLDER, "where the host's /proc and /sys are mounted"),
     Field(
         "backends", "devices.backends", "ANDON_BACKENDS", NAMES,
-        'the backends that are asked; "auto" means all that find something',
+        'the backends to use; "auto" means all that find a device',
     ),
     Field(
         "simulate", "simulation.devices", "ANDON_SIMULATE", WHOLE,
-        "how many simulated devices are shown instead of real ones", 0, 512,
+        "the number of simulated devices to show instead of real ones", 0, 512,
     ),
     Field(
         "simulate_seed", "simulation.seed", "ANDON_SIMULATE_SEED", WHOLE,
@@ -146,40 +146,40 @@ FIELDS = (
     ),
     Field(
         "simulate_faults", "simulation.faults", "ANDON_SIMULATE_FAULTS", SCRIPTS,
-        'what goes wrong with them, such as ["lost:2@10", "hung:3@5..30"]',
+        'faults to simulate, such as ["lost:2@10", "hung:3@5..30"]',
     ),
     Field(
         "replay", "replay.file", "ANDON_REPLAY", TEXT,
-        "a recorded file that is played instead of reading this node",
+        "a recorded file to play instead of reading this node",
     ),
     Field(
         "replay_speed", "replay.speed", "ANDON_REPLAY_SPEED", NUMBER,
-        "how many times as fast as it was recorded", 0.01, 1000,
+        "playback speed; 1 is real time", 0.01, 1000,
     ),
     Field(
         "replay_loop", "replay.loop", "ANDON_REPLAY_LOOP", YES_OR_NO,
-        "whether it begins again when it has ended",
+        "whether to start again at the end of the recording",
     ),
     Field(
         "interval_seconds", "sampling.interval", "ANDON_INTERVAL", SECONDS,
-        "the time from one look at the devices to the next", 0.1, 3600,
+        "time between two samples", 0.1, 3600,
     ),
     Field(
         "deadline_seconds", "sampling.deadline", "ANDON_DEADLINE", SECONDS,
-        "how long a device may take to answer before it counts as stale", 0.1, 60,
+        "how long a device may take to respond before it is stale", 0.1, 60,
     ),
     Field(
         "cache_seconds", "sampling.cache", "ANDON_CACHE", SECONDS,
-        "how long an answer may be given again instead of a new look", 0, 3600,
+        "how long a snapshot may be reused instead of taking a new one", 0, 3600,
     ),
     Field(
         "score_memory_weight", "score.memory_weight", "ANDON_SCORE_MEMORY_WEIGHT", NUMBER,
-        "how much free memory counts when a device is chosen", 0, 1,
+        "weight of free memory when devices are chosen", 0, 1,
     ),
     Field(
         "score_utilization_weight", "score.utilization_weight",
         "ANDON_SCORE_UTILIZATION_WEIGHT", NUMBER,
-        "how much idleness counts when a device is chosen", 0, 1,
+        "weight of low utilisation when devices are chosen", 0, 1,
     ),
     Field(
         "share_labels", "share.labels", "ANDON_SHARE_LABELS", LABELS,
@@ -187,41 +187,42 @@ FIELDS = (
     ),
     Field(
         "color", "display.color", "ANDON_COLOR", TEXT,
-        "whether the output is coloured", choices=("auto", "always", "never"),
+        "when to colour the output", choices=("auto", "always", "never"),
     ),
     Field(
         "history_path", "history.path", "ANDON_HISTORY", TEXT,
-        'the file of the history; empty means andon/history.db in the state folder, '
-        '":memory:" keeps it in memory alone',
+        'the history file; empty means andon/history.db in the state folder, '
+        '":memory:" keeps it in memory only',
     ),
     Field(
         "history_flush_seconds", "history.flush", "ANDON_HISTORY_FLUSH", SECONDS,
-        "how often what was read is committed: at most this much is lost to a crash", 0.1, 60,
+        "how often readings are committed; a crash loses at most this much", 0.1, 60,
     ),
     Field(
         "history_raw_days", "history.raw_days", "ANDON_HISTORY_RAW_DAYS", NUMBER,
-        "how many days every single reading is kept", 0.25, 3650,
+        "how many days to keep every reading", 0.25, 3650,
     ),
     Field(
         "history_minute_days", "history.minute_days", "ANDON_HISTORY_MINUTE_DAYS", NUMBER,
-        "how many days least, mean and most of each minute are kept", 11, 3650,
+        "how many days to keep minimum, mean and maximum of each minute", 11, 3650,
     ),
     Field(
         "history_hour_days", "history.hour_days", "ANDON_HISTORY_HOUR_DAYS", NUMBER,
-        "how many days least, mean and most of each hour are kept, and who used a device",
+        "how many days to keep minimum, mean and maximum of each hour, and who used a device",
         11, 36500,
     ),
     Field(
         "history_megabytes", "history.megabytes", "ANDON_HISTORY_MEGABYTES", WHOLE,
-        "how large the history may grow; above that the finest readings go first", 16, 1_000_000,
+        "maximum size of the history; beyond it the finest readings are deleted first",
+        16, 1_000_000,
     ),
     Field(
         "exporter_prefix", "exporter.prefix", "ANDON_EXPORTER_PREFIX", WORD,
-        "how the name of every metric begins, the server's and the exporter's", option="--prefix",
+        "prefix of every metric name, for the server and the exporter", option="--prefix",
     ),
     Field(
         "exporter_host", "exporter.host", "ANDON_EXPORTER_HOST", TEXT,
-        "the address that andon exporter listens on", option="--host",
+        "the address andon exporter listens on", option="--host",
     ),
     Field(
         "exporter_port", "exporter.port", "ANDON_EXPORTER_PORT", WHOLE,
@@ -229,88 +230,91 @@ FIELDS = (
     ),
     _alert(
         "thermal_celsius", NUMBER_OR_OFF,
-        "the temperature from which a device shows as too hot", 0, 150,
+        "the temperature from which a device is shown as too hot", 0, 150,
     ),
     _alert(
         "thermal_margin_celsius", NUMBER,
-        "how far below its own slowdown temperature people are told", 0, 50,
+        "how far below its own slowdown temperature to notify", 0, 50,
     ),
     _alert(
         "thermal_told_celsius", NUMBER,
-        "the same for a device that states no slowdown temperature", 0, 150,
+        "temperature to notify at for a device that reports no slowdown temperature", 0, 150,
     ),
     _alert(
         "thermal_critical_celsius", NUMBER,
-        "the temperature that is critical for such a device", 0, 150,
+        "critical temperature for such a device", 0, 150,
     ),
     _alert(
         "memory_percent", NUMBER_OR_OFF,
-        "the share of its memory from which a device shows as full", 1, 100,
+        "the share of its memory from which a device is shown as full", 1, 100,
     ),
     _alert(
         "power_percent", NUMBER_OR_OFF,
-        "the share of its limit from which its power is shown", 1, 100,
+        "the share of its power limit from which a device is shown as at its limit", 1, 100,
     ),
-    _alert("idle_seconds", SECONDS_OR_OFF, "how long a device may be held and idle", 1, 31_536_000),
+    _alert(
+        "idle_seconds", SECONDS_OR_OFF,
+        "how long a device may be occupied but idle", 1, 31_536_000,
+    ),
     _alert(
         "high_usage_percent", NUMBER_OR_OFF,
-        "the utilization from which a device shows as in use", 0, 100,
+        "the utilisation from which a device is shown as in use", 0, 100,
     ),
     _alert(
         "clock_loss_percent", NUMBER_OR_OFF,
-        "how much of the clock a power cap may cost", 1, 100,
+        "how much of the clock a power limit may cost", 1, 100,
     ),
     _alert(
         "clock_loss_designed_percent", NUMBER,
-        "the same at the limit that the device was built for", 1, 100,
+        "the same at the device's default power limit", 1, 100,
     ),
-    _alert("fan_celsius", NUMBER_OR_OFF, "the temperature from which a fan must turn", 0, 150),
+    _alert("fan_celsius", NUMBER_OR_OFF, "the temperature from which the fan must run", 0, 150),
     _alert(
         "unattributed_percent", NUMBER_OR_OFF,
-        "how much of its memory no process may explain", 0, 100,
+        "how much of its memory may be unaccounted for by any process", 0, 100,
     ),
     _alert(
         "unattributed_bytes", NUMBER,
-        "at least so much memory, whatever its share", 0, 10_000_000_000_000,
+        "the least such memory that counts, whatever its share", 0, 10_000_000_000_000,
     ),
     _alert(
         "leak_seconds", SECONDS_OR_OFF,
-        "growing memory that is full within this time is told", 1, 31_536_000,
+        "notify if growing memory would be full within this time", 1, 31_536_000,
     ),
-    _alert("leak_percent", NUMBER, "how full the memory must be for that", 0, 100),
+    _alert("leak_percent", NUMBER, "how full the memory must be for that alert", 0, 100),
     _alert("node_cpu_percent", NUMBER_OR_OFF, "how busy the node's CPU may be", 1, 100),
     _alert("node_memory_percent", NUMBER_OR_OFF, "how full the node's own memory may be", 1, 100),
     _alert("node_disk_percent", NUMBER_OR_OFF, "how full a disk of the node may be", 1, 100),
     _alert(
         "squatter_seconds", SECONDS_OR_OFF,
-        "how long somebody may compute on a device that another has leased", 1, 31_536_000,
+        "how long a process may compute on a device that another user has leased", 1, 31_536_000,
     ),
     _alert(
         "idle_lease_seconds", SECONDS_OR_OFF,
-        "how long a lease may hold devices of which none works", 1, 31_536_000,
+        "how long all devices of a lease may be idle", 1, 31_536_000,
     ),
     _alert(
         "orphan_seconds", SECONDS_OR_OFF,
-        "how long work may outlive the holder of its lease", 1, 31_536_000,
+        "how long a job may outlive the holder of its lease", 1, 31_536_000,
     ),
     _alert(
         "ghost_memory_seconds", SECONDS_OR_OFF,
         "how long memory may stay in use after its lease ended", 1, 31_536_000,
     ),
-    _alert("off", RULES, "rules that do not count on this node"),
+    _alert("off", RULES, "rules that are off on this node"),
     _alert(
         "renotify_seconds", SECONDS,
-        "how long until the first reminder of what still fires; 0 for none", 0, 31_536_000,
+        "time until the first reminder of an alert that still fires; 0 for none", 0, 31_536_000,
     ),
     _alert(
         "minimum_level", TEXT,
-        "the least level that people are told", choices=("warning", "critical"),
+        "the lowest level that notifies people", choices=("warning", "critical"),
     ),
     _alert(
         "quiet_hours", QUIET,
-        "when only what is critical is told; the rest waits until they end",
+        "when only critical alerts are sent; others are held until they end",
     ),
     _alert("time_zone", TEXT, "the time zone of messages and quiet hours; empty means this node's"),
-    _alert("board_url", TEXT, "the address of the board that messages link to"),
+    _alert("board_url", TEXT, "the board's address, for links in messages"),
 )  # fmt: skip
-"""The table; docs, `andon config` and the checks are made from it."""
+"""The table; the docs, `andon config` and the checks are derived from it."""

@@ -1,4 +1,4 @@
-"""`andon alerts`: what needs help, and what a person does about it."""
+"""`andon alerts`: active alerts, and what to do about them."""
 
 import getpass
 import time
@@ -25,7 +25,7 @@ EXIT_CODES = {None: 0, Level.INFO: 10, Level.WARNING: 11, Level.CRITICAL: 12}
 
 
 def _names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """What the shell may complete: the alerts of a server that runs here."""
+    """Shell completion: the alerts of a server running here."""
     from andon.cli.show.alerts import names_of
 
     try:
@@ -71,8 +71,8 @@ def alerts(
 ) -> int | None:
     """Show active alerts, whom they affect and what to do.
 
-    A server on this machine is found by itself. Without one this node is sampled once and
-    judged by the same rules. An alert is named as the list does (thermal@3) or by its id.
+    A server on this machine is found automatically. Without one this node is sampled once and
+    checked by the same rules. Name an alert as in the list (thermal@3) or by its id.
     """
     if context.invoked_subcommand is not None:
         return None
@@ -89,8 +89,8 @@ def alerts(
 def _list(page: AlertOverview, terminal: Terminal, as_json: bool) -> str:
     if not as_json:
         return render_alerts(page, terminal.width, terminal.color)
-    said = alerts_to_json(page.alerts, page.silences, page.node, page.at, page.simulated)
-    return as_json_text({**said, "note": page.note}, terminal.live)
+    payload = alerts_to_json(page.alerts, page.silences, page.node, page.at, page.simulated)
+    return as_json_text({**payload, "note": page.note}, terminal.live)
 
 
 @alerts.command()
@@ -99,7 +99,7 @@ def _list(page: AlertOverview, terminal: Terminal, as_json: bool) -> str:
 @elsewhere
 @shared
 def show(alert: str, as_json: bool) -> int:
-    """Show everything that is known of one alert."""
+    """Show everything that is known about one alert."""
     source, terminal = source_of(chosen()), Terminal.of(chosen())
     found = _find(source, alert)
     if as_json:
@@ -149,10 +149,10 @@ def silence(
 ) -> int:
     """Send nothing about an alert, a rule or a device for a while: 30m, 2h, 1d.
 
-    It still stands on the board. What is silenced: thermal@3 2h, or --rule fan 1d.
+    It is still shown on the board. Examples: thermal@3 2h, or --rule fan 1d.
     """
     if len(what) > 2:
-        raise click.UsageError("one alert and one duration, as in: thermal@3 2h")
+        raise click.UsageError("give one alert and one duration: thermal@3 2h")
     seconds = duration(what[-1])
     if len(what) == 2 and (rule or device or everything):
         raise click.UsageError("name an alert, or --rule and --device, not both")
@@ -167,7 +167,7 @@ def silence(
         body |= {"rule": rule, "device": device}
     made = source.silence(body)
     notice(
-        f"silenced for {human_seconds(seconds)}; andon alerts unsilence {made} ends it",
+        f"silenced for {human_seconds(seconds)}; to remove it: andon alerts unsilence {made}",
         chosen(),
     )
     return 0
@@ -180,7 +180,7 @@ def silence(
 def unsilence(silence_id: str) -> int:
     """Remove a silence; what it held back is sent at the next sample."""
     server_source(chosen()).unsilence(silence_id)
-    notice("told again from now on", chosen())
+    notice("silence removed", chosen())
     return 0
 
 
@@ -190,7 +190,7 @@ def unsilence(silence_id: str) -> int:
 @elsewhere
 @shared
 def rules(name: str | None, as_json: bool) -> int:
-    """List the rules with the thresholds in force, or show one in every detail."""
+    """List the rules with the thresholds in force, or show one in detail."""
     found, terminal = source_of(chosen()).rules(), Terminal.of(chosen())
     if name is not None:
         found = [rule for rule in found if rule["name"] == name] or _no_rule(name, found)
@@ -213,23 +213,23 @@ def test(notifier: str | None) -> int:
     """Send a test message through every notifier, or through one."""
     source = source_of(chosen())
     if isinstance(source, FromServer):
-        said = source.test(notifier)
+        payload = source.test(notifier)
     else:
         from andon.cli.commands.explain.alerts_trial import trial
 
-        said = trial(chosen(), notifier)
+        payload = trial(chosen(), notifier)
     terminal = Terminal.of(chosen())
-    for one in said["results"]:
-        words = "told" if one["ok"] else f"failed: {one['reason']}"
+    for one in payload["results"]:
+        text = "sent" if one["ok"] else f"failed: {one['reason']}"
         hint = f" ({one['hint']})" if one["hint"] else ""
-        terminal.say(say(f"{one['notifier']}: {words}{hint}"))
-    if said["note"]:
-        notice(said["note"], chosen())
-    return 0 if all(one["ok"] for one in said["results"]) and said["results"] else 1
+        terminal.say(say(f"{one['notifier']}: {text}{hint}"))
+    if payload["note"]:
+        notice(payload["note"], chosen())
+    return 0 if all(one["ok"] for one in payload["results"]) and payload["results"] else 1
 
 
 def _find(source: alert_source.Source, name: str) -> Alert:
-    """Among the present and the day that was; a whole id also among all that was kept."""
+    """Among the active and those of the last day; a full id also among all that are stored."""
     try:
         return resolved(source.page(time.time() - 86_400.0), name)
     except Gone:
@@ -246,7 +246,7 @@ def _no_rule(name: str, rules: list[Any]) -> list[Any]:
     from difflib import get_close_matches
 
     near = get_close_matches(name, [rule["name"] for rule in rules], n=1)
-    hint = f"did you mean {near[0]}?" if near else "andon alerts rules lists them"
+    hint = f"did you mean {near[0]}?" if near else "to list them: andon alerts rules"
     raise Invalid(f"there is no rule {name!r}", hint=hint)
 
 

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator
 
-from andon.cli.alert_source import FOLLOW_SECONDS, FromLooks, FromServer
+from andon.cli.alert_source import FOLLOW_SECONDS, FromSampling, FromServer
 from andon.cli.show.alert import render_change
 from andon.cli.show.alerts import AlertOverview, names_of, render_alerts
 from andon.cli.terminal import Choices, Terminal, notice
@@ -16,16 +16,16 @@ Seen = dict[str, tuple[object, ...]]
 
 
 def follow_alerts(
-    source: FromServer | FromLooks, terminal: Terminal, choices: Choices, as_json: bool
+    source: FromServer | FromSampling, terminal: Terminal, choices: Choices, as_json: bool
 ) -> int:
-    """Until Ctrl-C. A server that goes away is waited for."""
+    """Follow until Ctrl-C; if the server goes down, wait for it."""
     seen: Seen | None = None
     for page in _pages(source, choices):
         if seen is None and not as_json:
             terminal.show(render_alerts(page, terminal.width, terminal.color, ended=False))
-            if isinstance(source, FromLooks):
-                notice("no server watches here: this command judges, and nobody is told", choices)
-            notice("following; Ctrl-C ends it", choices)
+            if isinstance(source, FromSampling):
+                notice("no andon server is running here, so nobody is notified", choices)
+            notice("following; Ctrl-C stops", choices)
         changed, seen = changes(seen, page, silent_first=not as_json)
         names = names_of(page.alerts)
         for alert in changed:
@@ -42,9 +42,9 @@ def follow_alerts(
 def changes(
     before: Seen | None, page: AlertOverview, silent_first: bool
 ) -> tuple[list[Alert], Seen]:
-    """What began, changed or ended since the last page, in the order in which it happened.
+    """Alerts that fired, changed or ended since the last page, in order.
 
-    What is only pending is no news, nor is what ended before anyone looked.
+    Leaves out pending ones, and those that ended before they were seen.
     """
     now = {a.id: _mark(a) for a in page.alerts if a.state is not Phase.PENDING}
     known = before or {}
@@ -53,7 +53,7 @@ def changes(
     found = [a for a in page.alerts if a.id in now and known.get(a.id) != now[a.id]]
     found = [a for a in found if a.state is Phase.FIRING or a.id in known]
     found.sort(key=lambda a: a.resolved if a.resolved is not None else a.fired or a.since)
-    # What was seen to end stays known, so that it ends once.
+    # An alert that ended stays known, so that it is reported once.
     kept = {number: mark for number, mark in known.items() if mark[0] is Phase.RESOLVED}
     return found, {**dict(list(kept.items())[-1000:]), **now}
 
@@ -63,7 +63,7 @@ def _mark(alert: Alert) -> tuple[object, ...]:
     return alert.state, alert.level, seen and (seen.by, seen.note), alert.silenced_until
 
 
-def _pages(source: FromServer | FromLooks, choices: Choices) -> Iterator[AlertOverview]:
+def _pages(source: FromServer | FromSampling, choices: Choices) -> Iterator[AlertOverview]:
     away = False
     while True:
         try:
@@ -74,7 +74,7 @@ def _pages(source: FromServer | FromLooks, choices: Choices) -> Iterator[AlertOv
                 yield page
             return
         except Unavailable as error:
-            if isinstance(source, FromLooks):
+            if isinstance(source, FromSampling):
                 raise
             if not away:
                 notice(f"{error.reason}; waiting for it", choices)

@@ -1,4 +1,4 @@
-"""A test message through the notifiers of the settings, where no server runs that would send it."""
+"""Sends a test message through the configured notifiers if no server is running."""
 
 import time
 
@@ -11,7 +11,7 @@ from andon.ports import Notifier
 
 
 def trial(choices: Choices, name: str | None) -> Json:
-    """What became of each; a notifier bounds its own time."""
+    """The result of each; notifiers have their own timeouts."""
     from andon import app
 
     settings = snapshot_source.settings_of(choices)

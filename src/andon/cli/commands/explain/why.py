@@ -18,9 +18,9 @@ from andon.model.device import Snapshot
 from andon.units import human_seconds
 
 SAMPLED_SECONDS = "2"
-REMEMBERED_SECONDS = 120.0  # a server has these at hand
-SPARE_SECONDS = 10.0
-INTERVAL_SECONDS = 0.5  # five looks in two seconds: enough to tell bursts from idleness
+REMEMBERED_SECONDS = 120.0  # a server keeps these in memory
+GRACE_SECONDS = 10.0
+INTERVAL_SECONDS = 0.5  # five samples in two seconds: enough to tell bursts from idleness
 
 
 @click.command()
@@ -40,8 +40,8 @@ def why(device: str | None, as_json: bool, seconds: float) -> int:
     """Say why a device is hot, slow, full, loud, idle or silent, and what to do.
 
     Without DEVICE (index, 3:0, UUID or its beginning) the one that most needs attention is
-    explained, and the others get a line each. Each reason comes with the readings that show
-    it; what cannot be read is never held against anyone.
+    explained, and the others get a line each. Each reason comes with its evidence; a value that
+    cannot be read counts as unknown.
     """
     snapshots = sampled(chosen(), seconds, device)
     found = answer(snapshots, _one(snapshots[-1], device))
@@ -54,17 +54,17 @@ def why(device: str | None, as_json: bool, seconds: float) -> int:
 
 
 def sampled(choices: Choices, seconds: float, device: str | None = None) -> list[Snapshot]:
-    """Looks over so many seconds, watched; where there is no device one is enough."""
+    """Samples over this many seconds; one is enough if there is no device."""
     if choices.url is not None and seconds <= REMEMBERED_SECONDS:
         return snapshot_source.server_of(choices, choices.url).past()
     with (
         snapshot_source.following(choices) as sampler,
         sampler.subscribe(INTERVAL_SECONDS, watching=True) as snapshots,
     ):
-        looks = iter(snapshots)
-        first = next(looks)
-        _one(first, device)  # a wrong name is told before anyone waits
-        return [first, *_until(looks, first, seconds, choices)]
+        samples = iter(snapshots)
+        first = next(samples)
+        _one(first, device)  # a wrong name is reported before waiting
+        return [first, *_until(samples, first, seconds, choices)]
 
 
 def _until(
@@ -72,22 +72,22 @@ def _until(
 ) -> Iterator[Snapshot]:
     if not first.devices or seconds <= 0:
         return
-    _tell(f"looking for {human_seconds(seconds)}, because nothing here keeps the past", choices)
-    end = time.monotonic() + seconds  # a server's own clock may stand still, or run backwards
+    _notify(f"sampling for {human_seconds(seconds)}", choices)
+    end = time.monotonic() + seconds  # a server's clock may stop, or run backwards
     for snapshot in snapshots:
         yield snapshot
-        if snapshot.at - first.at >= seconds or time.monotonic() >= end + SPARE_SECONDS:
+        if snapshot.at - first.at >= seconds or time.monotonic() >= end + GRACE_SECONDS:
             return
 
 
-def _tell(words: str, choices: Choices) -> None:
+def _notify(text: str, choices: Choices) -> None:
     if not choices.quiet:
         color = in_color(choices.color or "auto", sys.stderr)
-        write(sys.stderr, say(f"andon: {words}", "dim").paint(color) + "\n")
+        write(sys.stderr, say(f"andon: {text}", "dim").paint(color) + "\n")
 
 
 def _one(snapshot: Snapshot, name: str | None) -> str | None:
-    """The uuid that is meant, if any: the board where its instances share the name."""
+    """The UUID that is meant, if any: the board if its instances share the name."""
     if name is None or not snapshot.devices:
         return None
     uuids = snapshot_source.chosen_uuids(snapshot, [name])
@@ -95,7 +95,7 @@ def _one(snapshot: Snapshot, name: str | None) -> str | None:
     boards = [entry for entry in meant if not _below(entry, uuids)]
     if len(boards) > 1:
         names = ", ".join(entry.label for entry in boards)
-        raise Invalid(f"{name!r} names several devices", hint=f"one of: {names}")
+        raise Invalid(f"{name!r} matches several devices", hint=f"one of: {names}")
     return boards[0].status.device.uuid
 
 

@@ -1,4 +1,4 @@
-"""`andon completion`: the script that teaches a shell to complete andon's commands."""
+"""`andon completion`: prints the shell completion script."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""`andon config`: every setting, what it is now and where that comes from."""
+"""`andon config`: every setting, its value and where the value comes from."""
 
 from pathlib import Path
 
@@ -46,11 +46,15 @@ def check(file: str | None) -> int:
     choices.color = choices.color or resolved.settings.color
     changed = [n for n, o in resolved.origin.items() if o != "default"]
     path = app.config_path(choices.config)
-    where = f"no file; {len(changed)}" if path is None else f"{path}: fine; {len(changed)}"
+    total = len(describe())
+    differ = f"{len(changed)} of {total} settings differ from their defaults"
+    where = "no config file" if path is None else f"{path}: OK"
     if path is not None and resolved.settings.alerts_notifiers and _open_to_others(path):
-        notice(f"{path} holds addresses of notifiers and others may read it: chmod 600", choices)
+        notice(f"{path} contains notifier addresses; others can read it: chmod 600", choices)
     if not choices.quiet:
-        Terminal.of(choices).say(say(f"{where} of {len(describe())} settings are not the default"))
+        Terminal.of(choices).say(
+            say(f"{where}; {differ if changed else f'all {total} settings are at their defaults'}")
+        )
     return 0
 
 
@@ -77,15 +81,15 @@ def path() -> int:
     found = app.config_path(chosen().config)
     if found is None:
         raise Unavailable(
-            "there is no configuration file, and none is needed",
-            hint="to have one: ~/.config/andon/andon.toml",
+            "there is no configuration file; none is required",
+            hint="to use one, create ~/.config/andon/andon.toml",
         )
     Terminal.of(chosen()).show(f"{found}\n")
     return 0
 
 
 def _open_to_others(path: Path) -> bool:
-    """An address often is a password, too."""
+    """Whether others can read the file: an address often contains a password."""
     try:
         return bool(path.stat().st_mode & 0o044)
     except OSError:
@@ -99,19 +103,19 @@ def _with(file: str | None) -> Choices:
 
 
 def _reference(terminal: Terminal) -> None:
-    """Whole sentences: a reference that is cut off is none."""
+    """Every setting in full: a reference must not be cut off."""
     lines: list[Text] = []
     for row in describe():
         lines.append(
             say(row.place, "bold") + say(f" = {row.default}") + say(f"  {row.variable}", "dim")
         )
-        words = f"    {row.help} ({row.allowed})"
-        lines += paragraph(words, terminal.width, indent=4)
+        text = f"    {row.help} ({row.allowed})"
+        lines += paragraph(text, terminal.width, indent=4)
     terminal.show("".join(line.paint(terminal.color) + "\n" for line in lines))
 
 
 def render_settings(resolved: Resolved, width: int, color: bool) -> str:
-    """What is not the default stands out."""
+    """The table of settings; those at their defaults are dim."""
     columns: list[TableColumn[SettingRow]] = [
         TableColumn("SETTING", lambda row: say(row.place, "bold")),
         TableColumn("VALUE", lambda row: say(_shown(resolved, row)), rank=1, elastic=12),
@@ -127,7 +131,7 @@ def render_settings(resolved: Resolved, width: int, color: bool) -> str:
 
 
 def _tables(resolved: Resolved, width: int) -> list[Text]:
-    """What only the file can say: one paragraph each, addresses masked."""
+    """The tables that only the file can contain: one paragraph each, addresses masked."""
     tables = _tables_to_json(resolved)
     lines: list[Text] = []
     for name, rows in tables.items():

@@ -1,4 +1,4 @@
-"""`andon cost`: what watching costs, measured here and now, beside nvidia-smi."""
+"""`andon cost`: measures what sampling costs, compared with nvidia-smi."""
 
 import os
 import shutil
@@ -32,20 +32,20 @@ TRY = "try: andon cost --simulate 4"
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one look costs, in the mean."""
+    """The mean cost of one sample."""
 
     name: str
     cpu_seconds: float
     wall_seconds: float
 
     def share(self, interval: float) -> float:
-        """The CPU time as per cent of one core at this interval."""
+        """The CPU time in per cent of one core at this interval."""
         return 100.0 * self.cpu_seconds / interval
 
 
 @dataclass(frozen=True, slots=True)
 class CostReport:
-    """Both tools, the same number of times."""
+    """The cost of both tools over the same number of samples."""
 
     ticks: int
     devices: int
@@ -101,14 +101,14 @@ def cost(ticks: int, interval: float | None, as_json: bool) -> int:
 
 
 def measure(choices: Choices, ticks: int, interval: float) -> CostReport:
-    """Ticks at the real pace: the driver's caches expire between two of them."""
+    """Sample at the real interval: the driver's caches expire between two samples."""
     with snapshot_source.sampling(choices) as sampler, sampler.subscribe(interval) as snapshots:
-        looks = iter(snapshots)
-        first = next(looks)  # starting the reader is not the cost of watching
+        samples = iter(snapshots)
+        first = next(samples)  # starting the reader is not part of the cost
         if not first.devices:
             raise _nothing_there(first)
         before = sampler.costs()
-        for _ in islice(looks, ticks):
+        for _ in islice(samples, ticks):
             pass
         after = sampler.costs()
     count = max(1, after.ticks - before.ticks)
@@ -129,16 +129,16 @@ def measure(choices: Choices, ticks: int, interval: float) -> CostReport:
 
 
 def _nothing_there(snapshot: Snapshot) -> Unavailable:
-    """Why there is nothing to measure, in a line, and what to do first."""
+    """Why there is nothing to measure, and what to do first."""
     reasons = "; ".join(f"{fault.source}: {fault.reason}" for fault in snapshot.faults)
     hints = [fault.hint for fault in snapshot.faults if fault.hint]
-    words = f"no GPU can be read on this node: {reasons}" if reasons else "no GPU was found here"
-    return Unavailable(words, hint=hints[0] if hints else TRY)
+    text = f"no GPU can be read on this node: {reasons}" if reasons else "no GPU found here"
+    return Unavailable(text, hint=hints[0] if hints else TRY)
 
 
 def _peer(ticks: int) -> tuple[Cost | None, str | None]:
     if shutil.which(QUERY[0]) is None:
-        return None, "nvidia-smi is not installed, so there is nothing to set it against"
+        return None, "nvidia-smi is not installed: nothing to compare with"
     used, began = os.times(), time.perf_counter()
     try:
         for _ in range(ticks):
@@ -155,14 +155,14 @@ def _first_line(exc: Exception) -> str:
 
 
 def render_cost(report: CostReport, width: int, color: bool) -> str:
-    """A table of the parts, then the sentence that matters."""
+    """A table of the parts, then a sentence that compares the tools."""
     costs = [*report.ours, report.total] + ([report.peer] if report.peer else [])
     interval = report.interval_seconds
     columns: list[TableColumn[Cost]] = [
         TableColumn("", lambda c: say(c.name, "bold" if c.name == "andon" else "")),
-        TableColumn("CPU A LOOK", lambda c: _time(c.cpu_seconds), right=True),
-        TableColumn("WALL A LOOK", lambda c: _time(c.wall_seconds), right=True),
-        TableColumn(f"OF A CORE EVERY {interval:g} s", lambda c: say(f"{c.share(interval):.2f} %"),
+        TableColumn("CPU PER READING", lambda c: _time(c.cpu_seconds), right=True),
+        TableColumn("TIME PER READING", lambda c: _time(c.wall_seconds), right=True),
+        TableColumn(f"CPU AT {interval:g} s INTERVAL", lambda c: say(f"{c.share(interval):.2f} %"),
                right=True),
     ]  # fmt: skip
     lines = [
@@ -175,17 +175,17 @@ def render_cost(report: CostReport, width: int, color: bool) -> str:
 
 def _title(report: CostReport) -> Text:
     kind = "SIMULATED devices" if report.simulated else "devices"
-    return say(f"{report.ticks} looks at {report.devices} {kind}", "dim")
+    return say(f"{report.ticks} readings of {report.devices} {kind}", "dim")
 
 
 def _verdict(report: CostReport) -> Text:
     if report.peer is None:
         return say(report.why_no_peer or "", "dim")
-    words = [
+    text = [
         _ratio(getattr(report.peer, name) / max(getattr(report.total, name), 1e-9), word)
-        for name, word in (("cpu_seconds", "CPU time"), ("wall_seconds", "waiting"))
+        for name, word in (("cpu_seconds", "CPU time"), ("wall_seconds", "wall time"))
     ]
-    return say(f"andon takes {words[0]} and {words[1]} than nvidia-smi")
+    return say(f"andon takes {text[0]} and {text[1]} than nvidia-smi")
 
 
 def _ratio(times: float, word: str) -> str:

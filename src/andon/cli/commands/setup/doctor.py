@@ -1,4 +1,4 @@
-"""`andon doctor`: looks the machine over and says, for each thing that is wrong, what to type."""
+"""`andon doctor`: checks the machine and suggests a fix for each problem."""
 
 import os
 import platform
@@ -37,10 +37,9 @@ if sys.platform != "linux":
 def doctor(as_json: bool) -> int:
     """Check drivers, libraries, permissions, containers, the system and andon itself.
 
-    Every finding is fine, a warning or a failure, and what is wrong comes with the command that
-    fixes it. Nothing is changed, no device is opened here and none is woken. With --quiet only
-    what is wrong is shown. The exit code is 0 without a failure, 3 if no device can be read,
-    else 1.
+    Every finding is fine, a warning or a failure, and every problem comes with the command that
+    fixes it. Nothing is changed, and no device is opened here or woken. With --quiet only
+    problems are shown. The exit code is 0 without a failure, 3 if no device can be read, else 1.
     """
     from andon.core.doctor.checkup import judge
     from andon.core.doctor.findings import Check, exit_code
@@ -71,7 +70,7 @@ def node_of(facts: "MachineFacts") -> str:
 
 
 def gather(choices: Choices) -> "MachineFacts":
-    """All facts; a mistake in the settings is one of them and does not end the examination."""
+    """All facts; a mistake in the settings is one of them and does not stop the checks."""
     from andon.core.settings.resolution import Settings
     from andon.host.inspection.machine import inspect
 
@@ -87,7 +86,7 @@ def gather(choices: Choices) -> "MachineFacts":
 
 
 def look_of(settings: "Settings") -> "SampleTrial":
-    """One sample, as every command takes it: through the sampler and its readers."""
+    """One sample, taken as every command does: through the sampler and its readers."""
     from andon import app
     from andon.core.doctor.facts import SampleTrial
 
@@ -126,7 +125,7 @@ def own_of(choices: Choices, settings: "Settings", mistakes: tuple[str, ...]) ->
 
 
 def security_of(own: "Installation") -> "Security":
-    """Who could read or replace what is this user's; a network file system is not touched."""
+    """Who could read or replace this user's files; network file systems are not touched."""
     from andon.host.inspection.security import read_security
 
     state = own.state
@@ -136,7 +135,7 @@ def security_of(own: "Installation") -> "Security":
 
 
 def book_places() -> list[Path]:
-    """Where a lease book may lie, the one that is used first: a grant reads all that exist."""
+    """Where a lease book may be, the one in use first: a grant reads all that exist."""
     from andon.leases.places import COMMON_BOOK, SYSTEM_BOOK, book_path
 
     return list(dict.fromkeys((book_path(os.environ), SYSTEM_BOOK, COMMON_BOOK)))
@@ -162,7 +161,7 @@ def _version(package: str) -> str | None:
 
 
 def _old_pynvml() -> str | None:
-    """Up to version 11 the package called pynvml brings a module of that name of its own."""
+    """Up to version 11, the package pynvml ships its own module of that name."""
     version = _version("pynvml")
     major = (version or "").partition(".")[0]
     return version if major.isdecimal() and int(major) < 12 else None

@@ -1,4 +1,4 @@
-"""`andon gc`: the upkeep of the history, now."""
+"""`andon gc`: runs the maintenance of the history now."""
 
 import time
 
@@ -16,16 +16,16 @@ from andon.units import human_bytes
 @click.command()
 @shared
 def gc() -> int:
-    """Pack, roll up, delete what is too old, and give the room back.
+    """Pack and roll up the history, delete what is too old, and free the disk space.
 
-    `andon serve` does the same by itself, a little at a time.
+    `andon serve` does the same automatically, a little at a time.
     """
     from andon import app
 
     settings = snapshot_source.settings_of(chosen())
     path = app.history_path(settings)
     if not path.exists():
-        raise Unavailable(f"there is no history: {path}", hint="andon serve records")
+        raise Unavailable(f"no history yet: there is no {path}", hint="andon serve records history")
     store = app.open_store(settings)
     try:
         before, done, now = store.size_bytes(), Maintenance(), time.time()
@@ -42,12 +42,12 @@ def gc() -> int:
 def describe(done: Maintenance, before_bytes: int, after_bytes: int) -> str:
     """What was done, in one line."""
     parts = [
-        (done.packed_ticks, "{} ticks packed"),
+        (done.packed_ticks, "{} samples packed"),
         (done.rolled_blocks, "{} blocks rolled up"),
         (done.deleted_blocks, "{} blocks deleted"),
         (done.deleted_uses, "{} intervals deleted"),
-        (done.damaged_blocks, "{} damaged blocks left out"),
+        (done.damaged_blocks, "{} damaged blocks skipped"),
     ]
     words = [text.format(count) for count, text in parts if count]
     sizes = f"{human_bytes(before_bytes)} before, {human_bytes(after_bytes)} now"
-    return ", ".join([*(words or ["nothing was due"]), sizes])
+    return ", ".join([*(words or ["nothing to do"]), sizes])

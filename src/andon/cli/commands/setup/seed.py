@@ -1,4 +1,4 @@
-"""`andon seed`: a history full of a simulated past, for demonstrations and tests."""
+"""`andon seed`: generates a simulated history, for demonstrations and tests."""
 
 import time
 from pathlib import Path
@@ -26,7 +26,7 @@ from andon.units import human_bytes
 def seed(days: int, devices: int, path: str | None, force: bool) -> int:
     """Fill a history with simulated devices, as if andon had run for that many days.
 
-    The last hour and the last day are simulated and repeated. The devices say that they are
+    The last hour and the last day are simulated and repeated. The devices are marked as
     simulated; `andon history` shows them.
     """
     from dataclasses import replace
@@ -37,14 +37,18 @@ def seed(days: int, devices: int, path: str | None, force: bool) -> int:
     settings = replace(settings, history_path=path or settings.history_path)
     target = app.history_path(settings)
     if target.exists() and not force:
-        raise Conflict(f"{target} is there already", hint="--path FILE for another, or --force")
+        raise Conflict(f"{target} already exists", hint="use --path FILE for another, or --force")
     began = time.monotonic()
     size = _fill(target, days, devices, settings.simulate_seed)
     if not chosen().quiet:
-        words = f"{target}: {devices} simulated devices, {days} days, {human_bytes(size)}"
+        text = f"{_count(devices, 'simulated device')}, {_count(days, 'day')}, {human_bytes(size)}"
         spent = f"in {time.monotonic() - began:.1f} s"
-        Terminal.of(chosen()).say(say(f"{words}, {spent}"))
+        Terminal.of(chosen()).say(say(f"{target}: {text}, {spent}"))
     return 0
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'s' * (number != 1)}"
 
 
 def _fill(path: Path, days: int, count: int, seed: int) -> int:
@@ -53,7 +57,7 @@ def _fill(path: Path, days: int, count: int, seed: int) -> int:
     from andon.stores.sqlite import SqliteStore
 
     if count > 512:
-        raise Unavailable("512 devices are the most that can be simulated")
+        raise Unavailable("at most 512 devices can be simulated")
     specimens = seeding.specimens(count, seed)
     facts = [behaviour.describe(specimen) for specimen in specimens]
     store, now, retention = SqliteStore(path), time.time(), Retention()

@@ -1,4 +1,4 @@
-"""`andon selftest`: samples for some seconds and checks that the readings can be true."""
+"""`andon selftest`: samples for some seconds and checks that the readings are plausible."""
 
 import math
 from itertools import islice
@@ -38,11 +38,11 @@ LOADED_SECONDS = 8.0  # the load itself ends after ten
 @click.option("--json", "as_json", is_flag=True, help="Print andon.selftest/1.")
 @shared
 def selftest(seconds: float, with_load: bool, as_json: bool) -> int:
-    """Check that the readings are plausible and move; every check shows its numbers.
+    """Check that the readings are plausible and change; every check shows its numbers.
 
-    --load multiplies matrices on a device that nobody uses, in a process of its own, for ten
-    seconds and half a GiB at most, where torch, cupy or jax is installed, and checks that
-    utilisation and power rise and that the process is seen. Nothing is reset or reconfigured.
+    --load multiplies matrices on an unused device, in its own process, for at most ten seconds
+    with at most half a GiB, if torch, cupy or jax is installed, and checks that utilisation and
+    power rise and that the process is seen. Nothing is reset or reconfigured.
     The exit code is 0 if all is plausible, 3 if no device answers, else 1.
     """
     from andon.core.doctor.findings import exit_code
@@ -66,7 +66,7 @@ def selftest(seconds: float, with_load: bool, as_json: bool) -> int:
 def examine(
     choices: Choices, seconds: float, with_load: bool
 ) -> tuple[list["Snapshot"], list["Finding"]]:
-    """Look, look again under the load if one was asked for, and judge both together."""
+    """Sample, sample again under load if requested, and check both together."""
     from andon.core.doctor.findings import in_order
     from andon.core.selftest.load import judge_load
     from andon.core.selftest.plausibility import judge
@@ -84,14 +84,14 @@ def examine(
 def watch(
     sampler: "Sampler", seconds: float, interval: float
 ) -> tuple[list["Snapshot"], "Sampling"]:
-    """Looks at the real pace; starting the reader is not counted among the costs."""
+    """Sample at the real interval; starting the reader is not part of the cost."""
     from andon.core.selftest.trials import Sampling
 
     count = max(2, math.ceil(seconds / interval))
     with sampler.subscribe(interval, watching=True) as session:
-        looks = iter(session)
-        first, before = next(looks), sampler.costs()
-        snapshots = [first, *islice(looks, count)]
+        samples = iter(session)
+        first, before = next(samples), sampler.costs()
+        snapshots = [first, *islice(samples, count)]
         after, missed, dropped = sampler.costs(), session.missed, session.dropped
     ticks, own, reader = _spent(before, after)
     return snapshots, Sampling(ticks, interval, missed, dropped, own, reader)
@@ -116,13 +116,13 @@ def under_load(
 
     device, reason = choose(latest)
     if not installed():
-        reason = "none of torch, cupy and jax is installed in this Python"
+        reason = "torch, cupy or jax is not installed in this Python"
     if device is None or reason:
         return [], Load(reason=reason)
     uuid = device.device.uuid
     try:
         with loaded(uuid, LOADED_SECONDS + interval) as (pid, framework):
             during, _ = watch(sampler, min(seconds, LOADED_SECONDS), interval)
-    except Unavailable as none:
-        return [], Load(reason=none.reason)
+    except Unavailable as error:
+        return [], Load(reason=error.reason)
     return during, Load(uuid, pid, framework, own_pids(Path("/")) is True)

@@ -1,7 +1,7 @@
-"""A small bounded load in a process of its own: `python -m … selftest_load SECONDS`.
+"""A small, bounded load in its own process: `python -m … selftest_load SECONDS`.
 
-It multiplies matrices with whichever CUDA framework there is, for ten seconds and half a GiB at
-most, and ends with its parent. It sets nothing on the device.
+It multiplies matrices with an installed CUDA framework, for at most ten seconds and half a GiB,
+and ends with its parent. It changes no setting of the device.
 """
 
 import importlib
@@ -28,13 +28,13 @@ AT_ONCE = 10
 
 
 def installed() -> list[str]:
-    """The frameworks that can be imported; nothing is imported to find out."""
+    """The installed frameworks, found without importing them."""
     return [name for name in FRAMEWORKS if importlib.util.find_spec(name) is not None]
 
 
 @contextmanager
 def loaded(uuid: str, seconds: float) -> Iterator[tuple[int, str]]:
-    """The device is busy inside the block; yields the pid and the framework."""
+    """Keep the device busy inside the block; yields the pid and the framework."""
     command = module_command(
         "andon.cli.commands.setup.selftest_load", f"{min(seconds, MAX_SECONDS):g}"
     )
@@ -52,12 +52,12 @@ def loaded(uuid: str, seconds: float) -> Iterator[tuple[int, str]]:
         child.kill()
         if child.stdout is not None:
             child.stdout.close()
-        with suppress(subprocess.TimeoutExpired):  # stuck in the kernel: nobody waits for it
+        with suppress(subprocess.TimeoutExpired):  # stuck in the kernel: do not wait for it
             child.wait(5.0)
 
 
 def environment(uuid: str) -> dict[str, str]:
-    """The one device, and frameworks that take what they need instead of all there is."""
+    """Show one device, and let frameworks allocate only what they need."""
     return {
         **module_environment(),
         "CUDA_VISIBLE_DEVICES": uuid,
@@ -70,21 +70,21 @@ def _ready(child: "subprocess.Popen[str]") -> str:
     if child.stdout is None:
         raise Unavailable("the load has no output")
     heard, _, _ = select.select([child.stdout], [], [], START_SECONDS)
-    said = child.stdout.readline().strip() if heard else "it did not start in time"
-    word, _, rest = said.partition(" ")
+    output = child.stdout.readline().strip() if heard else "it did not start in time"
+    word, _, rest = output.partition(" ")
     if word != READY:
-        raise Unavailable(said or "the load ended without a word")
+        raise Unavailable(output or "the load ended without output")
     return rest
 
 
 def main(seconds: float) -> None:
-    """Use the first framework that reaches the device, or say why none does."""
+    """Use the first framework that can use the device, or print why none can."""
     reasons = []
     for name in installed():
         try:
             step = _STARTS[name](importlib.import_module(name))
             step()
-        except Exception as exc:  # noqa: BLE001 - frameworks fail in ways of their own
+        except Exception as exc:  # noqa: BLE001 - every framework fails differently
             reasons.append(f"{name}: {(str(exc).splitlines() or [repr(exc)])[0][:120]}")
             continue
         print(READY, name, flush=True)
@@ -94,7 +94,7 @@ def main(seconds: float) -> None:
 
 
 def work(step: Callable[[], object], end: float) -> None:
-    """Without a pause, until the time or the parent is over."""
+    """Work without a pause until the time is over or the parent has exited."""
     parent = os.getppid()
     while time.monotonic() < end and os.getppid() == parent:
         step()

@@ -1,4 +1,4 @@
-"""`sudo andon setup`: makes the machine's lease book, now and at every start."""
+"""`sudo andon setup`: creates the machine's lease book, now and at every boot."""
 
 import os
 from pathlib import Path
@@ -26,11 +26,11 @@ def setup() -> int:
     """Create the lease directory /run/andon, owned by root, now and after every reboot.
 
     Files that are not locked and belong to no running job are removed from it, and from the one
-    in /tmp, which is no longer used. Without it leases work as well, in a directory that the
-    first user creates in /tmp.
+    in /tmp, which is no longer used. Leases also work without it, in a directory that the first
+    user creates in /tmp.
     """
     if os.getuid() != 0:
-        raise Denied("the machine's lease book is root's to make", hint="sudo andon setup")
+        raise Denied("only root can create the machine's lease book", hint="sudo andon setup")
     from andon.leases import places
 
     terminal = Terminal.of(chosen())
@@ -38,21 +38,21 @@ def setup() -> int:
     terminal.say(say(f"{places.SYSTEM_BOOK} is the lease book of this machine"))
     for path in dict.fromkeys((places.SYSTEM_BOOK, places.COMMON_BOOK)):
         if path.is_dir():
-            for words in _swept(path):
-                terminal.say(say(words))
+            for text in _swept(path):
+                terminal.say(say(text))
     if TMPFILES.parent.is_dir():
         try:
             TMPFILES.write_text(RULES)
         except OSError as exc:
             raise Unavailable(f"{TMPFILES}: {exc.strerror}") from exc
-        terminal.say(say(f"{TMPFILES} makes it again after a reboot"))
+        terminal.say(say(f"{TMPFILES} creates it again after a reboot"))
     else:
-        terminal.say(say("systemd is not here: make it again after a reboot", "yellow"))
+        terminal.say(say("systemd was not found: run andon setup again after a reboot", "yellow"))
     return 0
 
 
 def _swept(path: Path) -> list[str]:
-    """What was removed from a book, and what is still held in one that is not read any more."""
+    """What was removed from a book, and what is still held in one that is no longer used."""
     from andon.host.kin import user_name
     from andon.leases import places
     from andon.leases.sweeping import clear
@@ -61,8 +61,8 @@ def _swept(path: Path) -> list[str]:
         done, owner = clear(path), path.stat().st_uid
     except (AndonError, OSError) as exc:
         return [f"{path} was not cleared: {getattr(exc, 'reason', exc)}"]
-    said = [f"{path}: removed {done.removed} files that nobody held"] if done.removed else []
+    lines = [f"{path}: removed {done.removed} unused files"] if done.removed else []
     if done.held and path != places.SYSTEM_BOOK and owner != 0:
         leases = f"{done.held} lease{'s' * (done.held != 1)}"
-        said.append(f"{path} of {user_name(owner)} is not read any more; it still has {leases}")
-    return said
+        lines.append(f"{path} of {user_name(owner)} is no longer used; it still has {leases}")
+    return lines

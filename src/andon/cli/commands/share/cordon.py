@@ -1,14 +1,21 @@
-"""`andon cordon` and `uncordon`: a device that is given to nobody, because somebody said so."""
+"""`andon cordon` and `uncordon`: take a device out of service and return it."""
 
 import os
 import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from andon.cli.options import chosen, shared
+from andon.cli.show.entries import entries
 from andon.cli.show.text import say
-from andon.cli.snapshot_source import chosen_uuids, look
+from andon.cli.snapshot_source import chosen_uuids, take_snapshot
 from andon.cli.terminal import Terminal
+from andon.model.device import Snapshot
+
+if TYPE_CHECKING:
+    from andon.leases.book import Book
 
 
 @click.command()
@@ -16,19 +23,20 @@ from andon.cli.terminal import Terminal
 @click.option("--reason", default="", metavar="TEXT", help="Reason shown to users.")
 @shared
 def cordon(devices: tuple[str, ...], reason: str) -> int:
-    """Take a GPU out of service; who holds it keeps it until their lease ends.
+    """Take a GPU out of service; a current holder keeps it until the lease ends.
 
-    For root and the owner of the lease book. A reboot, which empties /run, takes it away.
+    Only for root and the owner of the lease book. A reboot, which empties /run, removes it.
     """
     from andon.host.kin import user_name
     from andon.leases.book import Book
     from andon.model.work import Cordon
 
-    uuids = sorted(chosen_uuids(look(chosen()), devices))
-    book = Book()
-    for uuid in uuids:
+    snapshot, book = take_snapshot(chosen()), Book()
+    users = _users(book, snapshot)
+    for uuid, title in _named(snapshot, devices).items():
         book.cordon(Cordon(uuid, time.time(), user_name(os.getuid()), reason[:200]))
-        Terminal.of(chosen()).say(say(f"{uuid} is given to nobody"))
+        kept = f" ({users[uuid]} keeps it until the lease ends)" if uuid in users else ""
+        Terminal.of(chosen()).say(say(f"{title} is cordoned{kept}"))
     return 0
 
 
@@ -39,9 +47,24 @@ def uncordon(devices: tuple[str, ...]) -> int:
     """Return a GPU to service."""
     from andon.leases.book import Book
 
-    uuids = sorted(chosen_uuids(look(chosen()), devices))
     book = Book(make=False)
-    for uuid in uuids:
-        words = "is given out again" if book.uncordon(uuid) else "was not cordoned"
-        Terminal.of(chosen()).say(say(f"{uuid} {words}"))
+    for uuid, title in _named(take_snapshot(chosen()), devices).items():
+        state = "is back in service" if book.uncordon(uuid) else "was not cordoned"
+        Terminal.of(chosen()).say(say(f"{title} {state}"))
     return 0
+
+
+def _named(snapshot: Snapshot, names: Sequence[str]) -> dict[str, str]:
+    """The titles of the named devices by UUID."""
+    uuids = chosen_uuids(snapshot, names)
+    found = {entry.status.device.uuid: entry.title for entry in entries(snapshot)}
+    return {uuid: title for uuid, title in found.items() if uuid in uuids}
+
+
+def _users(book: "Book", snapshot: Snapshot) -> dict[str, str]:
+    """The users who hold a lease on a device, by its UUID."""
+    from andon.core.sharing.holdings import judge
+    from andon.host.kin import here
+
+    claims = judge(book.entries(), snapshot.devices, {}, here())
+    return {s.uuid: claim.user for claim in claims if claim.lease for s in claim.lease.shares}

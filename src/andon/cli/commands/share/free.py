@@ -1,4 +1,4 @@
-"""`andon free`, `wait` and `env`: what could be had now; they look, and claim nothing."""
+"""`andon free`, `wait` and `env`: which devices are available now; they reserve nothing."""
 
 import os
 import shlex
@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from andon.cli.commands.watch.status import as_json_text
-from andon.cli.device_request import asking, patience, queueing, request_from, surveyor_of
+from andon.cli.device_request import (
+    availability_of,
+    queue_options,
+    request_from,
+    request_options,
+    wait_seconds,
+)
 from andon.cli.options import chosen, shared
 from andon.cli.show.text import say
 from andon.cli.show.waiting import WaitingLine
@@ -21,12 +27,12 @@ if TYPE_CHECKING:
     from andon.engine.sharing.availability import Availability, Candidates
     from andon.model.work import DeviceRequest
 
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 CONFLICT = 6
 
 
 @click.command()
-@asking
+@request_options
 @click.option("--json", "as_json", is_flag=True, help="Print every device with the reason.")
 @shared
 def free(as_json: bool, **asked: Any) -> int:
@@ -37,24 +43,24 @@ def free(as_json: bool, **asked: Any) -> int:
     """
     from andon.engine.sharing.refusal import device_lines
 
-    outlook = _look(chosen(), request_from(asked))
+    candidates = _candidates(chosen(), request_from(asked))
     terminal = Terminal.of(chosen())
     if as_json:
-        terminal.show(as_json_text(_as_json(outlook), terminal.live))
-        return 0 if outlook.choice.chosen else CONFLICT
-    if outlook.snapshot.simulated:
+        terminal.show(as_json_text(_as_json(candidates), terminal.live))
+        return 0 if candidates.choice.chosen else CONFLICT
+    if candidates.snapshot.simulated:
         terminal.say(say("SIMULATED", "reverse"))
-    names = [c.obstacle is None for c in outlook.choice.candidates]
-    for is_free, line in zip(names, device_lines(outlook), strict=True):
+    names = [c.obstacle is None for c in candidates.choice.candidates]
+    for is_free, line in zip(names, device_lines(candidates), strict=True):
         terminal.say(say("● " if is_free else "○ ", "green" if is_free else "dim") + say(line))
-    if outlook.choice.reason and not outlook.choice.chosen:
-        terminal.say(say(outlook.choice.reason, "yellow"))
-    return 0 if outlook.choice.chosen else CONFLICT
+    if candidates.choice.reason and not candidates.choice.chosen:
+        terminal.say(say(candidates.choice.reason, "yellow"))
+    return 0 if candidates.choice.chosen else CONFLICT
 
 
 @click.command()
-@asking
-@queueing
+@request_options
+@queue_options
 @shared
 def wait(**asked: Any) -> int:
     """Wait until GPUs are available (does not reserve them). Exit code 75 after --timeout.
@@ -68,41 +74,40 @@ def wait(**asked: Any) -> int:
     from andon.leases.book import Book
 
     choices, request = chosen(), request_from(asked)
-    seconds, began, line = patience(asked), time.monotonic(), WaitingLine(chosen())
+    seconds, began, line = wait_seconds(asked), time.monotonic(), WaitingLine(chosen())
     turns: Mapping[Place, float] = {}
     with sampling_ahead(choices) as sampler:
-        surveyor = surveyor_of(choices, sampler)
+        availability = availability_of(choices, sampler)
         _refuse_nothing(request)
         try:
             while True:
-                sight = surveyor.see()
-                pages = BookPages.of(Book(make=False))
+                view, pages = availability.see(), BookPages.of(Book(make=False))
                 now = Turns(time.monotonic(), turns) if seconds > 0 else None
-                outlook = surveyor.outlook(sight, pages, request, None, time.time(), now)
-                turns = outlook.turns
-                if outlook.choice.chosen:
+                candidates = availability.outlook(view, pages, request, None, time.time(), now)
+                turns = candidates.turns
+                if candidates.choice.chosen:
                     break
                 waited = time.monotonic() - began
-                if waited >= seconds or is_hopeless(outlook):
-                    raise refusal(outlook, request, waited if 0 < seconds <= waited else None)
-                line(Progress(waited, outlook))
-                time.sleep(min(LOOK_SECONDS, max(0.0, seconds - waited)))
+                if waited >= seconds or is_hopeless(candidates):
+                    raise refusal(candidates, request, waited if 0 < seconds <= waited else None)
+                line(Progress(waited, candidates))
+                time.sleep(min(POLL_SECONDS, max(0.0, seconds - waited)))
         finally:
             line.clear()
-    indices = ", ".join(str(r.status.device.index) for r in outlook.choice.chosen)
-    notice(f"could be had now: GPU {indices}", choices)
+    indices = ", ".join(str(r.status.device.index) for r in candidates.choice.chosen)
+    notice(f"available now: GPU {indices}", choices)
     return 0
 
 
 @click.command()
-@asking
+@request_options
 @click.option("--lease", "lease_id", metavar="ID", help="Use the devices of your lease.")
 @shared
 def env(lease_id: str | None, **asked: Any) -> int:
-    """Print variables that make a program see these devices alone: eval "$(andon env)"
+    """Print variables that make a program see only these devices: eval "$(andon env)"
 
-    With --lease they are those of a lease; without, the best that are available now, and
-    nothing is reserved.
+    With --lease they select a lease's devices; without, the best available now, which are not
+    reserved.
     """
     from andon.cli.running import attached
     from andon.core.sharing.launching import environment
@@ -111,49 +116,49 @@ def env(lease_id: str | None, **asked: Any) -> int:
     name = lease_id or os.environ.get("ANDON_LEASE")
     if name:
         with sampling_ahead(choices) as sampler:
-            found = attached(name, surveyor_of(choices, sampler).see(), request)
+            found = attached(name, availability_of(choices, sampler).see(), request)
         everyone = [status.device for status in found.snapshot.devices]
         variables = environment(found.devices, everyone, found.lease.id)
     else:
-        outlook = _look(choices, request)
-        if not outlook.choice.chosen:
+        candidates = _candidates(choices, request)
+        if not candidates.choice.chosen:
             from andon.engine.sharing.refusal import refusal
 
-            raise refusal(outlook, request, None)
-        devices = [room.status.device for room in outlook.choice.chosen]
-        variables = environment(devices, [s.device for s in outlook.snapshot.devices])
-        notice("nothing is claimed; andon lease and andon run do", choices)
+            raise refusal(candidates, request, None)
+        devices = [room.status.device for room in candidates.choice.chosen]
+        variables = environment(devices, [s.device for s in candidates.snapshot.devices])
+        notice("this does not reserve the GPU; use andon run or andon lease", choices)
     lines = [f"export {name}={shlex.quote(value)}\n" for name, value in variables.items()]
     Terminal.of(choices).show("".join(lines))
     return 0
 
 
-def _look(choices: Choices, request: "DeviceRequest") -> "Candidates":
+def _candidates(choices: Choices, request: "DeviceRequest") -> "Candidates":
     from andon.engine.sharing.availability import BookPages
     from andon.leases.book import Book
 
     _refuse_nothing(request)
     with sampling_ahead(choices) as sampler:
-        surveyor: Availability = surveyor_of(choices, sampler)
-        sight = surveyor.see()
+        availability: Availability = availability_of(choices, sampler)
+        view = availability.see()
         pages = BookPages.of(Book(make=False))
-        return surveyor.outlook(sight, pages, request, None, time.time())
+        return availability.outlook(view, pages, request, None, time.time())
 
 
 def _refuse_nothing(request: "DeviceRequest") -> None:
     if request.most == 0:
-        raise Invalid("0 GPUs are always free", hint="andon run --gpus 0 hides them all")
+        raise Invalid("0 GPUs are always available", hint="to hide all GPUs: andon run --gpus 0")
 
 
-def _as_json(outlook: "Candidates") -> dict[str, Any]:
+def _as_json(candidates: "Candidates") -> dict[str, Any]:
     return {
         "schema": "andon.free/1",
-        "at": outlook.snapshot.at,
-        "simulated": outlook.snapshot.simulated,
-        "wanted": outlook.need.least,
-        "met": bool(outlook.choice.chosen),
-        "chosen": [room.uuid for room in outlook.choice.chosen],
-        "reason": outlook.choice.reason,
+        "at": candidates.snapshot.at,
+        "simulated": candidates.snapshot.simulated,
+        "wanted": candidates.need.least,
+        "met": bool(candidates.choice.chosen),
+        "chosen": [room.uuid for room in candidates.choice.chosen],
+        "reason": candidates.choice.reason,
         "devices": [
             {
                 "uuid": c.uuid,
@@ -166,6 +171,6 @@ def _as_json(outlook: "Candidates") -> dict[str, Any]:
                 "reason": None if c.obstacle is None else c.obstacle.words,
                 "until": None if c.obstacle is None else c.obstacle.until,
             }
-            for c in outlook.choice.candidates
+            for c in candidates.choice.candidates
         ],
     }

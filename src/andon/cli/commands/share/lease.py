@@ -1,4 +1,4 @@
-"""`andon lease`: a shell, or a command, that holds devices; `andon lease extend` gives it time."""
+"""`andon lease`: a shell or a command that holds devices; `andon lease extend` extends it."""
 
 import os
 import time
@@ -7,7 +7,13 @@ from typing import Any
 import click
 
 from andon.cli.commands.share.run import RunCommand
-from andon.cli.device_request import asking, patience, queueing, request_from, surveyor_of
+from andon.cli.device_request import (
+    availability_of,
+    queue_options,
+    request_from,
+    request_options,
+    wait_seconds,
+)
 from andon.cli.options import chosen, elsewhere, lasting, shared
 from andon.cli.show.text import say
 from andon.cli.show.waiting import WaitingLine
@@ -17,12 +23,12 @@ from andon.errors import Invalid
 
 
 class LeaseCommand(RunCommand):
-    """`extend` as the first word is a command of its own; anything else is to be run."""
+    """`extend` as the first word is a subcommand; anything else is a command to run."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        words = ctx.params.get("command") or ()
-        if words[:1] == ("extend",) and not ctx.meta.get("andon.dashes"):
-            with extend.make_context("extend", list(words[1:]), parent=ctx) as inner:
+        text = ctx.params.get("command") or ()
+        if text[:1] == ("extend",) and not ctx.meta.get("andon.dashes"):
+            with extend.make_context("extend", list(text[1:]), parent=ctx) as inner:
                 return extend.invoke(inner)
         return super().invoke(ctx)
 
@@ -32,8 +38,8 @@ class LeaseCommand(RunCommand):
 
 
 @click.command(cls=LeaseCommand, context_settings={"allow_interspersed_args": False})
-@asking
-@queueing
+@request_options
+@queue_options
 @click.option(
     "--for",
     "length",
@@ -47,18 +53,18 @@ def lease(command: tuple[str, ...], length: float | None, **asked: Any) -> int:
     """Reserve GPUs while a shell or a command runs: andon lease --gpus 2 --for 2h
 
     Without a command it starts your shell. Inside, andon run uses these devices. andon lease
-    extend ID --for 1h moves the end; andon release ID ends it.
+    extend ID --for 1h extends it; andon release ID ends it.
     """
     from andon.engine.running.programs import CannotStart, find, shell
 
     choices, request = chosen(), request_from(asked)
     if request.most == 0:
-        raise Invalid("a lease holds at least one device", hint="--gpus 1")
+        raise Invalid("a lease needs at least one device", hint="--gpus 1")
     if os.environ.get("ANDON_LEASE"):
-        notice(f"inside lease {os.environ['ANDON_LEASE']}; this one is another", choices)
+        notice(f"already inside lease {os.environ['ANDON_LEASE']}; this is a separate one", choices)
     wanted = list(command) or shell()
     if length is not None and length <= 0:
-        raise Invalid("--for 0 is no time at all")
+        raise Invalid("--for: duration must be greater than 0")
     try:
         find(wanted)
         with sampling_ahead(choices) as sampler:
@@ -70,8 +76,8 @@ def lease(command: tuple[str, ...], length: float | None, **asked: Any) -> int:
             line = WaitingLine(choices)
             try:
                 terms = Terms(command=running.words, seconds=length)
-                granter = Granter(Book(), surveyor_of(choices, sampler))
-                grant = granter.grant(request, terms, patience(asked), line)
+                granter = Granter(Book(), availability_of(choices, sampler))
+                grant = granter.grant(request, terms, wait_seconds(asked), line)
             finally:
                 line.clear()
             notice(_words(grant, bool(command)), choices)
@@ -99,11 +105,12 @@ def lease(command: tuple[str, ...], length: float | None, **asked: Any) -> int:
 def extend(lease_id: str, length: float) -> int:
     """Extend one of your leases."""
     if length <= 0:
-        raise Invalid("--for 0 is no time at all", hint="andon release ends a lease")
+        hint = "to end a lease: andon release"
+        raise Invalid("--for: duration must be greater than 0", hint=hint)
     choices = chosen()
     name, until = (_extend_here if choices.url is None else _extend_there)(lease_id, length)
     ends = time.strftime("%H:%M", time.localtime(until))
-    Terminal.of(choices).say(say(f"lease {name} ends {ends}"))
+    Terminal.of(choices).say(say(f"lease {name} now ends at {ends}"))
     return 0
 
 
@@ -126,9 +133,9 @@ def _extend_there(name: str, seconds: float) -> tuple[str, float]:
     server = connected(chosen(), chosen().url or "")
     row = row_of(there(server), name)
     body = {"seconds": seconds, "fence": row.fence}
-    said = server.post(f"/api/leases/{quote(row.id or '', safe='')}/renew", body)
+    payload = server.post(f"/api/leases/{quote(row.id or '', safe='')}/renew", body)
     try:
-        return text_in(said, "id", NAME), min(time_in(said, "until"), FURTHEST)
+        return text_in(payload, "id", NAME), min(time_in(payload, "until"), FURTHEST)
     except Wrong as wrong:
         raise server.of_another_version(str(wrong)) from wrong
 
@@ -139,5 +146,5 @@ def _words(grant: Any, has_command: bool) -> str:
     held = grant.held.lease
     indices = ", ".join(str(share.index) for share in held.shares)
     until = "" if held.until is None else f" until {clock(held.until, held.since)}"
-    left = "" if has_command else "; leave the shell to give it back"
+    left = "" if has_command else "; exit the shell to release it"
     return f"lease {held.id}: GPU {indices}{until}{left}"

@@ -1,4 +1,4 @@
-"""`andon leases` and `andon release`: who holds what, and how one's own is given back."""
+"""`andon leases` and `andon release`: lists leases, and releases one's own."""
 
 import os
 import time
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from andon.cli.commands.watch.status import as_json_text
-from andon.cli.device_request import surveyor_of
+from andon.cli.device_request import availability_of
 from andon.cli.options import chosen, elsewhere, shared
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @elsewhere
 @shared
 def leases(as_json: bool, mine: bool) -> int:
-    """Print every lease: who holds what, since when, until when, and what is really used.
+    """Print every lease: who holds what, since when, until when, and what is actually used.
 
     An orphaned lease has lost its `andon run`, but its job is still running; the GPUs stay
     reserved until it ends.
@@ -43,7 +43,7 @@ def leases(as_json: bool, mine: bool) -> int:
         terminal.show(as_json_text(to_json(found, trusted=True), terminal.live))
         return 0
     if not found.leases:
-        terminal.say(say(found.note or "none of them is yours", "dim"))
+        terminal.say(say(found.note or "you have no leases", "dim"))
     else:
         columns = _columns(found.at)
         for text in draw(columns, [TableRow(row) for row in found.leases], terminal.width):
@@ -51,7 +51,7 @@ def leases(as_json: bool, mine: bool) -> int:
     for place in found.waiting:
         waited = human_seconds(max(0.0, found.at - place.since))
         count = f"{place.gpus} GPU{'s' * (place.gpus != 1)}"
-        words = f"waiting {place.position}: {place.user}, {count}, {waited}"
+        words = f"queue {place.position}: {place.user}, {count}, waiting {waited}"
         terminal.say(say(words, "dim"))
     for remark in remarks:
         terminal.say(say(remark, "yellow"))
@@ -67,7 +67,7 @@ def release(lease_ids: tuple[str, ...]) -> int:
     choices = chosen()
     for name in lease_ids:
         ended = _release_here(name) if choices.url is None else _release_there(choices, name)
-        Terminal.of(choices).say(say(f"lease {ended} was given back"))
+        Terminal.of(choices).say(say(f"released lease {ended}"))
     return 0
 
 
@@ -89,18 +89,18 @@ def _release_there(choices: Choices, name: str) -> str:
 
 
 def row_of(found: LeaseList, name: str) -> LeaseRow:
-    """The lease of an id, or its beginning, in a server's list."""
+    """The lease with this id, or its beginning, in a server's list."""
     rows = [row for row in found.leases if row.id is not None and row.id.startswith(name)]
     rows = [row for row in rows if row.id == name] or rows
     if not rows or not name:
-        raise Gone(f"there is no lease {name[:40]!r}", hint="andon leases --url lists them")
+        raise Gone(f"there is no lease {name[:40]!r}", hint="to list them: andon leases --url URL")
     if len(rows) > 1:
-        raise Invalid(f"{len(rows)} leases begin with {name[:40]!r}", hint="write more of it")
+        raise Invalid(f"{len(rows)} leases begin with {name[:40]!r}", hint="give more of its id")
     return rows[0]
 
 
 def there(server: "Server") -> LeaseList:
-    """What a server says of its leases."""
+    """A server's leases."""
     try:
         return list_from_json(server.get("/api/leases"))
     except Invalid as exc:
@@ -108,33 +108,33 @@ def there(server: "Server") -> LeaseList:
 
 
 def _list(choices: Choices, mine: bool) -> tuple[LeaseList, tuple[str, ...]]:
-    """The list, and what was ignored; a server does not say that."""
+    """The list, and what was ignored; a server does not report that."""
     from dataclasses import replace
 
     if choices.url is not None:
         if mine:
-            raise Invalid("--mine and --url exclude each other", hint="a server has its own users")
+            raise Invalid("--mine and --url cannot be combined", hint="a server has its own users")
         return there(connected(choices, choices.url)), ()
     from andon.engine.sharing.lease_listing import listing
     from andon.engine.sharing.overdue import overdue
     from andon.engine.sharing.releaser import asker
     from andon.leases.book import Book
 
-    seen = look_at_leases(choices)
-    for _, words in overdue(Book(make=False), seen.claims, time.time()):
-        notice(words, choices)
+    seen = read_leases(choices)
+    for _, text in overdue(Book(make=False), seen.claims, time.time()):
+        notice(text, choices)
     found = listing(seen, asker())
     own = tuple(row for row in found.leases if row.uid == os.getuid())
     return (replace(found, leases=own), ()) if mine else (found, seen.remarks)
 
 
-def look_at_leases(choices: Choices) -> "LeaseListing":
+def read_leases(choices: Choices) -> "LeaseListing":
     from andon.engine.sharing.lease_listing import sighted
     from andon.leases.book import Book
 
     with sampling_ahead(choices) as sampler:
-        surveyor = surveyor_of(choices, sampler)
-        return sighted(surveyor, surveyor.see(), Book(make=False))
+        availability = availability_of(choices, sampler)
+        return sighted(availability, availability.see(), Book(make=False))
 
 
 def _columns(at: float) -> tuple[TableColumn[LeaseRow], ...]:
@@ -151,7 +151,7 @@ def _columns(at: float) -> tuple[TableColumn[LeaseRow], ...]:
 
 
 def _id(row: LeaseRow) -> Text:
-    """Cut: what a server calls an id must not take the other columns' room."""
+    """Cut: a server's id must not take the other columns' space."""
     name = row.id or "?"
     return say(name if len(name) <= LONGEST_ID else f"{name[: LONGEST_ID - 1]}…")
 

@@ -1,4 +1,4 @@
-"""`andon run`: waits for devices, claims them, runs a command on them, and records what it used."""
+"""`andon run`: waits for devices, reserves them, runs a command, and records what it used."""
 
 import os
 from collections.abc import Sequence
@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from andon.cli.device_request import asking, patience, queueing, request_from, surveyor_of
+from andon.cli.device_request import (
+    availability_of,
+    queue_options,
+    request_from,
+    request_options,
+    wait_seconds,
+)
 from andon.cli.options import chosen, lasting, shared, whole
 from andon.cli.show.waiting import WaitingLine
 from andon.cli.sources import sampling_ahead
@@ -19,16 +25,17 @@ if TYPE_CHECKING:
     from andon.core.runs.oom import Verdict
 
 OURS = 125
+OOM_HINT = ". Try a larger --memory, or --retry-oom 1"
 
 
 class OurMistake(click.UsageError):
-    """A command line that makes no sense, told apart from a command that ends with 2."""
+    """A usage error of our own, as distinct from a command that exits with 2."""
 
     exit_code = OURS
 
 
 class RunCommand(click.Command):
-    """A command whose own mistakes end with 125, as those of `env` and `docker run` do."""
+    """A command whose usage errors exit with 125, like those of `env` and `docker run`."""
 
     def make_context(
         self,
@@ -47,8 +54,8 @@ class RunCommand(click.Command):
     cls=RunCommand,
     context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
 )
-@asking
-@queueing
+@request_options
+@queue_options
 @click.option(
     "--for", "length", type=lasting, metavar="TIME", help="Stop the command after this time: 2h."
 )
@@ -74,9 +81,9 @@ def run(
 ) -> int:
     """Run a command on reserved GPUs: andon run --gpus 2 -- python train.py
 
-    Waits for them if need be, sets the environment so that the command sees these alone, gives
-    them back when it ends, and records what it used. The exit code is the command's; 125 is
-    ours, 126 and 127 say that it could not be started.
+    Waits for them if need be, sets the environment so that the command sees only these,
+    releases them when it ends, and records what it used. The exit code is the command's; 125 is
+    ours, 126 and 127 mean that it could not be started.
     """
     choices = chosen()
     try:
@@ -109,17 +116,19 @@ def _run(
     with sampling_ahead(choices) as sampler:
         from andon.cli.running import Running, attached
 
-        surveyor = surveyor_of(choices, sampler)
+        availability = availability_of(choices, sampler)
         running = Running(choices, command, sampler, folder)
         lease = lease_id or os.environ.get("ANDON_LEASE")
         if lease:
-            return _ended(running.on_lease(attached(lease, surveyor.see(), request)), choices)
-        return _granted(running, surveyor, request, patience(asked), length, retries, choices)
+            return _ended(running.on_lease(attached(lease, availability.see(), request)), choices)
+        return _granted(
+            running, availability, request, wait_seconds(asked), length, retries, choices
+        )
 
 
 def _granted(
     running: "Running",
-    surveyor: Any,
+    availability: Any,
     request: Any,
     timeout_seconds: float,
     seconds: float | None,
@@ -135,28 +144,29 @@ def _granted(
         line = WaitingLine(choices)
         try:
             terms = Terms(command=running.words, seconds=seconds)
-            grant = Granter(Book(), surveyor).grant(request, terms, timeout_seconds, line)
+            grant = Granter(Book(), availability).grant(request, terms, timeout_seconds, line)
         finally:
             line.clear()
         code, verdict = running.on_grant(grant)
         if verdict.end is not CommandEnding.DEVICE_MEMORY or retries < 1:
-            return _ended((code, verdict), choices)
+            return _ended((code, verdict), choices, OOM_HINT)
         retries -= 1
         request = larger(request, grant)
-        notice(f"{verdict.words}: trying again with more memory", choices)
+        notice(f"{verdict.words}: retrying with more memory", choices)
 
 
-def _ended(result: "tuple[int, Verdict]", choices: Choices) -> int:
+def _ended(result: "tuple[int, Verdict]", choices: Choices, oom_hint: str = "") -> int:
     from andon.core.runs.oom import CommandEnding
 
     code, verdict = result
     if verdict.end not in (CommandEnding.FINE, CommandEnding.FAILED, CommandEnding.ASKED):
-        notice(verdict.words, choices)
+        hint = oom_hint if verdict.end is CommandEnding.DEVICE_MEMORY else ""
+        notice(verdict.words + hint, choices)
     return code
 
 
 def _without_device(command: Sequence[str]) -> int:
-    """An empty mask and no lease: nothing to wait for, nothing to record."""
+    """Run it with an empty mask and no lease: nothing to wait for, nothing to record."""
     from andon.core.sharing.launching import NO_DEVICE
     from andon.engine.running.launcher import Launcher
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from andon.cli.commands.share.leases import look_at_leases
+from andon.cli.commands.share.leases import read_leases
 from andon.cli.commands.watch.history import moment
 from andon.cli.commands.watch.status import as_json_text
 from andon.cli.options import chosen, shared
@@ -27,7 +27,7 @@ MOST_PARTS = 1440
 
 
 @dataclass(slots=True)
-class Person:
+class UserRow:
     """One user's row."""
 
     user: str
@@ -44,43 +44,43 @@ class Person:
 @click.option("--json", "as_json", is_flag=True, help="Print andon.who/1: bytes, joules, seconds.")
 @shared
 def who(since: float, as_json: bool) -> int:
-    """Print who uses and holds the devices: now, and since when --since says.
+    """Print who uses and holds the devices, now and since --since.
 
-    Hours, energy and idle share come from the history that andon serve keeps; a dash stands
-    where there is none. A device that several share is divided among them for the energy.
+    Hours, energy and idle share come from the history that andon serve keeps; a dash means
+    there is none. The energy of a shared device is divided among its users.
     """
-    people = _people(look_at_leases(chosen()))
+    people = _people(read_leases(chosen()))
     for usage in _history(settings_of(chosen()), since):
-        people.setdefault(usage.user, Person(usage.user)).usage = usage
+        people.setdefault(usage.user, UserRow(usage.user)).usage = usage
     rows = sorted(people.values(), key=_order)
     terminal = Terminal.of(chosen())
     if as_json:
         value = {"schema": "andon.who/1", "since": since, "users": [_as_json(p) for p in rows]}
         terminal.show(as_json_text(value, terminal.live))
     elif not rows:
-        terminal.say(say("nobody uses or holds a device", "dim"))
+        terminal.say(say("no one uses or holds a device", "dim"))
     else:
         for text in draw(COLUMNS, [TableRow(person) for person in rows], terminal.width):
             terminal.say(text)
     return 0
 
 
-def _people(seen: "LeaseListing") -> dict[str, Person]:
-    people: dict[str, Person] = {}
+def _people(seen: "LeaseListing") -> dict[str, UserRow]:
+    people: dict[str, UserRow] = {}
     for status in seen.snapshot.devices:
         for process in status.processes:
             user = process.user or UNKNOWN_USER
-            person = people.setdefault(user, Person(user))
+            person = people.setdefault(user, UserRow(user))
             person.devices.add(status.device.index)
             person.memory_bytes += process.memory_bytes or 0
     for claim in seen.claims:
-        person = people.setdefault(claim.user, Person(claim.user))
+        person = people.setdefault(claim.user, UserRow(claim.user))
         person.leases.append(claim.lease.id if claim.lease else "unreadable")
     return people
 
 
 def _history(settings: "Settings", since: float) -> list[UserUsage]:
-    """What is remembered; nothing where nothing is."""
+    """Usage from the history; empty if there is none."""
     from andon import app
 
     if not app.history_path(settings).exists():
@@ -99,27 +99,27 @@ def _history(settings: "Settings", since: float) -> list[UserUsage]:
         store.close()
 
 
-def _order(person: Person) -> tuple[float, float, str]:
+def _order(person: UserRow) -> tuple[float, float, str]:
     hours = person.usage.device_seconds if person.usage else 0.0
     return -len(person.devices), -hours, person.user
 
 
-def _hours(person: Person) -> Text:
+def _hours(person: UserRow) -> Text:
     usage = person.usage
     return say(UNKNOWN, "dim") if usage is None else say(f"{usage.device_seconds / 3600:.1f}")
 
 
-def _energy(person: Person) -> Text:
+def _energy(person: UserRow) -> Text:
     usage = person.usage
     return say(UNKNOWN, "dim") if usage is None else say(f"{usage.energy_joules / 3.6e6:.2f} kWh")
 
 
-def _idle(person: Person) -> Text:
+def _idle(person: UserRow) -> Text:
     share = person.usage.idle_share if person.usage else None
     return say(UNKNOWN, "dim") if share is None else say(f"{100 * share:.0f} %")
 
 
-COLUMNS: tuple[TableColumn[Person], ...] = (
+COLUMNS: tuple[TableColumn[UserRow], ...] = (
     TableColumn("USER", lambda p: say(p.user), elastic=8),
     TableColumn("GPU", lambda p: say(",".join(map(str, sorted(p.devices))) or UNKNOWN)),
     TableColumn("MEMORY", lambda p: say(human_bytes(p.memory_bytes)), right=True),
@@ -130,7 +130,7 @@ COLUMNS: tuple[TableColumn[Person], ...] = (
 )
 
 
-def _as_json(person: Person) -> dict[str, Any]:
+def _as_json(person: UserRow) -> dict[str, Any]:
     usage = person.usage
     return {
         "user": person.user,

@@ -1,4 +1,4 @@
-"""`andon devices`: the facts that do not change while a device runs."""
+"""`andon devices`: static information about each device."""
 
 import click
 
@@ -15,9 +15,9 @@ from andon.cli.terminal import Terminal
 def devices(as_json: bool) -> int:
     """Print each device's identity and limits, and why a backend found nothing.
 
-    The UUID is what to give CUDA_VISIBLE_DEVICES: it means the same device in every order.
+    Use the UUID in CUDA_VISIBLE_DEVICES: unlike an index, it always means the same device.
     """
-    snapshot, terminal = snapshot_source.look(chosen()), Terminal.of(chosen())
+    snapshot, terminal = snapshot_source.take_snapshot(chosen()), Terminal.of(chosen())
     if as_json:
         terminal.show(as_json_text(devices_to_json(snapshot), terminal.live))
     else:

@@ -1,4 +1,4 @@
-"""`andon exporter`: this node's values for Prometheus, on a port of their own."""
+"""`andon exporter`: serves this node's metrics to Prometheus on its own port."""
 
 import signal
 import sys
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from andon.exporter.exposition import Exposition
     from andon.exporter.server import MetricsServer
 
-SWITCH_SECONDS = 0.0005  # a scrape that meets a look at the devices must not wait for all of it
+SWITCH_SECONDS = 0.0005  # a scrape during a sample must not wait for all of it
 
 
 @click.command()
@@ -52,7 +52,7 @@ def exporter(port: int | None, host: str | None, prefix: str | None, interval: f
 
     On this machine's own address, port 26367, unless a flag or a setting says otherwise.
     The devices are read at the interval, however often Prometheus scrapes; the age of the values
-    is among them. A device that does not answer has a state and no readings. Every name is in
+    is a metric too. A device that does not respond has a state and no readings. All names are in
     docs/metrics.md.
     """
     from andon.exporter.exposition import Exposition
@@ -72,7 +72,7 @@ def exporter(port: int | None, host: str | None, prefix: str | None, interval: f
 
 @contextmanager
 def asked_to_end() -> Iterator[threading.Event]:
-    """Set by SIGTERM and Ctrl-C, which are how a service ends and not failures."""
+    """Set by SIGTERM and Ctrl-C, which are the normal ways to stop a service."""
     ended = threading.Event()
 
     def end(number: int, frame: FrameType | None) -> None:
@@ -94,7 +94,7 @@ def _serve(
     choices: Choices,
     ended: threading.Event,
 ) -> None:
-    """The port first: where it is taken, nothing is read."""
+    """Open the port first: if it is taken, no device is read."""
     from andon.exporter.latest import Latest
     from andon.exporter.server import MetricsServer
 
@@ -119,8 +119,8 @@ def _serve(
 def _announce(server: "MetricsServer", choices: Choices) -> None:
     if not server.local_only:
         notice(
-            "WARNING: everybody who can reach this machine can read these values, user names "
-            "among them; there is no password here. Use a firewall, or --host 127.0.0.1"
+            "WARNING: anyone who can reach this machine can read these values, including user "
+            "names; there is no password. Use a firewall, or --host 127.0.0.1"
         )
     with suppress(BrokenPipeError):
-        notice(f"serving {server.url}, Ctrl-C ends it", choices)
+        notice(f"serving {server.url}; Ctrl-C stops", choices)

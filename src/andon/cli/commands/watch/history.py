@@ -1,7 +1,8 @@
-"""`andon history`: what the devices did, and who was on them."""
+"""`andon history`: past readings, and who used the devices."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What is shown, and how."""
+    """What to show, and how."""
 
     since: float
     until: float
@@ -39,13 +40,13 @@ class Shown:
 
     @property
     def points(self) -> int:
-        """In how many parts, where nobody said."""
+        """The number of intervals if --points is not given."""
         to_file = self.form is not None or self.file is not None
         return FILE_POINTS if to_file else history_text.sparks_at(self.terminal.width)
 
 
 class Past(Protocol):
-    """A store that is only read, or a server's."""
+    """A read-only store, or a server's history."""
 
     def devices(self) -> Sequence[Device]: ...
 
@@ -63,26 +64,24 @@ SHOWN_HOST = ("cpu_percent", "memory_used_bytes", "load_1m")
 FILE_POINTS = 300
 MOST_POINTS = 100_000
 _FILE = click.Path(dir_okay=False, path_type=Path)
-NOTHING = "andon serve records; andon seed makes up a past to try this with"
+NOTHING = "andon serve records history; andon seed generates sample history"
 
 
 def moment(text: str) -> float:
     """`2h` ago, `now`, or a time such as 2026-11-15T03:00."""
     if text == "now":
         return time.time()
-    try:
+    with suppress(ValueError):
         return time.time() - parse_seconds(text)
-    except ValueError as exc:
-        reason = str(exc)
     try:
         return datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError) as exc:
-        shown = f"{text[:40]!r} is no time such as 24h or 2026-11-15T03:00"
-        raise click.BadParameter(f"{shown}: {reason}") from exc
+        shown = f"{text[:40]!r} is not a time (use 24h or 2026-11-15T03:00)"
+        raise click.BadParameter(shown) from exc
 
 
 def metric_names(text: str) -> tuple[str, ...]:
-    """Readings, with commas between them."""
+    """Names of readings, separated by commas."""
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     known = {*METRICS, *HOST_METRICS}
     wrong = [name for name in names if name not in known]
@@ -91,7 +90,7 @@ def metric_names(text: str) -> tuple[str, ...]:
 
         near = get_close_matches(wrong[0], sorted(known), n=1)
         meant = f"; did you mean {near[0]}?" if near else ""
-        raise click.BadParameter(f"there is no reading {wrong[0]!r}{meant}")
+        raise click.BadParameter(f"unknown reading {wrong[0]!r}{meant}")
     return names
 
 
@@ -126,16 +125,16 @@ def history(
 ) -> int:
     """Print past readings, or with --who, who used the devices.
 
-    DEVICE is an index, a UUID or its beginning, or "host" for the node itself; else all
-    devices are shown. The lines run from the earliest to the latest; a gap is time in which
-    nothing was recorded. `andon serve` records; with --url it is a server's history.
+    DEVICE is an index, a UUID or its beginning, or "host" for the node itself; by default all
+    devices are shown. Charts run from the earliest to the latest; a gap is time in which
+    nothing was recorded. `andon serve` records; --url shows a server's history.
     """
     if since >= until:
         raise click.UsageError("--since must be earlier than --until")
     if points is not None and points > MOST_POINTS:
-        raise click.UsageError(f"{MOST_POINTS} points are the most")
+        raise click.UsageError(f"at most {MOST_POINTS} points")
     if parquet is not None and form is not None:
-        raise click.UsageError(f"--parquet and --{form} exclude each other")
+        raise click.UsageError(f"--parquet and --{form} cannot be combined")
     if parquet is not None:
         history_parquet.check_packages()
     settings, terminal = snapshot_source.settings_of(chosen()), Terminal.of(chosen())
@@ -163,12 +162,12 @@ def _opened(settings: "Settings", choices: Choices) -> Past:
 
     path = app.history_path(settings)
     if not path.exists():
-        raise Unavailable(f"nothing has been recorded yet: there is no {path}", hint=NOTHING)
+        raise Unavailable(f"no history yet: there is no {path}", hint=NOTHING)
     return cast("Past", app.open_store(settings, readonly=True))
 
 
 def _devices(known: Sequence[Device], name: str | None) -> list[Device | None]:
-    """Those that were meant; None is the node itself."""
+    """The devices that match; None is the node itself."""
     if name == HOST:
         return [None]
     if name is None:

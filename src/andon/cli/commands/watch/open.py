@@ -1,4 +1,4 @@
-"""`andon open`: a one-time link that signs a browser in."""
+"""`andon open`: signs a browser in with a one-time link."""
 
 import html
 import os
@@ -26,14 +26,14 @@ _CODE = re.compile(r"[A-Za-z0-9_-]{16,256}")
 )
 @shared
 def open_(url: str | None, token_file: str | None, only_print: bool) -> int:
-    """Open the server's page, signed in; or print the link where there is no browser.
+    """Open the server's page, signed in; or print the link if there is no browser.
 
-    The link works once, within two minutes. What it carries stays in the browser's tab: no
-    server on the way sees it, and no cookie is set.
+    The link works once, within two minutes. Its code stays in the browser's tab: no proxy sees
+    it, and no cookie is set.
     """
     from andon.cli.remote import signing_in
 
-    server = signing_in(url, token_file, lambda words: notice(words, chosen()))
+    server = signing_in(url, token_file, lambda text: notice(text, chosen()))
     link = f"{server.url}/#code={_code(server.post('/api/links'))}"
     if only_print or not _opened(link):
         Terminal.of(chosen()).show(f"{link}\n")
@@ -42,15 +42,16 @@ def open_(url: str | None, token_file: str | None, only_print: bool) -> int:
 
 
 def _code(answer: wire.Json) -> str:
-    """The code of a link, and nothing else that a server may say: it is printed and opened."""
+    """The code of a link, checked because it is printed and opened."""
     found = answer.get("code")
     if not isinstance(found, str) or not _CODE.fullmatch(found):
-        raise Unavailable("the server's answer holds no code", hint="is it an andon server?")
+        hint = "check that it is an andon server"
+        raise Unavailable("the server's answer contains no code", hint=hint)
     return found
 
 
 def _opened(link: str) -> bool:
-    """By way of a file: a command line is there for all users of a machine to read."""
+    """Open it by way of a file, because every user of a machine can read command lines."""
     if sys.platform == "linux" and not (
         os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     ):

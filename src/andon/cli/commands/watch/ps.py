@@ -1,4 +1,4 @@
-"""`andon ps`: the processes on the devices, and whose they are."""
+"""`andon ps`: the processes on the devices, and their users."""
 
 import time
 from pathlib import Path
@@ -25,7 +25,7 @@ from andon.cli.snapshot_source import chosen_uuids, only, split_devices
 from andon.cli.terminal import Terminal
 from andon.model.device import NAMES_MISSING, Process, Snapshot
 
-LOOK_SECONDS = 0.2  # two looks closer than this measure the clock's grain
+SAMPLE_SECONDS = 0.2  # two readings closer than this measure the clock's resolution
 
 
 @click.command()
@@ -64,14 +64,14 @@ def ps(
 ) -> int:
     """Print the processes that use the devices, the largest first.
 
-    C is compute, G is graphics. CPU is the host's, where 100 % is one core. Memory that no process
-    explains has a row of its own: a process that died badly, another container, or the driver.
+    C is compute, G is graphics. CPU is the host's, where 100 % is one core. Memory not accounted
+    for by any process has its own row: a crashed process, another container, or the driver.
     """
     if as_json + as_csv + tree > 1:
-        raise click.UsageError("--json, --csv and --tree exclude each other")
-    snapshot = snapshot_source.look(chosen(), watched=True)
+        raise click.UsageError("--json, --csv and --tree cannot be combined")
+    snapshot = snapshot_source.take_snapshot(chosen(), watched=True)
     root = snapshot_source.settings_of(chosen()).root
-    hosts = process_counters.host_use(_pids(snapshot), LOOK_SECONDS, root)
+    hosts = process_counters.host_use(_pids(snapshot), SAMPLE_SECONDS, root)
     devices = split_devices(names)
     shown = only(snapshot, chosen_uuids(snapshot, devices)) if devices else snapshot
     ids = _container_ids(_pids(shown), root) if container else {}
@@ -96,14 +96,13 @@ def ps(
 
 
 def _pids(snapshot: Snapshot) -> set[int]:
-    """Those that this system's /proc can be asked about: it knows neither simulated processes nor
-    those that it could not name."""
+    """The processes in this system's /proc: not simulated ones, nor those without a name."""
     real = [s for s in snapshot.devices if s.device.vendor != "sim"]
     return {process.pid for status in real for process in status.processes if process.name}
 
 
 def _container_ids(pids: set[int], root: str) -> dict[int, str]:
-    """The whole ids, because a container is shown by its name and often meant by its id."""
+    """The full ids, because a container is shown by name and often named by its id."""
     from andon.host.processes import ProcessTable
 
     found = ProcessTable(Path(root)).belongings(pids)
@@ -113,7 +112,7 @@ def _container_ids(pids: set[int], root: str) -> dict[int, str]:
 def _family(
     found: list[ProcessRow], pids: set[int], root: str
 ) -> tuple[list[Branch], dict[int, Process]]:
-    """The tree that these processes stand in, and those in it that use no device."""
+    """The tree of these processes, and those in it that use no device."""
     from andon.host.processes import ProcessTable
 
     table = ProcessTable(Path(root))
@@ -124,8 +123,8 @@ def _family(
 
 
 def _say_what_is_missing(snapshot: Snapshot, terminal: Terminal) -> None:
-    """The list as a whole, or the names in it."""
-    told = [s.missing.get(key) for s in snapshot.devices for key in ("processes", NAMES_MISSING)]
-    for reason in dict.fromkeys(reason for reason in told if reason):
+    """Print why the process list, or names in it, are missing."""
+    reasons = [s.missing.get(key) for s in snapshot.devices for key in ("processes", NAMES_MISSING)]
+    for reason in dict.fromkeys(reason for reason in reasons if reason):
         for line in paragraph(f"– processes: {reason}", terminal.width, "dim"):
             terminal.say(line)

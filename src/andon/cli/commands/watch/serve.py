@@ -1,4 +1,4 @@
-"""`andon serve`: samples, remembers and serves this node's devices."""
+"""`andon serve`: samples, records and serves this node's devices."""
 
 import os
 from importlib.util import find_spec
@@ -47,7 +47,7 @@ def serve(
 ) -> int:
     """Serve the devices: a page, REST, live events and /metrics, until Ctrl-C.
 
-    On loopback reading is free, and changing anything needs the token in the state folder
+    On loopback anyone may read, and changing anything needs the token in the state folder
     (~/.local/state/andon/token). On any other address everything needs it. `andon open` signs
     a browser in.
     """
@@ -58,7 +58,7 @@ def serve(
     resolved = snapshot_source.resolved_of(choices)
     asked = resolved.origin.get("simulate") == "flag"
     place = ServeOptions(host, port, tls_cert, tls_key, allow_host, not no_history, asked)
-    serve(resolved.settings, place, lambda started: _tell(started, choices))
+    serve(resolved.settings, place, lambda started: _announce(started, choices))
     return 0
 
 
@@ -66,15 +66,15 @@ def _check_packages() -> None:
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         raise Unavailable(
-            f"the server needs packages that are not here: {', '.join(missing)}",
+            f"the server needs packages that are not installed: {', '.join(missing)}",
             hint="pip install 'andon[serve]'",
         )
 
 
-def _tell(started: "Started", choices: Choices) -> None:
-    """The address for a person and for a script: on standard output, one word of its own."""
+def _announce(started: "Started", choices: Choices) -> None:
+    """Print the address on standard output, as a word of its own for scripts."""
     terminal = Terminal.of(choices)
-    terminal.say(say("andon serves ") + say(started.url, "bold") + say(_about(started), "dim"))
+    terminal.say(say("serving ") + say(started.url, "bold") + say(_about(started), "dim"))
     if choices.quiet:
         return
     terminal.say(say(f"  sign a browser in   andon open --url {started.url}", "dim"))
@@ -85,20 +85,20 @@ def _tell(started: "Started", choices: Choices) -> None:
     if tunnel:
         terminal.say(say("  from your machine   ", "dim") + say(tunnel, "bold"))
     if not started.loopback and started.url.startswith("http:"):
-        notice("the token crosses the network in clear text: --tls-cert and --tls-key", choices)
+        notice("the token is sent in clear text: use --tls-cert and --tls-key", choices)
 
 
 def _about(started: "Started") -> str:
     snapshot = started.snapshot
     if snapshot is None:
-        return "  the devices have not answered yet"
+        return "  the devices have not responded yet"
     mark = "SIMULATED " if snapshot.simulated else ""
     count = len(snapshot.devices)
     return f"  {snapshot.node}: {count} {mark}{'device' if count == 1 else 'devices'}"
 
 
 def ssh_line(environment: "os._Environ[str] | dict[str, str]", port: int) -> str | None:
-    """How to reach this server from where the person sits, if they came by SSH."""
+    """The command to reach this server from the user's machine, if they came by SSH."""
     parts = environment.get("SSH_CONNECTION", "").split()
     if len(parts) != 4:
         return None

@@ -16,7 +16,7 @@ from andon.model import wire
 from andon.model.device import Snapshot, State
 
 NO_DEVICE = 3
-HINT = "andon watch follows · andon ps shows who · andon --help lists the rest"
+HINT = "Next: andon watch (live), andon ps (processes), andon --help"
 
 
 @click.command()
@@ -27,14 +27,14 @@ HINT = "andon watch follows · andon ps shows who · andon --help lists the rest
 @elsewhere
 @shared
 def status(as_json: bool, as_csv: bool, only_visible: bool, verbose: bool) -> int:
-    """Print one line per device: what it does, how full, how warm it is, and who uses it.
+    """Print one line per device: utilisation, memory, temperature, power, and who uses it.
 
-    A dash is a value that the device does not give; 0 % is a reading. Wider terminals show
-    more columns. The exit code is 0 if a device answers or sleeps, else 3.
+    A dash is a value that the device does not report; 0 % is a reading. Wider terminals show
+    more columns. The exit code is 0 if a device responds or is asleep, else 3.
     """
     if as_json and as_csv:
-        raise click.UsageError("--json and --csv exclude each other")
-    snapshot = snapshot_source.look(chosen())
+        raise click.UsageError("--json and --csv cannot be combined")
+    snapshot = snapshot_source.take_snapshot(chosen())
     shown = keep_visible(snapshot) if only_visible else snapshot
     form = "json" if as_json else "csv" if as_csv else "table"
     _show(shown, snapshot, form, Terminal.of(chosen()), verbose)
@@ -42,8 +42,8 @@ def status(as_json: bool, as_csv: bool, only_visible: bool, verbose: bool) -> in
 
 
 def overview(choices: Choices) -> int:
-    """`andon` alone: the status and one line of hint."""
-    snapshot, terminal = snapshot_source.look(choices), Terminal.of(choices)
+    """`andon` alone: the status and a line of hints."""
+    snapshot, terminal = snapshot_source.take_snapshot(choices), Terminal.of(choices)
     _show(snapshot, snapshot, "table", terminal, verbose=False)
     if terminal.live and not choices.quiet and snapshot.devices:
         terminal.say(say(HINT, "dim"))

@@ -1,4 +1,4 @@
-"""`andon watch`: a line per device and tick, on the screen and into a file."""
+"""`andon watch`: a line per device and sample, on the screen and in a file."""
 
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
@@ -69,9 +69,9 @@ def watch(
 ) -> int:
     """Print a line per device at every interval, until Ctrl-C.
 
-    With --out the same samples are appended to a file, whole lines only: a torn last line of an
-    earlier crash is ended first, and a full disk is reported once while watching goes on. JSONL
-    lines are andon.snapshot/1. The exit code is 3 if no device answered or slept in COUNT samples.
+    With --out the same samples are appended to a file, whole lines only: an incomplete last line
+    from a crash is ended first, and a full disk is reported once while sampling continues. JSONL
+    lines are andon.snapshot/1. The exit code is 3 if no device responded or slept in COUNT samples.
     """
     choices, wanted = chosen(), DeviceFilter(split_devices(names), only_visible)
     choices.interval_seconds = interval
@@ -85,7 +85,7 @@ def watch(
 
 
 class DeviceFilter:
-    """The devices that were asked for; a wrong name is told at the first look, and only then."""
+    """The requested devices; a wrong name is reported at the first sample, and only then."""
 
     def __init__(self, names: list[str], only_visible: bool) -> None:
         self._names, self._only_visible = names, only_visible
@@ -105,7 +105,7 @@ def _follow(
     wanted: "DeviceFilter",
     sinks: list[Callable[[Snapshot], None]],
 ) -> int:
-    """Ctrl-C is how this ends: not a failure. The exit code is that of the looks asked for."""
+    """Follow until Ctrl-C, which is not a failure, or for COUNT samples."""
     code = 0
     with suppress(KeyboardInterrupt), snapshot_source.following(choices) as sampler:
         subscription = sampler.subscribe(interval, watching=True)
@@ -113,12 +113,12 @@ def _follow(
             answered = _pour(map(wanted.of, islice(snapshots, count)), sinks)
             code = 0 if answered or count is None else NO_DEVICE
         if snapshots.dropped:
-            notice(f"{snapshots.dropped} looks were dropped: the output was too slow", choices)
+            notice(f"{snapshots.dropped} samples were dropped: the output was too slow", choices)
     return code
 
 
 def _pour(snapshots: Iterable[Snapshot], sinks: list[Callable[[Snapshot], None]]) -> bool:
-    """Whether in any of them a device answered or slept."""
+    """Whether a device responded or slept in any of them."""
     answered = False
     for snapshot in snapshots:
         answered = answered or exit_code(snapshot) == 0
@@ -138,13 +138,13 @@ def _screen(form: str, choices: Choices) -> Callable[[Snapshot], None]:
 
 
 def _show_tick(snapshot: Snapshot, stream: Stream, terminal: Terminal) -> None:
-    """The size is asked every time: people drag their windows."""
+    """The size is checked every time, because windows are resized."""
     stream.resize(*size())
     terminal.show(stream.tick(snapshot))
 
 
 def _file(path: Path, form: str, stack: ExitStack) -> Callable[[Snapshot], None]:
-    """Opened before the first look, so that a wrong file is told before anything is written."""
+    """Open the file before the first sample, so that a wrong one is reported first."""
     header, lines = _machine(_by_name(path) or form, path)
     file = LineFile(path, header, notice)
     file.open()
@@ -167,6 +167,6 @@ def _machine(form: str, path: Path | None = None) -> tuple[str, Lines]:
     if form == "jsonl":
         return "", lambda snapshot: [wire.dumps(wire.snapshot_to_json(snapshot)) + "\n"]
     raise Invalid(
-        f"{path}: the ending does not say the format",
+        f"{path}: the file name does not imply a format",
         hint="name it .jsonl or .csv, or: --format csv",
     )
