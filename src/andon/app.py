@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # alerts and leases are not for every start
     from andon.core.conditions.rulebook import Rulebook
     from andon.core.sampling.self_checks import StoreStats
     from andon.core.sharing.capacity import Weights
-    from andon.engine.alerting.watcher import Told, Watcher
+    from andon.engine.alerting.watcher import RoutedNotifier, Watcher
     from andon.engine.sharing.lease_tracker import LeaseTracker
     from andon.ports import AlertStore
 
@@ -240,19 +240,19 @@ def rulebook(settings: Settings) -> "Rulebook":
     return Rulebook(thresholds, overrides, settings.alerts_renotify_seconds)
 
 
-def open_notifiers(settings: Settings, node: str = "") -> "list[Told]":
+def open_notifiers(settings: Settings, node: str = "") -> "list[RoutedNotifier]":
     """Everyone who is told. Invalid names every mistake at once, and no secret."""
-    from andon.core.notifying.messages import Voice
+    from andon.core.notifying.messages import MessageContext
     from andon.core.notifying.routes import Route, parse_quiet
     from andon.errors import AndonError
     from andon.host.clock import offset
     from andon.model.alert import Level
     from andon.registry import NOTIFIERS, load
 
-    found: list[Told] = []
+    found: list[RoutedNotifier] = []
     mistakes: list[str] = []
     zone = offset(settings.alerts_time_zone)
-    voice = Voice(
+    voice = MessageContext(
         node or settings.node or node_name(),
         zone,
         settings.alerts_board_url,

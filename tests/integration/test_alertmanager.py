@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from andon.core.notifying.messages import Voice
+from andon.core.notifying.messages import MessageContext
 from andon.core.settings.alerts import NotifierSettings
 from andon.errors import AndonError
 from andon.model.alert import Alert, Level, NoticeKind, Phase
@@ -24,7 +24,7 @@ from tests.unit.test_telling import HOT, berlin, notice, over
 
 __all__ = ["listening"]
 
-VOICE = Voice("node7", berlin, "https://gpus.example/")
+VOICE = MessageContext("node7", berlin, "https://gpus.example/")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
-from andon.core.notifying.messages import Voice
+from andon.core.notifying.messages import MessageContext
 from andon.core.settings.alerts import NotifierSettings
 from andon.errors import Invalid, Unavailable
 from andon.notifiers.apprise import AppriseNotifier
@@ -22,7 +22,7 @@ from tests.unit.test_telling import DISK, LOST, berlin, notice, over
 
 __all__ = ["listening"]
 
-VOICE = Voice("node7", berlin, "https://gpus.example/")
+VOICE = MessageContext("node7", berlin, "https://gpus.example/")
 
 
 def notifier(url: str) -> AppriseNotifier:

@@ -12,19 +12,19 @@ from andon.core import alerting
 from andon.core.alerting import (
     EMPTY,
     AlertState,
-    Former,
     HeldDevices,
     Moment,
     Observation,
     OwnTrouble,
+    PreviousLease,
     Sharing,
 )
 from andon.core.alerting.validity import validate
 from andon.core.conditions.finding import Judgement
 from andon.core.conditions.forecast import Arrival, Trend
 from andon.core.conditions.rulebook import Override, Rulebook, Thresholds
-from andon.core.conditions.rules import BY_NAME, RULES, SERVED, asleep_reason, severity
-from andon.core.conditions.words import advice, message
+from andon.core.conditions.rules import BY_NAME, RULES, SERVED, inactive_reason, severity
+from andon.core.conditions.texts import advice, message
 from andon.errors import Conflict, Gone, Invalid
 from andon.model.alert import Event, EventKind, Level, NoticeKind, Phase, Silence
 from andon.model.device import (
@@ -108,7 +108,7 @@ OBSERVATIONS = st.builds(
     leases=st.sampled_from([None, (), (HELD,), (HELD, replace(HELD, id="lease:2", orphaned=True))]),
     sharing=st.builds(Sharing, strangers=st.sampled_from([{}, {"GPU-0": frozenset({9})}]),
                       unsure=st.sampled_from([frozenset(), frozenset({"GPU-0", "GPU-1"})]),
-                      former=st.sampled_from([{}, {"GPU-1": Former("lease:0", "bob", AT)}])),
+                      former=st.sampled_from([{}, {"GPU-1": PreviousLease("lease:0", "bob", AT)}])),
 )  # fmt: skip
 LOOKS = st.lists(
     st.tuples(OBSERVATIONS, st.sampled_from([1.0, 30.0, 400.0, 90_000.0, -5.0])), max_size=12
@@ -282,10 +282,10 @@ def test_a_forecast_names_its_bounds() -> None:
 
 
 def test_what_waits_for_leases_says_so() -> None:
-    assert asleep_reason(BY_NAME["thermal"]) is None
-    assert asleep_reason(BY_NAME["idle"]) is not None
-    assert asleep_reason(BY_NAME["idle"], SERVED) is None
-    assert asleep_reason(BY_NAME["squatter"], SERVED) is None
+    assert inactive_reason(BY_NAME["thermal"]) is None
+    assert inactive_reason(BY_NAME["idle"]) is not None
+    assert inactive_reason(BY_NAME["idle"], SERVED) is None
+    assert inactive_reason(BY_NAME["squatter"], SERVED) is None
 
 
 def test_heat_outranks_idleness() -> None:

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.notifying.messages import Voice
+from andon.core.notifying.messages import MessageContext
 from andon.core.settings.alerts import NotifierSettings
 from andon.errors import AndonError, Denied, Unavailable
-from andon.notifiers.command import CommandNotifier, end
+from andon.notifiers.command import CommandNotifier, stop_group
 from tests.integration.parts import wait_until
 from tests.unit.test_telling import berlin, notice
 
-VOICE = Voice("node7", berlin, "https://gpus.example/")
+VOICE = MessageContext("node7", berlin, "https://gpus.example/")
 
 
 def shell(script: str, *arguments: str, seconds: float = 30.0) -> CommandNotifier:
@@ -131,4 +131,4 @@ def test_the_token_of_the_server_is_not_its_business(
 def test_ending_twice_is_fine() -> None:
     process = subprocess.Popen([sys.executable, "-c", ""], start_new_session=True)
     process.wait()
-    end(process)
+    stop_group(process)

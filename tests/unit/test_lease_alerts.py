@@ -6,7 +6,15 @@ from typing import Any
 import pytest
 
 from andon.core import alerting
-from andon.core.alerting import EMPTY, AlertState, Former, HeldDevices, Moment, Observation, Sharing
+from andon.core.alerting import (
+    EMPTY,
+    AlertState,
+    HeldDevices,
+    Moment,
+    Observation,
+    PreviousLease,
+    Sharing,
+)
 from andon.core.conditions.lamps import board
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.notifying.messages import message
@@ -103,7 +111,7 @@ def test_an_orphan_names_what_is_left_and_how_to_end_it() -> None:
 
 
 def test_a_ghost_names_the_lease_that_left_it() -> None:
-    former = Sharing(former={"GPU-0": Former("lease:k3f9", "alice", AT)})
+    former = Sharing(former={"GPU-0": PreviousLease("lease:k3f9", "alice", AT)})
     alert = one(after(120, gpu(0, used_gib=40), leases=(), sharing=former), "ghost_memory")
     assert alert.message == "GPU 0: 40.0 GiB stayed in use when lease k3f9 (alice) ended"
     assert alert.advice == "Find who has it open: sudo fuser -v /dev/nvidia*"
@@ -113,7 +121,9 @@ def test_a_ghost_names_the_lease_that_left_it() -> None:
 
 @pytest.mark.parametrize("rule", ["squatter", "ghost_memory"])
 def test_the_title_on_a_phone_says_more_than_the_device(rule: str) -> None:
-    former = Sharing({"GPU-0": frozenset({4711})}, former={"GPU-0": Former("k3f9", "alice", AT)})
+    former = Sharing(
+        {"GPU-0": frozenset({4711})}, former={"GPU-0": PreviousLease("k3f9", "alice", AT)}
+    )
     leases = (HELD,) if rule == "squatter" else ()
     there = gpu(0, used_gib=60, processes=[BOB])
     alert = one(after(120, there, gpu(1), leases=leases, sharing=former), rule)

@@ -10,18 +10,18 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from andon.core.notifying.messages import Voice, without_secrets
+from andon.core.notifying.messages import MessageContext, without_secrets
 from andon.core.processes.redaction import redact
 from andon.core.settings.alerts import NotifierSettings
 from andon.errors import AndonError, Denied, Invalid, Unavailable
 from andon.model.alert import Alert, Notice, NoticeKind
 
 REFRESH_SECONDS = 60.0
-LASTING_SECONDS = 4 * REFRESH_SECONDS
+EXPIRES_SECONDS = 4 * REFRESH_SECONDS
 """If andon dies, Alertmanager lets go after this; Prometheus waits for four sendings, too."""
 RESOLVED_SECONDS = 300.0  # a resolved alert that was lost on the way would stay for ever
 TEST_SECONDS = 60.0
-TOLD_BYTES = 400
+ANSWER_BYTES = 400
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -31,18 +31,18 @@ class Alertmanager:
 
     refresh_seconds = REFRESH_SECONDS
 
-    def __init__(self, settings: NotifierSettings, voice: Voice) -> None:
+    def __init__(self, settings: NotifierSettings, context: MessageContext) -> None:
         parts = urlsplit(settings.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise Invalid(
                 f"notifier {settings.name}: the URL of Alertmanager begins with http:// or https://"
             )
         self.name = settings.name
-        self._voice, self._timeout_seconds = voice, settings.timeout_seconds
+        self._context, self._timeout_seconds = context, settings.timeout_seconds
         self._host, self._secure = parts.hostname, parts.scheme == "https"
         self._port, self._path = parts.port, f"{parts.path.rstrip('/')}/api/v2/alerts"
         self._headers = {"Content-Type": "application/json", **_authorization(parts)}
-        self._simulated = voice.simulated
+        self._simulated = context.simulated
         self._sent: dict[Labels, dict[str, Any]] = {}
         self._over: dict[Labels, tuple[dict[str, Any], float]] = {}
 
@@ -90,7 +90,7 @@ class Alertmanager:
             "labels": dict(self._labels(alert)),
             "annotations": self._annotations(alert),
             "startsAt": _stamp(alert.since if alert.fired is None else alert.fired),
-            "endsAt": _stamp(at + LASTING_SECONDS),
+            "endsAt": _stamp(at + EXPIRES_SECONDS),
             **self._generator(),
         }
 
@@ -100,7 +100,7 @@ class Alertmanager:
         labels = {
             "alertname": "Andon" + "".join(word.capitalize() for word in words),
             "severity": str(alert.level),
-            "node": self._voice.node,
+            "node": self._context.node,
             "rule": alert.rule,
             "source": "andon",
         }
@@ -114,7 +114,7 @@ class Alertmanager:
 
     def _annotations(self, alert: Alert) -> dict[str, str]:
         notice = Notice(
-            "", NoticeKind.FIRING, alert, alert.since, self._voice.node, self._simulated
+            "", NoticeKind.FIRING, alert, alert.since, self._context.node, self._simulated
         )
         alert = without_secrets(notice).alert
         who = [
@@ -134,7 +134,7 @@ class Alertmanager:
 
     def _test(self, notice: Notice, at: float) -> dict[str, Any]:
         return {
-            "labels": {"alertname": "AndonTest", "severity": "info", "node": self._voice.node,
+            "labels": {"alertname": "AndonTest", "severity": "info", "node": self._context.node,
                        "source": "andon"},
             "annotations": {"summary": notice.alert.message},
             "startsAt": _stamp(at),
@@ -143,14 +143,14 @@ class Alertmanager:
         }  # fmt: skip
 
     def _generator(self) -> dict[str, str]:
-        return {"generatorURL": self._voice.board_url} if self._voice.board_url else {}
+        return {"generatorURL": self._context.board_url} if self._context.board_url else {}
 
     def _post(self, payload: Sequence[dict[str, Any]]) -> None:
         connection = self._connection()
         try:
             connection.request("POST", self._path, json.dumps(payload), self._headers)
             answer = connection.getresponse()
-            status, said = answer.status, answer.read(TOLD_BYTES)
+            status, said = answer.status, answer.read(ANSWER_BYTES)
         except (OSError, http.client.HTTPException, ValueError) as exc:
             raise Unavailable(
                 f"Alertmanager at {self._host} cannot be reached: {exc}",

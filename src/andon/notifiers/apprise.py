@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import unquote
 
-from andon.core.notifying.messages import Voice
+from andon.core.notifying.messages import MessageContext
 from andon.core.processes.redaction import HIDDEN, redact
 from andon.core.settings.alerts import NotifierSettings, masked
 from andon.errors import Invalid, Unavailable
@@ -16,31 +16,31 @@ from andon.model.alert import Alert, Level, Notice, NoticeKind
 
 SHORTEST_SECRET = 4
 KINDS = {None: "SUCCESS", Level.INFO: "INFO", Level.WARNING: "WARNING", Level.CRITICAL: "FAILURE"}
-SPEAKING = ("apprise", "urllib3")
+VERBOSE_LOGGERS = ("apprise", "urllib3")
 """Loggers whose finer words hold whole addresses."""
 
 
 class AppriseNotifier:
     """One URL; the library knows what to make of it."""
 
-    def __init__(self, settings: NotifierSettings, voice: Voice) -> None:
+    def __init__(self, settings: NotifierSettings, context: MessageContext) -> None:
         self.name = settings.name
-        self._url, self._voice = settings.url, voice
+        self._url, self._context = settings.url, context
         self._plugin = _opened(settings)
 
     def send(self, notices: Sequence[Notice], firing: Sequence[Alert]) -> None:
         if not notices:
             return
-        message = self._voice.message(notices, time.time())
+        message = self._context.message(notices, time.time())
         test = all(notice.kind is NoticeKind.TEST for notice in notices)
-        with _overheard() as complaints:
+        with _captured_log() as complaints:
             done = self._notify(
                 message.title, message.body, "INFO" if test else KINDS[message.level]
             )
         if not done:
             said = "; ".join(dict.fromkeys(complaints)) or "Apprise gave no reason"
             raise Unavailable(
-                f"{masked(self._url)}: {without_parts(said, self._url)}",
+                f"{masked(self._url)}: {without_url_parts(said, self._url)}",
                 hint="check the URL of this notifier, and the way there",
             )
 
@@ -71,12 +71,12 @@ def _opened(settings: NotifierSettings) -> Any:
             f"notifier {settings.name} needs Apprise, which is not here",
             hint="pip install 'andon[notify]'",
         ) from exc
-    for name in SPEAKING:
+    for name in VERBOSE_LOGGERS:
         logging.getLogger(name).setLevel(logging.WARNING)
-    with _overheard() as complaints:
+    with _captured_log() as complaints:
         plugin = apprise.Apprise.instantiate(settings.url, suppress_exceptions=True)
     if not isinstance(plugin, apprise.NotifyBase):
-        said = without_parts("; ".join(complaints), settings.url)
+        said = without_url_parts("; ".join(complaints), settings.url)
         raise Invalid(
             f"notifier {settings.name}: Apprise does not take {masked(settings.url)}"
             + (f" ({said})" if said else ""),
@@ -86,7 +86,7 @@ def _opened(settings: NotifierSettings) -> Any:
     return plugin
 
 
-def without_parts(text: str, url: str) -> str:
+def without_url_parts(text: str, url: str) -> str:
     """A complaint may quote the URL, or a piece of it, and every piece may be a secret."""
     rest = url.partition("://")[2]
     for mark in "/?&=:@#,":
@@ -98,7 +98,7 @@ def without_parts(text: str, url: str) -> str:
     return redact(text.split())
 
 
-class _Overhearing(logging.Handler):
+class _LogCapture(logging.Handler):
     """What Apprise says in this thread; it tells reasons to its log alone."""
 
     def __init__(self, complaints: list[str]) -> None:
@@ -111,11 +111,11 @@ class _Overhearing(logging.Handler):
 
 
 @contextmanager
-def _overheard() -> Iterator[list[str]]:
+def _captured_log() -> Iterator[list[str]]:
     logger = logging.getLogger("apprise")
     logger.propagate = False  # its words may hold pieces of a URL, and the log is read by others
     complaints: list[str] = []
-    handler = _Overhearing(complaints)
+    handler = _LogCapture(complaints)
     logger.addHandler(handler)
     try:
         yield complaints

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from andon.core.notifying.messages import Voice, without_secrets
+from andon.core.notifying.messages import MessageContext, without_secrets
 from andon.core.processes.redaction import redact
 from andon.core.settings.alerts import NotifierSettings
 from andon.errors import Denied, Gone, Invalid, Unavailable
@@ -21,18 +21,18 @@ from andon.model.alert import Alert, Notice
 
 SCHEMA = "andon.notice/1"
 GRACE_SECONDS = 1.0
-TOLD_BYTES = 400
-OURS = ("ANDON_TOKEN",)  # no business of a command that tells people
+STDERR_BYTES = 400
+WITHHELD = ("ANDON_TOKEN",)  # no business of a command that tells people
 
 
 class CommandNotifier:
     """One run per message; its process group ends with its time."""
 
-    def __init__(self, settings: NotifierSettings, voice: Voice) -> None:
+    def __init__(self, settings: NotifierSettings, context: MessageContext) -> None:
         if not settings.command:
             raise Invalid(f"notifier {settings.name}: there is no command")
         self.name = settings.name
-        self._command, self._voice = settings.command, voice
+        self._command, self._context = settings.command, context
         self._timeout_seconds = settings.timeout_seconds
         self._running: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
@@ -45,11 +45,11 @@ class CommandNotifier:
         # A file, not a pipe: a command that does not read it holds up nothing.
         with _file_of(document) as told:
             process = self._start(told)
-        complaint = _Complaint(process)
+        complaint = _StderrTail(process)
         try:
             code = process.wait(self._timeout_seconds)
         except subprocess.TimeoutExpired:
-            end(process)
+            stop_group(process)
             raise Unavailable(
                 f"{self._shown} was ended after {self._timeout_seconds:g} s{complaint.words()}",
                 hint="let it be quicker, or raise timeout_seconds of this notifier",
@@ -67,10 +67,10 @@ class CommandNotifier:
         with self._lock:
             self._closed, process = True, self._running
         if process is not None:
-            end(process)
+            stop_group(process)
 
     def _start(self, told: IO[bytes]) -> subprocess.Popen[bytes]:
-        environment = {name: value for name, value in os.environ.items() if name not in OURS}
+        environment = {name: value for name, value in os.environ.items() if name not in WITHHELD}
         with self._lock:
             if self._closed:
                 raise Unavailable("andon is ending")
@@ -92,15 +92,15 @@ class CommandNotifier:
             return self._running
 
     def _document(self, notices: Sequence[Notice]) -> dict[str, object]:
-        message = self._voice.message(notices, time.time())
+        message = self._context.message(notices, time.time())
         return {
             "schema": SCHEMA,
-            "node": self._voice.node,
+            "node": self._context.node,
             "simulated": any(notice.simulated for notice in notices),
             "title": message.title,
             "body": message.body,
             "level": message.level,
-            "board": self._voice.board_url,
+            "board": self._context.board_url,
             "notices": [alert_wire.notice_to_json(without_secrets(n)) for n in notices],
         }
 
@@ -110,7 +110,7 @@ class CommandNotifier:
         return Path(self._command[0]).name
 
 
-def end(process: subprocess.Popen[bytes]) -> None:
+def stop_group(process: subprocess.Popen[bytes]) -> None:
     """The whole group, asked first: what the command started goes with it."""
     for how in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError, PermissionError):
@@ -120,7 +120,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
             # A child may outlive a leader that listened: the second signal is for it.
 
 
-class _Complaint(threading.Thread):
+class _StderrTail(threading.Thread):
     """The end of what a command writes to standard error; all of it is read, for as long as it is
     open: a child left behind must not be stopped by a full pipe."""
 
@@ -136,8 +136,8 @@ class _Complaint(threading.Thread):
             return
         with pipe, suppress(OSError, ValueError):
             while chunk := os.read(pipe.fileno(), 65_536):
-                self._cut = self._cut or len(self._end) + len(chunk) > TOLD_BYTES
-                self._end = (self._end + chunk)[-TOLD_BYTES:]
+                self._cut = self._cut or len(self._end) + len(chunk) > STDERR_BYTES
+                self._end = (self._end + chunk)[-STDERR_BYTES:]
 
     def words(self) -> str:
         """Fit to be shown."""

@@ -58,7 +58,7 @@ def current(state: AlertState) -> tuple[Alert, ...]:
     """Every alert that is pending or firing, with the numbers of the last look, worst first."""
     if state.snapshot is None:
         return tuple(sorted((e.alert for e in _all(state)), key=_order))
-    artist = AlertRenderer(state.snapshot)
+    renderer = AlertRenderer(state.snapshot)
     found = []
     for subject, on in state.episodes.items():
         seen = state.findings.get(subject, {})
@@ -66,9 +66,9 @@ def current(state: AlertState) -> tuple[Alert, ...]:
             finding = seen.get(rule)
             fresh = finding is not None and finding.holds
             found.append(
-                artist.drawn(episode.alert, finding)
+                renderer.rendered(episode.alert, finding)
                 if finding is not None and fresh
-                else artist.named(episode.alert)
+                else renderer.named(episode.alert)
             )
     return tuple(sorted(found, key=_order))
 

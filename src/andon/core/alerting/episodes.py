@@ -17,9 +17,9 @@ SEEN_SECONDS = 30.0
 FORGET_SECONDS = 300.0
 FLAP_SECONDS = 3600.0
 MOST_FACTOR = 16
-ANEW_SECONDS = 60.0
+RESTART_CLEAR_SECONDS = 60.0
 
-Draw = Callable[[Alert, Judgement], Alert]
+Render = Callable[[Alert, Judgement], Alert]
 """Writes the numbers, the words and the people of a finding into an alert."""
 
 
@@ -29,12 +29,12 @@ def begin(
     finding: Judgement,
     moment: Moment,
     figures: Thresholds,
-    draw: Draw,
+    render: Render,
     factor: int,
 ) -> Episode:
     """The episode after the first look at which a rung holds."""
     none: Times = (None,) * len(rule.rungs)
-    return _advanced(Episode(alert, none, none), rule, finding, moment, figures, draw, factor)
+    return _advanced(Episode(alert, none, none), rule, finding, moment, figures, render, factor)
 
 
 def is_calm(episode: Episode) -> bool:
@@ -57,21 +57,21 @@ def is_settled(episode: Episode, finding: Judgement | None, now: float) -> bool:
     return finding.calm & episode.up == episode.quiet
 
 
-def go_on(
+def advance(
     episode: Episode,
     rule: Rule,
     finding: Judgement | None,
     moment: Moment,
     last: float,
     figures: Thresholds,
-    draw: Draw,
+    render: Render,
     factor: int = 1,
 ) -> Episode | None:
     """The episode after one more look: the same object where nothing changed, None where it was
     pending and is forgotten. `last` is the look before; `factor` counts if it fires now."""
     now = moment.steady
     if finding is UNKNOWN:
-        return _darkened(episode, moment, last)
+        return _without_data(episode, moment, last)
     last = last if episode.dark is None else episode.dark
     if now - last > SEEN_SECONDS:
         gone = now - last
@@ -82,7 +82,7 @@ def go_on(
         return _resolved(episode, moment) if episode.fired is not None else None
     if episode.fired is None and (finding is None or not (finding.holds or finding.blind)):
         return None
-    return _advanced(episode, rule, finding, moment, figures, draw, factor)
+    return _advanced(episode, rule, finding, moment, figures, render, factor)
 
 
 def _advanced(
@@ -91,7 +91,7 @@ def _advanced(
     finding: Judgement | None,
     moment: Moment,
     figures: Thresholds,
-    draw: Draw,
+    render: Render,
     factor: int,
 ) -> Episode:
     """One more look counted; the same object where nothing changed."""
@@ -103,7 +103,7 @@ def _advanced(
     if same and holds == episode.holds and due == episode.due and episode.dark is None:
         return episode
     new = replace(episode, held=held, calm=calm, up=up, holds=holds, due=due)
-    return _changed(new, rule, finding, moment, draw, factor)
+    return _changed(new, rule, finding, moment, render, factor)
 
 
 def _changed(
@@ -111,7 +111,7 @@ def _changed(
     rule: Rule,
     finding: Judgement | None,
     moment: Moment,
-    draw: Draw,
+    render: Render,
     factor: int,
 ) -> Episode:
     up, holds = episode.up, episode.holds
@@ -121,7 +121,7 @@ def _changed(
         up = holds  # a lower rung that has not held for its time yet: falling is not told
     alert = episode.alert
     if finding is not None and (finding.holds or finding.value is not None):
-        alert = draw(alert, finding)
+        alert = render(alert, finding)
     level = _level(rule, up or _prompt(rule, holds)) or episode.alert.level
     alert = replace(alert, level=level, severity=severity(level, rule), no_data_since=None)
     fires = bool(up) and episode.fired is None
@@ -202,7 +202,7 @@ def clear_seconds(rung: Rung, episode: Episode) -> float:
     """How long it must be calm: longer for what keeps coming back, shorter for a new start."""
     plain = rung.clear_seconds
     if episode.anew:
-        return min(plain, ANEW_SECONDS)
+        return min(plain, RESTART_CLEAR_SECONDS)
     return plain if episode.factor == 1 else min(plain * episode.factor, max(plain, FLAP_SECONDS))
 
 
@@ -229,7 +229,7 @@ def _moved(episode: Episode, gone: float) -> Episode:
     return replace(episode, held=held, calm=calm)
 
 
-def _darkened(episode: Episode, moment: Moment, last: float) -> Episode | None:
+def _without_data(episode: Episode, moment: Moment, last: float) -> Episode | None:
     """No data: it stays what it was. Silence is neither trouble nor recovery."""
     since = last if episode.dark is None else episode.dark
     if episode.fired is None and moment.steady - since > FORGET_SECONDS:

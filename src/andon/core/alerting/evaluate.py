@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping
 
-from andon.core.conditions.events import counted, reported
+from andon.core.conditions.device_view import DeviceView
+from andon.core.conditions.events import judge_ecc_count, judge_events
 from andon.core.conditions.finding import ENDED, NEITHER, UNKNOWN, Judgement
 from andon.core.conditions.judges import DEVICE_JUDGES, idle
 from andon.core.conditions.node import node_findings, trouble_findings
 from andon.core.conditions.rulebook import Rulebook
-from andon.core.conditions.seen import DeviceView
 from andon.core.conditions.sharing import sharing_findings
 from andon.core.conditions.state import AlertState, Episode, HeldDevices, Moment, Observation
-from andon.core.conditions.track import Track, followed
+from andon.core.conditions.track import Track, updated_track
 from andon.model.device import DeviceStatus, Sample
 from andon.model.device import State as DeviceState
 
@@ -56,7 +56,7 @@ class Evaluation:
         uuid = status.device.uuid
         self.statuses[uuid] = status
         state = self.state
-        track = followed(state.tracks.get(uuid), status, self.moment.steady, state.steady)
+        track = updated_track(state.tracks.get(uuid), status, self.moment.steady, state.steady)
         self.tracks[uuid] = track
         on = state.episodes.get(uuid, _NOTHING)
         if status.state is DeviceState.OK and status.sample is not None:
@@ -113,7 +113,7 @@ class Evaluation:
     def _errors(self, uuid: str, count: int) -> None:
         before = self.ecc.get(uuid)
         self.ecc = {**self.ecc, uuid: count}
-        finding, anew = counted(before, count)
+        finding, anew = judge_ecc_count(before, count)
         if finding is not None:
             self.add(uuid, "ecc", finding)
         if anew:
@@ -165,7 +165,7 @@ class Evaluation:
             self.add(subject, rule, finding)
         if self.observation.events:
             known = self.statuses.keys() | state.ecc.keys() | state.places.keys()
-            taken, self.xids = reported(
+            taken, self.xids = judge_events(
                 self.observation.events, self.moment.wall, known, state.xids
             )
             for subject, rule, finding in taken:

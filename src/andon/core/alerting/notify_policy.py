@@ -39,15 +39,15 @@ def inhibitor(
     if found is None and rule in BEHIND_HEAT:
         found = own.get("thermal")
     if found is None and rule == "idle":
-        return _spoken_for(alert, episodes.get(holder or "", {}).get("idle_lease"), holder)
+        return _lease_inhibitor(alert, episodes.get(holder or "", {}).get("idle_lease"), holder)
     if found is None and rule == "unattributed_memory":
         found = own.get("ghost_memory")
     if found is None and rule == "ecc":
-        return _explained(alert, own.get("xid"))
+        return _xid_inhibitor(alert, own.get("xid"))
     return None if found is None else found.alert.id
 
 
-def _spoken_for(alert: Alert, lease: Episode | None, holder: str | None) -> str | None:
+def _lease_inhibitor(alert: Alert, lease: Episode | None, holder: str | None) -> str | None:
     """An idle lease speaks for its devices, also while nobody can say who holds them."""
     if lease is not None and lease.fired is not None:
         return lease.alert.id
@@ -55,7 +55,7 @@ def _spoken_for(alert: Alert, lease: Episode | None, holder: str | None) -> str 
     return before if holder is None and before is not None and "idle_lease@" in before else None
 
 
-def _explained(alert: Alert, xid: Episode | None) -> str | None:
+def _xid_inhibitor(alert: Alert, xid: Episode | None) -> str | None:
     """A critical Xid and the counter are one trouble, to the end of the counter's episode."""
     if xid is not None and xid.fired is not None and xid.alert.level is Level.CRITICAL:
         return xid.alert.id
@@ -92,7 +92,7 @@ def due(episode: Episode, moment: Moment, renotify_seconds: float) -> NoticeKind
     return NoticeKind.REMINDER if moment.steady >= remind_at(episode, renotify_seconds) else None
 
 
-def told(episode: Episode, kind: NoticeKind, moment: Moment) -> Episode:
+def mark_notified(episode: Episode, kind: NoticeKind, moment: Moment) -> Episode:
     """The episode after a person was told."""
     alert = replace(episode.alert, notified=episode.alert.notified + 1, last_notified=moment.wall)
     again = kind is NoticeKind.REMINDER

@@ -7,18 +7,18 @@ from andon.core.alerting.episodes import (
     FLAP_SECONDS,
     MOST_FACTOR,
     SEEN_SECONDS,
+    advance,
     begin,
-    go_on,
     is_settled,
 )
 from andon.core.alerting.evaluate import Evaluation
 from andon.core.alerting.notify_policy import (
     due,
     inhibitor,
+    mark_notified,
     may_inhibit,
     remind_at,
     silenced_until,
-    told,
     uncovered,
 )
 from andon.core.alerting.render import AlertRenderer
@@ -60,8 +60,8 @@ class _Step:
     ) -> None:
         self.state, self.moment, self.rulebook = state, moment, rulebook
         self.snapshot = observation.snapshot
-        self.look = Evaluation(state, observation, moment, rulebook)
-        self.artist = AlertRenderer(self.snapshot, state.snapshot)
+        self.evaluation = Evaluation(state, observation, moment, rulebook)
+        self.renderer = AlertRenderer(self.snapshot, state.snapshot)
         self.last = moment.steady if state.steady is None else state.steady
         self.episodes: dict[str, Mapping[str, Episode]] = dict(state.episodes)
         self.changed: dict[str, Alert] = {}
@@ -76,18 +76,18 @@ class _Step:
         self.remind_at = state.remind_at
 
     def outcome(self) -> StepResult:
-        found = self.look.found
+        found = self.evaluation.found
         for subject in (*found, *(s for s in self.state.episodes if s not in found)):
-            self._go_on(subject, found.get(subject, _NOTHING_FOUND))
+            self._advance(subject, found.get(subject, _NOTHING_FOUND))
         if self.touched:
             self._settle_places()
             self._mark()
         if self.touched or self.moment.steady >= self.remind_at:
-            self._tell()
-        self._pay()
+            self._notify_due()
+        self._notify_owed()
         return StepResult(self._state(), tuple(self.changed.values()), tuple(self.notices))
 
-    def _go_on(self, subject: str, found: Mapping[str, Judgement]) -> None:
+    def _advance(self, subject: str, found: Mapping[str, Judgement]) -> None:
         on = self.episodes.get(subject, _NOTHING_ON)
         fresh: dict[str, Episode] | None = None
         now = self.moment.steady
@@ -124,13 +124,13 @@ class _Step:
     def _after(
         self, subject: str, rule: str, episode: Episode, finding: Judgement | None
     ) -> Episode | None:
-        if rule == "ecc" and subject in self.look.anew and not episode.anew:
+        if rule == "ecc" and subject in self.evaluation.anew and not episode.anew:
             episode = replace(episode, anew=True, calm=(None,) * len(episode.calm))
         elif episode.anew and finding is not None and finding.holds:
             episode = replace(episode, anew=False)
-        return go_on(
+        return advance(
             episode, BY_NAME[rule], finding, self.moment, self.last, self._figures(subject),
-            self.artist.drawn, self._factor(rule, subject),
+            self.renderer.rendered, self._factor(rule, subject),
         )  # fmt: skip
 
     def _begin(self, subject: str, rule: str, finding: Judgement) -> Episode:
@@ -144,7 +144,7 @@ class _Step:
         )  # fmt: skip
         new = begin(
             alert, BY_NAME[rule], finding, self.moment, self._figures(subject),
-            self.artist.drawn, self._factor(rule, subject),
+            self.renderer.rendered, self._factor(rule, subject),
         )  # fmt: skip
         self.changed[new.alert.id] = new.alert
         return new
@@ -185,13 +185,15 @@ class _Step:
                 alert = episode.alert
                 front = alert.inhibited_by
                 if behind or front is not None:
-                    front = inhibitor(episode, self.episodes, place, self.look.holder_of(subject))
+                    front = inhibitor(
+                        episode, self.episodes, place, self.evaluation.holder_of(subject)
+                    )
                 until = silenced_until(silences, alert, wall) if silences else None
                 if front != alert.inhibited_by or until != alert.silenced_until:
                     alert = replace(alert, inhibited_by=front, silenced_until=until)
                     self._put(subject, rule, replace(episode, alert=alert))
 
-    def _tell(self) -> None:
+    def _notify_due(self) -> None:
         renotify = self.rulebook.renotify_seconds
         self.remind_at = NEVER
         for subject, on in list(self.episodes.items()):
@@ -201,7 +203,7 @@ class _Step:
                 after = uncovered(episode)
                 kind = due(after, self.moment, renotify)
                 if kind is not None:
-                    after = told(after, kind, self.moment)
+                    after = mark_notified(after, kind, self.moment)
                     self._notice(after.alert, kind)
                 if after is not episode:
                     self._put(subject, rule, after)
@@ -212,7 +214,7 @@ class _Step:
         self.episodes[subject] = {**self.episodes[subject], rule: episode}
         self.changed[episode.alert.id] = episode.alert
 
-    def _pay(self) -> None:
+    def _notify_owed(self) -> None:
         """What resolved within a silence that is over is told now."""
         for alert in self.state.owed:
             if silenced_until(self.silences, alert, self.moment.wall) is not None:
@@ -259,11 +261,11 @@ class _Step:
         return min(MOST_FACTOR, 2 * last.factor)
 
     def _figures(self, subject: str) -> Thresholds:
-        status = self.look.statuses.get(subject)
+        status = self.evaluation.statuses.get(subject)
         return self.rulebook.for_device(status.device) if status else self.rulebook.thresholds
 
     def _settle_places(self) -> None:
-        known = self.look.statuses
+        known = self.evaluation.statuses
         for subject in self.episodes:
             status = known.get(subject)
             if status is not None and subject not in self.places:
@@ -286,10 +288,10 @@ class _Step:
             ended=ended,
             seconds=seconds,
             places=self.places,
-            ecc=self.look.ecc,
-            xids=self.look.xids,
-            tracks=self.look.tracks,
-            findings=self.look.found,
+            ecc=self.evaluation.ecc,
+            xids=self.evaluation.xids,
+            tracks=self.evaluation.tracks,
+            findings=self.evaluation.found,
             snapshot=self.snapshot,
             book=self.rulebook,
             remind_at=self.remind_at,

@@ -15,7 +15,7 @@ _RUNGS = {rung.level: 1 << place for place, rung in enumerate(BY_NAME["xid"].run
 _KNOWN_BEFORE, _ROSE = 0b01, 0b10
 
 
-def counted(before: int | None, count: int) -> tuple[Judgement | None, bool]:
+def judge_ecc_count(before: int | None, count: int) -> tuple[Judgement | None, bool]:
     """What a count of errors says after another, and whether it began anew."""
     if before is None:
         return (Judgement(_KNOWN_BEFORE, ALL, count, details=(None,)) if count else None), False
@@ -24,7 +24,7 @@ def counted(before: int | None, count: int) -> tuple[Judgement | None, bool]:
     return (Judgement(_ROSE, ALL, count, details=(None,)) if count else None), not count
 
 
-def reported(
+def judge_events(
     events: Iterable[Event],
     wall: float,
     known: Set[str],

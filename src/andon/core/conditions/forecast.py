@@ -14,11 +14,11 @@ Point = tuple[float, float]
 """A time that only moves forward, and a value."""
 
 BLOCKS = 24  # slopes are taken between all pairs, so of few and sturdy points
-WIDEST = 2.0  # a span between the fastest and the slowest arrival that is wider says nothing
+WIDEST_RATIO = 2.0  # a span between the fastest and the slowest arrival that is wider says nothing
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class TrendCriteria:
     """What a rise must show before it counts as a trend."""
 
     least_seconds: float
@@ -30,9 +30,9 @@ class Demand:
     deviations: float  # how wide the bounds of the slope are taken; the lower must be a rise
 
 
-GLANCE = Demand(60.0, 6, 4, 0.3, float("inf"), 0.1, 1.0)
+FOR_EXPLANATIONS = TrendCriteria(60.0, 6, 4, 0.3, float("inf"), 0.1, 1.0)
 """For an explanation beside the readings, which says how sure it is."""
-WATCH = Demand(600.0, 9, 6, 0.5, 1.6, 0.15, 2.6)
+FOR_ALERTS = TrendCriteria(600.0, 9, 6, 0.5, 1.6, 0.15, 2.6)
 """For an alert, which wakes people."""
 
 
@@ -56,7 +56,9 @@ class Arrival:
     latest_seconds: float
 
 
-def trend(points: Sequence[Point], least_rise: float, demand: Demand = WATCH) -> Trend | None:
+def trend(
+    points: Sequence[Point], least_rise: float, demand: TrendCriteria = FOR_ALERTS
+) -> Trend | None:
     """The rise that the points bear, oldest first; None where they bear none."""
     if len(points) < demand.least_points:
         return None
@@ -64,21 +66,21 @@ def trend(points: Sequence[Point], least_rise: float, demand: Demand = WATCH) ->
     rise = points[-1][1] - points[0][1]
     if seconds < demand.least_seconds or rise < least_rise or rise <= 0:
         return None
-    if not _keeps(points, demand.drop_share * rise) or not _even(points, demand):
+    if not _never_drops(points, demand.drop_share * rise) or not _is_even(points, demand):
         return None
-    slope, low, high = _slopes(_sturdy(points), demand.deviations)
+    slope, low, high = _slopes(_block_medians(points), demand.deviations)
     return Trend(slope, low, high, rise, seconds) if low > 0 else None
 
 
 def arrival(found: Trend, distance: float) -> Arrival | None:
     """When a bound at this distance is reached; None where that could be almost any time."""
     distance = max(0.0, distance)
-    if found.high > WIDEST * found.low:
+    if found.high > WIDEST_RATIO * found.low:
         return None
     return Arrival(distance / found.slope, distance / found.high, distance / found.low)
 
 
-def _keeps(points: Sequence[Point], most: float) -> bool:
+def _never_drops(points: Sequence[Point], most: float) -> bool:
     """Whether it never gives back more than this of what it had."""
     highest = points[0][1]
     for _, value in points:
@@ -89,7 +91,7 @@ def _keeps(points: Sequence[Point], most: float) -> bool:
     return True
 
 
-def _even(points: Sequence[Point], demand: Demand) -> bool:
+def _is_even(points: Sequence[Point], demand: TrendCriteria) -> bool:
     """Whether each part of the time brings its share: a step and a levelling curve do not."""
     levels = [median(part) for part in _cut(points, demand.parts) if part]
     if len(levels) < demand.parts:
@@ -110,7 +112,7 @@ def _cut(points: Sequence[Point], parts: int) -> list[list[float]]:
     return out
 
 
-def _sturdy(points: Sequence[Point]) -> Sequence[Point]:
+def _block_medians(points: Sequence[Point]) -> Sequence[Point]:
     """At most `BLOCKS` points, each the middle of its neighbours: a few odd ones do not count."""
     if len(points) <= BLOCKS:
         return points

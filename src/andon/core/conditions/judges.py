@@ -7,9 +7,9 @@ of a per cent: a value counts as reached when it rounds to it.
 
 from collections.abc import Callable
 
+from andon.core.conditions.device_view import DeviceView
 from andon.core.conditions.finding import ALL, ENDED, NEITHER, UNKNOWN, Judgement
 from andon.core.conditions.forecast import arrival
-from andon.core.conditions.seen import DeviceView
 from andon.model.device import MemoryKind
 
 SW_THERMAL, HW_THERMAL, LIMIT = "sw_thermal_slowdown", "hw_thermal_slowdown", "temperature_limit"

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from andon.core.conditions.lease_words import program
-from andon.core.conditions.words import labels
+from andon.core.conditions.lease_texts import program
+from andon.core.conditions.texts import labels
 from andon.core.sampling.bands import Band, band
 from andon.model.alert import Alert, Level, Party, Phase
 from andon.model.device import DeviceStatus, Snapshot, State

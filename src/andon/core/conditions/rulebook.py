@@ -4,7 +4,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from andon.core.conditions.rules import READINGS, RULES, Precondition, Rule, Subject, asleep_reason
+from andon.core.conditions.rules import (
+    READINGS,
+    RULES,
+    Precondition,
+    Rule,
+    Subject,
+    inactive_reason,
+)
 from andon.model.device import Device
 from andon.units import GIB
 
@@ -114,7 +121,7 @@ def listing(
 def _row(
     rule: Rule, rulebook: Rulebook, devices: tuple[Device, ...], awake: frozenset[Precondition]
 ) -> Json:
-    asleep = asleep_reason(rule, awake)
+    asleep = inactive_reason(rule, awake)
     off = rule.name in rulebook.thresholds.off
     reason = "it is off in the settings" if off and asleep is None else asleep
     return {

@@ -25,7 +25,7 @@ class Precondition(StrEnum):
     LEASES = "leases"
 
 
-ASLEEP = {Precondition.LEASES: "a server that follows the lease book judges it: andon serve"}
+INACTIVE = {Precondition.LEASES: "a server that follows the lease book judges it: andon serve"}
 """Why a rule that needs this is asleep, where it does not exist."""
 READINGS = frozenset({Precondition.READINGS})
 """What one look at the devices has."""
@@ -76,9 +76,9 @@ class Rule:
         return self.rungs[0].clear_seconds
 
 
-def asleep_reason(rule: Rule, awake: frozenset[Precondition] = READINGS) -> str | None:
+def inactive_reason(rule: Rule, awake: frozenset[Precondition] = READINGS) -> str | None:
     """Why a rule judges nothing here; None where it does."""
-    return ASLEEP[rule.needs] if rule.needs not in awake else None
+    return INACTIVE[rule.needs] if rule.needs not in awake else None
 
 
 def severity(level: Level, rule: Rule) -> int:

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from andon.core.conditions.finding import ENDED, UNKNOWN, Judgement
 from andon.core.conditions.rulebook import Rulebook
-from andon.core.conditions.state import Episode, Former, HeldDevices, Sharing
-from andon.core.conditions.unattributed import least_ghost_bytes
+from andon.core.conditions.state import Episode, HeldDevices, PreviousLease, Sharing
+from andon.core.conditions.unattributed import least_unattributed_bytes
 from andon.model.alert import Alert
 from andon.model.device import DeviceStatus, MemoryKind, State
 
@@ -94,7 +94,7 @@ def squatter(
 def ghost(
     status: DeviceStatus,
     held: bool,
-    former: Former | None,
+    former: PreviousLease | None,
     known: Alert | None,
     divided: bool = False,
 ) -> Judgement | None:
@@ -111,7 +111,7 @@ def ghost(
     spare = status.memory_unattributed_bytes if status.answered else None
     if spare is None:
         return UNKNOWN
-    least = least_ghost_bytes(device.memory_total_bytes, len(status.processes))
+    least = least_unattributed_bytes(device.memory_total_bytes, len(status.processes))
     if spare <= least:
         return None
     whose = former or _remembered(known)
@@ -144,7 +144,7 @@ def _by_device(leases: Iterable[HeldDevices]) -> dict[str, tuple[HeldDevices, ..
     return found
 
 
-def _remembered(known: Alert | None) -> Former:
+def _remembered(known: Alert | None) -> PreviousLease:
     said = known.evidence if known is not None else {}
     user = said.get("user")
-    return Former(str(said.get("lease", "")), None if user is None else str(user), 0.0)
+    return PreviousLease(str(said.get("lease", "")), None if user is None else str(user), 0.0)

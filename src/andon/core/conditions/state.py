@@ -43,7 +43,7 @@ class HeldDevices:
 
 
 @dataclass(frozen=True, slots=True)
-class Former:
+class PreviousLease:
     """The last lease that a device had."""
 
     id: str
@@ -59,11 +59,11 @@ class Sharing:
     """The pids that compute there and belong to no lease on it."""
     unsure: frozenset[str] = frozenset()
     """Where a process computes of which that cannot be told."""
-    former: Mapping[str, Former] = field(default_factory=dict)
+    former: Mapping[str, PreviousLease] = field(default_factory=dict)
     """The leases that ended lately, or left memory in use."""
 
 
-ALONE = Sharing()
+NOT_SHARED = Sharing()
 """Where nobody shares anything."""
 
 
@@ -75,7 +75,7 @@ class Observation:
     events: tuple[Event, ...] = ()
     troubles: tuple[OwnTrouble, ...] = ()
     leases: tuple[HeldDevices, ...] | None = None
-    sharing: Sharing = ALONE
+    sharing: Sharing = NOT_SHARED
 
 
 NEVER = float("inf")

@@ -23,7 +23,7 @@ class Reports:
         """Those that say something new; of several about one event, the one that knows more."""
         self.told = {key: at for key, at in self.told.items() if now - at < SAME_SECONDS}
         found = []
-        for report in sorted(reports, key=_says_less):
+        for report in sorted(reports, key=_detail_order):
             key = (report.uuid or report.pci, report.kind, report.code)
             if key not in self.told:
                 self.told[key] = now
@@ -52,7 +52,7 @@ def party(process: Process) -> Party:
     return Party(process.pid, process.user, process.name, process.command, process.started)
 
 
-def _says_less(report: Event) -> int:
+def _detail_order(report: Event) -> int:
     return -len(report.pids) - len(report.detail)
 
 

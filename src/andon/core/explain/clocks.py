@@ -12,7 +12,7 @@ from andon.core.explain.measures import (
 )
 from andon.core.explain.phrasing import CERTAIN, LIKELY, POSSIBLE, Clause, conclude, say
 from andon.core.explain.reasons import Evidence, Reason, ReasonCode
-from andon.core.explain.view import View, filled, together
+from andon.core.explain.view import View, after_colon, part_of_whole
 
 LITTLE_PERCENT = 5.0
 NOTABLE_PERCENT = 15.0
@@ -46,7 +46,7 @@ def power_cap(view: View) -> Reason | None:
     told = say(
         "The power cap costs it {loss} of its clock", loss=measured(view, clock_loss_percent)
     )
-    told = told + together(_power(view))
+    told = told + after_colon(_power(view))
     worker = view.worker()
     more = [view.read("throttle"), *_clocks(view), *view.who(worker)]
     advice = "The work needs more power than the card may take. Without a higher limit it stays so."
@@ -63,7 +63,7 @@ def power_bound(view: View) -> Reason | None:
         return None
     if view.held_back_by("hw_slowdown", *HEAT_OR_BRAKE) or _lowered(view):
         return None
-    told = say("It works at its power limit, as designed") + together(_power(view))
+    told = say("It works at its power limit, as designed") + after_colon(_power(view))
     more = [view.read("throttle"), measured(view, clock_loss_percent), *_clocks(view)]
     mild = not _loses(view, NOTABLE_PERCENT)
     advice = "Nothing: a full load does this."
@@ -206,7 +206,7 @@ def _lowered(view: View) -> bool:
 
 
 def _power(view: View) -> Clause:
-    return filled(view, "power_watts", view.read("power_limit_watts"))
+    return part_of_whole(view, "power_watts", view.read("power_limit_watts"))
 
 
 def _slower(view: View) -> Clause:

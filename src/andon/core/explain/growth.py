@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from andon.core.conditions.forecast import GLANCE, Point, trend
+from andon.core.conditions.forecast import FOR_EXPLANATIONS, Point, trend
 from andon.core.explain.view import View
 from andon.model.device import DeviceStatus, Process
 from andon.units import MIB
@@ -27,7 +27,7 @@ class Growth:
 def growth(view: View) -> Growth | None:
     """The rise, if the past bears one: long enough, steady, and not a program that starts."""
     points, answers = _points(view)
-    found = trend(points, _least(view), GLANCE)
+    found = trend(points, _least(view), FOR_EXPLANATIONS)
     if found is None or _starting(answers):
         return None
     room, rise = _room(view), round(found.rise)
@@ -62,7 +62,7 @@ def _starting(answers: list[DeviceStatus]) -> bool:
     began = first.sample.at if first.sample else 0.0
     return any(
         (p.pid, p.started) not in there
-        or (p.started is not None and p.started > began - GLANCE.least_seconds)
+        or (p.started is not None and p.started > began - FOR_EXPLANATIONS.least_seconds)
         for p in last.processes
     )
 

@@ -9,7 +9,7 @@ from andon.core.explain.measures import (
 )
 from andon.core.explain.phrasing import CERTAIN, LIKELY, POSSIBLE, Clause, conclude, say
 from andon.core.explain.reasons import Evidence, Reason, ReasonCode
-from andon.core.explain.view import IDLE_PERCENT, View, together
+from andon.core.explain.view import IDLE_PERCENT, View, after_colon
 
 THERMAL = ("sw_thermal_slowdown", "hw_thermal_slowdown")
 BRAKE = "hw_power_brake_slowdown"
@@ -17,9 +17,9 @@ COOL_MARGIN_CELSIUS = 15
 NEAR_CELSIUS = 5  # below its own slowdown temperature
 WARM_CELSIUS = 80
 HOT_MEMORY_CELSIUS = 95  # where stacked memory ends; graphics memory bears more
-SEARED_MEMORY_CELSIUS = 105
+VERY_HOT_MEMORY_CELSIUS = 105
 COOL_CELSIUS = 50
-STANDING_FAN_CELSIUS = 70  # cards that stop their fans start them again well below
+STOPPED_FAN_CELSIUS = 70  # cards that stop their fans start them again well below
 FAN_RUNS_PERCENT = 25
 FAN_LOUD_PERCENT = 36  # some cards idle at a third
 FAN_LOAD_PERCENT = 30
@@ -37,7 +37,7 @@ def heat(view: View) -> Reason | None:
         return None
     loss = measured(view, clock_loss_percent) if (clock_loss_percent(view) or 0) >= 1 else None
     slower = say("its clock is {loss} below its highest", loss=loss)
-    told = say("Heat slows it down") + together(_warmth(view), slower)
+    told = say("Heat slows it down") + after_colon(_temperature(view), slower)
     hardware = view.held_back_by("hw_thermal_slowdown", "hw_slowdown")
     confidence = CERTAIN if view.held_back_by(*THERMAL) else LIKELY
     worker = view.worker()
@@ -53,7 +53,7 @@ def hot(view: View) -> Reason | None:
     near = slowdown is not None and now >= slowdown - NEAR_CELSIUS
     if not near and now < WARM_CELSIUS:
         return None
-    told = say("It is hot") + together(_warmth(view))
+    told = say("It is hot") + after_colon(_temperature(view))
     worker = view.worker()
     more = [*_cooling(view), view.read("power_watts"), *view.who(worker)]
     return conclude(ReasonCode.HOT, CERTAIN, told, more, worker, COOLING, mild=not near)
@@ -64,7 +64,7 @@ def memory_heat(view: View) -> Reason | None:
     if not view.at_least("memory_temperature_celsius", HOT_MEMORY_CELSIUS):
         return None
     costs = _slowed(view)
-    seared = view.at_least("memory_temperature_celsius", SEARED_MEMORY_CELSIUS)
+    seared = view.at_least("memory_temperature_celsius", VERY_HOT_MEMORY_CELSIUS)
     hot_memory = view.read("memory_temperature_celsius")
     told = say("Hot memory slows it down: {m}" if costs else "Its memory is {m} hot", m=hot_memory)
     told = told + say(", while the chip is at {t}", t=view.read("temperature_celsius"))
@@ -114,7 +114,7 @@ def fan_idle(view: View) -> Reason | None:
 
 def fan_failed(view: View) -> Reason | None:
     """Hot, and the fan stands."""
-    hot_enough = view.at_least("temperature_celsius", STANDING_FAN_CELSIUS)
+    hot_enough = view.at_least("temperature_celsius", STOPPED_FAN_CELSIUS)
     if not (hot_enough and view.at_most("fan_percent", 0)):
         return None
     told = say(
@@ -142,7 +142,7 @@ def _memory_is_the_cause(view: View) -> bool:
     return cool and view.at_least("memory_temperature_celsius", HOT_MEMORY_CELSIUS)
 
 
-def _warmth(view: View) -> Clause:
+def _temperature(view: View) -> Clause:
     now, slowdown = view.read("temperature_celsius"), view.limit("slowdown_celsius")
     both = say("it is {t} warm (its limit is {s})", t=now, s=slowdown)
     return both or say("it is {t} warm", t=now)

@@ -1,6 +1,6 @@
 """Why it is full: who holds memory, since when, working or not, dead or alive; and what fails."""
 
-from andon.core.conditions.unattributed import least_ghost_bytes
+from andon.core.conditions.unattributed import least_unattributed_bytes
 from andon.core.explain.growth import growth
 from andon.core.explain.measures import (
     ecc_rise,
@@ -12,7 +12,7 @@ from andon.core.explain.measures import (
 )
 from andon.core.explain.phrasing import CERTAIN, LIKELY, POSSIBLE, Clause, conclude, say
 from andon.core.explain.reasons import Evidence, Reason, ReasonCode
-from andon.core.explain.view import View, filled, together
+from andon.core.explain.view import View, after_colon, part_of_whole
 from andon.model.device import Process
 from andon.units import GIB, MIB
 
@@ -38,7 +38,7 @@ def full(view: View) -> Reason | None:
         return None
     holder = view.holder(view.processes)
     told = say("Its memory is {share} full", share=measured(view, memory_percent))
-    told = told + together(filled(view, "memory_used_bytes", view.total()))
+    told = told + after_colon(part_of_whole(view, "memory_used_bytes", view.total()))
     more: list[Evidence | None] = [view.read("memory_free_bytes"), *view.who(holder)]
     if holder is not None:
         held = view.of_process(holder, "memory_bytes")
@@ -66,20 +66,22 @@ def hoarded(view: View) -> Reason | None:
     advice = "Ask its owner whether it is still needed: ending it frees the memory."
     if process.user is None and process.name is None:
         advice = f"This system does not show it: it died badly, or lives elsewhere. {_open(view)}"
-    return conclude(ReasonCode.HOARDED, _trust(lasted), told, more, process, advice, mild=roomy)
+    return conclude(
+        ReasonCode.HOARDED, _confidence(lasted), told, more, process, advice, mild=roomy
+    )
 
 
 def ghost(view: View) -> Reason | None:
     """Memory in use that no process explains."""
     spare = memory_unattributed_bytes(view)
-    if spare is None or not view.owns_memory or spare < _least_ghost(view):
+    if spare is None or not view.owns_memory or spare < _least_unattributed(view):
         return None
     told = say(
         "No process explains {spare} of the {used} in use",
         spare=measured(view, memory_unattributed_bytes),
         used=view.read("memory_used_bytes"),
     )
-    dead = _departed(view, spare)
+    dead = _exited(view, spare)
     if dead is not None:
         held = view.of_process(dead, "memory_bytes")
         told = told + Clause("; ") + view.naming(dead) + say(" held {held} and is gone", held=held)
@@ -184,14 +186,14 @@ def serves(process: Process) -> bool:
     return any(name in words for name in SERVERS)
 
 
-def _trust(idle_seconds: float | None) -> float:
+def _confidence(idle_seconds: float | None) -> float:
     if idle_seconds is None or idle_seconds < SOME_SECONDS:
         return POSSIBLE
     return CERTAIN if idle_seconds >= LONG_SECONDS else LIKELY
 
 
-def _least_ghost(view: View) -> float:
-    return least_ghost_bytes(view.status.device.memory_total_bytes, len(view.processes))
+def _least_unattributed(view: View) -> float:
+    return least_unattributed_bytes(view.status.device.memory_total_bytes, len(view.processes))
 
 
 def _mostly_unexplained(view: View) -> bool:
@@ -199,7 +201,7 @@ def _mostly_unexplained(view: View) -> bool:
     return ghost(view) is not None and (spare or 0) > (used or 0) / 2
 
 
-def _departed(view: View, spare: int) -> Process | None:
+def _exited(view: View, spare: int) -> Process | None:
     """A process of the past that is gone and held about what nobody explains now."""
     here = {(p.pid, p.started) for p in view.processes}
     seen = [p for status in view.past for p in status.processes]

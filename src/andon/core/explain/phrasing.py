@@ -70,7 +70,9 @@ def say(template: str, **values: Evidence | None) -> Clause:
     known = {name: evidence for name, evidence in values.items() if evidence is not None}
     if len(known) < len(values):
         return Clause()
-    filled = template.format(**{name: in_words(evidence) for name, evidence in known.items()})
+    filled = template.format(
+        **{name: format_evidence(evidence) for name, evidence in known.items()}
+    )
     return Clause(filled, tuple(known.values()))
 
 
@@ -84,7 +86,7 @@ def listed(clauses: Iterable[Clause], last: str = " and ") -> Clause:
     return out
 
 
-def in_words(evidence: Evidence) -> str:
+def format_evidence(evidence: Evidence) -> str:
     """A value as a person reads it: `84 °C`, `61.2 GiB`, `3 h 20 min`."""
     value, unit = evidence.value, evidence.unit
     if value is None:

@@ -3,7 +3,7 @@
 from andon.core.explain.measures import measured, memory_percent, state_seconds
 from andon.core.explain.phrasing import CERTAIN, LIKELY, Clause, conclude, listed, say
 from andon.core.explain.reasons import Evidence, Reason, ReasonCode
-from andon.core.explain.view import View, filled, together
+from andon.core.explain.view import View, after_colon, part_of_whole
 from andon.model.device import Fault, MemoryKind, Process, ProcessKind, Snapshot, State
 from andon.units import GIB
 
@@ -65,7 +65,7 @@ def partitioned(view: View) -> Reason | None:
         known = view.sample.utilization_percent is not None
         return conclude(ReasonCode.PARTITIONED, CERTAIN, told, advice=advice, mild=known)
     board = view.derived("parent", parent)
-    used = filled(view, "memory_used_bytes", view.total())
+    used = part_of_whole(view, "memory_used_bytes", view.total())
     told = say("It is a MIG instance") + (Clause(" (") + used + Clause(" used)") if used else used)
     told = told + Clause(": load, temperature and power are measured on its board only")
     advice = "Ask about the board: what slows or heats that slows this."
@@ -77,7 +77,7 @@ def unified(view: View) -> Reason | None:
     if view.status.device.memory_kind is not MemoryKind.UNIFIED or not view.status.answered:
         return None
     told = say("Its memory is the system's")
-    used = filled(view, "memory_used_bytes", view.total())
+    used = part_of_whole(view, "memory_used_bytes", view.total())
     told = told + (
         Clause(", of which programs on the CPU take a part too: ") + used if used else used
     )
@@ -106,12 +106,12 @@ def nothing(view: View) -> Reason | None:
     working = say("it works at {u}", u=view.read("utilization_percent") if view.works else None)
     idle = say("it is idle ({u})", u=view.read("utilization_percent") if view.idle else None)
     warm = say("{t} warm", t=view.read("temperature_celsius"))
-    power = filled(view, "power_watts", view.read("power_limit_watts"))
+    power = part_of_whole(view, "power_watts", view.read("power_limit_watts"))
     memory = say("memory {m} full", m=measured(view, memory_percent))
     nobody = say("nobody holds it", n=view.derived("processes", 0)) if _is_free(view) else Clause()
     holder = view.worker() if view.works else view.holder(view.processes)
     held = _held(view, holder) if view.idle and holder else Clause()
-    told = together(working, idle, warm, power, memory, nobody, held)
+    told = after_colon(working, idle, warm, power, memory, nobody, held)
     known = [name for name in HEALTH if view.read(name) is not None]
     if not known:
         return None

@@ -22,7 +22,7 @@ SETTLED_SECONDS = 60.0
 LOW_PERCENT = 40.0
 BURST_PERCENT = 60
 BURST_MEAN_PERCENT = 75.0
-BURST_LOOKS = 4
+BURST_SAMPLES = 4
 VIDEO_PERCENT = 50  # a device that decodes may compute little
 CPU_BUSY_PERCENT = 90.0
 ALWAYS_PERCENT = 95.0
@@ -50,7 +50,7 @@ def idle_held(view: View) -> Reason | None:
         "Ask its owner whether it is still needed. A notebook holds it until its kernel ends; "
         "an inference server waits for requests like this."
     )
-    return conclude(ReasonCode.IDLE_HELD, _trust(lasted), told, more, holder, advice)
+    return conclude(ReasonCode.IDLE_HELD, _confidence(lasted), told, more, holder, advice)
 
 
 def underfed(view: View) -> Reason | None:
@@ -63,7 +63,7 @@ def underfed(view: View) -> Reason | None:
     low, bursty = mean < LOW_PERCENT, _is_bursty(view)
     if not low and not bursty:
         return None
-    told = _how_little(view, bursty)
+    told = _how_busy(view, bursty)
     cpu = view.host("cpu_percent")
     strained = (view.snapshot.host.cpu_percent or 0) >= CPU_BUSY_PERCENT
     told = told + say(", and the node's CPU is {c} busy", c=cpu if strained else None)
@@ -121,7 +121,7 @@ def _settled(view: View) -> bool:
     return any(view.at - began >= SETTLED_SECONDS for began in ages)
 
 
-def _trust(seconds: float) -> float:
+def _confidence(seconds: float) -> float:
     if seconds < SOME_SECONDS:
         return POSSIBLE
     return CERTAIN if seconds >= LONG_SECONDS else LIKELY
@@ -137,12 +137,12 @@ def _holding(view: View, holder: Process | None) -> Clause:
 def _is_bursty(view: View) -> bool:
     least, most = utilization_min_percent(view), utilization_max_percent(view)
     mean = utilization_mean_percent(view)
-    if least is None or most is None or mean is None or len(view.past) < BURST_LOOKS:
+    if least is None or most is None or mean is None or len(view.past) < BURST_SAMPLES:
         return False
     return most - least >= BURST_PERCENT and mean < BURST_MEAN_PERCENT
 
 
-def _how_little(view: View, bursty: bool) -> Clause:
+def _how_busy(view: View, bursty: bool) -> Clause:
     mean, span = measured(view, utilization_mean_percent), measured(view, recent_seconds)
     least, most = measured(view, utilization_min_percent), measured(view, utilization_max_percent)
     if bursty:

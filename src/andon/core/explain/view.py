@@ -192,13 +192,13 @@ class View:
         return self.at - process.started
 
 
-def filled(view: View, name: str, whole: Evidence | None) -> Clause:
+def part_of_whole(view: View, name: str, whole: Evidence | None) -> Clause:
     """`138 GiB of 140 GiB`, or the part alone."""
     part = view.read(name)
     return say("{part} of {whole}", part=part, whole=whole) or say("{part}", part=part)
 
 
-def together(*clauses: Clause) -> Clause:
+def after_colon(*clauses: Clause) -> Clause:
     """`: a, b and c`, or nothing at all."""
     told = listed(clauses)
     return Clause(": ") + told if told else told

@@ -47,7 +47,7 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Voice:
+class MessageContext:
     """In whose name messages are written: the node, its local time, its board."""
 
     node: str
@@ -61,8 +61,12 @@ class Voice:
 
 def message(notices: Sequence[Notice], at: float, offset: Offset, board_url: str = "") -> Message:
     """All of them as one message."""
-    latest = last_words(notices)
-    told = one(latest[0], at, offset) if len(latest) == 1 else several(latest, at, offset)
+    latest = latest_per_alert(notices)
+    told = (
+        single_message(latest[0], at, offset)
+        if len(latest) == 1
+        else combined_message(latest, at, offset)
+    )
     lines = [SIMULATED] if any(notice.simulated for notice in latest) else []
     lines += [LATE] if at - min(notice.at for notice in latest) > LATE_SECONDS else []
     lines += [told.body]
@@ -71,7 +75,7 @@ def message(notices: Sequence[Notice], at: float, offset: Offset, board_url: str
     return Message(_cut(mark + told.title, TITLE_CHARACTERS), "\n".join(lines), told.level)
 
 
-def last_words(notices: Sequence[Notice]) -> list[Notice]:
+def latest_per_alert(notices: Sequence[Notice]) -> list[Notice]:
     """The newest about each alert: with the end of a trouble its beginning is old news."""
     by_alert: dict[str, Notice] = {}
     for notice in notices:
@@ -80,7 +84,7 @@ def last_words(notices: Sequence[Notice]) -> list[Notice]:
     return list(by_alert.values())
 
 
-def one(notice: Notice, at: float, offset: Offset) -> Message:
+def single_message(notice: Notice, at: float, offset: Offset) -> Message:
     """What, where, since when, who, and what to do; each on a line of its own."""
     alert = notice.alert
     if notice.kind is NoticeKind.TEST:
@@ -90,7 +94,7 @@ def one(notice: Notice, at: float, offset: Offset) -> Message:
     lines = [first, f"Where: {_place(notice)}", _when(notice, at, offset)]
     if alert.no_data_since is not None and not over:
         lines.append(
-            f"No data since {clock(alert.no_data_since, at, offset)}: the last word counts."
+            f"No data since {local_time(alert.no_data_since, at, offset)}: the last word counts."
         )
     if alert.who:
         lines.append(f"Who: {'; '.join(_party(p) for p in alert.who[:MOST_NAMED])}{_more(alert)}")
@@ -100,7 +104,7 @@ def one(notice: Notice, at: float, offset: Offset) -> Message:
     return Message(title, "\n".join(lines), _level(notice))
 
 
-def several(notices: Sequence[Notice], at: float, offset: Offset) -> Message:
+def combined_message(notices: Sequence[Notice], at: float, offset: Offset) -> Message:
     """The worst first; what to do only for what is still wrong."""
     ordered = sorted(notices, key=_rank, reverse=True)
     lines: list[str] = []
@@ -117,16 +121,18 @@ def several(notices: Sequence[Notice], at: float, offset: Offset) -> Message:
 
 def without_secrets(notice: Notice) -> Notice:
     """For notifiers that pass on the alert itself: command lines go through redaction once more."""
-    who = tuple(replace(p, command=p.command and shown(p.command)) for p in notice.alert.who)
+    who = tuple(
+        replace(p, command=p.command and redacted_command(p.command)) for p in notice.alert.who
+    )
     return replace(notice, alert=replace(notice.alert, who=who))
 
 
-def shown(command: str) -> str:
+def redacted_command(command: str) -> str:
     """A command line as it may leave this machine."""
     return _cut(redact(command.split()), COMMAND_CHARACTERS)
 
 
-def clock(then: float, now: float, offset: Offset) -> str:
+def local_time(then: float, now: float, offset: Offset) -> str:
     """`14:02`, and the day where it is not today: `14 Nov 14:02`."""
     local, today = _local(then, offset), _local(now, offset).date()
     time = f"{local:%H:%M}"
@@ -156,7 +162,7 @@ def _item(notice: Notice, at: float, offset: Offset) -> str:
     about = f" ({who})" if who else ""
     if notice.kind is NoticeKind.RESOLVED:
         return f"• RESOLVED {_headline(alert)}{about}, {_when(notice, at, offset).lower()}"
-    since = clock(alert.since, at, offset)
+    since = local_time(alert.since, at, offset)
     return f"• {_word(notice)} {_sentence(alert)}{about}, since {since}"
 
 
@@ -181,8 +187,8 @@ def _when(notice: Notice, at: float, offset: Offset) -> str:
     alert, begin = notice.alert, notice.alert.since
     if notice.kind is NoticeKind.RESOLVED:
         end = notice.at if alert.resolved is None else alert.resolved
-        return f"Lasted {human_seconds(max(0.0, end - begin))}, until {clock(end, at, offset)}"
-    return f"Since: {clock(begin, at, offset)} ({human_seconds(max(0.0, at - begin))})"
+        return f"Lasted {human_seconds(max(0.0, end - begin))}, until {local_time(end, at, offset)}"
+    return f"Since: {local_time(begin, at, offset)} ({human_seconds(max(0.0, at - begin))})"
 
 
 def _place(notice: Notice) -> str:
@@ -191,7 +197,7 @@ def _place(notice: Notice) -> str:
 
 
 def _party(party: Party) -> str:
-    what = shown(party.command) if party.command else party.name or "a process"
+    what = redacted_command(party.command) if party.command else party.name or "a process"
     owner = f"{party.user}: " if party.user else ""
     return f"{owner}{what} (pid {party.pid})"
 

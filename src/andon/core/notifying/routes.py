@@ -14,7 +14,7 @@ _CLOCK = re.compile(r"\s*(\d{1,2}):(\d{2})\s*-\s*(\d{1,2}):(\d{2})\s*")
 
 
 @dataclass(frozen=True, slots=True)
-class Quiet:
+class QuietHours:
     """From one minute of the local day to another; over midnight where the end comes first."""
 
     begin_minute: int
@@ -35,7 +35,7 @@ class Quiet:
         return max(at, guess + ahead - offset(guess))
 
 
-def parse_quiet(text: str) -> Quiet | None:
+def parse_quiet(text: str) -> QuietHours | None:
     """`22:00-07:00`; None for an empty text. Raises ValueError."""
     if not text.strip():
         return None
@@ -45,7 +45,7 @@ def parse_quiet(text: str) -> Quiet | None:
     begin, end = (_minute(found[n], found[n + 1], text) for n in (1, 3))
     if begin == end:
         raise ValueError(f"{text!r} is no time at all: it ends when it begins")
-    return Quiet(begin, end)
+    return QuietHours(begin, end)
 
 
 def _minute(hour: str, minute: str, text: str) -> int:
@@ -64,7 +64,7 @@ class Route:
     rules: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
     owners: tuple[str, ...] = ()
-    quiet: Quiet | None = None
+    quiet: QuietHours | None = None
     wakes: Level | None = Level.CRITICAL
     """From this level on quiet hours do not count; None: they always count."""
 
@@ -74,13 +74,13 @@ def concerns(route: Route, alert: Alert) -> bool:
     return (
         alert.level.rank >= max(route.level.rank, Level.WARNING.rank)
         and (not route.rules or alert.rule in route.rules)
-        and (not route.devices or any(is_device(name, alert) for name in route.devices))
+        and (not route.devices or any(names_device(name, alert) for name in route.devices))
         and (not route.owners or any(party.user in route.owners for party in alert.who))
         and alert.subject != f"notifier:{route.name}"
     )
 
 
-def is_device(name: str, alert: Alert) -> bool:
+def names_device(name: str, alert: Alert) -> bool:
     """By index, or by UUID or the beginning of one."""
     if name.isdecimal():
         return alert.device == int(name)

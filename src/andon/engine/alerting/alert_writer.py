@@ -8,13 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from andon.core.notifying.outbox import Errand, Saved
+from andon.core.notifying.outbox import Delivery, SavedAlerts
 from andon.core.sampling.reader_backoff import back_off_seconds
 from andon.errors import AndonError, Unavailable
 from andon.model.alert import Alert
 from andon.ports import AlertStore
 
-log = logging.getLogger("andon.scribe")
+log = logging.getLogger("andon.alert_writer")
 
 MOST_CHANGED = 2000
 PRUNE_SECONDS = 3600.0
@@ -29,7 +29,7 @@ class AlertPage:
     version: int
     state: Mapping[str, Any]
     changed: Mapping[str, Alert]
-    errands: tuple[Errand, ...]
+    deliveries: tuple[Delivery, ...]
 
 
 class AlertWriter:
@@ -38,7 +38,7 @@ class AlertWriter:
     def __init__(self, open_ledger: Callable[[], AlertStore]) -> None:
         self._open_ledger = open_ledger
         self._ledger: AlertStore | None = None
-        self._saved: Saved | None = None
+        self._saved: SavedAlerts | None = None
         self._opened = False
         self._page: AlertPage | None = None
         self._version = self._committed = 0
@@ -50,17 +50,17 @@ class AlertWriter:
         self._dropped = 0
         self._ended = False
         self._changed = threading.Condition()
-        self._thread = threading.Thread(target=self._loop, name="scribe", daemon=True)
+        self._thread = threading.Thread(target=self._loop, name="alert writer", daemon=True)
         self._thread.start()
 
-    def opened(self, seconds: float) -> Saved | None:
+    def opened(self, seconds: float) -> SavedAlerts | None:
         """What was kept, once the ledger is open; None where there is nothing, or not in time."""
         with self._changed:
             self._changed.wait_for(lambda: self._opened or self._trouble is not None, seconds)
             return self._saved
 
     def write(
-        self, state: Mapping[str, Any], changed: Sequence[Alert], errands: Sequence[Errand]
+        self, state: Mapping[str, Any], changed: Sequence[Alert], deliveries: Sequence[Delivery]
     ) -> int:
         """Take down a page; returns its number."""
         with self._changed:
@@ -69,7 +69,7 @@ class AlertWriter:
             merged = {**earlier, **{alert.id: alert for alert in changed}}
             self._dropped += max(0, len(merged) - MOST_CHANGED)
             kept = dict(list(merged.items())[-MOST_CHANGED:])
-            self._page = AlertPage(self._version, state, kept, tuple(errands))
+            self._page = AlertPage(self._version, state, kept, tuple(deliveries))
             self._changed.notify_all()
             return self._version
 
@@ -133,7 +133,7 @@ class AlertWriter:
         """Until there is something to do; False at the end."""
         with self._changed:
             while not self._ended:
-                seconds = self._patience()
+                seconds = self._wait_seconds()
                 if seconds <= 0:
                     return True
                 self._changed.wait(seconds)
@@ -151,7 +151,7 @@ class AlertWriter:
         finally:
             self._busy_since = None
 
-    def _patience(self) -> float:
+    def _wait_seconds(self) -> float:
         if self._ledger is None or self._page is not None:
             return self._failed_at + back_off_seconds(self._failures) - time.monotonic()
         return PRUNE_SECONDS
@@ -182,12 +182,12 @@ class AlertWriter:
 
     def _save(self, ledger: AlertStore, page: AlertPage) -> None:
         try:
-            ledger.save(page.state, tuple(page.changed.values()), page.errands)
+            ledger.save(page.state, tuple(page.changed.values()), page.deliveries)
         except BaseException:
             with self._changed:  # a newer page may have come, which lacks what changed before it
                 newer = self._page or page
                 merged = {**page.changed, **newer.changed}
-                self._page = AlertPage(newer.version, newer.state, merged, newer.errands)
+                self._page = AlertPage(newer.version, newer.state, merged, newer.deliveries)
             raise
         with self._changed:
             self._committed = page.version

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from andon.core.notifying.outbox import Errand
+from andon.core.notifying.outbox import Delivery
 from andon.core.sampling.reader_backoff import back_off_seconds
 from andon.errors import AndonError, Unavailable
 from andon.model.alert import Alert, Notice
 from andon.ports import Notifier
 
-log = logging.getLogger("andon.teller")
+log = logging.getLogger("andon.notifier")
 
 GATHER_SECONDS = 1.0  # several alerts of one cause come within moments, and are one message
 IDLE_SECONDS = 30.0  # quiet hours end by the wall clock, which may be set meanwhile
@@ -23,7 +23,7 @@ STUCK_SECONDS = 90.0
 class NotifierWork(NamedTuple):
     """What one notifier has to do now, and when there is next something."""
 
-    errands: tuple[Errand, ...]
+    deliveries: tuple[Delivery, ...]
     firing: tuple[Alert, ...]
     next_due: float | None  # UTC
 
@@ -69,22 +69,27 @@ class NotifierWorker:
         notifier: Notifier,
         work: Callable[[str], NotifierWork],
         settle: Callable[[], None],
-        told: Callable[[Sequence[Errand]], None],
+        delivered: Callable[[Sequence[Delivery]], None],
         gather_seconds: float = GATHER_SECONDS,
     ) -> None:
         """`settle` waits until what is about to be told has been written down."""
         self.name = notifier.name
-        self._notifier, self._work, self._settle, self._told = notifier, work, settle, told
+        self._notifier, self._work, self._settle, self._delivered = (
+            notifier,
+            work,
+            settle,
+            delivered,
+        )
         self._gather_seconds = gather_seconds
         self._refresh_seconds: float | None = getattr(notifier, "refresh_seconds", None)
         self._refreshed = time.monotonic()
         self._health = NotifierHealth(self.name)
         self._failures, self._failed_at = 0, 0.0
         self._sending_since: float | None = None
-        self._trials: list[TestMessage] = []
+        self._tests: list[TestMessage] = []
         self._changed = threading.Condition()
         self._woken = self._ended = False
-        self._thread = threading.Thread(target=self._loop, name=f"tell {self.name}", daemon=True)
+        self._thread = threading.Thread(target=self._loop, name=f"notify {self.name}", daemon=True)
         self._thread.start()
 
     def wake(self) -> None:
@@ -95,11 +100,11 @@ class NotifierWorker:
 
     def test(self, notice: Notice) -> TestMessage:
         """A message of its own, at once, in between."""
-        trial = TestMessage(notice)
+        test = TestMessage(notice)
         with self._changed:
-            self._trials.append(trial)
+            self._tests.append(test)
             self._changed.notify_all()
-        return trial
+        return test
 
     def health(self) -> NotifierHealth:
         health, began = self._health, self._sending_since
@@ -138,26 +143,26 @@ class NotifierWorker:
 
     def _turn(self) -> bool:
         """Wait, then do what is due; True at the end."""
-        trials, ended = self._wait()
-        for trial in trials:
-            trial.answer(self._try((trial.notice,), self._work(self.name).firing))
+        tests, ended = self._wait()
+        for test in tests:
+            test.answer(self._try((test.notice,), self._work(self.name).firing))
         work = self._work(self.name)
-        if work.errands and not ended:
+        if work.deliveries and not ended:
             self._gather()
             work = self._work(self.name)
-        if (work.errands and self._may_try()) or self._refresh_due():
-            self._tell(work)
+        if (work.deliveries and self._may_try()) or self._refresh_due():
+            self._send(work)
         return ended
 
     def _wait(self) -> tuple[list[TestMessage], bool]:
         with self._changed:
-            seconds = self._patience()
-            if not self._trials and not self._ended and seconds > 0 and not self._woken:
+            seconds = self._wait_seconds()
+            if not self._tests and not self._ended and seconds > 0 and not self._woken:
                 self._changed.wait(seconds)
-            trials, self._trials, self._woken = self._trials, [], False
-            return trials, self._ended
+            tests, self._tests, self._woken = self._tests, [], False
+            return tests, self._ended
 
-    def _patience(self) -> float:
+    def _wait_seconds(self) -> float:
         """How long there is nothing to do, unless somebody wakes us."""
         work, now = self._work(self.name), time.monotonic()
         seconds = IDLE_SECONDS
@@ -182,11 +187,11 @@ class NotifierWorker:
             return False
         return time.monotonic() >= self._refreshed + self._refresh_seconds
 
-    def _tell(self, work: NotifierWork) -> None:
+    def _send(self, work: NotifierWork) -> None:
         self._settle()
-        notices = [errand.notice for errand in work.errands]
+        notices = [delivery.notice for delivery in work.deliveries]
         if self._try(notices, work.firing) is None:
-            self._told(work.errands)
+            self._delivered(work.deliveries)
             self._health = replace(self._health, told=self._health.told + len(notices))
             self._settle()  # before the next: a kill in between repeats one message at most
 

@@ -13,7 +13,7 @@ from andon.core.alerting.past import Query
 from andon.core.conditions.rulebook import Rulebook, listing
 from andon.core.conditions.rules import READINGS, SERVED, Precondition
 from andon.core.notifying.messages import trial_notice
-from andon.core.notifying.outbox import Errand, Outbox, Saved
+from andon.core.notifying.outbox import Delivery, Outbox, SavedAlerts
 from andon.core.notifying.routes import Offset, Route
 from andon.core.sharing.broken_devices import ailments
 from andon.core.sharing.holders import BLANK, BookView
@@ -36,7 +36,7 @@ TEST_SECONDS = 45.0
 TURN_SECONDS = 1.0
 
 Listener = Callable[[tuple[Alert, ...]], None]
-Told = tuple[Notifier, Route]
+RoutedNotifier = tuple[Notifier, Route]
 
 
 class Watcher:
@@ -50,31 +50,31 @@ class Watcher:
         subscription: Subscription,
         rulebook: Rulebook,
         open_ledger: Callable[[], AlertStore],
-        notifiers: Sequence[Told] = (),
+        notifiers: Sequence[RoutedNotifier] = (),
         offset: Offset = lambda at: 0.0,
         boot: str | None = None,
-        vitals: Callable[[], Sequence[OwnTrouble]] = tuple,
+        self_checks: Callable[[], Sequence[OwnTrouble]] = tuple,
         gather_seconds: float = GATHER_SECONDS,
         book: Callable[[], BookView | None] | None = None,
     ) -> None:
-        """`vitals` says what is wrong with andon itself, `book` what the lease book says."""
+        """`self_checks` says what is wrong with andon itself, `book` what the lease book says."""
         self.rulebook = rulebook
         self._subscription, self._offset, self._boot = subscription, offset, boot
-        self._vitals, self._book = vitals, book
+        self._self_checks, self._book = self_checks, book
         self._routes = tuple(route for _, route in notifiers)
         self._lock = threading.Lock()
         self._state: AlertState = alerting.EMPTY
         self._outbox = Outbox()
-        self._drawn: tuple[AlertState, tuple[Alert, ...]] = (self._state, ())
+        self._rendered: tuple[AlertState, tuple[Alert, ...]] = (self._state, ())
         self._last: Snapshot | None = None
         self._heard = self._written = time.monotonic()
         self._failure: str | None = None
         self._caught_up = False
         self._listeners: tuple[Listener, ...] = ()
-        self._scribe = AlertWriter(open_ledger)
-        self._tellers = {
+        self._writer = AlertWriter(open_ledger)
+        self._workers = {
             notifier.name: NotifierWorker(
-                notifier, self._work, self._settle, self._told, gather_seconds
+                notifier, self._work, self._settle, self._delivered, gather_seconds
             )
             for notifier, _ in notifiers
         }
@@ -85,10 +85,10 @@ class Watcher:
 
     def alerts(self) -> tuple[Alert, ...]:
         """What is pending or firing, with the numbers of the last look, the worst first."""
-        state, drawn = self._state, self._drawn
-        if drawn[0] is not state:  # drawn when somebody asks, and not at every look
-            drawn = self._drawn = (state, alerting.current(state))
-        return drawn[1]
+        state, rendered = self._state, self._rendered
+        if rendered[0] is not state:  # rendered when somebody asks, and not at every look
+            rendered = self._rendered = (state, alerting.current(state))
+        return rendered[1]
 
     def ailments(self) -> dict[str, str]:
         """The devices that are not to be handed out, by what they reported."""
@@ -96,7 +96,7 @@ class Watcher:
 
     def past(self, query: Query | None = None) -> Sequence[Alert]:
         """Episodes of the past and the present, the newest first."""
-        return self._scribe.ledger.episodes(query or Query())
+        return self._writer.ledger.episodes(query or Query())
 
     def find(self, number: str) -> Alert:
         """One alert by its id, of the present or the past."""
@@ -147,10 +147,10 @@ class Watcher:
         """How watching, writing and telling go."""
         box = self._outbox
         told = [
-            {**asdict(teller.health()), "waiting": box.count(name)}
-            for name, teller in self._tellers.items()
+            {**asdict(worker.health()), "waiting": box.count(name)}
+            for name, worker in self._workers.items()
         ]
-        kept, failure = self._scribe.trouble, self._failure
+        kept, failure = self._writer.trouble, self._failure
         if not self._thread.is_alive():
             failure = "the watcher has ended"
         failing = [one["name"] for one in told if not one["ok"]]
@@ -164,8 +164,8 @@ class Watcher:
             "reason": reason,
             "hint": hint or None,
             "firing": sum(alert.state is Phase.FIRING for alert in self.alerts()),
-            "waiting": len(box.errands),
-            "dropped": box.dropped + self._subscription.dropped + self._scribe.dropped,
+            "waiting": len(box.deliveries),
+            "dropped": box.dropped + self._subscription.dropped + self._writer.dropped,
             "notifiers": told,
         }
 
@@ -187,34 +187,34 @@ class Watcher:
 
     def test(self, name: str | None = None) -> dict[str, AndonError | None]:
         """A test message through one notifier, or through all: what went wrong with each."""
-        if name is not None and name not in self._tellers:
-            known = ", ".join(self._tellers) or "there is none"
+        if name is not None and name not in self._workers:
+            known = ", ".join(self._workers) or "there is none"
             raise Gone(f"there is no notifier {name[:60]!r}", hint=f"notifiers: {known}")
-        chosen = [t for t in self._tellers.values() if name in (None, t.name)]
-        trials = {teller.name: teller.test(self._trial_notice()) for teller in chosen}
+        chosen = [t for t in self._workers.values() if name in (None, t.name)]
+        tests = {worker.name: worker.test(self._trial_notice()) for worker in chosen}
         end = time.monotonic() + TEST_SECONDS
-        return {n: trial.wait(max(0.1, end - time.monotonic())) for n, trial in trials.items()}
+        return {n: test.wait(max(0.1, end - time.monotonic())) for n, test in tests.items()}
 
     @property
     def notifiers(self) -> tuple[str, ...]:
-        return tuple(self._tellers)
+        return tuple(self._workers)
 
     def close(self) -> None:
         """Stop watching; what is under way may end, for a moment, and the rest is kept."""
         self._subscription.close()
         self._thread.join(LEAVING_SECONDS)
-        for teller in self._tellers.values():
-            teller.end()
+        for worker in self._workers.values():
+            worker.end()
         end = time.monotonic() + LEAVING_SECONDS
-        for teller in self._tellers.values():
-            teller.join(end - time.monotonic())
+        for worker in self._workers.values():
+            worker.join(end - time.monotonic())
         self._save()
-        self._scribe.close()
+        self._writer.close()
 
     # The thread.
 
     def _loop(self) -> None:
-        self._restore(self._scribe.opened(OPENING_SECONDS))
+        self._restore(self._writer.opened(OPENING_SECONDS))
         while True:
             snapshot = self._subscription.get(TURN_SECONDS)
             if snapshot is None and self._subscription.closed:
@@ -233,7 +233,7 @@ class Watcher:
             self._heard, self._last = time.monotonic(), snapshot
         elif self._last is None or time.monotonic() - self._heard < self._silent_seconds:
             return
-        seen = snapshot or self._nothing_seen()
+        seen = snapshot or self._without_readings()
         if seen is not None:
             self._judge(seen)
 
@@ -242,7 +242,7 @@ class Watcher:
         observation = Observation(
             snapshot=seen,
             events=seen.events,
-            troubles=(*self._troubles(), *self._vitals()),
+            troubles=(*self._troubles(), *self._self_checks()),
             leases=None if page is None else page.leases,
             sharing=BLANK.sharing if page is None else page.sharing,
         )
@@ -254,7 +254,7 @@ class Watcher:
     def _silent_seconds(self) -> float:
         return max(SILENT_SECONDS, 5 * self._subscription.interval_seconds)
 
-    def _nothing_seen(self) -> Snapshot | None:
+    def _without_readings(self) -> Snapshot | None:
         """The sampler is silent: every device without a reading, which is neither good nor bad."""
         if self._last is None:
             return None
@@ -264,10 +264,10 @@ class Watcher:
     def _troubles(self) -> list[OwnTrouble]:
         found = [
             OwnTrouble(f"notifier:{one.name}", one.reason or "it fails", one.hint or "")
-            for one in (teller.health() for teller in self._tellers.values())
+            for one in (worker.health() for worker in self._workers.values())
             if not one.ok
         ]
-        if (kept := self._scribe.trouble) is not None:
+        if (kept := self._writer.trouble) is not None:
             found.append(OwnTrouble("store", f"alerts: {kept[0].reason}", kept[0].hint))
         silent = time.monotonic() - self._heard
         if silent >= self._silent_seconds:
@@ -293,30 +293,30 @@ class Watcher:
             news = tuple(filter(is_news, outcome.changed))
             self._state = outcome.state
             box = self._outbox.add(outcome.notices, self._routes, moment.wall, self._offset)
-            box = box.pruned(moment.wall, self._tellers)
-            told = box.errands != self._outbox.errands
+            box = box.pruned(moment.wall, self._workers)
+            told = box.deliveries != self._outbox.deliveries
             if news or told:
                 self._write(box, news)
-            self._outbox = box  # only now: a teller must not see what is not on its way to disk
+            self._outbox = box  # only now: a worker must not see what is not on its way to disk
             listeners = self._listeners
         if told:
-            for teller in self._tellers.values():
-                teller.wake()
+            for worker in self._workers.values():
+                worker.wake()
         if news:
-            self._tell_listeners(listeners, news)
+            self._notify_listeners(listeners, news)
         return outcome
 
     def _write(self, box: Outbox, changed: Sequence[Alert] = ()) -> None:
         """The whole of it, by the one who holds the lock."""
         self._written = time.monotonic()
         state = {"alerting": alerting.dump(self._state), "informed": dict(box.informed)}
-        self._scribe.write(state, changed, box.errands)
+        self._writer.write(state, changed, box.deliveries)
 
     def _save(self) -> None:
         with self._lock:
             self._write(self._outbox)
 
-    def _restore(self, saved: Saved | None) -> None:
+    def _restore(self, saved: SavedAlerts | None) -> None:
         if saved is None:
             return
         self._caught_up = True
@@ -328,32 +328,32 @@ class Watcher:
             log.warning("the alerts begin anew: %s", exc)
         with self._lock:
             self._state = state
-            box = Outbox(tuple(saved.errands), informed)
-            self._outbox = box.pruned(time.time(), self._tellers)
-        for teller in self._tellers.values():
-            teller.wake()
+            box = Outbox(tuple(saved.deliveries), informed)
+            self._outbox = box.pruned(time.time(), self._workers)
+        for worker in self._workers.values():
+            worker.wake()
 
     def _catch_up(self) -> None:
         """A ledger that opened late: what it had to tell is told, though the rest began anew."""
-        if self._caught_up or (saved := self._scribe.opened(0)) is None:
+        if self._caught_up or (saved := self._writer.opened(0)) is None:
             return
         self._caught_up = True
         with self._lock:
-            box = replace(self._outbox, errands=(*saved.errands, *self._outbox.errands))
-            self._outbox = box.pruned(time.time(), self._tellers)
+            box = replace(self._outbox, deliveries=(*saved.deliveries, *self._outbox.deliveries))
+            self._outbox = box.pruned(time.time(), self._workers)
             self._write(self._outbox)
-        for teller in self._tellers.values():
-            teller.wake()
+        for worker in self._workers.values():
+            worker.wake()
 
     @staticmethod
-    def _tell_listeners(listeners: Sequence[Listener], changed: tuple[Alert, ...]) -> None:
+    def _notify_listeners(listeners: Sequence[Listener], changed: tuple[Alert, ...]) -> None:
         for listener in listeners:
             try:
                 listener(changed)
             except Exception:
                 log.exception("a listener failed; the others go on")
 
-    # For the tellers.
+    # For the workers.
 
     def _work(self, name: str) -> NotifierWork:
         box, at = self._outbox, time.time()
@@ -368,11 +368,11 @@ class Watcher:
         return NotifierWork(box.ready(name, at), firing, box.next_due(name))
 
     def _settle(self) -> None:
-        self._scribe.settle(COMMIT_SECONDS)
+        self._writer.settle(COMMIT_SECONDS)
 
-    def _told(self, errands: Sequence[Errand]) -> None:
+    def _delivered(self, deliveries: Sequence[Delivery]) -> None:
         with self._lock:
-            box = self._outbox.done({errand.key for errand in errands})
+            box = self._outbox.done({delivery.key for delivery in deliveries})
             self._write(box)
             self._outbox = box
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
-from andon.core.conditions import lease_words
+from andon.core.conditions import lease_texts
 from andon.core.conditions.finding import Judgement
 from andon.core.conditions.forecast import Arrival, Trend, arrival
-from andon.core.conditions.lease_words import LASTING, holders_of
+from andon.core.conditions.lease_texts import LASTING, holders_of
 from andon.core.conditions.rules import BY_NAME
 from andon.core.conditions.track import Track
 from andon.core.events.xids import explain_event
@@ -37,7 +37,7 @@ def advice(rule: str, number: str, finding: Judgement) -> str:
     first = finding.details[0] if finding.details else None
     if isinstance(first, Event):
         return explain_event(first).advice(number)
-    if (told := lease_words.advice(rule, finding)) is not None:
+    if (told := lease_texts.advice(rule, finding)) is not None:
         return told
     hint = finding.details[1] if rule in _HINTED and len(finding.details) > 1 else None
     return str(hint) if hint else BY_NAME[rule].advice
@@ -55,7 +55,7 @@ def evidence(rule: str, finding: Judgement) -> Mapping[str, float | str]:
     if rule == "thermal":
         when = _slows_down(finding)
         return {} if when is None else _bounds("slowdown_in", when)
-    return lease_words.evidence(finding)
+    return lease_texts.evidence(finding)
 
 
 def labels(snapshot: Snapshot) -> dict[str, str]:
@@ -97,7 +97,7 @@ def _lately(finding: Judgement) -> str:
     share, track = _held_back(finding), finding.details[1] if len(finding.details) == 2 else None
     if share is None or not isinstance(track, Track):
         return ""
-    known = track.looks[-1][0] - track.looks[0][0]
+    known = track.readings[-1][0] - track.readings[0][0]
     span = "hour" if known > 3500 else human_seconds(known)
     return f", {share:.0f} % of the last {span}"
 
@@ -237,10 +237,10 @@ _SENTENCES: Mapping[str, Say] = {
     "store": _reasoned("The history is not written"),
     "sampler": _reasoned("Looks are missed"),
     "notifier": _reasoned("{it} fails"),
-    "squatter": lease_words.squatter,
-    "ghost_memory": lease_words.ghost_memory,
+    "squatter": lease_texts.squatter,
+    "ghost_memory": lease_texts.ghost_memory,
 }
 _OF_LEASES: Mapping[str, Callable[[str, Judgement, str], str]] = {
-    "idle_lease": lease_words.idle_lease,
-    "orphan": lease_words.orphan,
+    "idle_lease": lease_texts.idle_lease,
+    "orphan": lease_texts.orphan,
 }

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from andon.core.conditions.finding import Judgement
-from andon.core.conditions.state import Former, HeldDevices
+from andon.core.conditions.state import HeldDevices, PreviousLease
 from andon.model.alert import Party
 from andon.model.device import Process
 from andon.units import human_bytes
@@ -62,7 +62,7 @@ def orphan(subject: str, finding: Judgement, gpus: str = "") -> str:
 def ghost_memory(gpu: str, finding: Judgement) -> str:
     former = finding.details[0] if finding.details else None
     size = human_bytes(finding.value or 0)
-    if not isinstance(former, Former) or not former.id:
+    if not isinstance(former, PreviousLease) or not former.id:
         return f"{gpu}: {size} stayed in use when a lease ended"
     return f"{gpu}: {size} stayed in use when {_lease(former.id, former.user)} ended"
 
@@ -86,7 +86,7 @@ def advice(rule: str, finding: Judgement) -> str | None:
 def evidence(finding: Judgement) -> Mapping[str, float | str]:
     """Which lease, whose, and which processes."""
     former = finding.details[0] if finding.details else None
-    if isinstance(former, Former):
+    if isinstance(former, PreviousLease):
         named = {"lease": former.id.rpartition(":")[2], "user": former.user}
         return {name: text for name, text in named.items() if text}
     held = holders_of(finding)
