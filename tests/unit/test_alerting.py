@@ -222,7 +222,7 @@ def test_a_silence_stands_once_and_ends_once() -> None:
 def test_the_current_alerts_have_the_numbers_of_the_last_look() -> None:
     alert = alerting.current(played(*[85] * 4, 87))[0]
     assert (alert.state, alert.value, alert.limit) == (Phase.FIRING, 87, 89)
-    assert alert.message == "GPU 0 is too hot: 87 °C, it slows down at 89 °C"
+    assert alert.message == "GPU 0 is too hot: 87 °C (slowdown threshold 89 °C)"
     assert [party.user for party in alert.who] == ["alice"]
 
 
@@ -234,7 +234,7 @@ def test_a_device_that_warms_steadily_says_when_it_slows_down() -> None:
         seen = Observation(snapshot(AT + at, temperature_celsius=celsius))
         state = alerting.step(state, seen, Moment(AT + at, STEADY + at), book).state
     alert = next(a for a in alerting.current(state) if a.rule == "thermal")
-    assert "at this rate in about 5 min" in alert.message
+    assert "reached in about 5 min" in alert.message
     low, high = (alert.evidence[f"slowdown_in_{n}_seconds"] for n in ("earliest", "latest"))
     assert isinstance(low, int | float)
     assert isinstance(high, int | float)
@@ -249,7 +249,7 @@ def test_a_throttle_says_for_how_much_of_the_last_hour() -> None:
         state = alerting.step(state, seen, Moment(AT + at, STEADY + at), book).state
     alert = alerting.current(state)[0]
     assert alert.rule == "throttle_thermal"
-    assert alert.message == "GPU 0 is slowed down by heat, 25 % of the last 6 min"
+    assert alert.message == "GPU 0 is thermally throttled, 25 % of the last 6 min"
     assert alert.evidence["last_hour_percent"] == pytest.approx(25, abs=1)
 
 
@@ -277,7 +277,8 @@ def test_a_forecast_names_its_bounds() -> None:
     details = (Trend(2**20, 2**19, 2**21, 2**33, 900), Arrival(2400, 2100, 2820))
     told = message("memory_leak", "GPU 3", Judgement(1, details=details))
     assert told == (
-        "GPU 3: memory grows by 60.0 MiB a minute and is full in about 40 min (35 min to 47 min)"
+        "GPU 3: memory grows by 60.0 MiB a minute and will be full in about 40 min "
+        "(35 min to 47 min)"
     )
 
 

@@ -260,7 +260,7 @@ def test_config_check_asks_the_notifiers_too(
     )
     assert run(["config", "check"]) == 2
     err = capsys.readouterr().err
-    assert "notifier a: Apprise does not take slakc://***" in err
+    assert "notifier a: Apprise does not accept slakc://***" in err
     assert "notifier b" in err
     assert SECRET not in err
 

@@ -149,7 +149,7 @@ def test_one_that_never_answers_is_seen_to_be_stuck(
     monkeypatch.setattr("andon.engine.alerting.notifier_worker.STUCK_SECONDS", 0.0)
     health = teller.health()
     assert not health.ok
-    assert "has not answered" in (health.reason or "")
+    assert "has not responded" in (health.reason or "")
     phone.free.set()
     wait_for(lambda: teller.health().ok)
 

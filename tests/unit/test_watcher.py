@@ -154,7 +154,7 @@ def test_a_trouble_and_its_end_are_told_once_each(monkeypatch: pytest.MonkeyPatc
     assert episode.state is Phase.RESOLVED
     playing.watcher.close()
     assert phone.closed
-    assert playing.watcher.health()["reason"] == "the watcher has ended"
+    assert playing.watcher.health()["reason"] == "the watcher has stopped"
 
 
 def test_after_a_restart_nothing_is_told_twice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,7 +211,7 @@ def test_a_failing_notifier_is_seen_and_told_through_the_others(
     assert about.alert.subject == "notifier:broken"
     health = playing.watcher.health()
     assert health["state"] == "degraded"
-    assert health["reason"] == "these notifiers fail: broken"
+    assert health["reason"] == "failing notifiers: broken"
     assert health["notifiers"][0]["reason"] == "nobody answers"
     broken.broken = False
     wait_for(lambda: broken.kinds() == [FIRING])
@@ -238,7 +238,7 @@ def test_while_the_disk_is_full_people_are_told_and_health_says_so(
     wait_for(lambda: phone.kinds() == [FIRING])
     health = playing.watcher.health()
     assert (health["state"], health["hint"]) == ("degraded", "free some space")
-    assert health["reason"] == "alerts are kept in memory alone: the disk is full"
+    assert health["reason"] == "alerts are kept in memory only: the disk is full"
     playing.tick(State.LOST, ticks=3)
     wait_for(lambda: phone.kinds("store") == [FIRING])
     ledger.broken = False
@@ -320,7 +320,7 @@ def test_a_disk_that_hangs_delays_a_message_and_does_not_stop_it(
     monkeypatch.setattr("andon.engine.alerting.alert_writer.STUCK_SECONDS", 0.0)
     health = playing.watcher.health()
     assert health["state"] == "degraded"
-    assert "has not answered" in health["reason"]
+    assert "has not responded" in health["reason"]
     ledger.free.set()
     playing.watcher.close()
 

@@ -1,4 +1,4 @@
-"""Tells Prometheus' Alertmanager (API v2), again and again while an alert fires."""
+"""Sends alerts to Prometheus Alertmanager (API v2), repeatedly while they fire."""
 
 import base64
 import http.client
@@ -18,8 +18,8 @@ from andon.model.alert import Alert, Notice, NoticeKind
 
 REFRESH_SECONDS = 60.0
 EXPIRES_SECONDS = 4 * REFRESH_SECONDS
-"""If andon dies, Alertmanager lets go after this; Prometheus waits for four sendings, too."""
-RESOLVED_SECONDS = 300.0  # a resolved alert that was lost on the way would stay for ever
+"""If andon dies, Alertmanager resolves after this; Prometheus also allows four intervals."""
+RESOLVED_SECONDS = 300.0  # repeated, because a lost resolved notice would leave the alert active
 TEST_SECONDS = 60.0
 ANSWER_BYTES = 400
 
@@ -27,7 +27,7 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class Alertmanager:
-    """What fires has an end in the near future, and is sent again before it comes."""
+    """Sends firing alerts with an end time in the near future, and repeats them before that."""
 
     refresh_seconds = REFRESH_SECONDS
 
@@ -35,7 +35,7 @@ class Alertmanager:
         parts = urlsplit(settings.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise Invalid(
-                f"notifier {settings.name}: the URL of Alertmanager begins with http:// or https://"
+                f"notifier {settings.name}: an Alertmanager URL starts with http:// or https://"
             )
         self.name = settings.name
         self._context, self._timeout_seconds = context, settings.timeout_seconds
@@ -59,11 +59,11 @@ class Alertmanager:
         self._sent, self._over = present, over
 
     def close(self) -> None:
-        """Every call ends by itself within its time."""
+        """Nothing to close: every call ends within its timeout."""
 
     @staticmethod
     def _firing(notices: Sequence[Notice], firing: Sequence[Alert]) -> Iterator[Alert]:
-        """The news first, then what is known: the present word about an alert counts."""
+        """New notices first, then known alerts: the latest state of an alert counts."""
         for notice in notices:
             if notice.kind not in (NoticeKind.RESOLVED, NoticeKind.TEST):
                 yield notice.alert
@@ -73,10 +73,10 @@ class Alertmanager:
     def _ended(
         self, notices: Sequence[Notice], present: dict[Labels, dict[str, Any]], at: float
     ) -> dict[Labels, tuple[dict[str, Any], float]]:
-        """What was resolved, and what is not sent any more: a level that rose has other labels."""
+        """Resolved alerts, and those no longer sent: a higher level has other labels."""
         until = at + RESOLVED_SECONDS
-        gone = {k: body for k, body in self._sent.items() if k not in present}
-        ended = {k: ({**body, "endsAt": _stamp(at)}, until) for k, body in gone.items()}
+        dropped = {k: body for k, body in self._sent.items() if k not in present}
+        ended = {k: ({**body, "endsAt": _stamp(at)}, until) for k, body in dropped.items()}
         for notice in notices:
             if notice.kind is NoticeKind.RESOLVED:
                 alert = notice.alert
@@ -95,7 +95,7 @@ class Alertmanager:
         }
 
     def _labels(self, alert: Alert) -> Labels:
-        """What an alert is, and never how much: another value would be another alert."""
+        """The identity of an alert, without values: another value would be another alert."""
         words = alert.rule.replace("-", "_").split("_")
         labels = {
             "alertname": "Andon" + "".join(word.capitalize() for word in words),
@@ -154,7 +154,7 @@ class Alertmanager:
         except (OSError, http.client.HTTPException, ValueError) as exc:
             raise Unavailable(
                 f"Alertmanager at {self._host} cannot be reached: {exc}",
-                hint="check its address, and that it runs",
+                hint="check its address, and that it is running",
             ) from exc
         finally:
             connection.close()
@@ -176,8 +176,8 @@ def _refused(host: str, status: int, said: bytes) -> AndonError:
     words = redact(said.decode("utf-8", "replace").split())
     reason = f"Alertmanager at {host} answered {status}: {words}".rstrip(": ")
     if status in (401, 403):
-        return Denied(reason, hint="write the name and password into the URL")
-    return Unavailable(reason, hint="check the address: the path before /api/v2 belongs to it")
+        return Denied(reason, hint="put the user name and password into the URL")
+    return Unavailable(reason, hint="check the URL, including any path before /api/v2")
 
 
 def _authorization(parts: Any) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The state machine of alerts: pure, from a snapshot and two clocks to what changed and is told."""
+"""The alert state machine: pure, from a snapshot and two clocks to changes and notices."""
 
 from andon.core.alerting.commands import (
     acknowledge,

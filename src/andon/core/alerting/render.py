@@ -1,4 +1,4 @@
-"""How a finding becomes an alert that people read: the numbers, the sentence, the people."""
+"""Turns a finding into an alert for people: its numbers, its sentence, who is affected."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ VENDORS = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
 
 
 class AlertRenderer:
-    """Draws alerts against one snapshot; what it needs is made when it is first needed."""
+    """Renders alerts against one snapshot; lookup tables are built on first use."""
 
     def __init__(self, snapshot: Snapshot, before: Snapshot | None = None) -> None:
         self.snapshot, self._before = snapshot, before
@@ -21,7 +21,7 @@ class AlertRenderer:
         self._statuses: dict[str, DeviceStatus] | None = None
 
     def named(self, alert: Alert) -> Alert:
-        """The alert with the number and the name that its device has now."""
+        """The alert with the current number and name of its device."""
         status = self._status(alert.subject)
         if status is None:
             return replace(alert, where=alert.where or self._subject_name(alert.subject))
@@ -30,7 +30,7 @@ class AlertRenderer:
         return replace(alert, where=where, device=status.device.index)
 
     def rendered(self, alert: Alert, finding: Judgement) -> Alert:
-        """The alert with the numbers, the words and the people of a finding."""
+        """The alert with the numbers, the text and the people of a finding."""
         alert, rule, subject = self.named(alert), alert.rule, alert.subject
         status = self._status(subject)
         it = self._subject_name(subject) if status is None else f"GPU {self._number(subject)}"
@@ -52,7 +52,7 @@ class AlertRenderer:
     def _processes(
         self, subject: str, status: DeviceStatus | None, finding: Judgement
     ) -> tuple[Process, ...]:
-        """The processes on it; of a device that fell silent, those of the look before."""
+        """The processes on it; if it stopped answering, those of the previous sample."""
         found = status.processes if status else ()
         if not found and self._before is not None and (status is None or not status.answered):
             found = next(
@@ -63,7 +63,7 @@ class AlertRenderer:
         return tuple(p for p in found if p.pid in named) or found
 
     def _devices(self, finding: Judgement) -> str:
-        """`GPU 0, 1`: the devices of the claim that a finding is about."""
+        """`GPU 0, 1`: the devices of the claim a finding is about."""
         held = holders_of(finding)
         numbers = [self._number(uuid) for uuid in held[0].devices] if held else []
         return f"GPU {', '.join(numbers)}" if numbers else ""
@@ -86,12 +86,14 @@ class AlertRenderer:
             return f"node {self.snapshot.node}" if self.snapshot.node else "this node"
         if kind == "lease":
             return f"lease {name}"
+        if kind == "notifier":
+            return f"Notifier {name}"
         return {"store": "the history", "sampler": "the sampler"}.get(subject, subject)
 
 
 def _concerned(finding: Judgement, there: tuple[Party, ...]) -> tuple[Party, ...]:
-    """With those who hold the device: the owner of an idle lease is told of it, and whoever
-    shares a device without knowing."""
+    """The people affected, including the holders: the owner of an idle lease is notified, and so is
+    whoever shares a device without knowing it."""
     strangers = texts.parties(strangers_of(finding))
     holders = tuple(party for held in holders_of(finding) for party in held.who)
     first = strangers[: texts.MOST_PARTIES - 1] or ()
@@ -100,6 +102,6 @@ def _concerned(finding: Judgement, there: tuple[Party, ...]) -> tuple[Party, ...
 
 
 def _reported(finding: Judgement) -> tuple[Party, ...]:
-    """Who ran when a device reported an error: the culprit has often ended by the next look."""
+    """Who was running when a device reported an error: the culprit has often exited since."""
     event = finding.details[0] if finding.details else None
     return event.who[: texts.MOST_PARTIES] if isinstance(event, Event) else ()

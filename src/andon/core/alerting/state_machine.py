@@ -1,4 +1,4 @@
-"""One step: look at everything, let every episode go on, and say what changed and what to tell."""
+"""One step: evaluate a sample, advance every episode, and return the changes and notices."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -38,7 +38,7 @@ from andon.core.conditions.state import (
 )
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase
 
-SOME_SECONDS, MOST_SECONDS = 256, 4096  # pairs of rule and subject with the second of their id
+SOME_SECONDS, MOST_SECONDS = 256, 4096  # pairs of rule and subject: the second in the latest id
 OLD_SECONDS = 2 * 86_400.0
 MOST_OWED = 256
 
@@ -46,14 +46,14 @@ MOST_OWED = 256
 def step(
     state: AlertState, observation: Observation, moment: Moment, rulebook: Rulebook
 ) -> StepResult:
-    """The state after this look. Any two states and observations fit together."""
+    """The state after this sample. Any state and observation can be combined."""
     if state.steady is not None and moment.steady < state.steady:
-        moment = Moment(moment.wall, state.steady)  # a clock that stepped back stands still
+        moment = Moment(moment.wall, state.steady)  # the clock stepped back: treat it as stopped
     return _Step(state, observation, moment, rulebook).outcome()
 
 
 class _Step:
-    """The work of one step; thrown away after it."""
+    """The work of one step; discarded afterwards."""
 
     def __init__(
         self, state: AlertState, observation: Observation, moment: Moment, rulebook: Rulebook
@@ -124,7 +124,7 @@ class _Step:
     def _after(
         self, subject: str, rule: str, episode: Episode, finding: Judgement | None
     ) -> Episode | None:
-        if rule == "ecc" and subject in self.evaluation.anew and not episode.anew:
+        if rule == "ecc" and subject in self.evaluation.reset and not episode.anew:
             episode = replace(episode, anew=True, calm=(None,) * len(episode.calm))
         elif episode.anew and finding is not None and finding.holds:
             episode = replace(episode, anew=False)
@@ -137,7 +137,7 @@ class _Step:
         key, wall = f"{rule}@{subject}", self.moment.wall
         second = max(int(wall), self.seconds.get(key, -1) + 1)
         self.seconds.pop(key, None)
-        self.seconds[key] = second  # the newest last: the oldest are forgotten first
+        self.seconds[key] = second  # the newest last: the oldest are dropped first
         alert = Alert(
             f"{key}#{second}", rule, subject, Level.INFO, Phase.PENDING, since=wall,
             silenced_until=None,
@@ -150,7 +150,7 @@ class _Step:
         return new
 
     def _end(self, before: Episode, after: Episode | None) -> None:
-        """It resolved, or was only pending and goes without a trace."""
+        """It resolved, or was only pending and is dropped."""
         moment = self.moment
         if after is None:
             alert = replace(before.alert, state=Phase.RESOLVED, resolved=moment.wall)
@@ -176,7 +176,7 @@ class _Step:
             self.changed[now.id] = now
 
     def _mark(self) -> None:
-        """Who stands behind whom, and what is silenced."""
+        """Mark which alerts are inhibited by others, and which are silenced."""
         silences, wall = self.silences, self.moment.wall
         for subject, on in self.episodes.items():
             place = self.places.get(subject)
@@ -215,7 +215,7 @@ class _Step:
         self.changed[episode.alert.id] = episode.alert
 
     def _notify_owed(self) -> None:
-        """What resolved within a silence that is over is told now."""
+        """Send notices for what resolved during a silence that has ended."""
         for alert in self.state.owed:
             if silenced_until(self.silences, alert, self.moment.wall) is not None:
                 self.owed.append(alert)
@@ -242,7 +242,7 @@ class _Step:
         )
 
     def _handed_over(self, subject: str, rule: str, finding: Judgement | None) -> Judgement | None:
-        """Another holder has an idle time of their own."""
+        """A new holder starts a new idle time."""
         if rule != "idle" or finding is None or not finding.details:
             return finding
         before = self.state.findings.get(subject, _NOTHING_FOUND).get(rule)
@@ -277,7 +277,7 @@ class _Step:
         now = self.moment.steady
         ended = {k: e for k, e in self.ended.items() if now - e.at <= FLAP_SECONDS}
         seconds = self.seconds
-        if len(seconds) > SOME_SECONDS:  # a clock that goes back further than this finds new ids
+        if len(seconds) > SOME_SECONDS:  # a clock set back further reuses no id
             old = self.moment.wall - OLD_SECONDS
             kept = [item for item in seconds.items() if item[1] > old]
             seconds = dict(kept[-MOST_SECONDS:])

@@ -1,4 +1,4 @@
-"""The short past of one device: a point every ten seconds, its trends, and reasons that flicker."""
+"""The recent past of one device: a point every ten seconds, trends, flickering throttle reasons."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -10,38 +10,38 @@ EVERY_SECONDS = 10.0
 TREND_SECONDS = 30.0
 POINTS = 180  # half an hour
 MOST_READINGS = 360  # an hour
-GAP_SECONDS = 300.0  # after a longer silence the past says nothing about the rise since
-LEAST_MEMORY_SHARE = 0.05  # of the device's memory: less is no leak worth a word
+GAP_SECONDS = 300.0  # after a longer gap the earlier points say nothing about the rise since
+LEAST_MEMORY_SHARE = 0.05  # of the device's memory: a smaller leak is not worth reporting
 LEAST_CELSIUS = 4.0
-FLICKER_SECONDS = 5.0  # a card that regulates sets and drops its reasons every second
+FLICKER_SECONDS = 5.0  # a card at its limit sets and clears its reasons every second
 
 Reasons = tuple[str, ...]
 
 
 class Track(NamedTuple):
-    """Bounded: some hundreds of points. Times are of the steady clock."""
+    """Bounded: some hundreds of points. Times are on the steady clock."""
 
     point_at: float
     trend_at: float = 0.0
-    throttle: Reasons | None = None  # as last told; None where it could not say
-    faded: tuple[tuple[str, float], ...] = ()  # reasons that are gone, and when last seen
+    throttle: Reasons | None = None  # the latest; None if unknown
+    faded: tuple[tuple[str, float], ...] = ()  # reasons that cleared, and when last seen
     who: tuple[tuple[int, float | None], ...] = ()
     memory: tuple[Point, ...] = ()
     heat: tuple[Point, ...] = ()
     readings: tuple[tuple[float, Reasons], ...] = ()
-    unsure: bool = True  # whether more of the memory's past was there and is not known
+    unsure: bool = True  # whether earlier memory readings are missing
     memory_trend: Trend | None = None
     heat_trend: Trend | None = None
 
     def reasons(self, steady: float) -> Reasons | None:
-        """What holds the clocks down, or did a moment ago; None where it cannot be told."""
+        """The throttle reasons now or a moment ago; None if unknown."""
         if self.throttle is None or not self.faded:
             return self.throttle
         lately = [r for r, seen in self.faded if steady - seen <= FLICKER_SECONDS]
         return (*self.throttle, *lately) if lately else self.throttle
 
     def held_back_percent(self, reasons: Iterable[str]) -> float | None:
-        """In how many readings of the last hour one of these held the clocks down."""
+        """The share of the last hour's readings in which one of these reasons was active."""
         named = frozenset(reasons)
         readings = [held for at, held in self.readings if self.readings[-1][0] - at <= 3600.0]
         if not readings:
@@ -54,13 +54,13 @@ class Track(NamedTuple):
 def updated_track(
     track: Track | None, status: DeviceStatus, steady: float, before: float | None
 ) -> Track:
-    """The past with this look added; the same object where nothing is to be added.
+    """The track with this sample added; the same object if there is nothing to add.
 
-    `before` is the time of the look before this one.
+    `before` is the time of the previous sample.
     """
     sample = status.sample if status.answered else None
     if track is None:
-        # The devices take turns, so that no single tick computes the trends of all.
+        # Staggered by index, so that no single sample computes the trends of all devices.
         track = Track(steady - EVERY_SECONDS + status.device.index % int(EVERY_SECONDS))
     throttle = sample.throttle if sample is not None else None
     if throttle != track.throttle:
@@ -83,7 +83,7 @@ def _faded(
 def _with_point(track: Track, status: DeviceStatus, sample: Sample, steady: float) -> Track:
     who = tuple((p.pid, p.started) for p in status.processes)
     fresh = steady - track.point_at > GAP_SECONDS
-    # Another program, or one that has just begun, loads: that is no trend of what was there.
+    # A different or newly started program is loading: not a trend of what was there before.
     other = who != track.who and bool(track.memory)
     begun = () if fresh or other else track.memory
     memory = _appended(begun, steady, sample.memory_used_bytes)

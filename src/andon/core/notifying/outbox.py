@@ -1,4 +1,4 @@
-"""What is still to be told to whom: nothing is told twice, nothing is forgotten, all is bounded."""
+"""Pending deliveries per notifier: each sent once, none lost, all bounded."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,13 +8,13 @@ from andon.core.notifying.routes import Offset, Route, due, when_quiet_ends
 from andon.model.alert import Notice, NoticeKind
 
 MOST_DELIVERIES = 200  # for one notifier
-MOST_AGE_SECONDS = 86_400.0  # yesterday's news helps nobody
+MOST_AGE_SECONDS = 86_400.0  # older notices are of no use
 CLOCK_SET_SECONDS = 30 * 86_400.0
 MOST_OPEN = 1000
 
 
 class DeliveryKey(NamedTuple):
-    """A notice on its way to one notifier."""
+    """Identifies a notice for one notifier."""
 
     notice: str
     notifier: str
@@ -22,7 +22,7 @@ class DeliveryKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One notice that one notifier has to tell, and not before `due` (UTC)."""
+    """One notice that one notifier has to send, not before `due` (UTC)."""
 
     notice: Notice
     notifier: str
@@ -33,7 +33,7 @@ class Delivery:
         return DeliveryKey(self.notice.id, self.notifier)
 
     def is_due(self, at: float) -> bool:
-        """What nobody held back is due whatever the clock says: it may have been set back."""
+        """A notice that was not held back is due even if the clock was set back."""
         return self.due <= max(at, self.notice.at)
 
     @property
@@ -42,12 +42,12 @@ class Delivery:
 
     @property
     def is_news(self) -> bool:
-        """Whether somebody who was told this waits to hear of the end."""
+        """Whether the recipient should later be notified of the end."""
         return self.notice.kind not in (NoticeKind.RESOLVED, NoticeKind.TEST)
 
 
 class SavedAlerts(NamedTuple):
-    """What a ledger gives back: the state, and what was still to be told."""
+    """What a store returns: the state and the pending deliveries."""
 
     state: Mapping[str, Any]
     deliveries: tuple[Delivery, ...]
@@ -55,7 +55,7 @@ class SavedAlerts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outbox:
-    """The deliveries in order, and which notifiers told of which alert that is not over."""
+    """The deliveries in order, and which notifiers have reported which open alert."""
 
     deliveries: tuple[Delivery, ...] = ()
     informed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class Outbox:
     def add(
         self, notices: Sequence[Notice], routes: Sequence[Route], at: float, offset: Offset
     ) -> "Outbox":
-        """Take up new notices; one that is there already changes nothing."""
+        """Add new notices; one that is already there changes nothing."""
         box = self
         for notice in notices:
             for route in routes:
@@ -74,7 +74,7 @@ class Outbox:
         return box._bounded()
 
     def done(self, keys: Collection[DeliveryKey]) -> "Outbox":
-        """After these were told."""
+        """The outbox after these were sent."""
         over = {(e.notice.alert.id, e.notifier) for e in self.deliveries if e.is_end}
         informed = dict(self.informed)
         for delivery in self.deliveries:
@@ -86,20 +86,20 @@ class Outbox:
         return replace(self, deliveries=kept, informed=informed)
 
     def ready(self, notifier: str, at: float) -> tuple[Delivery, ...]:
-        """What this notifier is to tell now."""
+        """What this notifier has to send now."""
         return tuple(e for e in self.deliveries if e.notifier == notifier and e.is_due(at))
 
     def count(self, notifier: str) -> int:
-        """How much waits for it, what quiet hours hold back included."""
+        """How many deliveries wait for it, including those held back by quiet hours."""
         return sum(delivery.notifier == notifier for delivery in self.deliveries)
 
     def next_due(self, notifier: str) -> float | None:
-        """When there is next something for it."""
+        """When its next delivery is due."""
         own = (e for e in self.deliveries if e.notifier == notifier)
         return min((0.0 if e.is_due(0.0) else e.due for e in own), default=None)
 
     def holds_back(self, notifier: str, at: float) -> frozenset[str]:
-        """The alerts that this notifier must not hear of yet."""
+        """The alerts that this notifier must not report yet."""
         return frozenset(
             e.notice.alert.id
             for e in self.deliveries
@@ -107,7 +107,7 @@ class Outbox:
         )
 
     def pruned(self, at: float, notifiers: Collection[str]) -> "Outbox":
-        """Without what is too old, and without notifiers that are not there any more."""
+        """Without deliveries that are too old, or for notifiers that no longer exist."""
         kept = tuple(
             e
             for e in self.deliveries
@@ -120,7 +120,7 @@ class Outbox:
     def _sent_to(self, route: Route, notice: Notice, at: float, offset: Offset) -> "Outbox":
         if any(delivery.key == (notice.id, route.name) for delivery in self.deliveries):
             return self
-        # What quiet hours still hold back of the same alert is out of date by now.
+        # What quiet hours still hold back for the same alert is out of date.
         earlier = self._of(route.name, notice.alert.id)
         current = tuple(e for e in self.deliveries if e not in earlier or e.is_due(at))
         if notice.kind is NoticeKind.RESOLVED:
@@ -155,7 +155,7 @@ class Outbox:
 
 
 def _is_old(seconds: float) -> bool:
-    """Too old to be told; a leap of months is a clock that was set, and says nothing."""
+    """Too old to send; a jump of months means that the clock was set, and does not count."""
     return MOST_AGE_SECONDS < seconds < CLOCK_SET_SECONDS
 
 
@@ -164,9 +164,9 @@ def _without(informed: Mapping[str, tuple[str, ...]], alert: str) -> dict[str, t
 
 
 def validate(box: Outbox) -> None:
-    """What is true of every outbox."""
+    """Check the invariants of an outbox."""
     keys = [delivery.key for delivery in box.deliveries]
-    assert len(keys) == len(set(keys)), "an delivery is there twice"
+    assert len(keys) == len(set(keys)), "duplicate delivery"
     assert all(box.count(e.notifier) <= MOST_DELIVERIES for e in box.deliveries)
     assert box.dropped >= 0
     assert len(box.informed) <= MOST_OPEN

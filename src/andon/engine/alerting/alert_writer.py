@@ -1,4 +1,4 @@
-"""Writes the alerts' state down, in a thread of its own: a disk that hangs delays no alert."""
+"""Writes the alert state to its store in a separate thread, so a hanging disk delays no alert."""
 
 import logging
 import threading
@@ -24,7 +24,7 @@ STUCK_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class AlertPage:
-    """What is to be written; a later page replaces an earlier one, but for what changed."""
+    """What to write; a later page replaces an earlier one, except for its changed alerts."""
 
     version: int
     state: Mapping[str, Any]
@@ -33,7 +33,7 @@ class AlertPage:
 
 
 class AlertWriter:
-    """The newest page is written as soon as the ledger takes it; nobody has to wait for it."""
+    """Writes the latest page as soon as the store accepts it, without blocking the caller."""
 
     def __init__(self, open_ledger: Callable[[], AlertStore]) -> None:
         self._open_ledger = open_ledger
@@ -54,7 +54,7 @@ class AlertWriter:
         self._thread.start()
 
     def opened(self, seconds: float) -> SavedAlerts | None:
-        """What was kept, once the ledger is open; None where there is nothing, or not in time."""
+        """The saved state once the store is open; None if there is none, or not in time."""
         with self._changed:
             self._changed.wait_for(lambda: self._opened or self._trouble is not None, seconds)
             return self._saved
@@ -62,7 +62,7 @@ class AlertWriter:
     def write(
         self, state: Mapping[str, Any], changed: Sequence[Alert], deliveries: Sequence[Delivery]
     ) -> int:
-        """Take down a page; returns its number."""
+        """Queue a page for writing; returns its number."""
         with self._changed:
             self._version += 1
             earlier = self._page.changed if self._page else {}
@@ -74,7 +74,7 @@ class AlertWriter:
             return self._version
 
     def settle(self, seconds: float) -> bool:
-        """Wait until all that was taken down is written; not where it cannot be written now."""
+        """Wait until all queued pages are written; returns at once if writing fails now."""
         if self.trouble is not None:
             return False
         with self._changed:
@@ -86,11 +86,11 @@ class AlertWriter:
 
     @property
     def ledger(self) -> AlertStore:
-        """The ledger to ask; Unavailable with the reason while there is none."""
+        """The store for queries; Unavailable with the reason while it is not open."""
         ledger, trouble = self._ledger, self._trouble
         if ledger is not None:
             return ledger
-        raise trouble or Unavailable("the alerts' past is not open yet", hint="try again")
+        raise trouble or Unavailable("the alert history is not open yet", hint="try again")
 
     @property
     def trouble(self) -> tuple[AndonError, float] | None:
@@ -102,7 +102,7 @@ class AlertWriter:
         if seconds < STUCK_SECONDS:
             return None
         silent = Unavailable(
-            f"the disk has not answered for {seconds:.0f} s", hint="look at it: dmesg, iostat"
+            f"the disk has not responded for {seconds:.0f} s", hint="check it: dmesg, iostat"
         )
         return silent, time.time() - seconds
 
@@ -111,7 +111,7 @@ class AlertWriter:
         return self._dropped
 
     def close(self) -> None:
-        """Write the last page, if the ledger takes it in time, and let go of it."""
+        """Write the last page if the store accepts it in time, then close the store."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()
@@ -130,7 +130,7 @@ class AlertWriter:
             self._attempt()
 
     def _wait(self) -> bool:
-        """Until there is something to do; False at the end."""
+        """Wait until there is something to do; False at the end."""
         with self._changed:
             while not self._ended:
                 seconds = self._wait_seconds()
@@ -146,7 +146,7 @@ class AlertWriter:
         except AndonError as exc:
             self._failed(exc)
         except Exception as exc:
-            log.exception("the alerts could not be written; it is tried again")
+            log.exception("the alerts could not be written; retrying")
             self._failed(Unavailable(f"the alerts could not be written: {exc}"))
         finally:
             self._busy_since = None
@@ -171,8 +171,8 @@ class AlertWriter:
         try:
             saved = ledger.load()
         except AndonError as exc:
-            # Unreadable, and the next page replaces it: better than no memory for ever.
-            log.warning("the alerts begin anew: %s", exc.reason)
+            # Unreadable: the next page replaces it, so that alerts are stored again.
+            log.warning("the stored alerts are discarded: %s", exc.reason)
             saved = None
         with self._changed:
             self._ledger, self._opened = ledger, True
@@ -184,7 +184,7 @@ class AlertWriter:
         try:
             ledger.save(page.state, tuple(page.changed.values()), page.deliveries)
         except BaseException:
-            with self._changed:  # a newer page may have come, which lacks what changed before it
+            with self._changed:  # a newer page may be queued, which lacks the earlier changes
                 newer = self._page or page
                 merged = {**page.changed, **newer.changed}
                 self._page = AlertPage(newer.version, newer.state, merged, newer.deliveries)
@@ -195,14 +195,14 @@ class AlertWriter:
 
     def _recovered(self) -> None:
         if self._trouble is not None:
-            log.warning("the alerts are written down again")
+            log.warning("the alerts are written to disk again")
         self._trouble, self._since, self._failures = None, None, 0
         self._changed.notify_all()
 
     def _failed(self, trouble: AndonError) -> None:
         with self._changed:
             if self._trouble is None or self._trouble.reason != trouble.reason:
-                log.warning("the alerts are kept in memory alone: %s", trouble.reason)
+                log.warning("the alerts are kept in memory only: %s", trouble.reason)
             self._since = self._since or time.time()
             self._trouble = trouble
             self._failures, self._failed_at = self._failures + 1, time.monotonic()
