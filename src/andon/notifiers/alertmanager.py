@@ -121,7 +121,7 @@ class Alertmanager:
             f"{p.user or '?'}: {p.command or p.name or 'a process'} (pid {p.pid})"
             for p in alert.who
         ]
-        told = {
+        texts = {
             "summary": ("SIMULATED " if self._simulated else "") + alert.message,
             "description": alert.advice,
             "where": alert.where,
@@ -130,7 +130,7 @@ class Alertmanager:
             "acknowledged_by": alert.acknowledged.by if alert.acknowledged else "",
             "no_data": "yes" if alert.no_data_since is not None else "",
         }
-        return {name: text for name, text in told.items() if text}
+        return {name: text for name, text in texts.items() if text}
 
     def _test(self, notice: Notice, at: float) -> dict[str, Any]:
         return {
@@ -173,8 +173,8 @@ class Alertmanager:
 
 
 def _refused(host: str, status: int, said: bytes) -> AndonError:
-    words = redact(said.decode("utf-8", "replace").split())
-    reason = f"Alertmanager at {host} answered {status}: {words}".rstrip(": ")
+    text = redact(said.decode("utf-8", "replace").split())
+    reason = f"Alertmanager at {host} answered {status}: {text}".rstrip(": ")
     if status in (401, 403):
         return Denied(reason, hint="put the user name and password into the URL")
     return Unavailable(reason, hint="check the URL, including any path before /api/v2")

@@ -34,18 +34,18 @@ def thermal(seen: DeviceView) -> Judgement | None:
         return UNKNOWN
     slowdown = seen.device.limits.slowdown_celsius
     if slowdown is None:
-        first, told = figures.thermal_celsius, figures.thermal_told_celsius
+        first, notify_from = figures.thermal_celsius, figures.thermal_told_celsius
         critical = figures.thermal_critical_celsius
     else:
-        critical, told = slowdown, slowdown - figures.thermal_margin_celsius
-        first = min(figures.thermal_celsius, told)
+        critical, notify_from = slowdown, slowdown - figures.thermal_margin_celsius
+        first = min(figures.thermal_celsius, notify_from)
     reasons = seen.reasons or ()
     if now <= first - THERMAL_CLEAR and (now <= critical - CRITICAL_CLEAR):
         return None if HW_THERMAL not in reasons else Judgement(0, 0b011)
     hardware = HW_THERMAL in reasons
     holds, slowed = 0, bool(reasons) and not THERMAL.isdisjoint(reasons)
     if now >= first:
-        holds = 0b001 | (now >= told or slowed) << 1 | (now >= critical or hardware) << 2
+        holds = 0b001 | (now >= notify_from or slowed) << 1 | (now >= critical or hardware) << 2
     calm = 0b011 if now <= first - THERMAL_CLEAR else 0
     if now <= critical - CRITICAL_CLEAR and not hardware:
         calm |= 0b100

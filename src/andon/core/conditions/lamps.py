@@ -134,9 +134,9 @@ def _headline(
     troubled = [d for d in devices if d.lamp in (Lamp.RED, Lamp.AMBER)]
     if troubled:
         first = max(troubled, key=lambda lamp: lamp.lamp.rank)
-        told = _of_device(snapshot, first, mine.get(first.uuid, []), numbers[first.uuid])
+        text = _of_device(snapshot, first, mine.get(first.uuid, []), numbers[first.uuid])
         more = len(troubled) - 1
-        return told if not more else f"{told}; {more} more {_need(more)} attention"
+        return text if not more else f"{text}; {more} more {_need(more)} attention"
     if others:
         return others[0].message
     return _calm_headline(devices, numbers)
@@ -167,10 +167,10 @@ def _all(count: int) -> str:
 def _of_device(snapshot: Snapshot, lamp: DeviceLamp, alerts: list[Alert], number: str) -> str:
     worst = next((alert for alert in alerts if _counts(alert)), None)
     rule = "device_lost" if worst is None else worst.rule
-    told = f"GPU {number} {PHRASES.get(rule, ('', 'needs attention'))[1]}"
+    text = f"GPU {number} {PHRASES.get(rule, ('', 'needs attention'))[1]}"
     status = next(s for s in snapshot.devices if s.device.uuid == lamp.uuid)
     whom = "" if worst is None else _whose(snapshot, status, worst.who)
-    return f"{told}: {whom}" if whom else told
+    return f"{text}: {whom}" if whom else text
 
 
 def _whose(snapshot: Snapshot, status: DeviceStatus, who: tuple[Party, ...]) -> str:
@@ -179,13 +179,13 @@ def _whose(snapshot: Snapshot, status: DeviceStatus, who: tuple[Party, ...]) -> 
         return ""
     first = who[0]
     name = program(first)
-    told = f"{first.user}'s {name}" if first.user else name
+    text = f"{first.user}'s {name}" if first.user else name
     busy = status.sample.utilization_percent if status.answered and status.sample else None
     lasted = None if first.started is None else snapshot.at - first.started
     if lasted is not None and lasted >= 0:
-        told = f"{told}, {human_seconds(lasted)}"
-        return told if busy is None else f"{told} at {busy} %"
-    return told if busy is None else f"{told}, {busy} %"
+        text = f"{text}, {human_seconds(lasted)}"
+        return text if busy is None else f"{text} at {busy} %"
+    return text if busy is None else f"{text}, {busy} %"
 
 
 def _need(count: int) -> str:

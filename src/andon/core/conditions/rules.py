@@ -140,7 +140,7 @@ DEVICE_RULES = (
     Rule(
         "throttle_power", "Slowed by its power limit", Subject.DEVICE,
         (Rung(WARNING, "in use, and more than 20 % below its maximum clock because of its power "
-              "limit (35 % at its default limit)", 300, "5 points less", 120),),
+              "limit, or 35 % at its default limit", 300, "5 points less", 120),),
         "The power limit costs more clock speed than a full load normally does.",
         "Raise the limit to the device's default, if power and cooling allow.",
         "clock_loss_percent", "percent", weight=8,
@@ -150,7 +150,7 @@ DEVICE_RULES = (
         (
             Rung(WARNING, "the hardware throttles it and reports neither heat nor power", 30,
                  "it does not", 120),
-            Rung(CRITICAL, "the power supply throttles it (power brake)", 30, "it does not", 120),
+            Rung(CRITICAL, "the power supply throttles it", 30, "it does not", 120),
         ),
         "A cable, a power supply or the board itself is slowing it down.",
         "Check its power cables and supplies first, then the cooling: "

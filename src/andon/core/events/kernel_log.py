@@ -23,11 +23,11 @@ _XID = re.compile(
 )
 _FALLEN = re.compile(
     r"NVRM: GPU (?P<pci>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): "
-    r"(?P<words>GPU has fallen off the bus.*)"
+    r"(?P<text>GPU has fallen off the bus.*)"
 )
 _RESET = re.compile(
     r"amdgpu (?P<pci>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): amdgpu: "
-    r"(?P<words>GPU reset (?:begin!|end with ret = -(?P<error>\d{1,4})).*)"
+    r"(?P<text>GPU reset (?:begin!|end with ret = -(?P<error>\d{1,4})).*)"
 )
 _PID = re.compile(r"pid=['\"]?(?P<pid>\d{1,10}|<unknown>)['\"]?,?\s*")
 _NAME = re.compile(r"name=(?P<name><unknown>|[^,]*),?\s*")
@@ -91,7 +91,7 @@ def _fallen(text: str, at: float) -> Event | None:
     found = _FALLEN.match(text)
     if found is None:
         return None
-    detail = _plain(found["words"])[:LONGEST_DETAIL]
+    detail = _plain(found["text"])[:LONGEST_DETAIL]
     return Event(EventKind.XID, None, at, FALLEN, detail, SOURCE, pci=found["pci"])
 
 
@@ -105,7 +105,7 @@ def _reset(text: str, at: float) -> Event | None:
         uuid=None,
         at=at,
         code=None if found["error"] is None else int(found["error"]),
-        detail=_plain(found["words"])[:LONGEST_DETAIL],
+        detail=_plain(found["text"])[:LONGEST_DETAIL],
         source=SOURCE,
         pci=found["pci"],
     )
@@ -123,8 +123,8 @@ def _known(name: str | None) -> str | None:
 
 def _detail(instance: str, rest: str) -> str:
     """The driver's details in one short line, starting with the MIG instance."""
-    words = f"{instance.strip()}: {rest}" if instance.strip() else rest
-    return _plain(words)[:LONGEST_DETAIL]
+    text = f"{instance.strip()}: {rest}" if instance.strip() else rest
+    return _plain(text)[:LONGEST_DETAIL]
 
 
 def _plain(text: str) -> str:

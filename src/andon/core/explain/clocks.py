@@ -130,8 +130,8 @@ def clocks_set(view: View) -> Reason | None:
 
 def low_clocks(view: View) -> Reason | None:
     """Low clocks under load, without a reason."""
-    given = [name for name in view.sample.throttle or () if name != "gpu_idle"]
-    if given or not view.busy or not _loses(view, LOW_PERCENT):
+    reasons = [name for name in view.sample.throttle or () if name != "gpu_idle"]
+    if reasons or not view.busy or not _loses(view, LOW_PERCENT):
         return None
     sentence = say(
         "Clock {loss} below maximum although the GPU is {u} busy; the driver gives no reason",
@@ -178,8 +178,8 @@ def slower_than_peers(view: View) -> Reason | None:
         others=measured(view, peers_sm_clock_mhz),
     )
     count = view.derived("peers", len(peers(view)))
-    warm = [view.read("temperature_celsius"), measured(view, peers_temperature_celsius)]
-    more = [view.read("utilization_percent"), count, *warm]
+    temperatures = [view.read("temperature_celsius"), measured(view, peers_temperature_celsius)]
+    more = [view.read("utilization_percent"), count, *temperatures]
     confidence = LIKELY if len(peers(view)) > 1 else POSSIBLE
     advice = (
         "Compare it with its peers: cooling, power limit, link. Synchronised work waits for it."

@@ -218,6 +218,6 @@ def _exited(view: View, spare: int) -> Process | None:
     """A process that exited and held about as much as is now unattributed."""
     here = {(p.pid, p.started) for p in view.processes}
     seen = [p for status in view.past for p in status.processes]
-    gone = [p for p in seen if (p.pid, p.started) not in here and p.memory_bytes is not None]
-    near = [p for p in gone if 0.5 * spare <= (p.memory_bytes or 0) <= 1.5 * spare]
+    exited = [p for p in seen if (p.pid, p.started) not in here and p.memory_bytes is not None]
+    near = [p for p in exited if 0.5 * spare <= (p.memory_bytes or 0) <= 1.5 * spare]
     return near[-1] if near else None

@@ -91,13 +91,15 @@ def blind(view: View) -> Reason | None:
     """Important values that cannot be read, and why; not a problem if enough is known."""
     if view.status.state is not State.OK:
         return None
-    gone = [name for name in VALUES if _is_unknown(view, name)]
-    if not gone or (view.status.device.parent is not None and view.status.answered):
+    unknown = [name for name in VALUES if _is_unknown(view, name)]
+    if not unknown or (view.status.device.parent is not None and view.status.answered):
         return None
-    sentence = listed(Clause(VALUES[name]) for name in gone)
-    sentence = Clause("Unknown: " + sentence.text) + _common_reason(view, gone)
-    more = [_absence(view, name) for name in gone]
-    mild = bool(view.instances) or not (any(name in gone for name in JUDGED_BY) or _unowned(view))
+    sentence = listed(Clause(VALUES[name]) for name in unknown)
+    sentence = Clause("Unknown: " + sentence.text) + _common_reason(view, unknown)
+    more = [_absence(view, name) for name in unknown]
+    mild = bool(view.instances) or not (
+        any(name in unknown for name in JUDGED_BY) or _unowned(view)
+    )
     advice = "andon status --verbose lists every reason; andon doctor suggests fixes."
     return conclude(ReasonCode.BLIND, CERTAIN, sentence, more, advice=advice, mild=mild)
 
@@ -106,7 +108,7 @@ def nothing(view: View) -> Reason | None:
     """Nothing is wrong, with the readings that show it; None without readings."""
     working = say("{u} busy", u=view.read("utilization_percent") if view.works else None)
     idle = say("idle ({u})", u=view.read("utilization_percent") if view.idle else None)
-    warm = say("{t}", t=view.read("temperature_celsius"))
+    temperature = say("{t}", t=view.read("temperature_celsius"))
     power = part_of_whole(view, "power_watts", view.read("power_limit_watts"))
     memory = say("memory {m} full", m=measured(view, memory_percent))
     free = (
@@ -114,7 +116,7 @@ def nothing(view: View) -> Reason | None:
     )
     holder = view.worker() if view.works else view.holder(view.processes)
     held = _held(view, holder) if view.idle and holder else Clause()
-    sentence = after_colon(working, idle, warm, power, memory, free, held)
+    sentence = after_colon(working, idle, temperature, power, memory, free, held)
     known = [name for name in HEALTH if view.read(name) is not None]
     if not known:
         return None
@@ -214,9 +216,9 @@ def _absence(view: View, name: str) -> Evidence:
     return Evidence(f"missing.{name}", why, "", view.at) if why else Evidence(name, None)
 
 
-def _common_reason(view: View, gone: list[str]) -> Clause:
+def _common_reason(view: View, unknown: list[str]) -> Clause:
     """The reason, if all share it; otherwise each is in the evidence."""
-    reasons = {view.status.missing.get(name) or view.status.reason for name in gone}
+    reasons = {view.status.missing.get(name) or view.status.reason for name in unknown}
     why = reasons.pop() if len(reasons) == 1 else None
     return say(" ({why})", why=view.derived("reason", why))
 

@@ -124,8 +124,8 @@ class Outbox:
         earlier = self._of(route.name, notice.alert.id)
         current = tuple(e for e in self.deliveries if e not in earlier or e.is_due(at))
         if notice.kind is NoticeKind.RESOLVED:
-            knows = route.name in self.informed.get(notice.alert.id, ())
-            if not knows and not any(delivery.is_due(at) for delivery in earlier):
+            informed = route.name in self.informed.get(notice.alert.id, ())
+            if not informed and not any(delivery.is_due(at) for delivery in earlier):
                 return replace(self, deliveries=current)
             when: float | None = when_quiet_ends(route, at, offset)
         else:

@@ -35,9 +35,9 @@ class AlertPage:
 class AlertWriter:
     """Writes the latest page as soon as the store accepts it, without blocking the caller."""
 
-    def __init__(self, open_ledger: Callable[[], AlertStore]) -> None:
-        self._open_ledger = open_ledger
-        self._ledger: AlertStore | None = None
+    def __init__(self, open_store: Callable[[], AlertStore]) -> None:
+        self._open_store = open_store
+        self._store: AlertStore | None = None
         self._saved: SavedAlerts | None = None
         self._opened = False
         self._page: AlertPage | None = None
@@ -85,11 +85,11 @@ class AlertWriter:
             return self._committed >= version
 
     @property
-    def ledger(self) -> AlertStore:
+    def store(self) -> AlertStore:
         """The store for queries; Unavailable with the reason while it is not open."""
-        ledger, trouble = self._ledger, self._trouble
-        if ledger is not None:
-            return ledger
+        store, trouble = self._store, self._trouble
+        if store is not None:
+            return store
         raise trouble or Unavailable("the alert history is not open yet", hint="try again")
 
     @property
@@ -116,10 +116,10 @@ class AlertWriter:
             self._ended = True
             self._changed.notify_all()
         self._thread.join(LEAVING_SECONDS)
-        ledger, self._ledger = self._ledger, None
-        if ledger is not None and not self._thread.is_alive():
+        store, self._store = self._store, None
+        if store is not None and not self._thread.is_alive():
             with suppress(AndonError):
-                ledger.close()
+                store.close()
 
     # The thread.
 
@@ -152,37 +152,37 @@ class AlertWriter:
             self._busy_since = None
 
     def _wait_seconds(self) -> float:
-        if self._ledger is None or self._page is not None:
+        if self._store is None or self._page is not None:
             return self._failed_at + back_off_seconds(self._failures) - time.monotonic()
         return PRUNE_SECONDS
 
     def _turn(self) -> None:
-        ledger = self._ledger or self._open()
+        store = self._store or self._open()
         with self._changed:
             page, self._page = self._page, None
         if page is not None:
-            self._save(ledger, page)
+            self._save(store, page)
         if time.monotonic() - self._pruned >= PRUNE_SECONDS:
             self._pruned = time.monotonic()
-            ledger.prune(time.time())
+            store.prune(time.time())
 
     def _open(self) -> AlertStore:
-        ledger = self._open_ledger()
+        store = self._open_store()
         try:
-            saved = ledger.load()
+            saved = store.load()
         except AndonError as exc:
             # Unreadable: the next page replaces it, so that alerts are stored again.
             log.warning("the stored alerts are discarded: %s", exc.reason)
             saved = None
         with self._changed:
-            self._ledger, self._opened = ledger, True
+            self._store, self._opened = store, True
             self._saved = saved
             self._recovered()
-        return ledger
+        return store
 
-    def _save(self, ledger: AlertStore, page: AlertPage) -> None:
+    def _save(self, store: AlertStore, page: AlertPage) -> None:
         try:
-            ledger.save(page.state, tuple(page.changed.values()), page.deliveries)
+            store.save(page.state, tuple(page.changed.values()), page.deliveries)
         except BaseException:
             with self._changed:  # a newer page may be queued, which lacks the earlier changes
                 newer = self._page or page

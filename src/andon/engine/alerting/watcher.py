@@ -49,7 +49,7 @@ class Watcher:
         self,
         subscription: Subscription,
         rulebook: Rulebook,
-        open_ledger: Callable[[], AlertStore],
+        open_store: Callable[[], AlertStore],
         notifiers: Sequence[RoutedNotifier] = (),
         offset: Offset = lambda at: 0.0,
         boot: str | None = None,
@@ -71,7 +71,7 @@ class Watcher:
         self._failure: str | None = None
         self._caught_up = False
         self._listeners: tuple[Listener, ...] = ()
-        self._writer = AlertWriter(open_ledger)
+        self._writer = AlertWriter(open_store)
         self._workers = {
             notifier.name: NotifierWorker(
                 notifier, self._work, self._settle, self._delivered, gather_seconds
@@ -96,7 +96,7 @@ class Watcher:
 
     def past(self, query: Query | None = None) -> Sequence[Alert]:
         """Past and present episodes, newest first."""
-        return self._writer.ledger.episodes(query or Query())
+        return self._writer.store.episodes(query or Query())
 
     def find(self, number: str) -> Alert:
         """One alert by its id, present or past."""
@@ -147,14 +147,14 @@ class Watcher:
     def health(self) -> dict[str, Any]:
         """The health of evaluation, storage and notifiers."""
         box = self._outbox
-        told = [
+        notifiers = [
             {**asdict(worker.health()), "waiting": box.count(name)}
             for name, worker in self._workers.items()
         ]
         kept, failure = self._writer.trouble, self._failure
         if not self._thread.is_alive():
             failure = "the watcher has stopped"
-        failing = [one["name"] for one in told if not one["ok"]]
+        failing = [one["name"] for one in notifiers if not one["ok"]]
         reason, hint = failure, None
         if failure is None and kept is not None:
             reason, hint = f"alerts are kept in memory only: {kept[0].reason}", kept[0].hint
@@ -167,7 +167,7 @@ class Watcher:
             "firing": sum(alert.state is Phase.FIRING for alert in self.alerts()),
             "waiting": len(box.deliveries),
             "dropped": box.dropped + self._subscription.dropped + self._writer.dropped,
-            "notifiers": told,
+            "notifiers": notifiers,
         }
 
     # Actions.

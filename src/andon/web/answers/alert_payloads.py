@@ -76,7 +76,7 @@ def _rule_to_json(
     rule: Rule, rulebook: Rulebook, devices: Sequence[Device], awake: frozenset[Precondition]
 ) -> Json:
     reason = inactive_reason(rule, awake) or (
-        "it is off in the settings" if rule.name in rulebook.thresholds.off else None
+        "off in the settings" if rule.name in rulebook.thresholds.off else None
     )
     return {
         "name": rule.name,
