@@ -87,7 +87,7 @@ def test_an_e_mail_arrives_and_reads_well(post: tuple[int, Letters]) -> None:
     assert "ada@example.org" in letter["To"]
     lines = letter.get_content().strip().splitlines()
     assert "GPU 3 is too hot: 91 °C (slowdown threshold 89 °C)" in lines
-    assert "Who: ada: python train.py --token *** --epochs 9 (pid 4242)" in lines
+    assert "Affected: ada: python train.py --token *** --epochs 9 (pid 4242)" in lines
     assert lines[-1] == "https://gpus.example/"
 
 

@@ -50,7 +50,7 @@ class LampBoard:
     simulated: bool = False
 
 
-SILENT = "no response"
+SILENT = "not responding"
 PHRASES: Mapping[str, tuple[str, str]] = {
     "thermal": ("too hot", "is too hot"),
     "throttle_thermal": ("too hot", "is thermally throttled"),
