@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # not every command needs alerts and leases
     from andon.core.conditions.rulebook import Rulebook
     from andon.core.sampling.self_checks import StoreStats
     from andon.core.sharing.capacity import Weights
-    from andon.engine.alerting.watcher import Told, Watcher
+    from andon.engine.alerting.watcher import RoutedNotifier, Watcher
     from andon.engine.sharing.lease_tracker import LeaseTracker
     from andon.ports import AlertStore
 
@@ -248,19 +248,19 @@ def rulebook(settings: Settings) -> "Rulebook":
     return Rulebook(thresholds, overrides, settings.alerts_renotify_seconds)
 
 
-def open_notifiers(settings: Settings, node: str = "") -> "list[Told]":
+def open_notifiers(settings: Settings, node: str = "") -> "list[RoutedNotifier]":
     """All notifiers, each with its route. Invalid lists every mistake at once, and no secret."""
-    from andon.core.notifying.messages import Voice
+    from andon.core.notifying.messages import MessageContext
     from andon.core.notifying.routes import Route, parse_quiet
     from andon.errors import AndonError
     from andon.host.clock import offset
     from andon.model.alert import Level
     from andon.registry import NOTIFIERS, load
 
-    found: list[Told] = []
+    found: list[RoutedNotifier] = []
     mistakes: list[str] = []
     zone = offset(settings.alerts_time_zone)
-    voice = Voice(
+    voice = MessageContext(
         node or settings.node or node_name(),
         zone,
         settings.alerts_board_url,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # every start imports this page; history and alerts are not f
     from andon.core.history.intervals import UsageInterval
     from andon.core.history.series import Bucket, NodeReadings
     from andon.core.history.tiers import Maintenance
-    from andon.core.notifying.outbox import Errand, Saved
+    from andon.core.notifying.outbox import Delivery, SavedAlerts
     from andon.model.alert import Alert, Event, Notice
 
 
@@ -149,11 +149,11 @@ class AlertStore(Protocol):
     Raises `Unavailable`, `Denied` or `Conflict` when it cannot; then nothing of the call was kept.
     """
 
-    def load(self) -> Saved | None:
+    def load(self) -> SavedAlerts | None:
         """What was last saved; None where there is nothing."""
 
     def save(
-        self, state: Mapping[str, Any], changed: Sequence[Alert], errands: Sequence[Errand]
+        self, state: Mapping[str, Any], changed: Sequence[Alert], deliveries: Sequence[Delivery]
     ) -> None:
         """The whole state, the alerts that changed and everything still to be told, as one."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from andon.core.alerting.past import KEPT_SECONDS, Query
-from andon.core.notifying.outbox import Errand
+from andon.core.notifying.outbox import Delivery
 from andon.errors import Unavailable
 from andon.model.alert import Alert, Level, Party, Phase
 from andon.ports import AlertStore
@@ -40,8 +40,8 @@ def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Reopen]:
         ledger.close()
 
 
-def errand(alert: Alert = HOT, notifier: str = "phone", due: float = AT) -> Errand:
-    return Errand(notice(alert), notifier, due)
+def delivery(alert: Alert = HOT, notifier: str = "phone", due: float = AT) -> Delivery:
+    return Delivery(notice(alert), notifier, due)
 
 
 def over(alert: Alert) -> Alert:
@@ -54,22 +54,22 @@ def test_an_empty_ledger_has_nothing(reopen: Reopen) -> None:
     assert reopen().prune(AT) == 0
 
 
-def test_state_and_errands_are_there_after_a_restart(reopen: Reopen) -> None:
-    errands = [errand(), errand(notifier="mail", due=AT + 5), errand(LOST)]
-    reopen().save({"a": [1, "ü", None]}, [], errands)
+def test_state_and_deliveries_are_there_after_a_restart(reopen: Reopen) -> None:
+    deliveries = [delivery(), delivery(notifier="mail", due=AT + 5), delivery(LOST)]
+    reopen().save({"a": [1, "ü", None]}, [], deliveries)
     saved = reopen().load()
     assert saved is not None
     assert saved.state == {"a": [1, "ü", None]}
-    assert list(saved.errands) == errands
+    assert list(saved.deliveries) == deliveries
 
 
 def test_what_is_not_to_be_told_any_more_is_gone(reopen: Reopen) -> None:
     ledger = reopen()
-    ledger.save({}, [], [errand(), errand(LOST)])
-    ledger.save({}, [], [errand(LOST), errand(DISK)])
+    ledger.save({}, [], [delivery(), delivery(LOST)])
+    ledger.save({}, [], [delivery(LOST), delivery(DISK)])
     saved = reopen().load()
     assert saved is not None
-    assert list(saved.errands) == [errand(LOST), errand(DISK)]
+    assert list(saved.deliveries) == [delivery(LOST), delivery(DISK)]
 
 
 def test_an_episode_is_kept_once_and_as_it_last_was(reopen: Reopen) -> None:
@@ -135,7 +135,7 @@ def path(tmp_path: Path) -> Path:
 def test_the_history_and_the_alerts_share_a_file(path: Path) -> None:
     ledger, store = SqliteAlertStore(path), SqliteStore(path)
     store.write([tick(AT, 1)])
-    ledger.save({"a": 1}, [HOT], [errand()])
+    ledger.save({"a": 1}, [HOT], [delivery()])
     store.write([tick(AT + 1, 1)])
     assert ledger.load() is not None
     assert store.history("GPU-1", "utilization_percent", AT, AT + 10, 1)[0].count == 2
@@ -145,7 +145,7 @@ def test_the_history_and_the_alerts_share_a_file(path: Path) -> None:
 
 def test_what_cannot_be_read_is_an_error_and_can_be_replaced(path: Path) -> None:
     ledger = SqliteAlertStore(path)
-    ledger.save({}, [], [errand()])
+    ledger.save({}, [], [delivery()])
     with closing(sqlite3.connect(path)) as other:
         other.execute("UPDATE alert_state SET body = 'nonsense'")
         other.commit()

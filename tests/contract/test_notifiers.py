@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.notifying.messages import Voice
+from andon.core.notifying.messages import MessageContext
 from andon.core.settings.alerts import NOTIFIER_KINDS, NotifierSettings
 from andon.errors import AndonError
 from andon.model.alert import NoticeKind
@@ -20,7 +20,7 @@ from tests.integration.parts import free_port
 from tests.unit.test_telling import HOT, berlin, notice, over
 
 SECRET = "s3cr3tT0kenValue"
-VOICE = Voice("node7", berlin, "https://gpus.example/")
+VOICE = MessageContext("node7", berlin, "https://gpus.example/")
 
 
 @dataclass

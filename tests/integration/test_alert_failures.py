@@ -80,6 +80,6 @@ def test_a_file_that_is_deleted_is_begun_anew_with_all_that_is_known(
     saved = ledger.load()
     ledger.close()
     assert saved is not None
-    waiting = [e for e in saved.errands if e.notice.alert.rule == "device_lost"]
+    waiting = [e for e in saved.deliveries if e.notice.alert.rule == "device_lost"]
     assert [e.notifier for e in waiting] == ["broken", "broken"]
     assert len(saved.state["alerting"]["episodes"]) >= 2

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from andon.core.alerting.past import Query
-from andon.core.notifying.outbox import Errand
+from andon.core.notifying.outbox import Delivery
 from andon.model.alert import Alert, Notice, NoticeKind, Party, Phase
 from andon.model.alert_wire import alert_to_json
 from andon.stores.sqlite_alerts import SqliteAlertStore
@@ -32,8 +32,8 @@ def test_a_noisy_year_takes_less_than_10_megabytes(tmp_path: Path) -> None:
     state = {"alerting": [alert_to_json(replace(HOT, id=str(n))) for n in range(64 * 4)]}
     for day in range(DAYS):
         alerts = [episode(day, number) for number in range(A_DAY)]
-        errand = Errand(Notice(str(day), NoticeKind.FIRING, alerts[0], AT), "phone", AT)
-        ledger.save(state if day % 30 == 0 else {}, alerts, [errand])
+        delivery = Delivery(Notice(str(day), NoticeKind.FIRING, alerts[0], AT), "phone", AT)
+        ledger.save(state if day % 30 == 0 else {}, alerts, [delivery])
         ledger.save({}, (), ())
         ledger.prune(AT + 86_400.0 * (day + 1))
     ledger.save(state, (), ())

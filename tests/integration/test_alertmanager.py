@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from andon.core.notifying.messages import Voice
+from andon.core.notifying.messages import MessageContext
 from andon.core.settings.alerts import NotifierSettings
 from andon.errors import AndonError
 from andon.model.alert import Alert, Level, NoticeKind, Phase
@@ -24,7 +24,7 @@ from tests.unit.test_telling import HOT, berlin, notice, over
 
 __all__ = ["listening"]
 
-VOICE = Voice("node7", berlin, "https://gpus.example/")
+VOICE = MessageContext("node7", berlin, "https://gpus.example/")
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def test_sent_again_it_is_the_same_alert_with_a_later_end(
     notifier = running.notifier()
     notifier.send([notice()], [])
     (first,) = running.alerts()
-    hotter = replace(HOT, value=95.0, message="GPU 3 is too hot: 95 °C, it slows down at 89 °C")
+    hotter = replace(HOT, value=95.0, message="GPU 3 is too hot: 95 °C (slowdown threshold 89 °C)")
     later = time.time() + sending.REFRESH_SECONDS
     monkeypatch.setattr("andon.notifiers.alertmanager.time.time", lambda: later)
     notifier.send([], [hotter])

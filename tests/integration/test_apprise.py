@@ -12,7 +12,7 @@ import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
-from andon.core.notifying.messages import Voice
+from andon.core.notifying.messages import MessageContext
 from andon.core.settings.alerts import NotifierSettings
 from andon.errors import Invalid, Unavailable
 from andon.notifiers.apprise import AppriseNotifier
@@ -22,7 +22,7 @@ from tests.unit.test_telling import DISK, LOST, berlin, notice, over
 
 __all__ = ["listening"]
 
-VOICE = Voice("node7", berlin, "https://gpus.example/")
+VOICE = MessageContext("node7", berlin, "https://gpus.example/")
 
 
 def notifier(url: str) -> AppriseNotifier:
@@ -36,7 +36,7 @@ def test_a_webhook_hears_title_message_and_kind(listening: Listening) -> None:
     hook.send([over(LOST)], [])
     first, several, ended = (json.loads(body) for body in listening.heard)
     assert first["title"] == "CRITICAL node7: GPU 3 is too hot"
-    assert "GPU 3 is too hot: 91 °C, it slows down at 89 °C\n" in first["message"]
+    assert "GPU 3 is too hot: 91 °C (slowdown threshold 89 °C)\n" in first["message"]
     assert first["type"] == "failure"
     assert several["title"] == "CRITICAL 3 alerts on node7"
     assert several["message"].count("•") == 3
@@ -86,8 +86,8 @@ def test_an_e_mail_arrives_and_reads_well(post: tuple[int, Letters]) -> None:
     assert letter["Subject"] == "CRITICAL node7: GPU 3 is too hot"
     assert "ada@example.org" in letter["To"]
     lines = letter.get_content().strip().splitlines()
-    assert "GPU 3 is too hot: 91 °C, it slows down at 89 °C" in lines
-    assert "Who: ada: python train.py --token *** --epochs 9 (pid 4242)" in lines
+    assert "GPU 3 is too hot: 91 °C (slowdown threshold 89 °C)" in lines
+    assert "Affected: ada: python train.py --token *** --epochs 9 (pid 4242)" in lines
     assert lines[-1] == "https://gpus.example/"
 
 

@@ -54,7 +54,7 @@ def test_every_device_has_a_lamp_with_a_shape_and_a_word(seen: Window, home: Ser
     words = seen.page.locator("li.tile .word").all_inner_texts()
     assert len(words) == DEVICES
     assert "lost" in words
-    assert set(words) & {"working", "light work", "idle"}
+    assert set(words) & {"in use", "lightly used", "idle"}
     expect(seen.page.get_by_role("link", name=re.compile("^GPU 2, lost"))).to_be_visible()
 
 

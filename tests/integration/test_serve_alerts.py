@@ -83,7 +83,7 @@ def test_a_notifier_that_cannot_be_used_is_told_before_anything_starts(tmp_path:
         env={"ANDON_CONFIG": str(config), "XDG_STATE_HOME": str(tmp_path), "PATH": "/usr/bin"},
     )
     assert done.returncode == 2
-    assert "notifier a: Apprise does not take slakc://***" in done.stderr
+    assert "notifier a: Apprise does not accept slakc://***" in done.stderr
     assert "notifier b" in done.stderr
     assert "TOKENAAAA" not in done.stderr
     assert done.stdout == ""

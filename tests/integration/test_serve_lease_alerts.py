@@ -126,7 +126,7 @@ def test_an_idle_lease_is_told_to_its_owner_and_over_when_it_is_given_back(
         [name] = held()
         found = told(served, "idle_lease")
         assert found["subject"] == f"lease:{name}"
-        assert found["message"].startswith(f"Lease {name} ({ME}) leaves GPU 0 idle")
+        assert found["message"].startswith(f"Lease {name} ({ME}) has left GPU 0 idle")
         assert found["advice"].endswith(f"andon release {name}")
         assert [party["user"] for party in found["who"]] == [ME]
         assert told(served, "idle")["inhibited_by"] == found["id"]
@@ -149,7 +149,7 @@ def test_a_process_outside_the_lease_is_told_with_both_names(served: Served, nod
         show(node, mine, other)
         found = told(served, "squatter")
         assert found["message"].startswith(
-            f"GPU 0: pid {stranger} ({them}, sleep) computes outside lease {name} ({ME})"
+            f"GPU 0: used outside lease {name} ({ME}) by pid {stranger} ({them}, sleep)"
         )
         assert (found["value"], found["evidence"]["lease"]) == (SIZE, name)
         assert f"Ask {them}" in found["advice"]
@@ -170,7 +170,7 @@ def test_an_orphan_made_by_a_kill_is_told_with_the_command_that_ends_it(served: 
         wait_for(lambda: not is_alive(pid))
         found = told(served, "orphan")
         assert found["subject"] == f"lease:{name}"
-        assert f"Lease {name} ({ME}) is orphaned: its holder is gone" in found["message"]
+        assert f"Lease {name} ({ME}) is orphaned: its holder exited" in found["message"]
         assert "GPU 0 withheld" in found["message"]
         left = found["who"][0]["pid"]
         assert left != pid
@@ -190,7 +190,7 @@ def test_memory_that_stays_when_its_lease_ended_is_a_ghost(served: Served, node:
         show(node, used=SIZE)
         assert andon("release", name).code == 0
     found = told(served, "ghost_memory")
-    assert found["message"] == f"GPU 0: 22.0 GiB stayed in use when lease {name} ({ME}) ended"
+    assert found["message"] == f"GPU 0: 22.0 GiB still in use after lease {name} ({ME}) ended"
     assert found["evidence"] == {"lease": name, "user": ME}
     free = andon("free", "--gpus", "2")
     assert free.code == 6

@@ -51,7 +51,7 @@ def test_a_killed_watcher_loses_nothing_and_repeats_only_what_was_under_way(
     saved = ledger.load()
     ledger.close()
     assert saved is not None
-    assert saved.errands == ()
+    assert saved.deliveries == ()
     assert len(episodes) >= KILLS, "there was hardly anything to tell"
     expected = set()
     for episode in episodes:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from andon.core.alerting import Moment
 from andon.core.conditions.rulebook import Rulebook
-from andon.core.notifying.messages import Voice
+from andon.core.notifying.messages import MessageContext
 from andon.core.notifying.routes import Route
 from andon.core.settings.alerts import NotifierSettings
 from andon.engine.alerting import watcher as watching
@@ -36,7 +36,7 @@ class Noting(CommandNotifier):
     def __init__(self, told: Path) -> None:
         command = ("/bin/sh", "-c", f"cat >> {told}")
         settings = NotifierSettings("it", "command", command=command)
-        super().__init__(settings, Voice("node7", lambda at: 0.0))
+        super().__init__(settings, MessageContext("node7", lambda at: 0.0))
         self._acknowledged = told.with_suffix(".acknowledged")
 
     def send(self, notices: Sequence[Notice], firing: Sequence[Alert]) -> None:

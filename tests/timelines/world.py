@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from andon.core.alerting import Former, HeldDevices, Moment, Observation, OwnTrouble, Sharing
+from andon.core.alerting import HeldDevices, Moment, Observation, OwnTrouble, PreviousLease, Sharing
 from andon.model.alert import Event, EventKind
 from andon.model.device import (
     Device,
@@ -189,7 +189,7 @@ class World:
         self.disks_known = True
         self.troubles: dict[str, str] = {}
         self.leases: dict[str, HeldDevices] = {}  # by name, or by the device's label
-        self.former: dict[str, Former] = {}
+        self.former: dict[str, PreviousLease] = {}
         self.book_is_read = True
         self.events: list[Event] = []
         self.repeating: tuple[int, str | None] | None = None
@@ -265,7 +265,7 @@ class World:
         elif verb == "release":
             gone = self.leases.pop(rest)
             wall = self.moment(at).wall
-            self.former |= dict.fromkeys(gone.devices, Former(gone.id, gone.user, wall))
+            self.former |= dict.fromkeys(gone.devices, PreviousLease(gone.id, gone.user, wall))
         elif verb == "orphan":
             self.leases[rest] = replace(self.leases[rest], orphaned=True)
         elif verb == "book:":

@@ -40,9 +40,9 @@ def lost() -> Alert:
 
 def hot() -> Alert:
     return alert(
-        "thermal", 2, Level.WARNING, "GPU 2 is too hot: 86 °C, it slows down at 89 °C",
-        advice="Look at the cooling: dust, blocked slots, a warm room, a neighbouring card. Until "
-        "then a lower power limit keeps it cooler.",
+        "thermal", 2, Level.WARNING, "GPU 2 is too hot: 86 °C (slowdown threshold 89 °C)",
+        advice="Check the cooling: dust, blocked slots, a warm room, a neighbouring card. Until "
+        "then, a lower power limit keeps it cooler.",
         value=86.0, threshold=80.0, limit=89.0, unit="celsius", who=(SERVING,),
         acknowledged=Acknowledgement(AT - 300, "carol", "a fan is ordered"), notified=2,
         evidence={"slowdown_in_seconds": 1260.0},
@@ -55,26 +55,26 @@ def busy() -> AlertOverview:
         value=97.0, threshold=90.0, unit="percent",
     )  # fmt: skip
     pending = alert(
-        "fan", 5, Level.WARNING, "The fan of GPU 5 stands still at 72 °C", state=Phase.PENDING,
+        "fan", 5, Level.WARNING, "The fan of GPU 5 has stopped at 72 °C", state=Phase.PENDING,
         since=AT - 20, fired=None,
     )  # fmt: skip
     over = alert(
-        "driver_hung", 4, Level.WARNING, "GPU 4 does not answer: driver has not answered for 62 s",
+        "driver_hung", 4, Level.WARNING, "GPU 4 is not responding: driver call stuck for 62 s",
         state=Phase.RESOLVED, since=AT - 4000, fired=AT - 3940, resolved=AT - 3000,
     )  # fmt: skip
     silent = alert(
         "throttle_power", 1, Level.WARNING,
-        "The power cap costs GPU 1 31 % of its clock (up to 20 % is normal)",
+        "GPU 1 runs 31 % below its maximum clock because of its power limit (up to 20 % is normal)",
         silenced_until=AT + 5400, advice="Raise the limit to the device's default, if power and "
-        "cooling allow it.", no_data_since=AT - 45, since=AT - 9000, fired=AT - 8700,
+        "cooling allow.", no_data_since=AT - 45, since=AT - 9000, fired=AT - 8700,
     )  # fmt: skip
     store = replace(
-        alert("store", 0, Level.WARNING, "The history is not written: the disk is full"),
+        alert("store", 0, Level.WARNING, "The history is not being written: the disk is full"),
         subject="store", device=None, where="the history", since=AT - 90, fired=AT - 60,
-        id=f"store@store#{AT - 90:.0f}", advice="Look at the disk: andon doctor",
+        id=f"store@store#{AT - 90:.0f}", advice="Check the disk: andon doctor",
     )  # fmt: skip
     part = alert(
-        "throttle_thermal", 2, Level.WARNING, "GPU 2 is slowed down by heat", inhibited_by=hot().id
+        "throttle_thermal", 2, Level.WARNING, "GPU 2 is thermally throttled", inhibited_by=hot().id
     )
     used = [
         alert("high_usage", n, Level.INFO, f"GPU {n} is in use: 9{n} %") for n in (0, 1, 2, 4, 7)

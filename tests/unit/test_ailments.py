@@ -44,7 +44,7 @@ def fired(rule: str = "xid", level: Level = Level.CRITICAL, **more: Any) -> Aler
     ("alert", "withheld"),
     [
         (fired(), True),
-        (fired("ecc", message="GPU 0 has 3 memory errors that could not be corrected"), True),
+        (fired("ecc", message="GPU 0 has 3 uncorrectable memory errors"), True),
         (fired(level=Level.WARNING), False),  # a copy engine, a row that is remapped at a reset
         (fired("ecc", level=Level.INFO), False),  # from before andon first saw it
         (fired("thermal"), False),

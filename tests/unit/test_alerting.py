@@ -12,19 +12,19 @@ from andon.core import alerting
 from andon.core.alerting import (
     EMPTY,
     AlertState,
-    Former,
     HeldDevices,
     Moment,
     Observation,
     OwnTrouble,
+    PreviousLease,
     Sharing,
 )
 from andon.core.alerting.validity import validate
 from andon.core.conditions.finding import Judgement
 from andon.core.conditions.forecast import Arrival, Trend
 from andon.core.conditions.rulebook import Override, Rulebook, Thresholds
-from andon.core.conditions.rules import BY_NAME, RULES, SERVED, asleep_reason, severity
-from andon.core.conditions.words import advice, message
+from andon.core.conditions.rules import BY_NAME, RULES, SERVED, inactive_reason, severity
+from andon.core.conditions.texts import advice, message
 from andon.errors import Conflict, Gone, Invalid
 from andon.model.alert import Event, EventKind, Level, NoticeKind, Phase, Silence
 from andon.model.device import (
@@ -108,7 +108,7 @@ OBSERVATIONS = st.builds(
     leases=st.sampled_from([None, (), (HELD,), (HELD, replace(HELD, id="lease:2", orphaned=True))]),
     sharing=st.builds(Sharing, strangers=st.sampled_from([{}, {"GPU-0": frozenset({9})}]),
                       unsure=st.sampled_from([frozenset(), frozenset({"GPU-0", "GPU-1"})]),
-                      former=st.sampled_from([{}, {"GPU-1": Former("lease:0", "bob", AT)}])),
+                      former=st.sampled_from([{}, {"GPU-1": PreviousLease("lease:0", "bob", AT)}])),
 )  # fmt: skip
 LOOKS = st.lists(
     st.tuples(OBSERVATIONS, st.sampled_from([1.0, 30.0, 400.0, 90_000.0, -5.0])), max_size=12
@@ -222,7 +222,7 @@ def test_a_silence_stands_once_and_ends_once() -> None:
 def test_the_current_alerts_have_the_numbers_of_the_last_look() -> None:
     alert = alerting.current(played(*[85] * 4, 87))[0]
     assert (alert.state, alert.value, alert.limit) == (Phase.FIRING, 87, 89)
-    assert alert.message == "GPU 0 is too hot: 87 °C, it slows down at 89 °C"
+    assert alert.message == "GPU 0 is too hot: 87 °C (slowdown threshold 89 °C)"
     assert [party.user for party in alert.who] == ["alice"]
 
 
@@ -234,7 +234,7 @@ def test_a_device_that_warms_steadily_says_when_it_slows_down() -> None:
         seen = Observation(snapshot(AT + at, temperature_celsius=celsius))
         state = alerting.step(state, seen, Moment(AT + at, STEADY + at), book).state
     alert = next(a for a in alerting.current(state) if a.rule == "thermal")
-    assert "at this rate in about 5 min" in alert.message
+    assert "reached in about 5 min" in alert.message
     low, high = (alert.evidence[f"slowdown_in_{n}_seconds"] for n in ("earliest", "latest"))
     assert isinstance(low, int | float)
     assert isinstance(high, int | float)
@@ -249,7 +249,7 @@ def test_a_throttle_says_for_how_much_of_the_last_hour() -> None:
         state = alerting.step(state, seen, Moment(AT + at, STEADY + at), book).state
     alert = alerting.current(state)[0]
     assert alert.rule == "throttle_thermal"
-    assert alert.message == "GPU 0 is slowed down by heat, 25 % of the last 6 min"
+    assert alert.message == "GPU 0 is thermally throttled, 25 % of the last 6 min"
     assert alert.evidence["last_hour_percent"] == pytest.approx(25, abs=1)
 
 
@@ -277,15 +277,16 @@ def test_a_forecast_names_its_bounds() -> None:
     details = (Trend(2**20, 2**19, 2**21, 2**33, 900), Arrival(2400, 2100, 2820))
     told = message("memory_leak", "GPU 3", Judgement(1, details=details))
     assert told == (
-        "GPU 3: memory grows by 60.0 MiB a minute and is full in about 40 min (35 min to 47 min)"
+        "GPU 3: memory grows by 60.0 MiB a minute and will be full in about 40 min "
+        "(35 min to 47 min)"
     )
 
 
 def test_what_waits_for_leases_says_so() -> None:
-    assert asleep_reason(BY_NAME["thermal"]) is None
-    assert asleep_reason(BY_NAME["idle"]) is not None
-    assert asleep_reason(BY_NAME["idle"], SERVED) is None
-    assert asleep_reason(BY_NAME["squatter"], SERVED) is None
+    assert inactive_reason(BY_NAME["thermal"]) is None
+    assert inactive_reason(BY_NAME["idle"]) is not None
+    assert inactive_reason(BY_NAME["idle"], SERVED) is None
+    assert inactive_reason(BY_NAME["squatter"], SERVED) is None
 
 
 def test_heat_outranks_idleness() -> None:

@@ -31,6 +31,6 @@ def test_a_reset_by_the_driver_is_a_warning_and_one_that_failed_is_critical() ->
     told = {a.device: a for a in alerting.current(outcome.state) if a.rule == "xid"}
     assert (told[1].level, told[2].level) == ("warning", "critical")
     assert told[1].message == (
-        "GPU 1 reports an error: it hung and the driver resets it, what ran on it is lost"
+        "GPU 1 reports an error: it hung and the driver is resetting it; what ran on it is lost"
     )
     assert "reboot" in told[2].advice

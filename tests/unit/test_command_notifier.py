@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.notifying.messages import Voice
+from andon.core.notifying.messages import MessageContext
 from andon.core.settings.alerts import NotifierSettings
 from andon.errors import AndonError, Denied, Unavailable
-from andon.notifiers.command import CommandNotifier, end
+from andon.notifiers.command import CommandNotifier, stop_group
 from tests.integration.parts import wait_until
 from tests.unit.test_telling import berlin, notice
 
-VOICE = Voice("node7", berlin, "https://gpus.example/")
+VOICE = MessageContext("node7", berlin, "https://gpus.example/")
 
 
 def shell(script: str, *arguments: str, seconds: float = 30.0) -> CommandNotifier:
@@ -82,7 +82,7 @@ def test_a_child_left_behind_may_go_on_complaining(tmp_path: Path) -> None:
 def test_after_its_time_the_whole_group_is_ended(tmp_path: Path) -> None:
     told = tmp_path / "pids"
     script = 'sleep 600 & echo $$ $! > "$1.new"; mv "$1.new" "$1"; trap "" TERM; wait; sleep 600'
-    with pytest.raises(Unavailable, match="was ended after 1 s"):
+    with pytest.raises(Unavailable, match="was stopped after 1 s"):
         shell(script, str(told), seconds=1.0).send([notice()], [])
     pids = [int(pid) for pid in told.read_text().split()]
     wait_until(lambda: not any(map(is_running, pids)), "the end of all of it")
@@ -116,7 +116,7 @@ def test_what_may_not_be_run_says_so(tmp_path: Path) -> None:
     script = tmp_path / "tell"
     script.write_text("#!/bin/sh\n")
     settings = NotifierSettings("it", "command", command=(str(script),))
-    with pytest.raises(Denied, match="tell may not be run"):
+    with pytest.raises(Denied, match="no permission to run tell"):
         CommandNotifier(settings, VOICE).send([notice()], [])
 
 
@@ -131,4 +131,4 @@ def test_the_token_of_the_server_is_not_its_business(
 def test_ending_twice_is_fine() -> None:
     process = subprocess.Popen([sys.executable, "-c", ""], start_new_session=True)
     process.wait()
-    end(process)
+    stop_group(process)

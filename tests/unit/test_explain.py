@@ -118,14 +118,14 @@ def test_a_healthy_full_load_has_nothing_wrong_with_it() -> None:
     )
     assert codes(reasons) == [ReasonCode.NOTHING, ReasonCode.FULL, ReasonCode.POWER_BOUND]
     assert not any(reason.is_trouble for reason in reasons)
-    assert reasons[0].sentence.startswith("Nothing is wrong: it works at 99 %, 66 °C warm")
+    assert reasons[0].sentence.startswith("OK: 99 % busy, 66 °C")
     assert reasons[1].process is not None
 
 
 def test_an_idle_device_that_nobody_holds_is_fine() -> None:
     reasons = why(card(IDLE))
     assert codes(reasons) == [ReasonCode.NOTHING]
-    assert "nobody holds it" in reasons[0].sentence
+    assert "no compute processes" in reasons[0].sentence
     assert reasons[0].confidence_word == "certain"
 
 
@@ -245,8 +245,8 @@ def test_a_thermal_slowdown_is_heat_with_what_it_costs_and_who_works() -> None:
         )
     )  # fmt: skip
     assert codes(reasons) == [ReasonCode.HEAT]
-    assert "91 °C warm (its limit is 89 °C)" in reasons[0].sentence
-    assert "50 % below its highest" in reasons[0].sentence
+    assert "91 °C (limit 89 °C)" in reasons[0].sentence
+    assert "50 % below maximum" in reasons[0].sentence
     assert reasons[0].process == ALICE
 
 
@@ -274,7 +274,7 @@ def test_an_old_driver_that_names_only_the_hardware_means_heat_above_the_limit()
 def test_hot_memory_under_a_cool_chip_is_what_slows_it_down() -> None:
     slowed = card(TRAINING, memory_temperature_celsius=110, throttle=("sw_thermal_slowdown",))
     (reason,) = why(slowed)
-    assert reason.sentence == "Hot memory slows it down: 110 °C, while the chip is at 66 °C."
+    assert reason.sentence == "Throttled by hot memory: 110 °C, while the chip is at 66 °C."
 
 
 def test_hot_memory_is_told_apart_from_a_hot_chip() -> None:
@@ -321,9 +321,9 @@ def test_a_cap_that_costs_more_than_a_fifth_is_a_trouble_and_a_lowered_limit_its
     capped = {**TRAINING, "power_watts": 413.0, "power_limit_watts": 420.0, "sm_clock_mhz": 1335}
     reasons = why(card(capped, ALICE, throttle=("sw_power_cap",)))
     assert codes(reasons) == [ReasonCode.POWER_LIMIT_LOWERED, ReasonCode.POWER_CAP]
-    assert "default of 700 W, which costs it 33 % of its clock" in reasons[0].sentence
+    assert "default of 700 W; clock 33 % below maximum" in reasons[0].sentence
     assert reasons[0].advice.endswith("sudo nvidia-smi -i 0 -pl 700")
-    assert "costs it 33 % of its clock: 413 W of 420 W" in reasons[1].sentence
+    assert "because of the power limit: 413 W of 420 W" in reasons[1].sentence
 
 
 def test_a_limit_that_costs_a_good_part_of_the_clock_as_designed_is_told_first() -> None:
@@ -411,7 +411,7 @@ def test_memory_held_by_a_process_that_does_nothing_is_hoarded() -> None:
     reasons = explain(past, UUID)
     assert codes(reasons) == [ReasonCode.HOARDED]
     assert reasons[0].process == BOB
-    assert "bob's jupyter holds 30.0 GiB and does nothing for 6 min" in reasons[0].sentence
+    assert "bob's jupyter holds 30.0 GiB and has been idle for 6 min" in reasons[0].sentence
     assert reasons[0].confidence_word == "certain"
 
 
@@ -533,7 +533,7 @@ def test_a_device_that_is_held_and_idle_names_its_holder() -> None:
     past = film(5, 0.5, lambda _: held, BOB)
     (reason,) = explain(past, UUID)
     assert (reason.code, reason.process) == (ReasonCode.IDLE_HELD, BOB)
-    assert "for 2 s while bob's jupyter holds 30.0 GiB" in reason.sentence
+    assert "for 2 s, bob's jupyter holds 30.0 GiB" in reason.sentence
     assert reason.confidence_word == "possible"
     small = replace(BOB, memory_bytes=10 * GIB)
     held["memory_used_bytes"] = 10 * GIB

@@ -14,7 +14,7 @@ from andon.cli.show.why import answer, answer_to_json, render_why
 from andon.core.explain import explain, explain_absence, explain_node, most_troubled
 from andon.core.explain.growth import growth
 from andon.core.explain.measures import MEASURES, peers, process_idle_seconds
-from andon.core.explain.phrasing import WEIGHTS, in_words
+from andon.core.explain.phrasing import WEIGHTS, format_evidence
 from andon.core.explain.reasons import Evidence, Reason, ReasonCode
 from andon.core.explain.view import View
 from andon.model.device import (
@@ -188,7 +188,7 @@ def test_any_answer_can_be_shown_within_its_width_and_as_json(
 
 def assert_numbers_are_evidence(reason: Reason) -> None:
     left = reason.sentence
-    for words in sorted(map(in_words, reason.evidence), key=len, reverse=True):
+    for words in sorted(map(format_evidence, reason.evidence), key=len, reverse=True):
         left = left.replace(words, "")
     assert not re.search(r"\d", left), (reason.sentence, left)
 

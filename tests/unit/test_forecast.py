@@ -5,7 +5,14 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.conditions.forecast import GLANCE, WATCH, Point, Trend, arrival, trend
+from andon.core.conditions.forecast import (
+    FOR_ALERTS,
+    FOR_EXPLANATIONS,
+    Point,
+    Trend,
+    arrival,
+    trend,
+)
 
 MINUTES = 30
 STEP = 10.0
@@ -86,7 +93,7 @@ def test_a_walk_without_a_direction_is_almost_never_a_trend() -> None:
 
 @given(st.lists(st.floats(-1e12, 1e12), max_size=60), st.floats(0, 1e6))
 def test_any_data_gives_an_answer(values: list[float], least: float) -> None:
-    for demand in (WATCH, GLANCE):
+    for demand in (FOR_ALERTS, FOR_EXPLANATIONS):
         found = trend(points(values), least, demand)
         assert found is None or found.low > 0
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from andon.core.alerting import Former
+from andon.core.alerting import PreviousLease
 from andon.core.sharing.holders import (
     BLANK,
     SETTLING_SECONDS,
@@ -143,7 +143,7 @@ def test_a_lease_that_ended_is_remembered_while_memory_stays() -> None:
     full, empty = gpu(0, used_gib=40), gpu(0)
     first = page([entry(lease(0))], [full])
     ended = page([], [full], before=first, at=AT + 1)
-    assert ended.sharing.former == {"GPU-0": Former("lease:k7qm2", "alice", AT + 1)}
+    assert ended.sharing.former == {"GPU-0": PreviousLease("lease:k7qm2", "alice", AT + 1)}
     much_later = page([], [full], before=ended, at=AT + 90_000)
     assert much_later.sharing.former == ended.sharing.former
     gone = page([], [empty], before=ended, at=AT + 1 + SETTLING_SECONDS)

@@ -48,10 +48,10 @@ EIGHT = [status(index) for index in range(8)]
     [
         (EIGHT, "All 8 GPUs are fine", Lamp.GREEN),
         (EIGHT[:1], "The GPU is fine", Lamp.GREEN),
-        ([], "No GPU is known on this node", Lamp.GREY),
+        ([], "No GPU found on this node", Lamp.GREY),
         ([status(0, State.ASLEEP)], "The GPU is asleep", Lamp.GREY),
-        ([status(0), status(1, State.ASLEEP)], "All 2 GPUs are fine, 1 asleep", Lamp.GREEN),
-        ([status(0), status(1, State.STALE)], "GPU 1 has not answered lately", Lamp.GREY),
+        ([status(0), status(1, State.ASLEEP)], "Both GPUs are fine; 1 is asleep", Lamp.GREEN),
+        ([status(0), status(1, State.STALE)], "GPU 1 is not responding", Lamp.GREY),
         ([status(0), status(1, State.LOST)], "GPU 1 is lost", Lamp.RED),
     ],
 )
@@ -96,7 +96,7 @@ def test_heat_outranks_idleness() -> None:
 
 def test_the_worst_device_leads_and_the_others_are_counted() -> None:
     found = shown(EIGHT, alert("thermal", "GPU-1"), alert("xid", "GPU-6", Level.CRITICAL))
-    assert found.headline == "GPU 6 reports an error; 1 more needs help"
+    assert found.headline == "GPU 6 reports an error; 1 more needs attention"
 
 
 def test_a_silent_device_whose_hang_fires_is_no_longer_grey() -> None:
@@ -113,7 +113,7 @@ def test_a_trouble_of_the_node_leads_where_the_devices_are_fine() -> None:
 
 
 @pytest.mark.parametrize(
-    ("busy", "word"), [(0, "idle"), (20, "light work"), (98, "working"), (None, "fine")]
+    ("busy", "word"), [(0, "idle"), (20, "lightly used"), (98, "in use"), (None, "fine")]
 )
 def test_a_healthy_device_says_what_it_does(busy: int | None, word: str) -> None:
     assert shown([status(0, busy=busy)]).devices[0].word == word

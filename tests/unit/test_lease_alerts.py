@@ -6,7 +6,15 @@ from typing import Any
 import pytest
 
 from andon.core import alerting
-from andon.core.alerting import EMPTY, AlertState, Former, HeldDevices, Moment, Observation, Sharing
+from andon.core.alerting import (
+    EMPTY,
+    AlertState,
+    HeldDevices,
+    Moment,
+    Observation,
+    PreviousLease,
+    Sharing,
+)
 from andon.core.conditions.lamps import board
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.notifying.messages import message
@@ -55,9 +63,9 @@ def test_a_squatter_is_named_beside_the_lease_with_the_time() -> None:
     state = after(120, there, gpu(1), sharing=Sharing({"GPU-0": frozenset({4711})}))
     alert = one(state, "squatter")
     assert alert.message == (
-        "GPU 0: pid 4711 (bob, train.py) computes outside lease k3f9 (alice) for 2 min"
+        "GPU 0: used outside lease k3f9 (alice) by pid 4711 (bob, train.py) for 2 min"
     )
-    assert alert.advice == "Ask bob to take a device of their own: andon run -- COMMAND"
+    assert alert.advice == "Ask bob to lease a device: andon run -- COMMAND"
     assert [(party.pid, party.user) for party in alert.who] == [(4711, "bob"), (100, "alice")]
     assert (alert.value, alert.unit) == (22 * GIB, "bytes")
     assert alert.evidence == {"lease": "k3f9", "user": "alice", "since": AT, "pids": "4711"}
@@ -72,15 +80,15 @@ def test_several_squatters_and_several_leases_are_counted() -> None:
     sharing = Sharing({"GPU-0": frozenset({4711, 4712, 4713})})
     told = one(after(0, there, gpu(1), leases=leases, sharing=sharing), "squatter").message
     assert told == (
-        "GPU 0: pid 4711 (bob, train.py) and 2 more compute "
-        "outside lease k3f9 (alice) and lease p3xw (dave)"
+        "GPU 0: used outside lease k3f9 (alice) and lease p3xw (dave) "
+        "by pid 4711 (bob, train.py) and 2 more"
     )
 
 
 def test_an_idle_lease_names_its_devices_and_the_command_that_gives_it_back() -> None:
     alert = one(after(1860), "idle_lease")
-    assert alert.message == "Lease k3f9 (alice) leaves GPU 0, 1 idle for 31 min"
-    assert alert.advice == "If nobody needs it, alice can give it back: andon release k3f9"
+    assert alert.message == "Lease k3f9 (alice) has left GPU 0, 1 idle for 31 min"
+    assert alert.advice == "If unused, alice can release it: andon release k3f9"
     assert (alert.where, alert.device, alert.threshold) == ("lease k3f9", None, 1800.0)
     assert [party.user for party in alert.who] == ["alice"]
     idle = [a for a in alerting.current(after(1860)) if a.rule == "idle"]
@@ -95,30 +103,32 @@ def test_an_orphan_names_what_is_left_and_how_to_end_it() -> None:
                   who=(left, Party(4712, "alice")), remedy="kill 4711 4712")  # fmt: skip
     alert = one(after(120, leases=(orphan,)), "orphan")
     assert alert.message == (
-        "Lease k3f9 (alice) is orphaned: its holder is gone and pid 4711 (train.py) and 1 more "
-        "live on, GPU 0 withheld for 2 min"
+        "Lease k3f9 (alice) is orphaned: its holder exited but pid 4711 (train.py) and 1 more "
+        "are still running, GPU 0 withheld for 2 min"
     )
-    assert alert.advice == "End what is left of it, and the devices are free: kill 4711 4712"
+    assert alert.advice == "Stop what is still running to free the devices: kill 4711 4712"
     assert alert.evidence["pids"] == "4711, 4712"
 
 
 def test_a_ghost_names_the_lease_that_left_it() -> None:
-    former = Sharing(former={"GPU-0": Former("lease:k3f9", "alice", AT)})
+    former = Sharing(former={"GPU-0": PreviousLease("lease:k3f9", "alice", AT)})
     alert = one(after(120, gpu(0, used_gib=40), leases=(), sharing=former), "ghost_memory")
-    assert alert.message == "GPU 0: 40.0 GiB stayed in use when lease k3f9 (alice) ended"
-    assert alert.advice == "Find who has it open: sudo fuser -v /dev/nvidia*"
+    assert alert.message == "GPU 0: 40.0 GiB still in use after lease k3f9 (alice) ended"
+    assert alert.advice == "Find out who has it open: sudo fuser -v /dev/nvidia*"
     assert alert.evidence == {"lease": "k3f9", "user": "alice"}
     assert alert.value == 40 * GIB
 
 
 @pytest.mark.parametrize("rule", ["squatter", "ghost_memory"])
 def test_the_title_on_a_phone_says_more_than_the_device(rule: str) -> None:
-    former = Sharing({"GPU-0": frozenset({4711})}, former={"GPU-0": Former("k3f9", "alice", AT)})
+    former = Sharing(
+        {"GPU-0": frozenset({4711})}, former={"GPU-0": PreviousLease("k3f9", "alice", AT)}
+    )
     leases = (HELD,) if rule == "squatter" else ()
     there = gpu(0, used_gib=60, processes=[BOB])
     alert = one(after(120, there, gpu(1), leases=leases, sharing=former), rule)
     said = message([Notice("x", NoticeKind.FIRING, alert, AT, "node7")], AT, lambda at: 0.0)
-    assert "used outside its lease" in said.title or "memory of a lease that ended" in said.title
+    assert "used outside its lease" in said.title or "memory left by a lease" in said.title
 
 
 def test_the_owner_of_an_idle_lease_is_told_and_nobody_else(

@@ -5,15 +5,15 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.notifying.outbox import MOST_AGE_SECONDS, MOST_ERRANDS, Outbox, validate
-from andon.core.notifying.routes import Quiet, Route
+from andon.core.notifying.outbox import MOST_AGE_SECONDS, MOST_DELIVERIES, Outbox, validate
+from andon.core.notifying.routes import QuietHours, Route
 from andon.model.alert import Level, Notice, NoticeKind
 from tests.unit.test_routes import HOT, HOUR, MIDNIGHT, utc
 
 FIRING, RESOLVED = NoticeKind.FIRING, NoticeKind.RESOLVED
 WORSE, REMINDER = NoticeKind.WORSE, NoticeKind.REMINDER
 PHONE, MAIL = Route("phone"), Route("mail")
-ASLEEP = Route("phone", quiet=Quiet(22 * 60, 7 * 60))
+ASLEEP = Route("phone", quiet=QuietHours(22 * 60, 7 * 60))
 NIGHT, MORNING = MIDNIGHT + 2 * HOUR, MIDNIGHT + 7 * HOUR
 
 
@@ -28,12 +28,12 @@ def box(*notices: Notice, routes: tuple[Route, ...] = (PHONE,), at: float = MIDN
 
 
 def ids(found: Outbox, name: str = "phone", at: float = MIDNIGHT) -> list[str]:
-    return [errand.notice.id for errand in found.ready(name, at)]
+    return [delivery.notice.id for delivery in found.ready(name, at)]
 
 
-def test_each_notifier_has_an_errand_of_its_own() -> None:
+def test_each_notifier_has_a_delivery_of_its_own() -> None:
     found = box(told("1"), routes=(PHONE, MAIL))
-    found = found.done({found.errands[0].key})
+    found = found.done({found.deliveries[0].key})
     assert ids(found) == []
     assert ids(found, "mail") == ["1"]
 
@@ -44,7 +44,7 @@ def test_a_notice_that_comes_twice_is_told_once() -> None:
 
 def test_who_was_not_told_of_the_trouble_is_not_told_of_its_end() -> None:
     critical = Route("phone", level=Level.CRITICAL)
-    assert box(told("1"), told("2", RESOLVED), routes=(critical,)).errands == ()
+    assert box(told("1"), told("2", RESOLVED), routes=(critical,)).deliveries == ()
 
 
 def test_who_was_told_hears_of_the_end_though_the_owner_is_gone_by_then() -> None:
@@ -56,7 +56,7 @@ def test_who_was_told_hears_of_the_end_though_the_owner_is_gone_by_then() -> Non
 
 def test_after_the_end_an_alert_is_forgotten() -> None:
     found = box(told("1"))
-    (first,) = found.errands
+    (first,) = found.deliveries
     assert found.done({first.key}).informed == {"a": ("phone",)}
     found = found.done({first.key}).add([told("2", RESOLVED)], [PHONE], MIDNIGHT, utc)
     assert found.informed == {}
@@ -64,9 +64,9 @@ def test_after_the_end_an_alert_is_forgotten() -> None:
 
 def test_an_end_that_comes_while_the_beginning_is_under_way_leaves_nothing_behind() -> None:
     found = box(told("1"), told("2", RESOLVED))
-    first, second = found.errands
+    first, second = found.deliveries
     found = found.done({first.key})
-    assert (found.errands, found.informed) == ((second,), {})
+    assert (found.deliveries, found.informed) == ((second,), {})
 
 
 def test_quiet_hours_hold_back_and_the_morning_tells_all_at_once() -> None:
@@ -80,13 +80,13 @@ def test_quiet_hours_hold_back_and_the_morning_tells_all_at_once() -> None:
 def test_what_ended_before_the_morning_is_not_told_at_all() -> None:
     found = box(told("1", at=NIGHT), routes=(ASLEEP,), at=NIGHT)
     found = found.add([told("2", RESOLVED, NIGHT + HOUR)], [ASLEEP], NIGHT + HOUR, utc)
-    assert found.errands == ()
+    assert found.deliveries == ()
 
 
 def test_the_end_of_what_was_told_in_the_evening_is_told_in_the_morning() -> None:
     evening = MIDNIGHT - 3 * HOUR
     found = box(told("1", at=evening), routes=(ASLEEP,), at=evening)
-    found = found.done({found.errands[0].key})
+    found = found.done({found.deliveries[0].key})
     found = found.add([told("2", RESOLVED, NIGHT)], [ASLEEP], NIGHT, utc)
     assert ids(found, at=NIGHT) == []
     assert ids(found, at=MORNING) == ["2"]
@@ -97,14 +97,14 @@ def test_what_gets_worse_at_night_is_told_at_once_and_not_again_in_the_morning()
     worse = Notice("2", WORSE, replace(HOT, id="a", level=Level.CRITICAL), NIGHT + 1)
     found = found.add([worse], [ASLEEP], NIGHT + 1, utc)
     assert ids(found, at=NIGHT + 1) == ["2"]
-    assert len(found.errands) == 1
+    assert len(found.deliveries) == 1
 
 
 def test_what_nobody_could_be_told_for_a_day_is_dropped_and_counted() -> None:
     found = box(told("1"))
     assert found.pruned(MIDNIGHT + MOST_AGE_SECONDS, {"phone"}) == found
     late = found.pruned(MIDNIGHT + MOST_AGE_SECONDS + 1, {"phone"})
-    assert (late.errands, late.dropped) == ((), 1)
+    assert (late.deliveries, late.dropped) == ((), 1)
 
 
 def test_a_clock_that_is_set_back_delays_nothing_that_was_not_held_back() -> None:
@@ -122,16 +122,16 @@ def test_a_clock_that_is_set_for_the_first_time_makes_nothing_old() -> None:
     assert found.pruned(MIDNIGHT, {"phone"}) == found
 
 
-def test_errands_of_a_notifier_that_is_gone_go_with_it() -> None:
-    assert box(told("1")).pruned(MIDNIGHT, {"mail"}).errands == ()
+def test_deliveries_of_a_notifier_that_is_gone_go_with_it() -> None:
+    assert box(told("1")).pruned(MIDNIGHT, {"mail"}).deliveries == ()
 
 
 def test_it_is_bounded_and_the_newest_stay() -> None:
-    many = [told(str(n), alert=str(n)) for n in range(MOST_ERRANDS + 5)]
+    many = [told(str(n), alert=str(n)) for n in range(MOST_DELIVERIES + 5)]
     found = box(*many, routes=(PHONE, MAIL))
     assert found.dropped == 10
     assert ids(found)[0] == "5"
-    assert ids(found, "mail")[-1] == str(MOST_ERRANDS + 4)
+    assert ids(found, "mail")[-1] == str(MOST_DELIVERIES + 4)
 
 
 KINDS = st.sampled_from([FIRING, WORSE, REMINDER, RESOLVED])
@@ -148,11 +148,11 @@ def test_it_is_always_sound_and_the_end_is_told_to_whoever_heard_the_beginning(
         found = found.add([told(str(number), kind, at, alert)], [ASLEEP], at, utc)
         validate(found)
         ready = found.ready("phone", at)
-        for errand in ready:
-            name = errand.notice.alert.id
-            if errand.notice.kind is RESOLVED:
+        for delivery in ready:
+            name = delivery.notice.alert.id
+            if delivery.notice.kind is RESOLVED:
                 assert name in heard, "an end without a beginning"
                 heard.discard(name)
             else:
                 heard.add(name)
-        found = found.done({errand.key for errand in ready})
+        found = found.done({delivery.key for delivery in ready})

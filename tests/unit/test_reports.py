@@ -59,7 +59,7 @@ def test_each_thing_is_told_at_least_once_and_never_twice_in_its_time(
             assert code not in last or now - last[code] >= SAME_SECONDS
             last[code] = now
         assert code in last
-        assert len(reports.told) <= 3, "what is over is forgotten"
+        assert len(reports.seen) <= 3, "what is over is forgotten"
 
 
 def test_an_address_finds_its_board_however_it_is_spelt() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.notifying.routes import Quiet, Route, concerns, due, parse_quiet
+from andon.core.notifying.routes import QuietHours, Route, concerns, due, parse_quiet
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Party, Phase
 
 HOUR = 3600.0
@@ -69,9 +69,9 @@ def test_what_is_about_no_device_is_not_for_a_route_by_device() -> None:
 
 @pytest.mark.parametrize(
     ("text", "quiet"),
-    [("22:00-07:00", Quiet(1320, 420)), (" 1:05 - 2:10 ", Quiet(65, 130)), ("", None)],
+    [("22:00-07:00", QuietHours(1320, 420)), (" 1:05 - 2:10 ", QuietHours(65, 130)), ("", None)],
 )
-def test_quiet_hours_are_read(text: str, quiet: Quiet | None) -> None:
+def test_quiet_hours_are_read(text: str, quiet: QuietHours | None) -> None:
     assert parse_quiet(text) == quiet
 
 
@@ -81,7 +81,7 @@ def test_what_is_no_time_is_refused(text: str) -> None:
         parse_quiet(text)
 
 
-NIGHT = Route("a", quiet=Quiet(22 * 60, 7 * 60))
+NIGHT = Route("a", quiet=QuietHours(22 * 60, 7 * 60))
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_quiet_hours_over_midnight_hold_back_until_they_end(hour: float, told_at
 
 
 def test_quiet_hours_within_a_day() -> None:
-    lunch = Route("a", quiet=Quiet(12 * 60, 13 * 60))
+    lunch = Route("a", quiet=QuietHours(12 * 60, 13 * 60))
     assert due(lunch, notice(), MIDNIGHT + 12.5 * HOUR, utc) == MIDNIGHT + 13 * HOUR
     assert due(lunch, notice(), MIDNIGHT + 13 * HOUR, utc) == MIDNIGHT + 13 * HOUR
     assert due(lunch, notice(), MIDNIGHT + 2 * HOUR, utc) == MIDNIGHT + 2 * HOUR
@@ -119,7 +119,7 @@ def test_good_news_wakes_nobody() -> None:
 
 
 def test_a_test_is_always_told() -> None:
-    strict = Route("a", level=Level.CRITICAL, rules=("fan",), quiet=Quiet(0, 1439))
+    strict = Route("a", level=Level.CRITICAL, rules=("fan",), quiet=QuietHours(0, 1439))
     assert due(strict, notice(Level.INFO, NoticeKind.TEST), MIDNIGHT, utc) == MIDNIGHT
 
 
@@ -147,7 +147,7 @@ def test_quiet_hours_always_end_within_a_day_and_are_over_then(
 ) -> None:
     if begin == end:
         return
-    quiet = Quiet(begin, end)
+    quiet = QuietHours(begin, end)
     at = MIDNIGHT + second
 
     def offset(_at: float) -> float:

@@ -10,7 +10,7 @@ import pytest
 from andon import app
 from andon.cli.main import run
 from andon.core.conditions.rulebook import FIGURES, RENOTIFY_SECONDS, Thresholds
-from andon.core.notifying.routes import Quiet
+from andon.core.notifying.routes import QuietHours
 from andon.core.settings.alerts import NOTIFIER_COLUMNS, NotifierSettings, OverrideSettings, masked
 from andon.core.settings.resolution import FIELDS, Resolved, Settings, resolve
 from andon.errors import Invalid
@@ -126,8 +126,12 @@ def test_the_rulebook_follows_the_settings() -> None:
 def test_the_routes_follow_the_settings() -> None:
     routes = [route for _, route in app.open_notifiers(from_file(TEXT).settings, "node7")]
     phone, log, am = routes
-    assert (phone.quiet, phone.wakes, phone.level) == (Quiet(1380, 360), None, Level.CRITICAL)
-    assert (log.quiet, log.wakes, log.level) == (Quiet(1320, 420), Level.CRITICAL, Level.WARNING)
+    assert (phone.quiet, phone.wakes, phone.level) == (QuietHours(1380, 360), None, Level.CRITICAL)
+    assert (log.quiet, log.wakes, log.level) == (
+        QuietHours(1320, 420),
+        Level.CRITICAL,
+        Level.WARNING,
+    )
     assert am.quiet is None, "Alertmanager has quiet hours of its own"
 
 
@@ -256,7 +260,7 @@ def test_config_check_asks_the_notifiers_too(
     )
     assert run(["config", "check"]) == 2
     err = capsys.readouterr().err
-    assert "notifier a: Apprise does not take slakc://***" in err
+    assert "notifier a: Apprise does not accept slakc://***" in err
     assert "notifier b" in err
     assert SECRET not in err
 

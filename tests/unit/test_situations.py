@@ -3,7 +3,7 @@
 import pytest
 
 from andon.core.explain import explain, explain_node, most_troubled
-from andon.core.explain.phrasing import in_words
+from andon.core.explain.phrasing import format_evidence
 from andon.core.explain.reasons import Reason
 from tests.situations.story import Situation
 from tests.situations.table import SITUATIONS
@@ -28,4 +28,4 @@ def _asked(situation: Situation) -> tuple[Reason, ...]:
 
 
 def _told(reason: Reason) -> str:
-    return " ".join([reason.sentence, *map(in_words, reason.evidence), reason.advice])
+    return " ".join([reason.sentence, *map(format_evidence, reason.evidence), reason.advice])

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from andon.core.notifying.outbox import Errand
+from andon.core.notifying.outbox import Delivery
 from andon.engine.alerting.notifier_worker import NotifierWork, NotifierWorker
 from andon.errors import Unavailable
 from andon.model.alert import Alert, Notice
@@ -19,25 +19,25 @@ class Desk:
     """Gives work out, and crosses off what was told."""
 
     def __init__(self) -> None:
-        self.errands: list[Errand] = []
+        self.deliveries: list[Delivery] = []
         self.firing: tuple[Alert, ...] = ()
         self.settled = 0
         self.lock = threading.Lock()
 
     def add(self, *alerts: Alert, due: float = 0.0) -> None:
         with self.lock:
-            self.errands += [Errand(notice(alert), "phone", due) for alert in alerts]
+            self.deliveries += [Delivery(notice(alert), "phone", due) for alert in alerts]
 
     def work(self, _name: str) -> NotifierWork:
         with self.lock:
-            ready = tuple(e for e in self.errands if e.due <= time.time())
+            ready = tuple(e for e in self.deliveries if e.due <= time.time())
             return NotifierWork(
-                ready, self.firing, min((e.due for e in self.errands), default=None)
+                ready, self.firing, min((e.due for e in self.deliveries), default=None)
             )
 
-    def told(self, errands: Sequence[Errand]) -> None:
+    def told(self, deliveries: Sequence[Delivery]) -> None:
         with self.lock:
-            self.errands = [e for e in self.errands if e not in errands]
+            self.deliveries = [e for e in self.deliveries if e not in deliveries]
 
     def settle(self) -> None:
         self.settled += 1
@@ -66,7 +66,7 @@ def test_what_is_there_is_told_and_crossed_off(
 ) -> None:
     desk.add(HOT, LOST)
     teller.wake()
-    wait_for(lambda: desk.errands == [])
+    wait_for(lambda: desk.deliveries == [])
     assert len(phone.batches) == 1
     assert desk.settled == 2, "before it was told, and after"
     assert (teller.health().ok, teller.health().told) == (True, 2)
@@ -84,7 +84,7 @@ def test_what_fails_is_tried_again(
     assert health.since is not None
     phone.broken = False
     wait_for(lambda: teller.health().ok)
-    wait_for(lambda: desk.errands == [])
+    wait_for(lambda: desk.deliveries == [])
     assert caplog.text.count("nobody answers") == 1, "a change is logged once"
 
 
@@ -93,13 +93,13 @@ def test_what_is_not_due_yet_waits(desk: Desk, phone: Heard, teller: NotifierWor
     desk.add(HOT)
     teller.wake()
     wait_for(lambda: len(phone.told) == 1)
-    assert [e.notice.alert.rule for e in desk.errands] == ["lost"]
+    assert [e.notice.alert.rule for e in desk.deliveries] == ["lost"]
 
 
 def test_what_becomes_due_is_told_without_a_word_from_anybody(desk: Desk, phone: Heard) -> None:
     desk.add(HOT, due=time.time() + 0.05)
     teller = NotifierWorker(phone, desk.work, desk.settle, desk.told, gather_seconds=0.0)
-    wait_for(lambda: desk.errands == [])
+    wait_for(lambda: desk.deliveries == [])
     assert len(phone.told) == 1
     teller.end()
     teller.join(5)
@@ -149,7 +149,7 @@ def test_one_that_never_answers_is_seen_to_be_stuck(
     monkeypatch.setattr("andon.engine.alerting.notifier_worker.STUCK_SECONDS", 0.0)
     health = teller.health()
     assert not health.ok
-    assert "has not answered" in (health.reason or "")
+    assert "has not responded" in (health.reason or "")
     phone.free.set()
     wait_for(lambda: teller.health().ok)
 

@@ -3,7 +3,13 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from andon.core.notifying.messages import Voice, clock, last_words, message, without_secrets
+from andon.core.notifying.messages import (
+    MessageContext,
+    latest_per_alert,
+    local_time,
+    message,
+    without_secrets,
+)
 from andon.core.processes.redaction import HIDDEN
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Party, Phase
 
@@ -23,8 +29,8 @@ HOT = Alert(
     threshold=80.0,
     limit=89.0,
     unit="celsius",
-    message="GPU 3 is too hot: 91 °C, it slows down at 89 °C",
-    advice="Look at the cooling: dust, blocked slots, a warm room.",
+    message="GPU 3 is too hot: 91 °C (slowdown threshold 89 °C)",
+    advice="Check the cooling: dust, blocked slots, a warm room.",
     who=(Party(4242, "ada", "python", "python train.py --token hunter2hunter2 --epochs 9"),),
 )
 LOST = replace(
@@ -121,7 +127,7 @@ def test_no_secret_leaves() -> None:
 
 
 def test_the_last_word_about_an_alert_counts() -> None:
-    assert [n.kind for n in last_words([notice(), notice(DISK), over(HOT)])] == [
+    assert [n.kind for n in latest_per_alert([notice(), notice(DISK), over(HOT)])] == [
         NoticeKind.FIRING,
         NoticeKind.RESOLVED,
     ]
@@ -134,12 +140,12 @@ def test_the_level_of_a_message_is_the_worst_that_is_still_wrong() -> None:
 
 
 def test_another_day_is_named() -> None:
-    assert clock(AT - 1, AT - 1, berlin) == "00:59"
-    assert clock(AT - 3601, AT, berlin) == "14 Nov 23:59"
-    assert clock(951_782_400.0, AT, lambda _: 0.0) == "29 Feb 00:00"
-    assert clock(0.0, AT, lambda _: 0.0) == "1 Jan 00:00"
+    assert local_time(AT - 1, AT - 1, berlin) == "00:59"
+    assert local_time(AT - 3601, AT, berlin) == "14 Nov 23:59"
+    assert local_time(951_782_400.0, AT, lambda _: 0.0) == "29 Feb 00:00"
+    assert local_time(0.0, AT, lambda _: 0.0) == "1 Jan 00:00"
 
 
 def test_a_voice_speaks_for_its_node() -> None:
-    voice = Voice("node7", berlin, "https://gpus.example/")
+    voice = MessageContext("node7", berlin, "https://gpus.example/")
     assert voice.message([notice()], AT) == message([notice()], AT, berlin, "https://gpus.example/")

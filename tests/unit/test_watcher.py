@@ -11,8 +11,8 @@ import pytest
 from andon.core.alerting import Moment, OwnTrouble
 from andon.core.alerting.past import Query
 from andon.core.conditions.rulebook import Rulebook
-from andon.core.notifying.outbox import Errand, Saved
-from andon.core.notifying.routes import Quiet, Route
+from andon.core.notifying.outbox import Delivery, SavedAlerts
+from andon.core.notifying.routes import QuietHours, Route
 from andon.engine.alerting.watcher import Watcher
 from andon.engine.sampling.bus import Bus
 from andon.errors import Gone, Unavailable
@@ -65,12 +65,12 @@ class Moody(MemoryAlertStore):
         self.free.set()
         self.saves = 0
 
-    def save(self, state: Any, changed: Sequence[Alert], errands: Sequence[Errand]) -> None:
+    def save(self, state: Any, changed: Sequence[Alert], deliveries: Sequence[Delivery]) -> None:
         self.free.wait()
         if self.broken:
             raise Unavailable("the disk is full", hint="free some space")
         self.saves += 1
-        super().save(state, changed, errands)
+        super().save(state, changed, deliveries)
 
 
 class Playing:
@@ -81,7 +81,7 @@ class Playing:
         monkeypatch: pytest.MonkeyPatch,
         *told: Notifier | tuple[Notifier, Route],
         ledger: Callable[[], AlertStore] | None = None,
-        vitals: Callable[[], Sequence[OwnTrouble]] = tuple,
+        self_checks: Callable[[], Sequence[OwnTrouble]] = tuple,
     ) -> None:
         self.steady, self.now = 1000.0, 0.0
         monkeypatch.setattr(
@@ -91,14 +91,14 @@ class Playing:
         self.ledger = MemoryAlertStore()
         self._open = ledger or (lambda: self.ledger)
         self._told = [one if isinstance(one, tuple) else (one, Route(one.name)) for one in told]
-        self._vitals = vitals
+        self._self_checks = self_checks
         self.start()
 
     def start(self) -> None:
         session = self.bus.subscribe(1.0, watching=False, size=64)
         self.watcher = Watcher(
             session, Rulebook(), self._open, self._told, lambda at: 0.0, "boot",
-            self._vitals, gather_seconds=0.0,
+            self._self_checks, gather_seconds=0.0,
         )  # fmt: skip
 
     def again(self, *told: Notifier) -> None:
@@ -154,7 +154,7 @@ def test_a_trouble_and_its_end_are_told_once_each(monkeypatch: pytest.MonkeyPatc
     assert episode.state is Phase.RESOLVED
     playing.watcher.close()
     assert phone.closed
-    assert playing.watcher.health()["reason"] == "the watcher has ended"
+    assert playing.watcher.health()["reason"] == "the watcher has stopped"
 
 
 def test_after_a_restart_nothing_is_told_twice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,7 +211,7 @@ def test_a_failing_notifier_is_seen_and_told_through_the_others(
     assert about.alert.subject == "notifier:broken"
     health = playing.watcher.health()
     assert health["state"] == "degraded"
-    assert health["reason"] == "these notifiers fail: broken"
+    assert health["reason"] == "failing notifiers: broken"
     assert health["notifiers"][0]["reason"] == "nobody answers"
     broken.broken = False
     wait_for(lambda: broken.kinds() == [FIRING])
@@ -238,7 +238,7 @@ def test_while_the_disk_is_full_people_are_told_and_health_says_so(
     wait_for(lambda: phone.kinds() == [FIRING])
     health = playing.watcher.health()
     assert (health["state"], health["hint"]) == ("degraded", "free some space")
-    assert health["reason"] == "alerts are kept in memory alone: the disk is full"
+    assert health["reason"] == "alerts are kept in memory only: the disk is full"
     playing.tick(State.LOST, ticks=3)
     wait_for(lambda: phone.kinds("store") == [FIRING])
     ledger.broken = False
@@ -267,11 +267,11 @@ def test_a_ledger_that_cannot_be_opened_is_tried_again(monkeypatch: pytest.Monke
     playing.watcher.close()
 
 
-def test_errands_of_a_ledger_that_opens_late_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deliveries_of_a_ledger_that_opens_late_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     lost = Alert("device_lost@GPU-9#1", "device_lost", "GPU-9", Level.CRITICAL, Phase.FIRING, 1.0)
-    errand = Errand(Notice("old", FIRING, lost, time.time()), "phone", 0.0)
+    delivery = Delivery(Notice("old", FIRING, lost, time.time()), "phone", 0.0)
     ledger, phone = MemoryAlertStore(), Heard()
-    ledger.save({}, (), [errand])
+    ledger.save({}, (), [delivery])
     opened = threading.Event()
 
     def late() -> AlertStore:
@@ -283,7 +283,7 @@ def test_errands_of_a_ledger_that_opens_late_are_told(monkeypatch: pytest.Monkey
     playing.tick(State.OK)
     opened.set()
     wait_for(lambda: [notice.id for notice in phone.told] == ["old"])
-    wait_for(lambda: (saved := ledger.load()) is not None and saved.errands == ())
+    wait_for(lambda: (saved := ledger.load()) is not None and saved.deliveries == ())
     playing.watcher.close()
 
 
@@ -320,14 +320,14 @@ def test_a_disk_that_hangs_delays_a_message_and_does_not_stop_it(
     monkeypatch.setattr("andon.engine.alerting.alert_writer.STUCK_SECONDS", 0.0)
     health = playing.watcher.health()
     assert health["state"] == "degraded"
-    assert "has not answered" in health["reason"]
+    assert "has not responded" in health["reason"]
     ledger.free.set()
     playing.watcher.close()
 
 
 def test_nothing_is_told_before_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     ledger, phone = Moody(), Heard()
-    seen: list[Saved | None] = []
+    seen: list[SavedAlerts | None] = []
     send = phone.send
 
     def sending(notices: Sequence[Notice], firing: Sequence[Alert]) -> None:
@@ -339,12 +339,12 @@ def test_nothing_is_told_before_it_is_written(monkeypatch: pytest.MonkeyPatch) -
     playing.lose()
     wait_for(lambda: phone.told)
     assert seen[0] is not None
-    assert [errand.notice.id for errand in seen[0].errands] == [phone.told[0].id]
+    assert [delivery.notice.id for delivery in seen[0].deliveries] == [phone.told[0].id]
     playing.watcher.close()
 
 
 def test_quiet_hours_hold_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    always = Quiet(0, 1439)
+    always = QuietHours(0, 1439)
     asleep = Heard("asleep")
     phone = Heard()
     route = Route("asleep", quiet=always, wakes=None)
@@ -441,7 +441,7 @@ def test_a_notifier_that_raises_anything_fails_without_its_words(
 def test_troubles_of_andon_itself_become_alerts(monkeypatch: pytest.MonkeyPatch) -> None:
     phone = Heard()
     trouble = OwnTrouble("sampler", "30 % of the looks of the last 5 min were missed")
-    playing = Playing(monkeypatch, phone, vitals=lambda: [trouble])
+    playing = Playing(monkeypatch, phone, self_checks=lambda: [trouble])
     playing.tick(State.OK, ticks=6)
     wait_for(lambda: phone.kinds("sampler") == [FIRING])
     playing.watcher.close()

@@ -49,10 +49,10 @@ def test_the_advice_names_the_device() -> None:
     [
         ("0x0 (None) to 0x1 (GPU Reset Required)", "critical", "reset"),
         ("0x1 (GPU Reset Required) to 0x2 (Node Reboot Required)", "critical", "reboot"),
-        ("0x0 (None) to 0x3 (Drain P2P)", "critical", "end the work"),
-        ("0x0 (None) to 0x4 (Drain and Reset)", "critical", "end the work"),
+        ("0x0 (None) to 0x3 (Drain P2P)", "critical", "stop the work"),
+        ("0x0 (None) to 0x4 (Drain and Reset)", "critical", "stop the work"),
         ("0x1 (GPU Reset Required) to 0x0 (None)", "info", "recovered"),
-        ("", "warning", "changed what it asks"),
+        ("", "warning", "changed the recovery action"),
     ],
 )  # fmt: skip
 def test_a_recovery_action_is_read_from_the_drivers_words(
@@ -66,7 +66,7 @@ def test_a_recovery_action_is_read_from_the_drivers_words(
 def test_a_number_without_words_is_a_warning_that_says_where_to_look() -> None:
     assert explain(999_999).level is Level.WARNING
     assert "docs.nvidia.com" in explain(999_999).action
-    assert "did not say which" in explain(None).meaning
+    assert "without saying which" in explain(None).meaning
 
 
 @given(st.integers() | st.none(), st.text())

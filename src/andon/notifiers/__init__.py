@@ -1,1 +1,1 @@
-"""Who tells people; each notifier keeps the contract of `ports.Notifier`."""
+"""The notifiers; each implements `ports.Notifier`."""

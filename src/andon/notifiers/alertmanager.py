@@ -1,4 +1,4 @@
-"""Tells Prometheus' Alertmanager (API v2), again and again while an alert fires."""
+"""Sends alerts to Prometheus Alertmanager (API v2), repeatedly while they fire."""
 
 import base64
 import http.client
@@ -10,39 +10,39 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from andon.core.notifying.messages import Voice, without_secrets
+from andon.core.notifying.messages import MessageContext, without_secrets
 from andon.core.processes.redaction import redact
 from andon.core.settings.alerts import NotifierSettings
 from andon.errors import AndonError, Denied, Invalid, Unavailable
 from andon.model.alert import Alert, Notice, NoticeKind
 
 REFRESH_SECONDS = 60.0
-LASTING_SECONDS = 4 * REFRESH_SECONDS
-"""If andon dies, Alertmanager lets go after this; Prometheus waits for four sendings, too."""
-RESOLVED_SECONDS = 300.0  # a resolved alert that was lost on the way would stay for ever
+EXPIRES_SECONDS = 4 * REFRESH_SECONDS
+"""If andon dies, Alertmanager resolves after this; Prometheus also allows four intervals."""
+RESOLVED_SECONDS = 300.0  # repeated, because a lost resolved notice would leave the alert active
 TEST_SECONDS = 60.0
-TOLD_BYTES = 400
+ANSWER_BYTES = 400
 
 Labels = tuple[tuple[str, str], ...]
 
 
 class Alertmanager:
-    """What fires has an end in the near future, and is sent again before it comes."""
+    """Sends firing alerts with an end time in the near future, and repeats them before that."""
 
     refresh_seconds = REFRESH_SECONDS
 
-    def __init__(self, settings: NotifierSettings, voice: Voice) -> None:
+    def __init__(self, settings: NotifierSettings, context: MessageContext) -> None:
         parts = urlsplit(settings.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise Invalid(
-                f"notifier {settings.name}: the URL of Alertmanager begins with http:// or https://"
+                f"notifier {settings.name}: an Alertmanager URL starts with http:// or https://"
             )
         self.name = settings.name
-        self._voice, self._timeout_seconds = voice, settings.timeout_seconds
+        self._context, self._timeout_seconds = context, settings.timeout_seconds
         self._host, self._secure = parts.hostname, parts.scheme == "https"
         self._port, self._path = parts.port, f"{parts.path.rstrip('/')}/api/v2/alerts"
         self._headers = {"Content-Type": "application/json", **_authorization(parts)}
-        self._simulated = voice.simulated
+        self._simulated = context.simulated
         self._sent: dict[Labels, dict[str, Any]] = {}
         self._over: dict[Labels, tuple[dict[str, Any], float]] = {}
 
@@ -59,11 +59,11 @@ class Alertmanager:
         self._sent, self._over = present, over
 
     def close(self) -> None:
-        """Every call ends by itself within its time."""
+        """Nothing to close: every call ends within its timeout."""
 
     @staticmethod
     def _firing(notices: Sequence[Notice], firing: Sequence[Alert]) -> Iterator[Alert]:
-        """The news first, then what is known: the present word about an alert counts."""
+        """New notices first, then known alerts: the latest state of an alert counts."""
         for notice in notices:
             if notice.kind not in (NoticeKind.RESOLVED, NoticeKind.TEST):
                 yield notice.alert
@@ -73,10 +73,10 @@ class Alertmanager:
     def _ended(
         self, notices: Sequence[Notice], present: dict[Labels, dict[str, Any]], at: float
     ) -> dict[Labels, tuple[dict[str, Any], float]]:
-        """What was resolved, and what is not sent any more: a level that rose has other labels."""
+        """Resolved alerts, and those no longer sent: a higher level has other labels."""
         until = at + RESOLVED_SECONDS
-        gone = {k: body for k, body in self._sent.items() if k not in present}
-        ended = {k: ({**body, "endsAt": _stamp(at)}, until) for k, body in gone.items()}
+        dropped = {k: body for k, body in self._sent.items() if k not in present}
+        ended = {k: ({**body, "endsAt": _stamp(at)}, until) for k, body in dropped.items()}
         for notice in notices:
             if notice.kind is NoticeKind.RESOLVED:
                 alert = notice.alert
@@ -90,17 +90,17 @@ class Alertmanager:
             "labels": dict(self._labels(alert)),
             "annotations": self._annotations(alert),
             "startsAt": _stamp(alert.since if alert.fired is None else alert.fired),
-            "endsAt": _stamp(at + LASTING_SECONDS),
+            "endsAt": _stamp(at + EXPIRES_SECONDS),
             **self._generator(),
         }
 
     def _labels(self, alert: Alert) -> Labels:
-        """What an alert is, and never how much: another value would be another alert."""
+        """The identity of an alert, without values: another value would be another alert."""
         words = alert.rule.replace("-", "_").split("_")
         labels = {
             "alertname": "Andon" + "".join(word.capitalize() for word in words),
             "severity": str(alert.level),
-            "node": self._voice.node,
+            "node": self._context.node,
             "rule": alert.rule,
             "source": "andon",
         }
@@ -114,14 +114,14 @@ class Alertmanager:
 
     def _annotations(self, alert: Alert) -> dict[str, str]:
         notice = Notice(
-            "", NoticeKind.FIRING, alert, alert.since, self._voice.node, self._simulated
+            "", NoticeKind.FIRING, alert, alert.since, self._context.node, self._simulated
         )
         alert = without_secrets(notice).alert
         who = [
             f"{p.user or '?'}: {p.command or p.name or 'a process'} (pid {p.pid})"
             for p in alert.who
         ]
-        told = {
+        texts = {
             "summary": ("SIMULATED " if self._simulated else "") + alert.message,
             "description": alert.advice,
             "where": alert.where,
@@ -130,11 +130,11 @@ class Alertmanager:
             "acknowledged_by": alert.acknowledged.by if alert.acknowledged else "",
             "no_data": "yes" if alert.no_data_since is not None else "",
         }
-        return {name: text for name, text in told.items() if text}
+        return {name: text for name, text in texts.items() if text}
 
     def _test(self, notice: Notice, at: float) -> dict[str, Any]:
         return {
-            "labels": {"alertname": "AndonTest", "severity": "info", "node": self._voice.node,
+            "labels": {"alertname": "AndonTest", "severity": "info", "node": self._context.node,
                        "source": "andon"},
             "annotations": {"summary": notice.alert.message},
             "startsAt": _stamp(at),
@@ -143,18 +143,18 @@ class Alertmanager:
         }  # fmt: skip
 
     def _generator(self) -> dict[str, str]:
-        return {"generatorURL": self._voice.board_url} if self._voice.board_url else {}
+        return {"generatorURL": self._context.board_url} if self._context.board_url else {}
 
     def _post(self, payload: Sequence[dict[str, Any]]) -> None:
         connection = self._connection()
         try:
             connection.request("POST", self._path, json.dumps(payload), self._headers)
             answer = connection.getresponse()
-            status, said = answer.status, answer.read(TOLD_BYTES)
+            status, said = answer.status, answer.read(ANSWER_BYTES)
         except (OSError, http.client.HTTPException, ValueError) as exc:
             raise Unavailable(
                 f"Alertmanager at {self._host} cannot be reached: {exc}",
-                hint="check its address, and that it runs",
+                hint="check its address, and that it is running",
             ) from exc
         finally:
             connection.close()
@@ -173,11 +173,11 @@ class Alertmanager:
 
 
 def _refused(host: str, status: int, said: bytes) -> AndonError:
-    words = redact(said.decode("utf-8", "replace").split())
-    reason = f"Alertmanager at {host} answered {status}: {words}".rstrip(": ")
+    text = redact(said.decode("utf-8", "replace").split())
+    reason = f"Alertmanager at {host} answered {status}: {text}".rstrip(": ")
     if status in (401, 403):
-        return Denied(reason, hint="write the name and password into the URL")
-    return Unavailable(reason, hint="check the address: the path before /api/v2 belongs to it")
+        return Denied(reason, hint="put the user name and password into the URL")
+    return Unavailable(reason, hint="check the URL, including any path before /api/v2")
 
 
 def _authorization(parts: Any) -> dict[str, str]:

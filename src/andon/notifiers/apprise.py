@@ -1,4 +1,4 @@
-"""Tells through Apprise: Slack, PagerDuty, e-mail, a webhook and a hundred more, by URL."""
+"""Sends messages through Apprise: Slack, PagerDuty, e-mail, webhooks and many more, by URL."""
 
 import logging
 import threading
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import unquote
 
-from andon.core.notifying.messages import Voice
+from andon.core.notifying.messages import MessageContext
 from andon.core.processes.redaction import HIDDEN, redact
 from andon.core.settings.alerts import NotifierSettings, masked
 from andon.errors import Invalid, Unavailable
@@ -16,42 +16,42 @@ from andon.model.alert import Alert, Level, Notice, NoticeKind
 
 SHORTEST_SECRET = 4
 KINDS = {None: "SUCCESS", Level.INFO: "INFO", Level.WARNING: "WARNING", Level.CRITICAL: "FAILURE"}
-SPEAKING = ("apprise", "urllib3")
-"""Loggers whose finer words hold whole addresses."""
+VERBOSE_LOGGERS = ("apprise", "urllib3")
+"""Loggers whose debug messages contain whole URLs."""
 
 
 class AppriseNotifier:
-    """One URL; the library knows what to make of it."""
+    """Sends to one URL, which Apprise interprets."""
 
-    def __init__(self, settings: NotifierSettings, voice: Voice) -> None:
+    def __init__(self, settings: NotifierSettings, context: MessageContext) -> None:
         self.name = settings.name
-        self._url, self._voice = settings.url, voice
+        self._url, self._context = settings.url, context
         self._plugin = _opened(settings)
 
     def send(self, notices: Sequence[Notice], firing: Sequence[Alert]) -> None:
         if not notices:
             return
-        message = self._voice.message(notices, time.time())
+        message = self._context.message(notices, time.time())
         test = all(notice.kind is NoticeKind.TEST for notice in notices)
-        with _overheard() as complaints:
+        with _captured_log() as messages:
             done = self._notify(
                 message.title, message.body, "INFO" if test else KINDS[message.level]
             )
         if not done:
-            said = "; ".join(dict.fromkeys(complaints)) or "Apprise gave no reason"
+            said = "; ".join(dict.fromkeys(messages)) or "Apprise gave no reason"
             raise Unavailable(
-                f"{masked(self._url)}: {without_parts(said, self._url)}",
-                hint="check the URL of this notifier, and the way there",
+                f"{masked(self._url)}: {without_url_parts(said, self._url)}",
+                hint="check the URL of this notifier, and the network",
             )
 
     def _notify(self, title: str, body: str, kind: str) -> bool:
-        """By the service itself and in this thread: those of Apprise would outlive a shutdown."""
+        """Call the service in this thread: Apprise's own threads would outlive a shutdown."""
         from apprise import NotifyFormat, NotifyType
         from apprise.conversion import convert_between
 
         plugin, text = self._plugin, NotifyFormat.TEXT
-        convert: Any = convert_between  # the library says no types
-        if plugin.title_maxlen <= 0:  # the title becomes a part of the body
+        convert: Any = convert_between  # the library is untyped
+        if plugin.title_maxlen <= 0:  # the title becomes part of the body
             title = convert(text, plugin.notify_format, content=title)
         body = convert(text, plugin.notify_format, content=body)
         done = plugin.notify(
@@ -60,7 +60,7 @@ class AppriseNotifier:
         return bool(done)
 
     def close(self) -> None:
-        """Every call ends by itself: Apprise has time limits of its own."""
+        """Nothing to close: Apprise has its own timeouts."""
 
 
 def _opened(settings: NotifierSettings) -> Any:
@@ -68,56 +68,56 @@ def _opened(settings: NotifierSettings) -> Any:
         import apprise
     except ImportError as exc:
         raise Unavailable(
-            f"notifier {settings.name} needs Apprise, which is not here",
+            f"notifier {settings.name} needs Apprise, which is not installed",
             hint="pip install 'andon[notify]'",
         ) from exc
-    for name in SPEAKING:
+    for name in VERBOSE_LOGGERS:
         logging.getLogger(name).setLevel(logging.WARNING)
-    with _overheard() as complaints:
+    with _captured_log() as messages:
         plugin = apprise.Apprise.instantiate(settings.url, suppress_exceptions=True)
     if not isinstance(plugin, apprise.NotifyBase):
-        said = without_parts("; ".join(complaints), settings.url)
+        said = without_url_parts("; ".join(messages), settings.url)
         raise Invalid(
-            f"notifier {settings.name}: Apprise does not take {masked(settings.url)}"
+            f"notifier {settings.name}: Apprise does not accept {masked(settings.url)}"
             + (f" ({said})" if said else ""),
-            hint="docs/notifiers.md has examples; Apprise's own documentation lists every kind",
+            hint="docs/notifiers.md has examples; Apprise's documentation lists all services",
         )
     plugin.socket_connect_timeout = plugin.socket_read_timeout = settings.timeout_seconds
     return plugin
 
 
-def without_parts(text: str, url: str) -> str:
-    """A complaint may quote the URL, or a piece of it, and every piece may be a secret."""
+def without_url_parts(text: str, url: str) -> str:
+    """An error text may quote the URL or part of it, and any part may be a secret."""
     rest = url.partition("://")[2]
     for mark in "/?&=:@#,":
         rest = rest.replace(mark, " ")
-    pieces = {piece for found in rest.split() for piece in (found, unquote(found))}
-    for piece in sorted((url, *pieces), key=len, reverse=True):
-        if len(piece) >= SHORTEST_SECRET:
-            text = text.replace(piece, HIDDEN)
+    parts = {part for found in rest.split() for part in (found, unquote(found))}
+    for part in sorted((url, *parts), key=len, reverse=True):
+        if len(part) >= SHORTEST_SECRET:
+            text = text.replace(part, HIDDEN)
     return redact(text.split())
 
 
-class _Overhearing(logging.Handler):
-    """What Apprise says in this thread; it tells reasons to its log alone."""
+class _LogCapture(logging.Handler):
+    """Collects what Apprise logs in this thread: it reports reasons only in its log."""
 
-    def __init__(self, complaints: list[str]) -> None:
+    def __init__(self, messages: list[str]) -> None:
         super().__init__(logging.WARNING)
-        self._complaints, self._thread = complaints, threading.get_ident()
+        self._messages, self._thread = messages, threading.get_ident()
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.thread == self._thread:
-            self._complaints.append(record.getMessage())
+            self._messages.append(record.getMessage())
 
 
 @contextmanager
-def _overheard() -> Iterator[list[str]]:
+def _captured_log() -> Iterator[list[str]]:
     logger = logging.getLogger("apprise")
-    logger.propagate = False  # its words may hold pieces of a URL, and the log is read by others
-    complaints: list[str] = []
-    handler = _Overhearing(complaints)
+    logger.propagate = False  # its messages may contain parts of a URL, and others read the log
+    messages: list[str] = []
+    handler = _LogCapture(messages)
     logger.addHandler(handler)
     try:
-        yield complaints
+        yield messages
     finally:
         logger.removeHandler(handler)

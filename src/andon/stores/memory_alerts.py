@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from andon.core.alerting.past import KEPT_SECONDS, Query, is_kept, matches, trimmed
-from andon.core.notifying.outbox import Errand, Saved
+from andon.core.notifying.outbox import Delivery, SavedAlerts
 from andon.model.alert import Alert, Phase
 
 MOST_EPISODES = 2000
@@ -18,21 +18,21 @@ class MemoryAlertStore:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._state: str | None = None
-        self._errands: dict[tuple[str, str], Errand] = {}
+        self._deliveries: dict[tuple[str, str], Delivery] = {}
         self._episodes: dict[str, Alert] = {}
 
-    def load(self) -> Saved | None:
+    def load(self) -> SavedAlerts | None:
         with self._lock:
             if self._state is None:
                 return None
-            return Saved(json.loads(self._state), tuple(self._errands.values()))
+            return SavedAlerts(json.loads(self._state), tuple(self._deliveries.values()))
 
     def save(
-        self, state: Mapping[str, Any], changed: Sequence[Alert], errands: Sequence[Errand]
+        self, state: Mapping[str, Any], changed: Sequence[Alert], deliveries: Sequence[Delivery]
     ) -> None:
         with self._lock:
             self._state = json.dumps(state)
-            self._errands = {errand.key: errand for errand in errands}
+            self._deliveries = {delivery.key: delivery for delivery in deliveries}
             self._episodes |= {alert.id: trimmed(alert) for alert in changed if is_kept(alert)}
 
     def episodes(self, query: Query) -> Sequence[Alert]:

@@ -14,7 +14,7 @@ from andon.core.alerting.past import (
     is_kept,
     trimmed,
 )
-from andon.core.notifying.outbox import Errand, Saved
+from andon.core.notifying.outbox import Delivery, SavedAlerts
 from andon.errors import Invalid, Unavailable
 from andon.model import alert_wire
 from andon.model.alert import Alert, Phase
@@ -30,27 +30,27 @@ class SqliteAlertStore:
     def __init__(self, path: Path) -> None:
         self._database = Database(path)
 
-    def load(self) -> Saved | None:
+    def load(self) -> SavedAlerts | None:
         with self._database.reading() as connection:
             found = connection.execute(SQL["get_state"]).fetchone()
             rows = connection.execute(SQL["errands"]).fetchall()
         if found is None:
             return None
         try:
-            return Saved(json.loads(found[0]), tuple(_errand(row) for row in rows))
+            return SavedAlerts(json.loads(found[0]), tuple(_delivery(row) for row in rows))
         except (ValueError, KeyError, TypeError, Invalid) as exc:
             raise Unavailable(f"the saved alerts cannot be read: {exc}") from exc
 
     def save(
-        self, state: Mapping[str, Any], changed: Sequence[Alert], errands: Sequence[Errand]
+        self, state: Mapping[str, Any], changed: Sequence[Alert], deliveries: Sequence[Delivery]
     ) -> None:
         with self._database.transaction() as connection:
             connection.execute(SQL["put_state"], (_text(state),))
             connection.executemany(SQL["put_episode"], [_row(a) for a in changed if is_kept(a)])
             known = {(row[0], row[1]) for row in connection.execute(SQL["errands"])}
-            pending = {errand.key: errand for errand in errands}
+            pending = {delivery.key: delivery for delivery in deliveries}
             connection.executemany(SQL["drop_errand"], known - pending.keys())
-            new = [_errand_row(e) for key, e in pending.items() if key not in known]
+            new = [_delivery_row(e) for key, e in pending.items() if key not in known]
             connection.executemany(SQL["put_errand"], new)
 
     def episodes(self, query: Query) -> Sequence[Alert]:
@@ -96,14 +96,14 @@ def _row(alert: Alert) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def _errand_row(errand: Errand) -> tuple[object, ...]:
-    body = _text(alert_wire.notice_to_json(errand.notice))
-    return (*errand.key, errand.due, body)
+def _delivery_row(delivery: Delivery) -> tuple[object, ...]:
+    body = _text(alert_wire.notice_to_json(delivery.notice))
+    return (*delivery.key, delivery.due, body)
 
 
-def _errand(row: tuple[str, str, float, str]) -> Errand:
+def _delivery(row: tuple[str, str, float, str]) -> Delivery:
     _, notifier, due, body = row
-    return Errand(alert_wire.notice_from_json(json.loads(body)), notifier, due)
+    return Delivery(alert_wire.notice_from_json(json.loads(body)), notifier, due)
 
 
 def _text(value: object) -> str:

@@ -11,7 +11,7 @@ from andon.cli.show.entries import NamedDevice, entries, is_masked, model_name
 from andon.cli.show.render import fault_lines, header, paragraph
 from andon.cli.show.text import Text, display_width, join, say
 from andon.core.explain import explain_absence, explain_node, most_troubled
-from andon.core.explain.phrasing import WEIGHTS, in_words
+from andon.core.explain.phrasing import WEIGHTS, format_evidence
 from andon.core.explain.reasons import Evidence, Reason, ReasonCode
 from andon.model import wire
 from andon.model.device import Process, Snapshot
@@ -186,7 +186,7 @@ def _age(evidence: Evidence, at: float) -> str:
 
 
 def _named(evidence: Evidence, whole: Evidence | None) -> str:
-    name, value = evidence.name, in_words(evidence)
+    name, value = evidence.name, format_evidence(evidence)
     if name.startswith("missing."):
         return f"{reading_name(name.removeprefix('missing.'))}: {value}"
     if name.startswith("last."):
@@ -194,7 +194,7 @@ def _named(evidence: Evidence, whole: Evidence | None) -> str:
     if name == "throttle":
         value = ", ".join(map(_throttle_name, value.split(", ")))
     if whole is not None:
-        value = f"{value.removesuffix(evidence.unit).rstrip()} of {in_words(whole)}"
+        value = f"{value.removesuffix(evidence.unit).rstrip()} of {format_evidence(whole)}"
     return f"{NAMES.get(name) or reading_name(name)} {value}"
 
 

@@ -1,4 +1,4 @@
-"""The state machine of alerts: pure, from a snapshot and two clocks to what changed and is told."""
+"""The alert state machine: pure, from a snapshot and two clocks to changes and notices."""
 
 from andon.core.alerting.commands import (
     acknowledge,
@@ -12,11 +12,11 @@ from andon.core.alerting.state_machine import step
 from andon.core.conditions.state import (
     EMPTY,
     AlertState,
-    Former,
     HeldDevices,
     Moment,
     Observation,
     OwnTrouble,
+    PreviousLease,
     Sharing,
     StepResult,
 )
@@ -24,11 +24,11 @@ from andon.core.conditions.state import (
 __all__ = [
     "EMPTY",
     "AlertState",
-    "Former",
     "HeldDevices",
     "Moment",
     "Observation",
     "OwnTrouble",
+    "PreviousLease",
     "Sharing",
     "StepResult",
     "acknowledge",

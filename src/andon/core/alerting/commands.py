@@ -1,4 +1,4 @@
-"""What a person does with alerts: acknowledge, silence, and take either back."""
+"""What a person can do with alerts: acknowledge, silence, and undo either."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,7 +15,7 @@ LONGEST_SECONDS = 366 * 86_400.0
 
 
 def acknowledge(state: AlertState, alert_id: str, by: str, note: str, moment: Moment) -> StepResult:
-    """Somebody has seen it: it is not told again unless it becomes worse."""
+    """Mark it as seen: no further notices unless it gets worse."""
     episode = _find(state, alert_id)
     seen = Acknowledgement(moment.wall, by, note)
     alert = replace(episode.alert, acknowledged=seen)
@@ -23,7 +23,7 @@ def acknowledge(state: AlertState, alert_id: str, by: str, note: str, moment: Mo
 
 
 def unacknowledge(state: AlertState, alert_id: str, moment: Moment) -> StepResult:
-    """Take the acknowledgement back; a reminder that fell due is told at the next look."""
+    """Remove the acknowledgement; a reminder that became due is sent at the next sample."""
     episode = _find(state, alert_id)
     if episode.covered is None:
         raise Conflict("this alert is not acknowledged")
@@ -32,33 +32,36 @@ def unacknowledge(state: AlertState, alert_id: str, moment: Moment) -> StepResul
 
 
 def silence(state: AlertState, new: Silence, moment: Moment) -> StepResult:
-    """Nothing that matches is told until it ends."""
+    """Send no notices for matching alerts until it ends."""
     if new.until <= moment.wall:
-        raise Invalid("this silence is over before it begins", hint="say how long: 2h")
+        raise Invalid("this silence would already be over", hint="give a duration, e.g. 2h")
     if new.until - moment.wall > LONGEST_SECONDS:
-        raise Invalid("a silence ends within a year", hint="turn the rule off in the settings")
+        raise Invalid("a silence may last a year at most", hint="turn the rule off in the settings")
     if new.rule is not None and new.rule not in BY_NAME:
-        raise Invalid(f"there is no rule {new.rule}", hint="see every rule: andon alerts rules")
+        raise Invalid(f"there is no rule {new.rule}", hint="list the rules: andon alerts rules")
     if any(old.id == new.id for old in state.silences):
-        raise Conflict(f"there already is a silence {new.id}")
+        raise Conflict(f"silence {new.id} already exists")
     if len(state.silences) >= MOST_SILENCES:
-        raise Conflict(f"there are {MOST_SILENCES} silences already", hint="end some of them")
+        raise Conflict(
+            f"there are already {MOST_SILENCES} silences",
+            hint="remove some: andon alerts unsilence ID",
+        )
     return _silenced(replace(state, silences=(*state.silences, new)), moment)
 
 
 def unsilence(state: AlertState, silence_id: str, moment: Moment) -> StepResult:
-    """End a silence by hand; what it held back is told at the next look."""
+    """Remove a silence; the notices it held back are sent at the next sample."""
     left = tuple(one for one in state.silences if one.id != silence_id)
     if len(left) == len(state.silences):
-        raise Gone(f"there is no silence {silence_id}", hint="see them: andon alerts")
+        raise Gone(f"there is no silence {silence_id}", hint="list them: andon alerts")
     return _silenced(replace(state, silences=left), moment)
 
 
 def current(state: AlertState) -> tuple[Alert, ...]:
-    """Every alert that is pending or firing, with the numbers of the last look, worst first."""
+    """Every pending or firing alert, with the numbers of the last sample, worst first."""
     if state.snapshot is None:
         return tuple(sorted((e.alert for e in _all(state)), key=_order))
-    artist = AlertRenderer(state.snapshot)
+    renderer = AlertRenderer(state.snapshot)
     found = []
     for subject, on in state.episodes.items():
         seen = state.findings.get(subject, {})
@@ -66,9 +69,9 @@ def current(state: AlertState) -> tuple[Alert, ...]:
             finding = seen.get(rule)
             fresh = finding is not None and finding.holds
             found.append(
-                artist.drawn(episode.alert, finding)
+                renderer.rendered(episode.alert, finding)
                 if finding is not None and fresh
-                else artist.named(episode.alert)
+                else renderer.named(episode.alert)
             )
     return tuple(sorted(found, key=_order))
 
@@ -90,7 +93,7 @@ def _find(state: AlertState, alert_id: str) -> Episode:
     for episode in _all(state):
         if episode.alert.id == alert_id:
             return episode
-    raise Gone(f"no alert {alert_id} is pending or firing", hint="see them: andon alerts")
+    raise Gone(f"no alert {alert_id} is pending or firing", hint="list them: andon alerts")
 
 
 def _put(state: AlertState, episode: Episode) -> StepResult:

@@ -1,7 +1,7 @@
-"""How one episode goes on: pending, firing, resolved, with durations on the steady clock alone.
+"""How one episode advances: pending, firing, resolved, with durations on the steady clock.
 
-Time that nobody saw is no evidence: of the time since the last look that could tell, at most half
-a minute counts, for what holds and for what is calm alike.
+Time without data is not evidence: of the time since the last sample with data, at most half a
+minute counts, both for what holds and for what is calm.
 """
 
 from collections.abc import Callable
@@ -17,10 +17,10 @@ SEEN_SECONDS = 30.0
 FORGET_SECONDS = 300.0
 FLAP_SECONDS = 3600.0
 MOST_FACTOR = 16
-ANEW_SECONDS = 60.0
+RESTART_CLEAR_SECONDS = 60.0
 
-Draw = Callable[[Alert, Judgement], Alert]
-"""Writes the numbers, the words and the people of a finding into an alert."""
+Render = Callable[[Alert, Judgement], Alert]
+"""Writes the numbers, the text and the people of a finding into an alert."""
 
 
 def begin(
@@ -29,23 +29,23 @@ def begin(
     finding: Judgement,
     moment: Moment,
     figures: Thresholds,
-    draw: Draw,
+    render: Render,
     factor: int,
 ) -> Episode:
-    """The episode after the first look at which a rung holds."""
+    """The episode after the first sample in which a rung holds."""
     none: Times = (None,) * len(rule.rungs)
-    return _advanced(Episode(alert, none, none), rule, finding, moment, figures, draw, factor)
+    return _advanced(Episode(alert, none, none), rule, finding, moment, figures, render, factor)
 
 
 def is_calm(episode: Episode) -> bool:
-    """Whether everything that counts is on its way to the all-clear."""
+    """Whether every active rung is calm, on its way to being resolved."""
     return all(
         since is not None for place, since in enumerate(episode.calm) if episode.up >> place & 1
     )
 
 
 def is_settled(episode: Episode, finding: Judgement | None, now: float) -> bool:
-    """Whether a look that follows closely on the last one changes nothing: most looks do not."""
+    """Whether a sample soon after the last one changes nothing, as most do."""
     if now >= episode.due or episode.dark is not None:
         return False
     if finding is None:
@@ -53,36 +53,36 @@ def is_settled(episode: Episode, finding: Judgement | None, now: float) -> bool:
     if finding.blind or finding is ENDED or finding.holds != episode.holds:
         return False
     if finding.holds & finding.calm:
-        return False  # an event: its calm begins again
+        return False  # an event: its calm starts again
     return finding.calm & episode.up == episode.quiet
 
 
-def go_on(
+def advance(
     episode: Episode,
     rule: Rule,
     finding: Judgement | None,
     moment: Moment,
     last: float,
     figures: Thresholds,
-    draw: Draw,
+    render: Render,
     factor: int = 1,
 ) -> Episode | None:
-    """The episode after one more look: the same object where nothing changed, None where it was
-    pending and is forgotten. `last` is the look before; `factor` counts if it fires now."""
+    """The episode after one more sample: the same object if nothing changed, None if it was
+    pending and is dropped. `last` is the previous sample; `factor` applies if it fires now."""
     now = moment.steady
     if finding is UNKNOWN:
-        return _darkened(episode, moment, last)
+        return _without_data(episode, moment, last)
     last = last if episode.dark is None else episode.dark
     if now - last > SEEN_SECONDS:
-        gone = now - last
-        if gone > FORGET_SECONDS and episode.fired is None:
+        gap = now - last
+        if gap > FORGET_SECONDS and episode.fired is None:
             return None
-        episode = _moved(episode, gone)
+        episode = _moved(episode, gap)
     if finding is ENDED:
         return _resolved(episode, moment) if episode.fired is not None else None
     if episode.fired is None and (finding is None or not (finding.holds or finding.blind)):
         return None
-    return _advanced(episode, rule, finding, moment, figures, draw, factor)
+    return _advanced(episode, rule, finding, moment, figures, render, factor)
 
 
 def _advanced(
@@ -91,10 +91,10 @@ def _advanced(
     finding: Judgement | None,
     moment: Moment,
     figures: Thresholds,
-    draw: Draw,
+    render: Render,
     factor: int,
 ) -> Episode:
-    """One more look counted; the same object where nothing changed."""
+    """The episode with one more sample; the same object if nothing changed."""
     now, holds = moment.steady, 0 if finding is None else finding.holds
     held, calm = _times(episode, finding, now)
     up = _up(episode, rule, held, calm, now, figures)
@@ -103,7 +103,7 @@ def _advanced(
     if same and holds == episode.holds and due == episode.due and episode.dark is None:
         return episode
     new = replace(episode, held=held, calm=calm, up=up, holds=holds, due=due)
-    return _changed(new, rule, finding, moment, draw, factor)
+    return _changed(new, rule, finding, moment, render, factor)
 
 
 def _changed(
@@ -111,23 +111,23 @@ def _changed(
     rule: Rule,
     finding: Judgement | None,
     moment: Moment,
-    draw: Draw,
+    render: Render,
     factor: int,
 ) -> Episode:
     up, holds = episode.up, episode.holds
     if episode.fired is not None and not up:
         if not holds:
             return _resolved(episode, moment)
-        up = holds  # a lower rung that has not held for its time yet: falling is not told
+        up = holds  # a lower rung that has not held long enough yet: a drop sends no notice
     alert = episode.alert
     if finding is not None and (finding.holds or finding.value is not None):
-        alert = draw(alert, finding)
+        alert = render(alert, finding)
     level = _level(rule, up or _prompt(rule, holds)) or episode.alert.level
     alert = replace(alert, level=level, severity=severity(level, rule), no_data_since=None)
     fires = bool(up) and episode.fired is None
     if fires:
         alert = replace(alert, state=Phase.FIRING, fired=moment.wall)
-    told = any(rung.told and up >> place & 1 for place, rung in enumerate(rule.rungs))
+    notifies = any(rung.told and up >> place & 1 for place, rung in enumerate(rule.rungs))
     quiet = sum(1 << place for place, since in enumerate(episode.calm) if since is not None)
     return replace(
         episode,
@@ -137,14 +137,14 @@ def _changed(
         dark=None,
         fired=moment.steady if fires else episode.fired,
         factor=factor if fires else episode.factor,
-        tellable=episode.tellable or told,
+        tellable=episode.tellable or notifies,
     )
 
 
 def _due(
     episode: Episode, rule: Rule, held: Times, calm: Times, up: int, figures: Thresholds
 ) -> float:
-    """When time alone makes a rung count, or count no more."""
+    """When time alone activates or clears a rung."""
     found = NEVER
     for place, rung in enumerate(rule.rungs):
         since = held[place]
@@ -157,7 +157,7 @@ def _due(
 
 
 def _times(episode: Episode, finding: Judgement | None, now: float) -> tuple[Times, Times]:
-    """Since when each rung has held and been calm, after this look."""
+    """Since when each rung has held and been calm, after this sample."""
     holds, calm, blind = (
         (0, ALL, 0) if finding is None else (finding.holds, finding.calm, finding.blind)
     )
@@ -169,7 +169,7 @@ def _times(episode: Episode, finding: Judgement | None, now: float) -> tuple[Tim
             continue
         holding = bool(holds >> place & 1)
         held_times.append((now if was_held is None else was_held) if holding else None)
-        # An event is over as it happens: its calm counts from the event itself.
+        # An event is instantaneous: its calm counts from the event itself.
         counts = holding or episode.up >> place & 1
         start = now if was_calm is None or holding else was_calm
         calm_times.append(start if counts and calm >> place & 1 else None)
@@ -179,7 +179,7 @@ def _times(episode: Episode, finding: Judgement | None, now: float) -> tuple[Tim
 def _up(
     episode: Episode, rule: Rule, held: Times, calm: Times, now: float, figures: Thresholds
 ) -> int:
-    """Which rungs count: those that have held for their time and have not cleared since."""
+    """The active rungs: those that have held long enough and have not cleared since."""
     up = episode.up
     for place, rung in enumerate(rule.rungs):
         since = held[place]
@@ -192,17 +192,17 @@ def _up(
 
 
 def for_seconds(rung: Rung, figures: Thresholds) -> float:
-    """How long its condition must hold."""
+    """How long the rung's condition must hold."""
     if rung.for_figure is None:
         return rung.for_seconds
     return float(getattr(figures, rung.for_figure))
 
 
 def clear_seconds(rung: Rung, episode: Episode) -> float:
-    """How long it must be calm: longer for what keeps coming back, shorter for a new start."""
+    """How long it must be calm: longer if it keeps recurring, shorter after a reset."""
     plain = rung.clear_seconds
     if episode.anew:
-        return min(plain, ANEW_SECONDS)
+        return min(plain, RESTART_CLEAR_SECONDS)
     return plain if episode.factor == 1 else min(plain * episode.factor, max(plain, FLAP_SECONDS))
 
 
@@ -212,25 +212,25 @@ def _level(rule: Rule, rungs: int) -> Level | None:
 
 
 def _prompt(rule: Rule, holds: int) -> int:
-    """Without the rungs that differ from a lower one by taking longer: they do not hold yet."""
+    """Without the rungs that only differ from a lower one in duration: they do not hold yet."""
     for place, rung in enumerate(rule.rungs):
         if any(lower.for_seconds < rung.for_seconds for lower in rule.rungs[:place]):
             holds &= ~(1 << place)
     return holds
 
 
-def _moved(episode: Episode, gone: float) -> Episode:
-    """After a gap: half a minute of it counts, and a calm that nobody saw begins again."""
-    shift = gone - SEEN_SECONDS
+def _moved(episode: Episode, gap: float) -> Episode:
+    """After a gap: half a minute of it counts, and after a long gap any calm starts again."""
+    shift = gap - SEEN_SECONDS
     held = tuple(None if t is None else t + shift for t in episode.held)
     calm = tuple(None if t is None else t + shift for t in episode.calm)
-    if gone > FORGET_SECONDS:
+    if gap > FORGET_SECONDS:
         calm = (None,) * len(calm)
     return replace(episode, held=held, calm=calm)
 
 
-def _darkened(episode: Episode, moment: Moment, last: float) -> Episode | None:
-    """No data: it stays what it was. Silence is neither trouble nor recovery."""
+def _without_data(episode: Episode, moment: Moment, last: float) -> Episode | None:
+    """No data: the state stays. Missing data is neither trouble nor recovery."""
     since = last if episode.dark is None else episode.dark
     if episode.fired is None and moment.steady - since > FORGET_SECONDS:
         return None

@@ -1,28 +1,28 @@
-"""One look at everything: what each rule finds for each subject, where there is anything to say."""
+"""Evaluates one sample: what each rule finds for each subject, if it finds anything."""
 
 from collections.abc import Mapping
 
-from andon.core.conditions.events import counted, reported
+from andon.core.conditions.device_view import DeviceView
+from andon.core.conditions.events import judge_ecc_count, judge_events
 from andon.core.conditions.finding import ENDED, NEITHER, UNKNOWN, Judgement
 from andon.core.conditions.judges import DEVICE_JUDGES, idle
 from andon.core.conditions.node import node_findings, trouble_findings
 from andon.core.conditions.rulebook import Rulebook
-from andon.core.conditions.seen import DeviceView
 from andon.core.conditions.sharing import sharing_findings
 from andon.core.conditions.state import AlertState, Episode, HeldDevices, Moment, Observation
-from andon.core.conditions.track import Track, followed
+from andon.core.conditions.track import Track, updated_track
 from andon.model.device import DeviceStatus, Sample
 from andon.model.device import State as DeviceState
 
 READERS = "reader:"
 READING_RULES = frozenset(name for name, _ in DEVICE_JUDGES)
-LEAST_READERS = 2  # one silent device says nothing about its vendor
+LEAST_READERS = 2  # one device that does not respond says nothing about its vendor
 
 Found = dict[str, dict[str, Judgement]]
 
 
 class Evaluation:
-    """The findings of one look, and what is remembered of the devices for the next."""
+    """The findings of one sample, and what is kept about the devices for the next."""
 
     def __init__(
         self, state: AlertState, observation: Observation, moment: Moment, rulebook: Rulebook
@@ -34,7 +34,7 @@ class Evaluation:
         self.tracks: dict[str, Track] = {}
         self.ecc: Mapping[str, int] = state.ecc
         self.xids = state.xids
-        self.anew: set[str] = set()  # devices whose error counter began anew
+        self.reset: set[str] = set()  # devices whose error counter was reset
         self._divided = frozenset(
             parent for s in self.snapshot.devices if (parent := s.device.parent) is not None
         )
@@ -56,7 +56,7 @@ class Evaluation:
         uuid = status.device.uuid
         self.statuses[uuid] = status
         state = self.state
-        track = followed(state.tracks.get(uuid), status, self.moment.steady, state.steady)
+        track = updated_track(state.tracks.get(uuid), status, self.moment.steady, state.steady)
         self.tracks[uuid] = track
         on = state.episodes.get(uuid, _NOTHING)
         if status.state is DeviceState.OK and status.sample is not None:
@@ -89,7 +89,7 @@ class Evaluation:
             self._errors(uuid, count)
 
     def _silent(self, status: DeviceStatus, on: Mapping[str, Episode]) -> None:
-        """A device without a reading: asleep is calm, all else cannot tell."""
+        """A device without a reading: calm if asleep, otherwise unknown."""
         asleep = status.state is DeviceState.ASLEEP
         for name in on:
             if name == "idle":
@@ -100,24 +100,24 @@ class Evaluation:
 
     def _states(self, status: DeviceStatus, on: Mapping[str, Episode]) -> None:
         uuid, state = status.device.uuid, status.state
-        words = (status.reason, status.hint)
+        reasons = (status.reason, status.hint)
         if state is DeviceState.LOST:
-            self.add(uuid, "device_lost", Judgement(1, details=words))
+            self.add(uuid, "device_lost", Judgement(1, details=reasons))
             if "driver_hung" in on:
                 self.add(uuid, "driver_hung", UNKNOWN)
         elif state is DeviceState.STALE:
-            self.add(uuid, "driver_hung", Judgement(0b11, details=words))
+            self.add(uuid, "driver_hung", Judgement(0b11, details=reasons))
             if "device_lost" in on:
                 self.add(uuid, "device_lost", UNKNOWN)
 
     def _errors(self, uuid: str, count: int) -> None:
         before = self.ecc.get(uuid)
         self.ecc = {**self.ecc, uuid: count}
-        finding, anew = counted(before, count)
+        finding, was_reset = judge_ecc_count(before, count)
         if finding is not None:
             self.add(uuid, "ecc", finding)
-        if anew:
-            self.anew.add(uuid)
+        if was_reset:
+            self.reset.add(uuid)
 
     def _sharing(self) -> None:
         seen = self.observation
@@ -130,12 +130,12 @@ class Evaluation:
                 self.add(subject, rule, finding)
 
     def holder_of(self, uuid: str) -> str | None:
-        """The id of the claim whose idleness a device's would be."""
+        """The id of the claim that holds a device, if any."""
         held = self._held.get(uuid) if self._held else None
         return None if held is None else held.id
 
     def _unlisted(self) -> None:
-        """Devices with alerts that the snapshot does not have: no data, unless taken away."""
+        """Devices with alerts that are not in the snapshot: no data, unless they were removed."""
         for subject, on in self.state.episodes.items():
             place = self.state.places.get(subject)
             if place is None or subject in self.statuses:
@@ -147,7 +147,7 @@ class Evaluation:
                         self.add(subject, name, UNKNOWN)
 
     def _readers(self) -> None:
-        """A vendor whose devices are all silent: its driver hangs, and not a device."""
+        """If no device of a vendor responds, its driver hangs rather than a device."""
         stale: dict[str, list[bool]] = {}
         for status in self.snapshot.devices:
             if status.device.parent is None and status.state in (DeviceState.OK, DeviceState.STALE):
@@ -165,7 +165,7 @@ class Evaluation:
             self.add(subject, rule, finding)
         if self.observation.events:
             known = self.statuses.keys() | state.ecc.keys() | state.places.keys()
-            taken, self.xids = reported(
+            taken, self.xids = judge_events(
                 self.observation.events, self.moment.wall, known, state.xids
             )
             for subject, rule, finding in taken:
@@ -176,7 +176,7 @@ class Evaluation:
             self._turn_off()
 
     def _after_a_boot(self, subject: str, on: Mapping[str, Episode]) -> None:
-        """Since a new boot an error of before counts down only while the device is well."""
+        """After a reboot an earlier error clears only while the device works."""
         episode, status = on.get("xid"), self.statuses.get(subject)
         if episode is None or not episode.anew or "xid" in self.found.get(subject, _NO_FINDING):
             return
@@ -184,7 +184,7 @@ class Evaluation:
             self.add(subject, "xid", NEITHER)
 
     def _turn_off(self) -> None:
-        """Rules that are off find nothing, and what they raised before is over."""
+        """Rules that are off find nothing, and their earlier alerts end."""
         for subject in {*self.found, *self.state.episodes}:
             status, on = self.statuses.get(subject), self._on(subject)
             book = self.rulebook
@@ -197,7 +197,7 @@ class Evaluation:
 
 
 def _holders(leases: tuple[HeldDevices, ...] | None) -> dict[str, HeldDevices] | None:
-    """Who holds each device, and could give it back; the latest where there are several."""
+    """Who holds each device and could release it; the latest if there are several."""
     if leases is None:
         return None
     ordered = sorted((h for h in leases if not h.orphaned), key=lambda held: held.since)

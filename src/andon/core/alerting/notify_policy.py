@@ -1,4 +1,4 @@
-"""Who inhibits whom, what is silenced, and when a person is told: each thing once."""
+"""Which alerts inhibit others, which are silenced, and when people are notified."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -17,15 +17,15 @@ Episodes = Mapping[str, Mapping[str, Episode]]
 
 
 def may_inhibit(on: Mapping[str, Episode]) -> bool:
-    """Whether one of a subject's alerts can stand in front of another, or behind its reader's or
-    its lease's."""
+    """Whether one of a subject's alerts can inhibit another, or be inhibited by its reader's or its
+    lease's."""
     return not INHIBITORS.isdisjoint(on)
 
 
 def inhibitor(
     episode: Episode, episodes: Episodes, place: Location | None, holder: str | None = None
 ) -> str | None:
-    """The id of the alert that stands in front of this one; `holder` is who holds its device."""
+    """The id of the alert that inhibits this one; `holder` is the claim that holds its device."""
     alert = episode.alert
     own, rule = episodes[alert.subject], alert.rule
     found = own.get("device_lost") if rule != "device_lost" else None
@@ -39,24 +39,24 @@ def inhibitor(
     if found is None and rule in BEHIND_HEAT:
         found = own.get("thermal")
     if found is None and rule == "idle":
-        return _spoken_for(alert, episodes.get(holder or "", {}).get("idle_lease"), holder)
+        return _lease_inhibitor(alert, episodes.get(holder or "", {}).get("idle_lease"), holder)
     if found is None and rule == "unattributed_memory":
         found = own.get("ghost_memory")
     if found is None and rule == "ecc":
-        return _explained(alert, own.get("xid"))
+        return _xid_inhibitor(alert, own.get("xid"))
     return None if found is None else found.alert.id
 
 
-def _spoken_for(alert: Alert, lease: Episode | None, holder: str | None) -> str | None:
-    """An idle lease speaks for its devices, also while nobody can say who holds them."""
+def _lease_inhibitor(alert: Alert, lease: Episode | None, holder: str | None) -> str | None:
+    """An idle lease inhibits the alerts of its devices, even while the holder is unknown."""
     if lease is not None and lease.fired is not None:
         return lease.alert.id
     before = alert.inhibited_by
     return before if holder is None and before is not None and "idle_lease@" in before else None
 
 
-def _explained(alert: Alert, xid: Episode | None) -> str | None:
-    """A critical Xid and the counter are one trouble, to the end of the counter's episode."""
+def _xid_inhibitor(alert: Alert, xid: Episode | None) -> str | None:
+    """A critical Xid and the ECC counter are one problem, until the counter's episode ends."""
     if xid is not None and xid.fired is not None and xid.alert.level is Level.CRITICAL:
         return xid.alert.id
     before = alert.inhibited_by
@@ -64,7 +64,7 @@ def _explained(alert: Alert, xid: Episode | None) -> str | None:
 
 
 def silenced_until(silences: Iterable[Silence], alert: Alert, wall: float) -> float | None:
-    """When the last silence ends that matches; None where none does."""
+    """When the last matching silence ends; None if there is none."""
     ends = [
         silence.until
         for silence in silences
@@ -76,7 +76,7 @@ def silenced_until(silences: Iterable[Silence], alert: Alert, wall: float) -> fl
 
 
 def due(episode: Episode, moment: Moment, renotify_seconds: float) -> NoticeKind | None:
-    """What a person is to be told of this episode now."""
+    """The notice that is due for this episode now."""
     alert = episode.alert
     if alert.state is not Phase.FIRING or alert.level is Level.INFO:
         return None
@@ -92,8 +92,8 @@ def due(episode: Episode, moment: Moment, renotify_seconds: float) -> NoticeKind
     return NoticeKind.REMINDER if moment.steady >= remind_at(episode, renotify_seconds) else None
 
 
-def told(episode: Episode, kind: NoticeKind, moment: Moment) -> Episode:
-    """The episode after a person was told."""
+def mark_notified(episode: Episode, kind: NoticeKind, moment: Moment) -> Episode:
+    """The episode after a notice was sent."""
     alert = replace(episode.alert, notified=episode.alert.notified + 1, last_notified=moment.wall)
     again = kind is NoticeKind.REMINDER
     return replace(
@@ -115,12 +115,12 @@ def uncovered(episode: Episode) -> Episode:
 
 
 def _ends(episode: Episode) -> bool:
-    """Whether it is calm already; what was an event at one instant is not."""
+    """Whether it is already calm; events never are."""
     return not BY_NAME[episode.alert.rule].momentary and episode.dark is None and is_calm(episode)
 
 
 def remind_at(episode: Episode, renotify_seconds: float) -> float:
-    """When a reminder is due, if it still fires then: each waits twice as long, up to a day."""
+    """When a reminder is due if it still fires; intervals double, up to a day."""
     if renotify_seconds <= 0 or episode.told_at is None:
         return NEVER
     longest = max(renotify_seconds, LONGEST_SECONDS)

@@ -1,4 +1,4 @@
-"""Which past alerts are asked for, and which are kept."""
+"""Queries over past alerts, and what is kept of them."""
 
 from dataclasses import dataclass, replace
 
@@ -6,7 +6,7 @@ from andon.model.alert import Alert, Level, Party, Phase
 
 MOST_EPISODES = 20_000
 MOST_BYTES = 5_000_000
-"""A year of them stays well below 10 MB on disk, index and free pages included."""
+"""A year of alerts stays well below 10 MB on disk, including index and free pages."""
 KEPT_SECONDS = 400 * 86_400.0
 MOST_PARTIES = 4
 COMMAND_CHARACTERS = 200
@@ -14,7 +14,7 @@ COMMAND_CHARACTERS = 200
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is asked for; None means any."""
+    """A query over alerts; None means any."""
 
     since: float | None = None
     until: float | None = None
@@ -26,7 +26,7 @@ class Query:
 
 
 def matches(query: Query, alert: Alert) -> bool:
-    """The one meaning of a query, for every ledger: an episode counts from where it began."""
+    """Whether an alert matches, the same for every store; an episode counts from its start."""
     ended = alert.since if alert.resolved is None else alert.resolved
     return (
         (query.since is None or ended >= query.since or alert.state is not Phase.RESOLVED)
@@ -39,12 +39,12 @@ def matches(query: Query, alert: Alert) -> bool:
 
 
 def is_kept(alert: Alert) -> bool:
-    """What never fired was nothing."""
+    """Only alerts that fired are kept."""
     return alert.fired is not None
 
 
 def trimmed(alert: Alert) -> Alert:
-    """As it is kept for a year: with a few of those whom it concerned, and short command lines."""
+    """The form kept for a year: with a few of the people affected, and short command lines."""
     return replace(alert, who=tuple(_short(party) for party in alert.who[:MOST_PARTIES]))
 
 

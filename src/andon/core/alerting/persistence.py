@@ -1,4 +1,4 @@
-"""The state of alerts as JSON, so that it survives a restart, and what a new boot means for it."""
+"""The alert state as JSON, so that it survives a restart, adjusted after a reboot."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 def dump(state: AlertState) -> Json:
-    """What must survive: small, and the same after `restore`."""
+    """What must survive a restart: small, and unchanged after `restore`."""
     return {
         "schema": VERSION,
         "boot": state.boot,
@@ -46,8 +46,8 @@ def dump(state: AlertState) -> Json:
 
 
 def restore(data: Json, moment: Moment, boot: str | None) -> AlertState:
-    """The state that was dumped. In the same boot the steady clock goes on; in another one the wall
-    clock bridges the time away, at least 0 and at most a day. Invalid where it cannot be read."""
+    """The dumped state. Within the same boot the steady clock continues; after a reboot the wall
+    clock bridges the time away, between 0 and one day. Invalid if it cannot be read."""
     if data.get("schema") != VERSION:
         raise Invalid(f"the schema is {data.get('schema')!r}, not {VERSION!r}")
     try:
@@ -60,7 +60,7 @@ def restore(data: Json, moment: Moment, boot: str | None) -> AlertState:
 
 
 def _rebooted(state: AlertState, moment: Moment, boot: str | None) -> AlertState:
-    """Pending alerts are forgotten; the counters of the driver begin at 0."""
+    """Pending alerts are dropped; the driver's counters start at 0."""
     away = min(max(0.0, moment.wall - state.wall), LONGEST_AWAY_SECONDS)
     shift = moment.steady - away - (state.steady or 0.0)
     episodes = {

@@ -1,10 +1,10 @@
-"""How a finding becomes an alert that people read: the numbers, the sentence, the people."""
+"""Turns a finding into an alert for people: its numbers, its sentence, who is affected."""
 
 from dataclasses import replace
 
-from andon.core.conditions import words
+from andon.core.conditions import texts
 from andon.core.conditions.finding import Judgement
-from andon.core.conditions.lease_words import holders_of, strangers_of
+from andon.core.conditions.lease_texts import holders_of, strangers_of
 from andon.core.conditions.rules import BY_NAME
 from andon.model.alert import Alert, Event, Party
 from andon.model.device import DeviceStatus, Process, Snapshot
@@ -13,7 +13,7 @@ VENDORS = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
 
 
 class AlertRenderer:
-    """Draws alerts against one snapshot; what it needs is made when it is first needed."""
+    """Renders alerts against one snapshot; lookup tables are built on first use."""
 
     def __init__(self, snapshot: Snapshot, before: Snapshot | None = None) -> None:
         self.snapshot, self._before = snapshot, before
@@ -21,19 +21,19 @@ class AlertRenderer:
         self._statuses: dict[str, DeviceStatus] | None = None
 
     def named(self, alert: Alert) -> Alert:
-        """The alert with the number and the name that its device has now."""
+        """The alert with the current number and name of its device."""
         status = self._status(alert.subject)
         if status is None:
-            return replace(alert, where=alert.where or self._called(alert.subject))
+            return replace(alert, where=alert.where or self._subject_name(alert.subject))
         number = self._number(alert.subject)
         where = f"GPU {number} ({status.device.name})"
         return replace(alert, where=where, device=status.device.index)
 
-    def drawn(self, alert: Alert, finding: Judgement) -> Alert:
-        """The alert with the numbers, the words and the people of a finding."""
+    def rendered(self, alert: Alert, finding: Judgement) -> Alert:
+        """The alert with the numbers, the text and the people of a finding."""
         alert, rule, subject = self.named(alert), alert.rule, alert.subject
         status = self._status(subject)
-        it = self._called(subject) if status is None else f"GPU {self._number(subject)}"
+        it = self._subject_name(subject) if status is None else f"GPU {self._number(subject)}"
         lasted = self.snapshot.at - alert.since
         return replace(
             alert,
@@ -41,18 +41,18 @@ class AlertRenderer:
             threshold=finding.threshold,
             limit=finding.limit,
             unit=BY_NAME[rule].unit,
-            message=words.message(rule, it, finding, lasted, self._devices(finding)),
-            advice=words.advice(rule, self._number(subject), finding),
+            message=texts.message(rule, it, finding, lasted, self._devices(finding)),
+            advice=texts.advice(rule, self._number(subject), finding),
             who=_reported(finding)
-            or _concerned(finding, words.parties(self._people(subject, status, finding)))
+            or _concerned(finding, texts.parties(self._processes(subject, status, finding)))
             or alert.who,
-            evidence=words.evidence(rule, finding),
+            evidence=texts.evidence(rule, finding),
         )
 
-    def _people(
+    def _processes(
         self, subject: str, status: DeviceStatus | None, finding: Judgement
     ) -> tuple[Process, ...]:
-        """The processes on it; of a device that fell silent, those of the look before."""
+        """The processes on it; if it stopped answering, those of the previous sample."""
         found = status.processes if status else ()
         if not found and self._before is not None and (status is None or not status.answered):
             found = next(
@@ -63,7 +63,7 @@ class AlertRenderer:
         return tuple(p for p in found if p.pid in named) or found
 
     def _devices(self, finding: Judgement) -> str:
-        """`GPU 0, 1`: the devices of the claim that a finding is about."""
+        """`GPU 0, 1`: the devices of the claim a finding is about."""
         held = holders_of(finding)
         numbers = [self._number(uuid) for uuid in held[0].devices] if held else []
         return f"GPU {', '.join(numbers)}" if numbers else ""
@@ -75,10 +75,10 @@ class AlertRenderer:
 
     def _number(self, subject: str) -> str:
         if self._labels is None:
-            self._labels = words.labels(self.snapshot)
+            self._labels = texts.labels(self.snapshot)
         return self._labels.get(subject, "?")
 
-    def _called(self, subject: str) -> str:
+    def _subject_name(self, subject: str) -> str:
         kind, _, name = subject.partition(":")
         if kind == "reader":
             return f"The {VENDORS.get(name, name)} driver"
@@ -86,20 +86,22 @@ class AlertRenderer:
             return f"node {self.snapshot.node}" if self.snapshot.node else "this node"
         if kind == "lease":
             return f"lease {name}"
+        if kind == "notifier":
+            return f"Notifier {name}"
         return {"store": "the history", "sampler": "the sampler"}.get(subject, subject)
 
 
 def _concerned(finding: Judgement, there: tuple[Party, ...]) -> tuple[Party, ...]:
-    """With those who hold the device: the owner of an idle lease is told of it, and whoever
-    shares a device without knowing."""
-    strangers = words.parties(strangers_of(finding))
+    """The people affected, including the holders: the owner of an idle lease is notified, and so is
+    whoever shares a device without knowing it."""
+    strangers = texts.parties(strangers_of(finding))
     holders = tuple(party for held in holders_of(finding) for party in held.who)
-    first = strangers[: words.MOST_PARTIES - 1] or ()
+    first = strangers[: texts.MOST_PARTIES - 1] or ()
     others = () if strangers else tuple(p for p in there if p.pid not in {h.pid for h in holders})
-    return (*first, *holders, *others)[: words.MOST_PARTIES]
+    return (*first, *holders, *others)[: texts.MOST_PARTIES]
 
 
 def _reported(finding: Judgement) -> tuple[Party, ...]:
-    """Who ran when a device reported an error: the culprit has often ended by the next look."""
+    """Who was running when a device reported an error: the culprit has often exited since."""
     event = finding.details[0] if finding.details else None
-    return event.who[: words.MOST_PARTIES] if isinstance(event, Event) else ()
+    return event.who[: texts.MOST_PARTIES] if isinstance(event, Event) else ()

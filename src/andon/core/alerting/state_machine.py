@@ -1,4 +1,4 @@
-"""One step: look at everything, let every episode go on, and say what changed and what to tell."""
+"""One step: evaluate a sample, advance every episode, and return the changes and notices."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -7,18 +7,18 @@ from andon.core.alerting.episodes import (
     FLAP_SECONDS,
     MOST_FACTOR,
     SEEN_SECONDS,
+    advance,
     begin,
-    go_on,
     is_settled,
 )
 from andon.core.alerting.evaluate import Evaluation
 from andon.core.alerting.notify_policy import (
     due,
     inhibitor,
+    mark_notified,
     may_inhibit,
     remind_at,
     silenced_until,
-    told,
     uncovered,
 )
 from andon.core.alerting.render import AlertRenderer
@@ -38,7 +38,7 @@ from andon.core.conditions.state import (
 )
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase
 
-SOME_SECONDS, MOST_SECONDS = 256, 4096  # pairs of rule and subject with the second of their id
+SOME_SECONDS, MOST_SECONDS = 256, 4096  # pairs of rule and subject: the second in the latest id
 OLD_SECONDS = 2 * 86_400.0
 MOST_OWED = 256
 
@@ -46,22 +46,22 @@ MOST_OWED = 256
 def step(
     state: AlertState, observation: Observation, moment: Moment, rulebook: Rulebook
 ) -> StepResult:
-    """The state after this look. Any two states and observations fit together."""
+    """The state after this sample. Any state and observation can be combined."""
     if state.steady is not None and moment.steady < state.steady:
-        moment = Moment(moment.wall, state.steady)  # a clock that stepped back stands still
+        moment = Moment(moment.wall, state.steady)  # the clock stepped back: treat it as stopped
     return _Step(state, observation, moment, rulebook).outcome()
 
 
 class _Step:
-    """The work of one step; thrown away after it."""
+    """The work of one step; discarded afterwards."""
 
     def __init__(
         self, state: AlertState, observation: Observation, moment: Moment, rulebook: Rulebook
     ) -> None:
         self.state, self.moment, self.rulebook = state, moment, rulebook
         self.snapshot = observation.snapshot
-        self.look = Evaluation(state, observation, moment, rulebook)
-        self.artist = AlertRenderer(self.snapshot, state.snapshot)
+        self.evaluation = Evaluation(state, observation, moment, rulebook)
+        self.renderer = AlertRenderer(self.snapshot, state.snapshot)
         self.last = moment.steady if state.steady is None else state.steady
         self.episodes: dict[str, Mapping[str, Episode]] = dict(state.episodes)
         self.changed: dict[str, Alert] = {}
@@ -76,18 +76,18 @@ class _Step:
         self.remind_at = state.remind_at
 
     def outcome(self) -> StepResult:
-        found = self.look.found
+        found = self.evaluation.found
         for subject in (*found, *(s for s in self.state.episodes if s not in found)):
-            self._go_on(subject, found.get(subject, _NOTHING_FOUND))
+            self._advance(subject, found.get(subject, _NOTHING_FOUND))
         if self.touched:
             self._settle_places()
             self._mark()
         if self.touched or self.moment.steady >= self.remind_at:
-            self._tell()
-        self._pay()
+            self._notify_due()
+        self._notify_owed()
         return StepResult(self._state(), tuple(self.changed.values()), tuple(self.notices))
 
-    def _go_on(self, subject: str, found: Mapping[str, Judgement]) -> None:
+    def _advance(self, subject: str, found: Mapping[str, Judgement]) -> None:
         on = self.episodes.get(subject, _NOTHING_ON)
         fresh: dict[str, Episode] | None = None
         now = self.moment.steady
@@ -124,33 +124,33 @@ class _Step:
     def _after(
         self, subject: str, rule: str, episode: Episode, finding: Judgement | None
     ) -> Episode | None:
-        if rule == "ecc" and subject in self.look.anew and not episode.anew:
+        if rule == "ecc" and subject in self.evaluation.reset and not episode.anew:
             episode = replace(episode, anew=True, calm=(None,) * len(episode.calm))
         elif episode.anew and finding is not None and finding.holds:
             episode = replace(episode, anew=False)
-        return go_on(
+        return advance(
             episode, BY_NAME[rule], finding, self.moment, self.last, self._figures(subject),
-            self.artist.drawn, self._factor(rule, subject),
+            self.renderer.rendered, self._factor(rule, subject),
         )  # fmt: skip
 
     def _begin(self, subject: str, rule: str, finding: Judgement) -> Episode:
         key, wall = f"{rule}@{subject}", self.moment.wall
         second = max(int(wall), self.seconds.get(key, -1) + 1)
         self.seconds.pop(key, None)
-        self.seconds[key] = second  # the newest last: the oldest are forgotten first
+        self.seconds[key] = second  # the newest last: the oldest are dropped first
         alert = Alert(
             f"{key}#{second}", rule, subject, Level.INFO, Phase.PENDING, since=wall,
             silenced_until=None,
         )  # fmt: skip
         new = begin(
             alert, BY_NAME[rule], finding, self.moment, self._figures(subject),
-            self.artist.drawn, self._factor(rule, subject),
+            self.renderer.rendered, self._factor(rule, subject),
         )  # fmt: skip
         self.changed[new.alert.id] = new.alert
         return new
 
     def _end(self, before: Episode, after: Episode | None) -> None:
-        """It resolved, or was only pending and goes without a trace."""
+        """It resolved, or was only pending and is dropped."""
         moment = self.moment
         if after is None:
             alert = replace(before.alert, state=Phase.RESOLVED, resolved=moment.wall)
@@ -176,7 +176,7 @@ class _Step:
             self.changed[now.id] = now
 
     def _mark(self) -> None:
-        """Who stands behind whom, and what is silenced."""
+        """Mark which alerts are inhibited by others, and which are silenced."""
         silences, wall = self.silences, self.moment.wall
         for subject, on in self.episodes.items():
             place = self.places.get(subject)
@@ -185,13 +185,15 @@ class _Step:
                 alert = episode.alert
                 front = alert.inhibited_by
                 if behind or front is not None:
-                    front = inhibitor(episode, self.episodes, place, self.look.holder_of(subject))
+                    front = inhibitor(
+                        episode, self.episodes, place, self.evaluation.holder_of(subject)
+                    )
                 until = silenced_until(silences, alert, wall) if silences else None
                 if front != alert.inhibited_by or until != alert.silenced_until:
                     alert = replace(alert, inhibited_by=front, silenced_until=until)
                     self._put(subject, rule, replace(episode, alert=alert))
 
-    def _tell(self) -> None:
+    def _notify_due(self) -> None:
         renotify = self.rulebook.renotify_seconds
         self.remind_at = NEVER
         for subject, on in list(self.episodes.items()):
@@ -201,7 +203,7 @@ class _Step:
                 after = uncovered(episode)
                 kind = due(after, self.moment, renotify)
                 if kind is not None:
-                    after = told(after, kind, self.moment)
+                    after = mark_notified(after, kind, self.moment)
                     self._notice(after.alert, kind)
                 if after is not episode:
                     self._put(subject, rule, after)
@@ -212,8 +214,8 @@ class _Step:
         self.episodes[subject] = {**self.episodes[subject], rule: episode}
         self.changed[episode.alert.id] = episode.alert
 
-    def _pay(self) -> None:
-        """What resolved within a silence that is over is told now."""
+    def _notify_owed(self) -> None:
+        """Send notices for what resolved during a silence that has ended."""
         for alert in self.state.owed:
             if silenced_until(self.silences, alert, self.moment.wall) is not None:
                 self.owed.append(alert)
@@ -240,7 +242,7 @@ class _Step:
         )
 
     def _handed_over(self, subject: str, rule: str, finding: Judgement | None) -> Judgement | None:
-        """Another holder has an idle time of their own."""
+        """A new holder starts a new idle time."""
         if rule != "idle" or finding is None or not finding.details:
             return finding
         before = self.state.findings.get(subject, _NOTHING_FOUND).get(rule)
@@ -259,11 +261,11 @@ class _Step:
         return min(MOST_FACTOR, 2 * last.factor)
 
     def _figures(self, subject: str) -> Thresholds:
-        status = self.look.statuses.get(subject)
+        status = self.evaluation.statuses.get(subject)
         return self.rulebook.for_device(status.device) if status else self.rulebook.thresholds
 
     def _settle_places(self) -> None:
-        known = self.look.statuses
+        known = self.evaluation.statuses
         for subject in self.episodes:
             status = known.get(subject)
             if status is not None and subject not in self.places:
@@ -275,7 +277,7 @@ class _Step:
         now = self.moment.steady
         ended = {k: e for k, e in self.ended.items() if now - e.at <= FLAP_SECONDS}
         seconds = self.seconds
-        if len(seconds) > SOME_SECONDS:  # a clock that goes back further than this finds new ids
+        if len(seconds) > SOME_SECONDS:  # a clock set back further reuses no id
             old = self.moment.wall - OLD_SECONDS
             kept = [item for item in seconds.items() if item[1] > old]
             seconds = dict(kept[-MOST_SECONDS:])
@@ -286,10 +288,10 @@ class _Step:
             ended=ended,
             seconds=seconds,
             places=self.places,
-            ecc=self.look.ecc,
-            xids=self.look.xids,
-            tracks=self.look.tracks,
-            findings=self.look.found,
+            ecc=self.evaluation.ecc,
+            xids=self.evaluation.xids,
+            tracks=self.evaluation.tracks,
+            findings=self.evaluation.found,
             snapshot=self.snapshot,
             book=self.rulebook,
             remind_at=self.remind_at,

@@ -1,1 +1,1 @@
-"""What can be wrong: the catalogue of rules, their figures, their judgement and their words."""
+"""The conditions that alerts report: rules, thresholds, how each is judged, and its text."""

@@ -1,4 +1,4 @@
-"""What devices report by themselves: errors by number, and a counter that rises."""
+"""Judges what devices report on their own: numbered errors, and error counters that rise."""
 
 from collections.abc import Iterable, Mapping, Set
 
@@ -7,7 +7,7 @@ from andon.core.conditions.rules import BY_NAME
 from andon.core.events.xids import explain_event
 from andon.model.alert import Event, EventKind
 
-SAME_SECONDS = 2.0  # two ways of hearing give the same event two times
+SAME_SECONDS = 2.0  # the same event may arrive from two sources
 OLD_SECONDS = 86_400.0
 
 Taken = list[tuple[str, str, Judgement]]
@@ -15,8 +15,8 @@ _RUNGS = {rung.level: 1 << place for place, rung in enumerate(BY_NAME["xid"].run
 _KNOWN_BEFORE, _ROSE = 0b01, 0b10
 
 
-def counted(before: int | None, count: int) -> tuple[Judgement | None, bool]:
-    """What a count of errors says after another, and whether it began anew."""
+def judge_ecc_count(before: int | None, count: int) -> tuple[Judgement | None, bool]:
+    """What an error count means after the previous one, and whether the counter was reset."""
     if before is None:
         return (Judgement(_KNOWN_BEFORE, ALL, count, details=(None,)) if count else None), False
     if count > before:
@@ -24,14 +24,14 @@ def counted(before: int | None, count: int) -> tuple[Judgement | None, bool]:
     return (Judgement(_ROSE, ALL, count, details=(None,)) if count else None), not count
 
 
-def reported(
+def judge_events(
     events: Iterable[Event],
     wall: float,
     known: Set[str],
     before: Mapping[str, Mapping[int, float]],
 ) -> tuple[Taken, Mapping[str, Mapping[int, float]]]:
-    """The findings of events that are new, and the newest of each kind; the node's where no known
-    device is named."""
+    """The findings of new events, and the newest event of each code; an event that names no known
+    device belongs to the node."""
     newest = {subject: dict(codes) for subject, codes in before.items()}
     found: dict[tuple[str, str], Judgement] = {}
     for event in sorted(events, key=lambda event: event.at):
@@ -57,7 +57,7 @@ def _is_new(event: Event, newest: dict[int, float], wall: float) -> bool:
 
 
 def _worse(found: Judgement | None, event: Event) -> Judgement:
-    """The finding with this event added; the words are of the worst one, and of the latest."""
+    """The finding with this event added; its text comes from the latest of the worst events."""
     rung = _RUNGS[explain_event(event).level]
     holds = rung | (found.holds if found else 0)
     if found is None or rung == 1 << holds.bit_length() - 1:

@@ -1,28 +1,28 @@
-"""What a rule finds in one look at a subject."""
+"""What a rule finds about a subject in one sample."""
 
 from typing import Final, NamedTuple
 
 
 class Judgement(NamedTuple):
-    """Which rungs of a rule hold and which are calm, as bits from the lowest rung on.
+    """Which rungs of a rule hold and which are calm, as bits from the lowest rung up.
 
-    A plain tuple: one is made for every rule that holds, at every tick. A judge gives None where no
-    rung holds and all are calm, which is what it says of a healthy device.
+    A plain tuple, because one is created for every rule that holds in every sample. A judge returns
+    None if no rung holds and all are calm, as for a healthy device.
     """
 
     holds: int
     calm: int = 0
     value: float | None = None
     threshold: float | None = None
-    limit: float | None = None  # what the device itself states
-    details: tuple[object, ...] = ()  # what the words need beyond the numbers
-    blind: int = 0  # rungs that cannot tell
+    limit: float | None = None  # as stated by the device
+    details: tuple[object, ...] = ()  # what the text needs beyond the numbers
+    blind: int = 0  # rungs that cannot be judged
 
 
 ALL = 0b1111
 NEITHER: Final = Judgement(0)
-"""Between its threshold and its clear threshold."""
+"""Between the threshold and the clear threshold."""
 UNKNOWN: Final = Judgement(0, blind=ALL)
-"""A look that cannot tell: neither trouble nor recovery. Compare with `is`."""
+"""Cannot be judged: neither trouble nor recovery. Compare with `is`."""
 ENDED: Final = Judgement(0, ALL)
-"""Over, whatever the clear time says: the rule is off, or what it was about is gone."""
+"""Over, whatever the clear time: the rule is off, or its subject no longer exists."""

@@ -1,7 +1,7 @@
-"""Whether a value rises steadily, how fast, how sure that is, and when it reaches a bound.
+"""Detects steady rises: how fast, how certain, and when a limit is reached.
 
-A trend is told only where the data bears one. Noise, a step, a start, work that takes and frees
-again, and a body that warms towards a balance are none.
+A trend is reported only if the data supports one. Noise, a step, a program start, memory that is
+taken and freed again, and warming towards an equilibrium are not trends.
 """
 
 from collections.abc import Sequence
@@ -11,34 +11,34 @@ from math import sqrt
 from statistics import median
 
 Point = tuple[float, float]
-"""A time that only moves forward, and a value."""
+"""A monotonic time and a value."""
 
-BLOCKS = 24  # slopes are taken between all pairs, so of few and sturdy points
-WIDEST = 2.0  # a span between the fastest and the slowest arrival that is wider says nothing
+BLOCKS = 24  # slopes are computed between all pairs, so points are reduced to block medians
+WIDEST_RATIO = 2.0  # a wider ratio of latest to earliest arrival is not a forecast
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
-    """What a rise must show before it counts as a trend."""
+class TrendCriteria:
+    """What a rise must satisfy to count as a trend."""
 
     least_seconds: float
     least_points: int
-    parts: int  # the time is cut into so many, and each must bring its share of the rise
+    parts: int  # the time is split into this many, and each must contribute its share of the rise
     least_share: float  # of an even share
     most_share: float
-    drop_share: float  # of the rise: work that frees again what it took is no trend
-    deviations: float  # how wide the bounds of the slope are taken; the lower must be a rise
+    drop_share: float  # of the rise: memory that is freed again is not a trend
+    deviations: float  # width of the slope's bounds; the lower one must be a rise
 
 
-GLANCE = Demand(60.0, 6, 4, 0.3, float("inf"), 0.1, 1.0)
-"""For an explanation beside the readings, which says how sure it is."""
-WATCH = Demand(600.0, 9, 6, 0.5, 1.6, 0.15, 2.6)
-"""For an alert, which wakes people."""
+FOR_EXPLANATIONS = TrendCriteria(60.0, 6, 4, 0.3, float("inf"), 0.1, 1.0)
+"""For explanations, which state their confidence."""
+FOR_ALERTS = TrendCriteria(600.0, 9, 6, 0.5, 1.6, 0.15, 2.6)
+"""For alerts, which wake people."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """A steady rise: its slope per second, and the bounds between which that surely lies."""
+    """A steady rise: its slope per second, and the bounds of that slope."""
 
     slope: float
     low: float
@@ -49,37 +49,39 @@ class Trend:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """When a bound is reached if the trend goes on: the best guess, the earliest, the latest."""
+    """When a limit is reached if the trend continues: best estimate, earliest and latest."""
 
     seconds: float
     earliest_seconds: float
     latest_seconds: float
 
 
-def trend(points: Sequence[Point], least_rise: float, demand: Demand = WATCH) -> Trend | None:
-    """The rise that the points bear, oldest first; None where they bear none."""
-    if len(points) < demand.least_points:
+def trend(
+    points: Sequence[Point], least_rise: float, criteria: TrendCriteria = FOR_ALERTS
+) -> Trend | None:
+    """The trend in the points (oldest first); None if there is none."""
+    if len(points) < criteria.least_points:
         return None
     seconds = points[-1][0] - points[0][0]
     rise = points[-1][1] - points[0][1]
-    if seconds < demand.least_seconds or rise < least_rise or rise <= 0:
+    if seconds < criteria.least_seconds or rise < least_rise or rise <= 0:
         return None
-    if not _keeps(points, demand.drop_share * rise) or not _even(points, demand):
+    if not _never_drops(points, criteria.drop_share * rise) or not _is_even(points, criteria):
         return None
-    slope, low, high = _slopes(_sturdy(points), demand.deviations)
+    slope, low, high = _slopes(_block_medians(points), criteria.deviations)
     return Trend(slope, low, high, rise, seconds) if low > 0 else None
 
 
 def arrival(found: Trend, distance: float) -> Arrival | None:
-    """When a bound at this distance is reached; None where that could be almost any time."""
+    """When a limit at this distance is reached; None if the estimate is too uncertain."""
     distance = max(0.0, distance)
-    if found.high > WIDEST * found.low:
+    if found.high > WIDEST_RATIO * found.low:
         return None
     return Arrival(distance / found.slope, distance / found.high, distance / found.low)
 
 
-def _keeps(points: Sequence[Point], most: float) -> bool:
-    """Whether it never gives back more than this of what it had."""
+def _never_drops(points: Sequence[Point], most: float) -> bool:
+    """Whether the value never drops by more than this."""
     highest = points[0][1]
     for _, value in points:
         if value > highest:
@@ -89,15 +91,15 @@ def _keeps(points: Sequence[Point], most: float) -> bool:
     return True
 
 
-def _even(points: Sequence[Point], demand: Demand) -> bool:
-    """Whether each part of the time brings its share: a step and a levelling curve do not."""
-    levels = [median(part) for part in _cut(points, demand.parts) if part]
-    if len(levels) < demand.parts:
+def _is_even(points: Sequence[Point], criteria: TrendCriteria) -> bool:
+    """Whether each part of the time contributes its share; steps and flattening curves fail."""
+    levels = [median(part) for part in _cut(points, criteria.parts) if part]
+    if len(levels) < criteria.parts:
         return False
-    share = (levels[-1] - levels[0]) / (demand.parts - 1)
+    share = (levels[-1] - levels[0]) / (criteria.parts - 1)
     steps = [later - earlier for earlier, later in pairwise(levels)]
     return share > 0 and all(
-        demand.least_share * share <= step <= demand.most_share * share for step in steps
+        criteria.least_share * share <= step <= criteria.most_share * share for step in steps
     )
 
 
@@ -110,8 +112,8 @@ def _cut(points: Sequence[Point], parts: int) -> list[list[float]]:
     return out
 
 
-def _sturdy(points: Sequence[Point]) -> Sequence[Point]:
-    """At most `BLOCKS` points, each the middle of its neighbours: a few odd ones do not count."""
+def _block_medians(points: Sequence[Point]) -> Sequence[Point]:
+    """At most `BLOCKS` points, each the median of its block, so that outliers do not count."""
     if len(points) <= BLOCKS:
         return points
     out: list[Point] = []
@@ -123,7 +125,7 @@ def _sturdy(points: Sequence[Point]) -> Sequence[Point]:
 
 
 def _slopes(points: Sequence[Point], deviations: float) -> tuple[float, float, float]:
-    """The median of the slopes between all pairs (Theil and Sen), and its bounds by their ranks."""
+    """The median slope of all pairs (Theil-Sen estimator), and its bounds by rank."""
     found = sorted(
         (later[1] - earlier[1]) / (later[0] - earlier[0])
         for place, earlier in enumerate(points)

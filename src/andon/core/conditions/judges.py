@@ -1,24 +1,24 @@
 """How each rule judges one device that answers.
 
-Each is asked for every device at every tick, so a healthy device costs comparisons and nothing
-else: None says that no rung holds and all are calm. Shares are judged as they are shown, to a tenth
-of a per cent: a value counts as reached when it rounds to it.
+Each judge runs for every device in every sample, so a healthy device costs only comparisons: None
+means that no rung holds and all are calm. Percentages are judged as they are shown, to a tenth: a
+threshold counts as reached when the value rounds to it.
 """
 
 from collections.abc import Callable
 
+from andon.core.conditions.device_view import DeviceView
 from andon.core.conditions.finding import ALL, ENDED, NEITHER, UNKNOWN, Judgement
 from andon.core.conditions.forecast import arrival
-from andon.core.conditions.seen import DeviceView
 from andon.model.device import MemoryKind
 
 SW_THERMAL, HW_THERMAL, LIMIT = "sw_thermal_slowdown", "hw_thermal_slowdown", "temperature_limit"
 THERMAL = frozenset({SW_THERMAL, HW_THERMAL, LIMIT})
 BRAKE, CAP = "hw_power_brake_slowdown", "sw_power_cap"
 THERMAL_CLEAR, CRITICAL_CLEAR = 5, 3
-TENTH = 0.05  # half of the last digit that is shown
+TENTH = 0.05  # half of the last digit shown
 BUSY_PERCENT = 50
-DESIGNED_SHARE = 0.98  # of the limit that it was built for
+DESIGNED_SHARE = 0.98  # of its design power limit
 FAN_CLEAR = 10
 LEAK_CLEAR_SHARE = 0.9  # of leak_percent
 LEAK_CLEAR_TIMES = 2.0  # of leak_seconds
@@ -28,24 +28,24 @@ Judge = Callable[[DeviceView], Judgement | None]
 
 
 def thermal(seen: DeviceView) -> Judgement | None:
-    """From 80 °C it shows; near its own slowdown, or slowed down, it is told."""
+    """Shown from 80 °C; people are notified near its slowdown temperature, or if throttled."""
     now, figures = seen.sample.temperature_celsius, seen.figures
     if now is None:
         return UNKNOWN
     slowdown = seen.device.limits.slowdown_celsius
     if slowdown is None:
-        first, told = figures.thermal_celsius, figures.thermal_told_celsius
+        first, notify_from = figures.thermal_celsius, figures.thermal_told_celsius
         critical = figures.thermal_critical_celsius
     else:
-        critical, told = slowdown, slowdown - figures.thermal_margin_celsius
-        first = min(figures.thermal_celsius, told)
+        critical, notify_from = slowdown, slowdown - figures.thermal_margin_celsius
+        first = min(figures.thermal_celsius, notify_from)
     reasons = seen.reasons or ()
     if now <= first - THERMAL_CLEAR and (now <= critical - CRITICAL_CLEAR):
         return None if HW_THERMAL not in reasons else Judgement(0, 0b011)
     hardware = HW_THERMAL in reasons
     holds, slowed = 0, bool(reasons) and not THERMAL.isdisjoint(reasons)
     if now >= first:
-        holds = 0b001 | (now >= told or slowed) << 1 | (now >= critical or hardware) << 2
+        holds = 0b001 | (now >= notify_from or slowed) << 1 | (now >= critical or hardware) << 2
     calm = 0b011 if now <= first - THERMAL_CLEAR else 0
     if now <= critical - CRITICAL_CLEAR and not hardware:
         calm |= 0b100
@@ -53,7 +53,7 @@ def thermal(seen: DeviceView) -> Judgement | None:
 
 
 def memory(seen: DeviceView) -> Judgement | None:
-    """Full by design: information."""
+    """Full by design: informational."""
     used, total = seen.sample.memory_used_bytes, seen.device.memory_total_bytes
     if used is None or not total:
         return UNKNOWN
@@ -64,7 +64,7 @@ def memory(seen: DeviceView) -> Judgement | None:
 
 
 def power(seen: DeviceView) -> Judgement | None:
-    """At its limit by design: information."""
+    """At its limit by design: informational."""
     watts, limit = seen.sample.power_watts, seen.sample.power_limit_watts
     if watts is None or not limit:
         return UNKNOWN
@@ -75,7 +75,7 @@ def power(seen: DeviceView) -> Judgement | None:
 
 
 def throttle_thermal(seen: DeviceView) -> Judgement | None:
-    """The driver names heat for its clocks."""
+    """The driver reports a thermal throttle reason."""
     reasons = seen.reasons
     if not reasons:
         return None if reasons is not None else UNKNOWN
@@ -88,7 +88,7 @@ def throttle_thermal(seen: DeviceView) -> Judgement | None:
 
 
 def throttle_power(seen: DeviceView) -> Judgement | None:
-    """The cap costs a busy device more than a fifth of its clock; at its own limit, a third."""
+    """The power cap costs a busy device more than 20 % of its clock; 35 % at its default limit."""
     reasons, sample, highest = seen.reasons, seen.sample, seen.device.limits.sm_clock_mhz
     if reasons is None or not highest:
         return UNKNOWN
@@ -110,7 +110,7 @@ def throttle_power(seen: DeviceView) -> Judgement | None:
 
 
 def throttle_hardware(seen: DeviceView) -> Judgement | None:
-    """The hardware slows it down: the power supply, or something that it does not name."""
+    """The hardware throttles it: the power supply, or a cause that it does not report."""
     reasons = seen.reasons
     if not reasons:
         return None if reasons is not None else UNKNOWN
@@ -122,7 +122,7 @@ def throttle_hardware(seen: DeviceView) -> Judgement | None:
 
 
 def fan(seen: DeviceView) -> Judgement | None:
-    """Hot, and the fan stands."""
+    """Hot, and the fan has stopped."""
     speed, now = seen.sample.fan_percent, seen.sample.temperature_celsius
     if speed is None:
         return UNKNOWN
@@ -138,7 +138,7 @@ def fan(seen: DeviceView) -> Judgement | None:
 
 
 def unattributed_memory(seen: DeviceView) -> Judgement | None:
-    """Memory in use that no process explains; told where the device does nothing."""
+    """Memory in use by no visible process; people are notified if the device is idle."""
     device = seen.device
     total = device.memory_total_bytes
     if seen.divided or device.memory_kind is MemoryKind.UNIFIED:
@@ -148,7 +148,7 @@ def unattributed_memory(seen: DeviceView) -> Judgement | None:
         return UNKNOWN
     calm = seen.figures.unattributed_percent / 200 * total
     if used <= calm:
-        return None  # not even all of it would be much
+        return None  # even all of it would not be much
     spare = seen.status.memory_unattributed_bytes
     if spare is None:
         return UNKNOWN
@@ -165,7 +165,7 @@ def unattributed_memory(seen: DeviceView) -> Judgement | None:
 
 
 def memory_leak(seen: DeviceView) -> Judgement | None:
-    """Memory rises steadily, and will be full within the time that counts."""
+    """Memory rises steadily and will be full within the configured time."""
     used, total = seen.sample.memory_used_bytes, seen.device.memory_total_bytes
     if used is None or not total:
         return UNKNOWN
@@ -186,7 +186,7 @@ def memory_leak(seen: DeviceView) -> Judgement | None:
 
 
 def high_usage(seen: DeviceView) -> Judgement | None:
-    """Somebody works with it."""
+    """The device is in use."""
     now, most = seen.sample.utilization_percent, seen.figures.high_usage_percent
     if now is None:
         return UNKNOWN
@@ -196,7 +196,7 @@ def high_usage(seen: DeviceView) -> Judgement | None:
 
 
 def idle(seen: DeviceView) -> Judgement:
-    """Held by somebody, and nothing runs on it."""
+    """Held by a lease, and nothing runs on it."""
     held, now = seen.held, seen.sample.utilization_percent
     if held is None:
         return ENDED
@@ -219,4 +219,4 @@ DEVICE_JUDGES: tuple[tuple[str, Judge], ...] = (
     ("memory_leak", memory_leak),
     ("high_usage", high_usage),
 )
-"""Those that look at readings, each with its rule; `idle` is asked only where leases are kept."""
+"""The judges of readings by rule; `idle` runs only where leases are followed."""

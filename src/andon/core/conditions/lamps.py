@@ -1,11 +1,11 @@
-"""The board over the line: a lamp for every device, its word, and one headline for the node."""
+"""The board: a lamp and a short label for every device, and one headline for the node."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from andon.core.conditions.lease_words import program
-from andon.core.conditions.words import labels
+from andon.core.conditions.lease_texts import program
+from andon.core.conditions.texts import labels
 from andon.core.sampling.bands import Band, band
 from andon.model.alert import Alert, Level, Party, Phase
 from andon.model.device import DeviceStatus, Snapshot, State
@@ -13,16 +13,16 @@ from andon.units import human_seconds
 
 
 class Lamp(StrEnum):
-    """What a person sees from across the room."""
+    """The colour of a lamp, as seen from across the room."""
 
     GREEN = "green"  # fine
-    AMBER = "amber"  # somebody should look
+    AMBER = "amber"  # needs attention
     RED = "red"  # needs help now
-    GREY = "grey"  # nothing is known
+    GREY = "grey"  # unknown
 
     @property
     def rank(self) -> int:
-        """Greater needs a person sooner."""
+        """Greater is more urgent."""
         return ("green", "grey", "amber", "red").index(self.value)
 
 
@@ -33,10 +33,10 @@ class DeviceLamp:
     uuid: str
     index: int
     lamp: Lamp
-    word: str  # one or two words: "working", "too hot"
-    reason: str | None = None  # a sentence, where it is not fine
-    owner: str | None = None  # for whom: the user whose work it concerns
-    alerts: tuple[str, ...] = ()  # ids of what is pending or firing, worst first
+    word: str  # one or two words: "in use", "too hot"
+    reason: str | None = None  # a sentence, if it is not fine
+    owner: str | None = None  # the user whose work is affected
+    alerts: tuple[str, ...] = ()  # ids of pending or firing alerts, worst first
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,36 +50,37 @@ class LampBoard:
     simulated: bool = False
 
 
+SILENT = "not responding"
 PHRASES: Mapping[str, tuple[str, str]] = {
     "thermal": ("too hot", "is too hot"),
-    "throttle_thermal": ("too hot", "is slowed down by heat"),
-    "throttle_power": ("capped", "is slowed down by its power cap"),
-    "throttle_hardware": ("slowed down", "is slowed down by the hardware"),
+    "throttle_thermal": ("too hot", "is thermally throttled"),
+    "throttle_power": ("power limited", "is slowed by its power limit"),
+    "throttle_hardware": ("throttled", "is throttled by the hardware"),
     "device_lost": ("lost", "is lost"),
-    "driver_hung": ("silent", "does not answer"),
+    "driver_hung": (SILENT, "is not responding"),
     "ecc": ("memory errors", "has memory errors"),
     "xid": ("error", "reports an error"),
-    "fan": ("fan stands", "has a fan that stands still"),
-    "unattributed_memory": ("memory held", "has memory that no process explains"),
-    "memory_leak": ("filling up", "is filling up"),
-    "idle": ("held and idle", "is held and idle"),
-    "squatter": ("shared unasked", "is used outside its lease"),
-    "ghost_memory": ("memory held", "has memory of a lease that ended"),
+    "fan": ("fan stopped", "has a stopped fan"),
+    "unattributed_memory": ("memory held", "has memory held by no visible process"),
+    "memory_leak": ("filling up", "is running out of memory"),
+    "idle": ("held but idle", "is held but idle"),
+    "squatter": ("unleased use", "is used outside its lease"),
+    "ghost_memory": ("memory held", "has memory left by an ended lease"),
 }
-"""The word under a lamp, and how a headline goes on after `GPU 3`."""
+"""The label under a lamp, and how a headline continues after `GPU 3`."""
 _STATES = {
     State.LOST: (Lamp.RED, "lost"),
-    State.STALE: (Lamp.GREY, "silent"),
+    State.STALE: (Lamp.GREY, SILENT),
     State.ASLEEP: (Lamp.GREY, "asleep"),
 }
 _LAMPS = {Level.INFO: Lamp.GREEN, Level.WARNING: Lamp.AMBER, Level.CRITICAL: Lamp.RED}
 _WORDS = {
-    Band.IDLE: "idle", Band.LIGHT: "light work", Band.MODERATE: "working", Band.HEAVY: "working",
+    Band.IDLE: "idle", Band.LIGHT: "lightly used", Band.MODERATE: "in use", Band.HEAVY: "in use",
 }  # fmt: skip
 
 
 def board(snapshot: Snapshot, alerts: Iterable[Alert]) -> LampBoard:
-    """The lamps of a snapshot, under the alerts that are pending or firing now."""
+    """The lamps of a snapshot, given the alerts that are pending or firing now."""
     mine: dict[str, list[Alert]] = {}
     for alert in sorted(alerts, key=_urgency):
         if alert.state is not Phase.RESOLVED:
@@ -114,7 +115,7 @@ def _working(status: DeviceStatus) -> str:
 
 
 def _overall(devices: tuple[DeviceLamp, ...], others: list[Alert]) -> Lamp:
-    """The worst lamp; cards that sleep, beside others that do not, are no news."""
+    """The worst lamp; sleeping cards do not count unless all of them sleep."""
     lamps = [lamp.lamp for lamp in devices] + [_LAMPS[alert.level] for alert in others]
     awake = [lamp.lamp for lamp in devices if lamp.word != "asleep"]
     if not lamps or (not awake and not others):
@@ -133,9 +134,9 @@ def _headline(
     troubled = [d for d in devices if d.lamp in (Lamp.RED, Lamp.AMBER)]
     if troubled:
         first = max(troubled, key=lambda lamp: lamp.lamp.rank)
-        told = _of_device(snapshot, first, mine.get(first.uuid, []), numbers[first.uuid])
+        text = _of_device(snapshot, first, mine.get(first.uuid, []), numbers[first.uuid])
         more = len(troubled) - 1
-        return told if not more else f"{told}; {more} more {_need(more)} help"
+        return text if not more else f"{text}; {more} more {_need(more)} attention"
     if others:
         return others[0].message
     return _calm_headline(devices, numbers)
@@ -144,40 +145,47 @@ def _headline(
 def _calm_headline(devices: tuple[DeviceLamp, ...], numbers: Mapping[str, str]) -> str:
     count = len(devices)
     if not devices:
-        return "No GPU is known on this node"
-    silent = [d for d in devices if d.word == "silent"]
+        return "No GPU found on this node"
+    silent = [d for d in devices if d.word == SILENT]
     asleep = [d for d in devices if d.word == "asleep"]
     if silent:
         named = ", ".join(numbers[d.uuid] for d in silent)
-        return f"GPU {named} has not answered lately"
+        return f"GPU {named} {'is' if len(silent) == 1 else 'are'} not responding"
     if len(asleep) == count:
-        return "The GPU is asleep" if count == 1 else f"All {count} GPUs are asleep"
-    fine = "The GPU is fine" if count == 1 else f"All {count} GPUs are fine"
-    return fine if not asleep else f"{fine}, {len(asleep)} asleep"
+        return f"{_all(count)} asleep"
+    fine = f"{_all(count)} fine"
+    verb = "is" if len(asleep) == 1 else "are"
+    return fine if not asleep else f"{fine}; {len(asleep)} {verb} asleep"
+
+
+def _all(count: int) -> str:
+    if count == 1:
+        return "The GPU is"
+    return "Both GPUs are" if count == 2 else f"All {count} GPUs are"
 
 
 def _of_device(snapshot: Snapshot, lamp: DeviceLamp, alerts: list[Alert], number: str) -> str:
     worst = next((alert for alert in alerts if _counts(alert)), None)
     rule = "device_lost" if worst is None else worst.rule
-    told = f"GPU {number} {PHRASES.get(rule, ('', 'needs help'))[1]}"
+    text = f"GPU {number} {PHRASES.get(rule, ('', 'needs attention'))[1]}"
     status = next(s for s in snapshot.devices if s.device.uuid == lamp.uuid)
     whom = "" if worst is None else _whose(snapshot, status, worst.who)
-    return f"{told}: {whom}" if whom else told
+    return f"{text}: {whom}" if whom else text
 
 
 def _whose(snapshot: Snapshot, status: DeviceStatus, who: tuple[Party, ...]) -> str:
-    """`alice's train.py, 71 min at 98 %`; nothing where nobody is known."""
+    """`alice's train.py, 71 min at 98 %`; empty if no process is known."""
     if not who:
         return ""
     first = who[0]
     name = program(first)
-    told = f"{first.user}'s {name}" if first.user else name
+    text = f"{first.user}'s {name}" if first.user else name
     busy = status.sample.utilization_percent if status.answered and status.sample else None
     lasted = None if first.started is None else snapshot.at - first.started
     if lasted is not None and lasted >= 0:
-        told = f"{told}, {human_seconds(lasted)}"
-        return told if busy is None else f"{told} at {busy} %"
-    return told if busy is None else f"{told}, {busy} %"
+        text = f"{text}, {human_seconds(lasted)}"
+        return text if busy is None else f"{text} at {busy} %"
+    return text if busy is None else f"{text}, {busy} %"
 
 
 def _need(count: int) -> str:
@@ -189,5 +197,5 @@ def _counts(alert: Alert) -> bool:
 
 
 def _urgency(alert: Alert) -> tuple[bool, int, float, str]:
-    """What fires before what is pending, and among those the worst; heat before idleness."""
+    """Firing before pending, then by severity: heat before idleness."""
     return alert.state is not Phase.FIRING, -alert.severity, alert.since, alert.id

@@ -1,4 +1,4 @@
-"""How the rules judge the node itself, and what andon says of its own parts."""
+"""How the rules judge the node itself, and the troubles that andon reports about itself."""
 
 from collections.abc import Iterable, Iterator
 
@@ -13,7 +13,7 @@ SMALLEST_DISK = 8 * GIB
 
 
 def node_findings(snapshot: Snapshot, figures: Thresholds) -> dict[str, Judgement]:
-    """The node's rules that say anything; what is missing is calm."""
+    """The findings of the node's rules; a rule that is missing is calm."""
     host = snapshot.host
     found = {
         "node_cpu": _cpu(host, figures),
@@ -24,7 +24,7 @@ def node_findings(snapshot: Snapshot, figures: Thresholds) -> dict[str, Judgemen
 
 
 def trouble_findings(troubles: Iterable[OwnTrouble]) -> Iterator[tuple[str, str, Judgement]]:
-    """Subject, rule and finding for every part that reports a trouble."""
+    """Subject, rule and finding for every part of andon that reports a problem."""
     for trouble in troubles:
         rule = trouble.subject.partition(":")[0]
         if rule in BY_NAME:

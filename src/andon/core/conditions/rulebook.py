@@ -1,10 +1,17 @@
-"""Which figures count for which device, and the catalogue of rules with the figures in force."""
+"""The thresholds in force for each device, and the catalogue of rules with those thresholds."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from andon.core.conditions.rules import READINGS, RULES, Precondition, Rule, Subject, asleep_reason
+from andon.core.conditions.rules import (
+    READINGS,
+    RULES,
+    Precondition,
+    Rule,
+    Subject,
+    inactive_reason,
+)
 from andon.model.device import Device
 from andon.units import GIB
 
@@ -16,18 +23,18 @@ RENOTIFY_SECONDS = 14_400.0
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """The figures that rules compare with, and the rules that are off."""
+    """The thresholds of the rules, and the rules that are off."""
 
     thermal_celsius: float = 80.0
-    thermal_margin_celsius: float = 5.0  # below the slowdown temperature that the device states
-    thermal_told_celsius: float = 90.0  # for a device that states none
+    thermal_margin_celsius: float = 5.0  # below the device's slowdown temperature
+    thermal_told_celsius: float = 90.0  # for a device without one
     thermal_critical_celsius: float = 95.0
     memory_percent: float = 90.0
     power_percent: float = 95.0
     idle_seconds: float = 300.0
     high_usage_percent: float = 50.0
     clock_loss_percent: float = 20.0
-    clock_loss_designed_percent: float = 35.0  # at the power limit that the device was built for
+    clock_loss_designed_percent: float = 35.0  # at the device's default power limit
     fan_celsius: float = 70.0
     unattributed_percent: float = 10.0
     unattributed_bytes: float = float(GIB)
@@ -44,29 +51,29 @@ class Thresholds:
 
 
 FIGURES = tuple(f.name for f in fields(Thresholds) if f.name != "off")
-"""What may be set, by name."""
+"""The names of all thresholds."""
 RULES_OF = {rule.threshold: rule.name for rule in RULES if rule.threshold is not None}
-"""The rule that a threshold belongs to: a threshold that is "off" turns it off."""
+"""The rule of each threshold: setting a threshold to "off" turns its rule off."""
 
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """Other figures for one device (uuid or index) or for every device of a model."""
+    """Different thresholds for one device (uuid or index) or for every device of a model."""
 
     device: str | int | None = None
-    model: str | None = None  # a part of its name, in any case
+    model: str | None = None  # part of its name, case-insensitive
     figures: Mapping[str, float] = field(default_factory=dict)
     off: frozenset[str] = frozenset()
 
     def fits(self, device: Device) -> bool:
-        """Whether it speaks of this device."""
+        """Whether it applies to this device."""
         if self.device is not None:
             return self.device in (device.uuid, device.index)
         return self.model is not None and self.model.lower() in device.name.lower()
 
 
 class Rulebook:
-    """The figures in force. Of several overrides that fit, a device's own beats its model's."""
+    """The thresholds in force. An override for the device beats one for its model."""
 
     def __init__(
         self,
@@ -76,12 +83,12 @@ class Rulebook:
     ) -> None:
         self.thresholds = thresholds or Thresholds()
         self.overrides = tuple(overrides)
-        self.renotify_seconds = renotify_seconds  # 0: nobody is reminded
+        self.renotify_seconds = renotify_seconds  # 0: no reminders
         self.turns_off = bool(self.thresholds.off) or any(one.off for one in self.overrides)
         self._kept: dict[str, tuple[Device, Thresholds]] = {}
 
     def for_device(self, device: Device) -> Thresholds:
-        """The figures for one device; asked for every device and tick, so they are kept."""
+        """The thresholds for one device; needed for every device and sample, so they are cached."""
         kept = self._kept.get(device.uuid)
         if kept is not None and kept[0] is device:
             return kept[1]
@@ -106,7 +113,7 @@ def listing(
     devices: Iterable[Device] = (),
     awake: frozenset[Precondition] = READINGS,
 ) -> list[Json]:
-    """Every rule, asleep ones too; `devices` says what counts for each, None where it is off."""
+    """Every rule, inactive ones too; `devices` holds each device's threshold, None if off."""
     known = tuple(devices)
     return [_row(rule, rulebook, known, awake) for rule in RULES]
 
@@ -114,9 +121,9 @@ def listing(
 def _row(
     rule: Rule, rulebook: Rulebook, devices: tuple[Device, ...], awake: frozenset[Precondition]
 ) -> Json:
-    asleep = asleep_reason(rule, awake)
+    inactive = inactive_reason(rule, awake)
     off = rule.name in rulebook.thresholds.off
-    reason = "it is off in the settings" if off and asleep is None else asleep
+    reason = "off in the settings" if off and inactive is None else inactive
     return {
         "name": rule.name,
         "title": rule.title,

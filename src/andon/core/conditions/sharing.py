@@ -1,11 +1,11 @@
-"""How the rules judge what the lease book says: strangers, idle leases, orphans, ghosts."""
+"""How the rules judge the lease book: squatters, idle leases, orphans, memory left behind."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
 from andon.core.conditions.finding import ENDED, UNKNOWN, Judgement
 from andon.core.conditions.rulebook import Rulebook
-from andon.core.conditions.state import Episode, Former, HeldDevices, Sharing
-from andon.core.conditions.unattributed import least_ghost_bytes
+from andon.core.conditions.state import Episode, HeldDevices, PreviousLease, Sharing
+from andon.core.conditions.unattributed import least_unattributed_bytes
 from andon.model.alert import Alert
 from andon.model.device import DeviceStatus, MemoryKind, State
 
@@ -15,7 +15,7 @@ RULES = frozenset({"squatter", "idle_lease", "orphan", "ghost_memory"})
 Statuses = Mapping[str, DeviceStatus]
 Episodes = Mapping[str, Mapping[str, Episode]]
 Judged = Iterator[tuple[str, str, Judgement | None]]
-"""Subject, rule and what was found; None where all is calm."""
+"""Subject, rule and finding; None if all is calm."""
 
 
 def sharing_findings(
@@ -26,8 +26,8 @@ def sharing_findings(
     episodes: Episodes,
     rulebook: Rulebook,
 ) -> Judged:
-    """What the book makes into findings; nothing where there is no lease, none of the past, and
-    no alert about one."""
+    """The findings from the lease book; none if there is no lease, no recent one, and no alert
+    about one."""
     if leases is None:
         yield from ((s, r, UNKNOWN) for s, on in episodes.items() for r in RULES.intersection(on))
         return
@@ -38,7 +38,7 @@ def sharing_findings(
     holders = _by_device(leases)
     for uuid in {*holders, *sharing.former, *about}:
         status, on = statuses.get(uuid), episodes.get(uuid, {})
-        if status is not None:  # one that is not listed has no data, whatever the rule
+        if status is not None:  # a device that is not listed has no data for any rule
             yield from _of_device(status, holders.get(uuid, ()), sharing, on, uuid in divided)
 
 
@@ -53,9 +53,9 @@ def _of_leases(
         if held.id.startswith(LEASE):
             yield held.id, "orphan", Judgement(1, details=(held,)) if held.orphaned else None
             yield held.id, "idle_lease", _idle_lease(held, statuses, rulebook)
-    for gone in about - {held.id for held in leases}:
-        if "idle_lease" in episodes[gone]:
-            yield gone, "idle_lease", ENDED
+    for ended in about - {held.id for held in leases}:
+        if "idle_lease" in episodes[ended]:
+            yield ended, "idle_lease", ENDED
 
 
 def _of_device(
@@ -77,7 +77,7 @@ def _of_device(
 def squatter(
     status: DeviceStatus, holders: tuple[HeldDevices, ...], sharing: Sharing
 ) -> Judgement | None:
-    """Somebody computes on a device that another has leased."""
+    """A process without a lease computes on a leased device."""
     if not holders:
         return ENDED
     if not status.answered:
@@ -94,14 +94,14 @@ def squatter(
 def ghost(
     status: DeviceStatus,
     held: bool,
-    former: Former | None,
+    former: PreviousLease | None,
     known: Alert | None,
     divided: bool = False,
 ) -> Judgement | None:
-    """Memory that the last lease left behind; who takes the device as it is knows of it.
+    """Memory left behind by the previous lease; a new holder ends the alert.
 
-    Which lease it was is also known from the alert itself: a server that was started anew has
-    never seen that lease.
+    The alert itself also records which lease it was: a server that has been restarted never saw
+    that lease.
     """
     device = status.device
     if held:
@@ -111,7 +111,7 @@ def ghost(
     spare = status.memory_unattributed_bytes if status.answered else None
     if spare is None:
         return UNKNOWN
-    least = least_ghost_bytes(device.memory_total_bytes, len(status.processes))
+    least = least_unattributed_bytes(device.memory_total_bytes, len(status.processes))
     if spare <= least:
         return None
     whose = former or _remembered(known)
@@ -119,7 +119,7 @@ def ghost(
 
 
 def _idle_lease(held: HeldDevices, statuses: Statuses, rulebook: Rulebook) -> Judgement | None:
-    """None of its devices does anything; one that works is enough, one that is silent may."""
+    """All its devices are idle; one in use ends that, one without data makes it unknown."""
     if held.orphaned:
         return ENDED
     busy = [_busy(statuses.get(uuid)) for uuid in held.devices]
@@ -144,7 +144,7 @@ def _by_device(leases: Iterable[HeldDevices]) -> dict[str, tuple[HeldDevices, ..
     return found
 
 
-def _remembered(known: Alert | None) -> Former:
+def _remembered(known: Alert | None) -> PreviousLease:
     said = known.evidence if known is not None else {}
     user = said.get("user")
-    return Former(str(said.get("lease", "")), None if user is None else str(user), 0.0)
+    return PreviousLease(str(said.get("lease", "")), None if user is None else str(user), 0.0)

@@ -1,4 +1,4 @@
-"""What the alerts know: what was seen, at which moment, and where every episode stands."""
+"""The state of alerting: what was observed, when, and the state of every episode."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,15 +13,15 @@ from andon.model.device import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One instant on two clocks: durations are measured on the steady one alone."""
+    """One instant on two clocks; durations are measured only on the steady one."""
 
-    wall: float  # UTC seconds; a person or a time server may set it
-    steady: float  # seconds since the system started, suspended time included
+    wall: float  # UTC seconds; may be set by a person or a time server
+    steady: float  # seconds since boot, including time suspended
 
 
 @dataclass(frozen=True, slots=True)
 class OwnTrouble:
-    """Something of andon's own that does not work: "store", "sampler", "notifier:phone"."""
+    """A part of andon that does not work: "store", "sampler", "notifier:phone"."""
 
     subject: str
     reason: str
@@ -30,21 +30,21 @@ class OwnTrouble:
 
 @dataclass(frozen=True, slots=True)
 class HeldDevices:
-    """A claim on devices, as far as alerts care: a lease, a job or a run."""
+    """A claim on devices, as alerts see it: a lease, a job or a run."""
 
     id: str  # "lease:…", "job:…", "run:…"
     devices: tuple[str, ...]  # uuids
     since: float
     user: str | None = None
-    name: str | None = None  # what it is for
-    orphaned: bool = False  # its holder is gone, and its work lives on
-    who: tuple[Party, ...] = ()  # its holder; of an orphan, what is left of its work
-    remedy: str = ""  # the command that ends what is left of an orphan
+    name: str | None = None  # its purpose
+    orphaned: bool = False  # its holder exited, but its processes still run
+    who: tuple[Party, ...] = ()  # its holder; for an orphan, the processes still running
+    remedy: str = ""  # the command that stops what is left of an orphan
 
 
 @dataclass(frozen=True, slots=True)
-class Former:
-    """The last lease that a device had."""
+class PreviousLease:
+    """The previous lease of a device."""
 
     id: str
     user: str | None
@@ -53,71 +53,71 @@ class Former:
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """What the lease book says of devices, beside who holds them; by uuid."""
+    """What the lease book says about devices besides their holders; by uuid."""
 
     strangers: Mapping[str, frozenset[int]] = field(default_factory=dict)
-    """The pids that compute there and belong to no lease on it."""
+    """The pids that compute there without belonging to a lease on it."""
     unsure: frozenset[str] = frozenset()
-    """Where a process computes of which that cannot be told."""
-    former: Mapping[str, Former] = field(default_factory=dict)
-    """The leases that ended lately, or left memory in use."""
+    """Devices with a process whose lease cannot be determined."""
+    former: Mapping[str, PreviousLease] = field(default_factory=dict)
+    """Leases that ended recently or left memory in use."""
 
 
-ALONE = Sharing()
-"""Where nobody shares anything."""
+NOT_SHARED = Sharing()
+"""No sharing at all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What is judged in one step. `leases` is None where nobody can say which there are."""
+    """What is judged in one step. `leases` is None if they are unknown."""
 
     snapshot: Snapshot
     events: tuple[Event, ...] = ()
     troubles: tuple[OwnTrouble, ...] = ()
     leases: tuple[HeldDevices, ...] | None = None
-    sharing: Sharing = ALONE
+    sharing: Sharing = NOT_SHARED
 
 
 NEVER = float("inf")
 Times = tuple[float | None, ...]
-"""One steady time for each rung, None where it does not run."""
+"""One steady time per rung; None if it is not running."""
 
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One rule's state for one subject. Times are of the steady clock.
+    """One rule's state for one subject. Times are on the steady clock.
 
-    The time that a rung has held is now less its `held` time: a gap that nobody saw moves that time
-    forward instead of being counted.
+    A rung has held for now minus its `held` time: a gap without data moves that time forward
+    instead of being counted.
     """
 
-    alert: Alert  # as it was when something last changed
+    alert: Alert  # as of the last change
     held: Times  # since when each rung's condition has been true
-    calm: Times  # since when each rung that counts has been calm
-    up: int = 0  # the rungs that have held for their time and not cleared, as bits
-    holds: int = 0  # the rungs whose condition was true at the last look that could tell
-    quiet: int = 0  # the rungs that count and were calm then, as bits
+    calm: Times  # since when each active rung has been calm
+    up: int = 0  # the active rungs (held long enough, not cleared), as bits
+    holds: int = 0  # the rungs whose condition was true at the last sample with data
+    quiet: int = 0  # the active rungs that were calm then, as bits
     due: float = NEVER  # when time alone changes it
-    dark: float | None = None  # the last look that could tell, while there is no data
+    dark: float | None = None  # the last sample with data, while there is none
     fired: float | None = None
-    factor: int = 1  # of the clear times: it doubles when an alert comes back within the hour
-    anew: bool = False  # what it counts began anew: a short calm is enough
-    tellable: bool = False  # a rung that people are told of has held
-    told: int | None = None  # the rank of the highest level that a person was told
+    factor: int = 1  # of the clear times; doubles if the alert recurs within an hour
+    anew: bool = False  # its counter was reset: a short calm is enough
+    tellable: bool = False  # a rung that notifies people has held
+    told: int | None = None  # the rank of the highest level notified
     covered: int | None = None  # the rank that an acknowledgement covers
     told_at: float | None = None
-    reminders: int = 0  # since the last notice of another kind
+    reminders: int = 0  # since the last notice that was not a reminder
 
 
 class Location(NamedTuple):
-    """Where a device with an alert belongs, also while it is not listed."""
+    """Where a device with an alert belongs, kept while it is not listed."""
 
     vendor: str
     parent: str | None
 
 
 class LastEnd(NamedTuple):
-    """When the last episode of a rule and subject ended, and how patient it was."""
+    """When the last episode of a rule and subject ended, and its clear-time factor."""
 
     at: float
     factor: int
@@ -125,11 +125,11 @@ class LastEnd(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AlertState:
-    """Everything that the next step needs. Small: only what is pending or firing is in it."""
+    """Everything the next step needs. Small: it holds only pending and firing alerts."""
 
     episodes: Mapping[str, Mapping[str, Episode]] = field(default_factory=dict)  # subject, rule
     silences: tuple[Silence, ...] = ()
-    owed: tuple[Alert, ...] = ()  # resolved within a silence, after having been told before it
+    owed: tuple[Alert, ...] = ()  # resolved during a silence; notified before it
     ended: Mapping[str, LastEnd] = field(default_factory=dict)  # rule@subject, for an hour
     seconds: Mapping[str, int] = field(default_factory=dict)  # rule@subject: newest in an id
     places: Mapping[str, Location] = field(default_factory=dict)  # uuid, of devices with alerts
@@ -139,7 +139,7 @@ class AlertState:
     findings: Mapping[str, Mapping[str, Judgement]] = field(default_factory=dict)  # of this step
     snapshot: Snapshot | None = None
     book: Rulebook | None = None  # of this step
-    remind_at: float = -NEVER  # before this, time alone tells nobody anything
+    remind_at: float = -NEVER  # no reminder is due before this
     wall: float = 0.0
     steady: float | None = None  # of the last step; None before the first
     boot: str | None = None
@@ -150,10 +150,10 @@ EMPTY = AlertState()
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """The new state, the alerts that changed, and what is to be told.
+    """The new state, the alerts that changed, and the notices to send.
 
-    An alert among `changed` that is resolved and has no `fired` was only pending: it is gone
-    without a trace, and no past episode.
+    A resolved alert in `changed` without `fired` was only pending: it is dropped and does not
+    become a past episode.
     """
 
     state: AlertState

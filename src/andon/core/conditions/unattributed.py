@@ -1,11 +1,11 @@
-"""From how much on memory that no process explains is a ghost and not bookkeeping."""
+"""How much unattributed memory counts, rather than being driver overhead."""
 
 from andon.units import GIB, MIB
 
-GHOST_BYTES = GIB // 2  # less than this, or than 2 % of the device, is bookkeeping
-GHOST_SHARE = 0.02
-CONTEXT_BYTES = 256 * MIB  # what a process may take without its being counted for it
+LEAST_BYTES = GIB // 2  # less than this, or than 2 % of the device, is driver overhead
+LEAST_SHARE = 0.02
+CONTEXT_BYTES = 256 * MIB  # what a process may use without it being attributed
 
 
-def least_ghost_bytes(total_bytes: int | None, processes: int) -> float:
-    return max(GHOST_BYTES, GHOST_SHARE * (total_bytes or 0), CONTEXT_BYTES * processes)
+def least_unattributed_bytes(total_bytes: int | None, processes: int) -> float:
+    return max(LEAST_BYTES, LEAST_SHARE * (total_bytes or 0), CONTEXT_BYTES * processes)

@@ -1,8 +1,8 @@
-"""Reads a driver's own words out of the kernel's log: NVIDIA's Xids, AMD's resets.
+"""Parses driver messages in the kernel log: NVIDIA's Xids, AMD's resets.
 
-Any user can have the kernel quote him, as in `tmpfs: Unknown parameter '<his words>'`. So a line
-counts only where a driver begins it, and where the log says which device it came from, only if
-that is the device it speaks of.
+Any user can make the kernel quote their text, e.g. `tmpfs: Unknown parameter '<text>'`. So a line
+counts only if a driver prefix starts it, and if the log names the device it came from, only if
+that is the device the line is about.
 """
 
 import re
@@ -15,7 +15,7 @@ SOURCE: Final = "kernel log"
 LONGEST_DETAIL: Final = 200
 FALLEN: Final = 79
 
-# Priority, number, time, and a flag: "c" and "+" are fragments, which go on with another's line.
+# Priority, sequence number, time, flag: "c" and "+" mark fragments, which continue another line.
 _HEAD = re.compile(r"(?P<priority>[0-9]{1,5}),[0-9]{1,20},[0-9]{1,20},-(?:,[^;]{0,80})?;")
 _XID = re.compile(
     r"NVRM: Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})"
@@ -23,21 +23,23 @@ _XID = re.compile(
 )
 _FALLEN = re.compile(
     r"NVRM: GPU (?P<pci>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): "
-    r"(?P<words>GPU has fallen off the bus.*)"
+    r"(?P<text>GPU has fallen off the bus.*)"
 )
 _RESET = re.compile(
     r"amdgpu (?P<pci>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): amdgpu: "
-    r"(?P<words>GPU reset (?:begin!|end with ret = -(?P<error>\d{1,4})).*)"
+    r"(?P<text>GPU reset (?:begin!|end with ret = -(?P<error>\d{1,4})).*)"
 )
 _PID = re.compile(r"pid=['\"]?(?P<pid>\d{1,10}|<unknown>)['\"]?,?\s*")
 _NAME = re.compile(r"name=(?P<name><unknown>|[^,]*),?\s*")
 _ESCAPE = re.compile(r"\\x([0-9a-f]{2})")
-_PACKET = re.compile(r"IN=[^ ]{0,16} OUT=")  # a packet's line begins with words of a user's choice
-_FROM_USERS: Final = 1 << 3  # the kernel's own messages have facility 0; anyone may write others
+_PACKET = re.compile(
+    r"IN=[^ ]{0,16} OUT="
+)  # a packet log line starts with a prefix that users can choose
+_FROM_USERS: Final = 1 << 3  # the kernel's own messages have facility 0; users can write others
 
 
 def parse_record(record: str, at: float) -> Event | None:
-    """The event that one record of /dev/kmsg tells of; None for everything else."""
+    """The event in one record of /dev/kmsg; None for anything else."""
     head = _HEAD.match(record)
     if head is None or int(head["priority"]) >= _FROM_USERS:
         return None
@@ -47,7 +49,7 @@ def parse_record(record: str, at: float) -> Event | None:
 
 
 def parse_line(text: str, at: float) -> Event | None:
-    """The same from the text alone, without the numbers before it and the keys behind it."""
+    """The same from the text only, without the header before it and the keys after it."""
     if _PACKET.search(text):
         return None
     found = _XID.match(text)
@@ -70,13 +72,13 @@ def parse_line(text: str, at: float) -> Event | None:
 
 
 def _keys(lines: list[str]) -> dict[str, str]:
-    """What the kernel itself adds about a record's origin: ` DEVICE=+pci:0000:07:00.0`."""
+    """What the kernel adds about a record's origin: ` DEVICE=+pci:0000:07:00.0`."""
     pairs = (line[1:].partition("=") for line in lines if line.startswith(" "))
     return {name: value for name, _, value in pairs}
 
 
 def _comes_from(event: Event, keys: Mapping[str, str]) -> bool:
-    """AMD's driver names its device beside every line; NVIDIA's names none."""
+    """AMD's driver tags every line with its device; NVIDIA's does not."""
     origin = keys.get("DEVICE")
     if origin is None:
         return event.kind is not EventKind.RESET
@@ -85,16 +87,16 @@ def _comes_from(event: Event, keys: Mapping[str, str]) -> bool:
 
 
 def _fallen(text: str, at: float) -> Event | None:
-    """The same as Xid 79, beside which it stands, or in its place."""
+    """The message that accompanies or replaces Xid 79."""
     found = _FALLEN.match(text)
     if found is None:
         return None
-    detail = _plain(found["words"])[:LONGEST_DETAIL]
+    detail = _plain(found["text"])[:LONGEST_DETAIL]
     return Event(EventKind.XID, None, at, FALLEN, detail, SOURCE, pci=found["pci"])
 
 
 def _reset(text: str, at: float) -> Event | None:
-    """That a reset begins, or failed; one that went well says nothing new."""
+    """The start or the failure of a reset; a successful end is not an event."""
     found = _RESET.match(text)
     if found is None:
         return None
@@ -103,14 +105,14 @@ def _reset(text: str, at: float) -> Event | None:
         uuid=None,
         at=at,
         code=None if found["error"] is None else int(found["error"]),
-        detail=_plain(found["words"])[:LONGEST_DETAIL],
+        detail=_plain(found["text"])[:LONGEST_DETAIL],
         source=SOURCE,
         pci=found["pci"],
     )
 
 
 def _taken(form: re.Pattern[str], text: str) -> tuple[str, str | None]:
-    """The text without what the form matches at its beginning, and that."""
+    """The text without the match at its beginning, and the matched value."""
     found = form.match(text)
     return (text, None) if found is None else (text[found.end() :], found[1])
 
@@ -120,12 +122,12 @@ def _known(name: str | None) -> str | None:
 
 
 def _detail(instance: str, rest: str) -> str:
-    """What the driver adds, in one short line; a MIG instance stands first."""
-    words = f"{instance.strip()}: {rest}" if instance.strip() else rest
-    return _plain(words)[:LONGEST_DETAIL]
+    """The driver's details in one short line, starting with the MIG instance."""
+    text = f"{instance.strip()}: {rest}" if instance.strip() else rest
+    return _plain(text)[:LONGEST_DETAIL]
 
 
 def _plain(text: str) -> str:
-    """The kernel writes bytes that do not print as \\x1b; here they become blanks."""
+    """Escaped and unprintable bytes replaced by spaces."""
     shown = _ESCAPE.sub(" ", text)
     return " ".join("".join(c if c.isprintable() else " " for c in shown).split())

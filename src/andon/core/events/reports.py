@@ -1,4 +1,4 @@
-"""Which reports of a device's own events are told: each event once, with its device and who ran."""
+"""Deduplicates the event reports of devices, and adds the device and the running processes."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,31 +8,31 @@ from andon.model.alert import Event, Party
 from andon.model.device import Device, Process
 
 SAME_SECONDS: Final = 5.0
-"""The driver's queue and the kernel's log both tell of one Xid, and a bad one repeats itself."""
+"""The driver's queue and the kernel log both report an Xid, and a bad one repeats."""
 
 Key = tuple[str | None, str, int | None]
 
 
 @dataclass(slots=True)
 class Reports:
-    """What was told lately; `now` is an argument and only moves forward."""
+    """Recently reported events; `now` is an argument and monotonic."""
 
-    told: dict[Key, float] = field(default_factory=dict)
+    seen: dict[Key, float] = field(default_factory=dict)
 
     def new(self, reports: Iterable[Event], now: float) -> tuple[Event, ...]:
-        """Those that say something new; of several about one event, the one that knows more."""
-        self.told = {key: at for key, at in self.told.items() if now - at < SAME_SECONDS}
+        """The new reports; of several about one event, the most detailed."""
+        self.seen = {key: at for key, at in self.seen.items() if now - at < SAME_SECONDS}
         found = []
-        for report in sorted(reports, key=_says_less):
+        for report in sorted(reports, key=_detail_order):
             key = (report.uuid or report.pci, report.kind, report.code)
-            if key not in self.told:
-                self.told[key] = now
+            if key not in self.seen:
+                self.seen[key] = now
                 found.append(report)
         return tuple(sorted(found, key=lambda event: event.at))
 
 
 def on_device(report: Event, devices: Sequence[Device]) -> Event:
-    """The report with its device's uuid, where it names only an address."""
+    """The report with its device's uuid, if it only has a PCI address."""
     if report.uuid is not None or report.pci is None:
         return report
     boards = (d for d in devices if d.parent is None and d.pci and _same_slot(d.pci, report.pci))
@@ -41,23 +41,23 @@ def on_device(report: Event, devices: Sequence[Device]) -> Event:
 
 
 def with_parties(report: Event, processes: Iterable[Process]) -> Event:
-    """The report with who ran on the device: first whom it names itself, then the others."""
+    """The report with the processes on the device: first those it names, then the others."""
     ran = {process.pid: party(process) for process in processes}
     named = [ran.pop(known.pid, known) for known in report.who]
     return replace(report, who=(*named, *ran.values()))
 
 
 def party(process: Process) -> Party:
-    """As much of a process as an alert shows."""
+    """The part of a process that an alert shows."""
     return Party(process.pid, process.user, process.name, process.command, process.started)
 
 
-def _says_less(report: Event) -> int:
+def _detail_order(report: Event) -> int:
     return -len(report.pids) - len(report.detail)
 
 
 def _same_slot(pci: str, named: str) -> bool:
-    """Addresses differ in how many digits the domain has, and logs leave out the function."""
+    """Addresses differ in the digits of the domain, and logs omit the function."""
     return _slot(pci) == _slot(named)
 
 

@@ -1,4 +1,4 @@
-"""Why a device is as it is: ranked reasons from the latest snapshot and the recent past."""
+"""Explains the state of a device: ranked reasons from the latest snapshot and the recent past."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -12,7 +12,7 @@ __all__ = ["explain", "explain_absence", "explain_node", "most_troubled"]
 
 
 def explain(snapshots: Sequence[Snapshot], uuid: str) -> tuple[Reason, ...]:
-    """The reasons of one device, the weightiest first; never empty. Any order of snapshots."""
+    """The reasons for one device, most important first; never empty. Snapshots in any order."""
     past = sorted(snapshots, key=lambda snapshot: snapshot.at)
     view = View.of(past, uuid) if past else None
     if view is None:
@@ -25,7 +25,7 @@ def explain(snapshots: Sequence[Snapshot], uuid: str) -> tuple[Reason, ...]:
 
 
 def explain_node(snapshots: Sequence[Snapshot]) -> Mapping[str, tuple[Reason, ...]]:
-    """The reasons of every device of the latest snapshot, in its order."""
+    """The reasons for every device of the latest snapshot, in its order."""
     if not snapshots:
         return {}
     past = sorted(snapshots, key=lambda snapshot: snapshot.at)
@@ -39,12 +39,12 @@ def explain_absence(snapshots: Sequence[Snapshot]) -> tuple[Reason, ...]:
 
 
 def most_troubled(explained: Mapping[str, tuple[Reason, ...]]) -> str | None:
-    """The device whose first reason weighs most; the first of them where several do."""
+    """The device whose first reason weighs most; the first one on a tie."""
     return max(explained, key=lambda uuid: explained[uuid][0].weight, default=None)
 
 
 def ranked(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
-    """By weight, then confidence; the name settles what is left, so that the order is total."""
+    """By weight, then confidence, then name, so that the order is total."""
     return tuple(sorted(reasons, key=lambda r: (-r.weight, -r.confidence, r.code, r.sentence)))
 
 

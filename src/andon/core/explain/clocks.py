@@ -1,4 +1,4 @@
-"""Why it is slow: what holds the clocks down, and what the link and the neighbours show."""
+"""Explains why a device is slow: throttling, fixed clocks, its link, and its peers."""
 
 from andon.core.explain.heat import heat
 from andon.core.explain.measures import (
@@ -12,24 +12,24 @@ from andon.core.explain.measures import (
 )
 from andon.core.explain.phrasing import CERTAIN, LIKELY, POSSIBLE, Clause, conclude, say
 from andon.core.explain.reasons import Evidence, Reason, ReasonCode
-from andon.core.explain.view import View, filled, together
+from andon.core.explain.view import View, after_colon, part_of_whole
 
 LITTLE_PERCENT = 5.0
 NOTABLE_PERCENT = 15.0
-COSTLY_PERCENT = 20.0  # a full load holds every card somewhat below its highest clock
-DENSE_PERCENT = 35.0  # an H200 at its own 700 W was measured 27 % below: dense work, and healthy
+COSTLY_PERCENT = 20.0  # under full load every card runs somewhat below its maximum clock
+DENSE_PERCENT = 35.0  # a healthy H200 at its default 700 W was measured 27 % below under dense work
 LOW_PERCENT = 30.0
 BOUND_PERCENT = 95.0
-PLAUSIBLE_PERCENT = 120.0  # more than this of its limit no card draws: the reading is at fault
+PLAUSIBLE_PERCENT = 120.0  # no card draws more than this of its limit: the reading is wrong
 LOWERED_PERCENT = 98.0
-LINKED_PERCENT = 20  # below this load a card may rest its link
+LINKED_PERCENT = 20  # below this load a card may slow its link
 SLOWER_SHARE = 0.88
 PEER_BUSY_PERCENT = 80
 
 SET = {
-    "applications_clocks_setting": "its clocks are set to a fixed value",
-    "sync_boost": "it keeps in step with other cards (sync boost)",
-    "display_clock_setting": "its display holds the clocks",
+    "applications_clocks_setting": "they are set to a fixed value",
+    "sync_boost": "sync boost keeps them in step with other cards",
+    "display_clock_setting": "the display limits them",
 }
 HEAT_OR_BRAKE = (
     "sw_thermal_slowdown",
@@ -39,146 +39,152 @@ HEAT_OR_BRAKE = (
 
 
 def power_cap(view: View) -> Reason | None:
-    """The power cap costs more than a fifth of the clock; at the card's own limit, a third."""
+    """The power cap costs more than 20 % of the clock; 35 % at the card's default limit."""
     costly = DENSE_PERCENT if _as_designed(view) else COSTLY_PERCENT
     if not (view.held_back_by("sw_power_cap") and _loses(view, costly) and view.works):
         return None
-    told = say(
-        "The power cap costs it {loss} of its clock", loss=measured(view, clock_loss_percent)
+    sentence = say(
+        "Clock {loss} below maximum because of the power limit",
+        loss=measured(view, clock_loss_percent),
     )
-    told = told + together(_power(view))
+    sentence = sentence + after_colon(_power(view))
     worker = view.worker()
     more = [view.read("throttle"), *_clocks(view), *view.who(worker)]
-    advice = "The work needs more power than the card may take. Without a higher limit it stays so."
+    advice = "The work needs more power than the limit allows; only a higher limit would help."
     if _lowered(view):
-        advice = "Raise the limit to the card's default, if power and cooling allow it."
-    return conclude(ReasonCode.POWER_CAP, CERTAIN, told, more, worker, advice)
+        advice = "Raise the limit to the card's default, if power and cooling allow."
+    return conclude(ReasonCode.POWER_CAP, CERTAIN, sentence, more, worker, advice)
 
 
 def power_bound(view: View) -> Reason | None:
-    """At its power limit, as designed: a full load looks like this."""
+    """At its power limit, as designed: normal under full load."""
     share = power_percent(view)
     at_limit = share is not None and share >= BOUND_PERCENT and view.works
     if not (view.held_back_by("sw_power_cap") or at_limit) or power_cap(view):
         return None
     if view.held_back_by("hw_slowdown", *HEAT_OR_BRAKE) or _lowered(view):
         return None
-    told = say("It works at its power limit, as designed") + together(_power(view))
+    sentence = say("At its power limit, as designed") + after_colon(_power(view))
     more = [view.read("throttle"), measured(view, clock_loss_percent), *_clocks(view)]
     mild = not _loses(view, NOTABLE_PERCENT)
-    advice = "Nothing: a full load does this."
-    return conclude(ReasonCode.POWER_BOUND, CERTAIN, told, more, advice=advice, mild=mild)
+    advice = "Nothing to do: this is normal under full load."
+    return conclude(ReasonCode.POWER_BOUND, CERTAIN, sentence, more, advice=advice, mild=mild)
 
 
 def power_limit_lowered(view: View) -> Reason | None:
-    """The limit is below the card's default; a trouble only while it holds the card back."""
+    """The limit is below the card's default; a problem only while it slows the card."""
     if not _lowered(view):
         return None
     limit, default = view.read("power_limit_watts"), view.limit("power_default_watts")
-    told = say("Its power limit is {limit}, below its default of {d}", limit=limit, d=default)
+    sentence = say("Power limit {limit}, below the default of {d}", limit=limit, d=default)
     costs = view.held_back_by("sw_power_cap") and _loses(view, LITTLE_PERCENT) and view.works
     loss = measured(view, clock_loss_percent) if costs else None
-    told = told + say(", which costs it {loss} of its clock", loss=loss)
+    sentence = sentence + say("; clock {loss} below maximum", loss=loss)
     more = [measured(view, power_limit_percent), view.read("power_watts"), *_clocks(view)]
-    advice = "Somebody set it. " + _undo(
+    advice = "Someone lowered it. " + _restore(
         view, f"-pl {view.status.device.limits.power_default_watts:.0f}"
     )
     return conclude(
-        ReasonCode.POWER_LIMIT_LOWERED, CERTAIN, told, more, advice=advice, mild=not costs
+        ReasonCode.POWER_LIMIT_LOWERED, CERTAIN, sentence, more, advice=advice, mild=not costs
     )
 
 
 def power_brake(view: View) -> Reason | None:
-    """The machine asks the card to take less power."""
+    """The machine tells the card to draw less power."""
     if not view.held_back_by("hw_power_brake_slowdown"):
         return None
-    told = say("The machine brakes it: its power supply signals an emergency") + _slower(view)
+    sentence = say("Power brake: the power supply signals an emergency") + _slower(view)
     more = [view.read("throttle"), *_clocks(view), view.read("power_watts")]
-    advice = "Look at the power supplies, their cables and the rack's power budget."
-    return conclude(ReasonCode.POWER_BRAKE, CERTAIN, told, more, advice=advice)
+    advice = "Check the power supplies, their cables and the rack's power budget."
+    return conclude(ReasonCode.POWER_BRAKE, CERTAIN, sentence, more, advice=advice)
 
 
 def hardware_slowdown(view: View) -> Reason | None:
-    """The hardware slows it down, and neither heat nor the power brake is named."""
+    """The hardware throttles it, and reports neither heat nor the power brake."""
     if not view.held_back_by("hw_slowdown") or view.held_back_by(*HEAT_OR_BRAKE) or heat(view):
         return None
-    told = say("The hardware slows it down, and does not say why") + _slower(view)
+    sentence = say("The hardware throttles it without giving a reason") + _slower(view)
     more = [view.read("throttle"), *_clocks(view), view.read("temperature_celsius")]
-    advice = (
-        "Look at its power cables first, then at the cooling: sudo nvidia-smi -q -d PERFORMANCE"
-    )
-    return conclude(ReasonCode.HARDWARE_SLOWDOWN, CERTAIN, told, more, advice=advice)
+    advice = "Check its power cables first, then the cooling: sudo nvidia-smi -q -d PERFORMANCE"
+    return conclude(ReasonCode.HARDWARE_SLOWDOWN, CERTAIN, sentence, more, advice=advice)
 
 
 def clocks_set(view: View) -> Reason | None:
-    """Somebody, a group of cards or a display holds the clocks; a trouble where it costs much."""
+    """A setting, sync boost or a display limits the clocks; a problem if it costs much."""
     names = [name for name in SET if view.held_back_by(name)]
     if not names or (clock_loss_percent(view) or 0) < LITTLE_PERCENT:
         return None
-    told = Clause("Its clocks are held: " + " and ".join(SET[name] for name in names))
+    sentence = Clause("Clocks are limited: " + " and ".join(SET[name] for name in names))
     costs = view.busy and _loses(view, COSTLY_PERCENT)
     more = [view.read("throttle"), measured(view, clock_loss_percent), *_clocks(view)]
-    advice = _undo(view, "-rac")
+    advice = _restore(view, "-rac")
     return conclude(
-        ReasonCode.CLOCKS_SET, CERTAIN, told + _slower(view), more, advice=advice, mild=not costs
+        ReasonCode.CLOCKS_SET,
+        CERTAIN,
+        sentence + _slower(view),
+        more,
+        advice=advice,
+        mild=not costs,
     )
 
 
 def low_clocks(view: View) -> Reason | None:
-    """Low clocks under load, and no reason given."""
-    given = [name for name in view.sample.throttle or () if name != "gpu_idle"]
-    if given or not view.busy or not _loses(view, LOW_PERCENT):
+    """Low clocks under load, without a reason."""
+    reasons = [name for name in view.sample.throttle or () if name != "gpu_idle"]
+    if reasons or not view.busy or not _loses(view, LOW_PERCENT):
         return None
-    told = say(
-        "Its clock is {loss} below its highest although it works ({u}), and no reason is given",
+    sentence = say(
+        "Clock {loss} below maximum although the GPU is {u} busy; the driver gives no reason",
         loss=measured(view, clock_loss_percent),
         u=view.read("utilization_percent"),
     )
     worker = view.worker()
     more = [view.read("throttle"), *_clocks(view), view.read("performance_state")]
     confidence = LIKELY if view.sample.throttle is not None else POSSIBLE
-    advice = "Look for a power-saving mode and for locked clocks. " + _undo(view, "-rgc")
+    advice = "Check for a power-saving mode and for locked clocks. " + _restore(view, "-rgc")
     return conclude(
-        ReasonCode.LOW_CLOCKS, confidence, told, [*more, *view.who(worker)], worker, advice
+        ReasonCode.LOW_CLOCKS, confidence, sentence, [*more, *view.who(worker)], worker, advice
     )
 
 
 def narrow_link(view: View) -> Reason | None:
-    """The PCIe link is narrower or slower than the card's, while it works."""
+    """The PCIe link is narrower or slower than the card supports, while busy."""
     width, generation = _short(view, "pcie_width"), _short(view, "pcie_generation")
     if not (width or generation):
         return None
-    told = say("Its PCIe link") + (
+    sentence = say("PCIe link") + (
         say(" has {w} of {most} lanes", w=width[0], most=width[1]) if width else Clause()
     )
     if generation:
-        told = told + (Clause(" and") if width else Clause())
-        told = told + say(" runs at generation {g} of {m}", g=generation[0], m=generation[1])
-    told = told + say(" while it works ({u})", u=view.read("utilization_percent"))
-    advice = "Seat the card anew, look at the riser, and at the slot's lanes in the firmware."
-    return conclude(ReasonCode.NARROW_LINK, CERTAIN, told, advice=advice)
+        sentence = sentence + (Clause(" and") if width else Clause())
+        sentence = sentence + say(
+            " runs at generation {g} of {m}", g=generation[0], m=generation[1]
+        )
+    sentence = sentence + say(" while {u} busy", u=view.read("utilization_percent"))
+    advice = "Reseat the card; check the riser and the slot's lanes in the firmware settings."
+    return conclude(ReasonCode.NARROW_LINK, CERTAIN, sentence, advice=advice)
 
 
 def slower_than_peers(view: View) -> Reason | None:
-    """Devices of the same model, as busy, run clearly faster."""
+    """Equally busy devices of the same model run clearly faster."""
     own, others = view.sample.sm_clock_mhz, peers_sm_clock_mhz(view)
     if own is None or others is None or not view.at_least("utilization_percent", PEER_BUSY_PERCENT):
         return None
     if own >= SLOWER_SHARE * others:
         return None
-    told = say(
-        "It runs at {own}, the others of its model, as busy, at {others}",
+    sentence = say(
+        "Runs at {own}; equally busy GPUs of the same model run at {others}",
         own=view.read("sm_clock_mhz"),
         others=measured(view, peers_sm_clock_mhz),
     )
     count = view.derived("peers", len(peers(view)))
-    warm = [view.read("temperature_celsius"), measured(view, peers_temperature_celsius)]
-    more = [view.read("utilization_percent"), count, *warm]
+    temperatures = [view.read("temperature_celsius"), measured(view, peers_temperature_celsius)]
+    more = [view.read("utilization_percent"), count, *temperatures]
     confidence = LIKELY if len(peers(view)) > 1 else POSSIBLE
     advice = (
-        "Compare it with its neighbours: cooling, power limit, link. Work in step waits for it."
+        "Compare it with its peers: cooling, power limit, link. Synchronised work waits for it."
     )
-    return conclude(ReasonCode.SLOWER_THAN_PEERS, confidence, told, more, advice=advice)
+    return conclude(ReasonCode.SLOWER_THAN_PEERS, confidence, sentence, more, advice=advice)
 
 
 def _loses(view: View, percent: float) -> bool:
@@ -187,17 +193,17 @@ def _loses(view: View, percent: float) -> bool:
 
 
 def _as_designed(view: View) -> bool:
-    """Whether it takes all the power that it was built for."""
+    """Whether it draws its full default power."""
     share, limit = power_percent(view), power_limit_percent(view)
     full = share is not None and BOUND_PERCENT <= share <= PLAUSIBLE_PERCENT
     return full and limit is not None and limit >= LOWERED_PERCENT
 
 
-def _undo(view: View, option: str) -> str:
-    """How a setting is taken back; andon itself sets nothing on a device."""
+def _restore(view: View, option: str) -> str:
+    """How to undo a setting; andon itself changes nothing on a device."""
     if view.status.device.vendor != "nvidia":
-        return "If that is not wanted, take it back with the vendor's tool."
-    return f"If that is not wanted: sudo nvidia-smi -i {view.status.device.index} {option}"
+        return "To restore it, use the vendor's tool."
+    return f"To restore: sudo nvidia-smi -i {view.status.device.index} {option}"
 
 
 def _lowered(view: View) -> bool:
@@ -206,11 +212,11 @@ def _lowered(view: View) -> bool:
 
 
 def _power(view: View) -> Clause:
-    return filled(view, "power_watts", view.read("power_limit_watts"))
+    return part_of_whole(view, "power_watts", view.read("power_limit_watts"))
 
 
 def _slower(view: View) -> Clause:
-    return say("; its clock is {loss} below its highest", loss=measured(view, clock_loss_percent))
+    return say("; clock {loss} below maximum", loss=measured(view, clock_loss_percent))
 
 
 def _clocks(view: View) -> list[Evidence | None]:
@@ -218,7 +224,7 @@ def _clocks(view: View) -> list[Evidence | None]:
 
 
 def _short(view: View, name: str) -> tuple[Evidence, Evidence] | None:
-    """The link and what it could be, if it is less and was read while the device worked."""
+    """The link and its maximum, if it is below that and was read while the device was busy."""
     now, most = view.read(name), view.limit(name)
     if (
         now is None
@@ -230,7 +236,7 @@ def _short(view: View, name: str) -> tuple[Evidence, Evidence] | None:
 
 
 def _worked_at(view: View, at: float | None) -> bool:
-    """Whether it works now and did when the link was read: an idle card rests its link."""
+    """Whether it is busy now and was when the link was read: an idle card slows its link."""
     before = [s.sample for s in view.past if s.sample is not None and s.sample.at <= (at or 0.0)]
     then = before[-1].utilization_percent if before else None
     now_works = view.at_least("utilization_percent", LINKED_PERCENT)

@@ -1,8 +1,8 @@
-"""Whether memory rises steadily, and whose: a trend that is no start of a program."""
+"""Detects steady memory growth and its process, ignoring programs that are starting."""
 
 from dataclasses import dataclass
 
-from andon.core.conditions.forecast import GLANCE, Point, trend
+from andon.core.conditions.forecast import FOR_EXPLANATIONS, Point, trend
 from andon.core.explain.view import View
 from andon.model.device import DeviceStatus, Process
 from andon.units import MIB
@@ -21,13 +21,13 @@ class Growth:
     seconds: float
     bytes_per_second: float
     full_in_seconds: float | None
-    process: Process | None  # whoever grew most, where the sizes are known
+    process: Process | None  # the process that grew most, if sizes are known
 
 
 def growth(view: View) -> Growth | None:
-    """The rise, if the past bears one: long enough, steady, and not a program that starts."""
+    """The growth, if there is any: long enough, steady, and not a program that is starting."""
     points, answers = _points(view)
-    found = trend(points, _least(view), GLANCE)
+    found = trend(points, _least(view), FOR_EXPLANATIONS)
     if found is None or _starting(answers):
         return None
     room, rise = _room(view), round(found.rise)
@@ -36,7 +36,7 @@ def growth(view: View) -> Growth | None:
 
 
 def _points(view: View) -> tuple[list[Point], list[DeviceStatus]]:
-    """Time and memory, thinned; only while the device answers now."""
+    """Time and memory, thinned out; empty if the device does not answer now."""
     found = [
         (status, (sample.at, sample.memory_used_bytes))
         for status in view.past
@@ -56,13 +56,13 @@ def _least(view: View) -> float:
 
 
 def _starting(answers: list[DeviceStatus]) -> bool:
-    """Whether a process came in this time, or shortly before: it loads, and does not leak."""
+    """Whether a process started in this time or shortly before: loading is not leaking."""
     first, last = answers[0], answers[-1]
     there = {(p.pid, p.started) for p in first.processes}
     began = first.sample.at if first.sample else 0.0
     return any(
         (p.pid, p.started) not in there
-        or (p.started is not None and p.started > began - GLANCE.least_seconds)
+        or (p.started is not None and p.started > began - FOR_EXPLANATIONS.least_seconds)
         for p in last.processes
     )
 
@@ -76,7 +76,7 @@ def _room(view: View) -> int | None:
 
 
 def _grown(answers: list[DeviceStatus], rise: int) -> Process | None:
-    """Whoever took at least half of the rise."""
+    """The process that took at least half of the rise."""
     before = {(p.pid, p.started): p.memory_bytes for p in answers[0].processes}
     grown = [
         (process.memory_bytes - was, -process.pid, process)

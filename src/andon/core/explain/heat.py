@@ -1,4 +1,4 @@
-"""Why it is hot, and why the fan runs or does not."""
+"""Explains heat, and why the fan runs or does not."""
 
 from andon.core.explain.measures import (
     clock_loss_percent,
@@ -9,155 +9,157 @@ from andon.core.explain.measures import (
 )
 from andon.core.explain.phrasing import CERTAIN, LIKELY, POSSIBLE, Clause, conclude, say
 from andon.core.explain.reasons import Evidence, Reason, ReasonCode
-from andon.core.explain.view import IDLE_PERCENT, View, together
+from andon.core.explain.view import IDLE_PERCENT, View, after_colon
 
 THERMAL = ("sw_thermal_slowdown", "hw_thermal_slowdown")
 BRAKE = "hw_power_brake_slowdown"
 COOL_MARGIN_CELSIUS = 15
 NEAR_CELSIUS = 5  # below its own slowdown temperature
 WARM_CELSIUS = 80
-HOT_MEMORY_CELSIUS = 95  # where stacked memory ends; graphics memory bears more
-SEARED_MEMORY_CELSIUS = 105
+HOT_MEMORY_CELSIUS = 95  # the limit of stacked memory; graphics memory tolerates more
+VERY_HOT_MEMORY_CELSIUS = 105
 COOL_CELSIUS = 50
-STANDING_FAN_CELSIUS = 70  # cards that stop their fans start them again well below
+STOPPED_FAN_CELSIUS = 70  # cards that stop their fans restart them well below
 FAN_RUNS_PERCENT = 25
 FAN_LOUD_PERCENT = 36  # some cards idle at a third
 FAN_LOAD_PERCENT = 30
-FAN_ASKED_PERCENT = 70  # so loud that people ask
+FAN_ASKED_PERCENT = 70  # loud enough that people ask
 
 COOLING = (
-    "Look at the cooling: dust, blocked slots, cables in the air stream, a warm room or a "
-    "neighbouring card. Until then a lower power limit keeps it cooler."
+    "Check the cooling: dust, blocked slots, cables in the airflow, a warm room or a neighbouring "
+    "card. Until then, a lower power limit keeps it cooler."
 )
 
 
 def heat(view: View) -> Reason | None:
-    """A thermal slowdown costs clocks now: the driver says so."""
+    """Thermally throttled now, according to the driver."""
     if not _slowed(view) or _memory_is_the_cause(view):
         return None
     loss = measured(view, clock_loss_percent) if (clock_loss_percent(view) or 0) >= 1 else None
-    slower = say("its clock is {loss} below its highest", loss=loss)
-    told = say("Heat slows it down") + together(_warmth(view), slower)
+    slower = say("clock {loss} below maximum", loss=loss)
+    sentence = say("Thermal throttling") + after_colon(_temperature(view), slower)
     hardware = view.held_back_by("hw_thermal_slowdown", "hw_slowdown")
     confidence = CERTAIN if view.held_back_by(*THERMAL) else LIKELY
     worker = view.worker()
     more = [view.read("throttle"), *_clocks(view), *_cooling(view), *view.who(worker)]
-    return conclude(ReasonCode.HEAT, confidence, told, more, worker, COOLING, mild=not hardware)
+    return conclude(ReasonCode.HEAT, confidence, sentence, more, worker, COOLING, mild=not hardware)
 
 
 def hot(view: View) -> Reason | None:
-    """Near its own limit, or warm by any card's measure; not where it already slows down."""
+    """Near its own limit, or warm for any card; not if already throttled."""
     now, slowdown = view.sample.temperature_celsius, view.status.device.limits.slowdown_celsius
     if now is None or _slowed(view):
         return None
     near = slowdown is not None and now >= slowdown - NEAR_CELSIUS
     if not near and now < WARM_CELSIUS:
         return None
-    told = say("It is hot") + together(_warmth(view))
+    sentence = say("Hot") + after_colon(_temperature(view))
     worker = view.worker()
     more = [*_cooling(view), view.read("power_watts"), *view.who(worker)]
-    return conclude(ReasonCode.HOT, CERTAIN, told, more, worker, COOLING, mild=not near)
+    return conclude(ReasonCode.HOT, CERTAIN, sentence, more, worker, COOLING, mild=not near)
 
 
 def memory_heat(view: View) -> Reason | None:
-    """The memory is hotter than the chip can show; its limit is the maker's, and not told."""
+    """The memory is hotter than the chip; the vendor does not publish its limit."""
     if not view.at_least("memory_temperature_celsius", HOT_MEMORY_CELSIUS):
         return None
     costs = _slowed(view)
-    seared = view.at_least("memory_temperature_celsius", SEARED_MEMORY_CELSIUS)
+    very_hot = view.at_least("memory_temperature_celsius", VERY_HOT_MEMORY_CELSIUS)
     hot_memory = view.read("memory_temperature_celsius")
-    told = say("Hot memory slows it down: {m}" if costs else "Its memory is {m} hot", m=hot_memory)
-    told = told + say(", while the chip is at {t}", t=view.read("temperature_celsius"))
-    confidence = LIKELY if costs or seared else POSSIBLE
+    sentence = say("Throttled by hot memory: {m}" if costs else "Hot memory: {m}", m=hot_memory)
+    sentence = sentence + say(", while the chip is at {t}", t=view.read("temperature_celsius"))
+    confidence = LIKELY if costs or very_hot else POSSIBLE
     names, worker = ("memory_utilization_percent", "throttle"), view.worker()
     cost = [measured(view, clock_loss_percent), *_clocks(view)] if costs else []
     more = [*(view.read(name) for name in names), *cost, *view.who(worker)]
-    advice = "Look at the cooling of the memory: pads, back plate, air over the card's rear."
-    return conclude(ReasonCode.MEMORY_HEAT, confidence, told, more, worker, advice, mild=not costs)
+    advice = "Check the cooling of the memory: pads, back plate, airflow over the back of the card."
+    return conclude(
+        ReasonCode.MEMORY_HEAT, confidence, sentence, more, worker, advice, mild=not costs
+    )
 
 
 def fan(view: View) -> Reason | None:
     """The fan runs because of heat or load, now or a moment ago."""
     if not view.at_least("fan_percent", FAN_RUNS_PERCENT) or fan_idle(view):
         return None
-    told = say("The fan runs at {f} because", f=view.read("fan_percent"))
+    sentence = say("Fan at {f}:", f=view.read("fan_percent"))
     because = _fan_cause(view)
     if not because:
         return None
     worker = view.worker()
     more = [view.read("utilization_percent"), view.read("power_watts"), *view.who(worker)]
-    advice = "Nothing: this is what it is for. Less load or a lower power limit makes it quieter."
+    advice = "Nothing to do: this is normal. Less load or a lower power limit makes it quieter."
     mild = not view.at_least("fan_percent", FAN_ASKED_PERCENT)
-    told = told + Clause(" ") + because
-    return conclude(ReasonCode.FAN, LIKELY, told, more, worker, advice, mild=mild)
+    sentence = sentence + Clause(" ") + because
+    return conclude(ReasonCode.FAN, LIKELY, sentence, more, worker, advice, mild=mild)
 
 
 def fan_idle(view: View) -> Reason | None:
-    """The fan runs although it is idle and cool, and was so all the time that is known."""
+    """The fan runs although the device is idle and cool, and has been throughout."""
     cool = view.at_most("temperature_celsius", COOL_CELSIUS - 1)
     if not (view.at_least("fan_percent", FAN_LOUD_PERCENT) and view.idle and cool):
         return None
     if _cools_down(view):
         return None
-    told = say(
-        "The fan runs at {f} although it is idle ({u}) and cool ({t})",
+    sentence = say(
+        "Fan at {f} although the GPU is idle ({u}) and cool ({t})",
         f=view.read("fan_percent"),
         u=view.read("utilization_percent"),
         t=view.read("temperature_celsius"),
     )
     confidence = LIKELY if len(view.past) > 1 else POSSIBLE
-    advice = "Look for a fan speed that was set by hand, in the driver's settings or the firmware."
+    advice = "Check for a fan speed set by hand in the driver settings or the firmware."
     return conclude(
-        ReasonCode.FAN_IDLE, confidence, told, [view.read("power_watts")], advice=advice
+        ReasonCode.FAN_IDLE, confidence, sentence, [view.read("power_watts")], advice=advice
     )
 
 
 def fan_failed(view: View) -> Reason | None:
-    """Hot, and the fan stands."""
-    hot_enough = view.at_least("temperature_celsius", STANDING_FAN_CELSIUS)
+    """Hot, and the fan has stopped."""
+    hot_enough = view.at_least("temperature_celsius", STOPPED_FAN_CELSIUS)
     if not (hot_enough and view.at_most("fan_percent", 0)):
         return None
-    told = say(
-        "The fan stands still ({f}) although it is {t} warm",
+    sentence = say(
+        "Fan stopped ({f}) although the GPU is at {t}",
         f=view.read("fan_percent"),
         t=view.read("temperature_celsius"),
     )
     confidence = CERTAIN if view.at_least("temperature_celsius", WARM_CELSIUS) else LIKELY
-    advice = "Stop the work on it, then look at the fan: its cable, a blocked blade, its bearing."
+    advice = "Stop the work on it, then check the fan: its cable, a blocked blade, its bearing."
     more = [view.limit("slowdown_celsius"), view.read("throttle")]
-    return conclude(ReasonCode.FAN_FAILED, confidence, told, more, advice=advice)
+    return conclude(ReasonCode.FAN_FAILED, confidence, sentence, more, advice=advice)
 
 
 def _slowed(view: View) -> bool:
-    """The driver names heat; or, an old one, the hardware alone, at the card's own limit."""
+    """The driver reports heat; or an old driver only the hardware, at the card's own limit."""
     margin = slowdown_margin_celsius(view)
     above = margin is not None and margin <= 0 and view.held_back_by("hw_slowdown")
     return view.held_back_by(*THERMAL) or (above and not view.held_back_by(BRAKE))
 
 
 def _memory_is_the_cause(view: View) -> bool:
-    """Hot memory under a chip that is far from its own limit."""
+    """Hot memory, while the chip is far from its own limit."""
     margin = slowdown_margin_celsius(view)
     cool = margin is not None and margin > COOL_MARGIN_CELSIUS
     return cool and view.at_least("memory_temperature_celsius", HOT_MEMORY_CELSIUS)
 
 
-def _warmth(view: View) -> Clause:
+def _temperature(view: View) -> Clause:
     now, slowdown = view.read("temperature_celsius"), view.limit("slowdown_celsius")
-    both = say("it is {t} warm (its limit is {s})", t=now, s=slowdown)
-    return both or say("it is {t} warm", t=now)
+    both = say("{t} (limit {s})", t=now, s=slowdown)
+    return both or say("{t}", t=now)
 
 
 def _fan_cause(view: View) -> Clause:
     if view.at_least("temperature_celsius", COOL_CELSIUS):
-        return say("it is {t} warm", t=view.read("temperature_celsius")) + say(
-            " and works ({u})", u=view.read("utilization_percent") if view.works else None
+        return say("the GPU is at {t}", t=view.read("temperature_celsius")) + say(
+            " and {u} busy", u=view.read("utilization_percent") if view.works else None
         )
     if view.at_least("utilization_percent", FAN_LOAD_PERCENT):
-        return say("it works ({u})", u=view.read("utilization_percent"))
+        return say("the GPU is {u} busy", u=view.read("utilization_percent"))
     if _cools_down(view):
         most = measured(view, utilization_max_percent)
-        return say("it cools down after work ({u} within the last minute)", u=most)
+        return say("the GPU is cooling down after work ({u} in the last minute)", u=most)
     return Clause()
 
 

@@ -1,4 +1,4 @@
-"""Numbers that follow from readings: each a function of the view, None where a part is unknown."""
+"""Numbers derived from readings: functions of the view, None if an input is unknown."""
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -8,11 +8,11 @@ from andon.core.explain.reasons import Evidence
 from andon.core.explain.view import IDLE_PERCENT, RECENT_SECONDS, View
 from andon.model.device import DeviceStatus, Process, Sample
 
-GAP_SECONDS = 90.0  # what was not looked at for longer is not known to have stayed so
+GAP_SECONDS = 90.0  # after a longer gap a state is not known to have lasted
 
 
 def clock_loss_percent(view: View) -> float | None:
-    """How far the SM clock is below the highest that the device states."""
+    """How far the SM clock is below the device's maximum."""
     clock, highest = view.sample.sm_clock_mhz, view.status.device.limits.sm_clock_mhz
     if clock is None or not highest:
         return None
@@ -20,28 +20,28 @@ def clock_loss_percent(view: View) -> float | None:
 
 
 def memory_percent(view: View) -> float | None:
-    """Used of total."""
+    """Used memory in percent of the total."""
     return view.status.memory_percent if view.status.answered else None
 
 
 def power_percent(view: View) -> float | None:
-    """The power of the limit in force."""
+    """Power in percent of the current limit."""
     return view.status.power_percent if view.status.answered else None
 
 
 def power_limit_percent(view: View) -> float | None:
-    """The limit in force of the card's default."""
+    """The current power limit in percent of the card's default."""
     limit, default = view.sample.power_limit_watts, view.status.device.limits.power_default_watts
     return None if limit is None or not default else round(100.0 * limit / default, 1)
 
 
 def memory_unattributed_bytes(view: View) -> int | None:
-    """Memory in use that no process explains."""
+    """Memory in use by no visible process."""
     return view.status.memory_unattributed_bytes if view.status.answered else None
 
 
 def slowdown_margin_celsius(view: View) -> int | None:
-    """How far it is from the temperature at which it slows down."""
+    """How far it is from its slowdown temperature."""
     now, slowdown = view.sample.temperature_celsius, view.status.device.limits.slowdown_celsius
     return None if now is None or slowdown is None else slowdown - now
 
@@ -53,58 +53,58 @@ def state_seconds(view: View) -> float | None:
 
 
 def recent_seconds(view: View) -> float | None:
-    """The span of the answers of the last minute."""
+    """The time span of the samples of the last minute."""
     recent = _recent(view)
     return recent[-1].at - recent[0].at if len(recent) > 1 else None
 
 
 def utilization_mean_percent(view: View) -> float | None:
-    """The mean of the last minute."""
+    """The mean utilisation of the last minute."""
     shares = _shares(view)
     return round(fmean(shares), 1) if shares else None
 
 
 def utilization_min_percent(view: View) -> int | None:
-    """The least of the last minute."""
+    """The minimum utilisation of the last minute."""
     return min(_shares(view), default=None)
 
 
 def utilization_max_percent(view: View) -> int | None:
-    """The most of the last minute."""
+    """The maximum utilisation of the last minute."""
     return max(_shares(view), default=None)
 
 
 def idle_seconds(view: View) -> float | None:
-    """For how long every answer has said "idle"; None if the latest does not."""
+    """For how long every sample has been idle; None if the latest is not."""
     return _lasted(view, _is_idle)
 
 
 def process_idle_seconds(view: View, process: Process) -> float | None:
-    """For how long every answer has shown this process there and doing nothing."""
+    """For how long every sample has shown this process as idle."""
     return _lasted(view, lambda status: _does_nothing(status, process))
 
 
 def graphics_memory_bytes(view: View) -> int | None:
-    """The memory of all graphics processes together; None where one does not say."""
+    """The total memory of all graphics processes; None if one is unknown."""
     sizes = [process.memory_bytes for process in view.graphics]
     return sum(size or 0 for size in sizes) if sizes and None not in sizes else None
 
 
 def temperature_fall_celsius(view: View) -> int | None:
-    """How far it has cooled down since the warmest answer of the last minute."""
+    """How far it has cooled since the warmest sample of the last minute."""
     warm = [s.temperature_celsius for s in _recent(view) if s.temperature_celsius is not None]
     now = view.sample.temperature_celsius
     return max(warm) - now if warm and now is not None else None
 
 
 def ecc_rise(view: View) -> int | None:
-    """How many errors came since the first answer."""
+    """How many errors occurred since the first sample."""
     counts = [c for s in _samples(view) if (c := s.ecc_uncorrected) is not None]
     return counts[-1] - counts[0] if len(counts) > 1 else None
 
 
 def peers(view: View) -> list[Sample]:
-    """The answers of the other devices of the same model that are as busy."""
+    """The samples of the other busy devices of the same model."""
     own = view.status.device
     return [
         status.sample
@@ -180,7 +180,7 @@ def _is_idle(status: DeviceStatus) -> bool:
 
 
 def _does_nothing(status: DeviceStatus, process: Process) -> bool:
-    """Its own share says so, or the device's does where it has none."""
+    """By its own utilisation, or the device's if that is unknown."""
     same = (p for p in status.processes if (p.pid, p.started) == (process.pid, process.started))
     found = next(same, None)
     if found is None:
@@ -189,7 +189,7 @@ def _does_nothing(status: DeviceStatus, process: Process) -> bool:
 
 
 def _lasted(view: View, holds: Callable[[DeviceStatus], bool]) -> float | None:
-    """How far back from now a thing held without a break, or a gap in the answers."""
+    """For how long a condition has held without interruption or gaps."""
     times = list(_while(view, holds))
     return times[0] - times[-1] if times else None
 

@@ -1,6 +1,6 @@
-"""Why it is full: who holds memory, since when, working or not, dead or alive; and what fails."""
+"""Explains memory: who holds it, idle holders, leaks, unattributed memory, and errors."""
 
-from andon.core.conditions.unattributed import least_ghost_bytes
+from andon.core.conditions.unattributed import least_unattributed_bytes
 from andon.core.explain.growth import growth
 from andon.core.explain.measures import (
     ecc_rise,
@@ -12,17 +12,17 @@ from andon.core.explain.measures import (
 )
 from andon.core.explain.phrasing import CERTAIN, LIKELY, POSSIBLE, Clause, conclude, say
 from andon.core.explain.reasons import Evidence, Reason, ReasonCode
-from andon.core.explain.view import View, filled, together
+from andon.core.explain.view import View, after_colon, part_of_whole
 from andon.model.device import Process
 from andon.units import GIB, MIB
 
 FULL_PERCENT = 90.0
 HOARD_BYTES = GIB
-HOARD_SHARE = 0.2  # where there is room, only much is worth a word
+HOARD_SHARE = 0.2  # if there is memory left, only a large share is worth reporting
 HOARD_FULL_SHARE = 0.05
 DESKTOP_BYTES = 128 * MIB
 DESKTOP_SHARE, DESKTOP_MUCH = 0.1, 0.25
-TIGHT_BYTES = GIB  # less than this is no room for another allocation
+TIGHT_BYTES = GIB  # less than this may not be enough for another allocation
 SERVERS = (
     "vllm", "sglang", "tritonserver", "text-generation", "ollama", "llama-server", "lmdeploy",
     "trtllm", "torchserve",
@@ -33,59 +33,72 @@ SOME_SECONDS = 30.0
 
 
 def full(view: View) -> Reason | None:
-    """Nearly full, by processes that work: normal, and the answer to "who holds it?"."""
+    """Nearly full, held by busy processes: normal, and the answer to "who holds it?"."""
     if not _is_full(view) or hoarded(view) or _mostly_unexplained(view):
         return None
     holder = view.holder(view.processes)
-    told = say("Its memory is {share} full", share=measured(view, memory_percent))
-    told = told + together(filled(view, "memory_used_bytes", view.total()))
+    sentence = say("Memory is {share} full", share=measured(view, memory_percent))
+    sentence = sentence + after_colon(part_of_whole(view, "memory_used_bytes", view.total()))
     more: list[Evidence | None] = [view.read("memory_free_bytes"), *view.who(holder)]
     if holder is not None:
         held = view.of_process(holder, "memory_bytes")
-        told = told + Clause("; ") + view.naming(holder) + say(" holds {held}", held=held)
-    advice = "Nothing, if the work is meant to: training and inference servers fill it by design."
+        sentence = sentence + Clause("; ") + view.naming(holder) + say(" holds {held}", held=held)
+    advice = "Nothing to do if intended: training and inference servers fill memory by design."
     if _is_tight(view):
-        advice = "The next allocation may fail: a smaller batch or cache leaves room."
-    return conclude(ReasonCode.FULL, CERTAIN, told, more, holder, advice, mild=not _is_tight(view))
+        advice = "The next allocation may fail; a smaller batch or cache leaves room."
+    return conclude(
+        ReasonCode.FULL, CERTAIN, sentence, more, holder, advice, mild=not _is_tight(view)
+    )
 
 
 def hoarded(view: View) -> Reason | None:
-    """A process that does nothing holds memory that others could use."""
+    """An idle process holds memory that others could use."""
     process = view.holder([p for p in view.compute if _hoards(view, p)])
     if process is None:
         return None
     lasted = process_idle_seconds(view, process)
     held = view.of_process(process, "memory_bytes")
-    told = Clause("An idle process holds memory: ") + view.naming(process)
-    told = told + say(" holds {held} and does nothing", held=held)
+    sentence = Clause("Idle process holds memory: ") + view.naming(process)
+    sentence = sentence + say(" holds {held}", held=held)
     seconds = view.derived("process.idle_seconds", lasted)
-    told = told + (say(" for {s}", s=seconds) if lasted else Clause())
+    sentence = sentence + (
+        say(" and has been idle for {s}", s=seconds) if lasted else Clause(" and is idle")
+    )
     share, roomy = measured(view, memory_percent), not _is_full(view)
-    told = told + say("; the memory is {share} full", share=None if roomy else share)
+    sentence = sentence + say("; memory is {share} full", share=None if roomy else share)
     more = [share, view.read("utilization_percent"), *view.who(process)]
-    advice = "Ask its owner whether it is still needed: ending it frees the memory."
+    advice = "Ask its owner whether it is still needed; stopping it frees the memory."
     if process.user is None and process.name is None:
-        advice = f"This system does not show it: it died badly, or lives elsewhere. {_open(view)}"
-    return conclude(ReasonCode.HOARDED, _trust(lasted), told, more, process, advice, mild=roomy)
+        advice = f"It is not visible here: it crashed, or is in another container. {_open(view)}"
+    return conclude(
+        ReasonCode.HOARDED, _confidence(lasted), sentence, more, process, advice, mild=roomy
+    )
 
 
 def ghost(view: View) -> Reason | None:
-    """Memory in use that no process explains."""
+    """Memory in use by no visible process."""
     spare = memory_unattributed_bytes(view)
-    if spare is None or not view.owns_memory or spare < _least_ghost(view):
+    if spare is None or not view.owns_memory or spare < _least_unattributed(view):
         return None
-    told = say(
-        "No process explains {spare} of the {used} in use",
+    sentence = say(
+        "{spare} of the {used} in use is not accounted for by any visible process",
         spare=measured(view, memory_unattributed_bytes),
         used=view.read("memory_used_bytes"),
     )
-    dead = _departed(view, spare)
+    dead = _exited(view, spare)
     if dead is not None:
         held = view.of_process(dead, "memory_bytes")
-        told = told + Clause("; ") + view.naming(dead) + say(" held {held} and is gone", held=held)
+        sentence = (
+            sentence
+            + Clause("; ")
+            + view.naming(dead)
+            + say(" held {held} and has exited", held=held)
+        )
     more = [view.derived("processes", len(view.processes)), *view.who(dead)]
-    advice = f"One that died badly, a container's, or one that you may not see. {_open(view)}"
-    return conclude(ReasonCode.GHOST, CERTAIN if dead else LIKELY, told, more, dead, advice)
+    advice = (
+        f"Perhaps one that crashed, is in another container, or is hidden from you. {_open(view)}"
+    )
+    return conclude(ReasonCode.GHOST, CERTAIN if dead else LIKELY, sentence, more, dead, advice)
 
 
 def leak(view: View) -> Reason | None:
@@ -93,23 +106,23 @@ def leak(view: View) -> Reason | None:
     found = growth(view)
     if found is None or not view.owns_memory:
         return None
-    told = say(
-        "Its memory grows steadily: by {rise} in {seconds}",
+    sentence = say(
+        "Memory grows steadily: by {rise} in {seconds}",
         rise=view.derived("memory_rise_bytes", found.rise_bytes),
         seconds=view.derived("memory_rise_seconds", found.seconds),
     )
     left = view.derived("full_in_seconds", found.full_in_seconds)
-    told = told + say("; at this rate it is full in {left}", left=left)
+    sentence = sentence + say("; full in {left} at this rate", left=left)
     rate = view.derived("memory_growth_bytes_per_second", found.bytes_per_second)
     more = [rate, view.read("memory_used_bytes"), view.read("memory_free_bytes")]
     soon = found.full_in_seconds is not None and found.full_in_seconds <= SOON_SECONDS
     confidence = LIKELY if found.seconds >= LONG_SECONDS else POSSIBLE
-    advice = "Save the work before it ends for want of memory, and look for what is kept per step."
+    advice = "Save the work before memory runs out, and check what is kept at each step."
     process = found.process
     return conclude(
         ReasonCode.LEAK,
         confidence,
-        told,
+        sentence,
         [*more, *view.who(process)],
         process,
         advice,
@@ -118,40 +131,42 @@ def leak(view: View) -> Reason | None:
 
 
 def graphics(view: View) -> Reason | None:
-    """A desktop takes memory; a trouble where little is left."""
+    """A desktop uses memory; a problem if little is left."""
     held = graphics_memory_bytes(view)
     if held is None or held < DESKTOP_BYTES:
         return None
-    told = say("A desktop takes {held} of its memory", held=measured(view, graphics_memory_bytes))
+    sentence = say(
+        "A desktop uses {held} of its memory", held=measured(view, graphics_memory_bytes)
+    )
     total = view.status.device.memory_total_bytes
     share = 0.0 if not total else held / total
     much = share >= DESKTOP_MUCH or (_is_full(view) and share >= DESKTOP_SHARE)
     process = view.holder(view.graphics)
     more = [view.total(), *view.who(process)]
-    advice = "Nothing, unless memory is short: then log out of the desktop, or move it elsewhere."
-    return conclude(ReasonCode.GRAPHICS, CERTAIN, told, more, process, advice, mild=not much)
+    advice = "Nothing to do unless memory is short; then log out of the desktop, or move it."
+    return conclude(ReasonCode.GRAPHICS, CERTAIN, sentence, more, process, advice, mild=not much)
 
 
 def ecc(view: View) -> Reason | None:
-    """The memory gave wrong data that could not be corrected."""
+    """The memory returned wrong data that could not be corrected."""
     if not view.at_least("ecc_uncorrected", 1):
         return None
     count = view.read("ecc_uncorrected")
-    told = say("Its memory had errors that could not be corrected: {n}", n=count)
-    told = told + Clause(" since the driver was loaded")
+    sentence = say("Uncorrectable memory errors: {n}", n=count)
+    sentence = sentence + Clause(" since the driver was loaded")
     rise = view.derived("ecc_rise", ecc_rise(view) or None)
-    told = told + say(", {rise} of them while we looked", rise=rise)
+    sentence = sentence + say(", {rise} of them while sampling", rise=rise)
     advice = (
-        "Results since then may be wrong. See sudo dmesg | grep -i xid, then reset it or reboot; "
-        "if they come back, have the card replaced."
+        "Results since then may be wrong. Check sudo dmesg | grep -i xid, then reset it or reboot; "
+        "if the errors return, have the card replaced."
     )
-    return conclude(ReasonCode.ECC, CERTAIN, told, advice=advice)
+    return conclude(ReasonCode.ECC, CERTAIN, sentence, advice=advice)
 
 
 def _open(view: View) -> str:
     """How to find who has the device open, whatever the driver lists."""
     files = "/dev/nvidia*" if view.status.device.vendor == "nvidia" else "/dev/dri/* /dev/kfd"
-    return f"Who has it open: sudo fuser -v {files}"
+    return f"To find out: sudo fuser -v {files}"
 
 
 def _is_full(view: View) -> bool:
@@ -174,24 +189,24 @@ def _hoards(view: View, process: Process) -> bool:
     lasted = process_idle_seconds(view, process)
     if lasted is None or not large or serves(process):
         return False
-    # Idle as a whole for a moment is IDLE_HELD at most: nobody else waits for the memory.
+    # A device that is briefly idle as a whole is IDLE_HELD at most: no one else needs the memory.
     return view.works or lasted >= LONG_SECONDS
 
 
 def serves(process: Process) -> bool:
-    """Whether it is known as a server, which waits for requests by design."""
-    words = f"{process.name or ''} {process.command or ''}".lower()
-    return any(name in words for name in SERVERS)
+    """Whether it is a known server, which waits for requests by design."""
+    text = f"{process.name or ''} {process.command or ''}".lower()
+    return any(name in text for name in SERVERS)
 
 
-def _trust(idle_seconds: float | None) -> float:
+def _confidence(idle_seconds: float | None) -> float:
     if idle_seconds is None or idle_seconds < SOME_SECONDS:
         return POSSIBLE
     return CERTAIN if idle_seconds >= LONG_SECONDS else LIKELY
 
 
-def _least_ghost(view: View) -> float:
-    return least_ghost_bytes(view.status.device.memory_total_bytes, len(view.processes))
+def _least_unattributed(view: View) -> float:
+    return least_unattributed_bytes(view.status.device.memory_total_bytes, len(view.processes))
 
 
 def _mostly_unexplained(view: View) -> bool:
@@ -199,10 +214,10 @@ def _mostly_unexplained(view: View) -> bool:
     return ghost(view) is not None and (spare or 0) > (used or 0) / 2
 
 
-def _departed(view: View, spare: int) -> Process | None:
-    """A process of the past that is gone and held about what nobody explains now."""
+def _exited(view: View, spare: int) -> Process | None:
+    """A process that exited and held about as much as is now unattributed."""
     here = {(p.pid, p.started) for p in view.processes}
     seen = [p for status in view.past for p in status.processes]
-    gone = [p for p in seen if (p.pid, p.started) not in here and p.memory_bytes is not None]
-    near = [p for p in gone if 0.5 * spare <= (p.memory_bytes or 0) <= 1.5 * spare]
+    exited = [p for p in seen if (p.pid, p.started) not in here and p.memory_bytes is not None]
+    near = [p for p in exited if 0.5 * spare <= (p.memory_bytes or 0) <= 1.5 * spare]
     return near[-1] if near else None

@@ -1,4 +1,4 @@
-"""How a sentence is told: every number in it comes from a piece of evidence, or is not there."""
+"""Builds sentences whose every number comes from evidence."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,19 +16,22 @@ WEIGHTS: dict[ReasonCode, tuple[float, float]] = {
     ReasonCode.NO_DRIVER: (97, 97),
     ReasonCode.HUNG: (96, 96),
     ReasonCode.FAN_FAILED: (95, 95),
-    ReasonCode.HEAT: (92, 86),  # milder: the driver's slowdown, not yet the hardware's
+    ReasonCode.HEAT: (92, 86),  # milder: throttled by the driver, not by the hardware
     ReasonCode.POWER_BRAKE: (90, 90),
     ReasonCode.HARDWARE_SLOWDOWN: (88, 88),
-    ReasonCode.MEMORY_HEAT: (84, 60),  # milder: it costs nothing yet
+    ReasonCode.MEMORY_HEAT: (84, 60),  # milder: not throttled yet
     ReasonCode.ECC: (80, 80),
     ReasonCode.LEAK: (65, 47),  # milder: more than an hour until it is full
-    ReasonCode.HOT: (62, 35),  # milder: warm, and far from its own limit
-    ReasonCode.POWER_LIMIT_LOWERED: (60, 7),  # the cause before the cap; milder: it costs little
+    ReasonCode.HOT: (62, 35),  # milder: warm, but far from its own limit
+    ReasonCode.POWER_LIMIT_LOWERED: (
+        60,
+        7,
+    ),  # ranks above POWER_CAP, which it causes; milder: costs little
     ReasonCode.POWER_CAP: (58, 58),
     ReasonCode.LOW_CLOCKS: (52, 52),
     ReasonCode.GHOST: (48, 48),
-    ReasonCode.HOARDED: (46, 38),  # milder: there is room left
-    ReasonCode.CLOCKS_SET: (45, 4),  # milder: it costs little
+    ReasonCode.HOARDED: (46, 38),  # milder: there is memory left
+    ReasonCode.CLOCKS_SET: (45, 4),  # milder: costs little
     ReasonCode.BLIND: (42, 6),  # milder: enough can be read to judge it
     ReasonCode.SLOWER_THAN_PEERS: (40, 40),
     ReasonCode.NARROW_LINK: (36, 36),
@@ -39,53 +42,55 @@ WEIGHTS: dict[ReasonCode, tuple[float, float]] = {
     ReasonCode.FAN_IDLE: (24, 24),
     ReasonCode.NO_DEVICE: (20, 20),
     ReasonCode.ASLEEP: (19, 19),
-    ReasonCode.PARTITIONED: (18, 5),  # milder: its utilisation is known all the same
-    ReasonCode.UNIFIED: (17, 4),  # milder: its use can be read
+    ReasonCode.PARTITIONED: (18, 5),  # milder: its utilisation is still known
+    ReasonCode.UNIFIED: (17, 4),  # milder: its usage is known
     ReasonCode.FULL: (16, 8),  # milder: there is room for another allocation
-    ReasonCode.GRAPHICS: (15, 3),  # milder: it takes little
+    ReasonCode.GRAPHICS: (15, 3),  # milder: it uses little
     ReasonCode.FAN: (14, 6),  # milder: it is not loud
-    ReasonCode.POWER_BOUND: (13, 7),  # milder: the clock is near its highest
+    ReasonCode.POWER_BOUND: (13, 7),  # milder: the clock is near its maximum
     ReasonCode.NOTHING: (10, 10),
 }
-"""What outranks what: the weight of each reason, and where it is milder. From 20 on it is a
-trouble; between NOTHING and 20 it is none, but what a person who asks wants to hear first."""
+"""The weight of each reason, normal and milder. From 20 up it is a problem; between NOTHING and 20
+it is not, but it comes first in the answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """Some words of a sentence, with the evidence that they rest on."""
+    """Part of a sentence, with its evidence."""
 
-    words: str = ""
+    text: str = ""
     evidence: tuple[Evidence, ...] = ()
 
     def __add__(self, other: "Clause") -> "Clause":
-        return Clause(self.words + other.words, self.evidence + other.evidence)
+        return Clause(self.text + other.text, self.evidence + other.evidence)
 
     def __bool__(self) -> bool:
-        return bool(self.words)
+        return bool(self.text)
 
 
 def say(template: str, **values: Evidence | None) -> Clause:
-    """The words with their numbers; empty if one is unknown: what was not read is not told."""
+    """The template filled in; empty if a value is unknown."""
     known = {name: evidence for name, evidence in values.items() if evidence is not None}
     if len(known) < len(values):
         return Clause()
-    filled = template.format(**{name: in_words(evidence) for name, evidence in known.items()})
+    filled = template.format(
+        **{name: format_evidence(evidence) for name, evidence in known.items()}
+    )
     return Clause(filled, tuple(known.values()))
 
 
 def listed(clauses: Iterable[Clause], last: str = " and ") -> Clause:
-    """`a, b and c`, without those that are empty."""
-    told = [clause for clause in clauses if clause]
+    """`a, b and c`, without empty clauses."""
+    kept = [clause for clause in clauses if clause]
     out = Clause()
-    for place, clause in enumerate(told):
-        between = "" if place == 0 else last if place == len(told) - 1 else ", "
+    for place, clause in enumerate(kept):
+        between = "" if place == 0 else last if place == len(kept) - 1 else ", "
         out = out + Clause(between) + clause
     return out
 
 
-def in_words(evidence: Evidence) -> str:
-    """A value as a person reads it: `84 °C`, `61.2 GiB`, `3 h 20 min`."""
+def format_evidence(evidence: Evidence) -> str:
+    """A value for people: `84 °C`, `61.2 GiB`, `3 h 20 min`."""
     value, unit = evidence.value, evidence.unit
     if value is None:
         return "unknown"
@@ -103,19 +108,19 @@ def in_words(evidence: Evidence) -> str:
 def conclude(
     code: ReasonCode,
     confidence: float,
-    told: Clause,
+    sentence: Clause,
     more: Sequence[Evidence | None] = (),
     process: Process | None = None,
     advice: str = "",
     mild: bool = False,
 ) -> Reason:
-    """The reason: its sentence, and all that it rests on, each piece once."""
-    evidence = (*told.evidence, *(one for one in more if one is not None))
+    """The reason: its sentence and all its evidence, each piece once."""
+    evidence = (*sentence.evidence, *(one for one in more if one is not None))
     return Reason(
         code=code,
         weight=WEIGHTS[code][mild],
         confidence=confidence,
-        sentence=f"{told.words.rstrip('.')}.",
+        sentence=f"{sentence.text.rstrip('.')}.",
         evidence=tuple(dict.fromkeys(evidence)),
         process=process,
         advice=advice,

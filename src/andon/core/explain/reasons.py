@@ -1,4 +1,4 @@
-"""What a reason is: why a device is as it is, with the numbers that show it and what to do."""
+"""A reason: why a device is in its state, with evidence and what to do."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,42 +7,42 @@ from andon.model.device import Process
 
 
 class ReasonCode(StrEnum):
-    """Every explanation there is, one word each."""
+    """The code of every explanation."""
 
     NOTHING = "nothing"  # nothing is wrong
-    LOST = "lost"  # the driver says that it is gone
-    HUNG = "hung"  # asked, and no answer
-    ASLEEP = "asleep"  # suspended, and left alone
+    LOST = "lost"  # the driver reports it as lost
+    HUNG = "hung"  # no response
+    ASLEEP = "asleep"  # suspended; not woken
     NO_DRIVER = "no_driver"
-    MISMATCH = "mismatch"  # the driver and its library are of two versions
+    MISMATCH = "mismatch"  # the driver and its library differ in version
     NO_PERMISSION = "no_permission"
     NO_DEVICE = "no_device"
-    HEAT = "heat"  # a thermal slowdown costs clocks now
+    HEAT = "heat"  # thermally throttled now
     HOT = "hot"  # near its limits
     MEMORY_HEAT = "memory_heat"
     FAN = "fan"  # heat or load explains the fan
     FAN_IDLE = "fan_idle"  # the fan runs although the device is idle and cool
-    FAN_FAILED = "fan_failed"  # hot, and the fan stands
-    POWER_CAP = "power_cap"  # the cap costs more than a fifth of the clock
+    FAN_FAILED = "fan_failed"  # hot, and the fan has stopped
+    POWER_CAP = "power_cap"  # the cap costs more than 20 % of the clock
     POWER_BOUND = "power_bound"  # at the power limit as designed: normal
     POWER_LIMIT_LOWERED = "power_limit_lowered"  # below the card's default
     POWER_BRAKE = "power_brake"
     HARDWARE_SLOWDOWN = "hardware_slowdown"
-    CLOCKS_SET = "clocks_set"  # applications clocks, sync boost or a display hold them
-    LOW_CLOCKS = "low_clocks"  # under load, and no reason given
-    NARROW_LINK = "narrow_link"  # PCIe narrower or slower than the card's, while busy
-    UNDERFED = "underfed"  # work is there, and the device waits for data
-    SHALLOW = "shallow"  # always busy, and little of the chip works
-    FULL = "full"  # nearly full, held by processes that work
-    HOARDED = "hoarded"  # memory held by a process that does nothing
-    GHOST = "ghost"  # memory that no process explains
+    CLOCKS_SET = "clocks_set"  # limited by application clocks, sync boost or a display
+    LOW_CLOCKS = "low_clocks"  # under load, without a reason
+    NARROW_LINK = "narrow_link"  # PCIe narrower or slower than the card supports, while busy
+    UNDERFED = "underfed"  # there is work, but the device waits for data
+    SHALLOW = "shallow"  # always busy, but little of the chip is active
+    FULL = "full"  # nearly full, held by busy processes
+    HOARDED = "hoarded"  # memory held by an idle process
+    GHOST = "ghost"  # memory held by no visible process
     LEAK = "leak"  # memory rises steadily
     SHARED = "shared"  # several users compete
-    GRAPHICS = "graphics"  # a desktop takes memory
-    IDLE_HELD = "idle_held"  # held, and idle
+    GRAPHICS = "graphics"  # a desktop uses memory
+    IDLE_HELD = "idle_held"  # held but idle
     ECC = "ecc"
     SLOWER_THAN_PEERS = "slower_than_peers"
-    UNIFIED = "unified"  # the memory is the system's
+    UNIFIED = "unified"  # shares the system's memory
     PARTITIONED = "partitioned"  # MIG
     BLIND = "blind"  # important values cannot be read
 
@@ -50,17 +50,17 @@ class ReasonCode(StrEnum):
 CERTAIN_FROM = 0.9
 LIKELY_FROM = 0.6
 TROUBLE_FROM = 20.0
-"""Reasons of less weight are facts that answer a question: the lamp stays green."""
+"""Reasons of less weight are plain facts: the lamp stays green."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One reading, or a number derived from readings, that a reason rests on."""
+    """One reading, or a number derived from readings, that supports a reason."""
 
     name: str
-    value: str | float | int | None  # None: it cannot be read, and that is the point
+    value: str | float | int | None  # None: it cannot be read, which is the evidence
     unit: str = ""
-    at: float | None = None  # when it was read; None for what does not change
+    at: float | None = None  # when it was read; None if it does not change
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Reason:
 
     @property
     def confidence_word(self) -> str:
-        """The confidence as a person says it."""
+        """The confidence as a word."""
         if self.confidence >= CERTAIN_FROM:
             return "certain"
         return "likely" if self.confidence >= LIKELY_FROM else "possible"

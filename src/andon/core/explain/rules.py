@@ -1,4 +1,4 @@
-"""The rules: each a function of the view that gives a reason or none. A new one is a line here."""
+"""All rules: functions from a view to a reason or None. Add new rules here."""
 
 from collections.abc import Callable
 
@@ -41,4 +41,4 @@ RULES: tuple[Rule, ...] = (
     use.shallow,
     use.shared,
 )
-"""In any order: the weights of `telling` rank what they find."""
+"""In any order: the weights in `phrasing` rank what they find."""

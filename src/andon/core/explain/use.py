@@ -1,4 +1,4 @@
-"""Why it is idle although held, waits for data, does little, or is shared."""
+"""Explains low use: held but idle, waiting for data, mostly inactive, or shared."""
 
 from andon.core.explain.measures import (
     idle_seconds,
@@ -22,8 +22,8 @@ SETTLED_SECONDS = 60.0
 LOW_PERCENT = 40.0
 BURST_PERCENT = 60
 BURST_MEAN_PERCENT = 75.0
-BURST_LOOKS = 4
-VIDEO_PERCENT = 50  # a device that decodes may compute little
+BURST_SAMPLES = 4
+VIDEO_PERCENT = 50  # a device that decodes video may compute little
 CPU_BUSY_PERCENT = 90.0
 ALWAYS_PERCENT = 95.0
 SHALLOW_SM_PERCENT = 40.0
@@ -35,26 +35,26 @@ PART_SHARE = 0.1
 
 
 def idle_held(view: View) -> Reason | None:
-    """A process holds it, and nothing runs on it."""
+    """A process holds it, but nothing runs on it."""
     lasted, most = idle_seconds(view), utilization_max_percent(view)
     if not _settled(view) or not lasted or most is None or most > IDLE_PERCENT:
-        return None  # one look, or a pause within the last minute, is no idleness
+        return None  # one sample, or a pause in the last minute, does not mean idle
     if any(p.utilization_percent for p in view.compute) or hoarded(view):
         return None
-    told = say("It is held and idle: {u} busy", u=view.read("utilization_percent"))
-    told = told + say(" for {s}", s=measured(view, idle_seconds))
+    sentence = say("Idle but occupied: {u}", u=view.read("utilization_percent"))
+    sentence = sentence + say(" for {s}", s=measured(view, idle_seconds))
     holder = view.holder(view.compute) or (view.compute[0] if len(view.compute) == 1 else None)
-    told = told + Clause(" while ") + _holding(view, holder)
+    sentence = sentence + Clause(", ") + _holding(view, holder)
     more = [view.derived("processes", len(view.processes)), *view.who(holder)]
     advice = (
-        "Ask its owner whether it is still needed. A notebook holds it until its kernel ends; "
-        "an inference server waits for requests like this."
+        "Ask its owner whether it is still needed. A notebook holds it until its kernel ends; an "
+        "inference server without requests looks the same."
     )
-    return conclude(ReasonCode.IDLE_HELD, _trust(lasted), told, more, holder, advice)
+    return conclude(ReasonCode.IDLE_HELD, _confidence(lasted), sentence, more, holder, advice)
 
 
 def underfed(view: View) -> Reason | None:
-    """Work is there, and the device waits: low or bursty utilisation."""
+    """There is work, but the device waits: low or bursty utilisation."""
     mean, most = utilization_mean_percent(view), utilization_max_percent(view)
     if not _settled(view) or mean is None or most is None or most <= IDLE_PERCENT:
         return None
@@ -63,23 +63,23 @@ def underfed(view: View) -> Reason | None:
     low, bursty = mean < LOW_PERCENT, _is_bursty(view)
     if not low and not bursty:
         return None
-    told = _how_little(view, bursty)
+    sentence = _how_busy(view, bursty)
     cpu = view.host("cpu_percent")
     strained = (view.snapshot.host.cpu_percent or 0) >= CPU_BUSY_PERCENT
-    told = told + say(", and the node's CPU is {c} busy", c=cpu if strained else None)
+    sentence = sentence + say(", and the node's CPU is {c} busy", c=cpu if strained else None)
     span = recent_seconds(view) or 0.0
     confidence = LIKELY if strained or span >= SOME_SECONDS else POSSIBLE
     worker = view.worker()
     more = [measured(view, power_percent), cpu, *view.who(worker)]
     advice = (
-        "It waits for data, for the CPU or for requests: more loader workers, faster storage, "
-        "larger batches. For a server with few requests it is normal."
+        "It waits for data, the CPU or requests: try more loader workers, faster storage or larger "
+        "batches. Normal for a server with few requests."
     )
-    return conclude(ReasonCode.UNDERFED, confidence, told, more, worker, advice)
+    return conclude(ReasonCode.UNDERFED, confidence, sentence, more, worker, advice)
 
 
 def shallow(view: View) -> Reason | None:
-    """Always busy, and little of the chip works."""
+    """Always busy, but little of the chip is active."""
     least = utilization_min_percent(view)
     if least is None or least < ALWAYS_PERCENT:
         return None
@@ -89,16 +89,16 @@ def shallow(view: View) -> Reason | None:
             return None
         shown = say("only {a} of the chip is active", a=view.read("sm_active_percent"))
     elif power is not None and power < SHALLOW_POWER_PERCENT and not _slow_for_a_reason(view):
-        shown = say("it takes only {p} of its power", p=measured(view, power_percent))
+        shown = say("draws only {p} of its power limit", p=measured(view, power_percent))
     else:
         return None
-    told = say("It is always busy ({u}), but ", u=view.read("utilization_percent")) + shown
+    sentence = say("Always busy ({u}), but ", u=view.read("utilization_percent")) + shown
     worker = view.worker()
     names = ("power_watts", "tensor_active_percent", "memory_utilization_percent")
     more = [*(view.read(name) for name in names), *view.who(worker)]
     confidence = CERTAIN if active is not None else POSSIBLE
     advice = "Larger batches, fused kernels or several processes at once would use more of it."
-    return conclude(ReasonCode.SHALLOW, confidence, told, more, worker, advice)
+    return conclude(ReasonCode.SHALLOW, confidence, sentence, more, worker, advice)
 
 
 def shared(view: View) -> Reason | None:
@@ -108,20 +108,23 @@ def shared(view: View) -> Reason | None:
     if len(parts) < 2:
         return None
     count = view.derived("users", len(parts))
-    told = say("{n} users compete for it: ", n=count)
-    told = told + listed(_part(view, user, kind, part) for user, part in parts)
+    sentence = say("{n} users compete for it: ", n=count)
+    sentence = sentence + listed(_part(view, user, kind, part) for user, part in parts)
     more = [view.read("utilization_percent"), measured(view, memory_percent)]
-    advice = "Agree on turns or on parts, or move one of them: andon status shows what is free."
-    return conclude(ReasonCode.SHARED, CERTAIN, told, more, advice=advice)
+    advice = (
+        "Take turns, share by memory (--shared), or move one job: "
+        "andon free shows what is available."
+    )
+    return conclude(ReasonCode.SHARED, CERTAIN, sentence, more, advice=advice)
 
 
 def _settled(view: View) -> bool:
-    """Whether a process has had the time to begin: loading is not idling."""
+    """Whether a process has had time to start: loading is not idling."""
     ages = [0.0 if p.started is None else p.started for p in view.compute]
     return any(view.at - began >= SETTLED_SECONDS for began in ages)
 
 
-def _trust(seconds: float) -> float:
+def _confidence(seconds: float) -> float:
     if seconds < SOME_SECONDS:
         return POSSIBLE
     return CERTAIN if seconds >= LONG_SECONDS else LIKELY
@@ -137,30 +140,30 @@ def _holding(view: View, holder: Process | None) -> Clause:
 def _is_bursty(view: View) -> bool:
     least, most = utilization_min_percent(view), utilization_max_percent(view)
     mean = utilization_mean_percent(view)
-    if least is None or most is None or mean is None or len(view.past) < BURST_LOOKS:
+    if least is None or most is None or mean is None or len(view.past) < BURST_SAMPLES:
         return False
     return most - least >= BURST_PERCENT and mean < BURST_MEAN_PERCENT
 
 
-def _how_little(view: View, bursty: bool) -> Clause:
+def _how_busy(view: View, bursty: bool) -> Clause:
     mean, span = measured(view, utilization_mean_percent), measured(view, recent_seconds)
     least, most = measured(view, utilization_min_percent), measured(view, utilization_max_percent)
     if bursty:
-        told = say("It works in bursts: between {a} and {b}", a=least, b=most)
+        sentence = say("Bursty: between {a} and {b} busy", a=least, b=most)
     else:
-        told = say("It waits most of the time: {m} busy", m=mean)
+        sentence = say("Mostly idle: {m} busy", m=mean)
     more = [one for one in (mean, least, most) if one is not None]
-    return told + say(" in the last {s}", s=span) + Clause("", tuple(more))
+    return sentence + say(" over the last {s}", s=span) + Clause("", tuple(more))
 
 
 def _slow_for_a_reason(view: View) -> bool:
-    """Whether low power follows from held clocks, or from waiting for memory."""
+    """Whether low power is due to limited clocks or to waiting for memory."""
     reasons = [name for name in view.sample.throttle or () if name != "gpu_idle"]
     return bool(reasons) or view.at_least("memory_utilization_percent", MEMORY_BOUND_PERCENT)
 
 
 def _parts(view: View, name: str) -> list[tuple[str, int]]:
-    """What each known user takes, the most first."""
+    """What each known user uses, the most first."""
     parts: dict[str, int] = {}
     for process in view.compute:
         value = getattr(process, name)
@@ -178,7 +181,7 @@ def _active(view: View) -> list[tuple[str, int]]:
 
 
 def _crowding(view: View) -> list[tuple[str, int]]:
-    """Those who hold a good part of a memory that is nearly full, if all of them work."""
+    """Users with a large part of nearly full memory, if none of them is idle."""
     share, total = memory_percent(view), view.status.device.memory_total_bytes
     if share is None or total is None or share < FULL_PERCENT or hoarded(view):
         return []

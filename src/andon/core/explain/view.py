@@ -1,4 +1,4 @@
-"""What a rule sees: one device now, its recent past, its neighbours, and each as evidence."""
+"""The input of a rule: one device, its recent past and its neighbours, also as evidence."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from andon.model.device import (
     Snapshot,
 )
 
-IDLE_PERCENT = 2  # a single tick of an idle card may say one or two
+IDLE_PERCENT = 2  # a single sample of an idle card may read one or two
 BUSY_PERCENT = 50
 RECENT_SECONDS = 60.0
 
@@ -30,29 +30,29 @@ UNITS = {
 
 
 def unit_of(name: str) -> str:
-    """The unit that a name ends in."""
+    """The unit given by the end of a name."""
     ends = [ending for ending in UNITS if name.endswith(f"_{ending}")]
     return UNITS[max(ends, key=len)] if ends else ""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One device in the latest snapshot, and its answers of the past, oldest first."""
+    """One device in the latest snapshot, and its past samples, oldest first."""
 
     snapshot: Snapshot
     status: DeviceStatus
-    past: tuple[DeviceStatus, ...] = ()  # the latest included, if it answered
+    past: tuple[DeviceStatus, ...] = ()  # including the latest, if it answered
 
     @classmethod
     def of(cls, snapshots: Sequence[Snapshot], uuid: str) -> "View | None":
-        """The view of a device; None where the latest snapshot does not have it."""
+        """The view of a device; None if it is not in the latest snapshot."""
         latest = snapshots[-1]
         found = next((s for s in latest.devices if s.device.uuid == uuid), None)
         if found is None:
             return None
         return cls(latest, found, tuple(_answers(snapshots, uuid)))
 
-    # What it says now. A device that did not answer says nothing: every value is unknown.
+    # Its readings now. If the device did not answer, every value is unknown.
 
     @property
     def at(self) -> float:
@@ -86,16 +86,16 @@ class View:
 
     @property
     def owns_memory(self) -> bool:
-        """Whether its memory is its own: neither the system's nor used through instances."""
+        """Whether it has memory of its own: neither the system's nor divided into instances."""
         return self.status.device.memory_kind is MemoryKind.DEVICE and not self.instances
 
     def at_least(self, name: str, least: float) -> bool:
-        """Whether a reading is known and not below this."""
+        """Whether a reading is known and at least this."""
         value = getattr(self.sample, name)
         return value is not None and value >= least
 
     def at_most(self, name: str, most: float) -> bool:
-        """Whether a reading is known and not above this."""
+        """Whether a reading is known and at most this."""
         value = getattr(self.sample, name)
         return value is not None and value <= most
 
@@ -112,13 +112,13 @@ class View:
         return self.at_most("utilization_percent", IDLE_PERCENT)
 
     def held_back_by(self, *reasons: str) -> bool:
-        """Whether the driver names one of these for its clocks."""
+        """Whether the driver reports one of these throttle reasons."""
         return any(reason in reasons for reason in self.sample.throttle or ())
 
-    # The same as evidence; None where it is unknown.
+    # The same as evidence; None if unknown.
 
     def read(self, name: str) -> Evidence | None:
-        """A reading, with the time of its own."""
+        """A reading, with its own time."""
         value = getattr(self.sample, name)
         if value is None:
             return None
@@ -127,7 +127,7 @@ class View:
         return Evidence(name, value, unit_of(name), self.sample.read_at.get(name, self.sample.at))
 
     def limit(self, name: str) -> Evidence | None:
-        """What the device states as its bound."""
+        """A limit stated by the device."""
         value = getattr(self.status.device.limits, name)
         return None if value is None else Evidence(f"limits.{name}", value, unit_of(name))
 
@@ -140,7 +140,7 @@ class View:
         return None if value is None else Evidence(f"host.{name}", value, unit_of(name), self.at)
 
     def derived(self, name: str, value: float | int | str | None) -> Evidence | None:
-        """A number that follows from readings; `measures` says how."""
+        """A number derived from readings; see `measures`."""
         return None if value is None else Evidence(name, value, unit_of(name), self.at)
 
     def of_process(self, process: Process, name: str) -> Evidence | None:
@@ -149,10 +149,10 @@ class View:
             return None
         return Evidence(f"process.{name}", value, unit_of(name), self.at)
 
-    # Who.
+    # Processes.
 
     def worker(self) -> Process | None:
-        """Whoever keeps it busy, where readings say so: the largest share, or the only one."""
+        """The process that keeps it busy, if known: the largest share, or the only process."""
         if not self.works:
             return None
         shares = [p for p in self.processes if p.utilization_percent]
@@ -163,7 +163,7 @@ class View:
         return only if only and only.utilization_percent is None else None
 
     def holder(self, among: Sequence[Process]) -> Process | None:
-        """Whoever holds most memory; nobody where one of the sizes is unknown."""
+        """The process that holds most memory; None if a size is unknown."""
         if not among or any(p.memory_bytes is None for p in among):
             return None
         return max(among, key=lambda p: (p.memory_bytes or 0, -p.pid))
@@ -174,11 +174,11 @@ class View:
         user, name = self.of_process(process, "user"), self.of_process(process, "name")
         named = say("{user}'s {name}", user=user, name=name) or say("{name}", name=name)
         owned = say("{user}'s process {pid}", user=user, pid=pid)
-        told = named or owned or say("process {pid}", pid=pid)
-        return Clause(told.words, (*told.evidence, pid))
+        found = named or owned or say("process {pid}", pid=pid)
+        return Clause(found.text, (*found.evidence, pid))
 
     def who(self, process: Process | None) -> list[Evidence | None]:
-        """Whose it is, where it belongs, how long it has run: what finds its owner."""
+        """Owner, container, job, lease, usage and running time of a process."""
         if process is None:
             return []
         names = ("container", "job", "lease", "memory_bytes", "utilization_percent")
@@ -192,20 +192,20 @@ class View:
         return self.at - process.started
 
 
-def filled(view: View, name: str, whole: Evidence | None) -> Clause:
-    """`138 GiB of 140 GiB`, or the part alone."""
+def part_of_whole(view: View, name: str, whole: Evidence | None) -> Clause:
+    """`138 GiB of 140 GiB`, or only the part."""
     part = view.read(name)
     return say("{part} of {whole}", part=part, whole=whole) or say("{part}", part=part)
 
 
-def together(*clauses: Clause) -> Clause:
-    """`: a, b and c`, or nothing at all."""
-    told = listed(clauses)
-    return Clause(": ") + told if told else told
+def after_colon(*clauses: Clause) -> Clause:
+    """`: a, b, c`, or nothing."""
+    found = listed(clauses, last=", ")
+    return Clause(": ") + found if found else found
 
 
 def _answers(snapshots: Sequence[Snapshot], uuid: str) -> Iterator[DeviceStatus]:
-    """Each answer once, in the order of time."""
+    """Each answer once, in chronological order."""
     latest = float("-inf")
     for snapshot in snapshots:
         for status in snapshot.devices:

@@ -1,1 +1,1 @@
-"""Who is notified of what, when, and in which words."""
+"""Who is notified of what and when, and the text of messages."""

@@ -1,4 +1,4 @@
-"""What a person is told about alerts: a short title and a few lines that read well on a phone."""
+"""Messages about alerts: a short title and a few lines that fit on a phone."""
 
 import math
 from collections.abc import Sequence
@@ -16,14 +16,14 @@ MOST_NAMED = 3
 TITLE_CHARACTERS = 70
 COMMAND_CHARACTERS = 80
 LATE_SECONDS = 600.0
-LATE = "This comes late: it was held back, or could not be sent before."
-SIMULATED = "SIMULATED: no real device is concerned."
+LATE = "Delayed: this was held back or could not be sent earlier."
+SIMULATED = "SIMULATED: no real device is affected."
 _EPOCH = datetime(1970, 1, 1)
 _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
 
 def trial_notice(at: float, node: str = "", simulated: bool = False) -> Notice:
-    """What a notifier is tried with; it says that nothing is wrong."""
+    """The notice of a test message; it says that nothing is wrong."""
     alert = Alert(
         id=f"test@node#{at:.0f}",
         rule="test",
@@ -32,14 +32,14 @@ def trial_notice(at: float, node: str = "", simulated: bool = False) -> Notice:
         state=Phase.FIRING,
         since=at,
         where="this node",
-        message="This is a test: nothing is wrong.",
+        message="This is a test; nothing is wrong.",
     )
     return Notice(f"{alert.id}:test", NoticeKind.TEST, alert, at, node, simulated)
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What is sent; `level` is the worst of what is still wrong, None when all is well again."""
+    """A message; `level` is the worst that is still active, None if all is resolved."""
 
     title: str
     body: str
@@ -47,8 +47,8 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Voice:
-    """In whose name messages are written: the node, its local time, its board."""
+class MessageContext:
+    """The sender of messages: the node, its local time, its board."""
 
     node: str
     offset: Offset
@@ -60,19 +60,23 @@ class Voice:
 
 
 def message(notices: Sequence[Notice], at: float, offset: Offset, board_url: str = "") -> Message:
-    """All of them as one message."""
-    latest = last_words(notices)
-    told = one(latest[0], at, offset) if len(latest) == 1 else several(latest, at, offset)
+    """One message for all notices."""
+    latest = latest_per_alert(notices)
+    found = (
+        single_message(latest[0], at, offset)
+        if len(latest) == 1
+        else combined_message(latest, at, offset)
+    )
     lines = [SIMULATED] if any(notice.simulated for notice in latest) else []
     lines += [LATE] if at - min(notice.at for notice in latest) > LATE_SECONDS else []
-    lines += [told.body]
+    lines += [found.body]
     lines += [board_url] if board_url else []
     mark = "SIMULATED " if any(notice.simulated for notice in latest) else ""
-    return Message(_cut(mark + told.title, TITLE_CHARACTERS), "\n".join(lines), told.level)
+    return Message(_cut(mark + found.title, TITLE_CHARACTERS), "\n".join(lines), found.level)
 
 
-def last_words(notices: Sequence[Notice]) -> list[Notice]:
-    """The newest about each alert: with the end of a trouble its beginning is old news."""
+def latest_per_alert(notices: Sequence[Notice]) -> list[Notice]:
+    """The latest notice of each alert: once it is resolved, its start is out of date."""
     by_alert: dict[str, Notice] = {}
     for notice in notices:
         by_alert.pop(notice.alert.id, None)
@@ -80,35 +84,36 @@ def last_words(notices: Sequence[Notice]) -> list[Notice]:
     return list(by_alert.values())
 
 
-def one(notice: Notice, at: float, offset: Offset) -> Message:
-    """What, where, since when, who, and what to do; each on a line of its own."""
+def single_message(notice: Notice, at: float, offset: Offset) -> Message:
+    """What, where, since when, who is affected and what to do, one line each."""
     alert = notice.alert
     if notice.kind is NoticeKind.TEST:
         return Message(f"TEST {notice.node}: andon can reach you", _sentence(alert), None)
     over = notice.kind is NoticeKind.RESOLVED
-    first = f"No longer: {_headline(alert)}" if over else _sentence(alert)
+    first = f"Resolved: {_headline(alert)}" if over else _sentence(alert)
     lines = [first, f"Where: {_place(notice)}", _when(notice, at, offset)]
     if alert.no_data_since is not None and not over:
-        lines.append(
-            f"No data since {clock(alert.no_data_since, at, offset)}: the last word counts."
-        )
+        since = local_time(alert.no_data_since, at, offset)
+        lines.append(f"No data since {since}; this is the last known state.")
     if alert.who:
-        lines.append(f"Who: {'; '.join(_party(p) for p in alert.who[:MOST_NAMED])}{_more(alert)}")
+        lines.append(
+            f"Affected: {'; '.join(_party(p) for p in alert.who[:MOST_NAMED])}{_more(alert)}"
+        )
     if alert.advice and not over:
-        lines.append(f"Do: {alert.advice}")
-    title = f"{_word(notice)} {notice.node}: {_headline(alert)}"
+        lines.append(f"What to do: {alert.advice}")
+    title = f"{_label(notice)} {notice.node}: {_headline(alert)}"
     return Message(title, "\n".join(lines), _level(notice))
 
 
-def several(notices: Sequence[Notice], at: float, offset: Offset) -> Message:
-    """The worst first; what to do only for what is still wrong."""
+def combined_message(notices: Sequence[Notice], at: float, offset: Offset) -> Message:
+    """The worst first; what to do only for what is still active."""
     ordered = sorted(notices, key=_rank, reverse=True)
     lines: list[str] = []
     listed = ordered[:MOST_LISTED]
     for notice, following in zip(listed, [*listed[1:], None], strict=True):
         lines.append(_item(notice, at, offset))
         if (advice := _advice(notice)) and advice != _advice(following):
-            lines.append(f"  Do: {advice}")
+            lines.append(f"  What to do: {advice}")
     if len(ordered) > MOST_LISTED:
         lines.append(f"and {len(ordered) - MOST_LISTED} more")
     level = max((lv for n in notices if (lv := _level(n)) is not None), key=_badness, default=None)
@@ -116,26 +121,28 @@ def several(notices: Sequence[Notice], at: float, offset: Offset) -> Message:
 
 
 def without_secrets(notice: Notice) -> Notice:
-    """For notifiers that pass on the alert itself: command lines go through redaction once more."""
-    who = tuple(replace(p, command=p.command and shown(p.command)) for p in notice.alert.who)
+    """For notifiers that pass on the alert itself: redact its command lines again."""
+    who = tuple(
+        replace(p, command=p.command and redacted_command(p.command)) for p in notice.alert.who
+    )
     return replace(notice, alert=replace(notice.alert, who=who))
 
 
-def shown(command: str) -> str:
-    """A command line as it may leave this machine."""
+def redacted_command(command: str) -> str:
+    """A command line that may leave this machine."""
     return _cut(redact(command.split()), COMMAND_CHARACTERS)
 
 
-def clock(then: float, now: float, offset: Offset) -> str:
-    """`14:02`, and the day where it is not today: `14 Nov 14:02`."""
+def local_time(then: float, now: float, offset: Offset) -> str:
+    """`14:02`, with the date if it is not today: `14 Nov 14:02`."""
     local, today = _local(then, offset), _local(now, offset).date()
     time = f"{local:%H:%M}"
-    # Not %b: that is in the language of the process, and the message is in English.
+    # Not %b: that depends on the locale, and the message is in English.
     return time if local.date() == today else f"{local.day} {_MONTHS[local.month - 1]} {time}"
 
 
 def _local(at: float, offset: Offset) -> datetime:
-    """The time on the wall, to the second; it carries no zone."""
+    """Local wall-clock time, to the second, without a zone."""
     return _EPOCH + timedelta(seconds=math.floor(at + offset(at)))
 
 
@@ -153,11 +160,12 @@ def _summary(notices: Sequence[Notice], level: Level | None) -> str:
 def _item(notice: Notice, at: float, offset: Offset) -> str:
     alert = notice.alert
     who = ", ".join(dict.fromkeys(p.user for p in alert.who if p.user))
-    about = f" ({who})" if who else ""
     if notice.kind is NoticeKind.RESOLVED:
-        return f"• RESOLVED {_headline(alert)}{about}, {_when(notice, at, offset).lower()}"
-    since = clock(alert.since, at, offset)
-    return f"• {_word(notice)} {_sentence(alert)}{about}, since {since}"
+        affected = f", affected {who}" if who else ""
+        return f"• RESOLVED {_headline(alert)}{affected}, {_when(notice, at, offset).lower()}"
+    affects = f", affects {who}" if who else ""
+    since = local_time(alert.since, at, offset)
+    return f"• {_label(notice)} {_sentence(alert)}{affects}, since {since}"
 
 
 def _advice(notice: Notice | None) -> str:
@@ -166,7 +174,7 @@ def _advice(notice: Notice | None) -> str:
     return notice.alert.advice
 
 
-def _word(notice: Notice) -> str:
+def _label(notice: Notice) -> str:
     level = notice.alert.level.upper()
     return {
         NoticeKind.FIRING: level,
@@ -181,8 +189,8 @@ def _when(notice: Notice, at: float, offset: Offset) -> str:
     alert, begin = notice.alert, notice.alert.since
     if notice.kind is NoticeKind.RESOLVED:
         end = notice.at if alert.resolved is None else alert.resolved
-        return f"Lasted {human_seconds(max(0.0, end - begin))}, until {clock(end, at, offset)}"
-    return f"Since: {clock(begin, at, offset)} ({human_seconds(max(0.0, at - begin))})"
+        return f"Lasted {human_seconds(max(0.0, end - begin))}, until {local_time(end, at, offset)}"
+    return f"Since: {local_time(begin, at, offset)} ({human_seconds(max(0.0, at - begin))})"
 
 
 def _place(notice: Notice) -> str:
@@ -191,7 +199,7 @@ def _place(notice: Notice) -> str:
 
 
 def _party(party: Party) -> str:
-    what = shown(party.command) if party.command else party.name or "a process"
+    what = redacted_command(party.command) if party.command else party.name or "a process"
     owner = f"{party.user}: " if party.user else ""
     return f"{owner}{what} (pid {party.pid})"
 
@@ -202,8 +210,8 @@ def _more(alert: Alert) -> str:
 
 
 def _headline(alert: Alert) -> str:
-    """A message is "what: figures", and the title needs the first half alone; where that is the
-    device and no more, the rule says what."""
+    """The part of the message before the colon; if that is only the device, the rule's title
+    follows."""
     first = _sentence(alert).partition(": ")[0]
     rule = BY_NAME.get(alert.rule)
     if rule is not None and alert.where.startswith(f"{first} ("):

@@ -1,4 +1,4 @@
-"""What is still to be told to whom: nothing is told twice, nothing is forgotten, all is bounded."""
+"""Pending deliveries per notifier: each sent once, none lost, all bounded."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -7,33 +7,33 @@ from typing import Any, NamedTuple
 from andon.core.notifying.routes import Offset, Route, due, when_quiet_ends
 from andon.model.alert import Notice, NoticeKind
 
-MOST_ERRANDS = 200  # for one notifier
-MOST_AGE_SECONDS = 86_400.0  # yesterday's news helps nobody
+MOST_DELIVERIES = 200  # for one notifier
+MOST_AGE_SECONDS = 86_400.0  # older notices are of no use
 CLOCK_SET_SECONDS = 30 * 86_400.0
 MOST_OPEN = 1000
 
 
-class ErrandKey(NamedTuple):
-    """A notice on its way to one notifier."""
+class DeliveryKey(NamedTuple):
+    """Identifies a notice for one notifier."""
 
     notice: str
     notifier: str
 
 
 @dataclass(frozen=True, slots=True)
-class Errand:
-    """One notice that one notifier has to tell, and not before `due` (UTC)."""
+class Delivery:
+    """One notice that one notifier has to send, not before `due` (UTC)."""
 
     notice: Notice
     notifier: str
     due: float
 
     @property
-    def key(self) -> ErrandKey:
-        return ErrandKey(self.notice.id, self.notifier)
+    def key(self) -> DeliveryKey:
+        return DeliveryKey(self.notice.id, self.notifier)
 
     def is_due(self, at: float) -> bool:
-        """What nobody held back is due whatever the clock says: it may have been set back."""
+        """A notice that was not held back is due even if the clock was set back."""
         return self.due <= max(at, self.notice.at)
 
     @property
@@ -42,29 +42,29 @@ class Errand:
 
     @property
     def is_news(self) -> bool:
-        """Whether somebody who was told this waits to hear of the end."""
+        """Whether the recipient should later be notified of the end."""
         return self.notice.kind not in (NoticeKind.RESOLVED, NoticeKind.TEST)
 
 
-class Saved(NamedTuple):
-    """What a ledger gives back: the state, and what was still to be told."""
+class SavedAlerts(NamedTuple):
+    """What a store returns: the state and the pending deliveries."""
 
     state: Mapping[str, Any]
-    errands: tuple[Errand, ...]
+    deliveries: tuple[Delivery, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Outbox:
-    """The errands in order, and which notifiers told of which alert that is not over."""
+    """The deliveries in order, and which notifiers have reported which open alert."""
 
-    errands: tuple[Errand, ...] = ()
+    deliveries: tuple[Delivery, ...] = ()
     informed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     dropped: int = 0
 
     def add(
         self, notices: Sequence[Notice], routes: Sequence[Route], at: float, offset: Offset
     ) -> "Outbox":
-        """Take up new notices; one that is there already changes nothing."""
+        """Add new notices; one that is already there changes nothing."""
         box = self
         for notice in notices:
             for route in routes:
@@ -73,83 +73,89 @@ class Outbox:
                 box = replace(box, informed=_without(box.informed, notice.alert.id))
         return box._bounded()
 
-    def done(self, keys: Collection[ErrandKey]) -> "Outbox":
-        """After these were told."""
-        over = {(e.notice.alert.id, e.notifier) for e in self.errands if e.is_end}
+    def done(self, keys: Collection[DeliveryKey]) -> "Outbox":
+        """The outbox after these were sent."""
+        over = {(e.notice.alert.id, e.notifier) for e in self.deliveries if e.is_end}
         informed = dict(self.informed)
-        for errand in self.errands:
-            alert, name = errand.notice.alert.id, errand.notifier
+        for delivery in self.deliveries:
+            alert, name = delivery.notice.alert.id, delivery.notifier
             known = informed.get(alert, ())
-            if errand.key in keys and errand.is_news and (alert, name) not in over:
+            if delivery.key in keys and delivery.is_news and (alert, name) not in over:
                 informed[alert] = known if name in known else (*known, name)
-        kept = tuple(e for e in self.errands if e.key not in keys)
-        return replace(self, errands=kept, informed=informed)
+        kept = tuple(e for e in self.deliveries if e.key not in keys)
+        return replace(self, deliveries=kept, informed=informed)
 
-    def ready(self, notifier: str, at: float) -> tuple[Errand, ...]:
-        """What this notifier is to tell now."""
-        return tuple(e for e in self.errands if e.notifier == notifier and e.is_due(at))
+    def ready(self, notifier: str, at: float) -> tuple[Delivery, ...]:
+        """What this notifier has to send now."""
+        return tuple(e for e in self.deliveries if e.notifier == notifier and e.is_due(at))
 
     def count(self, notifier: str) -> int:
-        """How much waits for it, what quiet hours hold back included."""
-        return sum(errand.notifier == notifier for errand in self.errands)
+        """How many deliveries wait for it, including those held back by quiet hours."""
+        return sum(delivery.notifier == notifier for delivery in self.deliveries)
 
     def next_due(self, notifier: str) -> float | None:
-        """When there is next something for it."""
-        own = (e for e in self.errands if e.notifier == notifier)
+        """When its next delivery is due."""
+        own = (e for e in self.deliveries if e.notifier == notifier)
         return min((0.0 if e.is_due(0.0) else e.due for e in own), default=None)
 
     def holds_back(self, notifier: str, at: float) -> frozenset[str]:
-        """The alerts that this notifier must not hear of yet."""
+        """The alerts that this notifier must not report yet."""
         return frozenset(
-            e.notice.alert.id for e in self.errands if e.notifier == notifier and not e.is_due(at)
+            e.notice.alert.id
+            for e in self.deliveries
+            if e.notifier == notifier and not e.is_due(at)
         )
 
     def pruned(self, at: float, notifiers: Collection[str]) -> "Outbox":
-        """Without what is too old, and without notifiers that are not there any more."""
+        """Without deliveries that are too old, or for notifiers that no longer exist."""
         kept = tuple(
             e
-            for e in self.errands
+            for e in self.deliveries
             if e.notifier in notifiers and not _is_old(at - max(e.notice.at, e.due))
         )
-        return replace(self, errands=kept, dropped=self.dropped + len(self.errands) - len(kept))
+        return replace(
+            self, deliveries=kept, dropped=self.dropped + len(self.deliveries) - len(kept)
+        )
 
     def _sent_to(self, route: Route, notice: Notice, at: float, offset: Offset) -> "Outbox":
-        if any(errand.key == (notice.id, route.name) for errand in self.errands):
+        if any(delivery.key == (notice.id, route.name) for delivery in self.deliveries):
             return self
-        # What quiet hours still hold back of the same alert is out of date by now.
+        # What quiet hours still hold back for the same alert is out of date.
         earlier = self._of(route.name, notice.alert.id)
-        current = tuple(e for e in self.errands if e not in earlier or e.is_due(at))
+        current = tuple(e for e in self.deliveries if e not in earlier or e.is_due(at))
         if notice.kind is NoticeKind.RESOLVED:
-            knows = route.name in self.informed.get(notice.alert.id, ())
-            if not knows and not any(errand.is_due(at) for errand in earlier):
-                return replace(self, errands=current)
+            informed = route.name in self.informed.get(notice.alert.id, ())
+            if not informed and not any(delivery.is_due(at) for delivery in earlier):
+                return replace(self, deliveries=current)
             when: float | None = when_quiet_ends(route, at, offset)
         else:
             when = due(route, notice, at, offset)
         if when is None:
             return self
-        errand = Errand(notice, route.name, when)
-        return replace(self, errands=(*(self.errands if errand.due > at else current), errand))
+        delivery = Delivery(notice, route.name, when)
+        return replace(
+            self, deliveries=(*(self.deliveries if delivery.due > at else current), delivery)
+        )
 
-    def _of(self, notifier: str, alert: str) -> tuple[Errand, ...]:
+    def _of(self, notifier: str, alert: str) -> tuple[Delivery, ...]:
         return tuple(
-            e for e in self.errands if e.notifier == notifier and e.notice.alert.id == alert
+            e for e in self.deliveries if e.notifier == notifier and e.notice.alert.id == alert
         )
 
     def _bounded(self) -> "Outbox":
         counts: dict[str, int] = {}
-        kept: list[Errand] = []
-        for errand in reversed(self.errands):
-            counts[errand.notifier] = counts.get(errand.notifier, 0) + 1
-            if counts[errand.notifier] <= MOST_ERRANDS:
-                kept.append(errand)
+        kept: list[Delivery] = []
+        for delivery in reversed(self.deliveries):
+            counts[delivery.notifier] = counts.get(delivery.notifier, 0) + 1
+            if counts[delivery.notifier] <= MOST_DELIVERIES:
+                kept.append(delivery)
         informed = dict(list(self.informed.items())[-MOST_OPEN:])
-        dropped = self.dropped + len(self.errands) - len(kept)
-        return replace(self, errands=tuple(reversed(kept)), informed=informed, dropped=dropped)
+        dropped = self.dropped + len(self.deliveries) - len(kept)
+        return replace(self, deliveries=tuple(reversed(kept)), informed=informed, dropped=dropped)
 
 
 def _is_old(seconds: float) -> bool:
-    """Too old to be told; a leap of months is a clock that was set, and says nothing."""
+    """Too old to send; a jump of months means that the clock was set, and does not count."""
     return MOST_AGE_SECONDS < seconds < CLOCK_SET_SECONDS
 
 
@@ -158,9 +164,9 @@ def _without(informed: Mapping[str, tuple[str, ...]], alert: str) -> dict[str, t
 
 
 def validate(box: Outbox) -> None:
-    """What is true of every outbox."""
-    keys = [errand.key for errand in box.errands]
-    assert len(keys) == len(set(keys)), "an errand is there twice"
-    assert all(box.count(e.notifier) <= MOST_ERRANDS for e in box.errands)
+    """Check the invariants of an outbox."""
+    keys = [delivery.key for delivery in box.deliveries]
+    assert len(keys) == len(set(keys)), "duplicate delivery"
+    assert all(box.count(e.notifier) <= MOST_DELIVERIES for e in box.deliveries)
     assert box.dropped >= 0
     assert len(box.informed) <= MOST_OPEN

@@ -1,4 +1,4 @@
-"""Who is told what, and when: level, rules, devices, owners and quiet hours of each notifier."""
+"""Routing of notices: level, rules, devices, owners and quiet hours of each notifier."""
 
 import re
 from collections.abc import Callable
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from andon.model.alert import Alert, Level, Notice, NoticeKind
 
 Offset = Callable[[float], float]
-"""The seconds by which local time is ahead of UTC at an instant: it changes with summer time."""
+"""The seconds by which local time is ahead of UTC at a given time (varies with DST)."""
 
 DAY_SECONDS = 86_400
 _CLOCK = re.compile(r"\s*(\d{1,2}):(\d{2})\s*-\s*(\d{1,2}):(\d{2})\s*")
 
 
 @dataclass(frozen=True, slots=True)
-class Quiet:
-    """From one minute of the local day to another; over midnight where the end comes first."""
+class QuietHours:
+    """From one minute of the local day to another; across midnight if the end comes first."""
 
     begin_minute: int
     end_minute: int
@@ -27,7 +27,7 @@ class Quiet:
         return minute >= self.begin_minute or minute < self.end_minute
 
     def ends(self, at: float, offset: Offset) -> float:
-        """When it next ends; right on the day on which the clocks change, too."""
+        """When the quiet hours next end; also correct when DST changes."""
         ahead = offset(at)
         passed = (at + ahead) % DAY_SECONDS
         left = (self.end_minute * 60 - passed) % DAY_SECONDS or DAY_SECONDS
@@ -35,60 +35,60 @@ class Quiet:
         return max(at, guess + ahead - offset(guess))
 
 
-def parse_quiet(text: str) -> Quiet | None:
+def parse_quiet(text: str) -> QuietHours | None:
     """`22:00-07:00`; None for an empty text. Raises ValueError."""
     if not text.strip():
         return None
     found = _CLOCK.fullmatch(text)
     if found is None:
-        raise ValueError(f"{text!r} is not a time such as 22:00-07:00")
+        raise ValueError(f"{text!r} is not a time range (use 22:00-07:00)")
     begin, end = (_minute(found[n], found[n + 1], text) for n in (1, 3))
     if begin == end:
-        raise ValueError(f"{text!r} is no time at all: it ends when it begins")
-    return Quiet(begin, end)
+        raise ValueError(f"{text!r} is an empty time range: it ends when it begins")
+    return QuietHours(begin, end)
 
 
 def _minute(hour: str, minute: str, text: str) -> int:
     hours, minutes = int(hour), int(minute)
     if hours > 23 or minutes > 59:
-        raise ValueError(f"{text!r} is not a time of the day: from 00:00 to 23:59")
+        raise ValueError(f"{text!r} is not a time of day (use 00:00 to 23:59)")
     return 60 * hours + minutes
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """What one notifier is for; an empty list means everything."""
+    """What one notifier receives; an empty list means everything."""
 
     name: str
     level: Level = Level.WARNING
     rules: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
     owners: tuple[str, ...] = ()
-    quiet: Quiet | None = None
+    quiet: QuietHours | None = None
     wakes: Level | None = Level.CRITICAL
-    """From this level on quiet hours do not count; None: they always count."""
+    """From this level up quiet hours are ignored; None: never."""
 
 
 def concerns(route: Route, alert: Alert) -> bool:
-    """Whether this notifier is told of this alert at all; none is told of its own trouble."""
+    """Whether this notifier receives this alert; none receives alerts about itself."""
     return (
         alert.level.rank >= max(route.level.rank, Level.WARNING.rank)
         and (not route.rules or alert.rule in route.rules)
-        and (not route.devices or any(is_device(name, alert) for name in route.devices))
+        and (not route.devices or any(names_device(name, alert) for name in route.devices))
         and (not route.owners or any(party.user in route.owners for party in alert.who))
         and alert.subject != f"notifier:{route.name}"
     )
 
 
-def is_device(name: str, alert: Alert) -> bool:
-    """By index, or by UUID or the beginning of one."""
+def names_device(name: str, alert: Alert) -> bool:
+    """Match by index, by UUID, or by the beginning of a UUID."""
     if name.isdecimal():
         return alert.device == int(name)
     return alert.device is not None and alert.subject.startswith(name)
 
 
 def due(route: Route, notice: Notice, at: float, offset: Offset) -> float | None:
-    """When this notifier is to tell it: now, when quiet hours end, or never."""
+    """When this notifier should send it: now, when quiet hours end, or never."""
     if notice.kind is NoticeKind.TEST:
         return at
     if not concerns(route, notice.alert):
@@ -97,14 +97,14 @@ def due(route: Route, notice: Notice, at: float, offset: Offset) -> float | None
 
 
 def when_quiet_ends(route: Route, at: float, offset: Offset) -> float:
-    """Now, unless these are quiet hours."""
+    """Now, or the end of the current quiet hours."""
     if route.quiet is None or not route.quiet.holds(at, offset):
         return at
     return route.quiet.ends(at, offset)
 
 
 def _wakes(route: Route, notice: Notice) -> bool:
-    """Good news wakes nobody."""
+    """Resolved notices never override quiet hours."""
     if route.wakes is None or notice.kind is NoticeKind.RESOLVED:
         return False
     return notice.alert.level.rank >= route.wakes.rank

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from andon.core.conditions.state import ALONE, Former, HeldDevices, Sharing
-from andon.core.conditions.unattributed import least_ghost_bytes
+from andon.core.conditions.state import NOT_SHARED, HeldDevices, PreviousLease, Sharing
+from andon.core.conditions.unattributed import least_unattributed_bytes
 from andon.core.sharing.holdings import Here, is_owners, judge, nearest
 from andon.model.alert import Party
 from andon.model.device import NAMES_MISSING, DeviceStatus, Process, ProcessKind
@@ -28,7 +28,7 @@ class BookView:
     claims: tuple[Claim, ...] = ()
     marks: Marks = field(default_factory=dict)
     leases: tuple[HeldDevices, ...] = ()
-    sharing: Sharing = ALONE
+    sharing: Sharing = NOT_SHARED
 
 
 BLANK = BookView()
@@ -247,14 +247,14 @@ def _unique(leases: Iterable[HeldDevices]) -> tuple[HeldDevices, ...]:
 
 def _former(
     before: BookView, claims: Iterable[Claim], statuses: Sequence[DeviceStatus], at: float
-) -> dict[str, Former]:
+) -> dict[str, PreviousLease]:
     """The leases that ended: while their memory stays in use, and at least for a moment."""
     now = {claim.lease.id for claim in claims if claim.lease is not None}
     taken = {s.uuid for claim in claims if claim.lease is not None for s in claim.lease.shares}
     found = dict(before.sharing.former)
     for claim in before.claims:
         if claim.lease is not None and claim.lease.id not in now:
-            ended = Former(f"lease:{lease_name(claim.lease)}", claim.user, at)
+            ended = PreviousLease(f"lease:{lease_name(claim.lease)}", claim.user, at)
             found.update({share.uuid: ended for share in claim.lease.shares})
     spare = {status.device.uuid: _spare(status) for status in statuses}
     return {
@@ -271,7 +271,7 @@ def _spare(status: DeviceStatus) -> bool | None:
     size = status.memory_unattributed_bytes if status.answered else None
     if size is None:
         return None
-    return size > least_ghost_bytes(status.device.memory_total_bytes, len(status.processes))
+    return size > least_unattributed_bytes(status.device.memory_total_bytes, len(status.processes))
 
 
 def _concerns(claim: Claim, uuid: str) -> bool:

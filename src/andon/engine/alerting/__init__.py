@@ -1,1 +1,1 @@
-"""The parts that watch for alerts, write them down and notify."""
+"""The parts that evaluate alerts, store them and notify people."""

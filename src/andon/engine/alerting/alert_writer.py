@@ -1,4 +1,4 @@
-"""Writes the alerts' state down, in a thread of its own: a disk that hangs delays no alert."""
+"""Writes the alert state to its store in a separate thread, so a hanging disk delays no alert."""
 
 import logging
 import threading
@@ -8,13 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from andon.core.notifying.outbox import Errand, Saved
+from andon.core.notifying.outbox import Delivery, SavedAlerts
 from andon.core.sampling.reader_backoff import back_off_seconds
 from andon.errors import AndonError, Unavailable
 from andon.model.alert import Alert
 from andon.ports import AlertStore
 
-log = logging.getLogger("andon.scribe")
+log = logging.getLogger("andon.alert_writer")
 
 MOST_CHANGED = 2000
 PRUNE_SECONDS = 3600.0
@@ -24,21 +24,21 @@ STUCK_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class AlertPage:
-    """What is to be written; a later page replaces an earlier one, but for what changed."""
+    """What to write; a later page replaces an earlier one, except for its changed alerts."""
 
     version: int
     state: Mapping[str, Any]
     changed: Mapping[str, Alert]
-    errands: tuple[Errand, ...]
+    deliveries: tuple[Delivery, ...]
 
 
 class AlertWriter:
-    """The newest page is written as soon as the ledger takes it; nobody has to wait for it."""
+    """Writes the latest page as soon as the store accepts it, without blocking the caller."""
 
-    def __init__(self, open_ledger: Callable[[], AlertStore]) -> None:
-        self._open_ledger = open_ledger
-        self._ledger: AlertStore | None = None
-        self._saved: Saved | None = None
+    def __init__(self, open_store: Callable[[], AlertStore]) -> None:
+        self._open_store = open_store
+        self._store: AlertStore | None = None
+        self._saved: SavedAlerts | None = None
         self._opened = False
         self._page: AlertPage | None = None
         self._version = self._committed = 0
@@ -50,31 +50,31 @@ class AlertWriter:
         self._dropped = 0
         self._ended = False
         self._changed = threading.Condition()
-        self._thread = threading.Thread(target=self._loop, name="scribe", daemon=True)
+        self._thread = threading.Thread(target=self._loop, name="alert writer", daemon=True)
         self._thread.start()
 
-    def opened(self, seconds: float) -> Saved | None:
-        """What was kept, once the ledger is open; None where there is nothing, or not in time."""
+    def opened(self, seconds: float) -> SavedAlerts | None:
+        """The saved state once the store is open; None if there is none, or not in time."""
         with self._changed:
             self._changed.wait_for(lambda: self._opened or self._trouble is not None, seconds)
             return self._saved
 
     def write(
-        self, state: Mapping[str, Any], changed: Sequence[Alert], errands: Sequence[Errand]
+        self, state: Mapping[str, Any], changed: Sequence[Alert], deliveries: Sequence[Delivery]
     ) -> int:
-        """Take down a page; returns its number."""
+        """Queue a page for writing; returns its number."""
         with self._changed:
             self._version += 1
             earlier = self._page.changed if self._page else {}
             merged = {**earlier, **{alert.id: alert for alert in changed}}
             self._dropped += max(0, len(merged) - MOST_CHANGED)
             kept = dict(list(merged.items())[-MOST_CHANGED:])
-            self._page = AlertPage(self._version, state, kept, tuple(errands))
+            self._page = AlertPage(self._version, state, kept, tuple(deliveries))
             self._changed.notify_all()
             return self._version
 
     def settle(self, seconds: float) -> bool:
-        """Wait until all that was taken down is written; not where it cannot be written now."""
+        """Wait until all queued pages are written; returns at once if writing fails now."""
         if self.trouble is not None:
             return False
         with self._changed:
@@ -85,12 +85,12 @@ class AlertWriter:
             return self._committed >= version
 
     @property
-    def ledger(self) -> AlertStore:
-        """The ledger to ask; Unavailable with the reason while there is none."""
-        ledger, trouble = self._ledger, self._trouble
-        if ledger is not None:
-            return ledger
-        raise trouble or Unavailable("the alerts' past is not open yet", hint="try again")
+    def store(self) -> AlertStore:
+        """The store for queries; Unavailable with the reason while it is not open."""
+        store, trouble = self._store, self._trouble
+        if store is not None:
+            return store
+        raise trouble or Unavailable("the alert history is not open yet", hint="try again")
 
     @property
     def trouble(self) -> tuple[AndonError, float] | None:
@@ -102,7 +102,7 @@ class AlertWriter:
         if seconds < STUCK_SECONDS:
             return None
         silent = Unavailable(
-            f"the disk has not answered for {seconds:.0f} s", hint="look at it: dmesg, iostat"
+            f"the disk has not responded for {seconds:.0f} s", hint="check it: dmesg, iostat"
         )
         return silent, time.time() - seconds
 
@@ -111,15 +111,15 @@ class AlertWriter:
         return self._dropped
 
     def close(self) -> None:
-        """Write the last page, if the ledger takes it in time, and let go of it."""
+        """Write the last page if the store accepts it in time, then close the store."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()
         self._thread.join(LEAVING_SECONDS)
-        ledger, self._ledger = self._ledger, None
-        if ledger is not None and not self._thread.is_alive():
+        store, self._store = self._store, None
+        if store is not None and not self._thread.is_alive():
             with suppress(AndonError):
-                ledger.close()
+                store.close()
 
     # The thread.
 
@@ -130,10 +130,10 @@ class AlertWriter:
             self._attempt()
 
     def _wait(self) -> bool:
-        """Until there is something to do; False at the end."""
+        """Wait until there is something to do; False at the end."""
         with self._changed:
             while not self._ended:
-                seconds = self._patience()
+                seconds = self._wait_seconds()
                 if seconds <= 0:
                     return True
                 self._changed.wait(seconds)
@@ -146,48 +146,48 @@ class AlertWriter:
         except AndonError as exc:
             self._failed(exc)
         except Exception as exc:
-            log.exception("the alerts could not be written; it is tried again")
+            log.exception("the alerts could not be written; retrying")
             self._failed(Unavailable(f"the alerts could not be written: {exc}"))
         finally:
             self._busy_since = None
 
-    def _patience(self) -> float:
-        if self._ledger is None or self._page is not None:
+    def _wait_seconds(self) -> float:
+        if self._store is None or self._page is not None:
             return self._failed_at + back_off_seconds(self._failures) - time.monotonic()
         return PRUNE_SECONDS
 
     def _turn(self) -> None:
-        ledger = self._ledger or self._open()
+        store = self._store or self._open()
         with self._changed:
             page, self._page = self._page, None
         if page is not None:
-            self._save(ledger, page)
+            self._save(store, page)
         if time.monotonic() - self._pruned >= PRUNE_SECONDS:
             self._pruned = time.monotonic()
-            ledger.prune(time.time())
+            store.prune(time.time())
 
     def _open(self) -> AlertStore:
-        ledger = self._open_ledger()
+        store = self._open_store()
         try:
-            saved = ledger.load()
+            saved = store.load()
         except AndonError as exc:
-            # Unreadable, and the next page replaces it: better than no memory for ever.
-            log.warning("the alerts begin anew: %s", exc.reason)
+            # Unreadable: the next page replaces it, so that alerts are stored again.
+            log.warning("the stored alerts are discarded: %s", exc.reason)
             saved = None
         with self._changed:
-            self._ledger, self._opened = ledger, True
+            self._store, self._opened = store, True
             self._saved = saved
             self._recovered()
-        return ledger
+        return store
 
-    def _save(self, ledger: AlertStore, page: AlertPage) -> None:
+    def _save(self, store: AlertStore, page: AlertPage) -> None:
         try:
-            ledger.save(page.state, tuple(page.changed.values()), page.errands)
+            store.save(page.state, tuple(page.changed.values()), page.deliveries)
         except BaseException:
-            with self._changed:  # a newer page may have come, which lacks what changed before it
+            with self._changed:  # a newer page may be queued, which lacks the earlier changes
                 newer = self._page or page
                 merged = {**page.changed, **newer.changed}
-                self._page = AlertPage(newer.version, newer.state, merged, newer.errands)
+                self._page = AlertPage(newer.version, newer.state, merged, newer.deliveries)
             raise
         with self._changed:
             self._committed = page.version
@@ -195,14 +195,14 @@ class AlertWriter:
 
     def _recovered(self) -> None:
         if self._trouble is not None:
-            log.warning("the alerts are written down again")
+            log.warning("the alerts are written to disk again")
         self._trouble, self._since, self._failures = None, None, 0
         self._changed.notify_all()
 
     def _failed(self, trouble: AndonError) -> None:
         with self._changed:
             if self._trouble is None or self._trouble.reason != trouble.reason:
-                log.warning("the alerts are kept in memory alone: %s", trouble.reason)
+                log.warning("the alerts are kept in memory only: %s", trouble.reason)
             self._since = self._since or time.time()
             self._trouble = trouble
             self._failures, self._failed_at = self._failures + 1, time.monotonic()

@@ -1,4 +1,4 @@
-"""Tells what is due through one notifier: a thread of its own, so that one that hangs is alone."""
+"""Sends due notices through one notifier in its own thread: a hanging one delays no other."""
 
 import logging
 import threading
@@ -7,43 +7,43 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from andon.core.notifying.outbox import Errand
+from andon.core.notifying.outbox import Delivery
 from andon.core.sampling.reader_backoff import back_off_seconds
 from andon.errors import AndonError, Unavailable
 from andon.model.alert import Alert, Notice
 from andon.ports import Notifier
 
-log = logging.getLogger("andon.teller")
+log = logging.getLogger("andon.notifier")
 
-GATHER_SECONDS = 1.0  # several alerts of one cause come within moments, and are one message
-IDLE_SECONDS = 30.0  # quiet hours end by the wall clock, which may be set meanwhile
+GATHER_SECONDS = 1.0  # alerts with one cause arrive together, and become one message
+IDLE_SECONDS = 30.0  # quiet hours end by the wall clock, which may be changed meanwhile
 STUCK_SECONDS = 90.0
 
 
 class NotifierWork(NamedTuple):
-    """What one notifier has to do now, and when there is next something."""
+    """What one notifier has to send now, and when its next delivery is due."""
 
-    errands: tuple[Errand, ...]
+    deliveries: tuple[Delivery, ...]
     firing: tuple[Alert, ...]
     next_due: float | None  # UTC
 
 
 @dataclass(frozen=True, slots=True)
 class NotifierHealth:
-    """How telling goes, for whoever asks."""
+    """The health of one notifier."""
 
     name: str
     ok: bool = True
     reason: str | None = None
     hint: str | None = None
     since: float | None = None
-    """When it began to fail; UTC."""
+    """When it started to fail; UTC."""
     told: int = 0
     last_told: float | None = None
 
 
 class TestMessage:
-    """One test message, asked for by a person who waits for the answer."""
+    """A test message, requested by a person who waits for the result."""
 
     def __init__(self, notice: Notice) -> None:
         self.notice = notice
@@ -57,49 +57,54 @@ class TestMessage:
     def wait(self, seconds: float) -> AndonError | None:
         """What went wrong, or None."""
         if not self._done.wait(seconds):
-            return Unavailable(f"no answer within {seconds:g} s", hint="it is still being tried")
+            return Unavailable(f"no answer within {seconds:g} s", hint="it is still being retried")
         return self._trouble
 
 
 class NotifierWorker:
-    """Asks for work, sends it, says what was told; what fails is tried again, later and later."""
+    """Sends due deliveries and reports what was sent; failures are retried with back-off."""
 
     def __init__(
         self,
         notifier: Notifier,
         work: Callable[[str], NotifierWork],
         settle: Callable[[], None],
-        told: Callable[[Sequence[Errand]], None],
+        delivered: Callable[[Sequence[Delivery]], None],
         gather_seconds: float = GATHER_SECONDS,
     ) -> None:
-        """`settle` waits until what is about to be told has been written down."""
+        """`settle` waits until what is about to be sent has been stored."""
         self.name = notifier.name
-        self._notifier, self._work, self._settle, self._told = notifier, work, settle, told
+        self._notifier, self._work, self._settle, self._delivered = (
+            notifier,
+            work,
+            settle,
+            delivered,
+        )
         self._gather_seconds = gather_seconds
         self._refresh_seconds: float | None = getattr(notifier, "refresh_seconds", None)
         self._refreshed = time.monotonic()
         self._health = NotifierHealth(self.name)
         self._failures, self._failed_at = 0, 0.0
         self._sending_since: float | None = None
-        self._trials: list[TestMessage] = []
+        self._tests: list[TestMessage] = []
         self._changed = threading.Condition()
         self._woken = self._ended = False
-        self._thread = threading.Thread(target=self._loop, name=f"tell {self.name}", daemon=True)
+        self._thread = threading.Thread(target=self._loop, name=f"notify {self.name}", daemon=True)
         self._thread.start()
 
     def wake(self) -> None:
-        """There may be something new."""
+        """Check for new deliveries."""
         with self._changed:
             self._woken = True
             self._changed.notify_all()
 
     def test(self, notice: Notice) -> TestMessage:
-        """A message of its own, at once, in between."""
-        trial = TestMessage(notice)
+        """Send a test message at once."""
+        test = TestMessage(notice)
         with self._changed:
-            self._trials.append(trial)
+            self._tests.append(test)
             self._changed.notify_all()
-        return trial
+        return test
 
     def health(self) -> NotifierHealth:
         health, began = self._health, self._sending_since
@@ -109,19 +114,19 @@ class NotifierWorker:
         return replace(
             health,
             ok=False,
-            reason=f"it has not answered for {seconds:.0f} s",
-            hint="check the way to it; restart andon if it never answers",
+            reason=f"it has not responded for {seconds:.0f} s",
+            hint="check the connection to it; restart andon if it never responds",
             since=health.since or time.time() - seconds,
         )
 
     def end(self) -> None:
-        """Finish what is under way, try once what waits, and stop; does not wait for it."""
+        """Finish the current message, try pending ones once, and stop; does not block."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()
 
     def join(self, seconds: float) -> None:
-        """Wait for the end so long; then what is under way is cut off."""
+        """Wait this long for the end; then the current message is aborted."""
         self._thread.join(max(0.0, seconds))
         self._notifier.close()
 
@@ -133,32 +138,32 @@ class NotifierWorker:
                 if self._turn():
                     return
             except Exception:
-                log.exception("telling through %s failed; it goes on", self.name)
-                self._failed(Unavailable("something unexpected went wrong here"))
+                log.exception("sending through %s failed; continuing", self.name)
+                self._failed(Unavailable("an unexpected error occurred in andon"))
 
     def _turn(self) -> bool:
-        """Wait, then do what is due; True at the end."""
-        trials, ended = self._wait()
-        for trial in trials:
-            trial.answer(self._try((trial.notice,), self._work(self.name).firing))
+        """Wait, then send what is due; True at the end."""
+        tests, ended = self._wait()
+        for test in tests:
+            test.answer(self._try((test.notice,), self._work(self.name).firing))
         work = self._work(self.name)
-        if work.errands and not ended:
+        if work.deliveries and not ended:
             self._gather()
             work = self._work(self.name)
-        if (work.errands and self._may_try()) or self._refresh_due():
-            self._tell(work)
+        if (work.deliveries and self._may_try()) or self._refresh_due():
+            self._send(work)
         return ended
 
     def _wait(self) -> tuple[list[TestMessage], bool]:
         with self._changed:
-            seconds = self._patience()
-            if not self._trials and not self._ended and seconds > 0 and not self._woken:
+            seconds = self._wait_seconds()
+            if not self._tests and not self._ended and seconds > 0 and not self._woken:
                 self._changed.wait(seconds)
-            trials, self._trials, self._woken = self._trials, [], False
-            return trials, self._ended
+            tests, self._tests, self._woken = self._tests, [], False
+            return tests, self._ended
 
-    def _patience(self) -> float:
-        """How long there is nothing to do, unless somebody wakes us."""
+    def _wait_seconds(self) -> float:
+        """How long to wait for work, unless woken."""
         work, now = self._work(self.name), time.monotonic()
         seconds = IDLE_SECONDS
         if work.next_due is not None:
@@ -182,13 +187,13 @@ class NotifierWorker:
             return False
         return time.monotonic() >= self._refreshed + self._refresh_seconds
 
-    def _tell(self, work: NotifierWork) -> None:
+    def _send(self, work: NotifierWork) -> None:
         self._settle()
-        notices = [errand.notice for errand in work.errands]
+        notices = [delivery.notice for delivery in work.deliveries]
         if self._try(notices, work.firing) is None:
-            self._told(work.errands)
+            self._delivered(work.deliveries)
             self._health = replace(self._health, told=self._health.told + len(notices))
-            self._settle()  # before the next: a kill in between repeats one message at most
+            self._settle()  # before the next one: a kill in between repeats at most one message
 
     def _try(self, notices: Sequence[Notice], firing: Sequence[Alert]) -> AndonError | None:
         self._sending_since = self._refreshed = time.monotonic()
@@ -197,8 +202,8 @@ class NotifierWorker:
         except AndonError as exc:
             self._failed(exc)
             return exc
-        except Exception as exc:  # noqa: BLE001 (a notifier is anybody's code)
-            # Its words may hold an address, which is a secret: its kind has to do.
+        except Exception as exc:  # noqa: BLE001 (a notifier may be third-party code)
+            # Its message may contain a secret address, so only its type is shown.
             trouble = Unavailable(f"it failed unexpectedly ({type(exc).__name__})")
             self._failed(trouble)
             return trouble
@@ -209,7 +214,7 @@ class NotifierWorker:
 
     def _succeeded(self, with_news: bool) -> None:
         if not self._health.ok:
-            log.warning("notifier %s tells again", self.name)
+            log.warning("notifier %s works again", self.name)
         self._failures = 0
         last = time.time() if with_news else self._health.last_told
         told = self._health.told

@@ -1,4 +1,4 @@
-"""Asks at every look what is wrong, writes it down, and has people told."""
+"""Evaluates every sample for alerts, stores them, and notifies people."""
 
 import logging
 import threading
@@ -13,7 +13,7 @@ from andon.core.alerting.past import Query
 from andon.core.conditions.rulebook import Rulebook, listing
 from andon.core.conditions.rules import READINGS, SERVED, Precondition
 from andon.core.notifying.messages import trial_notice
-from andon.core.notifying.outbox import Errand, Outbox, Saved
+from andon.core.notifying.outbox import Delivery, Outbox, SavedAlerts
 from andon.core.notifying.routes import Offset, Route
 from andon.core.sharing.broken_devices import ailments
 from andon.core.sharing.holders import BLANK, BookView
@@ -29,77 +29,77 @@ log = logging.getLogger("andon.watcher")
 
 OPENING_SECONDS = 5.0
 COMMIT_SECONDS = 5.0
-SAVE_SECONDS = 30.0  # what changes without a word, such as a value, is written down this often
+SAVE_SECONDS = 30.0  # changes that are not news, such as values, are written this often
 SILENT_SECONDS = 10.0
 LEAVING_SECONDS = 2.0
 TEST_SECONDS = 45.0
 TURN_SECONDS = 1.0
 
 Listener = Callable[[tuple[Alert, ...]], None]
-Told = tuple[Notifier, Route]
+RoutedNotifier = tuple[Notifier, Route]
 
 
 class Watcher:
-    """One thread between a session of the sampler, the ledger and the notifiers.
+    """One thread between a session of the sampler, the alert store and the notifiers.
 
-    No lock is held while a disk or a notifier is waited for.
+    No lock is held while waiting for a disk or a notifier.
     """
 
     def __init__(
         self,
         subscription: Subscription,
         rulebook: Rulebook,
-        open_ledger: Callable[[], AlertStore],
-        notifiers: Sequence[Told] = (),
+        open_store: Callable[[], AlertStore],
+        notifiers: Sequence[RoutedNotifier] = (),
         offset: Offset = lambda at: 0.0,
         boot: str | None = None,
-        vitals: Callable[[], Sequence[OwnTrouble]] = tuple,
+        self_checks: Callable[[], Sequence[OwnTrouble]] = tuple,
         gather_seconds: float = GATHER_SECONDS,
         book: Callable[[], BookView | None] | None = None,
     ) -> None:
-        """`vitals` says what is wrong with andon itself, `book` what the lease book says."""
+        """`self_checks` returns problems of andon itself, `book` the state of the lease book."""
         self.rulebook = rulebook
         self._subscription, self._offset, self._boot = subscription, offset, boot
-        self._vitals, self._book = vitals, book
+        self._self_checks, self._book = self_checks, book
         self._routes = tuple(route for _, route in notifiers)
         self._lock = threading.Lock()
         self._state: AlertState = alerting.EMPTY
         self._outbox = Outbox()
-        self._drawn: tuple[AlertState, tuple[Alert, ...]] = (self._state, ())
+        self._rendered: tuple[AlertState, tuple[Alert, ...]] = (self._state, ())
         self._last: Snapshot | None = None
         self._heard = self._written = time.monotonic()
         self._failure: str | None = None
         self._caught_up = False
         self._listeners: tuple[Listener, ...] = ()
-        self._scribe = AlertWriter(open_ledger)
-        self._tellers = {
+        self._writer = AlertWriter(open_store)
+        self._workers = {
             notifier.name: NotifierWorker(
-                notifier, self._work, self._settle, self._told, gather_seconds
+                notifier, self._work, self._settle, self._delivered, gather_seconds
             )
             for notifier, _ in notifiers
         }
         self._thread = threading.Thread(target=self._loop, name="watcher", daemon=True)
         self._thread.start()
 
-    # For those who ask.
+    # Queries.
 
     def alerts(self) -> tuple[Alert, ...]:
-        """What is pending or firing, with the numbers of the last look, the worst first."""
-        state, drawn = self._state, self._drawn
-        if drawn[0] is not state:  # drawn when somebody asks, and not at every look
-            drawn = self._drawn = (state, alerting.current(state))
-        return drawn[1]
+        """Pending and firing alerts, with the numbers of the last sample, worst first."""
+        state, rendered = self._state, self._rendered
+        if rendered[0] is not state:  # rendered on request, not for every sample
+            rendered = self._rendered = (state, alerting.current(state))
+        return rendered[1]
 
     def ailments(self) -> dict[str, str]:
-        """The devices that are not to be handed out, by what they reported."""
+        """Devices that must not be leased because of errors they reported."""
         return ailments(self.alerts())
 
     def past(self, query: Query | None = None) -> Sequence[Alert]:
-        """Episodes of the past and the present, the newest first."""
-        return self._scribe.ledger.episodes(query or Query())
+        """Past and present episodes, newest first."""
+        return self._writer.store.episodes(query or Query())
 
     def find(self, number: str) -> Alert:
-        """One alert by its id, of the present or the past."""
+        """One alert by its id, present or past."""
         for alert in self.alerts():
             if alert.id == number:
                 return alert
@@ -108,16 +108,16 @@ class Watcher:
         for alert in self.past(query):
             if alert.id == number:
                 return alert
-        raise Gone(f"there is no alert {number[:120]!r}", hint="see them all: andon alerts")
+        raise Gone(f"there is no alert {number[:120]!r}", hint="list them: andon alerts")
 
     def rules(self) -> list[dict[str, Any]]:
-        """The catalogue, with the figures in force for each device."""
+        """The catalogue, with the thresholds in force for each device."""
         devices = self._last.devices if self._last else ()
         return listing(self.rulebook, [status.device for status in devices], self.awake)
 
     @property
     def awake(self) -> frozenset[Precondition]:
-        """What the rules have to judge by."""
+        """The preconditions that are met here."""
         return READINGS if self._book is None else SERVED
 
     def silences(self) -> tuple[Silence, ...]:
@@ -125,14 +125,15 @@ class Watcher:
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """The look that the alerts are about."""
+        """The sample that the alerts are based on."""
         return self._last
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Call this with the alerts that changed; it must not block. Returns how to stop it.
+        """Call `listener` with the alerts that changed; it must not block. Returns a function
+        that unsubscribes.
 
-        Not with those that become pending, or stop being so: on a busy node that happens all the
-        time, and most of them never fire.
+        Alerts that only become pending, or stop being so, are left out: that happens constantly on
+        a busy node, and most of them never fire.
         """
         with self._lock:
             self._listeners = (*self._listeners, listener)
@@ -144,35 +145,35 @@ class Watcher:
         return leave
 
     def health(self) -> dict[str, Any]:
-        """How watching, writing and telling go."""
+        """The health of evaluation, storage and notifiers."""
         box = self._outbox
-        told = [
-            {**asdict(teller.health()), "waiting": box.count(name)}
-            for name, teller in self._tellers.items()
+        notifiers = [
+            {**asdict(worker.health()), "waiting": box.count(name)}
+            for name, worker in self._workers.items()
         ]
-        kept, failure = self._scribe.trouble, self._failure
+        kept, failure = self._writer.trouble, self._failure
         if not self._thread.is_alive():
-            failure = "the watcher has ended"
-        failing = [one["name"] for one in told if not one["ok"]]
+            failure = "the watcher has stopped"
+        failing = [one["name"] for one in notifiers if not one["ok"]]
         reason, hint = failure, None
         if failure is None and kept is not None:
-            reason, hint = f"alerts are kept in memory alone: {kept[0].reason}", kept[0].hint
+            reason, hint = f"alerts are kept in memory only: {kept[0].reason}", kept[0].hint
         elif failure is None and failing:
-            reason = f"these notifiers fail: {', '.join(failing)}"
+            reason = f"failing notifiers: {', '.join(failing)}"
         return {
             "state": "ok" if reason is None else "degraded" if failure is None else "failing",
             "reason": reason,
             "hint": hint or None,
             "firing": sum(alert.state is Phase.FIRING for alert in self.alerts()),
-            "waiting": len(box.errands),
-            "dropped": box.dropped + self._subscription.dropped + self._scribe.dropped,
-            "notifiers": told,
+            "waiting": len(box.deliveries),
+            "dropped": box.dropped + self._subscription.dropped + self._writer.dropped,
+            "notifiers": notifiers,
         }
 
-    # For those who act.
+    # Actions.
 
     def acknowledge(self, number: str, by: str = "", note: str = "") -> Alert:
-        """Seen: it is not sent again. Gone where there is no such alert."""
+        """Mark as seen: no further notices. Gone if there is no such alert."""
         return self._act(lambda s, m: alerting.acknowledge(s, number, by, note, m), number)
 
     def unacknowledge(self, number: str) -> Alert:
@@ -186,35 +187,35 @@ class Watcher:
         self._apply_by(lambda state, moment: alerting.unsilence(state, number, moment))
 
     def test(self, name: str | None = None) -> dict[str, AndonError | None]:
-        """A test message through one notifier, or through all: what went wrong with each."""
-        if name is not None and name not in self._tellers:
-            known = ", ".join(self._tellers) or "there is none"
+        """Send a test message through one notifier or all; returns the error of each."""
+        if name is not None and name not in self._workers:
+            known = ", ".join(self._workers) or "none"
             raise Gone(f"there is no notifier {name[:60]!r}", hint=f"notifiers: {known}")
-        chosen = [t for t in self._tellers.values() if name in (None, t.name)]
-        trials = {teller.name: teller.test(self._trial_notice()) for teller in chosen}
+        chosen = [t for t in self._workers.values() if name in (None, t.name)]
+        tests = {worker.name: worker.test(self._trial_notice()) for worker in chosen}
         end = time.monotonic() + TEST_SECONDS
-        return {n: trial.wait(max(0.1, end - time.monotonic())) for n, trial in trials.items()}
+        return {n: test.wait(max(0.1, end - time.monotonic())) for n, test in tests.items()}
 
     @property
     def notifiers(self) -> tuple[str, ...]:
-        return tuple(self._tellers)
+        return tuple(self._workers)
 
     def close(self) -> None:
-        """Stop watching; what is under way may end, for a moment, and the rest is kept."""
+        """Stop; current messages get a moment to finish, and pending ones are saved."""
         self._subscription.close()
         self._thread.join(LEAVING_SECONDS)
-        for teller in self._tellers.values():
-            teller.end()
+        for worker in self._workers.values():
+            worker.end()
         end = time.monotonic() + LEAVING_SECONDS
-        for teller in self._tellers.values():
-            teller.join(end - time.monotonic())
+        for worker in self._workers.values():
+            worker.join(end - time.monotonic())
         self._save()
-        self._scribe.close()
+        self._writer.close()
 
     # The thread.
 
     def _loop(self) -> None:
-        self._restore(self._scribe.opened(OPENING_SECONDS))
+        self._restore(self._writer.opened(OPENING_SECONDS))
         while True:
             snapshot = self._subscription.get(TURN_SECONDS)
             if snapshot is None and self._subscription.closed:
@@ -225,15 +226,15 @@ class Watcher:
                 self._failure = None
             except Exception as exc:
                 if self._failure is None:
-                    log.exception("judging failed; the next look is tried")
-                self._failure = f"judging failed: {type(exc).__name__}: {exc}"
+                    log.exception("evaluating alerts failed; continuing with the next sample")
+                self._failure = f"evaluating alerts failed: {type(exc).__name__}: {exc}"
 
     def _turn(self, snapshot: Snapshot | None) -> None:
         if snapshot is not None:
             self._heard, self._last = time.monotonic(), snapshot
         elif self._last is None or time.monotonic() - self._heard < self._silent_seconds:
             return
-        seen = snapshot or self._nothing_seen()
+        seen = snapshot or self._without_readings()
         if seen is not None:
             self._judge(seen)
 
@@ -242,7 +243,7 @@ class Watcher:
         observation = Observation(
             snapshot=seen,
             events=seen.events,
-            troubles=(*self._troubles(), *self._vitals()),
+            troubles=(*self._troubles(), *self._self_checks()),
             leases=None if page is None else page.leases,
             sharing=BLANK.sharing if page is None else page.sharing,
         )
@@ -254,8 +255,8 @@ class Watcher:
     def _silent_seconds(self) -> float:
         return max(SILENT_SECONDS, 5 * self._subscription.interval_seconds)
 
-    def _nothing_seen(self) -> Snapshot | None:
-        """The sampler is silent: every device without a reading, which is neither good nor bad."""
+    def _without_readings(self) -> Snapshot | None:
+        """The sampler delivers nothing: every device without a reading, neither good nor bad."""
         if self._last is None:
             return None
         blind = tuple(replace(one, sample=None, processes=()) for one in self._last.devices)
@@ -263,18 +264,18 @@ class Watcher:
 
     def _troubles(self) -> list[OwnTrouble]:
         found = [
-            OwnTrouble(f"notifier:{one.name}", one.reason or "it fails", one.hint or "")
-            for one in (teller.health() for teller in self._tellers.values())
+            OwnTrouble(f"notifier:{one.name}", one.reason or "it is failing", one.hint or "")
+            for one in (worker.health() for worker in self._workers.values())
             if not one.ok
         ]
-        if (kept := self._scribe.trouble) is not None:
+        if (kept := self._writer.trouble) is not None:
             found.append(OwnTrouble("store", f"alerts: {kept[0].reason}", kept[0].hint))
         silent = time.monotonic() - self._heard
         if silent >= self._silent_seconds:
-            found.append(OwnTrouble("sampler", f"the last look was {silent:.0f} s ago"))
+            found.append(OwnTrouble("sampler", f"the last reading was {silent:.0f} s ago"))
         return found
 
-    # What follows from a decision.
+    # Applying decisions.
 
     def _act(self, decide: Callable[[AlertState, Moment], StepResult], number: str) -> Alert:
         outcome = self._apply_by(decide)
@@ -286,37 +287,37 @@ class Watcher:
         decide: Callable[[AlertState, Moment], StepResult],
         is_news: Callable[[Alert], bool] = lambda alert: True,
     ) -> StepResult:
-        """Decide, write down what is news, and pass it on."""
+        """Decide, store what is news, and pass it on."""
         with self._lock:
             moment = now()
             outcome = decide(self._state, moment)
             news = tuple(filter(is_news, outcome.changed))
             self._state = outcome.state
             box = self._outbox.add(outcome.notices, self._routes, moment.wall, self._offset)
-            box = box.pruned(moment.wall, self._tellers)
-            told = box.errands != self._outbox.errands
-            if news or told:
+            box = box.pruned(moment.wall, self._workers)
+            pending = box.deliveries != self._outbox.deliveries
+            if news or pending:
                 self._write(box, news)
-            self._outbox = box  # only now: a teller must not see what is not on its way to disk
+            self._outbox = box  # only now: a worker must not see what is not yet being written
             listeners = self._listeners
-        if told:
-            for teller in self._tellers.values():
-                teller.wake()
+        if pending:
+            for worker in self._workers.values():
+                worker.wake()
         if news:
-            self._tell_listeners(listeners, news)
+            self._notify_listeners(listeners, news)
         return outcome
 
     def _write(self, box: Outbox, changed: Sequence[Alert] = ()) -> None:
-        """The whole of it, by the one who holds the lock."""
+        """Write the whole state; the caller holds the lock."""
         self._written = time.monotonic()
         state = {"alerting": alerting.dump(self._state), "informed": dict(box.informed)}
-        self._scribe.write(state, changed, box.errands)
+        self._writer.write(state, changed, box.deliveries)
 
     def _save(self) -> None:
         with self._lock:
             self._write(self._outbox)
 
-    def _restore(self, saved: Saved | None) -> None:
+    def _restore(self, saved: SavedAlerts | None) -> None:
         if saved is None:
             return
         self._caught_up = True
@@ -325,35 +326,35 @@ class Watcher:
             informed = {str(a): tuple(names) for a, names in saved.state["informed"].items()}
             state = alerting.restore(saved.state["alerting"], now(), self._boot)
         except (AndonError, KeyError, TypeError, AttributeError) as exc:
-            log.warning("the alerts begin anew: %s", exc)
+            log.warning("the stored alerts are discarded: %s", exc)
         with self._lock:
             self._state = state
-            box = Outbox(tuple(saved.errands), informed)
-            self._outbox = box.pruned(time.time(), self._tellers)
-        for teller in self._tellers.values():
-            teller.wake()
+            box = Outbox(tuple(saved.deliveries), informed)
+            self._outbox = box.pruned(time.time(), self._workers)
+        for worker in self._workers.values():
+            worker.wake()
 
     def _catch_up(self) -> None:
-        """A ledger that opened late: what it had to tell is told, though the rest began anew."""
-        if self._caught_up or (saved := self._scribe.opened(0)) is None:
+        """Send the deliveries of a store that opened late, although its state is not used."""
+        if self._caught_up or (saved := self._writer.opened(0)) is None:
             return
         self._caught_up = True
         with self._lock:
-            box = replace(self._outbox, errands=(*saved.errands, *self._outbox.errands))
-            self._outbox = box.pruned(time.time(), self._tellers)
+            box = replace(self._outbox, deliveries=(*saved.deliveries, *self._outbox.deliveries))
+            self._outbox = box.pruned(time.time(), self._workers)
             self._write(self._outbox)
-        for teller in self._tellers.values():
-            teller.wake()
+        for worker in self._workers.values():
+            worker.wake()
 
     @staticmethod
-    def _tell_listeners(listeners: Sequence[Listener], changed: tuple[Alert, ...]) -> None:
+    def _notify_listeners(listeners: Sequence[Listener], changed: tuple[Alert, ...]) -> None:
         for listener in listeners:
             try:
                 listener(changed)
             except Exception:
-                log.exception("a listener failed; the others go on")
+                log.exception("a listener failed; the others continue")
 
-    # For the tellers.
+    # For the notifier workers.
 
     def _work(self, name: str) -> NotifierWork:
         box, at = self._outbox, time.time()
@@ -368,11 +369,11 @@ class Watcher:
         return NotifierWork(box.ready(name, at), firing, box.next_due(name))
 
     def _settle(self) -> None:
-        self._scribe.settle(COMMIT_SECONDS)
+        self._writer.settle(COMMIT_SECONDS)
 
-    def _told(self, errands: Sequence[Errand]) -> None:
+    def _delivered(self, deliveries: Sequence[Delivery]) -> None:
         with self._lock:
-            box = self._outbox.done({errand.key for errand in errands})
+            box = self._outbox.done({delivery.key for delivery in deliveries})
             self._write(box)
             self._outbox = box
 
@@ -383,12 +384,12 @@ class Watcher:
 
 
 def _has_fired(alert: Alert) -> bool:
-    """What is merely pending is shown to whoever asks, and told to nobody."""
+    """Pending alerts are shown on request but not reported."""
     return alert.fired is not None
 
 
 def now() -> Moment:
-    """Durations are measured on a clock that neither jumps nor stops while the system sleeps."""
+    """The current time; the steady clock neither jumps nor stops while the system sleeps."""
     boot = getattr(time, "CLOCK_BOOTTIME", None)
     steady = time.monotonic() if boot is None else time.clock_gettime(boot)
     return Moment(time.time(), steady)

@@ -5,7 +5,14 @@ from dataclasses import asdict, replace
 
 from andon.core.conditions.lamps import LampBoard
 from andon.core.conditions.rulebook import Rulebook, Thresholds
-from andon.core.conditions.rules import READINGS, RULES, Precondition, Rule, Subject, asleep_reason
+from andon.core.conditions.rules import (
+    READINGS,
+    RULES,
+    Precondition,
+    Rule,
+    Subject,
+    inactive_reason,
+)
 from andon.core.sharing.holders import Holder
 from andon.model.alert import Alert
 from andon.model.device import Device
@@ -68,8 +75,8 @@ def rules_to_json(
 def _rule_to_json(
     rule: Rule, rulebook: Rulebook, devices: Sequence[Device], awake: frozenset[Precondition]
 ) -> Json:
-    reason = asleep_reason(rule, awake) or (
-        "it is off in the settings" if rule.name in rulebook.thresholds.off else None
+    reason = inactive_reason(rule, awake) or (
+        "off in the settings" if rule.name in rulebook.thresholds.off else None
     )
     return {
         "name": rule.name,

@@ -1,20 +1,20 @@
-"""What alerts about leases say: who, which lease, whose, and the command that helps."""
+"""The text of alerts about leases: which process, which lease, whose, and what to do."""
 
 from collections.abc import Mapping
 
 from andon.core.conditions.finding import Judgement
-from andon.core.conditions.state import Former, HeldDevices
+from andon.core.conditions.state import HeldDevices, PreviousLease
 from andon.model.alert import Party
 from andon.model.device import Process
 from andon.units import human_bytes
 
 MOST_NAMED = 3
 LASTING = frozenset({"squatter", "idle_lease", "orphan"})
-"""Their sentences end with how long it has been so."""
+"""Rules whose sentences end with the duration."""
 
 
 def holders_of(finding: Judgement) -> tuple[HeldDevices, ...]:
-    """The claims that a finding is about."""
+    """The claims a finding is about."""
     first = finding.details[0] if finding.details else None
     if isinstance(first, HeldDevices):
         return (first,)
@@ -37,15 +37,15 @@ def squatter(gpu: str, finding: Judgement) -> str:
         return f"{gpu} is used outside its lease"
     first = found[0]
     about = ", ".join(w for w in (first.user, program(_party(first))) if w)
-    more = f" and {len(found) - 1} more compute" if len(found) > 1 else " computes"
-    return f"{gpu}: pid {first.pid} ({about}){more} outside {_named(holders)}"
+    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    return f"{gpu}: used outside {_named(holders)} by pid {first.pid} ({about}){more}"
 
 
 def idle_lease(subject: str, finding: Judgement, gpus: str = "") -> str:
     held = holders_of(finding)
     if not held:
         return f"{_capital(subject)} is idle"
-    return f"{_capital(_named(held))} leaves {gpus or 'its devices'} idle"
+    return f"{_capital(_named(held))} has left {gpus or 'its devices'} idle"
 
 
 def orphan(subject: str, finding: Judgement, gpus: str = "") -> str:
@@ -54,39 +54,40 @@ def orphan(subject: str, finding: Judgement, gpus: str = "") -> str:
         return f"{_capital(subject)} is orphaned"
     left = held[0].who
     first = f"pid {left[0].pid} ({program(left[0])})" if left else "its work"
-    lives = f"{first} and {len(left) - 1} more live" if len(left) > 1 else f"{first} lives"
+    running = f"{first} and {len(left) - 1} more are" if len(left) > 1 else f"{first} is"
+    why = f"its holder exited but {running} still running"
     withheld = f", {gpus} withheld" if gpus else ""
-    return f"{_capital(_named(held))} is orphaned: its holder is gone and {lives} on{withheld}"
+    return f"{_capital(_named(held))} is orphaned: {why}{withheld}"
 
 
 def ghost_memory(gpu: str, finding: Judgement) -> str:
     former = finding.details[0] if finding.details else None
     size = human_bytes(finding.value or 0)
-    if not isinstance(former, Former) or not former.id:
-        return f"{gpu}: {size} stayed in use when a lease ended"
-    return f"{gpu}: {size} stayed in use when {_lease(former.id, former.user)} ended"
+    if not isinstance(former, PreviousLease) or not former.id:
+        return f"{gpu}: {size} still in use after a lease ended"
+    return f"{gpu}: {size} still in use after {_lease(former.id, former.user)} ended"
 
 
 def advice(rule: str, finding: Judgement) -> str | None:
-    """What to do about this very lease; None where the catalogue knows as much."""
+    """Advice for this particular lease; None to use the rule's."""
     held = holders_of(finding)
     if not held or not held[0].id.startswith("lease:"):
         return None
     name, user = held[0].id.partition(":")[2], held[0].user
     if rule in ("idle", "idle_lease"):
-        return f"If nobody needs it, {user or 'its owner'} can give it back: andon release {name}"
+        return f"If unused, {user or 'its owner'} can release it: andon release {name}"
     if rule == "orphan" and held[0].remedy:
-        return f"End what is left of it, and the devices are free: {held[0].remedy}"
+        return f"Stop what is still running to free the devices: {held[0].remedy}"
     if rule == "squatter" and (found := strangers_of(finding)):
         whom = found[0].user or f"the owner of pid {found[0].pid}"
-        return f"Ask {whom} to take a device of their own: andon run -- COMMAND"
+        return f"Ask {whom} to lease a device: andon run -- COMMAND"
     return None
 
 
 def evidence(finding: Judgement) -> Mapping[str, float | str]:
     """Which lease, whose, and which processes."""
     former = finding.details[0] if finding.details else None
-    if isinstance(former, Former):
+    if isinstance(former, PreviousLease):
         named = {"lease": former.id.rpartition(":")[2], "user": former.user}
         return {name: text for name, text in named.items() if text}
     held = holders_of(finding)
@@ -102,7 +103,7 @@ def evidence(finding: Judgement) -> Mapping[str, float | str]:
 
 
 def program(party: Party) -> str:
-    """What a person calls a process: the script that it runs, else its name."""
+    """A process's name for people: the script it runs, or its name."""
     for word in (party.command or "").split():
         base = word.rpartition("/")[2]
         if base.endswith((".py", ".sh", ".ipynb")):
@@ -126,5 +127,5 @@ def _lease(number: str, user: str | None) -> str:
     return f"{called} ({user})" if user else called
 
 
-def _capital(words: str) -> str:
-    return words[:1].upper() + words[1:]
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,4 +1,4 @@
-"""One device as its rules see it in one look."""
+"""One device as its rules see it in one sample."""
 
 from andon.core.conditions.rulebook import Thresholds
 from andon.core.conditions.state import HeldDevices
@@ -7,7 +7,7 @@ from andon.model.device import DeviceStatus, Sample
 
 
 class DeviceView:
-    """A device that answered, its figures and its short past. Made for every device and tick."""
+    """A device that answered, its thresholds and recent past; one per device and sample."""
 
     __slots__ = ("device", "divided", "figures", "held", "reasons", "sample", "status", "track")
 
@@ -26,6 +26,6 @@ class DeviceView:
         self.sample = sample
         self.figures = figures
         self.track = track
-        self.reasons = reasons  # what holds its clocks down, or did a moment ago
-        self.divided = divided  # a board whose memory is used through its instances
+        self.reasons = reasons  # throttle reasons now or a moment ago
+        self.divided = divided  # a board whose memory belongs to its instances
         self.held = held
