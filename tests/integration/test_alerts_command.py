@@ -216,7 +216,7 @@ def test_without_a_server_one_look_is_judged_and_says_so(tmp_path: Path) -> None
     said = andon(tmp_path, "alerts", *here, "--json", **warm).json()
     assert said["note"].startswith("Based on one reading")
     assert [alert["state"] for alert in said["alerts"]] == ["firing", "firing"]
-    assert "its limit" in andon(tmp_path, "alerts", "show", "thermal@0", *here, **warm).out
+    assert "limit  " in andon(tmp_path, "alerts", "show", "thermal@0", *here, **warm).out
     done = andon(tmp_path, "alerts", "ack", "thermal@0", *here, **warm)
     assert done.code == 3
     assert "no andon server is running" in done.err
@@ -242,7 +242,7 @@ def test_without_a_server_the_notifiers_of_the_settings_are_tried(tmp_path: Path
     )
     chosen = ("--config", str(config), "--simulate", "1")
     done = andon(tmp_path, "alerts", "test", "file", *chosen)
-    assert (done.code, done.out) == (0, "file: told\n"), done.err
+    assert (done.code, done.out) == (0, "file: sent\n"), done.err
     assert "This is a test" in heard.read_text()
     both = andon(tmp_path, "alerts", "test", *chosen)
     assert both.code == 1

@@ -248,7 +248,7 @@ def test_waiting_ends_when_it_comes_free() -> None:
         assert line(first) == "started"
         with running("run", "--", "echo", "at last") as second:
             assert second.stderr is not None
-            assert "first in queue" in second.stderr.readline()
+            assert "1st in queue" in second.stderr.readline()
             kill(first.pid, signal.SIGTERM)
             assert line(second) == "at last"
             assert end_of(second).code == 0

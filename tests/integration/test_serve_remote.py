@@ -149,6 +149,6 @@ def test_a_server_of_another_version_is_named_with_both_versions(
         done = andon(tmp_path, *command, "--url", f"http://127.0.0.1:{server.server_port}")
         server.shutdown()
     assert done.code == 3
-    assert "is andon 9.1" in done.err
+    assert "runs andon 9.1" in done.err
     assert f"this is andon {__version__}" in done.err
     assert "upgrade the older" in done.err

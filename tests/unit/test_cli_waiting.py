@@ -25,8 +25,8 @@ def test_the_line_says_how_long_who_is_in_front_and_what_is_missing(
     words = waiting_text(Progress(102.0, outlook))
     user = outlook.ahead[0].owner.user  # the file's owner, whatever the ticket says
     assert words == (
-        f"waiting 1:42 · second in queue behind {user} (2 GPUs) · 0 of 2 GPUs available · "
-        f"next: GPU 0, held by lease {held.held.lease.id} ({user})"
+        f"waiting 1:42 · 2nd in queue behind {user} (2 GPUs) · 0 of 2 free · "
+        f"GPU 0: held by lease {held.held.lease.id} ({user})"
     )
     assert waiting_text(Progress(3.0, outlook, "the book is locked")).endswith("the book is locked")
     hold.release()

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from andon.engine.sharing.granter import Progress
 
 REPEAT_SECONDS = 30.0
-ORDINALS = {1: "first", 2: "second", 3: "third"}
+ORDINALS = {1: "1st", 2: "2nd", 3: "3rd"}
 
 
 class WaitingLine:
@@ -41,13 +41,13 @@ class WaitingLine:
 
 
 def waiting_text(progress: "Progress") -> str:
-    """`waiting 0:42 · second in queue behind alice (4 GPUs) · 1 of 2 GPUs available · …`."""
+    """`waiting 0:42 · 2nd in queue behind alice (4 GPUs) · 1 of 2 free · GPU 0: held by …`."""
     candidates = progress.outlook
     seconds = int(progress.waited_seconds)
     parts = [f"waiting {seconds // 60}:{seconds % 60:02d}", _place(candidates)]
     if candidates.missing:
-        found, needed = candidates.need.least - candidates.missing, candidates.need.least
-        parts.append(f"{found} of {needed} GPU{'s' * (needed != 1)} available")
+        found = candidates.need.least - candidates.missing
+        parts.append(f"{found} of {candidates.need.least} free")
     reason = progress.note or candidates.choice.reason or _first_obstacle(candidates)
     return " · ".join(part for part in (*parts, reason) if part)
 
@@ -75,4 +75,4 @@ def _first_obstacle(candidates: "Candidates") -> str:
     if soonest.obstacle is None:
         return ""
     title = names(candidates.snapshot)[soonest.uuid]
-    return f"next: {title}, {obstacle_words(soonest.obstacle, candidates.snapshot.at)}"
+    return f"{title}: {obstacle_words(soonest.obstacle, candidates.snapshot.at)}"
