@@ -216,12 +216,12 @@ def kept_apart(settings: Settings) -> Settings:
 
 def open_ledger(settings: Settings) -> "AlertStore":
     """Where alerts are remembered: in the history's file, or in memory alone."""
-    from andon.registry import LEDGERS, load
+    from andon.registry import ALERT_STORES, load
 
     if settings.history_path == IN_MEMORY:
-        memory: AlertStore = load(LEDGERS, "memory")()
+        memory: AlertStore = load(ALERT_STORES, "memory")()
         return memory
-    ledger: AlertStore = load(LEDGERS, "sqlite")(history_path(settings))
+    ledger: AlertStore = load(ALERT_STORES, "sqlite")(history_path(settings))
     return ledger
 
 

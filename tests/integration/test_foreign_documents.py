@@ -52,7 +52,10 @@ def test_impossible_readings_of_a_recording_are_unknown(tmp_path: Path) -> None:
     path.write_text(json.dumps(look) + "\n")
     shown = andon("status", "--json", "--replay", str(path)).json()["devices"][0]
     assert shown["sample"]["utilization_percent"] is None
-    assert shown["missing"]["utilization_percent"] == "the driver reported 1e+18 %, which cannot be"
+    assert (
+        shown["missing"]["utilization_percent"]
+        == "the driver reported 1e+18 %, which is impossible"
+    )
     assert shown["sample"]["power_watts"] is None
 
 

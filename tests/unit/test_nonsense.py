@@ -32,7 +32,7 @@ class Silent:
     def ended(self) -> int | None:
         return None
 
-    def last_words(self) -> str:
+    def last_error_line(self) -> str:
         return ""
 
 

@@ -334,7 +334,7 @@ def test_a_wrong_file_is_told_at_once(player: Player, text: str, word: str) -> N
 def test_a_missing_file_is_told_with_a_hint(tmp_path: Path) -> None:
     with pytest.raises(Unavailable) as caught:
         Replay(str(tmp_path / "none.jsonl")).open()
-    assert "there is no such file" in caught.value.reason
+    assert "no such file" in caught.value.reason
     assert "andon watch --out" in caught.value.hint
 
 

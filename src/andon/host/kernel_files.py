@@ -1,4 +1,4 @@
-"""Files of the kernel's, read as they are: short, and gone at any moment."""
+"""Reads small files of the kernel, which may disappear at any moment."""
 
 import os
 
@@ -6,7 +6,7 @@ OPEN = os.O_RDONLY | os.O_CLOEXEC
 
 
 def parse_uid(content: bytes) -> int | None:
-    """The real user of /proc/<pid>/status; the folder's owner is root for a guarded process."""
+    """The real uid in /proc/<pid>/status; the folder's owner is root for a protected process."""
     for line in content.splitlines():
         if line.startswith(b"Uid:\t"):
             return int(line.split()[1])
@@ -14,7 +14,7 @@ def parse_uid(content: bytes) -> int | None:
 
 
 def read(path: str, limit_bytes: int) -> bytes | None:
-    """The beginning of a file of the kernel's; None where it may not be read, or is gone."""
+    """The first bytes of a kernel file; None if it cannot be read or no longer exists."""
     try:
         descriptor = os.open(path, OPEN)
     except (OSError, ValueError):
@@ -22,7 +22,9 @@ def read(path: str, limit_bytes: int) -> bytes | None:
     try:
         content = piece = os.read(descriptor, limit_bytes)
         while piece and len(content) >= 4096 and len(content) < limit_bytes:
-            piece = os.read(descriptor, limit_bytes - len(content))  # /proc answers page by page
+            piece = os.read(
+                descriptor, limit_bytes - len(content)
+            )  # /proc returns one page at a time
             content += piece
     except OSError:  # it ended after it was opened
         return None

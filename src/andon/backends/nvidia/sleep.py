@@ -1,7 +1,7 @@
-"""Which NVIDIA cards sleep, and which may: read without waking one.
+"""Which NVIDIA cards sleep and which may, read without waking one.
 
-An open NVML session keeps a laptop's card awake and its battery draining. What the kernel says of a
-card under /sys can be read without waking it.
+An open NVML session keeps a laptop's card awake and drains its battery. The kernel's files under
+/sys can be read without waking a card.
 """
 
 import re
@@ -13,7 +13,7 @@ _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
 def bound_cards(root: Path) -> list[Card]:
-    """The cards that the nvidia kernel module drives, in PCI order, which is NVML's order."""
+    """The cards bound to the nvidia kernel module, in PCI order, which is NVML's order."""
     folder = root / "sys/bus/pci/drivers/nvidia"
     try:
         found = sorted(p.name for p in folder.iterdir() if _ADDRESS.fullmatch(p.name))
@@ -27,7 +27,7 @@ def is_suspended(root: Path, pci: str) -> bool:
 
 
 def may_suspend(root: Path, pci: str) -> bool:
-    """Whether the system lets this card sleep at all; servers' cards never do."""
+    """Whether the system lets this card sleep at all; cards in servers never do."""
     if _read(root, pci, "power/control") != "auto":
         return False
     try:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from andon.core.doctor.findings import Finding, failure, ok, unknown
-from andon.core.sampling.readings import CANNOT_BE, MEMORY_MISSING, SHARES_MISSING
+from andon.core.sampling.readings import IMPOSSIBLE, MEMORY_MISSING, SHARES_MISSING
 from andon.core.selftest.trials import DOCTOR, REPORT, SHOWN, History, SelftestTrial, many
 from andon.model.device import MemoryKind, Sample
 
@@ -207,7 +207,7 @@ def _told(row: ReadingTrial, histories: Sequence[History]) -> Iterator[Finding]:
 def _left_out(row: ReadingTrial, history: History) -> list[str]:
     """Why values of this kind are unknown although the driver reported some."""
     reasons = (s.missing.get(name, "") for s in history.statuses for name in row.fields)
-    return [reason for reason in reasons if reason.endswith(CANNOT_BE)]
+    return [reason for reason in reasons if reason.endswith(IMPOSSIBLE)]
 
 
 def _why_unseen(trial: SelftestTrial) -> str:

@@ -1,4 +1,4 @@
-"""Reads small files and lists folders, bounded and guarded: what cannot be read is empty."""
+"""Reads small files and lists folders, with limits: what cannot be read is empty."""
 
 import os
 import stat
@@ -10,7 +10,7 @@ MAX_NAMES = 4096
 
 
 def read_text(path: Path, limit_bytes: int = SMALL_BYTES) -> str:
-    """A small regular file, or nothing; a pipe or a device in its place is not waited for."""
+    """The text of a small regular file, or nothing; never blocks on a pipe or a device."""
     return os.fsdecode(read_bytes(path, limit_bytes))
 
 
@@ -30,14 +30,14 @@ def read_bytes(path: Path, limit_bytes: int = SMALL_BYTES) -> bytes:
 
 def _whole(descriptor: int, limit_bytes: int) -> bytes:
     content = piece = os.read(descriptor, limit_bytes)
-    while piece and len(content) < limit_bytes:  # /proc answers page by page
+    while piece and len(content) < limit_bytes:  # /proc returns one page at a time
         piece = os.read(descriptor, limit_bytes - len(content))
         content += piece
     return content
 
 
 def names_in(folder: Path, limit: int = MAX_NAMES) -> list[str]:
-    """The entries of a folder, in order; none where it cannot be listed."""
+    """The entries of a folder, sorted; empty if it cannot be listed."""
     try:
         with os.scandir(folder) as entries:
             return sorted(entry.name for entry, _ in zip(entries, range(limit), strict=False))
