@@ -103,9 +103,11 @@ def systems() -> Iterator[Case]:
             says="dmesg" if bad else "taint",
         )
     yield case("no taint is known", kernel(server(), taint=None))
-    yield case("the log is open", server(), says="can be followed")
+    yield case("the log is open", server(), says="log is readable")
     closed = kernel(server(), log_closed="Operation not permitted")
-    yield case("the log is closed", closed, says="closed to|Operation not permitted")
+    yield case(
+        "the log is closed", closed, says="cannot read the kernel log|Operation not permitted"
+    )
     for hidepid, let_off in product(("1", "2", "4", "invisible", "noaccess", "ptraceable"), (0, 1)):
         facts = replace(server(), proc=ProcVisibility(hidepid, None, bool(let_off)))
         yield case(
@@ -163,7 +165,7 @@ def devices() -> Iterator[Case]:
             seen(server(), devices=every),
             (check, FAIL),
             (C.NO_DEVICE, FAIL),
-            says="none of 8 devices answers|no reason is known",
+            says="none of 8 devices responds|unknown reason",
         )
     yield case(
         "six of eight",
@@ -216,7 +218,7 @@ def masks() -> Iterator[Case]:
         facts = replace(server(), masks={"CUDA_VISIBLE_DEVICES": value})
         yield case(f"mask {value}", facts, says=f"programs see {shown} of 8 devices")
     facts = replace(server(), masks={"CUDA_VISIBLE_DEVICES": "0,x"})
-    yield case("a mask that breaks off", facts, (C.MASK_DOUBTFUL, WARN), says="ends at")
+    yield case("a mask that breaks off", facts, (C.MASK_DOUBTFUL, WARN), says="list from")
     other = replace(h200(1), device=replace(h200(1).device, name="NVIDIA L4"))
     mixed = replace(
         server(),

@@ -317,7 +317,7 @@ def test_an_empty_line_is_no_mistake(player: Player) -> None:
     ("text", "word"),
     [
         ("", "is empty"),
-        ("time,gpu\n1,2\n", "line 1: this is not JSON"),
+        ("time,gpu\n1,2\n", "line 1: not valid JSON"),
         ('{"schema":"andon.snapshot/9","at":1}\n', "line 1: the schema is 'andon.snapshot/9'"),
         ('{"schema":"andon.snapshot/1","node":"n","at":1,"devices":[{"index":1e999}]}\n', "line 1"),
         ("\x00\x01", "line 1"),
