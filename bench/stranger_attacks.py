@@ -1,7 +1,7 @@
-"""Strangers for a server: `python -m bench.stranger_attacks KIND PORT COUNT SECONDS`.
+"""Anonymous clients for a server: `python -m bench.stranger_attacks KIND PORT COUNT SECONDS`.
 
-They run in a process of their own with as many files as the system allows, say `ready` when all of
-them are there, stay for the time that was asked for, and end with a line of JSON.
+They run in a separate process with as many files as the system allows, print `ready` when all are
+connected, stay for the requested time, and end with a line of JSON.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ Told = Counter[str]
 
 
 async def silent(port: int, count: int, seconds: float) -> Told:
-    """Connections that never say anything, all at once."""
+    """Connections that never send anything, all at once."""
     told: Told = Counter()
     opened = await asyncio.gather(*(_connected(port, told) for _ in range(count)))
     _ready()
@@ -47,13 +47,13 @@ async def polls(port: int, count: int, seconds: float) -> Told:
 
 
 async def handshakes(port: int, count: int, seconds: float) -> Told:
-    """Live connections that are opened and left alone."""
+    """Live connections that are opened and then left idle."""
     told: Told = Counter()
     return await _all(port, ["/socket.io/?EIO=4&transport=polling"] * count, seconds, told)
 
 
 async def charts(port: int, count: int, seconds: float) -> Told:
-    """The dearest question there is, by many at once and again and again."""
+    """The most expensive query, by many clients at once, repeatedly."""
     told: Told = Counter()
     end, since = time.monotonic() + seconds, time.time() - WEEK_SECONDS
 
@@ -71,7 +71,7 @@ async def charts(port: int, count: int, seconds: float) -> Told:
 
 
 async def _all(port: int, paths: list[str], seconds: float, told: Told) -> Told:
-    """Whoever is refused or answered comes again, until the time is over."""
+    """Each client that is refused or answered tries again, until the time is over."""
 
     async def ask(path: str) -> None:
         while True:
@@ -110,7 +110,7 @@ async def _status(port: int, path: str) -> str:
 
 
 async def _asked(port: int, path: str) -> tuple[str, str]:
-    """Status and body of one request on a connection of its own."""
+    """Status and body of one request on its own connection."""
     reader, writer = await asyncio.open_connection(HOST, port)
     try:
         head = f"GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n"  # no chunks

@@ -20,7 +20,7 @@ class NoLoadError(Exception):
 
 @contextmanager
 def loaded(seconds: float) -> Iterator[int]:
-    """A busy device for as long as the block takes, `seconds` at most; yields the load's pid."""
+    """Keep a device busy during the block, `seconds` at most; yields the load's pid."""
     command = [sys.executable, "-m", "tests.device.load", f"{seconds:g}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -35,7 +35,7 @@ def _wait_until_ready(process: "subprocess.Popen[str]") -> None:
     heard, _, _ = select.select([process.stdout], [], [], START_SECONDS)
     said = process.stdout.readline().strip() if heard else "it did not start in time"
     if said != READY:
-        raise NoLoadError(said or "the load ended without a word")
+        raise NoLoadError(said or "the load ended without output")
 
 
 def main(seconds: float) -> None:
