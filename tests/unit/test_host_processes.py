@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from andon.core.processes.attribution import Belonging, Container, SlurmStep
 from andon.host import processes
-from andon.host.kernel_files import parse_uid
 from andon.host.processes import FOREIGN, HIDDEN, ProcessTable, sees_host_pids
 from andon.host.procfs import (
     ProcessCounters,
@@ -30,6 +29,7 @@ from andon.host.procfs import (
     split_command,
     whole_words,
 )
+from andon.kernel_files import parse_uid
 from andon.model.device import Process, ProcessKind
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

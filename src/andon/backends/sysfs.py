@@ -13,6 +13,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
+from andon.kernel_files import read_file
+
 T = TypeVar("T")
 U = TypeVar("U")
 
@@ -23,7 +25,6 @@ Lister = Callable[[str, int], list[str]]
 """Returns at most this many names in a folder, or raises OSError."""
 
 LONGEST_BYTES: Final = 4 << 20
-_PIECE_BYTES: Final = 65536
 MOST_NAMES: Final = 65536
 _ABSENT: Final = frozenset({errno.ENOENT, errno.ENOTDIR})
 _UNSUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.ENODATA, errno.ENXIO, errno.ENOSYS})
@@ -47,15 +48,7 @@ class SysfsValue(Generic[T]):
 
 def read_bytes(path: str) -> bytes:
     """The content of a small file; sysfs returns all of it at once, debugfs page by page."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        content = piece = os.read(descriptor, _PIECE_BYTES)
-        while len(piece) >= 4096 and len(content) < LONGEST_BYTES:
-            piece = os.read(descriptor, _PIECE_BYTES)
-            content += piece
-        return content
-    finally:
-        os.close(descriptor)
+    return read_file(path, LONGEST_BYTES)
 
 
 def list_names(path: str, most: int) -> list[str]:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from andon.core.processes.attribution import belongs
 from andon.core.sharing.holdings import Here
-from andon.host.kernel_files import parse_uid, read
 from andon.host.system import boot_id
+from andon.kernel_files import parse_uid, read
 from andon.model.work import Kin, Owner
 
 _STAT_BYTES = 1024

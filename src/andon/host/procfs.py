@@ -8,7 +8,7 @@ from pathlib import Path
 
 from andon.core.processes.attribution import Belonging, belongs, slurm_from_environment
 from andon.core.processes.redaction import CUT, printable, redact
-from andon.host.kernel_files import OPEN, parse_uid, read
+from andon.kernel_files import OPEN, parse_uid, read
 
 Stamp = tuple[float, bytes, int]
 """Start time of a process in the system's units; its short name, which changes with exec; and a

@@ -8,8 +8,8 @@ from pathlib import Path
 from andon.core.sharing.holdings import Here
 from andon.core.sharing.lockers import Locker, are_strangers
 from andon.errors import AndonError, Conflict, Gone
-from andon.host.kernel_files import parse_uid, read
 from andon.host.kin import started_ticks, user_name
+from andon.kernel_files import parse_uid, read
 from andon.leases.places import LEASES
 from andon.model.work import Lease, Owner
 

@@ -8,8 +8,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from andon.errors import Conflict
-from andon.host.kernel_files import parse_uid, read
 from andon.host.kin import user_name
+from andon.kernel_files import parse_uid, read
 from andon.leases.files import holders_of, open_folder
 
 PATIENCE_SECONDS = 5.0

@@ -12,6 +12,7 @@ from andon.backends.nvidia_smi.command import NoAnswer, SmiCommand, find
 from andon.backends.nvidia_smi.report import Listed, SmiReport, parse_list, parse_unreachable
 from andon.backends.nvidia_smi.texts import pci_address
 from andon.backends.nvidia_smi.trouble import Unreadable
+from andon.backends.sysfs import Tree
 from andon.errors import AndonError
 from andon.model.device import Card, Device, Reading, State
 
@@ -149,11 +150,8 @@ class NvidiaSmi:
         return bool(cards) and all(self._is_suspended(card.key) for card in cards)
 
     def _is_suspended(self, address: str) -> bool:
-        try:
-            status = (self._drivers() / address / "power/runtime_status").read_text()
-        except OSError:
-            return False
-        return status.strip() == "suspended"
+        status = Tree(self._drivers()).text(f"{address}/power/runtime_status")
+        return status.value == "suspended"
 
     def _sleepers(self) -> list[Device]:
         return [

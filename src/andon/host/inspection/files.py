@@ -1,8 +1,10 @@
 """Reads small files and lists folders, with limits: what cannot be read is empty."""
 
 import os
-import stat
 from pathlib import Path
+
+from andon.host.private_files import open_regular
+from andon.kernel_files import read_descriptor
 
 SMALL_BYTES = 64 * 1024
 BIG_BYTES = 1024 * 1024
@@ -16,24 +18,15 @@ def read_text(path: Path, limit_bytes: int = SMALL_BYTES) -> str:
 
 def read_bytes(path: Path, limit_bytes: int = SMALL_BYTES) -> bytes:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = open_regular(path, follow=True)
     except (OSError, ValueError):
         return b""
     try:
-        regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
-        return _whole(descriptor, limit_bytes) if regular else b""
+        return read_descriptor(descriptor, limit_bytes, short_bytes=0)
     except OSError:
         return b""
     finally:
         os.close(descriptor)
-
-
-def _whole(descriptor: int, limit_bytes: int) -> bytes:
-    content = piece = os.read(descriptor, limit_bytes)
-    while piece and len(content) < limit_bytes:  # /proc returns one page at a time
-        piece = os.read(descriptor, limit_bytes - len(content))
-        content += piece
-    return content
 
 
 def names_in(folder: Path, limit: int = MAX_NAMES) -> list[str]:

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from andon.core.doctor.security_facts import Kept, PortListener, RunningServer, Security
 from andon.host.inspection.files import BIG_BYTES, read_bytes, read_text
-from andon.host.kernel_files import parse_uid
 from andon.host.kin import here
 from andon.host.processes import parse_passwd
+from andon.kernel_files import parse_uid
 
 USUAL_PORT = 26366
 NAMES = {
