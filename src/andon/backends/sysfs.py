@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
-from andon.kernel_files import read_file
+from andon.kernel_files import PAGE_BYTES, read_file
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -48,7 +48,7 @@ class SysfsValue(Generic[T]):
 
 def read_bytes(path: str) -> bytes:
     """The content of a small file; sysfs returns all of it at once, debugfs page by page."""
-    return read_file(path, LONGEST_BYTES)
+    return read_file(path, LONGEST_BYTES, PAGE_BYTES)
 
 
 def list_names(path: str, most: int) -> list[str]:

@@ -22,7 +22,7 @@ def read_bytes(path: Path, limit_bytes: int = SMALL_BYTES) -> bytes:
     except (OSError, ValueError):
         return b""
     try:
-        return read_descriptor(descriptor, limit_bytes, short_bytes=0)
+        return read_descriptor(descriptor, limit_bytes)
     except OSError:
         return b""
     finally:
