@@ -16,6 +16,7 @@ from typing import Final
 from andon.backends.sysfs import Tree
 from andon.core.processes import fdinfo
 from andon.core.processes.fdinfo import DrmClient
+from andon.core.processes.proc_stat import KERNEL_THREAD, parse_stat
 from andon.model.device import Process, ProcessKind
 
 FIRST_LOOK: Final = "needs two readings: available from the next one on"
@@ -26,7 +27,6 @@ ROUND_SECONDS: Final = 10.0  # every process is searched again within this time
 MOST_PROCESSES: Final = 32768
 MOST_DESCRIPTORS: Final = 4096  # of one process
 MOST_CLIENTS: Final = 2048  # of one card
-_KERNEL_THREAD: Final = 0x00200000
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,11 +148,8 @@ def _on_devices(folder: str, pid: int, numbers: Iterable[str]) -> Iterator[Descr
 
 def is_kernel_thread(stat: bytes) -> bool:
     """From the flags in /proc/<pid>/stat; a kernel thread opens no device."""
-    values = stat.rpartition(b") ")[2].split()
-    try:
-        return bool(int(values[6]) & _KERNEL_THREAD)
-    except (IndexError, ValueError):
-        return False
+    found = parse_stat(stat)
+    return found is not None and bool(found.flags & KERNEL_THREAD)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from andon.core.processes.attribution import belongs
+from andon.core.processes.proc_stat import ENDED, Stat, parse_stat
 from andon.core.sharing.holdings import Here
 from andon.host.system import boot_id
 from andon.kernel_files import parse_uid, read
@@ -26,22 +27,10 @@ def read_kin(pids: Iterable[int], containers: bool = False, root: str = "/") -> 
     return {pid: kin for pid, kin in found if kin is not None}
 
 
-def parse_kin(content: bytes) -> tuple[int, int, int] | None:
-    """Group, session and start time from /proc/<pid>/stat."""
-    values = content.rpartition(b") ")[2].split()
-    try:
-        return int(values[2]), int(values[3]), int(values[19])
-    except (IndexError, ValueError):
-        return None
-
-
 def started_ticks(pid: int) -> int | None:
     """Start time of a process in ticks since boot; None if it exited or is a zombie."""
-    content = read(f"/proc/{pid}/stat", _STAT_BYTES) or b""
-    found = parse_kin(content)
-    if found is None or _is_ended(content):
-        return None
-    return found[2]
+    stat = _stat(pid)
+    return None if stat is None or stat.state in ENDED else stat.start_ticks
 
 
 def ticks_now() -> int:
@@ -54,15 +43,15 @@ def group_members(groups: AbstractSet[int]) -> dict[int, tuple[Kin, ...]]:
     """The visible members of process groups, from one pass over all processes."""
     found: dict[int, list[Kin]] = {}
     for pid in _pids() if groups else ():
-        content = read(f"/proc/{pid}/stat", _STAT_BYTES) or b""
-        about = parse_kin(content)
-        if about is None or about[0] not in groups:
+        stat = _stat(pid)
+        if stat is None or stat.group not in groups:
             continue
         uid = parse_uid(read(f"/proc/{pid}/status", 4096) or b"")
         if uid is not None:
-            group, session, started = about
-            member = Kin(pid, uid, started, session, group, ended=_is_ended(content))
-            found.setdefault(group, []).append(member)
+            # In a container without an init a zombie is never reaped.
+            ended = stat.state in ENDED
+            member = Kin(pid, uid, stat.start_ticks, stat.session, stat.group, ended=ended)
+            found.setdefault(stat.group, []).append(member)
     return {group: tuple(members) for group, members in found.items()}
 
 
@@ -70,11 +59,6 @@ def _pids() -> Iterator[int]:
     for name in os.listdir("/proc"):  # noqa: PTH208 - only names
         if name.isdecimal():
             yield int(name)
-
-
-def _is_ended(content: bytes) -> bool:
-    """A zombie: in a container without an init it is never reaped."""
-    return content.rpartition(b") ")[2][:1] in (b"Z", b"X")
 
 
 def here() -> Here:
@@ -121,13 +105,16 @@ def user_name(uid: int) -> str:
 
 def _kin(pid: int, containers: bool, root: str) -> Kin | None:
     folder = f"{root}/proc/{pid}"
-    found = parse_kin(read(f"{folder}/stat", _STAT_BYTES) or b"")
+    stat = _stat(pid, root)
     uid = parse_uid(read(f"{folder}/status", 4096) or b"")
-    if found is None or uid is None:
+    if stat is None or uid is None:
         return None
-    group, session, started = found
     container = None
     if containers:
         where = belongs(os.fsdecode(read(f"{folder}/cgroup", 16384) or b""))
         container = where.container.id if where.container else None
-    return Kin(pid, uid, started, session, group, container)
+    return Kin(pid, uid, stat.start_ticks, stat.session, stat.group, container)
+
+
+def _stat(pid: int, root: str = "") -> Stat | None:
+    return parse_stat(read(f"{root}/proc/{pid}/stat", _STAT_BYTES) or b"")

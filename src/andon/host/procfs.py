@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 from andon.core.processes.attribution import Belonging, belongs, slurm_from_environment
+from andon.core.processes.proc_stat import parse_start, parse_stat
 from andon.core.processes.redaction import CUT, printable, redact
 from andon.kernel_files import OPEN, parse_uid, read
 
@@ -51,19 +52,6 @@ class ProcessParent:
     pid: int
     parent: int
     name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Stat:
-    """The part of /proc/<pid>/stat that is used."""
-
-    comm: bytes
-    state: bytes
-    parent: int
-    user_ticks: int
-    system_ticks: int
-    start_ticks: int
-    resident_pages: int
 
 
 class ProcFolder:
@@ -192,31 +180,10 @@ class ProcFolder:
         return self._boot
 
 
-def parse_stat(content: bytes) -> Stat | None:
-    """The short name is in parentheses and may itself contain spaces and parentheses."""
-    head, _, tail = content.rpartition(b") ")
-    values = tail.split()
-    try:
-        return Stat(
-            head.partition(b"(")[2],
-            values[0],
-            int(values[1]),
-            int(values[11]),
-            int(values[12]),
-            int(values[19]),
-            int(values[21]),
-        )
-    except (IndexError, ValueError):
-        return None
-
-
 def parse_stamp(content: bytes, opening: int = 0) -> Stamp | None:
-    """Only what identifies the process: this is read at every sample."""
-    head, _, tail = content.rpartition(b") ")
-    try:
-        return int(tail.split(b" ", 20)[19]), head[head.index(b"(") + 1 :], opening
-    except (IndexError, ValueError):
-        return None
+    """What identifies a process, and which opening of its file this was."""
+    found = parse_start(content)
+    return None if found is None else (*found, opening)
 
 
 def parse_boot_time(content: bytes) -> float:

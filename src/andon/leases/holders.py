@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from andon.core.processes.proc_stat import parse_stat
 from andon.core.sharing.holdings import Here
 from andon.core.sharing.lockers import Locker, are_strangers
 from andon.errors import AndonError, Conflict, Gone
@@ -112,7 +113,8 @@ def is_stopped(pid: int) -> bool:
 
 def state_of(pid: int) -> bytes:
     """The state of /proc/<pid>/stat: R, S, D, T, t, Z; nothing where there is no such process."""
-    return (read(f"/proc/{pid}/stat", _STAT_BYTES) or b"").rpartition(b") ")[2][:1]
+    stat = parse_stat(read(f"/proc/{pid}/stat", _STAT_BYTES) or b"")
+    return b"" if stat is None else stat.state
 
 
 def uid_of(pid: int) -> int | None:

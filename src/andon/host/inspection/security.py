@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from andon.core.doctor.security_facts import Kept, PortListener, RunningServer, Security
+from andon.core.processes.proc_stat import parse_stat
 from andon.host.inspection.files import BIG_BYTES, read_bytes, read_text
 from andon.host.kin import here
 from andon.host.processes import parse_passwd
@@ -152,13 +153,8 @@ def _lives(said: AnnouncedServer, own: Path) -> bool:
     folder = own / f"proc/{said.pid}"
     if parse_uid(read_bytes(folder / "status", 4096)) != os.geteuid():
         return False
-    return said.started_ticks in (None, parse_started(read_bytes(folder / "stat", 4096)))
-
-
-def parse_started(content: bytes) -> int | None:
-    """Start time of a process in ticks since boot: field 22 of its stat."""
-    words = content.rpartition(b")")[2].split()
-    return int(words[19]) if len(words) > 19 and words[19].isdigit() else None
+    stat = parse_stat(read_bytes(folder / "stat", 4096))
+    return said.started_ticks in (None, None if stat is None else stat.start_ticks)
 
 
 def read_listeners(
