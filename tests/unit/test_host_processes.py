@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.core.processes.attribution import Belonging, Container, SlurmStep
-from andon.core.processes.proc_stat import parse_stat
+from andon.core.processes.proc_stat import parse_stamp, parse_stat
 from andon.host import processes
 from andon.host.processes import FOREIGN, HIDDEN, ProcessTable, sees_host_pids
 from andon.host.procfs import (
@@ -22,7 +22,6 @@ from andon.host.procfs import (
     parse_boot_time,
     parse_hidepid,
     parse_passwd,
-    parse_stamp,
     process_name,
     slurm_variables,
     split_command,

@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 from andon.core.processes.attribution import Belonging, belongs, slurm_from_environment
-from andon.core.processes.proc_stat import parse_start, parse_stat
+from andon.core.processes.proc_stat import parse_stamp, parse_stat
 from andon.core.processes.redaction import CUT, printable, redact
 from andon.kernel_files import OPEN, parse_uid, read
 
@@ -178,12 +178,6 @@ class ProcFolder:
         if self._boot is None:
             self._boot = parse_boot_time(read(f"{self._proc}/stat", 1 << 20) or b"")
         return self._boot
-
-
-def parse_stamp(content: bytes, opening: int = 0) -> Stamp | None:
-    """What identifies a process, and which opening of its file this was."""
-    found = parse_start(content)
-    return None if found is None else (*found, opening)
 
 
 def parse_boot_time(content: bytes) -> float:
