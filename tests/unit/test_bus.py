@@ -36,11 +36,6 @@ def test_sessions_of_multiples_share_their_ticks() -> None:
     assert cadence.next_due(3.5, 2.0) == 4.0
 
 
-def test_waiting_doubles_after_each_failure_up_to_its_end() -> None:
-    assert [cadence.retry_seconds(n) for n in (1, 2, 3, 4)] == [0.5, 1.0, 2.0, 4.0]
-    assert cadence.retry_seconds(7) == cadence.retry_seconds(10_000) == 30.0
-
-
 def test_nobody_means_no_tick() -> None:
     assert Bus().wake_at(5.0) is None
 

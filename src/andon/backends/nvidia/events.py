@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from andon.backends.nvidia import nvml
 from andon.backends.nvidia.trouble import UNINITIALIZED
+from andon.core.sampling.reader_backoff import doubled_seconds
 
 if TYPE_CHECKING:
     from andon.model.alert import Event
@@ -66,7 +67,7 @@ class EventListener:
                     return
             # A lost card makes every wait fail at once: retry without it, and with a back-off.
             self._registered, failures = 0, failures + 1
-            self._stopped.wait(min(BACK_OFF_SECONDS, 2.0 ** min(failures, 10)))
+            self._stopped.wait(doubled_seconds(failures, 1.0, BACK_OFF_SECONDS))
 
     def _listen(self) -> None:
         events = nvml.open_events()

@@ -22,11 +22,6 @@ def wake_at(now: float, intervals: Iterable[float]) -> float | None:
     return min((next_due(now, interval) for interval in intervals), default=None)
 
 
-def retry_seconds(failures: int, first: float = 0.5, most: float = 30.0) -> float:
-    """How long to wait after this many failures in a row: doubles each time, up to `most`."""
-    return most if failures > 16 else min(most, first * 2.0 ** max(0, failures - 1))
-
-
 def missed(last_slot: int, this_slot: int) -> int:
     """How many samples a session missed between two that it received."""
     return max(0, this_slot - last_slot - 1)

@@ -61,11 +61,14 @@ def is_stuck(life: Life, outstanding_since: float | None, now: float) -> bool:
     return now - max(outstanding_since, life.heard) >= ABANDON_SECONDS
 
 
+def doubled_seconds(times: int, first: float, most: float) -> float:
+    """A wait of `first`, doubled this many times, up to `most`."""
+    return min(most, first * 2.0 ** min(times, 16))
+
+
 def back_off_seconds(failures: int) -> float:
     """No wait after a first failure, then 1, 2, 4 … 60 seconds."""
-    if failures <= 1:
-        return 0.0
-    return min(BACK_OFF_LIMIT_SECONDS, 2.0 ** min(failures - 2, 10))
+    return doubled_seconds(failures - 2, 1.0, BACK_OFF_LIMIT_SECONDS) if failures > 1 else 0.0
 
 
 def may_start(attempts: Attempts, now: float) -> bool:
@@ -100,4 +103,4 @@ def returned(attempts: Attempts, stuck: int) -> Attempts:
 
 def renew_after_seconds(renewals: int) -> float:
     """How long a card stays lost before a new reader is started to look for it."""
-    return min(EXTRA_READER_SECONDS, RENEW_SECONDS * 2.0 ** min(renewals, 10))
+    return doubled_seconds(renewals, RENEW_SECONDS, EXTRA_READER_SECONDS)

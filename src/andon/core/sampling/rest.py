@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
+from andon.core.sampling.reader_backoff import doubled_seconds
+
 IDLE_SECONDS: Final = 10.0
 SUSPEND_SECONDS: Final = 60.0  # how long a released card may take to suspend
 LONGEST_SECONDS: Final = 600.0
@@ -43,7 +45,7 @@ class Rest:
             return True
         if self.resting_since is None:
             return False
-        wait_seconds = min(LONGEST_SECONDS, SUSPEND_SECONDS * 2.0 ** min(self.tries, 10))
+        wait_seconds = doubled_seconds(self.tries, SUSPEND_SECONDS, LONGEST_SECONDS)
         if not self.slept and now - self.resting_since < wait_seconds:
             return True
         self.tries = 0 if self.slept else self.tries + 1
