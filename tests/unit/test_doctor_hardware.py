@@ -71,7 +71,7 @@ def drivers() -> Iterator[Case]:
         says="virtual machines",
     )
     free = (*server().cards[:7], replace(server().cards[7], driver=None))
-    seven = replace(server(), cards=free, look=SampleTrial(snapshot(7), 0.3))
+    seven = replace(server(), cards=free, trial=SampleTrial(snapshot(7), 0.3))
     yield case("one card is not driven", seven, (C.CARD_UNBOUND, FAIL), says="0000:17:00.0")
     for names, command in {
         ("debian",): "apt install nvidia-driver", ("fedora",): "akmod-nvidia",

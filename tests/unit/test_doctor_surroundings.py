@@ -177,11 +177,11 @@ def devices() -> Iterator[Case]:
     yield case("MIG", seen(server(), devices=(*snapshot(7).devices, *divided())), says="MIG")
     yield case(
         "a slow start",
-        replace(server(), look=SampleTrial(snapshot(), 4.2)),
+        replace(server(), trial=SampleTrial(snapshot(), 4.2)),
         (C.SLOW_START, WARN),
         says="4.2 s|andon cost",
     )
-    slow = kernel(replace(server(), look=SampleTrial(snapshot(), 4.2)), persistenced=False)
+    slow = kernel(replace(server(), trial=SampleTrial(snapshot(), 4.2)), persistenced=False)
     yield case(
         "a slow start without the daemon",
         slow,
@@ -191,7 +191,7 @@ def devices() -> Iterator[Case]:
     made_up = seen(server(), simulated=True, devices=snapshot(4).devices)
     yield case("simulated", made_up, says="SIMULATED: 4 devices")
     refused = replace(
-        server(), look=SampleTrial(None, 0.0, "unknown backends: cuda", "one of: auto")
+        server(), trial=SampleTrial(None, 0.0, "unknown backends: cuda", "one of: auto")
     )
     yield case("a sampler that refuses", refused, (C.NO_DEVICE, FAIL), says="unknown backends|auto")
     tool = Fault("nvidia_smi", "it is not there", "install it")
@@ -223,7 +223,7 @@ def masks() -> Iterator[Case]:
     mixed = replace(
         server(),
         cards=server().cards[:2],
-        look=SampleTrial(snapshot(0, devices=(h200(0), other)), 0.1),
+        trial=SampleTrial(snapshot(0, devices=(h200(0), other)), 0.1),
     )
     yield case(
         "CUDA's numbers are its own",

@@ -36,7 +36,7 @@ class Scene:
         (self.root / f"proc/{pid}/fdinfo/{number}").write_text(text)
 
     def look(self, now: float) -> CardUse:
-        return self.usage.look(NODES, now)
+        return self.usage.read(NODES, now)
 
 
 def scene(root: Path, machine: Machine, **refusals: int) -> Scene:
@@ -163,8 +163,8 @@ def test_a_process_that_opens_a_device_late_is_found_within_a_round(tmp_path: Pa
 
 def test_cards_of_one_tick_share_one_search(tmp_path: Path) -> None:
     there = scene(tmp_path, with_clients((50, 3, "/dev/dri/card0", fdinfo(CARD, 1, 8, 0))))
-    assert there.descriptors.look(5.0) is there.descriptors.look(5.1)
-    assert there.descriptors.look(6.0) is not there.descriptors.look(7.0)
+    assert there.descriptors.read(5.0) is there.descriptors.read(5.1)
+    assert there.descriptors.read(6.0) is not there.descriptors.read(7.0)
 
 
 def test_processes_that_may_not_be_seen_are_counted_and_told(tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_a_kernel_that_tells_nothing_is_not_taken_for_an_idle_device(tmp_path: P
     machine = with_clients((50, 3, "/dev/dri/card0", "pos:\t0\nflags:\t02\n"))
     there = scene(tmp_path, machine)
     there.look(0.0)
-    assert there.look(1.0).blind_spot == drm.TACITURN
+    assert there.look(1.0).blind_spot == drm.OLD_FDINFO
 
 
 def test_what_is_past_the_bounds_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,8 +19,8 @@ from andon.core.processes.fdinfo import DrmClient
 from andon.core.processes.proc_stat import KERNEL_THREAD, parse_stat
 from andon.model.device import Process, ProcessKind
 
-FIRST_LOOK: Final = "needs two readings: available from the next one on"
-TACITURN: Final = "this kernel does not report what processes do on the device (old fdinfo)"
+FIRST_READING: Final = "needs two readings: available from the next one on"
+OLD_FDINFO: Final = "this kernel does not report what processes do on the device (old fdinfo)"
 NODES: Final = "/dev/dri/"
 FRESH_SECONDS: Final = 0.5  # the cards of one sample share one search
 ROUND_SECONDS: Final = 10.0  # every process is searched again within this time
@@ -81,7 +81,7 @@ class Descriptors:
         self._found = DrmSearch()
         self._cut: set[int] = set()  # processes with more descriptors than are read
 
-    def look(self, now: float) -> DrmSearch:
+    def read(self, now: float) -> DrmSearch:
         with self._lock:
             if self._looked is None or now - self._looked >= FRESH_SECONDS:
                 self._search(now)
@@ -207,8 +207,8 @@ class CardClients:
         self._before: dict[tuple[str | None, int], DrmClient] = {}
         self._looked: float | None = None
 
-    def look(self, nodes: Collection[str], now: float) -> CardUse:
-        found = self._descriptors.look(now)
+    def read(self, nodes: Collection[str], now: float) -> CardUse:
+        found = self._descriptors.read(now)
         ours = [one for one in found.descriptors if one.node in nodes]
         owners = self._read(ours[:MOST_CLIENTS])
         seconds = 0.0 if self._looked is None else now - self._looked
@@ -253,7 +253,7 @@ class CardClients:
 
 def _blind_spot(found: DrmSearch, descriptors: int, clients: int) -> str | None:
     if descriptors and not clients:
-        return TACITURN
+        return OLD_FDINFO
     if descriptors > MOST_CLIENTS:
         return f"{descriptors - MOST_CLIENTS} open files of this device beyond andon's limits"
     return found.blind_spot

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from andon.backends import pci
-from andon.backends.drm import FIRST_LOOK, Descriptors
+from andon.backends.drm import FIRST_READING, Descriptors
 from andon.backends.sysfs import SysfsValue, Tree
 from andon.core.sampling.rest import Rest
 from andon.errors import Gone, Unavailable
@@ -216,9 +216,9 @@ class KernelBackend:
     def _rest_if_idle(self, card: Card, board: AwakeCard, now: float) -> None:
         rest = self._rests[card.key]
         rest.saw(board.is_busy(), now)
-        if rest.tired(now):
+        if rest.idle_long_enough(now):
             if self._may_suspend(card):
-                rest.let_go(now)
+                rest.release(now)
             else:
                 rest.saw(True, now)  # checked again after the next idle period
 
@@ -245,4 +245,4 @@ class KernelBackend:
 
 def _needs_two_readings(reading: Reading) -> bool:
     shares = [process.utilization_percent for process in reading.processes]
-    return FIRST_LOOK in reading.missing.values() or None in shares
+    return FIRST_READING in reading.missing.values() or None in shares

@@ -20,7 +20,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Told(NamedTuple, Generic[V]):
+class LookupResult(NamedTuple, Generic[V]):
     """An answer, or none yet; `fresh` if the question has not been waited for."""
 
     answer: V | None
@@ -42,18 +42,18 @@ class Aside(Generic[K, V]):
         self._busy_since: dict[K, float] = {}
         self._held = False
 
-    def ask(self, question: K) -> Told[V]:
+    def ask(self, question: K) -> LookupResult[V]:
         """The answer, if it is known already; otherwise the question stays queued."""
         with self._changed:
             if question in self._answers:
-                return Told(self._answers.pop(question), answered=True)
+                return LookupResult(self._answers.pop(question), answered=True)
             if question not in self._open and len(self._open) < MOST_QUESTIONS:
                 self._open.add(question)
                 self._fresh.add(question)
                 self._questions.append(question)
                 self._changed.notify_all()
             self._start_if_needed()
-            return Told(None, answered=False, fresh=question in self._fresh)
+            return LookupResult(None, answered=False, fresh=question in self._fresh)
 
     def hold(self) -> None:
         """Start no lookup until `release`: the caller's work must not be slowed down."""

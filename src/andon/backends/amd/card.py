@@ -126,7 +126,7 @@ class AmdCard:
         return self._busy
 
     def _with_processes(self, gathered: Gathered, busy: int | None, now: float) -> Reading:
-        use = self._usage.look(self._place.nodes(), now)
+        use = self._usage.read(self._place.nodes(), now)
         computing = kfd.processes(self._place.tree, self._kfd_ids)
         computing.pop(self._smi.own_pid or 0, None)
         self._busy = bool(computing) or (busy or 0) >= BUSY_PERCENT or use.moved

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from andon.backends import pci
-from andon.backends.drm import FIRST_LOOK, TACITURN, CardClients, CardUse
+from andon.backends.drm import FIRST_READING, OLD_FDINFO, CardClients, CardUse
 from andon.backends.intel import layout
 from andon.backends.intel.names import WELL_KNOWN
 from andon.backends.kernel import CardFiles, Gathered, KeptValues
@@ -47,7 +47,7 @@ class Counter:
         if answer.value is None:
             return answer
         if before is None or now <= since:
-            return SysfsValue(None, FIRST_LOOK)
+            return SysfsValue(None, FIRST_READING)
         if answer.value < before:
             return SysfsValue(None, COUNTER_RESET)
         return SysfsValue((answer.value - before) / (now - since))
@@ -115,7 +115,7 @@ class IntelCard:
 
     def read(self, at: float, now: float) -> Reading:
         gathered = Gathered(at, OTHERWISE)
-        use = self._usage.look(self._place.nodes(), now)
+        use = self._usage.read(self._place.nodes(), now)
         utilization = self._utilization(use, now)
         self._busy = use.moved or (utilization.value or 0) >= BUSY_PERCENT
         gathered.put("utilization_percent", utilization)
@@ -141,9 +141,9 @@ class IntelCard:
         )  # there are clients, but no engine is reported
         if use.blind_spot is None and not silent:
             share = use.busy
-            return SysfsValue(None, FIRST_LOOK) if share is None else SysfsValue(_percent(share))
+            return SysfsValue(None, FIRST_READING) if share is None else SysfsValue(_percent(share))
         if idle.value is None:
-            return SysfsValue(None, use.blind_spot or TACITURN)
+            return SysfsValue(None, use.blind_spot or OLD_FDINFO)
         return rest.then(lambda share: _percent(1 - share))
 
     def _is_ours(self, region: str) -> bool:

@@ -8,7 +8,7 @@ from andon.backends.nvidia.nvml import Handle
 from andon.backends.nvidia.trouble import NOT_SUPPORTED, survivable, trouble
 
 UNWATCHED = "read only while someone is watching"
-FIRST_LOOK = "needs two readings: available from the next one on"
+FIRST_READING = "needs two readings: available from the next one on"
 
 
 class Activity:
@@ -46,7 +46,7 @@ class Activity:
         later = nvml.activity_sample(handle)
         earlier, self._earlier = self._earlier, later
         if earlier is None:
-            self.reason = FIRST_LOOK
+            self.reason = FIRST_READING
             return
         try:
             self.values = nvml.activity_between(earlier, later)

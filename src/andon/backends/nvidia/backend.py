@@ -174,10 +174,10 @@ class Nvidia:
         now = self._clock()
         rest.saw(board.is_busy(), now)
         with self._lock:
-            if not self._calls and all(r.tired(now) for r in self._rests.values()):
+            if not self._calls and all(r.idle_long_enough(now) for r in self._rests.values()):
                 self._stop()
                 for each in self._rests.values():
-                    each.let_go(now)
+                    each.release(now)
 
     def _sleeping(self, card: Card) -> Reading:
         suspended = card.pci is not None and is_suspended(self._root, card.pci)

@@ -14,11 +14,11 @@ _STUCK = "sudo dmesg | grep -i -e xid -e 'blocked for more'"
 
 
 def judge(facts: MachineFacts) -> Iterator[Finding]:
-    snapshot = facts.look.snapshot
+    snapshot = facts.trial.snapshot
     if snapshot is None:
         yield hinted(
-            failure(Check.NO_DEVICE, f"no device could be read: {facts.look.reason}", ""),
-            facts.look.hint,
+            failure(Check.NO_DEVICE, f"no device could be read: {facts.trial.reason}", ""),
+            facts.trial.hint,
         )
         return
     yield from _summary(facts)
@@ -44,26 +44,26 @@ def _summary(facts: MachineFacts) -> Iterator[Finding]:
     if not answering and not asleep:
         found = f"none of {len(facts.devices)} devices responds" if facts.devices else "none found"
         yield failure(Check.NO_DEVICE, f"no device can be read: {found}", _SIMULATE)
-    if facts.look.seconds > SLOW_SECONDS and answering:
+    if facts.trial.seconds > SLOW_SECONDS and answering:
         yield _slow(facts)
 
 
 def _answer(answering: list[DeviceStatus], facts: MachineFacts) -> Finding:
-    seconds = round(facts.look.seconds, 2)
+    seconds = round(facts.trial.seconds, 2)
     models = sorted({d.device.name for d in answering if d.device.parent is None})
     verb = "responds" if len(answering) == 1 else "respond"
     count = f"{_many(len(answering), 'device')} {verb} within {seconds:g} s"
     words = f"{count}: {', '.join(models[:3])}"
-    if facts.look.snapshot is not None and facts.look.snapshot.simulated:
+    if facts.trial.snapshot is not None and facts.trial.snapshot.simulated:
         return ok(Check.DEVICES_SIMULATED, f"SIMULATED: {words}", count=len(answering))
     return ok(Check.DEVICES_ANSWER, words, count=len(answering), first_answer_seconds=seconds)
 
 
 def _slow(facts: MachineFacts) -> Finding:
-    words = f"the first reading took {facts.look.seconds:.1f} s: the driver is started each time"
+    words = f"the first reading took {facts.trial.seconds:.1f} s: the driver is started each time"
     held = facts.kernel.persistenced or facts.kernel.battery
     fix = "andon cost" if held else "sudo systemctl enable --now nvidia-persistenced"
-    return warning(Check.SLOW_START, words, fix, first_answer_seconds=round(facts.look.seconds, 2))
+    return warning(Check.SLOW_START, words, fix, first_answer_seconds=round(facts.trial.seconds, 2))
 
 
 def _fault(fault: Fault, facts: MachineFacts) -> Finding:
@@ -89,7 +89,7 @@ def _silent(status: DeviceStatus) -> Iterator[Finding]:
 
 def _fewer(facts: MachineFacts) -> Iterator[Finding]:
     """Cards that the kernel lists but no reader shows; a container has fewer on purpose."""
-    if facts.containers.inside or (facts.look.snapshot and facts.look.snapshot.simulated):
+    if facts.containers.inside or (facts.trial.snapshot and facts.trial.snapshot.simulated):
         return
     for vendor in ("nvidia", "amd"):
         listed = sum(card.vendor == vendor and card.driver in _DRIVERS for card in facts.cards)

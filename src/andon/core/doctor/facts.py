@@ -177,11 +177,11 @@ class MachineFacts:
     own: Installation = Installation()
     security: Security = field(default_factory=Security)
     masks: Mapping[str, str] = field(default_factory=dict)  # the variables of core.masks
-    look: SampleTrial = SampleTrial()
+    trial: SampleTrial = SampleTrial()
 
     @property
     def devices(self) -> tuple[DeviceStatus, ...]:
-        return self.look.snapshot.devices if self.look.snapshot else ()
+        return self.trial.snapshot.devices if self.trial.snapshot else ()
 
     def answers(self, vendor: str) -> bool:
         """Whether a device of this vendor was read, or is asleep and was left alone."""

@@ -26,11 +26,11 @@ class Rest:
         elif self.idle_since is None:
             self.idle_since = now
 
-    def tired(self, now: float) -> bool:
+    def idle_long_enough(self, now: float) -> bool:
         """Whether it was idle long enough to be released."""
         return self.idle_since is not None and now - self.idle_since >= IDLE_SECONDS
 
-    def let_go(self, now: float) -> None:
+    def release(self, now: float) -> None:
         self.resting_since, self.slept = now, False
 
     def leave_alone(self, suspended: bool, now: float) -> bool:

@@ -38,7 +38,7 @@ class Subscription:
         """Whether this session has no snapshot in the current interval yet."""
         return self._slot is None or cadence.slot(now, self.interval_seconds) > self._slot
 
-    def tell(self, events: "Sequence[Event]") -> None:
+    def add_events(self, events: "Sequence[Event]") -> None:
         """Keep events until this session's next snapshot, which may be many samples away."""
         with self._changed:
             self._pending_events = (*self._pending_events, *events)[-MOST_EVENTS:]
@@ -128,10 +128,10 @@ class Bus:
             self._subscriptions = (*self._subscriptions, subscription)
         return subscription
 
-    def tell(self, events: "Sequence[Event]") -> None:
+    def add_events(self, events: "Sequence[Event]") -> None:
         """Every session gets each event exactly once, with its own next snapshot."""
         for subscription in self._subscriptions:
-            subscription.tell(events)
+            subscription.add_events(events)
 
     def publish(self, snapshot: Snapshot, now: float) -> None:
         for subscription in self._subscriptions:

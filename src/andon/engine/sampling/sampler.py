@@ -306,7 +306,7 @@ class Sampler:
 
             self._reports = Reports()
         events = self._reports.new((self._named(report) for report in reports), time.monotonic())
-        self._bus.tell(events)
+        self._bus.add_events(events)
         return events
 
     def _named(self, report: "Event") -> "Event":
