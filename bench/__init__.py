@@ -1,1 +1,1 @@
-"""Comparisons with other tools: everything in one run, on one machine, with the ratios printed."""
+"""Benchmarks and comparisons with other tools: one run, one machine, with ratios."""

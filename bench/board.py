@@ -1,4 +1,4 @@
-"""What the board costs a browser: `python -m bench.board [--devices 64] [--minutes 30]`."""
+"""Cost of the board in a browser: `python -m bench.board [--devices 64] [--minutes 30]`."""
 
 import argparse
 import gzip
@@ -32,7 +32,7 @@ MIB = 1024.0**2
 
 @dataclass
 class Figures:
-    """All that was measured."""
+    """All measurements."""
 
     devices: int
     script_bytes: int = 0
@@ -41,7 +41,7 @@ class Figures:
     core_share: float = 0.0
     shares: dict[str, float] = field(default_factory=dict)
     memory_bytes: list[tuple[float, float]] = field(default_factory=list)
-    """Minutes, and what all processes hold that is in no file (see `own_bytes`)."""
+    """Minutes, and the memory of all processes without file pages (see `own_bytes`)."""
 
 
 def main() -> int:
@@ -66,7 +66,7 @@ def main() -> int:
 
 
 def script_bytes() -> int:
-    """All JavaScript of the board, as it travels."""
+    """All JavaScript of the board, as transferred."""
     return sum(len(gzip.compress(path.read_bytes(), 9)) for path in STATIC.rglob("*.js"))
 
 
@@ -76,7 +76,7 @@ def shown(page: Page, served: Served, devices: int) -> None:
 
 
 def first(browser: Browser, served: Served, found: Figures) -> None:
-    """A fresh profile each time: nothing is in its cache."""
+    """A new profile each time: the cache is empty."""
     with opened(browser, viewport={"width": 1440, "height": 900}) as seen:
         shown(seen.page, served, found.devices)
         live = "() => performance.getEntriesByName('andon live')[0]?.startTime"
@@ -90,7 +90,7 @@ def first(browser: Browser, served: Served, found: Figures) -> None:
 
 @contextmanager
 def alone(url: str, profile: Path) -> Iterator[None]:
-    """A browser that nobody drives: being watched costs it time and memory of its own."""
+    """A browser without automation, which would cost time and memory of its own."""
     command = [CHROMIUM, "--headless=new", "--window-size=1440,900", f"--user-data-dir={profile}"]
     process = subprocess.Popen(
         [*command, *OPTIONS, url], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -103,13 +103,13 @@ def alone(url: str, profile: Path) -> Iterator[None]:
 
 
 def browsers() -> list[psutil.Process]:
-    """Every process of the browser, whatever it is for."""
+    """All processes of the browser."""
     every = psutil.Process().children(recursive=True)
     return [one for one in every if "chrom" in one.name()]
 
 
 def cpu_seconds() -> dict[str, float]:
-    """What they have used since they began, by what they are for; read from /proc."""
+    """CPU time since they started, by kind; read from /proc."""
     used: dict[str, float] = {}
     for process in browsers():
         words = " ".join(process.cmdline())
@@ -128,7 +128,7 @@ def busy(found: Figures, seconds: float) -> None:
 
 
 def held(found: Figures, minutes: float) -> None:
-    """What all processes hold, twice a minute."""
+    """The memory of all processes, twice a minute."""
     began = time.monotonic()
     while (passed := (time.monotonic() - began) / 60) <= minutes:
         whole = sum(own_bytes(process.pid) for process in browsers())
@@ -138,10 +138,10 @@ def held(found: Figures, minutes: float) -> None:
 
 
 def own_bytes(pid: int) -> int:
-    """Anonymous memory, and this process's part of what the browser's processes share.
+    """Anonymous memory, and this process's part of the browser's shared memory.
 
-    Not the pages of the program's files: those are ours alone or not as another browser starts
-    or ends on this machine, which moves the sum by 70 MB.
+    File pages are excluded: they become private or shared as other browsers start or end on this
+    machine, which changes the sum by 70 MB.
     """
     kib = 0
     with suppress(FileNotFoundError, ProcessLookupError):
@@ -152,7 +152,7 @@ def own_bytes(pid: int) -> int:
 
 
 def growth(memory: list[tuple[float, float]]) -> float | None:
-    """How much more the last quarter holds than the third one; None of too short a run."""
+    """Growth from the third to the last quarter; None if the run is too short."""
     if len(memory) < 8:
         return None
     quarter = len(memory) // 4
@@ -183,7 +183,7 @@ def table(found: Figures) -> str:
 
 def _memory(more: float | None, minutes: float) -> str:
     if more is None:
-        return f"memory: {minutes:.0f} minutes say too little; --minutes 30"
+        return f"memory: {minutes:.0f} minutes are too short; use --minutes 30"
     grown = f"{more / MIB:+.1f} MiB from the third to the last quarter"
     return f"memory over {minutes:.0f} min: {grown}"
 
@@ -191,9 +191,9 @@ def _memory(more: float | None, minutes: float) -> str:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--devices", type=int, default=64)
-    parser.add_argument("--seconds", type=float, default=60.0, help="how long CPU is counted")
-    parser.add_argument("--minutes", type=float, default=0.0, help="how long memory is watched")
-    parser.add_argument("--json", type=Path, help="keep every figure in this file")
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long to measure CPU")
+    parser.add_argument("--minutes", type=float, default=0.0, help="how long to measure memory")
+    parser.add_argument("--json", type=Path, help="write all figures to this file")
     return parser.parse_args()
 
 

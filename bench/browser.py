@@ -1,4 +1,4 @@
-"""A real Chromium on the server's page, without a window; it shows that it has drawn the node."""
+"""A headless Chromium on the server's page, which proves that it has rendered the node."""
 
 import json
 import shutil
@@ -19,13 +19,13 @@ QUIET = (
 
 
 def found() -> str | None:
-    """A browser of this machine."""
+    """A browser on this machine."""
     return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
 @contextmanager
 def looking_at(url: str) -> Iterator[str]:
-    """A browser that shows this page; gives the title that the page has made from a snapshot."""
+    """A browser that shows this page; yields the title that the page built from a snapshot."""
     command = found()
     assert command is not None
     with tempfile.TemporaryDirectory(prefix="andon-browser-", ignore_cleanup_errors=True) as home:
@@ -41,7 +41,7 @@ def looking_at(url: str) -> Iterator[str]:
 
 
 def _shown(home: Path, url: str) -> str:
-    """The title is "andon" at first; headline and node stand before it once they are drawn."""
+    """The title is "andon" at first; headline and node precede it once they are rendered."""
     end = time.monotonic() + SHOWN_SECONDS
     while time.monotonic() < end:
         with suppress(OSError, ValueError, IndexError):
@@ -52,4 +52,4 @@ def _shown(home: Path, url: str) -> str:
             if titles and titles[0].count(" · ") >= 2 and "Looking" not in titles[0]:
                 return str(titles[0])
         time.sleep(0.2)
-    raise RuntimeError(f"the browser has not drawn {url} after {SHOWN_SECONDS:.0f} s")
+    raise RuntimeError(f"the browser has not rendered {url} after {SHOWN_SECONDS:.0f} s")

@@ -1,8 +1,8 @@
-"""Socket.IO clients that cost little: `python -m bench.clients PORT COUNT STALLED SECONDS`.
+"""Cheap Socket.IO clients: `python -m bench.clients PORT COUNT STALLED SECONDS`.
 
-They speak the protocol over WebSocket themselves (Engine.IO 4), ask for every snapshot, and write
-down when each update came. A stalled one asks too, and then reads nothing; when the server has cut
-it off, it comes again.
+They implement the protocol over WebSocket (Engine.IO 4), subscribe to every snapshot, and record
+when each update arrived. A stalled one subscribes too, but reads nothing; when the server
+disconnects it, it connects again.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _TEXT, _CLOSE = 0x81, 0x8
 
 @dataclass(slots=True)
 class Heard:
-    """What one client got: for each event and moment of a snapshot, how much later it came."""
+    """What one client received: for each event and snapshot time, its delay."""
 
     delays: dict[tuple[str, float], float] = field(default_factory=dict)
     closed: bool = False
@@ -110,7 +110,7 @@ def frame(payload: bytes) -> bytes:
 
 
 class Stalled:
-    """A client that asks for everything and reads nothing, again and again."""
+    """A client that subscribes to everything, reads nothing, and reconnects."""
 
     def __init__(self, port: int) -> None:
         self.connections = 0
@@ -134,7 +134,7 @@ class Stalled:
 
 
 async def listen(port: int, count: int, seconds: float) -> list[Heard]:
-    """Connect them all, say so on standard output, and listen for a while."""
+    """Connect them all, report that on standard output, and receive for a while."""
     clients: list[Client] = []
     loop = asyncio.get_running_loop()
     for _ in range(count):
@@ -153,13 +153,13 @@ async def listen(port: int, count: int, seconds: float) -> list[Heard]:
 
 
 def summed_up(every: list[Heard], stalled: list[Stalled], cpu_seconds: float) -> dict[str, object]:
-    """What all of them heard; the last second is left out, because it may still be on its way."""
+    """Results of all clients; the last second is left out, because it may still be in transit."""
     said = sorted({update for heard in every for update in heard.delays}, key=lambda u: u[1])
     end = max((at for _, at in said), default=0.0) - 1.0
     said = [update for update in said if update[1] < end]
     delays = sorted(d for heard in every for u, d in heard.delays.items() if u[1] < end)
     lost = sum(update not in heard.delays for heard in every for update in said)
-    # A tick is due at the whole seconds of the machine's own clock.
+    # A tick is due at whole seconds of the machine's clock.
     offset = time.time() - time.monotonic()
     ticks = [at for name, at in said if name == "snapshot"]
     return {

@@ -1,7 +1,7 @@
-"""What the driver itself takes of the reader's work: `python -m bench.driver SECONDS`.
+"""The driver's share of the reader's cost: `python -m bench.driver SECONDS`.
 
-Makes the reader's calls at its pace, each call timed on this thread's own processor clock. Apart
-from the server, because the timing itself would count as the server's work.
+Makes the reader's calls at the same rate, each timed with this thread's CPU clock. Separate from
+the server, because the timing itself would count as the server's work.
 """
 
 import json
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Timed:
-    """A vendor's library whose every call is counted and timed."""
+    """A vendor's library with every call counted and timed."""
 
     def __init__(self, library: Any) -> None:
         self.calls = 0

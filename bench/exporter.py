@@ -1,7 +1,7 @@
-"""What one scrape costs, from connecting to the last byte: `python -m bench.exporter`.
+"""Cost of one scrape, from connecting to the last byte: `python -m bench.exporter`.
 
-An empty answer (/healthz) is measured between the scrapes: what it takes is the machine's and the
-connection's share, and on a busy machine nearly all of the p99.
+An empty answer (/healthz) is measured between the scrapes: that is the share of the machine and
+the connection, and on a busy machine nearly all of the p99.
 """
 
 import argparse
@@ -70,8 +70,8 @@ def main() -> None:
 
 
 def measure(port: int, pid: int, mode: str, count: int, pause_seconds: float) -> Scrapes:
-    """Scrape again and again; the pause lets the processor's caches go cold, as in use."""
-    scrape(port)  # the very first waits for the first look at the devices
+    """Scrape repeatedly; the pause lets the CPU caches go cold, as in real use."""
+    scrape(port)  # the first one waits for the first sample
     seconds, first, body = [], scrape(port), b""
     before = _cpu_seconds(pid)
     for _ in range(count + WARM_UP):
@@ -92,7 +92,7 @@ def measure(port: int, pid: int, mode: str, count: int, pause_seconds: float) ->
         Spread.of(seconds[WARM_UP:]),
         series=sum(not line.startswith(b"#") for line in body.splitlines()),
         body_bytes=len(body),
-        # The mean time that the exporter itself counted, without connecting and waking up.
+        # The mean time measured by the exporter itself, without connecting and waking up.
         inside_seconds=_grown(first, body, b"scrape_seconds_total") / scrapes,
         cpu_seconds=cpu / (count + WARM_UP),
         empty=Spread.of(empty),
@@ -116,7 +116,7 @@ def _counter(body: bytes, name: bytes) -> float:
 
 
 def scrape(port: int, path: bytes = b"/metrics") -> bytes:
-    """A scraper that itself costs next to nothing; it has all when it has what was announced."""
+    """A scraper with almost no cost of its own; it is done when the announced length arrived."""
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
         connection.sendall(REQUEST % path)
         got = b""
@@ -162,7 +162,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--scrapes", type=int, default=500)
     parser.add_argument("--pause", type=float, default=0.02, metavar="SECONDS")
     parser.add_argument("--simulate", action="store_true", help="simulated devices, no stand-in")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
     return parser.parse_args()
 
 

@@ -1,4 +1,4 @@
-"""What a tool's ticks took, and the few numbers that sum them up."""
+"""The cost of a tool's samples, and their summary."""
 
 import statistics
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ MODES = (ONE_HERTZ, TIGHT)
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The typical tick, the bad one, and the mean, which is what a day adds up to."""
+    """The typical sample, a bad one, and the mean, which determines the cost per day."""
 
     median_seconds: float
     p99_seconds: float
@@ -55,7 +55,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a table's ticks were made."""
+    """Where a table's samples were taken."""
 
     name: str  # "stand-in" or the device's name
     real: bool
@@ -74,7 +74,7 @@ class Combo:
     series: tuple[Series, ...]
 
     def find(self, tool: str, mode: str) -> Series | None:
-        """A measured series; None where the tool was left out or is absent."""
+        """A measured series; None if the tool was left out or is missing."""
         for series in self.series:
             if (series.tool, series.mode) == (tool, mode) and series.wall:
                 return series

@@ -1,7 +1,7 @@
-"""What remembering costs: `python -m bench.history` writes a simulated day and asks for it.
+"""Cost of the history: `python -m bench.history` writes a simulated day and queries it.
 
-A few hours of eight devices are simulated at 1 Hz and played again until the day is full; each
-tick comes some milliseconds late, as on a busy machine.
+A few hours of eight devices are simulated at 1 Hz and repeated until the day is full; each sample
+is some milliseconds late, as on a busy machine.
 """
 
 import argparse
@@ -31,7 +31,7 @@ BEGIN = 1_790_000_000 - 1_790_000_000 % 864_000
 
 @dataclass(frozen=True)
 class Target:
-    """A promise, and what was found."""
+    """A target, and the measured value."""
 
     promise: str
     measured: float
@@ -59,14 +59,14 @@ def main() -> None:
         peer = _prometheus(beside, Path(folder))
     ticks = options.hours * 3600
     print(f"{options.hours} h of {DEVICES} devices at 1 Hz: {values:,} values, {size / 1e6:.1f} MB")
-    print(f"the recorder's own work a tick: {1000 * own / ticks:.3f} ms of CPU")
-    print(f"longest single piece of work: {1000 * longest:.0f} ms")
+    print(f"the recorder's own work per tick: {1000 * own / ticks:.3f} ms of CPU")
+    print(f"longest single operation: {1000 * longest:.0f} ms")
     print(f"queries of {DEVICES} devices, ms: " + " ".join(f"{1000 * q:.0f}" for q in queries))
     print("the same in ms of CPU: " + " ".join(f"{1000 * q:.0f}" for q in cpu))
-    print(f"the first 2 h: {first / beside.count:.3f} bytes a value; Prometheus: {peer}")
+    print(f"the first 2 h: {first / beside.count:.3f} bytes per value; Prometheus: {peer}")
     targets = [
-        Target("the store's work a tick, ms of CPU", 1000 * work / ticks, 0.3),
-        Target("bytes a value, every single reading packed", raw / values, 1.5),
+        Target("the store's work per tick, ms of CPU", 1000 * work / ticks, 0.3),
+        Target("bytes per value, all readings packed", raw / values, 1.5),
         Target(f"{options.hours} h of {DEVICES} devices in {POINTS} points, ms, median",
                1000 * queries[len(queries) // 2], 100),
     ]  # fmt: skip
@@ -106,7 +106,7 @@ def _played(devices: tuple[behaviour.Specimen, ...], seconds: int) -> list[Snaps
 def _day(
     store: SqliteStore, played: list[Snapshot], seconds: int, beside: Series
 ) -> tuple[float, float, float, int]:
-    """As the recorder does: its CPU, the store's, the longest piece, how many values."""
+    """As the recorder does: its CPU, the store's, the longest operation, the number of values."""
     uses, waiting = OpenIntervals(), list[NodeReadings]()
     changed: dict[tuple[object, ...], UsageInterval] = {}
     own = spent = longest = 0.0
@@ -137,7 +137,7 @@ def _day(
 
 
 def _queries(store: SqliteStore, uuids: list[str], seconds: int) -> tuple[list[float], list[float]]:
-    """Wall and CPU of each, the quickest first: on a busy machine they are far apart."""
+    """Wall and CPU time of each, fastest first: on a busy machine they differ a lot."""
     found, cpu = [], []
     for _ in range(QUERIES):
         began, spent = time.perf_counter(), time.process_time()
@@ -151,7 +151,7 @@ def _queries(store: SqliteStore, uuids: list[str], seconds: int) -> tuple[list[f
 
 def _prometheus(series: Series, folder: Path) -> str:
     if not prometheus.is_here():
-        return "– its promtool is not here"
+        return "– promtool is not installed"
     return str(prometheus.block(series, folder))
 
 

@@ -1,4 +1,4 @@
-"""What claiming costs, and what not claiming costs: `python -m bench.leases`.
+"""Cost of leases, and of going without: `python -m bench.leases`.
 
 Over the stand-in driver with eight idle devices; everything in one run on one machine.
 """
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def _uncontended(count: int) -> list[Target]:
-    """A grant less its two looks at the devices."""
+    """A grant without its two samples of the devices."""
     beyond, whole = [], []
     with open_sampler(load_settings({}).settings) as sampler:
         spent = [0.0]
@@ -80,13 +80,13 @@ def _uncontended(count: int) -> list[Target]:
             beyond.append(whole[-1] - spent[0])
             grant.held.release()
     median = statistics.median
-    print(f"{count} grants: median {1e3 * median(whole):.2f} ms with both looks at the devices")
+    print(f"{count} grants: median {1e3 * median(whole):.2f} ms with both samples")
     return [Target("an uncontended grant beyond the device read, ms", 1e3 * median(beyond), 5.0)]
 
 
 def _crowds(node: StandIn, count: int) -> list[Target]:
-    """Each claimant and its reader have started and looked once before the clock runs: what is
-    timed is the grant, from asking until the lease is held and looked at again."""
+    """Each claimant and its reader have started and sampled once before the clock starts: only the
+    grant is timed, from the request until the lease is held and the devices were sampled again."""
     budget = ("--shared", "1GiB")
     healthy = [_crowd("parts of healthy devices", *budget) for _ in range(count)]
     hanging = [_crowd("while one device hangs", *budget, hung=node) for _ in range(count)]
@@ -98,7 +98,7 @@ def _crowds(node: StandIn, count: int) -> list[Target]:
 
 
 def _crowd(name: str, *arguments: str, hung: StandIn | None = None) -> float:
-    """The p99 of one crowd; nobody may be lost."""
+    """The p99 of one crowd; no claimant may be lost."""
     if hung is None:
         results = asked(CLAIMANTS, *arguments)
     else:
@@ -115,7 +115,7 @@ def _crowd(name: str, *arguments: str, hung: StandIn | None = None) -> float:
 
 
 def _added(count: int, beside: str | None) -> list[Target]:
-    """What `andon run` adds to a command that does nothing, each beside `true` in turn."""
+    """What `andon run` adds to a command that does nothing, compared with `true` in turn."""
     _adopt_orphans()
     pythons = [sys.executable, *([beside] if beside else [])]
     timed: dict[str, list[tuple[float, float]]] = {}
@@ -135,7 +135,7 @@ def _added(count: int, beside: str | None) -> list[Target]:
 
 
 def _timed(command: Sequence[str]) -> tuple[float, float]:
-    """Until it has ended, and the CPU time of everything that it started."""
+    """Wall time until it has ended, and the CPU time of everything it started."""
     used, began = _children_cpu(), time.perf_counter()
     subprocess.run(command, check=True)
     seconds = time.perf_counter() - began
@@ -146,7 +146,7 @@ def _timed(command: Sequence[str]) -> tuple[float, float]:
 
 
 def _adopt_orphans() -> None:
-    """What a command leaves behind becomes our child, and its CPU time ours to count."""
+    """Adopt processes that a command leaves behind, so that their CPU time is counted."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
@@ -155,12 +155,12 @@ def _children_cpu() -> float:
     return used.ru_utime + used.ru_stime
 
 
-# Looking first and using later, beside a lease. A use shows 250 ms after it began, as a CUDA
-# context does. The referee is a record lock per device.
+# Check first and use later, compared with a lease. A use is visible 250 ms after it began, like a
+# CUDA context. The referee is a record lock per device.
 
 
 def _look_first(folder: Path, luck: random.Random) -> Callable[[], int | None]:
-    """The device that nobody is seen on."""
+    """A device without visible users."""
 
     def choose() -> int | None:
         now = time.time()
@@ -179,7 +179,7 @@ def _look_first(folder: Path, luck: random.Random) -> Callable[[], int | None]:
 
 
 def _use(folder: Path, device: int, referee: int) -> bool:
-    """Use it for a while; whether somebody else did, too."""
+    """Use it for a while; returns whether another process did too."""
     since = time.time()
     until = since + SEEN_AFTER_SECONDS + USED_SECONDS
     mine = folder / f"use-{os.getpid()}"
@@ -216,7 +216,7 @@ def _racing_by_lease(folder: Path, luck: random.Random, referee: int) -> int:
     return doubled
 
 
-_RACES = {"look first, use later": _racing_by_looking, "andon's leases": _racing_by_lease}
+_RACES = {"check first, use later": _racing_by_looking, "andon's leases": _racing_by_lease}
 
 
 def _race(race: Callable[..., int], seed: int) -> tuple[int, int]:
@@ -254,7 +254,7 @@ def _four_devices() -> Snapshot:
 
 @contextmanager
 def _node() -> Iterator[StandIn]:
-    """Eight idle devices behind the stand-in, and a book and a state folder of our own."""
+    """Eight idle stand-in devices, with a separate book and state folder."""
     with tempfile.TemporaryDirectory(prefix="andon-bench-") as scratch:
         folder = Path(scratch)
         node = StandIn(folder / "node", per_second=False)
@@ -273,9 +273,11 @@ def _p99(seconds: Sequence[float]) -> float:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--grants", type=int, default=200)
-    parser.add_argument("--crowds", type=int, default=3, help="of each kind; the median counts")
+    parser.add_argument("--crowds", type=int, default=3, help="of each kind; the median is used")
     parser.add_argument("--starts", type=int, default=15)
-    parser.add_argument("--beside", metavar="PYTHON", help="another environment's, in turn")
+    parser.add_argument(
+        "--beside", metavar="PYTHON", help="also measure another environment, in turn"
+    )
     parser.add_argument("--only", choices=["grants", "crowds", "starts", "races"])
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args()

@@ -1,7 +1,7 @@
-"""What following the lease book costs a server at every turn: `python -m bench.ledger`.
+"""Cost of following the lease book in a server: `python -m bench.ledger`.
 
-Eight devices and forty processes; the processor time of one turn beside a tick, without a book,
-with one in which nobody holds anything, and with eight leases.
+Eight devices and forty processes; the CPU time of one update, without a book, with one without
+leases, and with eight leases.
 """
 
 import os
@@ -27,7 +27,7 @@ MOST_MICROSECONDS = 100.0
 def main() -> None:
     places.SYSTEM_BOOK = places.COMMON_BOOK = Path("/nonexistent/andon")
     os.environ["HOME"] = "/nonexistent"
-    print(f"{DEVICES} devices, {PROCESSES} processes: CPU microseconds of one turn, median")
+    print(f"{DEVICES} devices, {PROCESSES} processes: CPU microseconds per update, median")
     with tempfile.TemporaryDirectory() as folder:
         os.environ[places.VARIABLE] = f"{folder}/book"
         quiet = [_turn("no book", lambda: None)]
@@ -39,14 +39,14 @@ def main() -> None:
         for one in held:
             one.release()
     verdict = "kept" if max(quiet) <= MOST_MICROSECONDS else "MISSED"
-    print(f"promise: under {MOST_MICROSECONDS:g} µs where nobody holds a lease: {verdict}")
+    print(f"target: under {MOST_MICROSECONDS:g} µs without leases: {verdict}")
     sys.exit(max(quiet) > MOST_MICROSECONDS)
 
 
 def _turn(name: str, change: Callable[[], tuple[Process, ...] | None]) -> float:
     bus = Bus()
     ledger = LeaseTracker(bus.subscribe(1.0, watching=False, size=2))
-    ledger.close()  # its thread; the turns are ours
+    ledger.close()  # its thread; we make the updates
     statuses = _statuses()
     for _ in range(3):
         ledger._poll(Snapshot("bench", time.time(), devices=statuses))

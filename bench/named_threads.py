@@ -1,7 +1,7 @@
-"""`andon`, its threads known to the kernel by their names: `python -m bench.named_threads serve`.
+"""`andon` with thread names visible to the kernel: `python -m bench.named_threads serve`.
 
-Python before 3.14 keeps its threads' names to itself; what each of them costs can only be told
-apart by them. Nothing else differs from the command.
+Python before 3.14 does not pass thread names to the kernel, and they are needed to measure each
+thread. Nothing else differs from the command.
 """
 
 import sys

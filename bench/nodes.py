@@ -1,4 +1,4 @@
-"""The nodes that are measured: this machine's own driver, or the stand-in with real processes."""
+"""The nodes to measure: this machine's driver, or the stand-in with real processes."""
 
 import os
 import shutil
@@ -48,7 +48,7 @@ def standin(devices: int, processes: int, lively: bool = False) -> Iterator[Envi
 
 @contextmanager
 def _changing(control: "StandIn") -> Iterator[None]:
-    """Whoever keeps what was said last must not look cheaper here than on a working node."""
+    """A tool that caches must not look cheaper here than on a busy node."""
     ended = threading.Event()
 
     def change() -> None:
@@ -80,7 +80,7 @@ def _changing(control: "StandIn") -> Iterator[None]:
 
 @contextmanager
 def real(load: bool) -> Iterator[Environment]:
-    """This machine's driver; `load` keeps its first device busy, with a process to be named."""
+    """This machine's driver; `load` keeps its first device busy, with one process."""
     with ExitStack() as stack:
         if load:
             from tests.device.load import loaded

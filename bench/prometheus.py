@@ -1,4 +1,4 @@
-"""What Debian's Prometheus takes for the same series: its own tool makes a block of them."""
+"""Size of the same series in Debian's Prometheus, whose own tool makes a block of them."""
 
 import re
 import shutil
@@ -10,13 +10,13 @@ from pathlib import Path
 
 from andon.core.history.series import Key, NodeReadings, scale_of
 
-BLOCK_SECONDS = 7200  # the least that Prometheus writes
+BLOCK_SECONDS = 7200  # the smallest block that Prometheus writes
 TOOL = "promtool"
 
 
 @dataclass(frozen=True)
 class Block:
-    """The bytes of what it wrote, and for how many values."""
+    """The size of a block, and its number of values."""
 
     values: int
     chunk_bytes: int
@@ -24,7 +24,7 @@ class Block:
 
     def __str__(self) -> str:
         each = ((self.chunk_bytes + self.index_bytes) / self.values, self.chunk_bytes / self.values)
-        return f"{each[0]:.3f} bytes a value ({each[1]:.3f} without its index)"
+        return f"{each[0]:.3f} bytes per value ({each[1]:.3f} without its index)"
 
 
 @dataclass

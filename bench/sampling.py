@@ -1,4 +1,4 @@
-"""What one look at a node costs, andon's and its peers': `python -m bench.sampling`."""
+"""Cost of one sample of a node, with andon and other tools: `python -m bench.sampling`."""
 
 import argparse
 import json
@@ -47,17 +47,17 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.sampling", description=__doc__)
     parser.add_argument("--devices", type=_numbers, default=[1, 8, 64], metavar="N,…")
     parser.add_argument("--processes", type=_numbers, default=[0, 40], metavar="N,…")
-    parser.add_argument("--ticks", type=int, default=60, help="looks per tool at 1 Hz")
-    parser.add_argument("--tight-ticks", type=int, default=300, help="looks in a tight loop")
+    parser.add_argument("--ticks", type=int, default=60, help="samples per tool at 1 Hz")
+    parser.add_argument("--tight-ticks", type=int, default=300, help="samples in a tight loop")
     parser.add_argument(
-        "--tight-seconds", type=float, default=15.0, help="where a slow tool's tight loop ends"
+        "--tight-seconds", type=float, default=15.0, help="time limit of a tight loop"
     )
-    parser.add_argument("--only", choices=MODES, help="one mode alone")
+    parser.add_argument("--only", choices=MODES, help="only this mode")
     parser.add_argument("--tools", type=_tools, default=list(TOOLS), metavar="TOOL,…",
                         help=f"of {', '.join(TOOLS)}")  # fmt: skip
     parser.add_argument("--real", action="store_true", help="this machine's driver")
     parser.add_argument("--load", action="store_true", help="with --real: busy, with one process")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every tick there too")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write every sample there")
     return parser.parse_args()
 
 

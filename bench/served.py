@@ -1,4 +1,4 @@
-"""A server under measurement: `andon serve` as a process of its own, and what it has used."""
+"""A server under measurement: `andon serve` in its own process, and its resource usage."""
 
 import json
 import re
@@ -21,7 +21,7 @@ MAIN_THREAD, OTHER_THREADS = "event loop", "others"
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What the server and its reader have used since they began, at one moment."""
+    """CPU time of the server and its reader since they started."""
 
     server_cpu_seconds: float
     reader_cpu_seconds: float
@@ -35,9 +35,9 @@ class Used:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What the server and its reader hold of memory, in bytes.
+    """Memory of the server and its reader, in bytes.
 
-    RSS counts a page of both twice, and is judged: PSS falls when any other Python starts.
+    RSS counts shared pages twice, but is used: PSS falls when any other Python starts.
     """
 
     server_pss: int
@@ -90,7 +90,7 @@ def served(
     log: Path | None = None,
     tls: SSLContext | None = None,
 ) -> Iterator[Served]:
-    """A server on a free port, its history and secrets in `state`; its errors go to `log`."""
+    """A server on a free port, with its history and secrets in `state`; errors go to `log`."""
     command = [sys.executable, "-m", "bench.named_threads", "serve", "--port", "0", "--quiet",
                *options]  # fmt: skip
     with ExitStack() as stack:
@@ -119,7 +119,7 @@ def _connection(port: int, tls: SSLContext | None, seconds: float) -> HTTPConnec
 
 
 def health(port: int, tls: SSLContext | None = None) -> Any:
-    """What a server says of itself."""
+    """A server's health."""
     connection = _connection(port, tls, ANSWER_SECONDS)
     try:
         connection.request("GET", "/api/health")
@@ -129,11 +129,11 @@ def health(port: int, tls: SSLContext | None = None) -> Any:
 
 
 def threads_cpu_seconds(pid: int) -> dict[str, float]:
-    """Each thread by its name; nothing where the kernel keeps no such account."""
+    """CPU time of each thread by name; empty if the kernel does not record it."""
     spent: dict[str, float] = {}
     tasks = Path(f"/proc/{pid}/task")
     unnamed = (tasks / str(pid) / "comm").read_text().strip()
-    with suppress(FileNotFoundError):  # of a thread that has just ended, too
+    with suppress(FileNotFoundError):  # also for a thread that has just ended
         for folder in tasks.iterdir():
             name = (folder / "comm").read_text().strip()
             name = OTHER_THREADS if name == unnamed else name

@@ -1,4 +1,4 @@
-"""What a server costs that samples, remembers and serves: `python -m bench.server`.
+"""Cost of a server that samples, records and serves: `python -m bench.server`.
 
 With one client: our own code as a share of a core, memory and its growth. With `--clients 200
 --stalled 1`: how late updates and ticks are, and how memory grows.
@@ -27,11 +27,11 @@ from bench.server_figures import Crowd, Look, Stay, crowd_verdicts, stay_verdict
 
 SCRAPE_SECONDS = 15.0
 WARM_UP_SECONDS = 20.0
-LOOKS = 120  # over the whole run
+MEASUREMENTS = 120  # over the whole run
 EARLIER_DEVICES, EARLIER_SECONDS = 8, 1200
 ALONE_SECONDS = 3.0  # at least
 SPARE_SECONDS = 60.0
-MOST_DRIVER_SECONDS = 65.0  # the rarest readings come once a minute
+MOST_DRIVER_SECONDS = 65.0  # the least frequent readings are taken once a minute
 CLIENTS = ("browser", "socketio", "none")
 
 
@@ -65,7 +65,7 @@ def main() -> None:
 
 
 def stay(options: argparse.Namespace) -> Stay:
-    """One client, for as long as was asked."""
+    """One client, for the requested time."""
     seconds = 60.0 * options.minutes
     kind = options.client or ("browser" if browser.found() else "socketio")
     with _node(options) as environment:
@@ -80,7 +80,7 @@ def stay(options: argparse.Namespace) -> Stay:
 
 
 def crowd(options: argparse.Namespace) -> Crowd:
-    """One client alone for a while, then all of them."""
+    """One client for a while, then all of them."""
     seconds = 60.0 * options.minutes
     with _node(options) as environment, _started(environment) as server:
         time.sleep(options.warm_up)
@@ -104,8 +104,8 @@ def crowd(options: argparse.Namespace) -> Crowd:
 def _looks(server: Served, seconds: float) -> Iterator[Look]:
     begin = time.monotonic()
     yield _look(server)
-    for number in range(1, LOOKS + 1):
-        time.sleep(max(0.0, begin + seconds * number / LOOKS - time.monotonic()))
+    for number in range(1, MEASUREMENTS + 1):
+        time.sleep(max(0.0, begin + seconds * number / MEASUREMENTS - time.monotonic()))
         yield _look(server)
 
 
@@ -115,17 +115,17 @@ def _look(server: Served) -> Look:
 
 @contextmanager
 def _started(environment: nodes.Environment) -> Iterator[Served]:
-    """A server with a history of its own on disk, scraped as Prometheus does."""
+    """A server with its own history on disk, scraped as Prometheus does."""
     with tempfile.TemporaryDirectory(prefix="andon-bench-") as state:
         _remember(Path(state) / "andon" / "history.db")
         yield from _scraped(environment, Path(state))
 
 
 def _remember(history: Path) -> None:
-    """Some minutes of other devices that are still to be packed.
+    """Some minutes of other devices that still need to be packed.
 
-    A server packs every ten minutes, and what that takes of memory it keeps for the next time:
-    one that has run before has it from its first minute on.
+    A server packs every ten minutes and keeps the memory for the next time: a server that has run
+    before has it from its first minute on.
     """
     devices, now = specimens(EARLIER_DEVICES), time.time()
     seconds = range(EARLIER_SECONDS, 0, -1)
@@ -153,7 +153,7 @@ def _scraped(environment: nodes.Environment, state: Path) -> Iterator[Served]:
 
 @contextmanager
 def _client(kind: str, port: int, seconds: float) -> Iterator[str]:
-    """One of a kind, until the block ends; gives what to call it."""
+    """One client of a kind, until the block ends; yields its description."""
     if kind == "browser":
         with browser.looking_at(f"http://127.0.0.1:{port}/") as title:
             yield f"{Path(browser.found() or '').name} on the page ({title})"
@@ -191,7 +191,7 @@ def _worker(environment: nodes.Environment, *arguments: str) -> subprocess.Popen
 
 
 def _answer(worker: subprocess.Popen[str], seconds: float) -> str:
-    """The last line that it says."""
+    """Its last line of output."""
     said, _ = worker.communicate(timeout=seconds + SPARE_SECONDS)
     assert worker.returncode == 0, "a helper failed: see above"
     return said.splitlines()[-1]
@@ -204,7 +204,7 @@ def _node(options: argparse.Namespace) -> AbstractContextManager[nodes.Environme
 
 
 def _commit() -> str | None:
-    """None outside of a repository."""
+    """None outside a repository."""
     try:
         done = subprocess.run(
             ["git", "describe", "--always", "--dirty"], capture_output=True, text=True,
@@ -220,13 +220,17 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--devices", type=int, default=8)
     parser.add_argument("--processes", type=int, default=40)
-    parser.add_argument("--client", choices=CLIENTS, help="the one client; a browser if there is")
-    parser.add_argument("--clients", type=int, default=0, metavar="N", help="so many at once")
-    parser.add_argument("--stalled", type=int, default=0, metavar="N", help="of them, read nothing")
+    parser.add_argument("--client", choices=CLIENTS, help="kind of client; a browser if installed")
+    parser.add_argument("--clients", type=int, default=0, metavar="N", help="number of clients")
+    parser.add_argument(
+        "--stalled", type=int, default=0, metavar="N", help="how many of them read nothing"
+    )
     parser.add_argument("--warm-up", type=float, default=WARM_UP_SECONDS, metavar="SECONDS")
     parser.add_argument("--real", action="store_true", help="this machine's driver")
     parser.add_argument("--load", action="store_true", help="with --real: busy, with one process")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every look there too")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="also write every measurement there"
+    )
     return parser.parse_args()
 
 

@@ -1,4 +1,4 @@
-"""What was seen of a server, the few numbers that sum it up, and what andon has promised."""
+"""Measurements of a server, their summary, and andon's targets."""
 
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ from bench.targets import Verdict
 OWN_PERCENT = 0.6
 MEMORY_BYTES = 120e6
 STEADY_BYTES = 1e6
-"""What the memory of an idle Python process may tremble; more than this is growth."""
+"""Memory noise of an idle Python process; more than this is growth."""
 DELIVERED_SECONDS = 1.0
 LATER_SECONDS = 0.1
 GROWTH_BYTES = 20e6
@@ -46,13 +46,13 @@ class Stay:
 
     @property
     def own_percent(self) -> float:
-        """All of the server and its reader, less what the driver's calls take."""
+        """The server and its reader, without the driver's calls."""
         first, last = self.looks[0].used, self.looks[-1].used
         return self._percent(last.cpu_seconds - first.cpu_seconds) - self.driver_percent
 
     @property
     def growth_bytes(self) -> float:
-        """From the fifth of the time after the middle to the last fifth, the mean of each."""
+        """From the mean of the fifth after the middle to the mean of the last fifth."""
         begin, fifth = self.looks[0].seconds, self.seconds / 5
 
         def mean(since: float) -> float:
@@ -62,7 +62,7 @@ class Stay:
         return mean(4 * fifth) - mean(2.5 * fifth)
 
     def rows(self) -> Iterator[tuple[str, float]]:
-        """Each part with its share of a core."""
+        """Each part and its share of a core."""
         first, last = self.looks[0].used, self.looks[-1].used
         yield "all", self._percent(last.cpu_seconds - first.cpu_seconds)
         yield "  the driver's calls", self.driver_percent
@@ -83,7 +83,7 @@ class Stay:
             f"one client: {self.client}; {self.seconds / 60:.1f} minutes, {self.ticks} ticks, "
             f"{self.missed} missed",
             "",
-            f"{'':<26}{'% of a core':>12}{'ms a second':>13}",
+            f"{'':<26}{'% of a core':>12}{'ms per s':>13}",
             *(f"{name:<26}{share:>12.3f}{10 * share:>13.2f}" for name, share in self.rows()),
             "",
             f"{'memory, MB':<26}{'RSS':>12}{'PSS':>13}{'server':>10}{'reader':>10}  (RSS)",
@@ -108,7 +108,7 @@ class Stay:
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """Many clients, and before them one alone."""
+    """Many clients, and one client before them."""
 
     alone: Mapping[str, Any]
     together: Mapping[str, Any]
@@ -120,7 +120,7 @@ class Crowd:
 
     @property
     def growth_bytes(self) -> int:
-        """The most that was held at any time, the connections themselves included."""
+        """The maximum at any time, including the connections themselves."""
         return max(look.held.rss for look in self.looks) - self.before.held.rss
 
     @property
@@ -137,12 +137,12 @@ class Crowd:
     def __str__(self) -> str:
         said = self.together
         lines = [
-            f"{said['clients']} clients and {self.stalled} stalled, every one asks for every "
+            f"{said['clients']} clients and {self.stalled} stalled, each subscribes to every "
             f"snapshot; {self.looks[-1].seconds - self.looks[0].seconds:.0f} s",
             "",
             f"updates delivered         {said['delivered']} of {said['delivered'] + said['lost']}",
             f"delay of an update, ms    median {_ms(said['delay_median_seconds'])}, "
-            f"p99 {_ms(said['delay_p99_seconds'])}, most {_ms(said['delay_most_seconds'])}",
+            f"p99 {_ms(said['delay_p99_seconds'])}, max {_ms(said['delay_most_seconds'])}",
             *(_lateness(name, one) for name, one in (("one client", self.alone),
                                                      ("all", said))),
             f"ticks missed              {self.missed}",
@@ -189,7 +189,7 @@ def crowd_verdicts(crowd: Crowd) -> Iterator[Verdict]:
     lost, most = said["lost"] + said["closed"], said["delay_most_seconds"]
     yield Verdict(
         f"every update delivered within {DELIVERED_SECONDS:g} s to every healthy client",
-        f"{lost} lost, {_ms(most)} ms at most",
+        f"{lost} lost, {_ms(most)} ms maximum",
         not lost and most is not None and most < DELIVERED_SECONDS,
     )
     later = _p99(said["ticks_late_seconds"]) - _p99(crowd.alone["ticks_late_seconds"])
@@ -217,7 +217,7 @@ def _lateness(name: str, said: Mapping[str, Any]) -> str:
     title = f"tick too late, {name}"
     return (
         f"{title:<26}median {_ms(statistics.median(late))} ms, p99 {_ms(_p99(late))} ms, "
-        f"most {_ms(late[-1])} ms of {len(late)}"
+        f"max {_ms(late[-1])} ms of {len(late)}"
     )
 
 

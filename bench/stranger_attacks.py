@@ -1,7 +1,7 @@
-"""Strangers for a server: `python -m bench.stranger_attacks KIND PORT COUNT SECONDS`.
+"""Anonymous clients for a server: `python -m bench.stranger_attacks KIND PORT COUNT SECONDS`.
 
-They run in a process of their own with as many files as the system allows, say `ready` when all of
-them are there, stay for the time that was asked for, and end with a line of JSON.
+They run in a separate process with as many files as the system allows, print `ready` when all are
+connected, stay for the requested time, and end with a line of JSON.
 """
 
 import asyncio
@@ -23,38 +23,38 @@ CHARTS = (
 )
 WEEK_SECONDS = 7 * 86_400
 
-Told = Counter[str]
+Outcomes = Counter[str]
 
 
-async def silent(port: int, count: int, seconds: float) -> Told:
-    """Connections that never say anything, all at once."""
-    told: Told = Counter()
-    opened = await asyncio.gather(*(_connected(port, told) for _ in range(count)))
+async def silent(port: int, count: int, seconds: float) -> Outcomes:
+    """Connections that never send anything, all at once."""
+    outcomes: Outcomes = Counter()
+    opened = await asyncio.gather(*(_connected(port, outcomes) for _ in range(count)))
     _ready()
     await asyncio.sleep(seconds)
     for one in opened:
         if one is not None:
             one.close()
-    return told
+    return outcomes
 
 
-async def polls(port: int, count: int, seconds: float) -> Told:
+async def polls(port: int, count: int, seconds: float) -> Outcomes:
     """One live connection, and as many requests that wait for its next event."""
-    told: Told = Counter()
+    outcomes: Outcomes = Counter()
     sid = json.loads((await _asked(port, "/socket.io/?EIO=4&transport=polling"))[1][1:])["sid"]
     path = f"/socket.io/?EIO=4&transport=polling&sid={sid}"
-    return await _all(port, [path] * count, seconds, told)
+    return await _all(port, [path] * count, seconds, outcomes)
 
 
-async def handshakes(port: int, count: int, seconds: float) -> Told:
-    """Live connections that are opened and left alone."""
-    told: Told = Counter()
-    return await _all(port, ["/socket.io/?EIO=4&transport=polling"] * count, seconds, told)
+async def handshakes(port: int, count: int, seconds: float) -> Outcomes:
+    """Live connections that are opened and then left idle."""
+    outcomes: Outcomes = Counter()
+    return await _all(port, ["/socket.io/?EIO=4&transport=polling"] * count, seconds, outcomes)
 
 
-async def charts(port: int, count: int, seconds: float) -> Told:
-    """The dearest question there is, by many at once and again and again."""
-    told: Told = Counter()
+async def charts(port: int, count: int, seconds: float) -> Outcomes:
+    """The most expensive query, by many clients at once, repeatedly."""
+    outcomes: Outcomes = Counter()
     end, since = time.monotonic() + seconds, time.time() - WEEK_SECONDS
 
     async def ask(number: int) -> None:
@@ -62,20 +62,20 @@ async def charts(port: int, count: int, seconds: float) -> Told:
         while time.monotonic() < end:
             turn += 1
             path = CHARTS.format(device=number % 8, since=since + number + turn / 1000)
-            told[await _status(port, path)] += 1
+            outcomes[await _status(port, path)] += 1
 
     asked = [asyncio.create_task(ask(number)) for number in range(count)]
     _ready()
     await asyncio.gather(*asked)
-    return told
+    return outcomes
 
 
-async def _all(port: int, paths: list[str], seconds: float, told: Told) -> Told:
-    """Whoever is refused or answered comes again, until the time is over."""
+async def _all(port: int, paths: list[str], seconds: float, outcomes: Outcomes) -> Outcomes:
+    """Each client that is refused or answered tries again, until the time is over."""
 
     async def ask(path: str) -> None:
         while True:
-            told[await _status(port, path)] += 1
+            outcomes[await _status(port, path)] += 1
             await asyncio.sleep(AGAIN_SECONDS)
 
     asked = [asyncio.create_task(ask(path)) for path in paths]
@@ -84,20 +84,20 @@ async def _all(port: int, paths: list[str], seconds: float, told: Told) -> Told:
     for one in asked:
         one.cancel()
     await asyncio.gather(*asked, return_exceptions=True)
-    return told
+    return outcomes
 
 
-async def _connected(port: int, told: Told) -> socket.socket | None:
+async def _connected(port: int, outcomes: Outcomes) -> socket.socket | None:
     one = socket.socket()
     one.setblocking(False)
     try:
         loop = asyncio.get_running_loop()
         await asyncio.wait_for(loop.sock_connect(one, (HOST, port)), CONNECT_SECONDS)
     except (OSError, TimeoutError) as exc:
-        told[type(exc).__name__] += 1
+        outcomes[type(exc).__name__] += 1
         one.close()
         return None
-    told["connected"] += 1
+    outcomes["connected"] += 1
     return one
 
 
@@ -110,7 +110,7 @@ async def _status(port: int, path: str) -> str:
 
 
 async def _asked(port: int, path: str) -> tuple[str, str]:
-    """Status and body of one request on a connection of its own."""
+    """Status and body of one request on its own connection."""
     reader, writer = await asyncio.open_connection(HOST, port)
     try:
         head = f"GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n"  # no chunks
@@ -128,7 +128,7 @@ def _ready() -> None:
     print("ready", flush=True)
 
 
-KINDS: dict[str, Callable[[int, int, float], Awaitable[Told]]] = {
+KINDS: dict[str, Callable[[int, int, float], Awaitable[Outcomes]]] = {
     "silent": silent,
     "polls": polls,
     "handshakes": handshakes,
@@ -136,15 +136,15 @@ KINDS: dict[str, Callable[[int, int, float], Awaitable[Told]]] = {
 }
 
 
-async def play(kind: str, port: int, count: int, seconds: float) -> Told:
+async def play(kind: str, port: int, count: int, seconds: float) -> Outcomes:
     return await KINDS[kind](port, count, seconds)
 
 
 def main(kind: str, port: str, count: str, seconds: str) -> None:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    told = asyncio.run(play(kind, int(port), int(count), float(seconds)))
-    print(json.dumps(dict(told)), flush=True)
+    outcomes = asyncio.run(play(kind, int(port), int(count), float(seconds)))
+    print(json.dumps(dict(outcomes)), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""What strangers cost those who belong here: `python -m bench.strangers`.
+"""Effect of anonymous clients on authorised ones: `python -m bench.strangers`.
 
-Anonymous clients of this machine take what they can get: connections, waiting requests, live
-connections, dear questions. Meanwhile `/healthz`, a caller with the token and a few readers ask
-every few moments, each on a connection of its own. A kind of stranger comes after the other, each
-to a server of its own.
+Anonymous clients on this machine take all they can: connections, waiting requests, live
+connections, expensive queries. Meanwhile `/healthz`, a caller with the token and a few readers send
+requests at short intervals, each on its own connection. The kinds of clients run one after another,
+each against its own server.
 """
 
 import argparse
@@ -43,7 +43,7 @@ OWNER = ("/healthz", "token")
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """Who comes, how many, and how long they stay."""
+    """The kind and number of clients, and how long they stay."""
 
     name: str
     kind: str
@@ -63,11 +63,11 @@ ATTACKS = (
 
 @dataclass(slots=True)
 class Answers:
-    """What came back to one who asked every few moments."""
+    """The answers to one caller's repeated requests."""
 
     seconds: list[float] = field(default_factory=list)
     others: dict[str, int] = field(default_factory=dict)
-    """What was no 200, by its name."""
+    """Answers other than 200, by name."""
 
     @property
     def worst(self) -> float:
@@ -81,7 +81,7 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one kind of stranger did."""
+    """The effect of one kind of client."""
 
     name: str
     count: int
@@ -107,7 +107,7 @@ def main() -> None:
     wanted = [one for one in ATTACKS if not options.only or options.only in one.kind + one.name]
     results = [_printed(attack, _played(attack, options)) for attack in wanted]
     load = Path("/proc/loadavg").read_text().split()[0]
-    print(f"load afterwards {load}; {platform.machine()}, {os.cpu_count()} cores")
+    print(f"load after {load}; {platform.machine()}, {os.cpu_count()} cores")
     if options.json:
         found = [asdict(result) for result in results]
         options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
@@ -148,7 +148,7 @@ def _strangers(attack: Attack, port: int, seconds: float) -> dict[str, int]:
 
 @contextmanager
 def asking(server: Served, token: str, attack: Attack) -> Iterator[dict[str, Answers]]:
-    """Ask each path every few moments, from a thread of its own, until the block ends."""
+    """Request each path at short intervals, each from its own thread, until the block ends."""
     bearer = {"Authorization": f"Bearer {token}"}
     paths = {"/healthz": ("/healthz", {}), "token": ("/api/snapshot", bearer)}
     paths |= {path: (path, {}) for path in attack.readers}
@@ -225,7 +225,7 @@ def _certificate(folder: Path) -> tuple[Path, Path]:
 
 
 def _remember(node: nodes.Environment, history: Path, days: float) -> None:
-    """A past of the devices that are here, so that a chart has something to read."""
+    """History of the devices, so that charts have data."""
     said = subprocess.run(
         [sys.executable, "-m", "andon.cli", "status", "--json"], env=node, check=True,
         capture_output=True, text=True,
@@ -247,21 +247,21 @@ def _printed(attack: Attack, result: Result) -> Result:
     print(f"\n{attack.count:,} {attack.name}: {'reached' if result.reached else 'NOT reached'}")
     for name, one in result.answers.items():
         others = f", not 200: {one.others}" if one.others else ""
-        print(f"  {name:<22} {len(one.seconds):4} asked, worst {1000 * one.worst:6.0f} ms, "
+        print(f"  {name:<22} {len(one.seconds):4} requests, worst {1000 * one.worst:6.0f} ms, "
               f"p99 {1000 * one.p99:6.0f} ms{others}")  # fmt: skip
     print(f"  history's gap {result.history_gap_seconds:.1f} s; "
-          f"log {result.log_bytes_a_minute / 1000:.1f} kB a minute; "
+          f"log {result.log_bytes_a_minute / 1000:.1f} kB per minute; "
           f"RSS {result.rss_before / 1e6:.0f} -> {result.rss_after / 1e6:.0f} MB")  # fmt: skip
-    print(f"  the strangers: {result.told}", flush=True)
+    print(f"  the clients: {result.told}", flush=True)
     return result
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.strangers", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=20.0, help="how long strangers stay")
-    parser.add_argument("--only", help="the kinds whose name holds this")
+    parser.add_argument("--seconds", type=float, default=20.0, help="how long the clients stay")
+    parser.add_argument("--only", help="only kinds whose name contains this")
     parser.add_argument("--days", type=float, default=7.0, help="of history, for the charts")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every answer there too")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write every answer there")
     return parser.parse_args()
 
 

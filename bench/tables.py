@@ -1,4 +1,4 @@
-"""Figures as text: one table per node, then what each tool reads."""
+"""Formats figures: one table per node, then what each tool reads."""
 
 import textwrap
 from collections.abc import Iterable
@@ -28,12 +28,12 @@ def table(combo: Combo) -> str:
 
 
 def fields(combos: Iterable[Combo]) -> str:
-    """What each tool's snapshot holds, told once."""
+    """The content of each tool's snapshot, listed once."""
     told: dict[str, list[str]] = {}
     for series in (s for combo in combos for s in combo.series if s.fields):
         if len(series.fields) > len(told.get(series.tool, ())):
             told[series.tool] = series.fields
-    lines = ["what one snapshot holds", "-----------------------"]
+    lines = ["content of one snapshot", "-----------------------"]
     for tool, names in told.items():
         words = f"{tool}: {', '.join(names)}"
         lines += textwrap.wrap(words, WIDTH, subsequent_indent="    ")

@@ -1,4 +1,4 @@
-"""What andon has promised to cost, held against what was measured."""
+"""andon's cost targets, compared with measurements."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ LESS_WALL_THAN_GPUSTAT = 150.0
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One promise; `reached` is None where this run did not measure it."""
+    """One target; `reached` is None if this run did not measure it."""
 
     promise: str
     measured: str = "not measured in this run"
@@ -30,7 +30,7 @@ class Verdict:
 
 
 def ratio(combo: Combo, peer: str, mode: str, kind: Kind, part: Part = "all") -> float | None:
-    """How many times the median of a peer is andon's, or that of andon's reader alone."""
+    """Ratio of a peer's median to andon's, or to that of andon's reader alone."""
     theirs, ours = combo.find(peer, mode), combo.find("andon", mode)
     if theirs is None or ours is None:
         return None
@@ -38,7 +38,7 @@ def ratio(combo: Combo, peer: str, mode: str, kind: Kind, part: Part = "all") ->
 
 
 def verdicts(combos: Sequence[Combo]) -> Iterator[Verdict]:
-    """Every promise, in the order in which it was made."""
+    """All targets in order."""
     yield _standin_cpu(combos)
     yield from _linear(combos)
     real = next((combo for combo in combos if combo.place.real), None)
@@ -49,7 +49,7 @@ def verdicts(combos: Sequence[Combo]) -> Iterator[Verdict]:
 
 
 def _standin_cpu(combos: Sequence[Combo]) -> Verdict:
-    promise = "stand-in, 8 devices, 40 processes, 1 Hz: at most 3 ms CPU a tick, all of andon"
+    promise = "stand-in, 8 devices, 40 processes, 1 Hz: at most 3 ms CPU per tick, all of andon"
     ours = _ours(combos, 8, 40, ONE_HERTZ)
     if ours is None:
         return Verdict(promise)
@@ -69,7 +69,7 @@ def _linear(combos: Sequence[Combo]) -> Iterator[Verdict]:
             yield Verdict(promise)
             continue
         each = _median(few, "cpu") / 8, _median(many, "cpu") / 64
-        words = f"{each[1] * 1e6:.0f} µs CPU a device against {each[0] * 1e6:.0f} µs"
+        words = f"{each[1] * 1e6:.0f} µs CPU per device, compared with {each[0] * 1e6:.0f} µs"
         yield Verdict(promise, words, each[1] <= each[0])
 
 
@@ -84,13 +84,13 @@ def _reader(real: Combo | None) -> Verdict:
     wall = Spread.of(ours.reader)
     words = f"median {wall.median_seconds * 1e3:.3f} ms, p99 {wall.p99_seconds * 1e3:.2f} ms"
     words += f", {ours.processes} named processes"
-    # Without a process to name this would be another, cheaper promise.
+    # Without a process to name this would be a different, easier target.
     kept = wall.median_seconds <= READER_SECONDS if ours.processes else None
     return Verdict(promise, words, kept)
 
 
 def _times(real: Combo | None, peer: str, kind: Kind, wanted: float) -> Verdict:
-    """By the reader, which reads devices and processes as the peer does; all of andon beside it."""
+    """For the reader, which reads devices and processes as the peer does; and all of andon."""
     words = {"wall": "wall", "cpu": "CPU"}[kind]
     promise = f"real device, 1 Hz: a tick in the reader {wanted:.0f}x less {words} than {peer}"
     found = ratio(real, peer, ONE_HERTZ, kind, "reader") if real else None

@@ -1,4 +1,4 @@
-"""The tools that are compared, each taking one snapshot of the whole node per tick."""
+"""The compared tools, each taking one snapshot of the whole node per tick."""
 
 import importlib
 import os
@@ -24,11 +24,11 @@ SMI_FIELDS: Final = (
 
 
 class AbsentError(Exception):
-    """A tool that is not here; the message says why."""
+    """A tool that is not available; the message says why."""
 
 
 class Tool(ABC):
-    """Takes snapshots, and knows what they cost: CPU of this process and all its children."""
+    """Takes snapshots, and measures their cost: CPU of this process and all its children."""
 
     def ticks(self, interval_seconds: float) -> Iterator[float]:
         """Take a snapshot per interval (0: one after another) and yield the wall time of each."""
@@ -45,7 +45,7 @@ class Tool(ABC):
 
     @abstractmethod
     def fields(self) -> list[str]:
-        """What a snapshot holds, in the tool's own words."""
+        """The content of a snapshot, in the tool's own terms."""
 
     @abstractmethod
     def devices(self) -> int: ...
@@ -61,14 +61,14 @@ class Tool(ABC):
         return 0.0
 
     def reader_wall_seconds(self) -> float | None:
-        """What the last tick took inside a reader process, where the tool has one."""
+        """Time of the last tick inside the reader process, if the tool has one."""
         return None
 
     def memory_bytes(self) -> int:
         return resident_bytes(os.getpid())
 
     def close(self) -> None:  # noqa: B027 - most have nothing to close
-        """Give back what was taken."""
+        """Release resources."""
 
 
 class Andon(Tool):
@@ -86,7 +86,7 @@ class Andon(Tool):
             return
         with self._sampler.subscribe(interval_seconds) as snapshots:
             for snapshot in snapshots:
-                # A tick begins with the time that it writes down, and ends where it is received.
+                # A tick begins at its recorded time, and ends when it is received.
                 wall = time.time() - snapshot.at
                 self._latest = snapshot
                 yield wall
@@ -161,7 +161,7 @@ class Nvitop(Tool):
 
 
 class NvitopSameFacts(Nvitop):
-    """nvitop asked only for what andon reads every tick, and for its processes' names."""
+    """nvitop, limited to what andon reads every tick and the process names."""
 
     FACTS = (
         "gpu_utilization", "memory_utilization", "memory_info", "temperature", "power_usage",
@@ -251,7 +251,7 @@ TOOLS: Final[dict[str, Callable[[], Tool]]] = {
     "smi-xml": _smi_xml,
     "smi-csv": _smi_csv,
 }
-"""By the names that --tools takes; andon first, because the others are set against it."""
+"""By their --tools names; andon first, because the others are compared with it."""
 
 
 def installed(name: str) -> Any:

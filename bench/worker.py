@@ -1,7 +1,7 @@
-"""One tool in one mode, in a process of its own: `python -m bench.worker TOOL MODE TICKS SECONDS`.
+"""One tool in one mode, in its own process: `python -m bench.worker TOOL MODE TICKS SECONDS`.
 
 Every tool gets a fresh interpreter, because importing some of them patches the shared `pynvml`, and
-so that the CPU time of this process and its children is the tool's and nobody else's.
+so that the CPU time of this process and its children is only the tool's.
 """
 
 import json
@@ -11,11 +11,11 @@ import time
 from bench.figures import ONE_HERTZ, Series
 from bench.tools import TOOLS, AbsentError, Tool
 
-WARM_UP = 2  # the first tick starts what has to be started; the second finds it started
+WARM_UP = 2  # the first tick starts everything; the second finds it running
 
 
 def measure(tool: Tool, name: str, mode: str, ticks: int, limit_seconds: float) -> Series:
-    """At most so many ticks; a slow tool's tight loop ends by the clock."""
+    """At most this many ticks; a slow tool's tight loop ends by time."""
     series = Series(name, mode)
     end: float | None = None
     before: tuple[float, float] | None = None

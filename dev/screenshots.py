@@ -1,6 +1,6 @@
-"""Pictures of every page of the board: light, dark and on a phone; 0, 1, 8 and 64 devices.
+"""Screenshots of every page of the board: light, dark and on a phone; 0, 1, 8 and 64 devices.
 
-make screenshots          writes them to .screenshots, to be looked at
+make screenshots          writes them to .screenshots
 """
 
 import json
@@ -33,7 +33,7 @@ ENVIRONMENTS = {
 }
 BOOK = "ANDON_LEASE_DIR"
 PAGES = ("processes", "alerts", "health", "nodes")
-WARM_SECONDS = 75  # until something has happened that is worth a picture
+WARM_SECONDS = 75  # until there is something to show
 
 
 @contextmanager
@@ -52,7 +52,7 @@ def nodes(folder: Path) -> Iterator[dict[str, Served]]:
 
 @contextmanager
 def leases(folder: Path, served: Served) -> Iterator[None]:
-    """A book with whole and shared leases, one over the network, an orphan and a line."""
+    """A book with whole and shared leases, one over the network, an orphan and a queue."""
     os.environ[BOOK] = str(folder / "book")
     os.environ.update(ENVIRONMENTS["leases"])
     simulated = ("--simulate", str(NODES["leases"]))
@@ -71,7 +71,7 @@ def leases(folder: Path, served: Served) -> Iterator[None]:
         holder = hold("run", *simulated, "-d", "5", "--", "python3", str(finetune))
         worker = work_pid()
         kill(holder)
-        kill(worker)  # and its child lives on
+        kill(worker)  # and its child keeps running
         hold("lease", *simulated, "--gpus", "2", "-d", "0,1", "--for", "2h", *work)
         hold("run", *simulated, "--shared", "-m", "10GiB", "-d", "2", *work)
         said = {"Content_Type": "application/json", **served.bearer}
@@ -137,11 +137,11 @@ def main(out: Path) -> None:
         chromium() as browser,
     ):
         page = browser.new_page()
-        print(f"waiting {WARM_SECONDS} s for a past", file=sys.stderr)
+        print(f"waiting {WARM_SECONDS} s for some history", file=sys.stderr)
         page.wait_for_timeout(WARM_SECONDS * 1000)
         page.close()
         take(browser, found, out)
-    print(f"{len(list(out.glob('*.png')))} pictures in {out}")
+    print(f"{len(list(out.glob('*.png')))} screenshots in {out}")
 
 
 if __name__ == "__main__":

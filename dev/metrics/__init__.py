@@ -1,1 +1,1 @@
-"""What is made from the exporter's catalogue: the page, the dashboard, the rules."""
+"""Generates the metrics page, the dashboard and the rules from the catalogues."""

@@ -12,7 +12,7 @@ REPOSITORY = Path(__file__).parents[2]
 
 
 def made(prefix: str = "andon") -> dict[str, str]:
-    """Every file that follows from the catalogues, by its path in the repository."""
+    """Every file generated from the catalogues, by its path in the repository."""
     return {
         "docs/metrics.md": page(),
         "docs/alerting.md": manners(),

@@ -1,7 +1,7 @@
 """The catalogue of alert rules as PromQL: one alert for each rung that PromQL can express.
 
-`for` is the time a rung must hold, `keep_firing_for` the time it must be calm, and the clear value
-is held by looking at `ALERTS`: what fires goes on until the value has left the band between.
+`for` is how long a rung must hold, `keep_firing_for` how long it must be clear, and the clear
+threshold uses `ALERTS`: an alert keeps firing until the value has left the band in between.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ HALF = 0.05  # of the last digit that is shown
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """A condition, how long it must hold, and what a person should know and do."""
+    """A condition, how long it must hold, and what to know and do about it."""
 
     name: str
     query: str
@@ -36,13 +36,13 @@ class Alert:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The words of PromQL that the rungs are made of."""
+    """PromQL expressions that the rungs are built from."""
 
     prefix: str
     figures: Thresholds
 
     def m(self, name: str) -> str:
-        """A metric of the catalogue; a misspelt one does not get into a file."""
+        """A metric of the catalogue; an unknown name is an error."""
         if name not in NAMES:
             raise KeyError(name)
         return f"{self.prefix}_{name}"
@@ -51,9 +51,9 @@ class Terms:
         return f"100 * {self.m(part)} / {self.m(whole)}"
 
     def reason(self, *reasons: str) -> str:
-        """Whether one of these held the clocks down within the last five seconds.
+        """Whether one of these limited the clocks within the last five seconds.
 
-        Where scrapes are further apart than that, the latest one counts.
+        If scrapes are further apart than that, the latest one counts.
         """
         series = f'{self.m("gpu_throttle")}{{reason=~"{"|".join(sorted(reasons))}"}}'
         return f"(max by ({DEVICE}) (max_over_time({series}[5s]) or {series}) == 1)"
@@ -63,7 +63,7 @@ class Terms:
 
 
 Query = Callable[[Terms, str], str]
-"""The query of a rung; the second argument selects the alert itself while it fires."""
+"""The query of a rung; the second argument selects the alert itself while it is firing."""
 
 
 def _above(value: Callable[[Terms], str], least: Callable[[Terms], float], clear: float,
@@ -213,30 +213,30 @@ QUERIES: dict[str, tuple[Query | None, ...]] = {
 }  # fmt: skip
 
 UNSAID = {
-    "xid": "an event is no metric: andon tells it itself",
-    "memory_leak": "a robust trend with its uncertainty cannot be said in PromQL",
-    "idle": "who holds a device is no metric yet",
-    "squatter": "who holds a device is no metric yet",
-    "idle_lease": "who holds a device is no metric yet",
-    "orphan": "who holds a device is no metric yet",
-    "ghost_memory": "which leases ended is no metric",
-    "store": "andon tells its own troubles itself; AndonSnapshotOld says that it is silent",
-    "sampler": "andon tells its own troubles itself; AndonSnapshotOld says that it is silent",
-    "notifier": "andon tells its own troubles itself",
+    "xid": "an event is not a metric: andon notifies of it directly",
+    "memory_leak": "a robust trend with its uncertainty cannot be expressed in PromQL",
+    "idle": "who holds a device is not a metric yet",
+    "squatter": "who holds a device is not a metric yet",
+    "idle_lease": "who holds a device is not a metric yet",
+    "orphan": "who holds a device is not a metric yet",
+    "ghost_memory": "which leases ended is not a metric",
+    "store": "andon reports its own problems directly; AndonSnapshotOld covers its silence",
+    "sampler": "andon reports its own problems directly; AndonSnapshotOld covers its silence",
+    "notifier": "andon reports its own problems directly",
 }
 """Why a rule of the catalogue is not in the file."""
 
 DIFFERENCES = (
-    "the time between two scrapes counts whole; andon counts half a minute of it at most",
-    "a series that ends resolves its alert here; in andon silence is not recovery",
-    "nothing stands behind anything: use inhibit_rules of Alertmanager",
-    "an alert that keeps coming back does not become more patient",
-    "a vendor whose devices all hang is one alert in andon and one for each device here",
+    "the full time between two scrapes counts; andon counts at most half a minute of it",
+    "a series that ends resolves its alert here; in andon missing data is not recovery",
+    "there is no inhibition: use inhibit_rules of Alertmanager",
+    "the clear time of an alert that keeps returning is not extended",
+    "a vendor whose devices all hang is one alert in andon, but one per device here",
 )
 
 
 def unsaid(rule: Rule) -> str | None:
-    """Why a rule is not in the file; None where it is."""
+    """Why a rule is not in the file; None if it is."""
     return None if rule.name in QUERIES else UNSAID[rule.name]
 
 

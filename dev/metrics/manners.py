@@ -1,4 +1,4 @@
-"""docs/alerting.md, made from the catalogue of alert rules: how alerts behave."""
+"""Generates docs/alerting.md from the catalogue of alert rules: how alerts behave."""
 
 from dev.metrics.alerting import DIFFERENCES, unsaid
 
@@ -15,57 +15,56 @@ def _time(value: float) -> str:
 
 INTRO = f"""# How alerts behave
 
-`andon alerts rules` says what each rule is for, with the figures in force. This page says when an
-alert comes, when it goes, and when a person hears of it. More than two hundred tables in
-`tests/timelines` hold it.
+`andon alerts rules` lists what each rule is for, with the current thresholds. This page describes
+when an alert fires, when it resolves, and when people are notified. More than two hundred tables in
+`tests/timelines` test it.
 
-- **pending, firing, resolved.** A rule has rungs. Each has a level, a condition, the time it must
-  hold and the time it must be calm. An alert is pending from the first look that sees a
-  condition, fires when a rung has held for its time, and is resolved when all have been calm for
-  theirs. What was only pending goes without a trace.
-- **Two thresholds.** What fired at 80 °C is calm at 75 °C and not at 79 °C: the table says both.
-- **The device's own limits come first.** A device that states its slowdown temperature is judged
-  by it, and the alert shows both numbers.
-- **Durations are time that somebody saw**, on a clock that neither jumps nor stops in suspend. Of
-  the time since the last look at most {_time(SEEN_SECONDS)} count: a night of suspend is no
+- **pending, firing, resolved.** A rule has rungs. Each has a level, a condition, how long it must
+  hold and how long it must be clear. An alert is pending from the first sample that meets a
+  condition, fires when a rung has held long enough, and is resolved when all have been clear long
+  enough. An alert that was only pending leaves no trace.
+- **Two thresholds.** What fired at 80 °C is clear at 75 °C but not at 79 °C: the table has both.
+- **The device's own limits come first.** If a device reports its slowdown temperature, that is
+  used, and the alert shows both numbers.
+- **Durations count observed time**, on a clock that neither jumps nor stops in suspend. Of the
+  time since the last sample at most {_time(SEEN_SECONDS)} count: a night of suspend is not
   evidence, and neither is a restart.
-- **Silence is not recovery.** Where a device does not answer or a value cannot be read, what
-  fires goes on firing and says since when there is no data. What is pending is forgotten after
+- **Missing data is not recovery.** If a device does not respond or a value cannot be read, a
+  firing alert keeps firing and shows since when there is no data. A pending one is dropped after
   {_time(FORGET_SECONDS)} without data.
-- **A person is told once** for each level of an episode: `firing`, then `worse` if the level
-  rises, `resolved` at the end if anything was told. A level that falls is not told. Info is never
-  told. Reminders follow after {_time(RENOTIFY_SECONDS)}, then twice as long each time, up to a
-  day.
+- **People are notified once** for each level of an episode: `firing`, then `worse` if the level
+  rises, `resolved` at the end if anything was sent. A falling level is not sent, and neither is
+  info. Reminders follow after {_time(RENOTIFY_SECONDS)}, then after twice as long each time, up to
+  a day.
 - **Acknowledged**: no reminders, until it becomes worse than what was acknowledged. **Silenced**:
-  nothing is sent until the silence ends; then what still fires and was not told is told, and the
-  end of what was told before.
-- **One trouble, one message.** A lost device stands in front of its other alerts and of its MIG
-  instances; a hung one in front of all but Xid, memory errors and its loss; a vendor's hung
-  driver in front of its devices; heat in front of throttling and idleness; an idle lease in front
-  of its idle devices; memory of a lease that ended in front of memory that nobody explains; a
-  critical Xid in front of the error counter. What stands behind is shown, and told if it still
-  fires when the first is over.
-- **What keeps coming back becomes patient.** An alert that fires again within
-  {_time(FLAP_SECONDS)} must be calm twice as long as the last time, up to {MOST_FACTOR} times.
-- **Reasons flicker.** A card that regulates its heat sets and drops its throttle reason every
-  second: it counts as there for {_time(FLICKER_SECONDS)} after it was seen.
-- **A restart changes nothing**: what was told is not told again, and what was not is. After a
-  reboot the time away is taken from the wall clock, a day at most; Xids and memory errors of
-  before are over when the device has been well for a minute.
-- **Predictions** are told where the data bears them: ten minutes of a rise that is steady in all
-  its parts. The message has the best guess, the earliest and the latest time, by the median of
-  all slopes (Theil and Sen). Noise, a step, work that takes and frees again, and a device that
-  warms towards a balance are none.
+  nothing is sent until the silence ends; then whatever still fires and was not sent is sent, and
+  so is the end of what was sent before.
+- **One problem, one message.** A lost device inhibits its other alerts and those of its MIG
+  instances; a hung one inhibits all but Xid, memory errors and its loss; a vendor's hung driver
+  its devices; heat inhibits throttling and idleness; an idle lease its idle devices; memory of an
+  ended lease inhibits unattributed memory; a critical Xid the error counter. Inhibited alerts are
+  shown, and sent if they still fire when the first has ended.
+- **Flapping alerts clear more slowly.** An alert that fires again within {_time(FLAP_SECONDS)}
+  must be clear twice as long as the last time, up to {MOST_FACTOR} times.
+- **Throttle reasons flicker.** A card that regulates its temperature sets and clears its throttle
+  reason every second: it counts for {_time(FLICKER_SECONDS)} after it was seen.
+- **A restart changes nothing**: what was sent is not sent again, and what was not is. After a
+  reboot the time in between is taken from the wall clock, a day at most; earlier Xids and memory
+  errors end when the device has been fine for a minute.
+- **Predictions** are made only if the data supports them: ten minutes of a steady rise. The
+  message has the best estimate, the earliest and the latest time, from the median of all slopes
+  (Theil and Sen). Noise, a step, work that allocates and frees, and a device that warms up to a
+  steady temperature do not count.
 - **A busy, healthy GPU raises info only.** Eight H200 at 99 % of their power and 97 % of their
   memory for an hour: no message, green lamps.
 
 Thresholds are [settings](settings.md), for all devices, for a model or for one device; a
-threshold that is "off" turns its rule off. `python -m bench.alerts` prints what judging costs: 64
-devices through every rule stay under 2 ms a tick.
+threshold of "off" turns its rule off. `python -m bench.alerts` measures the cost: 64 devices
+through every rule stay under 2 ms per sample.
 
 ## When each rule fires and ends
 
-"Sent" says whether a person is told; what is not sent is on the board.
+"Sent" says whether people are notified; the rest is only on the board.
 
 | rule | level | sent | fires when | for | ends when | for |
 |---|---|---|---|---|---|---|
@@ -74,9 +73,9 @@ devices through every rule stay under 2 ms a tick.
 PROMETHEUS = """
 ## The same rules in Prometheus
 
-[andon-rules.yml](../deploy/prometheus/andon-rules.yml) is made from the same catalogue, and a
-test plays the timelines through `promtool test rules`. `severity` is info where andon tells
-nobody. What andon does and Prometheus cannot:
+[andon-rules.yml](../deploy/prometheus/andon-rules.yml) is generated from the same catalogue, and a
+test plays the timelines through `promtool test rules`. `severity` is info where andon notifies no
+one. What andon does and Prometheus cannot:
 
 """
 
@@ -89,8 +88,8 @@ def manners() -> str:
         [
             INTRO + "\n".join(rows),
             "",
-            "The rules about leases judge what the lease book says, in a server that follows it;",
-            "while it cannot be read, nothing about leases begins or ends.",
+            "The rules about leases use the lease book, in a server that follows it;",
+            "while it cannot be read, no alert about leases begins or ends.",
             PROMETHEUS + "\n".join(f"- {words}" for words in DIFFERENCES),
             "",
             "| not in the file | why |",

@@ -1,4 +1,4 @@
-"""deploy/prometheus/andon-rules.yml, made from the catalogues: recording rules and alerts."""
+"""Generates deploy/prometheus/andon-rules.yml: recording rules and alerts."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ NAMES = frozenset(row.name for row in ALL)
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A query that is computed ahead."""
+    """A precomputed query."""
 
     name: str
     query: str
 
 
 def metric(name: str, prefix: str) -> str:
-    """A name of the catalogue with its prefix; a misspelt one does not get into a file."""
+    """A name of the catalogue with its prefix; an unknown name is an error."""
     if name not in NAMES:
         raise KeyError(name)
     return f"{prefix}_{name}"
@@ -53,7 +53,7 @@ def recordings(prefix: str = "andon") -> tuple[Recording, ...]:
 
 
 def of_andon(prefix: str = "andon") -> tuple[Alert, ...]:
-    """What only somebody else can see: that andon itself cannot look, or is silent."""
+    """What andon cannot report itself: that it cannot read devices, or is silent."""
 
     def m(name: str) -> str:
         return metric(name, prefix)
@@ -64,7 +64,7 @@ def of_andon(prefix: str = "andon") -> tuple[Alert, ...]:
               "andon doctor says why"),
         Alert("AndonSnapshotOld", f"{m('snapshot_age_seconds')} > 60", "1m", "critical",
               "andon on {{ $labels.instance }} has read nothing for a minute",
-              "andon doctor; then start the exporter anew"),
+              "run andon doctor; then restart the exporter"),
     )  # fmt: skip
 
 
@@ -74,17 +74,17 @@ def alerts(prefix: str = "andon") -> tuple[Alert, ...]:
 
 
 def rules(prefix: str = "andon") -> str:
-    """The whole file; YAML is a superset of JSON strings, so nothing needs a library."""
+    """The whole file; JSON strings are valid YAML, so no library is needed."""
     missing = [(rule.name, why) for rule in RULES if (why := alerting.unsaid(rule))]
     lines = [
-        "# Made from andon's catalogues of metrics and of alert rules (make golden writes it).",
-        "# Do not edit. `level` is the level in andon; `severity` is info where andon tells",
-        "# nobody, so that a route by severity wakes nobody for a busy, healthy GPU.",
+        "# Generated from andon's catalogues of metrics and alert rules (make golden writes it).",
+        "# Do not edit. `level` is the level in andon; `severity` is info where andon notifies no",
+        "# one, so that routing by severity wakes no one for a busy, healthy GPU.",
         "#",
         "# What andon does and this file cannot:",
         *(f"# - {words}" for words in alerting.DIFFERENCES),
         "#",
-        "# Rules of andon that are not here, and why:",
+        "# Rules of andon that are not included, and why:",
         *(f"# - {name}: {why}" for name, why in missing),
         "groups:",
         f"  - name: {prefix}-recording",

@@ -224,12 +224,12 @@ def separate_history(settings: Settings) -> Settings:
 
 def open_alert_store(settings: Settings) -> "AlertStore":
     """Where alerts are stored: in the history file, or in memory only."""
-    from andon.registry import LEDGERS, load
+    from andon.registry import ALERT_STORES, load
 
     if settings.history_path == IN_MEMORY:
-        memory: AlertStore = load(LEDGERS, "memory")()
+        memory: AlertStore = load(ALERT_STORES, "memory")()
         return memory
-    ledger: AlertStore = load(LEDGERS, "sqlite")(history_path(settings))
+    ledger: AlertStore = load(ALERT_STORES, "sqlite")(history_path(settings))
     return ledger
 
 

@@ -1,4 +1,4 @@
-"""Every Protocol on one page: what andon asks of the world, and nothing more."""
+"""All Protocols on one page: the interfaces that adapters implement."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from andon.model.device import Card, Device, Host, Process, Reading
 
-if TYPE_CHECKING:  # every start imports this page; history and alerts are not for every start
+if TYPE_CHECKING:  # imported at every start; history and alerts are not
     from andon.core.alerting.past import Query
     from andon.core.history.intervals import UsageInterval
     from andon.core.history.series import Bucket, NodeReadings
@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # every start imports this page; history and alerts are not f
 
 
 class Backend(Protocol):
-    """Reads one vendor's cards. Calls may block for ever: only a reader process makes them.
+    """Reads one vendor's cards. Calls may block forever, so only a reader process makes them.
 
     `open`, `describe` and `read` raise `Unavailable` when the vendor as a whole cannot be read, and
     `Gone` when one card is lost; a single value that fails is None with a reason in `missing`.
@@ -26,7 +26,7 @@ class Backend(Protocol):
     name: str
 
     def glance(self) -> Sequence[Card]:
-        """The cards that the operating system alone knows of; wakes nothing, calls no driver."""
+        """The cards that the operating system lists; wakes no device and calls no driver."""
 
     def open(self) -> Sequence[Card]:
         """Load what is needed and list the cards."""
@@ -35,59 +35,59 @@ class Backend(Protocol):
         """The card's device and its partitions; asked again about once a minute."""
 
     def read(self, card: Card, at: float, watched: bool) -> Sequence[Reading]:
-        """One reading per device of the card; dear fields only when they are due."""
+        """One reading per device of the card; expensive fields only when they are due."""
 
     def versions(self) -> Mapping[str, str]:
         """Driver and library versions, by name."""
 
     def close(self) -> None:
-        """Give back what `open` took. May be called twice."""
+        """Release what `open` acquired. May be called twice."""
 
 
 @runtime_checkable
 class Announcing(Protocol):
-    """A backend whose devices also report by themselves, between two readings."""
+    """A backend whose devices also report events between readings."""
 
-    def announce(self, tell: Callable[[Sequence[Event]], None]) -> None:
-        """Called once, before `open`: tell of each event when it happens, from any thread."""
+    def announce(self, report: Callable[[Sequence[Event]], None]) -> None:
+        """Called once, before `open`; report events as they happen, from any thread."""
 
 
 class EventSource(Protocol):
-    """Another place where a device's troubles are told, such as the kernel's log."""
+    """Another source of device events, such as the kernel log."""
 
     def read(self) -> Sequence[Event]:
-        """What came since the last call; never waits."""
+        """The events since the last call; never blocks."""
 
     def close(self) -> None:
-        """Give it back. May be called twice."""
+        """Release it. May be called twice."""
 
 
 class ProcessSource(Protocol):
-    """Knows the operating system's processes."""
+    """Looks up the operating system's processes."""
 
     def attribute(self, processes: Iterable[Process]) -> tuple[Process, ...]:
-        """Fill in what the vendor's library did not say."""
+        """Fill in what the vendor's library did not report."""
 
     expecting: bool
-    """Whether names that the latest call asked for are worth a moment's wait."""
+    """Whether names requested by the latest call may arrive shortly."""
 
     @property
     def note(self) -> str | None:
-        """Why processes of the latest call have no name, unless they have just ended."""
+        """Why processes of the latest call have no name, other than having just ended."""
 
 
 class HostSource(Protocol):
-    """Knows the node's own values."""
+    """Reads the node's own values."""
 
     def read(self, spared_seconds: float = 0.0) -> Host:
-        """What can be read now; of the CPU's time since the last read, some may be left out."""
+        """The current values; `spared_seconds` of CPU time since the last read are not counted."""
 
 
 class Store(Protocol):
-    """Remembers readings and who used what. A call that returns has been committed.
+    """Stores readings and device usage. A call that returns has been committed.
 
-    Raises `Unavailable`, `Denied` or `Conflict` when it cannot; then nothing of the call was
-    kept, and the same call may be made again.
+    Raises `Unavailable`, `Denied` or `Conflict` when it cannot; then nothing was written, and the
+    same call may be made again.
     """
 
     def write(
@@ -96,72 +96,72 @@ class Store(Protocol):
         uses: Sequence[UsageInterval] = (),
         devices: Sequence[Device] = (),
     ) -> None:
-        """Keep ticks and intervals; what is written twice is kept once."""
+        """Store ticks and intervals; writing the same one twice stores it once."""
 
     def history(
         self, device: str, metric: str, since: float, until: float, points: int
     ) -> Sequence[Bucket]:
-        """The span in so many buckets of equal length; one without a reading has count 0."""
+        """The span in `points` buckets of equal length; one without a reading has count 0."""
 
     def uses(self, device: str | None, since: float, until: float) -> Sequence[UsageInterval]:
-        """Who was on a device, or on any, within the span; earliest first."""
+        """Who used a device, or any device, within the span; earliest first."""
 
     def maintain(self, at: float) -> Maintenance:
-        """Some of what is due: pack, roll up, delete. Call again until it did nothing."""
+        """Do some of the work that is due: pack, roll up, delete. Call again until it is idle."""
 
     def size_bytes(self) -> int:
-        """What it takes on disk, or in memory."""
+        """The space it uses on disk, or in memory."""
 
     def close(self) -> None:
-        """Give back files and connections. May be called twice."""
+        """Close files and connections. May be called twice."""
 
 
 class Directory(Protocol):
-    """A store that can say what it holds."""
+    """A store that can list its contents."""
 
     def devices(self) -> Sequence[Device]:
-        """Every device that was ever recorded, by its index."""
+        """Every recorded device, by index."""
 
     def metrics(self, device: str) -> Sequence[str]:
-        """The readings that are kept of a device."""
+        """The metrics stored for a device."""
 
 
 class Notifier(Protocol):
-    """Tells people, or another program. It may block: a thread of its own waits for it.
+    """Notifies people, or another program. It may block: each has a thread of its own.
 
-    `send` returns when the other side has acknowledged, and raises an AndonError, without secrets
-    in its words, when it has not; the same call is then made again. One that has `refresh_seconds`
-    is also told what is firing that often, without any news.
+    `send` returns when the other side has acknowledged, and otherwise raises an AndonError whose
+    text contains no secrets; the same call is then made again. One that has `refresh_seconds` is
+    also sent what is firing at that interval, without any change.
     """
 
     name: str
 
     def send(self, notices: Sequence[Notice], firing: Sequence[Alert]) -> None:
-        """Tell all of these as one; `firing` is everything that this notifier knows to be wrong."""
+        """Send all of these as one message; `firing` is every alert this notifier knows of."""
 
     def close(self) -> None:
-        """End what is under way. May be called twice, and from another thread."""
+        """Abort what is in progress. May be called twice, and from another thread."""
 
 
 class AlertStore(Protocol):
-    """Remembers what is wrong and what has been told. A call that returns has been committed.
+    """Stores alerts and pending notifications. A call that returns has been committed.
 
-    Raises `Unavailable`, `Denied` or `Conflict` when it cannot; then nothing of the call was kept.
+    Raises `Unavailable`, `Denied` or `Conflict` when it cannot; then nothing was written.
     """
 
     def load(self) -> SavedAlerts | None:
-        """What was last saved; None where there is nothing."""
+        """The last saved state; None if there is none."""
 
     def save(
         self, state: Mapping[str, Any], changed: Sequence[Alert], deliveries: Sequence[Delivery]
     ) -> None:
-        """The whole state, the alerts that changed and everything still to be told, as one."""
+        """Save the state, the changed alerts and all pending notifications in one transaction."""
 
     def episodes(self, query: Query) -> Sequence[Alert]:
-        """What fires, and what fired, the newest first."""
+        """Firing and past alerts, newest first."""
 
     def prune(self, at: float) -> int:
-        """Let go of the oldest episodes, where there are too many; returns how many went."""
+        """Delete the oldest episodes where there are too many; returns how many."""
 
     def close(self) -> None:
-        """Give back files and connections. May be called twice."""
+        """Close files and connections. May be called twice."""

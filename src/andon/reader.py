@@ -2,13 +2,13 @@
 
 With `-` for the backend it is started ahead of need, and its first line says which one it is.
 
-A driver call stuck in the kernel cannot be killed, and takes the process that made it along. So
-readings are made here, card by card, and leave as lines of JSON on standard output; a card that
-does not answer keeps the thread that asked it, and another goes on. Requests come as lines on
-standard input; its end is the end of the reader. A byte on a second pipe says that the parent
-misses an answer.
+A driver call that is stuck in the kernel cannot be killed, and neither can the process that made
+it. So readings are taken here, card by card, and sent as lines of JSON on standard output; a card
+that does not respond blocks only the thread that asked it, and another thread takes over. Requests
+arrive as lines on standard input; end of input ends the reader. A byte on a second pipe says that
+the parent is missing an answer.
 
-No driver's answer waits for the names of processes: they are looked up aside, and follow.
+Answers do not wait for process names: those are looked up in another thread and sent afterwards.
 """
 
 import json
@@ -40,11 +40,11 @@ READER = "andon.reader/1"
 UNPROMPTED_SECONDS = 0.25
 DESCRIBE_SECONDS = 60.0
 ORPHAN_CHECK_SECONDS = 5.0
-NAMES_SECONDS = 0.5  # what a round waits for new names at its end, when every card has answered
+NAMES_SECONDS = 0.5  # how long a round waits for new names once every card has answered
 
 
 class LineBuffer:
-    """Lines on their way out; held back during a round, so that they leave in one write."""
+    """Outgoing lines; buffered during a round so that they are sent in one write."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -57,7 +57,7 @@ class LineBuffer:
             self._holding = True
 
     def post(self, message: wire.Json) -> None:
-        """Send now, or with the rest of this round."""
+        """Send now, or with the rest of the round."""
         line = wire.dumps(message) + "\n"
         with self._lock:
             self._lines.append(line)
@@ -65,12 +65,12 @@ class LineBuffer:
                 self._send()
 
     def flush(self) -> None:
-        """Send what is there."""
+        """Send the buffered lines."""
         with self._lock:
             self._send()
 
     def release(self) -> None:
-        """Send what is there, and from now on at once."""
+        """Send the buffered lines, and stop buffering."""
         with self._lock:
             self._holding = False
             self._send()
@@ -83,7 +83,7 @@ class LineBuffer:
 
 
 class CardWorker:
-    """Asks one card. While a call of it is stuck, it is busy and nobody asks it again."""
+    """Reads one card. While a call to it is stuck, it is busy and is not asked again."""
 
     def __init__(
         self, backend: Backend, card: Card, names: Callable[[], ProcessSource], outbox: LineBuffer
@@ -93,18 +93,18 @@ class CardWorker:
         self._make_names = names
         self._names: ProcessSource | None = None
         self._sent: list[Device] = []
-        self._told: set[str] = set()
+        self._described: set[str] = set()
         self._before: dict[str, Reading] = {}
         self._describe_due = 0.0
         self._latest: Sequence[Reading] = ()
 
     @property
     def expecting(self) -> bool:
-        """Whether names are being looked up that were not waited for yet."""
+        """Whether process names are still being looked up."""
         return self._names is not None and self._names.expecting
 
     def serve(self, request: ReaderRequest, leads: Callable[[], bool]) -> None:
-        """Ask the card, and post what it says. Who leads sees to the names after the round."""
+        """Read the card and post its answer. The leader sends missing names after the round."""
         message: wire.Json = {"tick": request.tick, "card": self._card.key}
         message |= self._answer(request.watched)
         if self.expecting:
@@ -113,7 +113,7 @@ class CardWorker:
         self._outbox.post(message)
 
     def follow(self, request: ReaderRequest) -> None:
-        """Post the same reading again, with the names that are known by now."""
+        """Post the same reading again, with the names that are known now."""
         readings = self._attributed(self._latest)
         self.busy = False
         self._outbox.post({"tick": request.tick, "card": self._card.key, "readings": readings})
@@ -127,10 +127,10 @@ class CardWorker:
             leave(self._outbox, self._backend.name, down)
         except AndonError as error:
             out = {"failed": error.reason, "hint": error.hint}
-        except Exception as exc:  # noqa: BLE001 - one card's surprise must not end the others
+        except Exception as exc:  # noqa: BLE001 - one card's failure must not stop the others
             out = {"failed": f"reading it failed: {exc!r}", "hint": "please report this"}
-        # What was half said is void: the next word is whole again.
-        self._describe_due, self._sent, self._told, self._before = 0.0, [], set(), {}
+        # The parent may hold part of an answer: send everything again next time.
+        self._describe_due, self._sent, self._described, self._before = 0.0, [], set(), {}
         self._latest = ()
         return out
 
@@ -139,8 +139,8 @@ class CardWorker:
         if time.monotonic() >= self._describe_due:
             out |= self._describe()
         readings = self._latest = self._backend.read(self._card, time.time(), watched)
-        if any(reading.uuid not in self._told for reading in readings):
-            out |= self._describe()  # it woke up, or was partitioned anew
+        if any(reading.uuid not in self._described for reading in readings):
+            out |= self._describe()  # it woke up, or was repartitioned
         return out | {"readings": self._attributed(readings)}
 
     def _describe(self) -> wire.Json:
@@ -148,11 +148,11 @@ class CardWorker:
         self._describe_due = time.monotonic() + DESCRIBE_SECONDS
         if devices == self._sent:
             return {}
-        self._sent, self._told = devices, {device.uuid for device in devices}
+        self._sent, self._described = devices, {device.uuid for device in devices}
         return {"devices": [wire.device_to_json(device) for device in devices]}
 
     def _attributed(self, readings: Sequence[Reading]) -> list[wire.Json]:
-        """All of a card's processes are named in one go, so that what ended can be forgotten."""
+        """Name all of a card's processes in one call, so that ended ones can be dropped."""
         named = self._named([p for r in readings for p in r.processes])
         if len(readings) == 1:
             return [self._difference(readings[0], named)]
@@ -160,7 +160,7 @@ class CardWorker:
         return [self._difference(r, tuple(islice(each, len(r.processes)))) for r in readings]
 
     def _named(self, processes: list[Process]) -> tuple[Process, ...]:
-        """Nobody waits for the table of processes where there is none to be named."""
+        """The process table is only created once there is a process to name."""
         if self._names is None:
             if not processes:
                 return ()
@@ -177,12 +177,12 @@ class CardWorker:
 
 
 class Reader:
-    """Opens the backend, then takes every request to the cards that are not busy.
+    """Opens the backend, then passes every request to the cards that are not busy.
 
-    One thread, the leader, reads the requests and asks the cards one after another: threads that
-    all call into a library spend more time on handing the interpreter to each other than on the
-    calls. When a card is stuck, the leader is stuck with it; a nudge from the parent then gives the
-    lead to a new thread, which goes on with the other cards and the next requests.
+    One thread, the leader, reads the requests and asks the cards one after another: with one thread
+    per card, passing the interpreter lock between them costs more than the calls. When a card is
+    stuck, so is the leader; a nudge from the parent then makes a new thread the leader, which
+    continues with the other cards and the next requests.
     """
 
     def __init__(
@@ -195,7 +195,7 @@ class Reader:
     ) -> None:
         self._backend, self._names, self._outbox = backend, names, outbox
         self._requests, self._aside = requests, aside
-        self._desks: list[CardWorker] = []
+        self._workers: list[CardWorker] = []
         self._lock = threading.Lock()
         self._leader: object = None
         self._request = ReaderRequest(0, False)
@@ -205,16 +205,16 @@ class Reader:
         self._asked = self._asked_at_nudge = 0
 
     def run(self) -> None:
-        """Open, and lead until the input ends."""
+        """Open the backend and serve requests until the input ends."""
         self._outbox.post({"hello": READER, "pid": os.getpid()})
         cards = self._backend.glance()
         self._outbox.post({"glanced": [wire.card_to_json(card) for card in cards]})
         self._open()
         self._lead()
-        threading.Event().wait()  # the lead was lost, and the main thread must not end
+        threading.Event().wait()  # another thread leads now, and the main thread must not exit
 
     def nudge(self) -> None:
-        """The parent misses an answer: with the same card as at the last nudge, go on without."""
+        """An answer is missing: if the same card is still being read, continue without it."""
         with self._lock:
             stuck = self._in_round and self._asked == self._asked_at_nudge
             self._asked_at_nudge = self._asked
@@ -230,9 +230,15 @@ class Reader:
             versions = self._backend.versions()
         except AndonError as down:
             leave(self._outbox, self._backend.name, down)
-        except Exception as exc:  # noqa: BLE001 - the parent must hear of it
-            leave(self._outbox, self._backend.name, Unavailable(f"it could not start: {exc!r}"))
-        self._desks = [CardWorker(self._backend, card, self._names, self._outbox) for card in cards]
+        except Exception as exc:  # noqa: BLE001 - the parent must be notified
+            leave(
+                self._outbox,
+                self._backend.name,
+                Unavailable(f"the backend failed to start: {exc!r}"),
+            )
+        self._workers = [
+            CardWorker(self._backend, card, self._names, self._outbox) for card in cards
+        ]
         listed = [wire.card_to_json(card) for card in cards]
         self._outbox.post({"opened": listed, "versions": dict(versions)})
 
@@ -252,35 +258,37 @@ class Reader:
         self._outbox.hold()
         self._aside.hold()
         self._started = time.perf_counter()
-        free = [desk for desk in self._desks if not desk.busy]
-        for desk in free:
-            desk.busy = True
+        free = [worker for worker in self._workers if not worker.busy]
+        for worker in free:
+            worker.busy = True
         with self._lock:
             self._request, self._todo, self._in_round = request, deque(free), True
 
     def _finish_round(self, me: object) -> None:
         if not self._in_round:
             return
-        while (desk := self._next(me)) is not None:
-            desk.serve(self._request, lambda: self._leader is me)
-            if desk.busy:  # it took so long that another leads, whose round may be over
-                self._follow([desk])
+        while (worker := self._next(me)) is not None:
+            worker.serve(self._request, lambda: self._leader is me)
+            if worker.busy:  # it took so long that there is a new leader, whose round may be over
+                self._follow([worker])
         if self._leader is me:
             self._in_round = False
             wall = time.perf_counter() - self._started
             self._aside.release()
-            self._follow([desk for desk in self._desks if not desk.busy and desk.expecting])
+            self._follow(
+                [worker for worker in self._workers if not worker.busy and worker.expecting]
+            )
             cpu, tick = time.process_time(), self._request.tick
             self._outbox.post({"tick": tick, "cost": {"cpu": cpu, "wall": wall}})
             self._outbox.release()
 
     def _follow(self, late: Sequence[CardWorker]) -> None:
-        """Send the answers, then the names that were not known; nobody nudges between rounds."""
+        """Send the answers, then the missing names; there are no nudges between rounds."""
         if late:
             self._outbox.flush()
             self._aside.wait(NAMES_SECONDS)
-            for desk in late:
-                desk.follow(self._request)
+            for worker in late:
+                worker.follow(self._request)
 
     def _next(self, me: object) -> CardWorker | None:
         with self._lock:
@@ -291,7 +299,7 @@ class Reader:
 
 
 def leave(outbox: LineBuffer, source: str, error: AndonError) -> NoReturn:
-    """Say why the vendor cannot be read, and end: a fresh reader is the way to try again.
+    """Report why the vendor cannot be read, and exit: only a new reader can try again.
 
     A process that has loaded one version of a driver's library can never load another.
     """
@@ -302,7 +310,7 @@ def leave(outbox: LineBuffer, source: str, error: AndonError) -> NoReturn:
 
 
 def _watch_parent() -> None:
-    """End when the parent is gone even if one of its forked children still holds our input."""
+    """Exit when the parent has exited, even if one of its forked children holds our input open."""
     parent = os.getppid()
     while os.getppid() == parent:
         time.sleep(ORPHAN_CHECK_SECONDS)
@@ -310,14 +318,14 @@ def _watch_parent() -> None:
 
 
 def _private_output() -> int:
-    """Keep standard output to ourselves: a vendor's library that prints must not break a line."""
+    """Reserve standard output: a vendor library that prints must not corrupt a line."""
     descriptor = os.dup(1)
     os.dup2(2, 1)
     return descriptor
 
 
 def _heed_nudges(reader: Reader, descriptor: int | None) -> None:
-    """Each byte is one nudge; where there is no pipe for them, time itself nudges."""
+    """Each byte is one nudge; without a pipe, nudge at a fixed interval."""
     while True:
         if descriptor is None:
             time.sleep(UNPROMPTED_SECONDS)
@@ -327,7 +335,7 @@ def _heed_nudges(reader: Reader, descriptor: int | None) -> None:
 
 
 class _Names:
-    """The tables of all cards. Imported once there is a process: an idle node needs none."""
+    """Process tables of all cards. Imported when the first process appears."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -354,13 +362,13 @@ def _announce(outbox: LineBuffer, events: "Sequence[Event]") -> None:
 
 
 def _decided() -> list[str]:
-    """Backend and options, told late; what they will most likely need is loaded until then."""
-    with suppress(AndonError, ImportError):  # told in its own time, if it is needed at all
+    """Wait for backend and options; meanwhile load the modules they will most likely need."""
+    with suppress(AndonError, ImportError):  # reported later, if it is needed at all
         for likely in vendors(Path("/"))[:1]:
             load(BACKENDS, likely)
     line = sys.stdin.buffer.readline()
     if not line:
-        os._exit(0)  # nobody needed us
+        os._exit(0)  # this reader was not needed
     return line.decode().rstrip("\n").split(" ", 1)
 
 

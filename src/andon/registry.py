@@ -1,4 +1,4 @@
-"""Names of adapters and where they live; nothing is imported until it is asked for."""
+"""Names of adapters and where they are defined; each is imported when first used."""
 
 from importlib import import_module
 
@@ -18,7 +18,7 @@ STORES = {
     "sqlite": "andon.stores.sqlite:SqliteStore",
 }
 
-LEDGERS = {
+ALERT_STORES = {
     "memory": "andon.stores.memory_alerts:MemoryAlertStore",
     "sqlite": "andon.stores.sqlite_alerts:SqliteAlertStore",
 }
@@ -31,10 +31,12 @@ NOTIFIERS = {
 
 
 def load(table: dict[str, str], name: str) -> type:
-    """The class behind a name."""
+    """The class registered under a name."""
     try:
         module, _, attribute = table[name].partition(":")
     except KeyError:
-        raise Invalid(f"there is no {name!r}", hint=f"one of: {', '.join(sorted(table))}") from None
+        raise Invalid(
+            f"unknown name {name!r}", hint=f"one of: {', '.join(sorted(table))}"
+        ) from None
     found: type = getattr(import_module(module), attribute)
     return found

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from andon.backends.amd import Amd
-from andon.backends.drm import FIRST_LOOK
+from andon.backends.drm import FIRST_READING
 from andon.backends.intel import Intel
 from andon.model import wire
 from andon.model.device import State
@@ -59,7 +59,7 @@ test_readings_start_out_ok = contract.test_readings_start_out_ok
 
 def test_no_value_of_the_first_reading_waits_for_a_second_look(backend: Backend) -> None:
     _, _, readings = contract.read_all(backend, 1000.0)
-    assert FIRST_LOOK not in {reason for r in readings for reason in r.missing.values()}
+    assert FIRST_READING not in {reason for r in readings for reason in r.missing.values()}
 
 
 @pytest.mark.parametrize("name", sorted(MACHINES))

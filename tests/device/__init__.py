@@ -1,1 +1,1 @@
-"""What andon keeps on a real GPU, idle and under load; runs with pytest or without."""
+"""Checks of andon on a real GPU, idle and under load; runs with pytest or without."""

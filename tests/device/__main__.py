@@ -13,7 +13,7 @@ from tests.device.scenes import Ground, RealGround, Scene, SkippedError, StandIn
 
 
 class Tally:
-    """What became of the checks, told as they are made."""
+    """The results of the checks, printed as they are made."""
 
     def __init__(self) -> None:
         self.ok = self.skipped = self.failed = 0
@@ -26,7 +26,7 @@ class Tally:
         except SkippedError as skipped:
             word, said = "skipped", str(skipped)
             self.skipped += 1
-        except Exception as exc:  # noqa: BLE001 - the other checks are still to be made
+        except Exception as exc:  # noqa: BLE001 - the other checks must still run
             word, said = "FAILED", f"{type(exc).__name__}: {exc} [{_line(exc)}]"
             self.failed += 1
         took = time.perf_counter() - started
@@ -34,7 +34,7 @@ class Tally:
 
 
 def _line(exc: Exception) -> str:
-    """The line that failed, which is what a bare assertion says."""
+    """The line that failed, for a bare assertion."""
     last = traceback.extract_tb(exc.__traceback__)[-1]
     return f"{Path(last.filename).name}:{last.lineno}: {last.line}"
 

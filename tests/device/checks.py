@@ -1,4 +1,4 @@
-"""Every check by name: those made idle and under load, those made once, those that need load."""
+"""All checks by name: idle and under load, once only, and under load only."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from tests.device.scenes import Scene
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that must hold; `run` raises AssertionError or Skipped, and returns what it saw."""
+    """One check; `run` raises AssertionError or Skipped, and returns what it found."""
 
     name: str
     run: Callable[[Scene], str]
@@ -72,7 +72,7 @@ SESSIONS = _check(surfaces.two_sessions_overlap_and_both_sum_up)
 
 
 def checks(scene: Scene) -> Iterator[Check]:
-    """The checks that this scene is for."""
+    """The checks for this scene."""
     yield from ALWAYS
     yield PROCESSES
     yield SESSIONS

@@ -1,4 +1,4 @@
-"""What every snapshot keeps, asked through the public surface alone."""
+"""What must hold for every snapshot, through the public interface only."""
 
 import time
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ LATE_SECONDS = 2.0
 
 @contextmanager
 def sampler() -> Iterator[Sampler]:
-    """A sampler of one's own, with a reader that has seen nothing yet."""
+    """A new sampler with a new reader."""
     with app.open_sampler(app.load_settings({}).settings) as made:
         yield made
 
@@ -34,7 +34,7 @@ def samples(snapshot: Snapshot) -> Iterator[Sample]:
 
 
 def the_first_snapshot_is_complete(scene: Scene) -> str:
-    """No warm-up: the very first sample of a new reader holds what later ones hold."""
+    """No warm-up: the first sample of a new reader is as complete as later ones."""
     started = time.perf_counter()
     with sampler() as fresh:
         first = fresh.once()
@@ -53,7 +53,7 @@ def the_first_snapshot_is_complete(scene: Scene) -> str:
         use = first.devices[0].sample.utilization_percent if first.devices[0].sample else None
         assert use is not None, first.devices[0].missing
         assert use > BUSY_PERCENT, f"{use} % under load"
-    return f"{len(first.devices)} devices, {took * 1e3:.0f} ms from nothing"
+    return f"{len(first.devices)} devices, {took * 1e3:.0f} ms from a cold start"
 
 
 def every_device_is_named_once(scene: Scene) -> str:

@@ -1,4 +1,4 @@
-"""What a real driver reports by itself: an Xid on purpose, heard on its way through andon."""
+"""Events of a real driver: a deliberate Xid, followed through andon."""
 
 import os
 import subprocess
@@ -12,14 +12,14 @@ from andon.model.device import Snapshot
 from tests.device.scenes import Scene, SkippedError
 from tests.device.xid import ASKED_BY
 
-LISTENING_SECONDS = 4.0  # the queue is opened a moment after the first look
+LISTENING_SECONDS = 4.0  # the queue is opened a moment after the first sample
 HEARD_SECONDS = 20.0
 
 
 def an_xid_on_purpose_is_heard_with_its_device(scene: Scene) -> str:
-    """Through NVML's queue, and with the process where the kernel's log may be read."""
+    """Through NVML's queue, and with the process if the kernel log is readable."""
     if os.environ.get(ASKED_BY) != "1":
-        raise SkippedError(f"set {ASKED_BY}=1: others who watch this machine see the Xid, too")
+        raise SkippedError(f"set {ASKED_BY}=1: other monitors of this machine see the Xid too")
     with andon.watch(0.5) as session:
         begun = time.time()
         _until(session, lambda snapshot: snapshot.at - begun >= LISTENING_SECONDS)
@@ -31,7 +31,7 @@ def an_xid_on_purpose_is_heard_with_its_device(scene: Scene) -> str:
     event = heard.events[0]
     assert event.code in (13, 31, 43), event
     assert event.uuid in {status.device.uuid for status in heard.devices}, event
-    return f"Xid {event.code} by {event.source}: {event.detail or 'without words'}"
+    return f"Xid {event.code} by {event.source}: {event.detail or 'without details'}"
 
 
 def _until(session: Subscription, holds: Callable[[Snapshot], bool]) -> Snapshot:
@@ -40,4 +40,4 @@ def _until(session: Subscription, holds: Callable[[Snapshot], bool]) -> Snapshot
         snapshot = session.get(HEARD_SECONDS)
         if snapshot is not None and holds(snapshot):
             return snapshot
-    raise AssertionError("it never came")
+    raise AssertionError("it did not arrive")

@@ -20,7 +20,7 @@ class NoLoadError(Exception):
 
 @contextmanager
 def loaded(seconds: float) -> Iterator[int]:
-    """A busy device for as long as the block takes, `seconds` at most; yields the load's pid."""
+    """Keep a device busy during the block, `seconds` at most; yields the load's pid."""
     command = [sys.executable, "-m", "tests.device.load", f"{seconds:g}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:

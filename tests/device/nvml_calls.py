@@ -1,6 +1,6 @@
-"""Prints NVML's answers to the calls that matter: `python -m tests.device.nvml_calls`.
+"""Prints NVML's answers to the relevant calls: `python -m tests.device.nvml_calls`.
 
-In a process of its own, as every driver call is. A refusal is recorded as its number and words.
+In a separate process, like every driver call. An error is recorded with its code and text.
 """
 
 import ctypes
@@ -48,7 +48,7 @@ SYSTEM = (
 
 
 def answers() -> dict[str, Any]:
-    """Each call with what it gave, of the first device."""
+    """Each call with its result, for the first device."""
     pynvml.nvmlInit()
     try:
         handle = pynvml.nvmlDeviceGetHandleByIndex(0)
@@ -84,7 +84,7 @@ def attempt(call: Callable[[], Any]) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """ctypes as JSON. A union keeps all its readings: the type beside it says which one counts."""
+    """ctypes as JSON. A union keeps all its members: the type field says which one is valid."""
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     if isinstance(value, ctypes.Structure | ctypes.Union):

@@ -1,4 +1,4 @@
-"""Writes what a real device says, idle and under load, as a fixture for the other suites."""
+"""Records the values of a real device, idle and under load, as a fixture for other suites."""
 
 import hashlib
 import json
@@ -21,14 +21,14 @@ TEXTS = {"nvidia-smi": (), "nvidia-smi -q": ("-q",), "nvidia-smi -q -x": ("-q", 
 DEADLINE_SECONDS = 60.0
 MASKED = ["uuid", "serial numbers", "PDI and GUIDs", "node name", "boot id", "paths of python"]
 
-_UNIQUE = (  # a line of `-q`, and an element of `-q -x`; what is too short names nothing
+_UNIQUE = (  # a line of `-q`, and an element of `-q -x`; too short a value identifies nothing
     re.compile(r"(?:Serial Number|GPU PDI|GUID|UUID)\s*: (\w[\w-]{5,})"),
     re.compile(r"<(?:\w*serial\w*|\w*pdi|\w*guid|\w*uuid)>(\w[\w-]{5,})</", re.IGNORECASE),
 )
 
 
 def record(ground: Ground, path: Path) -> None:
-    """Both scenes; without a load the fixture says so instead of leaving it out in silence."""
+    """Both scenes; if there is no load, the fixture says so."""
     raw: dict[str, Any] = {}
     snapshots: dict[str, Any] = {}
     ground.idle()
@@ -56,7 +56,7 @@ def record(ground: Ground, path: Path) -> None:
 
 
 def _watched() -> Snapshot:
-    """The third look of a session: activity needs two."""
+    """The third sample of a session: activity needs two."""
     with andon.watch(1.0) as looks:
         for _ in range(3):
             snapshot = looks.get(DEADLINE_SECONDS)
@@ -88,7 +88,7 @@ def _raw() -> dict[str, Any]:
 
 
 def replacements(snapshot: Snapshot, raw: Mapping[str, Any]) -> dict[str, str]:
-    """What names this very machine, and what stands in its place; the same everywhere."""
+    """What identifies this machine, and its replacement, the same everywhere."""
     found = {status.device.uuid: _made_up(status.device.uuid) for status in snapshot.devices}
     if snapshot.boot:
         found[snapshot.boot] = _made_up(snapshot.boot)
@@ -104,7 +104,7 @@ def replacements(snapshot: Snapshot, raw: Mapping[str, Any]) -> dict[str, str]:
 
 
 def masked(value: Any, names: Mapping[str, str]) -> Any:
-    """The same value with every text cleaned."""
+    """The same value with every string cleaned."""
     if isinstance(value, str):
         for name in sorted(names, key=len, reverse=True):
             value = value.replace(name, names[name])
@@ -125,7 +125,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _made_up(text: str) -> str:
-    """Another text of the same form: digits stay digits, hexadecimal stays hexadecimal."""
+    """Another string of the same form: digits stay digits, hexadecimal stays hexadecimal."""
     digits = hashlib.sha256(text.encode()).digest() * (len(text) // 32 + 1)
     head = next((part for part in ("GPU", "MIG", "0x") if text.startswith(part)), "")
     out = []

@@ -1,4 +1,4 @@
-"""Where the checks are made: a real GPU idle and under load, or the stand-in that plays both."""
+"""Where the checks run: a real GPU, idle and under load, or the stand-in."""
 
 import os
 import shutil
@@ -13,18 +13,18 @@ from typing import Protocol
 
 from tests.device.load import NoLoadError, loaded
 
-SETTLE_SECONDS = 5.0  # utilisation is a window, and power climbs for a while
+SETTLE_SECONDS = 5.0  # utilisation is averaged, and power rises for a while
 LOAD_SECONDS = 150.0
 GIB = 1 << 30
 
 
 class SkippedError(Exception):
-    """A check that cannot be made here; the message says why."""
+    """A check that cannot run here; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What the node does while it is looked at."""
+    """What the node does while it is sampled."""
 
     name: str
     busy: bool = False
@@ -37,7 +37,7 @@ class Ground(Protocol):
     def idle(self) -> Scene: ...
 
     def busy(self) -> Iterator[Scene]:
-        """A context manager's body: busy while it is held."""
+        """The body of a context manager: busy inside the block."""
 
 
 class RealGround:
@@ -52,7 +52,7 @@ class RealGround:
                 time.sleep(SETTLE_SECONDS)
                 yield Scene("under load", True, pid)
         except NoLoadError as exc:
-            raise SkippedError(f"there is no load: {exc}") from exc
+            raise SkippedError(f"no load: {exc}") from exc
 
 
 class StandInGround:
@@ -63,7 +63,9 @@ class StandInGround:
 
         repository = Path(__file__).parent.parent.parent
         library = build(repository / ".build" / "standin")
-        self._folder = tempfile.TemporaryDirectory(prefix="andon-device-")  # goes with this process
+        self._folder = tempfile.TemporaryDirectory(
+            prefix="andon-device-"
+        )  # removed with this process
         self._control = StandIn(Path(self._folder.name))
         self._control.write(StandIn.devices(devices))
         os.environ |= self._control.environment(library)

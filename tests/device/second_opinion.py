@@ -1,4 +1,4 @@
-"""andon's values beside nvidia-smi's, taken at the same second."""
+"""Compares andon's values with nvidia-smi's, taken in the same second."""
 
 import time
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from andon.model.device import DeviceStatus, ProcessKind, Snapshot
 from tests.device import smi
 from tests.device.scenes import Scene
 
-TRIES = 3  # what changes between the two looks is looked at again, together
+TRIES = 3  # values that change between the two readings are read again
 MIB = 1 << 20
 Value = float | str | None
 Agrees = Callable[[Value, Value], bool]
@@ -17,15 +17,15 @@ Agrees = Callable[[Value, Value], bool]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One value that both tools give."""
+    """One value that both tools report."""
 
     name: str
-    field: str  # nvidia-smi's word
+    field: str  # nvidia-smi's name
     ours: Callable[[DeviceStatus, Snapshot], Value]
     agrees: Agrees
 
     def check(self, scene: Scene) -> str:
-        """Compare on every board; a disagreement is looked at again."""
+        """Compare on every board; a disagreement is checked again."""
         for left in reversed(range(TRIES)):
             wrong, seen = self._look()
             if not wrong:
@@ -44,7 +44,7 @@ class Comparison:
             mine, theirs = self.ours(status, snapshot), row[self.field]
             words = f"{_short(mine)} / {theirs}"
             seen.append(words)
-            # What nvidia-smi does not say cannot contradict us.
+            # What nvidia-smi does not report cannot contradict us.
             if theirs is not None and (mine is None or not self.agrees(mine, theirs)):
                 wrong.append(words)
         return wrong, ", ".join(seen)
@@ -104,7 +104,7 @@ COMPARISONS = (
 
 
 def the_processes_are_those_of_nvidia_smi(scene: Scene) -> str:
-    """The same pids with the same memory; one that began in between is looked at again."""
+    """The same pids with the same memory; if one started in between, check again."""
     for _ in range(TRIES):
         theirs, mine = smi.compute_processes(), _our_processes(andon.snapshot())
         if mine == theirs:

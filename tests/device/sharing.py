@@ -1,4 +1,4 @@
-"""Leases over a real driver: whose memory is whose, refusals, the network's leases, strangers."""
+"""Leases with a real driver: memory attribution, refusals, network leases, squatters."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from tests.device.surfaces import COMMAND, run
 PATIENCE_SECONDS = 60.0
 RUNS = 7
 NOBODY = 65534
-XID = "ANDON_DEVICE_XID"  # the checks' own, of which andon would say that it knows no such setting
+XID = "ANDON_DEVICE_XID"  # the checks' own variable, which andon would report as an unknown setting
 WORK = """
 import os, time, torch
 kept = torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
@@ -36,7 +36,7 @@ HASTE = "[alerts]\nsquatter_seconds = 1\n"
 
 @contextmanager
 def book() -> Iterator[dict[str, str]]:
-    """A book, a configuration and a state of their own."""
+    """A separate book, configuration and state folder."""
     with tempfile.TemporaryDirectory(prefix="andon-leases-", dir="/tmp") as folder:
         config = Path(folder) / "andon.toml"
         config.write_text(HASTE, encoding="utf-8")
@@ -46,7 +46,7 @@ def book() -> Iterator[dict[str, str]]:
 
 @contextmanager
 def working(command: list[str], env: dict[str, str], **more: Any) -> Iterator[str]:
-    """Something that computes on the device; gives what it said when it had begun."""
+    """A process that computes on the device; yields its first output."""
     try:
         process = subprocess.Popen(
             command,
@@ -63,7 +63,7 @@ def working(command: list[str], env: dict[str, str], **more: Any) -> Iterator[st
         said = process.stdout.readline().strip()
         if not said.startswith("started"):
             rest = process.stdout.read()[-200:] if process.poll() is not None else ""
-            raise SkippedError(f"nothing computes here: {said} {rest}".strip())
+            raise SkippedError(f"cannot compute here: {said} {rest}".strip())
         yield said
     finally:
         process.terminate()
@@ -73,7 +73,7 @@ def working(command: list[str], env: dict[str, str], **more: Any) -> Iterator[st
 def soon(holds: Callable[[], Any], what: str) -> Any:
     end = time.monotonic() + PATIENCE_SECONDS
     while not (found := holds()):
-        assert time.monotonic() < end, f"it never came: {what}"
+        assert time.monotonic() < end, f"it did not happen: {what}"
         time.sleep(0.1)
     return found
 
@@ -99,7 +99,7 @@ def a_run_has_the_device_for_itself_and_its_memory_is_the_leases(scene: Scene) -
             assert refused.returncode != 0
             assert f"lease {row['id']}" in refused.stderr, refused.stderr
         soon(lambda: not leases(env), "its end")
-    return f"{used / GIB:.2f} GiB under lease {row['id']}, refused to others, given back"
+    return f"{used / GIB:.2f} GiB under lease {row['id']}, refused to others, released"
 
 
 def a_process_without_a_lease_is_named_in_the_refusal(scene: Scene) -> str:
@@ -123,7 +123,7 @@ def run_adds_little_to_a_command(scene: Scene) -> str:
 
 @contextmanager
 def server(env: dict[str, str]) -> Iterator[Callable[..., Any]]:
-    """A server; gives how to ask it with its token."""
+    """A server; yields a function that sends requests with its token."""
     command = [*COMMAND, "serve", "--port", "0", "--no-history", "--quiet"]
     process = subprocess.Popen(
         command, env={**os.environ, **env}, stdout=subprocess.PIPE, text=True
@@ -149,7 +149,7 @@ def server(env: dict[str, str]) -> Iterator[Callable[..., Any]]:
 
 def the_network_lends_renews_and_takes_back(scene: Scene) -> str:
     with book() as env, server(env) as ask:
-        soon(lambda: ask("GET", "/api/health")["sampler"]["ticks"] > 1, "the first looks")
+        soon(lambda: ask("GET", "/api/health")["sampler"]["ticks"] > 1, "the first samples")
         lent = ask("POST", "/api/leases", {"gpus": 1, "seconds": 600})
         uuid, fence = lent["devices"][0]["uuid"], lent["fence"]
         assert lent["environment"]["CUDA_VISIBLE_DEVICES"] == uuid
@@ -167,9 +167,9 @@ def the_network_lends_renews_and_takes_back(scene: Scene) -> str:
 
 
 def _squatter(env: dict[str, str], ask: Callable[..., Any]) -> str:
-    """Another user computes on what was lent; what the alert says."""
+    """Another user computes on a leased device; returns the alert's message."""
     if os.geteuid() != 0:
-        return "no other user here"
+        return "no other user on this machine"
     pwd.getpwuid(NOBODY)
     command = [sys.executable, "-c", WORK]
     with working(command, {**env, "HOME": "/tmp"}, user=NOBODY, cwd="/"):

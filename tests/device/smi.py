@@ -1,4 +1,4 @@
-"""What nvidia-smi says, as a second opinion on the same driver."""
+"""nvidia-smi's values, for comparison with the same driver."""
 
 import shutil
 import subprocess
@@ -19,7 +19,7 @@ Row = dict[str, str | None]
 
 
 def ask(*arguments: str) -> str:
-    """Its standard output; Skipped where it is not installed."""
+    """Its standard output; Skipped if it is not installed."""
     found = shutil.which("nvidia-smi")
     if found is None:
         raise SkippedError("nvidia-smi is not installed")
@@ -53,7 +53,7 @@ def compute_processes() -> dict[tuple[str, int], int | None]:
 
 
 def row(line: str, names: tuple[str, ...]) -> Row:
-    """One line of its CSV; what it does not know is None."""
+    """One line of its CSV; unknown values are None."""
     values = [value.strip() for value in line.split(", ")]
     return {
         name: None if value.lower() in UNKNOWN else value

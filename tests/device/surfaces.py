@@ -1,4 +1,4 @@
-"""The command line, sessions, masks and forks over a real driver."""
+"""The command line, sessions, masks and forks with a real driver."""
 
 import json
 import os
@@ -101,7 +101,7 @@ def a_forked_child_asks_for_itself_and_the_parent_goes_on(scene: Scene) -> str:
 
 
 def _in_a_forked_child() -> dict[str, Any]:
-    """Ask in a child that was forked while our threads ran; a child that hangs is ended."""
+    """Sample in a child that was forked while our threads ran; a child that hangs is killed."""
     answers, out = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # forking with threads is the point
@@ -144,7 +144,7 @@ def closing_twice_is_fine_and_it_opens_again(scene: Scene) -> str:
 
 
 def two_sessions_overlap_and_both_sum_up(scene: Scene) -> str:
-    """Neither clobbers the other, each with its own interval; a third stop has nothing to end."""
+    """Two sessions with their own intervals are independent; a third stop has nothing to end."""
     monitor = andon.get_gpu_monitor()
     monitor.start_monitoring(0.5)
     time.sleep(1.0)
@@ -165,7 +165,7 @@ def two_sessions_overlap_and_both_sum_up(scene: Scene) -> str:
 
 
 def a_session_that_was_stopped_is_nobodys_latest(scene: Scene) -> str:
-    """`stop_monitoring` ends the latest that still runs, and has nothing to end after that."""
+    """`stop_monitoring` ends the latest running session, and has nothing to end after that."""
     monitor = andon.get_gpu_monitor()
     outer = monitor.start_monitoring(0.5)
     inner = monitor.start_monitoring(0.5)

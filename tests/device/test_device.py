@@ -22,7 +22,7 @@ def _a_device() -> None:
 
 @pytest.fixture(scope="module")
 def load() -> Iterator[Scene]:
-    """A device that is busy through all the tests under load; they come last."""
+    """A device that stays busy for all tests under load; they run last."""
     try:
         with busy(RealGround()) as scene:
             yield scene

@@ -1,7 +1,8 @@
-"""Raises an Xid on purpose: a kernel that writes where nothing is (`python -m tests.device.xid`).
+"""Raises an Xid on purpose, with a CUDA kernel that writes to an invalid address.
 
-The driver ends this one program and reports Xid 31 or 13; the device is none the worse for it.
-Others who watch the kernel's log see it too, so it is done only where ANDON_DEVICE_XID=1 asks.
+Run with `python -m tests.device.xid`. The driver ends this program and reports Xid 31 or 13; the
+device is not harmed. Other monitors of the kernel log see it too, so it is done only if
+ANDON_DEVICE_XID=1 is set.
 """
 
 import ctypes
@@ -28,16 +29,16 @@ class NoCudaError(Exception):
 
 
 def main() -> int:
-    """The error of the kernel, which must be one: 700 is an illegal address."""
+    """The CUDA kernel's error, which must occur: 700 is an illegal address."""
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
     except OSError as exc:
-        raise NoCudaError(f"there is no CUDA: {exc}") from exc
+        raise NoCudaError(f"CUDA is not available: {exc}") from exc
 
     def call(name: str, *arguments: object) -> None:
         code = getattr(cuda, name)(*arguments)
         if code:
-            raise NoCudaError(f"{name} answered {code}")
+            raise NoCudaError(f"{name} returned {code}")
 
     device, context = ctypes.c_int(), ctypes.c_void_p()
     module, function = ctypes.c_void_p(), ctypes.c_void_p()

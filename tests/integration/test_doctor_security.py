@@ -62,7 +62,7 @@ def test_a_book_of_nobodys_without_root_s_is_told_with_what_he_may_do() -> None:
     )
     (foreign,) = found["book_foreign"]
     assert foreign["grade"] == "warning"
-    assert "may cordon devices, reorder the queue" in foreign["found"]
+    assert "can cordon devices, reorder the queue" in foreign["found"]
     assert foreign["evidence"]["uid"] == NOBODY
     assert foreign["fix"] == "sudo andon setup"
 
@@ -83,7 +83,7 @@ def test_beside_root_s_book_it_decides_nothing_and_odd_files_are_counted() -> No
     )
     assert "book_foreign" not in found
     (ignored,) = found["book_ignored"]
-    assert "decides nothing" in ignored["found"]
+    assert "is ignored" in ignored["found"]
     (odd,) = found["book_malformed"]
     assert odd["evidence"]["count"] == 4
     assert "reboot" not in json.dumps(found), "no name of his choice is shown or to be pasted"
@@ -138,7 +138,7 @@ def test_a_server_on_loopback_is_fine_and_a_killed_one_is_told(
     with serving(tmp_path, "--no-history") as served:
         found = of_servers(tmp_path, monkeypatch)
         assert found["server"]["evidence"]["port"] == served.port
-        assert "alone: on loopback" in found["server"]["found"]
+        assert ", on loopback only" in found["server"]["found"]
         served.process.kill()
         served.process.wait()
         assert set(of_servers(tmp_path, monkeypatch)) == {"server_gone"}

@@ -30,7 +30,7 @@ def test_a_recording_with_a_wrong_type_is_refused_with_its_place(
     monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path))
     said = andon(command, "--replay", recording(tmp_path, pci=5), timeout_seconds=30)
     assert said.code == 2
-    assert "devices[3].pci is 5, not a text" in said.err
+    assert "devices[3].pci is 5, not a string" in said.err
     assert "Traceback" not in said.err
 
 
@@ -41,7 +41,7 @@ def test_a_server_does_not_start_over_a_recording_that_cannot_be_played(tmp_path
         capture_output=True, text=True, timeout=60, env={"HOME": str(tmp_path), "PATH": "/usr/bin"},
     )  # fmt: skip
     assert done.returncode == 2
-    assert "devices[3].name is a list, not a text" in done.stderr
+    assert "devices[3].name is a list, not a string" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -52,7 +52,10 @@ def test_impossible_readings_of_a_recording_are_unknown(tmp_path: Path) -> None:
     path.write_text(json.dumps(look) + "\n")
     shown = andon("status", "--json", "--replay", str(path)).json()["devices"][0]
     assert shown["sample"]["utilization_percent"] is None
-    assert shown["missing"]["utilization_percent"] == "the driver reported 1e+18 %, which cannot be"
+    assert (
+        shown["missing"]["utilization_percent"]
+        == "the driver reported 1e+18 %, which is impossible"
+    )
     assert shown["sample"]["power_watts"] is None
 
 

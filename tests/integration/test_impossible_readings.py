@@ -30,7 +30,7 @@ def test_what_a_driver_cannot_mean_is_unknown_with_its_reason(
     sampler.close()
     status = andon("status", "--json").json()["devices"][3]
     assert status["state"] == State.OK
-    reasons = [why for why in status["missing"].values() if "which cannot be" in why]
+    reasons = [why for why in status["missing"].values() if "which is impossible" in why]
     assert reasons, status["missing"]
     assert before.sample is not None
     for name, value in status["sample"].items():
@@ -50,4 +50,4 @@ def test_they_are_counted(node: StandIn, sampler: Sampler) -> None:
     sampler.once()
     assert sampler.costs().impossible == 4
     text = json.dumps(andon("status", "--json").json())
-    assert "4294967295 %, which cannot be" in text
+    assert "4294967295 %, which is impossible" in text

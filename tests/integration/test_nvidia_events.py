@@ -156,10 +156,10 @@ def test_it_waits_and_does_not_poll(
     settled = threading.Event()
     wait = nvml.wait_event
 
-    def noted(handle: object, patience_seconds: float) -> nvml.Word | None:
-        if patience_seconds == events.WAIT_SECONDS:
+    def noted(handle: object, timeout_seconds: float) -> nvml.RawEvent | None:
+        if timeout_seconds == events.WAIT_SECONDS:
             settled.set()
-        return wait(handle, patience_seconds)
+        return wait(handle, timeout_seconds)
 
     monkeypatch.setattr(nvml, "wait_event", noted)
     ears.read()

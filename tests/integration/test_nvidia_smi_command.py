@@ -194,7 +194,7 @@ def test_a_hang_is_ended_with_all_that_it_started(fake: Fake, tmp_path: Path) ->
     fake.does("xml", "hang")
     error = refusal(hasty(fake, tmp_path))
     assert isinstance(error, Unavailable)
-    assert error.reason == "nvidia-smi has not answered for 1 s"
+    assert error.reason == "nvidia-smi has not responded for 1 s"
     child = (fake.folder / "child").read_text().strip()
     state = Path(f"/proc/{child}/stat")
     assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"
@@ -207,7 +207,7 @@ def test_devices_are_stale_while_it_hangs_and_well_afterwards(fake: Fake, tmp_pa
     fake.does("xml", "hang")
     _, [stale] = look(backend)
     assert (stale.state, stale.sample) == (State.STALE, None)
-    assert stale.reason == "nvidia-smi has not answered for 1.5 s"
+    assert stale.reason == "nvidia-smi has not responded for 1.5 s"
     fake.does("xml", "hang", really=False)
     _, [well] = look(backend)
     assert well.state is State.OK

@@ -23,7 +23,7 @@ def test_a_command_that_cannot_be_killed_is_left_behind_and_not_joined(tmp_path:
     assert done.returncode == 0, done.stderr
     first, second, state, third = json.loads(done.stdout)
     assert state == "D", "the command was not uninterruptible: this proves nothing"
-    assert "has not answered for" in first
+    assert "has not responded for" in first
     assert "stuck in the kernel" in second
     assert third == "answered"
 

@@ -66,7 +66,7 @@ def test_what_a_reader_writes_on_its_own_is_kept() -> None:
     spawned = Spawned("nonsense", "{}")
     try:
         assert spawned.process.wait(30) != 0
-        os.lseek(spawned.words.fileno(), 0, os.SEEK_SET)
-        assert b"nonsense" in os.read(spawned.answers, 4096) + spawned.words.read()
+        os.lseek(spawned.errors.fileno(), 0, os.SEEK_SET)
+        assert b"nonsense" in os.read(spawned.answers, 4096) + spawned.errors.read()
     finally:
         spawned.forget()

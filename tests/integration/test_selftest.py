@@ -94,7 +94,11 @@ NAN = float("nan")
         (SelftestTrial.POWER, {"power_watts": -1.0, "energy_joules": None}, "power -1 W"),
         (SelftestTrial.POWER, {"power_watts": NAN, "energy_joules": None}, "power nan W"),
         (SelftestTrial.POWER, {"power_watts": float("inf"), "energy_joules": None}, "power inf W"),
-        (SelftestTrial.ENERGY, {"energy_joules": [9.0, 8.0, 7.0, 6.0, 5.0, 4.0]}, "ran backwards"),
+        (
+            SelftestTrial.ENERGY,
+            {"energy_joules": [9.0, 8.0, 7.0, 6.0, 5.0, 4.0]},
+            "counter decreased",
+        ),
         (
             SelftestTrial.ENERGY,
             {"energy_joules": [0.0, 1e4, 2e4, 3e4, 4e4, 5e4]},
@@ -216,7 +220,7 @@ def test_a_device_that_falls_silent_is_told(state: State) -> None:
     snapshots = ticks()
     snapshots[3:] = changed(snapshots[3:], lambda d: replace(d, state=state, reason="hung"), 1)
     (found,) = [f for f in judge(snapshots, FINE) if f.grade is Grade.FAILURE]
-    assert found.words == f"GPU 1 was {state} in 3 of 6 looks: hung"
+    assert found.words == f"GPU 1 was {state} in 3 of 6 samples: hung"
 
 
 def test_a_sleeping_device_is_left_alone_and_not_blamed() -> None:

@@ -84,7 +84,7 @@ def test_where_the_library_is_missing_the_command_is_asked(command: Fake) -> Non
     assert [(d["vendor"], d["name"], d["state"]) for d in shown["devices"]] == [
         ("nvidia", "NVIDIA H200", "ok")
     ]
-    assert "was not found; read through nvidia-smi instead" in shown["faults"][0]["reason"]
+    assert "was not found; using nvidia-smi instead" in shown["faults"][0]["reason"]
 
 
 def test_where_both_ways_fail_the_first_reason_is_told(command: Fake) -> None:
@@ -153,7 +153,7 @@ sys.exit(run(["status", "--json"]))
 
 
 @pytest.mark.parametrize(
-    ("platform", "told"), [("darwin", "macOS has no interface"), ("win32", "on Linux only")]
+    ("platform", "told"), [("darwin", "cannot be read on macOS"), ("win32", "on Linux only")]
 )
 def test_elsewhere_it_starts_and_says_what_it_cannot_read(
     platform: str, told: str, tmp_path: Path

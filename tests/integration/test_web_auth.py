@@ -381,7 +381,7 @@ def test_a_state_folder_that_others_may_write_is_refused(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     folder = open_state_folder()
     folder.chmod(mode)
-    with pytest.raises(Denied, match="others may write") as caught:
+    with pytest.raises(Denied, match="other users can write") as caught:
         open_state_folder()
     assert "chmod 700" in caught.value.hint
 

@@ -93,10 +93,7 @@ OUT = (
                 Fault(
                     "nvidia",
                     "the NVIDIA library libnvidia-ml.so.1 was not found",
-                    (
-                        "no NVIDIA driver is installed here; inside a container, start it with "
-                        "--gpus all"
-                    ),
+                    ("no NVIDIA driver is installed; inside a container, start it with --gpus all"),
                 ),
             )
         ),

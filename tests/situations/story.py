@@ -282,8 +282,8 @@ _USUAL = {
     "fan_percent": "this device has no fan of its own",
     "memory_temperature_celsius": "not supported by this device",
     "ecc_uncorrected": "not supported by this device",
-    "sm_active_percent": "read only while someone watches",
-    "tensor_active_percent": "read only while someone watches",
+    "sm_active_percent": "read only while someone is watching",
+    "tensor_active_percent": "read only while someone is watching",
 }
 
 

@@ -1,4 +1,4 @@
-"""A stand-in for libnvidia-ml.so.1: built on the spot, described and broken from Python."""
+"""A stand-in for libnvidia-ml.so.1: built when needed, configured and broken from Python."""
 
 from .build import BuildError, build
 from .control import StandIn

@@ -1,4 +1,4 @@
-"""Builds the stand-in library with whatever C compiler there is."""
+"""Builds the stand-in library with any available C compiler."""
 
 import hashlib
 import importlib.metadata
@@ -26,7 +26,7 @@ class BuildError(Exception):
 
 
 def build(folder: Path, compiler: Sequence[str] | None = None) -> Path:
-    """Compile the library into `folder`, unless it is there already, and return the folder."""
+    """Compile the library into `folder`, unless it exists already, and return the folder."""
     compiler = find_compiler() if compiler is None else tuple(compiler)
     include = find_header()
     sources = sorted(_HERE.glob("*.c"))
@@ -38,7 +38,7 @@ def build(folder: Path, compiler: Sequence[str] | None = None) -> Path:
         return folder
 
     folder.mkdir(parents=True, exist_ok=True)
-    # Under names of our own until complete: tests in parallel may build into the same folder.
+    # Under unique names until complete: parallel tests may build into the same folder.
     scratch = folder / f"build-{os.getpid()}"
     scratch.mkdir(exist_ok=True)
     try:
@@ -70,7 +70,7 @@ def find_compiler() -> tuple[str, ...]:
 
 
 def find_header() -> Path:
-    """The folder of nvml.h, inside the installed package that brings it."""
+    """The folder of nvml.h, inside the installed package that provides it."""
     try:
         files = importlib.metadata.files(HEADER_PACKAGE) or []
     except importlib.metadata.PackageNotFoundError:
@@ -82,7 +82,7 @@ def find_header() -> Path:
 
 
 def _default_header() -> str:
-    """The header with the node shown when no folder is named: described once, in Python."""
+    """The header with the default node for when no folder is set: described once, in Python."""
     lines = node.default_control().splitlines()
     text = "\n".join(f'    "{line}\\n" \\' for line in lines)
     return f"#define DEFAULT_CONTROL \\\n{text}\n\n"

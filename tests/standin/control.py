@@ -1,4 +1,4 @@
-"""Describes the stand-in's node, breaks it, and reads how it was called, all while it is in use."""
+"""Configures the stand-in's node, breaks it, and reads its call counts, all while in use."""
 
 import itertools
 import mmap
@@ -28,13 +28,13 @@ XID, DOUBLE_BIT = 0x8, 0x2  # NVML's numbers for the kinds of event
 
 
 class StandIn:
-    """The control of one folder; every process with STANDIN_FOLDER set to it obeys.
+    """Controls one folder; every process with STANDIN_FOLDER set to it follows.
 
-    Devices are numbered by their place in the description, also when others are removed.
+    Devices are numbered by their place in the description, even when others are removed.
     """
 
     def __init__(self, folder: Path, *, per_second: bool = True) -> None:
-        """Take over `folder`, with one idle device, no faults and nothing counted yet.
+        """Take over `folder`, with one idle device, no faults and zero counts.
 
         Without `per_second` only totals are counted: a process that uses the library then maps
         4 KiB less for each function it calls on each device.
@@ -51,13 +51,13 @@ class StandIn:
         with (folder / "calls").open("a+b") as file:
             os.ftruncate(file.fileno(), layout.SIZE)
             self._map = mmap.mmap(file.fileno(), layout.SIZE)
-        # What another build of the library left here has other functions in these places.
+        # A file of another build of the library has other functions at these offsets.
         self.reset_calls()
         self._put(layout.TOTALS_ONLY_AT, int(not per_second))
         self.write(self.devices(1))
 
     def environment(self, library: Path | None = None) -> dict[str, str]:
-        """This process's environment, with the stand-in in it: `library` is what build() gave."""
+        """This process's environment plus the stand-in: `library` is the result of build()."""
         changes = {"STANDIN_FOLDER": str(self.folder)}
         if library is not None:
             changes["LD_LIBRARY_PATH"] = str(library)
@@ -83,7 +83,7 @@ class StandIn:
         nvml_version: str = DEFAULT_VERSIONS[1],
         cuda_version: int = DEFAULT_VERSIONS[2],
     ) -> None:
-        """Describe the whole node anew."""
+        """Replace the description of the whole node."""
         if [device.bus for device in devices] != sorted(device.bus for device in devices):
             raise ValueError("NVML enumerates in PCI order: give the devices in that order")
         now = time.monotonic_ns()
@@ -109,15 +109,15 @@ class StandIn:
             cuda_version=self._versions[2],
         )
 
-    # ---- What goes wrong ----
+    # ---- Faults ----
 
     @property
     def faults(self) -> tuple[Fault, ...]:
-        """The faults that are on."""
+        """The enabled faults."""
         return self._faults
 
     def set_faults(self, *faults: Fault) -> None:
-        """Have these faults on, and no others. None given: all is well again."""
+        """Enable only these faults; without arguments, disable all."""
         for fault in faults:
             if fault.action == "crash_once" and fault not in self._faults:
                 self._map[layout.FIRED_AT + int(fault.value) % layout.FIRED] = 0
@@ -126,7 +126,7 @@ class StandIn:
 
     @contextmanager
     def broken(self, *faults: Fault) -> Iterator[None]:
-        """Have these faults on as well, for the length of a `with` block."""
+        """Also enable these faults, for the length of a `with` block."""
         before = self._faults
         self.set_faults(*before, *faults)
         try:
@@ -140,7 +140,7 @@ class StandIn:
         self._publish()
 
     def xid(self, device: int, code: int) -> None:
-        """Raise an Xid event, for those who wait for events."""
+        """Raise an Xid event, for waiting processes."""
         self._raise(device, XID, code)
 
     def ecc(self, device: int) -> None:
@@ -152,10 +152,10 @@ class StandIn:
         del self._events[:-_EVENTS_KEPT]
         self._publish()
 
-    # ---- How it was called ----
+    # ---- Call counts ----
 
     def calls(self, device: int | None = None) -> dict[str, int]:
-        """How often each function was called (on one device), counted when the call begins.
+        """How often each function was called (on one device), counted at the start of the call.
 
         The flags of nvmlInitWithFlags have keys of their own: "nvmlInitWithFlags:2".
         """
@@ -167,7 +167,7 @@ class StandIn:
         return counts
 
     def faulted(self, device: int | None = None) -> dict[str, int]:
-        """How many of these calls met a fault; a call that hangs is counted before it does."""
+        """How many of these calls had a fault; a call that hangs is counted first."""
         return self._totals(layout.FAULTED_AT, device)
 
     def calls_per_second(self, function: str, device: int | None = None) -> dict[int, int]:
@@ -188,7 +188,7 @@ class StandIn:
         return dict(sorted(counts.items()))
 
     def reset_calls(self) -> None:
-        """Begin to count anew. A call made at this very moment may be missed."""
+        """Reset the counts. A call made at the same moment may be missed."""
         for number in self._names().values():
             for column in range(layout.COLUMNS):
                 place = number * layout.ROW + column * 8
@@ -213,7 +213,7 @@ class StandIn:
         scratch.write_text("".join(f"{line}\n" for line in lines))
         scratch.replace(self.folder / "control")
         self._put(layout.GENERATION_AT, self._get(layout.GENERATION_AT) + 1)
-        (self.folder / "bell").write_bytes(b"")  # closing it wakes those who wait for an event
+        (self.folder / "bell").write_bytes(b"")  # closing it wakes processes that wait for an event
 
     def _get(self, at: int) -> int:
         return int(_U64.unpack_from(self._map, at)[0])

@@ -1,4 +1,4 @@
-"""The faults the stand-in can be given.
+"""The faults of the stand-in.
 
 No functions named means all of them; `device` None means the whole node.
 """
@@ -27,10 +27,10 @@ _crash_numbers = itertools.count()
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that goes wrong.
+    """One fault.
 
-    "*" among `functions` means every function; for one device, every function that is given its
-    handle (to look it up still works, unless named here too).
+    "*" among `functions` means every function; for one device, every function that takes its handle
+    (looking it up still works, unless listed here too).
     """
 
     action: Action
@@ -50,7 +50,7 @@ def error(code: int, *functions: str, device: int | None = None) -> Fault:
 
 
 def lost(device: int, *, handle: bool = False) -> Fault:
-    """The GPU fell off the bus; with `handle` it cannot be looked up any more either."""
+    """The GPU fell off the bus; with `handle` it cannot be looked up either."""
     functions = (EVERY, *HANDLE_FUNCTIONS) if handle else (EVERY,)
     return error(GPU_IS_LOST, *functions, device=device)
 
@@ -66,7 +66,7 @@ def init_fails(code: int) -> Fault:
 
 
 def hung(*functions: str, device: int | None = None) -> Fault:
-    """The calls block until the fault is lifted; the process can be killed meanwhile."""
+    """The calls block until the fault is removed; the process can be killed meanwhile."""
     return Fault("hang", functions or (EVERY,), device)
 
 
@@ -76,13 +76,13 @@ def hang_file(path: Path, *functions: str, device: int | None = None) -> Fault:
 
 
 def delay(microseconds: int, *functions: str, device: int | None = None) -> Fault:
-    """Each call takes so much longer."""
+    """Each call takes this much longer."""
     return Fault("delay", functions or (EVERY,), device, microseconds)
 
 
 def crash(*functions: str, device: int | None = None, once: bool = True) -> Fault:
-    """The next call dies of SIGSEGV: only one, in whichever process, or all while this is on."""
+    """The next call crashes with SIGSEGV: only one, in any process, or all while enabled."""
     if not once:
         return Fault("crash", functions or (EVERY,), device)
-    # Numbered, so that all processes together can tell whether this one has happened.
+    # Numbered, so that all processes know whether this one has happened.
     return Fault("crash_once", functions or (EVERY,), device, next(_crash_numbers))

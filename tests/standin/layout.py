@@ -7,7 +7,7 @@ NAME = 64
 FIRED = 64
 FLAGS = 16
 
-COLUMNS = DEVICES + 1  # The last column counts the calls that are about no device.
+COLUMNS = DEVICES + 1  # The last column counts the calls without a device.
 ROW = COLUMNS * 8
 
 GENERATION_AT = 0
@@ -17,7 +17,7 @@ FLAGS_AT = FIRED_AT + FIRED
 NAMES_AT = FLAGS_AT + FLAGS * 8
 TOTAL_AT = NAMES_AT + FUNCTIONS * NAME
 FAULTED_AT = TOTAL_AT + FUNCTIONS * ROW
-# Whole pages for the seconds, so that a function never called on a device costs no memory.
+# Whole pages for the seconds, so that unused functions cost no memory.
 SECONDS_AT = -(-(FAULTED_AT + FUNCTIONS * ROW) // 4096) * 4096
 SIZE = SECONDS_AT + FUNCTIONS * ROW * RING
 

@@ -1,4 +1,4 @@
-"""What the stand-in shows: a node's devices, their MIG instances and processes."""
+"""The stand-in's node: its devices, their MIG instances and processes."""
 
 import uuid
 from collections.abc import Iterable, Mapping
@@ -81,7 +81,7 @@ class StandInDevice:
     default_limit_mw: int | None = 700_000
     min_limit_mw: int | None = 200_000
     max_limit_mw: int | None = 700_000
-    energy_mj: int | None = None  # None: it grows with the power
+    energy_mj: int | None = None  # None: it follows the power
     fan: int | None = None
     fans: int | None = None
 
@@ -115,7 +115,7 @@ class StandInDevice:
     compute_mode: int | None = 0
     display_active: int | None = 0
     mig_mode: int | None = 0
-    removed: bool = False  # gone at the next first Init
+    removed: bool = False  # missing after the next first Init
 
     migs: tuple[StandInMig, ...] = ()
     processes: tuple[StandInProcess, ...] = ()
@@ -124,13 +124,13 @@ class StandInDevice:
 
     @property
     def bus(self) -> tuple[int, ...]:
-        """The bus id as numbers, which order as the driver enumerates."""
+        """The bus id as numbers, in the driver's enumeration order."""
         return tuple(int(part, 16) for part in self.bus_id.replace(".", ":").split(":"))
 
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """The counters of a device that grow by themselves, as they stood at one moment."""
+    """The growing counters of a device at one moment."""
 
     since_ns: int = 0
     energy_mj: int = 0
@@ -138,7 +138,7 @@ class Counters:
     pcie_rx_bytes: int = 0
 
     def at(self, now_ns: int, device: StandInDevice) -> "Counters":
-        """The counters at `now_ns`, after `device` has run on with its present rates."""
+        """The counters at `now_ns`, at the current rates of `device`."""
         seconds = (now_ns - self.since_ns) / 1e9
         return Counters(
             now_ns,
@@ -198,7 +198,7 @@ def node_lines(driver_version: str, nvml_version: str, cuda_version: int) -> Ite
 
 
 def default_control() -> str:
-    """The description of a node with one healthy device, for when no folder is named."""
+    """The description of a node with one healthy device, for when no folder is set."""
     lines = [*node_lines(*DEFAULT_VERSIONS), *device_lines(default_device(0), Counters())]
     return "".join(f"{line}\n" for line in lines)
 

@@ -1,4 +1,4 @@
-"""The stand-in library itself: it shows what it is told, fails as it is told, counts its calls."""
+"""The stand-in library itself: it reports what is set, fails as configured, counts its calls."""
 
 import importlib
 import os
@@ -34,10 +34,10 @@ def code_of(function: Callable[..., object], *arguments: object, **options: obje
 
 
 def until(condition: Callable[[], object]) -> None:
-    """Wait for a condition that is sure to come, unless something is broken."""
+    """Wait for a condition that must become true, unless something is broken."""
     deadline = time.monotonic() + 10
     while not condition():
-        assert time.monotonic() < deadline, "it never came"
+        assert time.monotonic() < deadline, "the condition did not become true"
         time.sleep(0.001)
 
 
@@ -66,7 +66,7 @@ def run(library: Path, standin: StandIn, body: str) -> "subprocess.Popen[bytes]"
     return subprocess.Popen(command, env=standin.environment(library))
 
 
-# ---- What it shows ----
+# ---- Values ----
 
 
 def test_one_healthy_device_is_shown_when_no_folder_is_named(
@@ -255,7 +255,7 @@ def test_devices_out_of_pci_order_are_refused(standin: StandIn) -> None:
         standin.write(StandIn.devices(2)[::-1])
 
 
-# ---- What goes wrong ----
+# ---- Faults ----
 
 
 def test_calls_before_init_and_after_the_last_shutdown_are_refused(loaded: ModuleType) -> None:
@@ -381,7 +381,7 @@ def test_a_crash_kills_the_first_caller_or_every_one(library: Path, standin: Sta
         assert [process.wait() for process in both] == [-signal.SIGSEGV] * 2
 
 
-# ---- What it counts ----
+# ---- Counts ----
 
 
 def test_calls_are_counted_by_function_device_and_second(
@@ -432,7 +432,7 @@ def test_two_processes_share_the_counters_and_the_faults(library: Path, standin:
     assert standin.faulted(0)["nvmlDeviceGetName"] == 2
 
 
-# ---- How it is built ----
+# ---- Build ----
 
 
 def test_a_second_build_does_nothing(library: Path) -> None:

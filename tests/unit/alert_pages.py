@@ -59,7 +59,7 @@ def busy() -> AlertOverview:
         since=AT - 20, fired=None,
     )  # fmt: skip
     over = alert(
-        "driver_hung", 4, Level.WARNING, "GPU 4 is not responding: driver call stuck for 62 s",
+        "driver_hung", 4, Level.WARNING, "GPU 4 is not responding: driver call stuck for 1 min",
         state=Phase.RESOLVED, since=AT - 4000, fired=AT - 3940, resolved=AT - 3000,
     )  # fmt: skip
     silent = alert(

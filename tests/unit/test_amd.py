@@ -183,7 +183,7 @@ def test_an_instinct_has_no_edge_so_its_hottest_point_is_its_temperature(tmp_pat
 
 def test_what_an_instinct_does_not_say_has_a_reason(tmp_path: Path) -> None:
     missing = Station(tmp_path, machines.instinct()).read().missing
-    assert missing["fan_percent"] == "this kernel does not say (no pwm1)"
+    assert missing["fan_percent"] == "not reported by this kernel (no pwm1)"
     assert missing["throttle"] == "gpu_metrics 1.5 has no common throttle status"
 
 
@@ -341,16 +341,17 @@ def test_an_old_kernel_gives_what_it_has_and_names_what_it_has_not(tmp_path: Pat
     assert reading.sample.temperature_celsius == 44
     assert reading.sample.fan_percent == 30
     assert (
-        reading.missing["utilization_percent"] == "this kernel does not say (no gpu_busy_percent)"
+        reading.missing["utilization_percent"]
+        == "not reported by this kernel (no gpu_busy_percent)"
     )
     assert reading.missing["memory_used_bytes"] == (
-        "this kernel does not say (no mem_info_vram_used)"
+        "not reported by this kernel (no mem_info_vram_used)"
     )
 
 
 @pytest.mark.parametrize(
     ("code", "words"),
-    [(DENIED, "no permission"), (errno.EBUSY, "busy"), (errno.EPERM, "does not let")],
+    [(DENIED, "no permission"), (errno.EBUSY, "busy"), (errno.EPERM, "does not allow")],
 )
 def test_a_refused_file_costs_one_value(tmp_path: Path, code: int, words: str) -> None:
     station = Station(tmp_path, machines.radeon(), {"power1_average": code})
@@ -380,10 +381,10 @@ def test_a_machine_without_amd_devices_is_unavailable(tmp_path: Path) -> None:
 
 
 def test_limiters_have_words() -> None:
-    assert metrics.words(0) == ()
-    assert metrics.words(1 << 0 | 1 << 3) == ("sw_power_cap",)
-    assert metrics.words(1 << 16 | 1 << 36) == ("current_limit", "temperature_limit")
-    assert metrics.words(1 << 47) == ("hw_thermal_slowdown",)
+    assert metrics.limiter_names(0) == ()
+    assert metrics.limiter_names(1 << 0 | 1 << 3) == ("sw_power_cap",)
+    assert metrics.limiter_names(1 << 16 | 1 << 36) == ("current_limit", "temperature_limit")
+    assert metrics.limiter_names(1 << 47) == ("hw_thermal_slowdown",)
 
 
 @pytest.mark.parametrize("form", [(1, 3), (2, 2)])
@@ -397,7 +398,7 @@ def test_the_throttle_status_stands_where_the_kernel_puts_it(form: tuple[int, in
 def test_a_table_that_is_cut_short_is_no_table() -> None:
     table = machines.metrics(1, 3, 0)
     assert metrics.throttle(SysfsValue(table[:100])).value is None
-    assert metrics.throttle(SysfsValue(b"")).reason == "gpu_metrics is cut short"
+    assert metrics.throttle(SysfsValue(b"")).reason == "gpu_metrics is truncated"
 
 
 PARSERS: list[Callable[[str], object]] = [

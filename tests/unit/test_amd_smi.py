@@ -178,7 +178,7 @@ def test_a_total_over_no_part_is_not_a_card_without_errors(
     library.errors = {"uncorrectable_count": 0}
     library.blocks = [{"block": "UMC", "status": "DISABLED"}]
     reading = Station(tmp_path, server(ras=False)).read()
-    assert reading.missing["ecc_uncorrected"] == "this kernel does not say (no umc_err_count)"
+    assert reading.missing["ecc_uncorrected"] == "not reported by this kernel (no umc_err_count)"
     library.blocks.append({"block": "GFX", "status": "ENABLED"})
     assert Station(tmp_path / "again", server(ras=False)).sample().ecc_uncorrected == 0
 
@@ -285,7 +285,7 @@ def check_the_files_stand(root: Path) -> None:
     assert reading.sample is not None
     assert reading.sample.power_watts == 612.0
     assert reading.missing["energy_joules"] == OTHERWISE["energy_joules"]
-    assert reading.missing["ecc_uncorrected"] == "this kernel does not say (no umc_err_count)"
+    assert reading.missing["ecc_uncorrected"] == "not reported by this kernel (no umc_err_count)"
     station.backend.close()
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from andon.host import aside
-from andon.host.aside import Aside, Told
+from andon.host.aside import Aside, LookupResult
 
 PATIENCE_SECONDS = 20.0
 
@@ -37,9 +37,9 @@ def oracle() -> Iterator[Oracle]:
 
 def test_an_answer_comes_later_and_once(oracle: Oracle) -> None:
     questions: Aside[int, int] = Aside(oracle)
-    assert questions.ask(4) == Told(None, answered=False, fresh=True)
+    assert questions.ask(4) == LookupResult(None, answered=False, fresh=True)
     questions.wait(PATIENCE_SECONDS)
-    assert questions.ask(4) == Told(16, answered=True)
+    assert questions.ask(4) == LookupResult(16, answered=True)
     assert oracle.asked == [4]
     assert not questions.ask(4).answered, "asked again: what it is may have changed"
 
@@ -60,7 +60,7 @@ def test_a_question_is_waited_for_once(oracle: Oracle) -> None:
     questions: Aside[int, int] = Aside(oracle)
     assert questions.ask(-1).fresh
     questions.wait(0.0)
-    assert questions.ask(-1) == Told(None, answered=False, fresh=False)
+    assert questions.ask(-1) == LookupResult(None, answered=False, fresh=False)
     questions.wait(PATIENCE_SECONDS)  # would be as long as that if it waited
 
 
@@ -82,7 +82,7 @@ def test_what_fails_has_no_answer_and_the_next_has_one(oracle: Oracle) -> None:
     questions.ask(13)
     questions.ask(2)
     questions.wait(PATIENCE_SECONDS)
-    assert questions.ask(13) == Told(None, answered=True)
+    assert questions.ask(13) == LookupResult(None, answered=True)
     assert questions.ask(2).answer == 4
 
 

@@ -36,11 +36,6 @@ def test_sessions_of_multiples_share_their_ticks() -> None:
     assert cadence.next_due(3.5, 2.0) == 4.0
 
 
-def test_waiting_doubles_after_each_failure_up_to_its_end() -> None:
-    assert [cadence.retry_seconds(n) for n in (1, 2, 3, 4)] == [0.5, 1.0, 2.0, 4.0]
-    assert cadence.retry_seconds(7) == cadence.retry_seconds(10_000) == 30.0
-
-
 def test_nobody_means_no_tick() -> None:
     assert Bus().wake_at(5.0) is None
 
@@ -128,7 +123,7 @@ def test_an_event_waits_for_the_session_that_is_not_due() -> None:
     bus = Bus()
     fast, slow = bus.subscribe(1.0, False, 8), bus.subscribe(3.0, False, 8)
     for now in range(7):
-        bus.tell([xid(now)])
+        bus.add_events([xid(now)])
         bus.publish(at(now), now)
     fast.close()
     slow.close()
@@ -140,7 +135,7 @@ def test_an_event_outlives_the_snapshot_that_a_slow_reader_never_took() -> None:
     bus = Bus()
     lazy = bus.subscribe(1.0, False, 1)
     for now in range(4):
-        bus.tell([xid(now)])
+        bus.add_events([xid(now)])
         bus.publish(at(now), now)
     lazy.close()
     assert [(s.at, [e.code for e in s.events]) for s in lazy] == [(3.0, [0, 1, 2, 3])]
@@ -148,7 +143,7 @@ def test_an_event_outlives_the_snapshot_that_a_slow_reader_never_took() -> None:
 
 def test_a_session_is_not_told_what_happened_before_it() -> None:
     bus = Bus()
-    bus.tell([xid(79)])
+    bus.add_events([xid(79)])
     late = bus.subscribe(1.0, False, 8)
     bus.publish(replace(at(0.0), events=(xid(79),)), 0.0)
     late.close()
@@ -158,7 +153,7 @@ def test_a_session_is_not_told_what_happened_before_it() -> None:
 def test_a_flood_of_events_is_bounded_and_the_newest_stay() -> None:
     bus = Bus()
     session = bus.subscribe(1.0, False, 1)
-    bus.tell([xid(code) for code in range(2 * MOST_EVENTS)])
+    bus.add_events([xid(code) for code in range(2 * MOST_EVENTS)])
     bus.publish(at(0.0), 0.0)
     session.close()
     (snapshot,) = session
@@ -178,7 +173,7 @@ def test_no_event_is_lost_or_told_twice(
     heard: list[int | None] = []
     said = 0
     for now, (count, reads) in enumerate(ticks):
-        bus.tell([xid(said + n) for n in range(count)])
+        bus.add_events([xid(said + n) for n in range(count)])
         said += count
         bus.publish(at(now), now)
         if reads and (snapshot := session.get(0)) is not None:

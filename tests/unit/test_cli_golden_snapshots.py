@@ -273,7 +273,7 @@ def farm() -> Snapshot:
             silent(
                 3, State.LOST, "the GPU has fallen off the bus (Xid 79)", "reboot the node", 130
             ),
-            silent(4, State.STALE, "driver has not answered for 12 s", None, 12),
+            silent(4, State.STALE, "driver call stuck for 12 s", None, 12),
             laptop(5),
             *mig_board(6),
             busy(7, 3, 40.0, work(6001, "erin", "Xorg", 2.0, kind=ProcessKind.GRAPHICS)),

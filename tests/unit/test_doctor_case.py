@@ -44,8 +44,8 @@ def own(facts: MachineFacts, **changed: object) -> MachineFacts:
 
 
 def seen(facts: MachineFacts, **changed: object) -> MachineFacts:
-    shown = replace(facts.look.snapshot or snapshot(), **changed)  # type: ignore[arg-type]
-    return replace(facts, look=replace(facts.look, snapshot=shown))
+    shown = replace(facts.trial.snapshot or snapshot(), **changed)  # type: ignore[arg-type]
+    return replace(facts, trial=replace(facts.trial, snapshot=shown))
 
 
 def one_card(driver: str | None, **changed: object) -> tuple[PciCard, ...]:

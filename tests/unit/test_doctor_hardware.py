@@ -64,14 +64,14 @@ def drivers() -> Iterator[Case]:
         says="key was rejected",
     )
     yield case(
-        "kept for virtual machines",
+        "reserved for virtual machines",
         replace(bare, cards=one_card("vfio-pci")),
         *NOTHING,
         missing,
         says="virtual machines",
     )
     free = (*server().cards[:7], replace(server().cards[7], driver=None))
-    seven = replace(server(), cards=free, look=SampleTrial(snapshot(7), 0.3))
+    seven = replace(server(), cards=free, trial=SampleTrial(snapshot(7), 0.3))
     yield case("one card is not driven", seven, (C.CARD_UNBOUND, FAIL), says="0000:17:00.0")
     for names, command in {
         ("debian",): "apt install nvidia-driver", ("fedora",): "akmod-nvidia",
@@ -176,7 +176,7 @@ def libraries() -> Iterator[Case]:
     yield case(
         "the loader passes over another processor's",
         replace(server(), libraries=(behind, LIBRARY)),
-        says="x86_64-linux-gnu/libnvidia-ml.so.1 (by",
+        says="x86_64-linux-gnu/libnvidia-ml.so.1 (in",
     )
     yield case(
         "found by a variable",
@@ -233,7 +233,7 @@ def versions() -> Iterator[Case]:
         yield case(
             f"counters {restricted}",
             kernel(server(), counters_restricted=restricted),
-            says="" if restricted is None else "profiler counters",
+            says="" if restricted is None else "profiling counters",
         )
 
 
@@ -248,7 +248,7 @@ def device_files() -> Iterator[Case]:
         *NOTHING,
         (C.NODE_MISSING, FAIL),
         (C.UVM_MISSING, WARN),
-        says="/dev/nvidiactl and /dev/nvidia0 are not there|nvidia-modprobe",
+        says="/dev/nvidiactl and /dev/nvidia0 are missing|nvidia-modprobe",
     )
     yield case(
         "no device files, and it works",
@@ -265,7 +265,7 @@ def device_files() -> Iterator[Case]:
         "no /dev/nvidiactl",
         replace(server(), nodes=nodes()[1:]),
         (C.NODE_MISSING, WARN),
-        says="/dev/nvidiactl is not there",
+        says="/dev/nvidiactl is missing",
     )
     yield from denied()
 

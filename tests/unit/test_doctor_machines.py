@@ -100,7 +100,7 @@ def server() -> MachineFacts:
         clock=Clock(AT, True),
         own=OWN,
         security=SAFE,
-        look=SampleTrial(snapshot(), 0.31),
+        trial=SampleTrial(snapshot(), 0.31),
     )
 
 
@@ -113,7 +113,7 @@ def no_gpu() -> MachineFacts:
         containers=Containers(cgroup="v2", own_pids=False),
         clock=Clock(AT, True),
         own=OWN,
-        look=SampleTrial(Snapshot("laptop", AT, host=HOST, faults=(fault,)), 0.2),
+        trial=SampleTrial(Snapshot("laptop", AT, host=HOST, faults=(fault,)), 0.2),
     )
 
 
@@ -122,7 +122,7 @@ def broken(
 ) -> MachineFacts:
     """The same machine, with a reader that failed: nothing answers."""
     failed = Snapshot("node17", AT, host=HOST, faults=(Fault("nvidia", reason, hint),))
-    return replace(facts, look=SampleTrial(failed, 0.2))
+    return replace(facts, trial=SampleTrial(failed, 0.2))
 
 
 def laptop() -> MachineFacts:
@@ -138,7 +138,7 @@ def laptop() -> MachineFacts:
         cards=cards,
         nodes=(*nodes(1), DeviceFile("/dev/dri/renderD128", 0o660, "render", True)),
         containers=Containers(cgroup="v2", own_pids=False),
-        look=SampleTrial(snapshot(0, devices=(asleep,)), 0.2),
+        trial=SampleTrial(snapshot(0, devices=(asleep,)), 0.2),
     )
 
 
@@ -149,7 +149,7 @@ def container() -> MachineFacts:
         nodes=nodes(2),
         containers=Containers(inside="docker", own_pids=True, cgroup="v2"),
         kernel=replace(server().kernel, persistenced=False),
-        look=SampleTrial(snapshot(2), 0.3),
+        trial=SampleTrial(snapshot(2), 0.3),
     )
 
 
@@ -162,7 +162,7 @@ def wsl() -> MachineFacts:
         libraries=(Library(lies, "the loader's cache", lies, 9, True),),
         nodes=(),
         containers=Containers(cgroup="v2", own_pids=False),
-        look=SampleTrial(snapshot(1), 0.4),
+        trial=SampleTrial(snapshot(1), 0.4),
     )
 
 
@@ -176,7 +176,7 @@ def amd() -> MachineFacts:
         cards=(PciCard("0000:03:00.0", "amd", "amdgpu", "active", "auto"),),
         nodes=(DeviceFile("/dev/kfd", 0o660, "render", True),
                DeviceFile("/dev/dri/renderD128", 0o660, "render", True)),
-        look=SampleTrial(snapshot(0, devices=(replace(status, device=device),)), 0.2),
+        trial=SampleTrial(snapshot(0, devices=(replace(status, device=device),)), 0.2),
     )  # fmt: skip
 
 

@@ -58,7 +58,7 @@ def books() -> Iterator[Case]:
         ("/tmp/andon", 1000, "alice", False), ("/tmp/andon", 1002, "mallory", True),
     ):  # fmt: skip
         facts = own(server(), books=(BookFolder(path, name, uid),), book_place=path)
-        says = "no root book: mallory owns /tmp/andon and may cordon devices|sudo andon setup"
+        says = "no root book: mallory owns /tmp/andon and can cordon devices|sudo andon setup"
         yield case(
             f"{path} of {name}",
             facts,
@@ -70,7 +70,7 @@ def books() -> Iterator[Case]:
         "root, and bob's book",
         replace(own(server(), books=bob), user=ROOT, security=Security()),
         (C.BOOK_FOREIGN, WARN),
-        says="bob owns /tmp/andon and may cordon devices, reorder the queue",
+        says="bob owns /tmp/andon and can cordon devices, reorder the queue",
     )
     yield from two_books()
     for mode in (0o777, 0o775, 0o1777, 0o757):
@@ -90,7 +90,7 @@ def books() -> Iterator[Case]:
         "a book that is closed to us",
         book(path="/tmp/andon", name="bob", uid=1001, closed=True),
         (C.BOOK_UNSAFE, FAIL),
-        says="/tmp/andon of bob is closed to alice",
+        says="alice cannot read the lease book /tmp/andon of bob",
     )
     yield case(
         "leases that only one can take",
@@ -110,8 +110,8 @@ def two_books() -> Iterator[Case]:
     yield case(
         "two books, one of them used",
         own(server(), books=both, book_place="/run/andon"),
-        says="/run/andon belongs to root; leases go there, and only root can cordon or reorder|"
-        "/tmp/andon belongs to alice; its leases count, too",
+        says="/run/andon belongs to root; used for new leases, and only root can cordon or reorder|"
+        "/tmp/andon belongs to alice; its leases count too",
     )
     plain = BookFolder("/tmp/andon", "mallory", 1002)
     for name, foreign in (
@@ -123,7 +123,7 @@ def two_books() -> Iterator[Case]:
             f"a {name} book of mallory's beside root's",
             own(server(), books=(root, foreign), book_place="/run/andon"),
             (C.BOOK_IGNORED, WARN),
-            says="/tmp/andon belongs to mallory and decides nothing: leases go to|rm -rI",
+            says="/tmp/andon belongs to mallory and is ignored: new leases go to|rm -rI",
         )
     crowded = Contents((Stray(Odd.MALFORMED, "mallory", 1002, 9),), (("mallory", 1002, 9000),))
     yield case(
@@ -146,21 +146,21 @@ def strays() -> Iterator[Case]:
             f"one {odd} file",
             book(Stray(odd, "mallory", 1002)),
             (C.BOOK_MALFORMED, WARN),
-            says="/run/andon holds 1 file that is no entry: mallory (1)|-uid 1002 -ls",
+            says="/run/andon has 1 file that is not an entry: mallory (1)|-uid 1002 -ls",
         )
     users = [Stray(Odd.MALFORMED, f"user{n}", 1100 + n, 10 - n) for n in range(5)]
     yield case(
         "odd files of five users",
         book(*users, Stray(Odd.NOT_A_FILE, "user0", 1100, 2)),
         (C.BOOK_MALFORMED, WARN),
-        says="holds 42 files that are no entry: user0 (12), user1 (9), user2 (8) and 2 more users|"
+        says="has 42 files that are not entries: user0 (12), user1 (9), user2 (8) and 2 more users|"
         "-uid 1100",
     )
     yield case(
         "bob's leftovers",
         book(Stray(Odd.UNLOCKED, "bob", 1001, 3)),
         (C.BOOK_LEFTOVERS, WARN),
-        says="holds 3 files that no process holds: bob (3)|sudo andon setup",
+        says="has 3 files that no process holds: bob (3)|sudo andon setup",
     )
     yield case("leftovers of one's own", book(Stray(Odd.UNLOCKED, "alice", 1000, 3)))
     for count in (0, 1, MANY_FILES, MANY_FILES + 1, 8192):
@@ -175,7 +175,7 @@ def strays() -> Iterator[Case]:
         "more files than are counted",
         book(complete=False),
         (C.BOOK_CROWDED, WARN),
-        says="holds more files than are examined",
+        says="has more files than are examined",
     )
 
 
@@ -183,7 +183,11 @@ def strays() -> Iterator[Case]:
 
 
 def exposures() -> Iterator[Case]:
-    yield case("all is alice's alone", secure(), says="is alice's alone: token, history, audit log")
+    yield case(
+        "all is alice's alone",
+        secure(),
+        says="only alice can access the state folder: token, history, audit log",
+    )
     yield case("no state folder yet", secure(state=()))
     yield case("a state folder that was not examined", secure(state=(), unseen="it is on nfs4"))
     for mode, grade in ((0o755, WARN), (0o750, WARN), (0o711, WARN), (0o775, FAIL), (0o777, FAIL)):
@@ -262,7 +266,7 @@ def above() -> Iterator[Case]:
         "settings that others may change",
         secure(config=replace(settings, mode=0o664)),
         (C.CONFIG_EXPOSED, FAIL),
-        says="commands that run as alice|chmod go-w /etc/andon/andon.toml",
+        says="commands run as alice|chmod go-w /etc/andon/andon.toml",
     )
     yield case(
         "settings of mallory's",
@@ -280,7 +284,7 @@ def servers() -> Iterator[Case]:
     yield case(
         "a server on loopback",
         secure(server=RUNNING, listeners=(MINE,)),
-        says="your server listens on 127.0.0.1 port 26366 alone",
+        says="your server listens on 127.0.0.1 port 26366, on loopback only",
     )
     everywhere = PortListener("0.0.0.0", 26366, "alice", 1000, loopback=False)
     yield case(
@@ -302,7 +306,7 @@ def servers() -> Iterator[Case]:
             f"a server of which {name}",
             secure(**changed),
             (C.SERVER_GONE, WARN),
-            says=f"names a server that is gone|rm -f {STATE}/server.json",
+            says=f"refers to a server that has ended|rm -f {STATE}/server.json",
         )
     stranger = PortListener("127.0.0.9", 26366, "mallory", 1002)
     yield case(

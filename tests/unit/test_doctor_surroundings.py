@@ -103,9 +103,11 @@ def systems() -> Iterator[Case]:
             says="dmesg" if bad else "taint",
         )
     yield case("no taint is known", kernel(server(), taint=None))
-    yield case("the log is open", server(), says="can be followed")
+    yield case("the log is open", server(), says="log is readable")
     closed = kernel(server(), log_closed="Operation not permitted")
-    yield case("the log is closed", closed, says="closed to|Operation not permitted")
+    yield case(
+        "the log is closed", closed, says="cannot read the kernel log|Operation not permitted"
+    )
     for hidepid, let_off in product(("1", "2", "4", "invisible", "noaccess", "ptraceable"), (0, 1)):
         facts = replace(server(), proc=ProcVisibility(hidepid, None, bool(let_off)))
         yield case(
@@ -163,7 +165,7 @@ def devices() -> Iterator[Case]:
             seen(server(), devices=every),
             (check, FAIL),
             (C.NO_DEVICE, FAIL),
-            says="none of 8 devices answers|no reason is known",
+            says="none of 8 devices responds|unknown reason",
         )
     yield case(
         "six of eight",
@@ -175,11 +177,11 @@ def devices() -> Iterator[Case]:
     yield case("MIG", seen(server(), devices=(*snapshot(7).devices, *divided())), says="MIG")
     yield case(
         "a slow start",
-        replace(server(), look=SampleTrial(snapshot(), 4.2)),
+        replace(server(), trial=SampleTrial(snapshot(), 4.2)),
         (C.SLOW_START, WARN),
         says="4.2 s|andon cost",
     )
-    slow = kernel(replace(server(), look=SampleTrial(snapshot(), 4.2)), persistenced=False)
+    slow = kernel(replace(server(), trial=SampleTrial(snapshot(), 4.2)), persistenced=False)
     yield case(
         "a slow start without the daemon",
         slow,
@@ -189,7 +191,7 @@ def devices() -> Iterator[Case]:
     made_up = seen(server(), simulated=True, devices=snapshot(4).devices)
     yield case("simulated", made_up, says="SIMULATED: 4 devices")
     refused = replace(
-        server(), look=SampleTrial(None, 0.0, "unknown backends: cuda", "one of: auto")
+        server(), trial=SampleTrial(None, 0.0, "unknown backends: cuda", "one of: auto")
     )
     yield case("a sampler that refuses", refused, (C.NO_DEVICE, FAIL), says="unknown backends|auto")
     tool = Fault("nvidia_smi", "it is not there", "install it")
@@ -216,12 +218,12 @@ def masks() -> Iterator[Case]:
         facts = replace(server(), masks={"CUDA_VISIBLE_DEVICES": value})
         yield case(f"mask {value}", facts, says=f"programs see {shown} of 8 devices")
     facts = replace(server(), masks={"CUDA_VISIBLE_DEVICES": "0,x"})
-    yield case("a mask that breaks off", facts, (C.MASK_DOUBTFUL, WARN), says="ends at")
+    yield case("a mask that breaks off", facts, (C.MASK_DOUBTFUL, WARN), says="list from")
     other = replace(h200(1), device=replace(h200(1).device, name="NVIDIA L4"))
     mixed = replace(
         server(),
         cards=server().cards[:2],
-        look=SampleTrial(snapshot(0, devices=(h200(0), other)), 0.1),
+        trial=SampleTrial(snapshot(0, devices=(h200(0), other)), 0.1),
     )
     yield case(
         "CUDA's numbers are its own",

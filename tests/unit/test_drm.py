@@ -36,7 +36,7 @@ class Scene:
         (self.root / f"proc/{pid}/fdinfo/{number}").write_text(text)
 
     def look(self, now: float) -> CardUse:
-        return self.usage.look(NODES, now)
+        return self.usage.read(NODES, now)
 
 
 def scene(root: Path, machine: Machine, **refusals: int) -> Scene:
@@ -163,8 +163,8 @@ def test_a_process_that_opens_a_device_late_is_found_within_a_round(tmp_path: Pa
 
 def test_cards_of_one_tick_share_one_search(tmp_path: Path) -> None:
     there = scene(tmp_path, with_clients((50, 3, "/dev/dri/card0", fdinfo(CARD, 1, 8, 0))))
-    assert there.descriptors.look(5.0) is there.descriptors.look(5.1)
-    assert there.descriptors.look(6.0) is not there.descriptors.look(7.0)
+    assert there.descriptors.read(5.0) is there.descriptors.read(5.1)
+    assert there.descriptors.read(6.0) is not there.descriptors.read(7.0)
 
 
 def test_processes_that_may_not_be_seen_are_counted_and_told(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_processes_that_may_not_be_seen_are_counted_and_told(tmp_path: Path) -> 
     use = there.look(0.0)
     assert [user.pid for user in use.users] == [50]
     assert use.blind_spot == (
-        "1 process of other users cannot be seen: "
+        "1 process of other users is not visible: "
         "run andon as root, or with CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH"
     )
 
@@ -187,14 +187,14 @@ def test_a_container_with_its_own_pids_says_so(tmp_path: Path) -> None:
     machine = with_clients((50, 3, "/dev/dri/card0", fdinfo(CARD, 1, 8, 0)))
     machine.files["proc/2/comm"] = "bash\n"
     use = scene(tmp_path, machine).look(0.0)
-    assert "a container, or hidepid" in (use.blind_spot or "")
+    assert "container or hidepid" in (use.blind_spot or "")
 
 
 def test_a_kernel_that_tells_nothing_is_not_taken_for_an_idle_device(tmp_path: Path) -> None:
     machine = with_clients((50, 3, "/dev/dri/card0", "pos:\t0\nflags:\t02\n"))
     there = scene(tmp_path, machine)
     there.look(0.0)
-    assert there.look(1.0).blind_spot == drm.TACITURN
+    assert there.look(1.0).blind_spot == drm.OLD_FDINFO
 
 
 def test_what_is_past_the_bounds_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,7 +203,7 @@ def test_what_is_past_the_bounds_is_told(tmp_path: Path, monkeypatch: pytest.Mon
     machine = host()
     machine.process(50, "app", files)
     there = scene(tmp_path, machine)
-    assert "past andon's bounds" in (there.look(0.0).blind_spot or "")
+    assert "beyond andon's limits" in (there.look(0.0).blind_spot or "")
 
 
 def test_more_openings_than_are_read_are_told(
@@ -212,7 +212,7 @@ def test_more_openings_than_are_read_are_told(
     monkeypatch.setattr(drm, "MOST_CLIENTS", 2)
     openings = [(50, n, "/dev/dri/card0", fdinfo(CARD, n, 8, 0)) for n in range(3, 8)]
     use = scene(tmp_path, with_clients(*openings)).look(0.0)
-    assert use.blind_spot == "3 openings of this device past andon's bounds"
+    assert use.blind_spot == "3 open files of this device beyond andon's limits"
 
 
 def test_nothing_hidden_is_no_blind_spot() -> None:

@@ -116,9 +116,7 @@ def status(draw: st.DrawFn, of: Device, at: float) -> DeviceStatus:
         device=of,
         state=draw(st.sampled_from([State.OK] * 7 + list(State))),
         since=at - draw(st.sampled_from([0.0, 12.0, 90_000.0, -5.0])),
-        reason=draw(
-            st.sampled_from([None, "driver has not answered for 12 s", "version mismatch"])
-        ),
+        reason=draw(st.sampled_from([None, "driver call stuck for 12 s", "version mismatch"])),
         hint=draw(st.sampled_from([None, "reboot the node"])),
         sample=draw(maybe(sample(at))),  # type: ignore[arg-type]
         missing=draw(missing),

@@ -126,14 +126,14 @@ def test_a_container_that_nobody_knows_is_asked_for_again_after_a_minute(
     assert names.look_up(other, PATIENT).names == RuntimeNames("late")
 
 
-def test_an_engine_that_hangs_costs_no_more_than_the_patience(
+def test_an_engine_that_hangs_costs_no_more_than_the_timeout(
     names: ContainerNames, engine: Engine
 ) -> None:
     engine.may_answer.clear()
     answer = names.look_up(TRAINER, 0.01)
     assert (answer.names, answer.final) == (None, False)
     assert answer.waited_seconds < 5.0
-    assert names.look_up(TRAINER).names is None  # without patience: at once
+    assert names.look_up(TRAINER).names is None  # without a timeout: at once
     assert len(engine.asked) <= 1, "the question is not put twice"
     engine.may_answer.set()
 
@@ -258,22 +258,22 @@ def test_a_process_shows_the_name_as_soon_as_it_is_known(
     assert table.attribute([Process(7)])[0].container == "docker:trainer"
 
 
-def test_many_containers_together_cost_one_patience(
+def test_many_containers_together_cost_one_timeout(
     names: ContainerNames, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine.may_answer.clear()
-    patiences: list[float] = []
+    timeouts: list[float] = []
     real = names.look_up
 
-    def watched(container: Container, patience_seconds: float = 0.0) -> containers.ContainerInfo:
-        patiences.append(patience_seconds)
-        return real(container, patience_seconds)
+    def watched(container: Container, timeout_seconds: float = 0.0) -> containers.ContainerInfo:
+        timeouts.append(timeout_seconds)
+        return real(container, timeout_seconds)
 
     monkeypatch.setattr(names, "look_up", watched)
     pids = range(10, 30)
     for pid in pids:
         process_in(tmp_path, pid, f"0::/docker/{pid:064x}\n")
     ProcessTable(tmp_path, names).attribute([Process(pid) for pid in pids])
-    assert patiences[0] > 0
-    assert all(patience <= 0 for patience in patiences[1:]), "the first has used it up"
-    assert len(patiences) == len(pids)
+    assert timeouts[0] > 0
+    assert all(timeout <= 0 for timeout in timeouts[1:]), "the first has used it up"
+    assert len(timeouts) == len(pids)

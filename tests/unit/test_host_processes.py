@@ -13,23 +13,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.core.processes.attribution import Belonging, Container, SlurmStep
+from andon.core.processes.proc_stat import parse_stamp, parse_stat
 from andon.host import processes
-from andon.host.kernel_files import parse_uid
 from andon.host.processes import FOREIGN, HIDDEN, ProcessTable, sees_host_pids
 from andon.host.procfs import (
     ProcessCounters,
     ProcessParent,
-    Stat,
     parse_boot_time,
     parse_hidepid,
     parse_passwd,
-    parse_stamp,
-    parse_stat,
     process_name,
     slurm_variables,
     split_command,
     whole_words,
 )
+from andon.kernel_files import parse_uid
 from andon.model.device import Process, ProcessKind
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -302,7 +300,11 @@ def test_usage_is_cumulative_cpu_time_and_resident_bytes(tree: Tree) -> None:
 @pytest.mark.parametrize("comm", ["python", "a b", "a) S 1 (b", "((", "))", ") ", "", "ü"])
 def test_a_short_name_may_hold_spaces_and_parentheses(comm: str) -> None:
     content = stat_line(7, comm).encode()
-    assert parse_stat(content) == Stat(comm.encode(), b"S", 1, 150, 50, 500, 25)
+    stat = parse_stat(content)
+    assert stat is not None
+    assert (stat.comm, stat.state, stat.parent) == (comm.encode(), b"S", 1)
+    assert (stat.user_ticks, stat.system_ticks) == (150, 50)
+    assert (stat.start_ticks, stat.resident_pages) == (500, 25)
     assert parse_stamp(content, 3) == (500, comm.encode(), 3)
 
 

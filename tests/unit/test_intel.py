@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.backends.drm import FIRST_LOOK
+from andon.backends.drm import FIRST_READING
 from andon.backends.intel import Intel, layout
-from andon.backends.intel.card import STARTED_ANEW, Counter, parse_manager
+from andon.backends.intel.card import COUNTER_RESET, Counter, parse_manager
 from andon.backends.kernel import ASLEEP, MOMENT_SECONDS
 from andon.backends.sysfs import SysfsValue, Tree
 from andon.errors import Unavailable
@@ -122,7 +122,7 @@ def test_a_card_that_falls_asleep_between_the_two_looks_is_left_alone(tmp_path: 
 
     station.clock.meanwhile = suspended
     first = station.read()
-    assert first.missing["power_watts"] == first.missing["utilization_percent"] == FIRST_LOOK
+    assert first.missing["power_watts"] == first.missing["utilization_percent"] == FIRST_READING
     assert set(station.openings.under(f"0000:02:01.0/{machines.ARC}")) == {"power/runtime_status"}
     assert not [path for path in station.openings.paths if "/fdinfo/" in path]
 
@@ -134,7 +134,7 @@ def test_where_processes_are_hidden_the_idle_time_tells_the_use(tmp_path: Path) 
     idle = f"{ARC}/tile0/gt0/gtidle/idle_residency_ms"
     station.clock.meanwhile = lambda: station.write(idle, "100025\n")
     first = station.read()
-    assert "cannot be seen" in first.missing["processes"]
+    assert "not visible" in first.missing["processes"]
     assert of(first).utilization_percent == 75
     station.write(idle, "101025\n")
     assert of(station.read(2.0)).utilization_percent == 50
@@ -151,7 +151,7 @@ def test_a_card_s_memory_is_root_s_to_see_and_says_so(tmp_path: Path) -> None:
 
 def test_a_fan_s_speed_is_not_a_share(tmp_path: Path) -> None:
     reason = Station(tmp_path, machines.arc()).read().missing["fan_percent"]
-    assert reason == "the driver tells the fan's speed (fan1_input) and not its share"
+    assert reason == "the driver reports the fan speed in rpm (fan1_input), not in percent"
 
 
 def test_a_card_that_measures_its_package_alone_is_read_there(tmp_path: Path) -> None:
@@ -269,9 +269,9 @@ def test_a_machine_without_intel_devices_is_unavailable(tmp_path: Path) -> None:
 
 def test_a_rate_needs_two_looks_and_a_counter_that_grows() -> None:
     counter = Counter()
-    assert counter.rate(SysfsValue(100.0), 1.0).reason == FIRST_LOOK
+    assert counter.rate(SysfsValue(100.0), 1.0).reason == FIRST_READING
     assert counter.rate(SysfsValue(160.0), 3.0) == SysfsValue(30.0)
-    assert counter.rate(SysfsValue(10.0), 4.0).reason == STARTED_ANEW
+    assert counter.rate(SysfsValue(10.0), 4.0).reason == COUNTER_RESET
     assert counter.rate(SysfsValue(20.0), 5.0) == SysfsValue(10.0)
 
 
@@ -279,7 +279,7 @@ def test_a_counter_that_fails_once_starts_again() -> None:
     counter = Counter()
     counter.rate(SysfsValue(100.0), 1.0)
     assert counter.rate(SysfsValue(None, "denied"), 2.0).reason == "denied"
-    assert counter.rate(SysfsValue(100.0), 3.0).reason == FIRST_LOOK
+    assert counter.rate(SysfsValue(100.0), 3.0).reason == FIRST_READING
 
 
 @given(st.text())

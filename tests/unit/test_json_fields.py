@@ -87,11 +87,11 @@ def test_whatever_stands_in_a_field_it_is_read_or_refused_by_its_place(name: str
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        ({"devices": [{}, {}, {}, {"pci": 5}]}, "devices[3].pci is 5, not a text"),
+        ({"devices": [{}, {}, {}, {"pci": 5}]}, "devices[3].pci is 5, not a string"),
         ({"devices": 7}, "devices is 7, not a list"),
         ({"devices": [None]}, "devices[0] is None, not a table"),
         ({"devices": [{"pci": "x" * 600}]}, "devices[0].pci has 600 characters, more than 512"),
-        ({"devices": [{"pci": "\ud800"}]}, r"devices[0].pci is '\ud800', not a text"),
+        ({"devices": [{"pci": "\ud800"}]}, r"devices[0].pci is '\ud800', not a string"),
     ],
 )
 def test_a_mistake_is_named_with_its_place(value: dict[str, Any], words: str) -> None:

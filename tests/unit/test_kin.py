@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from andon.host.kin import group_members, myself, parse_kin, read_kin, started_ticks, ticks_now
+from andon.core.processes.proc_stat import parse_stat
+from andon.host.kin import group_members, myself, read_kin, started_ticks, ticks_now
 
 
 def test_a_process_knows_itself() -> None:
@@ -22,8 +23,10 @@ def test_a_process_knows_itself() -> None:
 
 def test_a_name_with_parentheses_is_no_field() -> None:
     fields = " ".join(str(number) for number in range(40))
-    assert parse_kin(f"7 (a) S b) S 1 22 33 {fields}".encode()) == (22, 33, 15)
-    assert parse_kin(b"") is None
+    stat = parse_stat(f"7 (a) S b) S 1 22 33 {fields}".encode())
+    assert stat is not None
+    assert (stat.group, stat.session, stat.start_ticks) == (22, 33, 15)
+    assert parse_stat(b"") is None
 
 
 def test_a_group_has_its_members_and_a_zombie_is_told_from_the_living() -> None:

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 from andon.host.liveness import MOST_PROCESSES, Liveness
-from andon.host.processes import LOOK_AGAIN_SECONDS, ProcessTable
+from andon.host.processes import RECHECK_SECONDS, ProcessTable
 from andon.model.device import Process
 
 
@@ -61,7 +61,7 @@ def test_names_are_looked_at_again_after_a_while() -> None:
     child = sleeper()
     table = ProcessTable(clock=lambda: now[0])
     first = table.attribute([Process(child.pid)])
-    now[0] = LOOK_AGAIN_SECONDS
+    now[0] = RECHECK_SECONDS
     second = table.attribute([Process(child.pid)])
     assert second is not first
     assert second == first

@@ -153,10 +153,10 @@ def test_a_mask_that_means_what_it_does_needs_no_note(mask: str) -> None:
 @pytest.mark.parametrize(
     ("mask", "words"),
     [
-        ("0,99", "list ends at 99: there is no such device"),
-        ("all", "list ends at all: it is not a number"),
-        ("GPU-50fc", "2 devices begin so"),
-        (f"{U},1", "list ends at 1: the list began with GPU-"),
+        ("0,99", "list from 99 on: there is no such device"),
+        ("all", "list from all on: it is not a number"),
+        ("GPU-50fc", "it matches 2 devices"),
+        (f"{U},1", "list from 1 on: the list began with GPU-"),
         ("1,1", "names a device twice: 1"),
     ],
 )
@@ -240,7 +240,7 @@ def test_the_old_mig_form_is_read_where_only_one_instance_can_be_meant() -> None
     assert dict(cuda(f"MIG-{UUIDS[0]}/7/0", lonely).visible) == {MIG_A: 0}
     unclear = cuda(f"MIG-{UUIDS[1]}/7/0", lonely)
     assert not unclear.visible
-    assert "any of 2 instances" in (unclear.note or "")
+    assert "matches 2 instances" in (unclear.note or "")
 
 
 def test_the_old_mig_form_is_matched_whole_where_the_driver_still_speaks_it() -> None:
@@ -304,7 +304,7 @@ def test_a_slurm_list_that_does_not_fit_is_not_applied_and_says_so(slurm: str) -
     view = seen(FOUR, SLURM_STEP_GPUS=slurm)
     assert numbers(view) == [0, 1, 2, 3]
     assert not view.certain
-    assert "not applied" in (view.note or "")
+    assert "is ignored" in (view.note or "")
 
 
 def test_the_step_outranks_its_job() -> None:

@@ -32,7 +32,7 @@ class Silent:
     def ended(self) -> int | None:
         return None
 
-    def last_words(self) -> str:
+    def last_error_line(self) -> str:
         return ""
 
 
@@ -64,7 +64,7 @@ def test_a_device_that_makes_no_sense_costs_itself_alone(vendor: Vendor) -> None
     hear(vendor, answer("a", GOOD, devices=[wire.device_to_json(GOOD), bad]))
     assert states(vendor)["GPU-a"] is State.OK
     assert vendor.fault is not None
-    assert "pci is 5, not a text" in vendor.fault.reason
+    assert "pci is 5, not a string" in vendor.fault.reason
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ def test_an_old_driver_without_the_second_memory_call_still_answers(
         reading = one(nvidia)
     assert reading.sample is not None
     assert reading.sample.memory_used_bytes is not None
-    assert reading.missing["memory_reserved_bytes"] == "this driver does not say"
+    assert reading.missing["memory_reserved_bytes"] == "not reported by this driver"
 
 
 def test_facts_are_told_once(nvidia: Nvidia) -> None:
@@ -202,7 +202,7 @@ def test_a_process_list_that_failed_is_asked_for_again_at_the_next_tick(
         broken = nvidia.read(card, clock.now, False)[0]
     clock.now += 1
     cured = nvidia.read(card, clock.now, False)[0]
-    assert broken.missing["processes"] == "the driver failed without saying why"
+    assert broken.missing["processes"] == "the driver reported an unknown error"
     assert [process.pid for process in cured.processes] == [4711]
     assert "processes" not in cured.missing
 
@@ -234,7 +234,7 @@ def test_what_failed_once_is_asked_again(nvidia: Nvidia, standin: StandIn) -> No
     assert broken.sample is not None
     assert broken.sample.temperature_celsius is None
     assert broken.sample.utilization_percent == 0, "one failed field does not hide the others"
-    assert broken.missing["temperature_celsius"] == "the driver failed without saying why"
+    assert broken.missing["temperature_celsius"] == "the driver reported an unknown error"
     assert cured.sample is not None
     assert cured.sample.temperature_celsius == 34
 
@@ -260,11 +260,11 @@ def test_activity_needs_two_looks_and_someone_who_watches(
     first = nvidia.read(card, 1000.0, True)[0]
     second = nvidia.read(card, 1001.0, True)[0]
     unwatched = nvidia.read(card, 1002.0, False)[0]
-    assert "two looks" in first.missing["sm_active_percent"]
+    assert "two readings" in first.missing["sm_active_percent"]
     assert second.sample is not None
     assert second.sample.sm_active_percent == 96.5
     assert second.sample.tensor_active_percent == 93.2
-    assert unwatched.missing["sm_active_percent"] == "read only while someone watches"
+    assert unwatched.missing["sm_active_percent"] == "read only while someone is watching"
 
 
 def test_every_activity_sample_is_given_back(nvidia: Nvidia, standin: StandIn) -> None:
@@ -343,7 +343,7 @@ def test_a_process_list_that_fails_says_so(nvidia: Nvidia, standin: StandIn) -> 
         (9, "the NVIDIA driver is not loaded", "modprobe", Unavailable),
         (18, "different versions", "reboot", Unavailable),
         (4, "no permission to use the NVIDIA driver", "/dev/nvidiactl", Denied),
-        (999, "without saying why", "dmesg", Unavailable),
+        (999, "unknown error", "dmesg", Unavailable),
         (17, "blocked", "cgroup", Unavailable),
         (77, "error 77", "dmesg", Unavailable),
     ],
@@ -389,7 +389,7 @@ def test_a_driver_that_was_reloaded_is_told_from_a_lost_card(
 
 def test_no_gpu_behind_a_running_driver_is_said(nvidia: Nvidia, standin: StandIn) -> None:
     standin.write(StandIn.devices(1, removed=True))
-    with pytest.raises(Unavailable, match="has no GPU"):
+    with pytest.raises(Unavailable, match="finds no GPU"):
         nvidia.open()
 
 
@@ -488,7 +488,7 @@ def test_idle_cards_that_may_sleep_are_let_go(
         reading = nvidia.read(card, clock.now, False)[0]
     assert standin.calls()["nvmlShutdown"] == 1
     assert reading.reason is not None
-    assert "let go" in reading.reason
+    assert "andon released it" in reading.reason
     assert reading.uuid.startswith("GPU-"), "it keeps its name"
     standin.reset_calls()
     for _ in range(30):

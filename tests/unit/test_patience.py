@@ -15,6 +15,11 @@ def test_the_back_off_doubles_up_to_a_minute(failures: int, seconds: float) -> N
     assert reader_backoff.back_off_seconds(failures) == seconds
 
 
+def test_waiting_doubles_after_each_failure_up_to_its_end() -> None:
+    waits = [reader_backoff.doubled_seconds(n, 0.5, 30.0) for n in (0, 1, 2, 3, 6, 10_000)]
+    assert waits == [0.5, 1.0, 2.0, 4.0, 30.0, 30.0]
+
+
 def test_a_first_crash_is_answered_at_once() -> None:
     after = reader_backoff.failed(Attempts(), lived_seconds=0.1, now=10.0)
     assert reader_backoff.may_start(after, now=10.0)

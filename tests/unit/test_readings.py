@@ -73,7 +73,7 @@ def test_a_sentinel_is_unknown_in_every_place(name: str, value: float) -> None:
     wrong = wrong_values(sample, DEVICE)
     assert set(wrong) == {name}
     assert wrong[name].startswith("the driver reported ")
-    assert wrong[name].endswith("which cannot be")
+    assert wrong[name].endswith("which is impossible")
     assert without(sample, wrong) == Sample(1.0)
 
 
@@ -90,9 +90,9 @@ def test_memory_of_all_ones_is_unknown_whatever_the_device_has(
 def test_the_reason_says_what_was_reported() -> None:
     sample = Sample(1.0, utilization_percent=2**32 - 1, memory_used_bytes=900_000_000_000)
     assert wrong_values(sample, DEVICE) == {
-        "utilization_percent": "the driver reported 4294967295 %, which cannot be",
+        "utilization_percent": "the driver reported 4294967295 %, which is impossible",
         "memory_used_bytes": "the driver reported 900000000000 bytes of 85899345920, "
-        "which cannot be",
+        "which is impossible",
     }
 
 
@@ -154,9 +154,9 @@ def test_a_process_keeps_what_can_be_of_it() -> None:
     kept, odd = checked_processes(processes, DEVICE)
     assert odd == {
         "processes.memory_bytes": "the driver reported 18446744073709551615 bytes of 85899345920 "
-        "for process 2, which cannot be",
+        "for process 2, which is impossible",
         "processes.utilization_percent": "the driver reported 4294967295 % for process 3, "
-        "which cannot be",
+        "which is impossible",
     }
     assert kept == (good, replace(bad, memory_bytes=None), replace(worse, utilization_percent=None))
     assert checked_processes((good,), DEVICE) == ((good,), {})

@@ -317,7 +317,7 @@ def test_an_empty_line_is_no_mistake(player: Player) -> None:
     ("text", "word"),
     [
         ("", "is empty"),
-        ("time,gpu\n1,2\n", "line 1: this is not JSON"),
+        ("time,gpu\n1,2\n", "line 1: not valid JSON"),
         ('{"schema":"andon.snapshot/9","at":1}\n', "line 1: the schema is 'andon.snapshot/9'"),
         ('{"schema":"andon.snapshot/1","node":"n","at":1,"devices":[{"index":1e999}]}\n', "line 1"),
         ("\x00\x01", "line 1"),
@@ -334,7 +334,7 @@ def test_a_wrong_file_is_told_at_once(player: Player, text: str, word: str) -> N
 def test_a_missing_file_is_told_with_a_hint(tmp_path: Path) -> None:
     with pytest.raises(Unavailable) as caught:
         Replay(str(tmp_path / "none.jsonl")).open()
-    assert "there is no such file" in caught.value.reason
+    assert "no such file" in caught.value.reason
     assert "andon watch --out" in caught.value.hint
 
 

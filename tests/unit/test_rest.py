@@ -5,16 +5,16 @@ from andon.core.sampling.rest import LONGEST_SECONDS, Rest
 
 def idle_until(rest: Rest, now: float) -> None:
     rest.saw(False, 0.0)
-    assert rest.tired(now)
-    rest.let_go(now)
+    assert rest.idle_long_enough(now)
+    rest.release(now)
 
 
 def test_a_card_is_tired_after_ten_idle_seconds() -> None:
     rest = Rest()
     rest.saw(False, 0.0)
     rest.saw(False, 9.0)
-    assert not rest.tired(9.0)
-    assert rest.tired(10.0)
+    assert not rest.idle_long_enough(9.0)
+    assert rest.idle_long_enough(10.0)
 
 
 def test_work_makes_it_count_anew() -> None:
@@ -22,7 +22,7 @@ def test_work_makes_it_count_anew() -> None:
     rest.saw(False, 0.0)
     rest.saw(True, 5.0)
     rest.saw(False, 6.0)
-    assert not rest.tired(12.0)
+    assert not rest.idle_long_enough(12.0)
 
 
 def test_one_that_slept_and_woke_is_read_at_once() -> None:
@@ -38,14 +38,14 @@ def test_one_that_cannot_sleep_is_looked_at_again_each_time_later() -> None:
     assert rest.leave_alone(False, 69.0)
     assert not rest.leave_alone(False, 70.0)
     rest.saw(False, 70.0)
-    rest.let_go(80.0)
+    rest.release(80.0)
     assert rest.leave_alone(False, 199.0)
     assert not rest.leave_alone(False, 200.0)
 
 
 def test_patience_has_an_end() -> None:
     rest = Rest(tries=50)
-    rest.let_go(0.0)
+    rest.release(0.0)
     assert rest.leave_alone(False, LONGEST_SECONDS - 1)
     assert not rest.leave_alone(False, LONGEST_SECONDS)
 

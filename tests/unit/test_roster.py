@@ -45,7 +45,7 @@ def test_one_silent_device_is_stale_and_the_other_goes_on() -> None:
     roster.settle(111.0, 11.0, None)
     assert states(roster) == {"GPU-a": State.OK, "GPU-b": State.STALE}
     stale = shown(roster)["GPU-b"]
-    assert stale.reason == "driver has not answered for 1 s"
+    assert stale.reason == "driver call stuck for 1 s"
     assert stale.since == 111.0
     assert stale.sample is not None
     assert stale.sample.at == 100.0, "the last sample stays, with its own time"
@@ -58,7 +58,7 @@ def test_the_reason_counts_the_seconds_and_since_does_not_move() -> None:
     roster.settle(111.0, 11.0, None)
     roster.asked(22.0)
     roster.settle(122.0, 22.0, None)
-    assert shown(roster)["GPU-b"].reason == "driver has not answered for 12 s"
+    assert shown(roster)["GPU-b"].reason == "driver call stuck for 12 s"
     assert shown(roster)["GPU-b"].since == 111.0
 
 

@@ -353,7 +353,7 @@ class TestWorkloads:
         watched, alone = read(backend, card, 1, True), read(backend, card, 1, False)
         assert watched.sample is not None
         assert watched.sample.tensor_active_percent is not None
-        assert alone.missing["tensor_active_percent"] == "read only while someone watches"
+        assert alone.missing["tensor_active_percent"] == "read only while someone is watching"
         assert alone.missing["fan_percent"] == "not supported by this device"
 
 

@@ -29,26 +29,28 @@ def test_a_number_is_read_with_its_line_end(tmp_path: Path) -> None:
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     answer = Tree(tmp_path).integer("device/gpu_busy_percent")
-    assert answer == SysfsValue(None, "this kernel does not say (no gpu_busy_percent)", absent=True)
+    assert answer == SysfsValue(
+        None, "not reported by this kernel (no gpu_busy_percent)", absent=True
+    )
 
 
 def test_a_file_that_holds_no_number_says_what_it_holds(tmp_path: Path) -> None:
     answer = tree(tmp_path, temp1_input="N/A\n").integer("temp1_input")
-    assert answer == SysfsValue(None, "temp1_input holds no number: 'N/A'")
+    assert answer == SysfsValue(None, "temp1_input is not a number: 'N/A'")
 
 
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        (errno.EPERM, "does not let power1_cap be read now"),
-        (errno.EBUSY, "a reset or a suspend"),
+        (errno.EPERM, "does not allow reading power1_cap now"),
+        (errno.EBUSY, "reset or suspend"),
         (errno.EOPNOTSUPP, "not supported by this device"),
         (errno.ENODATA, "not supported by this device"),
-        (errno.ENODEV, "the device is gone"),
-        (errno.EIO, "did not answer when asked for power1_cap"),
-        (errno.ETIMEDOUT, "did not answer"),
-        (errno.EINVAL, "answered EINVAL for power1_cap"),
-        (99999, "answered an error for power1_cap"),
+        (errno.ENODEV, "the device was removed"),
+        (errno.EIO, "did not respond when reading power1_cap"),
+        (errno.ETIMEDOUT, "did not respond"),
+        (errno.EINVAL, "returned EINVAL for power1_cap"),
+        (99999, "returned an error for power1_cap"),
     ],
 )
 def test_every_answer_of_the_kernel_has_its_words(tmp_path: Path, code: int, words: str) -> None:

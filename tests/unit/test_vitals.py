@@ -17,15 +17,15 @@ GOOD = SelfStats(at=300.0, ticks=300, cpu_seconds=3.0, store=StoreStats(None, ""
 @pytest.mark.parametrize(
     ("now", "subject", "words"),
     [
-        (replace(GOOD, missed=100), "sampler", "25 % of the looks of the last 5 min were missed"),
-        (replace(GOOD, cpu_seconds=90.0), "sampler", "looking costs 30 % of a core"),
-        (replace(GOOD, failed=2), "sampler", "2 looks of the last 5 min failed"),
+        (replace(GOOD, missed=100), "sampler", "25 % of readings missed in the last 5 min"),
+        (replace(GOOD, cpu_seconds=90.0), "sampler", "sampling uses 30 % of a core"),
+        (replace(GOOD, failed=2), "sampler", "2 readings failed in the last 5 min"),
         (replace(GOOD, store=StoreStats("the disk is full")), "store", "the disk is full"),
-        (replace(GOOD, store=StoreStats(dropped=7)), "store", "7 looks could not be kept"),
+        (replace(GOOD, store=StoreStats(dropped=7)), "store", "7 readings could not be stored"),
         (
             replace(GOOD, store=StoreStats(size_bytes=130, budget_bytes=100)),
             "store",
-            "the history takes 130 % of its budget",
+            "the history uses 130 % of its size limit",
         ),
     ],
 )

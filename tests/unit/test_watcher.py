@@ -440,7 +440,7 @@ def test_a_notifier_that_raises_anything_fails_without_its_words(
 
 def test_troubles_of_andon_itself_become_alerts(monkeypatch: pytest.MonkeyPatch) -> None:
     phone = Heard()
-    trouble = OwnTrouble("sampler", "30 % of the looks of the last 5 min were missed")
+    trouble = OwnTrouble("sampler", "30 % of readings missed in the last 5 min")
     playing = Playing(monkeypatch, phone, self_checks=lambda: [trouble])
     playing.tick(State.OK, ticks=6)
     wait_for(lambda: phone.kinds("sampler") == [FIRING])

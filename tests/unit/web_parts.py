@@ -52,7 +52,7 @@ class Hand(Sampler):
     ) -> Subscription:
         subscription = self.bus.subscribe(interval_seconds, watching, max(size, len(self._given)))
         for number, snapshot in enumerate(self._given):
-            subscription.tell(snapshot.events)
+            subscription.add_events(snapshot.events)
             subscription.put(snapshot, number * interval_seconds)
         return subscription
 
@@ -62,7 +62,7 @@ class Hand(Sampler):
 
     def give(self, snapshot: Snapshot) -> None:
         self._given = (*self._given, snapshot)
-        self.bus.tell(snapshot.events)
+        self.bus.add_events(snapshot.events)
         self.bus.publish(snapshot, time.monotonic())
 
     def costs(self) -> Costs:

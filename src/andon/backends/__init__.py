@@ -1,1 +1,1 @@
-"""One vendor, one file: each reads one vendor's devices."""
+"""Backends: each reads one vendor's devices."""

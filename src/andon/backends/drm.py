@@ -1,8 +1,8 @@
-"""Who uses a card, and how much of it, from what the kernel says of every opening of a device.
+"""Who uses a card and how much, from the kernel's fdinfo of every open device file.
 
-Finding the descriptors is shared by the cards of a vendor and only follows links. Reading what one
-of them says calls the card's driver, so each card does that for itself: a driver that hangs, hangs
-one card. It can also wake the card (xe does), so a sleeping card's descriptors are not read.
+The search for descriptors is shared by the cards of a vendor and only follows links. Reading fdinfo
+calls the card's driver, so each card does that itself: a driver that hangs blocks one card. It can
+also wake the card (xe does), so a sleeping card's descriptors are not read.
 """
 
 import contextlib
@@ -16,22 +16,22 @@ from typing import Final
 from andon.backends.sysfs import Tree
 from andon.core.processes import fdinfo
 from andon.core.processes.fdinfo import DrmClient
+from andon.core.processes.proc_stat import KERNEL_THREAD, parse_stat
 from andon.model.device import Process, ProcessKind
 
-FIRST_LOOK: Final = "needs two looks: shown from the next tick on"
-TACITURN: Final = "this kernel does not say what a process does with the device (old fdinfo)"
+FIRST_READING: Final = "needs two readings: available from the next one on"
+OLD_FDINFO: Final = "this kernel does not report what processes do on the device (old fdinfo)"
 NODES: Final = "/dev/dri/"
-FRESH_SECONDS: Final = 0.5  # the cards of one tick share one search
+FRESH_SECONDS: Final = 0.5  # the cards of one sample share one search
 ROUND_SECONDS: Final = 10.0  # every process is searched again within this time
 MOST_PROCESSES: Final = 32768
 MOST_DESCRIPTORS: Final = 4096  # of one process
 MOST_CLIENTS: Final = 2048  # of one card
-_KERNEL_THREAD: Final = 0x00200000
 
 
 @dataclass(frozen=True, slots=True)
 class Descriptor:
-    """A process's opening of a node such as `renderD128`."""
+    """An open file of a process on a node such as `renderD128`."""
 
     pid: int
     number: str
@@ -44,30 +44,32 @@ class DrmSearch:
 
     descriptors: tuple[Descriptor, ...] = ()
     denied: int = 0  # processes of other users
-    left_out: int = 0  # past the bounds above
+    left_out: int = 0  # beyond the limits above
     whole: bool = True  # False in a container with its own pids, and under hidepid
 
     @property
     def blind_spot(self) -> str | None:
-        """Why the list of users may not be complete; None where it is."""
+        """Why the list of users may be incomplete; None if it is complete."""
         if not self.whole:
-            return "not every process of this machine can be seen (a container, or hidepid)"
+            return "not all processes of this machine are visible (container or hidepid)"
         if self.denied:
-            what = "process" if self.denied == 1 else "processes"
+            what = (
+                "process of other users is" if self.denied == 1 else "processes of other users are"
+            )
             return (
-                f"{self.denied} {what} of other users cannot be seen: "
+                f"{self.denied} {what} not visible: "
                 "run andon as root, or with CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH"
             )
         if self.left_out:
-            return f"{self.left_out} processes or descriptors past andon's bounds were not read"
+            return f"{self.left_out} processes or descriptors beyond andon's limits were not read"
         return None
 
 
 class Descriptors:
-    """Finds the descriptors that are open on graphics devices; used by several threads.
+    """Finds the descriptors that are open on graphics devices. Thread-safe.
 
-    A new process, and one that has a device open, is searched on every tick. The others, which are
-    nearly all, take turns: of thousands of processes, following every link takes a tenth of a
+    A new process, and one that has a device open, is searched at every sample. The others, which
+    are nearly all, take turns: following every link of thousands of processes takes a tenth of a
     second.
     """
 
@@ -77,9 +79,9 @@ class Descriptors:
         self._known: dict[int, tuple[Descriptor, ...] | None] = {}  # oldest search first
         self._looked: float | None = None
         self._found = DrmSearch()
-        self._cut: set[int] = set()  # processes with more descriptors than are looked at
+        self._cut: set[int] = set()  # processes with more descriptors than are read
 
-    def look(self, now: float) -> DrmSearch:
+    def read(self, now: float) -> DrmSearch:
         with self._lock:
             if self._looked is None or now - self._looked >= FRESH_SECONDS:
                 self._search(now)
@@ -111,7 +113,7 @@ class Descriptors:
             self._cut.discard(pid)
 
     def _due(self, pids: list[int], now: float) -> list[int]:
-        """New ones, users of a device, and as many of the rest as this moment's turn holds."""
+        """New ones, users of a device, and a share of the rest in turn."""
         elapsed = ROUND_SECONDS if self._looked is None else now - self._looked
         turn = int(len(self._known) * min(1.0, elapsed / ROUND_SECONDS)) + 1
         chosen = dict.fromkeys(pid for pid in pids if pid not in self._known)
@@ -120,7 +122,7 @@ class Descriptors:
         return list(chosen)
 
     def _descriptors(self, pid: int) -> tuple[Descriptor, ...] | None:
-        """Those of one process; None where they may not be seen."""
+        """Those of one process; None if they are not accessible."""
         self._cut.discard(pid)
         try:
             numbers = self._tree.listed(f"proc/{pid}/fd", MOST_DESCRIPTORS + 1)
@@ -145,12 +147,9 @@ def _on_devices(folder: str, pid: int, numbers: Iterable[str]) -> Iterator[Descr
 
 
 def is_kernel_thread(stat: bytes) -> bool:
-    """By the flags in /proc/<pid>/stat; a kernel thread opens no device."""
-    values = stat.rpartition(b") ")[2].split()
-    try:
-        return bool(int(values[6]) & _KERNEL_THREAD)
-    except (IndexError, ValueError):
-        return False
+    """From the flags in /proc/<pid>/stat; a kernel thread opens no device."""
+    found = parse_stat(stat)
+    return found is not None and bool(found.flags & KERNEL_THREAD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,25 +159,25 @@ class CardProcess:
     pid: int
     kind: ProcessKind
     memory_bytes: int
-    busy: float | None  # of the engine it uses most, 0 to 1; None at the first look
+    busy: float | None  # of the engine it uses most, 0 to 1; None at the first reading
 
 
 @dataclass(frozen=True, slots=True)
 class CardUse:
-    """A card, between the last look and this one."""
+    """Use of a card since the previous reading."""
 
     users: tuple[CardProcess, ...] = ()
-    engines: Mapping[str, float] | None = None  # 0 to 1 by engine; None at the first look
+    engines: Mapping[str, float] | None = None  # 0 to 1 by engine; None at the first reading
     blind_spot: str | None = None
 
     @property
     def busy(self) -> float | None:
-        """The share of the engine that was used most."""
+        """The share of the busiest engine."""
         return None if self.engines is None else max(self.engines.values(), default=0.0)
 
     @property
     def moved(self) -> bool:
-        """Whether an engine was used; nobody knows at the first look, so it is taken for used."""
+        """Whether an engine was used; unknown at the first reading, so it is assumed."""
         return self.busy is None or self.busy > 0.0
 
     @property
@@ -195,7 +194,7 @@ class CardUse:
 
 
 class CardClients:
-    """The clients of one card, kept from look to look. Used by one thread at a time."""
+    """The clients of one card, kept between readings. Used by one thread at a time."""
 
     def __init__(
         self,
@@ -208,8 +207,8 @@ class CardClients:
         self._before: dict[tuple[str | None, int], DrmClient] = {}
         self._looked: float | None = None
 
-    def look(self, nodes: Collection[str], now: float) -> CardUse:
-        found = self._descriptors.look(now)
+    def read(self, nodes: Collection[str], now: float) -> CardUse:
+        found = self._descriptors.read(now)
         ours = [one for one in found.descriptors if one.node in nodes]
         owners = self._read(ours[:MOST_CLIENTS])
         seconds = 0.0 if self._looked is None else now - self._looked
@@ -224,7 +223,7 @@ class CardClients:
         )
 
     def _read(self, descriptors: list[Descriptor]) -> list[tuple[DrmClient, int]]:
-        """Every client once, with the process that it counts for: the first that has it open."""
+        """Every client once, with the first process that has it open."""
         clients: dict[tuple[str | None, int], tuple[DrmClient, int]] = {}
         for one in sorted(descriptors, key=lambda one: one.pid):
             text = self._tree.text(f"proc/{one.pid}/fdinfo/{one.number}").value
@@ -254,13 +253,13 @@ class CardClients:
 
 def _blind_spot(found: DrmSearch, descriptors: int, clients: int) -> str | None:
     if descriptors and not clients:
-        return TACITURN
+        return OLD_FDINFO
     if descriptors > MOST_CLIENTS:
-        return f"{descriptors - MOST_CLIENTS} openings of this device past andon's bounds"
+        return f"{descriptors - MOST_CLIENTS} open files of this device beyond andon's limits"
     return found.blind_spot
 
 
 def _kind(clients: list[DrmClient]) -> ProcessKind:
-    """One client that computes makes its process one that computes."""
+    """A process with a compute client is a compute process."""
     kinds = {fdinfo.kind(client) for client in clients}
     return ProcessKind.COMPUTE if ProcessKind.COMPUTE in kinds else ProcessKind.GRAPHICS

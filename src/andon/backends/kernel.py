@@ -1,9 +1,9 @@
-"""The frame of a backend that reads a kernel driver's own files: which cards, and which sleep.
+"""Base of backends that read a kernel driver's files: which cards there are, and which sleep.
 
-A card that the system has suspended is left alone: of its files only `power/runtime_status` is
-read, which wakes nothing. One that could be suspended, and is idle, is let go of for a while,
-because most other files wake a card or put its sleep off. The first reading of a card takes two
-looks, a moment apart, because some values are differences and `andon status` reads only once.
+A card that the system has suspended is left alone: only its `power/runtime_status` is read, which
+does not wake it. One that may be suspended and is idle is released for a while, because most other
+files wake a card or delay its sleep. The first reading of a card is taken twice, a moment apart,
+because some values are differences and `andon status` reads only once.
 """
 
 import time
@@ -12,21 +12,21 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from andon.backends import pci
-from andon.backends.drm import FIRST_LOOK, Descriptors
+from andon.backends.drm import FIRST_READING, Descriptors
 from andon.backends.sysfs import SysfsValue, Tree
 from andon.core.sampling.rest import Rest
 from andon.errors import Gone, Unavailable
 from andon.model.device import SAMPLE_VALUES, Card, Device, Process, Reading, Sample, State
 
 ASLEEP: Final = "suspended by the system; andon leaves it asleep"
-RESTING: Final = "idle: andon let go of it so that the system can suspend it"
+RESTING: Final = "idle: andon released it so that the system can suspend it"
 SLEEPING: Final = frozenset({"suspended", "suspending"})
-MOMENT_SECONDS: Final = 0.1  # between the two looks: enough for counters in milliseconds
+MOMENT_SECONDS: Final = 0.1  # between the two readings: enough for counters in milliseconds
 
 
 @dataclass(frozen=True, slots=True)
 class CardFiles:
-    """Where a card's files are, and what its neighbours share with it."""
+    """Where a card's files are, and what it shares with other cards."""
 
     tree: Tree  # the whole root
     device: Tree  # the card's own folder
@@ -36,7 +36,7 @@ class CardFiles:
     descriptors: Descriptors
 
     def nodes(self) -> list[str]:
-        """The names under which the card can be opened: `card0`, `renderD128`."""
+        """The names of its device files: `card0`, `renderD128`."""
         return [name for name in self.device.names("drm") if name.startswith(("card", "renderD"))]
 
 
@@ -44,17 +44,17 @@ class AwakeCard(Protocol):
     """One card while it is awake. Used by one thread at a time."""
 
     def describe(self) -> Device:
-        """Its facts, asked afresh."""
+        """Its facts, read again."""
 
     def read(self, at: float, now: float) -> Reading:
         """One reading."""
 
     def is_busy(self) -> bool:
-        """Whether work was on the card when it was last read."""
+        """Whether the card was in use when it was last read."""
 
 
 class Gathered:
-    """The values of one reading as they come in, each with its reason where there is none."""
+    """The values of one reading as they are read, with a reason for each missing one."""
 
     def __init__(self, at: float, otherwise: Mapping[str, str]) -> None:
         self._at, self._otherwise = at, otherwise
@@ -79,11 +79,11 @@ class Gathered:
         return Reading(uuid, sample, missing, processes)
 
     def _reason(self, name: str) -> str:
-        return self._reasons.get(name) or self._otherwise.get(name) or "this driver does not say"
+        return self._reasons.get(name) or self._otherwise.get(name) or "not reported by this driver"
 
 
 class KeptValues:
-    """Values that are not worth asking for on every tick, with the time they were read at."""
+    """Values that are too expensive for every sample, with the time they were read at."""
 
     def __init__(self, every_seconds: float) -> None:
         self._every_seconds = every_seconds
@@ -98,7 +98,7 @@ class KeptValues:
         now: float,
         read: Callable[[], Mapping[str, SysfsValue[Any]]],
     ) -> None:
-        if self._due is None or now >= self._due - 0.1:  # ticks are never exact
+        if self._due is None or now >= self._due - 0.1:  # intervals are never exact
             self._answers, self._at, self._due = read(), at, now + self._every_seconds
         for name, answer in self._answers.items():
             gathered.put(name, answer, self._at)
@@ -108,7 +108,7 @@ class KernelBackend:
     """Implements ports.Backend over sysfs; a vendor adds its drivers and its board."""
 
     name: str
-    title: str  # what a card is called before it is known
+    title: str  # name of a card before it is known
     drivers: tuple[str, ...]
     hint: str
 
@@ -128,7 +128,7 @@ class KernelBackend:
         self._read_before: set[str] = set()
 
     def board(self, place: CardFiles) -> AwakeCard:
-        """The vendor's part."""
+        """The vendor's implementation of a card."""
         raise NotImplementedError
 
     def glance(self) -> Sequence[Card]:
@@ -141,11 +141,11 @@ class KernelBackend:
         cards = self.glance()
         if not cards:
             drivers = " or ".join(self.drivers)
-            raise Unavailable(f"no device is driven by {drivers}", hint=self.hint)
+            raise Unavailable(f"no device uses the {drivers} driver", hint=self.hint)
         return cards
 
     def versions(self) -> Mapping[str, str]:
-        """In-tree drivers have the kernel's version, others say their own."""
+        """In-tree drivers have the kernel's version, others report their own."""
         kernel = self._tree.text("proc/sys/kernel/osrelease").value
         found = {}
         for driver in dict.fromkeys(self._bound.values()):
@@ -169,7 +169,7 @@ class KernelBackend:
         reading = board.read(at, now)
         if card.key not in self._read_before:
             self._read_before.add(card.key)
-            reading = self._looked_again(card, board, reading, at)
+            reading = self._read_again(card, board, reading, at)
         self._rest_if_idle(card, board, now)
         return [reading]
 
@@ -177,9 +177,9 @@ class KernelBackend:
         """Nothing stays open."""
         self._boards, self._read_before = {}, set()
 
-    def _looked_again(self, card: Card, board: AwakeCard, first: Reading, at: float) -> Reading:
-        """With the differences, where the card has any and has not begun to sleep meanwhile."""
-        if not _needs_two_looks(first):
+    def _read_again(self, card: Card, board: AwakeCard, first: Reading, at: float) -> Reading:
+        """With the differences, if the card has any and is not going to sleep meanwhile."""
+        if not _needs_two_readings(first):
             return first
         self._sleep(MOMENT_SECONDS)
         if self._runtime_status(card) in SLEEPING:
@@ -197,7 +197,7 @@ class KernelBackend:
     # Sleep.
 
     def _runtime_status(self, card: Card) -> str:
-        """What the kernel says of its power; empty for one that knows no such thing."""
+        """The kernel's power state of the card; empty if there is none."""
         folder = pci.folder(card.key)
         status = self._tree.text(f"{folder}/power/runtime_status")
         if status.absent and not self._tree.exists(folder):
@@ -216,14 +216,14 @@ class KernelBackend:
     def _rest_if_idle(self, card: Card, board: AwakeCard, now: float) -> None:
         rest = self._rests[card.key]
         rest.saw(board.is_busy(), now)
-        if rest.tired(now):
+        if rest.idle_long_enough(now):
             if self._may_suspend(card):
-                rest.let_go(now)
+                rest.release(now)
             else:
-                rest.saw(True, now)  # asked again after the next idle while
+                rest.saw(True, now)  # checked again after the next idle period
 
     def _may_suspend(self, card: Card) -> bool:
-        """Whether the system would put it to sleep: it is asked to, and no screen is on."""
+        """Whether the system would suspend it: that is allowed, and no screen is on."""
         device = self._tree.below(pci.folder(card.key))
         if device.text("power/control").value != "auto":
             return False
@@ -236,13 +236,13 @@ class KernelBackend:
         return all(device.text(screen).value != "enabled" for screen in screens)
 
     def _sleeper(self, card: Card) -> Device:
-        """As it was known when it was awake, else by its address alone."""
+        """As known from when it was awake, else only by its address."""
         known = self._known.get(card.key)
         return known or Device(
             f"{self.name}@{card.key}", card.index, self.name, card.name or self.title, card.pci
         )
 
 
-def _needs_two_looks(reading: Reading) -> bool:
+def _needs_two_readings(reading: Reading) -> bool:
     shares = [process.utilization_percent for process in reading.processes]
-    return FIRST_LOOK in reading.missing.values() or None in shares
+    return FIRST_READING in reading.missing.values() or None in shares

@@ -1,4 +1,4 @@
-"""Facts of a PCI device that are the same for every vendor: its address, its name, its link."""
+"""Facts of a PCI device that are the same for every vendor: address, name, link."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -15,7 +15,7 @@ SWITCHES: Final = frozenset(
         ("0x8086", "0xe2ff"), ("0x8086", "0xe2f0"), ("0x8086", "0xe2f1"),
     }
 )  # fmt: skip
-"""Bridges that sit on graphics cards: the card's own link is not the one to the host."""
+"""Bridges on graphics cards: the GPU's own link is not the one to the host."""
 
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _SPEED = re.compile(r"\s*([0-9]{1,3}(?:\.[0-9])?)\s*GT/s", re.ASCII)
@@ -23,7 +23,7 @@ _DATABASES: Final = ("usr/share/hwdata/pci.ids", "usr/share/misc/pci.ids")
 
 
 def bound(tree: Tree, drivers: Collection[str]) -> list[tuple[str, str]]:
-    """Addresses of the devices that these drivers have, each with its driver, in PCI order."""
+    """Addresses of the devices bound to these drivers, each with its driver, in PCI order."""
     found = [
         (address, driver)
         for driver in drivers
@@ -39,7 +39,7 @@ def folder(address: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PcieLink:
-    """A PCIe link as it is now and as it could be."""
+    """The current state of a PCIe link, and its maximum."""
 
     generation: SysfsValue[int]
     width: SysfsValue[int]
@@ -48,7 +48,7 @@ class PcieLink:
 
 
 def link(tree: Tree, address: str) -> PcieLink:
-    """The link between the card and the host, past the switch that many cards carry."""
+    """The link between the card and the host, beyond the switch that many cards have."""
     port = outermost_port(tree, address)
     return PcieLink(
         generation=parse_speed(port.text("current_link_speed")),
@@ -70,7 +70,7 @@ def outermost_port(tree: Tree, address: str) -> Tree:
 
 
 def parse_speed(answer: SysfsValue[str]) -> SysfsValue[int]:
-    """The generation of `16.0 GT/s PCIe`; a link that is down says `Unknown`."""
+    """The generation of `16.0 GT/s PCIe`; a link that is down reports `Unknown`."""
     if answer.value is None:
         return SysfsValue(None, answer.reason, answer.absent)
     match = _SPEED.match(answer.value)
@@ -92,12 +92,12 @@ def parse_width(answer: SysfsValue[int]) -> SysfsValue[int]:
 def name(
     tree: Tree, vendor: str, device: int | None, known: Mapping[int, str], otherwise: str
 ) -> str:
-    """A model's name: from the table, else from the system's list of PCI ids, else its number."""
+    """A model's name: from the table, else from the system's list of PCI ids, else its id."""
     if device is None:
         return otherwise
     if device in known:
         return known[device]
-    listed = tree.first(_DATABASES, tree.raw).value  # 1.4 MB, and read once
+    listed = tree.first(_DATABASES, tree.raw).value  # 1.4 MB, read once
     if listed is not None:
         found = parse_database(listed.decode("utf-8", "replace"), vendor, f"{device:04x}")
         if found is not None:
@@ -106,7 +106,7 @@ def name(
 
 
 def parse_database(text: str, vendor: str, device: str) -> str | None:
-    """`56a0  DG2 [Arc A770]` under the vendor's line: what people know it by is in brackets."""
+    """`56a0  DG2 [Arc A770]` under the vendor's line: the product name is in brackets."""
     inside = False
     for line in text.splitlines():
         if not line or line[0] == "#":

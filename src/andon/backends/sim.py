@@ -1,8 +1,8 @@
-"""Simulated devices with believable workloads and scripted faults, for demos and tests.
+"""Simulated devices with realistic workloads and scripted faults, for demos and tests.
 
-Everything it says follows from its arguments and the time, so that every reader started with the
-same arguments says the same. Its devices have the vendor `sim`, and no PCI address: none could be
-true, and nothing may be looked up by it.
+All values follow from the arguments and the time, so that every reader with the same arguments
+reports the same. The devices have the vendor `sim` and no PCI address: none would be real, and
+nothing may be looked up by it.
 """
 
 import signal
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 class Simulation:
-    """Plays a scenario. `origin` is second zero of the scripts, else the first `open` is.
+    """Plays a scenario. `origin` is second zero of the scripts; by default the first `open`.
 
-    Give `origin` where readers come and go: a script then goes on where it was instead of
-    beginning again, and a crash that has happened does not happen once more.
+    Set `origin` where readers are restarted: a script then continues where it was instead of
+    starting again, and a past crash is not repeated.
     """
 
     name = "sim"
@@ -49,11 +49,11 @@ class Simulation:
         )
         self._origin = origin
         self._opened_seconds = 0.0
-        self._tell: Callable[[Sequence[Event]], None] | None = None
-        self._told: set[Script] = set()
+        self._report: Callable[[Sequence[Event]], None] | None = None
+        self._reported: set[Script] = set()
 
-    def announce(self, tell: "Callable[[Sequence[Event]], None]") -> None:
-        self._tell = tell
+    def announce(self, report: "Callable[[Sequence[Event]], None]") -> None:
+        self._report = report
 
     def glance(self) -> Sequence[Card]:
         return [_card(specimen) for specimen in self._specimens]
@@ -76,22 +76,22 @@ class Simulation:
         specimen, elapsed = self._find(card), self._elapsed_seconds(at)
         self._crash_when_due(elapsed)
         self._refuse_when_unavailable(elapsed)
-        self._tell_when_due(specimen, at, elapsed)
+        self._report_when_due(specimen, at, elapsed)
         self._refuse_when_lost(specimen.index, elapsed)
-        self._dawdle(specimen.index, elapsed)
+        self._delay(specimen.index, elapsed)
         return [self._reading(specimen, at, elapsed, watched)]
 
     def versions(self) -> Mapping[str, str]:
         return {"sim": __version__}
 
     def close(self) -> None:
-        """Nothing was taken. A hung read stays hung, as a real one would."""
+        """Nothing to release. A hung read stays hung, as a real one would."""
 
     def _find(self, card: Card) -> Specimen:
         for specimen in self._specimens[card.index : card.index + 1]:
             if specimen.uuid == card.key:
                 return specimen
-        raise Gone(f"there is no simulated device {card.key}")
+        raise Gone(f"no simulated device {card.key}")
 
     def _elapsed_seconds(self, at: float) -> float:
         if self._origin is None:
@@ -112,21 +112,23 @@ class Simulation:
         for script in self._active(ScriptedFault.UNAVAILABLE, elapsed):
             raise Unavailable("the simulated driver cannot be reached", hint=_scripted(script))
 
-    def _tell_when_due(self, specimen: Specimen, at: float, elapsed: float) -> None:
-        """Once, as a driver does: a reader opened later did not hear it."""
+    def _report_when_due(self, specimen: Specimen, at: float, elapsed: float) -> None:
+        """Once, as a driver does: a reader opened later does not get it."""
         for script in self._active(ScriptedFault.XID, elapsed, specimen.index):
-            if self._tell and script not in self._told and script.since >= self._opened_seconds:
+            if not self._report or script in self._reported:
+                continue
+            if script.since >= self._opened_seconds:
                 from andon.model.alert import Event, EventKind
 
-                self._told.add(script)
+                self._reported.add(script)
                 xid = Event(EventKind.XID, specimen.uuid, at, int(script.value), source=self.name)
-                self._tell([xid])
+                self._report([xid])
 
     def _refuse_when_lost(self, device: int, elapsed: float) -> None:
         for script in self._active(ScriptedFault.LOST, elapsed, device):
             raise Gone("the simulated device has fallen off the bus", hint=_scripted(script))
 
-    def _dawdle(self, device: int, elapsed: float) -> None:
+    def _delay(self, device: int, elapsed: float) -> None:
         for script in self._active(ScriptedFault.HUNG, elapsed, device):
             threading.Event().wait(min(script.until - elapsed, threading.TIMEOUT_MAX))
         for script in self._active(ScriptedFault.SLOW, elapsed, device):
@@ -136,7 +138,7 @@ class Simulation:
         missing = dict(behaviour.missing(specimen.model, watched))
         sample, processes = behaviour.sample(specimen, at), behaviour.processes(specimen, at)
         for script in self._active(ScriptedFault.ECC, elapsed, specimen.index):
-            missing.pop("ecc_uncorrected", None)  # an error shows even where none was counted
+            missing.pop("ecc_uncorrected", None)  # an error is shown even if the model counts none
             sample = _with_errors(sample, int(script.value))
         for script in self._active(ScriptedFault.UNSUPPORTED, elapsed, specimen.index):
             missing[script.value] = UNSUPPORTED
@@ -161,4 +163,4 @@ def _with_errors(sample: Sample, count: int) -> Sample:
 
 
 def _scripted(script: Script) -> str:
-    return f"nothing is broken: the simulation's script says {script.text}"
+    return f"nothing is broken: this is a simulated fault ({script.text})"

@@ -1,7 +1,7 @@
-"""Reads the kernel's small files: a value, or the reason why there is none; nothing is raised.
+"""Reads the kernel's small files: a value, or the reason why there is none; never raises.
 
-Every file is opened through one function that can be replaced, so that a test can prove which files
-of a sleeping card were left alone.
+Every file is opened through one replaceable function, so that a test can prove which files of a
+sleeping card were not read.
 """
 
 import errno
@@ -13,17 +13,18 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
+from andon.kernel_files import PAGE_BYTES, read_file
+
 T = TypeVar("T")
 U = TypeVar("U")
 
 Opener = Callable[[str], bytes]
-"""Gives the content of a file, or raises OSError."""
+"""Returns the content of a file, or raises OSError."""
 
 Lister = Callable[[str, int], list[str]]
-"""Gives at most so many names of a folder, or raises OSError."""
+"""Returns at most this many names in a folder, or raises OSError."""
 
 LONGEST_BYTES: Final = 4 << 20
-_PIECE_BYTES: Final = 65536
 MOST_NAMES: Final = 65536
 _ABSENT: Final = frozenset({errno.ENOENT, errno.ENOTDIR})
 _UNSUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.ENODATA, errno.ENXIO, errno.ENOSYS})
@@ -36,36 +37,28 @@ class SysfsValue(Generic[T]):
 
     value: T | None = None
     reason: str = ""
-    absent: bool = False  # there is no such file: another may have it
+    absent: bool = False  # no such file: another may have the value
 
     def then(self, use: Callable[[T], U]) -> "SysfsValue[U]":
-        """The same answer, with the value made into another."""
+        """The same answer, with the value converted."""
         if self.value is None:
             return SysfsValue(None, self.reason, self.absent)
         return SysfsValue(use(self.value))
 
 
 def read_bytes(path: str) -> bytes:
-    """The content of a small file; sysfs gives all of it, and debugfs page by page."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        content = piece = os.read(descriptor, _PIECE_BYTES)
-        while len(piece) >= 4096 and len(content) < LONGEST_BYTES:
-            piece = os.read(descriptor, _PIECE_BYTES)
-            content += piece
-        return content
-    finally:
-        os.close(descriptor)
+    """The content of a small file; sysfs returns all of it at once, debugfs page by page."""
+    return read_file(path, LONGEST_BYTES, PAGE_BYTES)
 
 
 def list_names(path: str, most: int) -> list[str]:
-    """What a folder holds. Listing a device's folder does not wake it."""
+    """The names in a folder. Listing a device's folder does not wake it."""
     with os.scandir(path) as entries:
         return [entry.name for entry in islice(entries, most)]
 
 
 class Tree:
-    """A part of the file system, named by a root; paths are relative to it."""
+    """A part of the file system under a root; paths are relative to it."""
 
     def __init__(
         self,
@@ -81,7 +74,7 @@ class Tree:
         return Tree(f"{self.root}/{path}", self._open, self._list)
 
     def at(self, folder: Path) -> "Tree":
-        """A tree elsewhere, whose files are opened in the same way."""
+        """A tree elsewhere, with the same way to open files."""
         return Tree(folder, self._open, self._list)
 
     def raw(self, path: str) -> SysfsValue[bytes]:
@@ -90,13 +83,13 @@ class Tree:
         except OSError as error:
             return self._failed(path, error)
         except ValueError:  # a name with a zero byte in it
-            return SysfsValue(None, f"{path!r} is no file's name")
+            return SysfsValue(None, f"{path!r} is not a valid file name")
 
     def text(self, path: str) -> SysfsValue[str]:
         return self.raw(path).then(lambda content: content.decode("utf-8", "replace").strip())
 
     def integer(self, path: str) -> SysfsValue[int]:
-        """A whole number, decimal or with 0x in front."""
+        """An integer, decimal or with the prefix 0x."""
         return _parsed(self.text(path), path, _number)
 
     def first(self, paths: Iterable[str], read: Callable[[str], SysfsValue[T]]) -> SysfsValue[T]:
@@ -109,21 +102,21 @@ class Tree:
         return answers[0]
 
     def names(self, path: str = "") -> list[str]:
-        """What a folder holds, in order; nothing where it cannot be listed."""
+        """The names in a folder, sorted; empty if it cannot be listed."""
         try:
             return sorted(self.listed(path, MOST_NAMES))
         except (OSError, ValueError):
             return []
 
     def listed(self, path: str, most: int) -> list[str]:
-        """The same for those who must know why not: raises OSError."""
+        """The same, unsorted; raises OSError if it cannot be listed."""
         return self._list(f"{self.root}/{path}", most)
 
     def exists(self, path: str) -> bool:
         return Path(f"{self.root}/{path}").exists()
 
     def real(self, path: str) -> Path:
-        """Where a link leads in the end."""
+        """The final target of a link."""
         return Path(f"{self.root}/{path}").resolve()
 
     def _failed(self, path: str, error: OSError) -> SysfsValue[Any]:
@@ -132,7 +125,7 @@ class Tree:
         return SysfsValue(None, failure(path, error.errno, who), error.errno in _ABSENT)
 
     def _who_may(self, path: str) -> str:
-        """Who could read it, by its mode; asking for that opens nothing."""
+        """Who could read it, from its mode; the file is not opened."""
         try:
             status = Path(f"{self.root}/{path}").stat()
             if status.st_mode & 0o040 and status.st_gid != 0:
@@ -143,24 +136,24 @@ class Tree:
 
 
 def failure(path: str, code: int | None, who: str = "") -> str:
-    """The words for a file that could not be read."""
+    """The reason why a file could not be read."""
     name = path.rpartition("/")[2]
     if code in _ABSENT:
-        return f"this kernel does not say (no {name})"
+        return f"not reported by this kernel (no {name})"
     if code == errno.EACCES:
         return f"no permission to read {name}: {who or 'run andon as root'}"
-    if code == errno.EPERM:  # what amdgpu answers for a card that is on its way to sleep
-        return f"the driver does not let {name} be read now"
+    if code == errno.EPERM:  # amdgpu's answer for a card that is being suspended
+        return f"the driver does not allow reading {name} now"
     if code == errno.EBUSY:
-        return f"the driver is busy (a reset or a suspend) and did not give {name}"
+        return f"the driver is busy (reset or suspend) and did not return {name}"
     if code in _UNSUPPORTED:
         return "not supported by this device"
     if code == errno.ENODEV:
-        return "the device is gone"
+        return "the device was removed"
     if code in _SILENT:
-        return f"the card did not answer when asked for {name}"
+        return f"the card did not respond when reading {name}"
     word = errno.errorcode.get(code or 0, "an error")
-    return f"the driver answered {word} for {name}"
+    return f"the driver returned {word} for {name}"
 
 
 def _number(text: str) -> int:
@@ -174,14 +167,14 @@ def _parsed(answer: SysfsValue[str], path: str, parse: Callable[[str], T]) -> Sy
         return SysfsValue(parse(answer.value))
     except ValueError:
         name = path.rpartition("/")[2]
-        return SysfsValue(None, f"{name} holds no number: {answer.value[:40]!r}")
+        return SysfsValue(None, f"{name} is not a number: {answer.value[:40]!r}")
 
 
-# hwmon: numbers of sensors are fixed by the driver, numbers of folders are not.
+# hwmon: sensor numbers are fixed by the driver, folder numbers are not.
 
 
 def hwmon(device: Tree, names: Iterable[str]) -> str | None:
-    """The folder of the device's sensors, by the name that its driver gives it."""
+    """The folder of the device's sensors, found by its driver's name."""
     wanted = set(names)
     for folder in device.names("hwmon"):
         if folder.startswith("hwmon") and device.text(f"hwmon/{folder}/name").value in wanted:
@@ -190,7 +183,7 @@ def hwmon(device: Tree, names: Iterable[str]) -> str | None:
 
 
 def labels(device: Tree, folder: str, sensor: str) -> dict[str, str]:
-    """Label -> `temp2`, of the sensors of one kind; one without a label is not listed."""
+    """Label -> `temp2`, for the sensors of one kind; those without a label are left out."""
     found: dict[str, str] = {}
     for name in device.names(folder):
         if name.startswith(sensor) and name.endswith("_label"):

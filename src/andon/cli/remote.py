@@ -9,7 +9,7 @@ from typing import Self
 from urllib.parse import urlencode, urlsplit
 
 from andon.core.access.policy import is_loopback
-from andon.core.sampling.cadence import retry_seconds
+from andon.core.sampling.reader_backoff import doubled_seconds
 from andon.core.sampling.readings import checked_snapshot
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
 from andon.host.server import server_file
@@ -157,7 +157,7 @@ class Remote:
                 if not failures:
                     self._notify(f"{exc.reason}; retrying")
                 failures += 1
-                time.sleep(retry_seconds(failures))
+                time.sleep(doubled_seconds(failures - 1, 0.5, 30.0))
                 continue
             if failures:
                 away = human_seconds(time.monotonic() - began)

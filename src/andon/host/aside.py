@@ -1,7 +1,7 @@
-"""Answers questions in a thread of its own, so that who asks never waits for a slow answer.
+"""Looks things up in background threads, so that the caller never waits for a slow answer.
 
-A file under /proc may hang as a driver does, and a command line may be slow to read. The thread
-that asks drivers puts a question, goes on, and finds the answer when it comes by again.
+A file under /proc may hang just as a driver does, and a command line may be slow to read. The
+thread that calls drivers asks a question, continues, and picks up the answer at a later call.
 """
 
 import threading
@@ -12,14 +12,16 @@ from typing import Generic, NamedTuple, TypeVar
 
 MOST_QUESTIONS = 4096
 MOST_THREADS = 4
-STUCK_SECONDS = 1.0  # who takes this long is left alone, and another goes on with the rest
+STUCK_SECONDS = (
+    1.0  # a thread that takes this long counts as stuck, and another continues with the rest
+)
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Told(NamedTuple, Generic[V]):
-    """An answer, or that there is none yet; `fresh` where the question was not waited for."""
+class LookupResult(NamedTuple, Generic[V]):
+    """An answer, or none yet; `fresh` if the question has not been waited for."""
 
     answer: V | None
     answered: bool
@@ -27,7 +29,7 @@ class Told(NamedTuple, Generic[V]):
 
 
 class Aside(Generic[K, V]):
-    """Each question is answered once, and its answer given once. Used by several threads."""
+    """Each question is answered once, and each answer returned once. Thread-safe."""
 
     def __init__(self, answer: Callable[[K], V], name: str = "aside") -> None:
         self._answer, self._name = answer, name
@@ -40,21 +42,21 @@ class Aside(Generic[K, V]):
         self._busy_since: dict[K, float] = {}
         self._held = False
 
-    def ask(self, question: K) -> Told[V]:
-        """The answer, if it is known by now; the question stays asked."""
+    def ask(self, question: K) -> LookupResult[V]:
+        """The answer, if it is known already; otherwise the question stays queued."""
         with self._changed:
             if question in self._answers:
-                return Told(self._answers.pop(question), answered=True)
+                return LookupResult(self._answers.pop(question), answered=True)
             if question not in self._open and len(self._open) < MOST_QUESTIONS:
                 self._open.add(question)
                 self._fresh.add(question)
                 self._questions.append(question)
                 self._changed.notify_all()
             self._start_if_needed()
-            return Told(None, answered=False, fresh=question in self._fresh)
+            return LookupResult(None, answered=False, fresh=question in self._fresh)
 
     def hold(self) -> None:
-        """Begin no answer until `release`: what is done meanwhile must not be slowed down."""
+        """Start no lookup until `release`: the caller's work must not be slowed down."""
         self._held = True
 
     def release(self) -> None:
@@ -64,7 +66,7 @@ class Aside(Generic[K, V]):
                 self._changed.notify_all()
 
     def wait(self, seconds: float) -> None:
-        """Until all new questions are answered; no question is waited for twice."""
+        """Wait until all new questions are answered; no question is waited for twice."""
         with self._changed:
             mine = frozenset(self._fresh)
             self._changed.wait_for(lambda: mine.isdisjoint(self._open), seconds)
@@ -82,9 +84,9 @@ class Aside(Generic[K, V]):
             question = self._next()
             try:
                 answer: V | None = self._answer(question)
-            except Exception:  # noqa: BLE001 - one question's surprise must not end the others
+            except Exception:  # noqa: BLE001 - one failed lookup must not stop the others
                 answer = None
-            self._tell(question, answer)
+            self._store(question, answer)
 
     def _next(self) -> K:
         with self._changed:
@@ -93,9 +95,9 @@ class Aside(Generic[K, V]):
             self._busy_since[question] = time.monotonic()
             return question
 
-    def _tell(self, question: K, answer: V | None) -> None:
+    def _store(self, question: K, answer: V | None) -> None:
         with self._changed:
-            if len(self._answers) >= MOST_QUESTIONS:  # of those who never came back
+            if len(self._answers) >= MOST_QUESTIONS:  # never picked up
                 self._answers.clear()
             self._answers[question] = answer
             self._open.discard(question)

@@ -1,4 +1,4 @@
-"""When a file was made, as the kernel knows it: the one time of a file that nobody can set."""
+"""Birth time of a file as the kernel records it: the one file time that no user can set."""
 
 import struct
 from functools import lru_cache
@@ -11,7 +11,7 @@ _BIRTH_OFFSET = 80
 
 
 def born(descriptor: int) -> float | None:
-    """The birth time of an open file; None where the file system or the C library has none."""
+    """The birth time of an open file; None if the file system or the C library has none."""
     call = _statx()
     if call is None:
         return None
@@ -26,7 +26,7 @@ def born(descriptor: int) -> float | None:
 
 
 def _ctypes() -> Any:
-    import ctypes  # not before it is needed: most commands never are
+    import ctypes  # imported late: most commands never need it
 
     return ctypes
 

@@ -1,4 +1,4 @@
-"""Local time: this node's, or that of a zone by name."""
+"""Local time: this node's, or that of a named time zone."""
 
 import time
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from andon.errors import Invalid
 
 
 def offset(zone: str = "") -> Callable[[float], float]:
-    """By how many seconds local time is ahead of UTC at an instant; an empty name is this node."""
+    """Returns the UTC offset in seconds at an instant; an empty name means this node's zone."""
     if not zone:
         return lambda at: float(time.localtime(at).tm_gmtoff)
     from datetime import datetime
@@ -15,10 +15,10 @@ def offset(zone: str = "") -> Callable[[float], float]:
 
     try:
         found = ZoneInfo(zone)
-    except (OSError, ValueError, KeyError) as exc:  # a name that is not there is a KeyError
+    except (OSError, ValueError, KeyError) as exc:  # an unknown name is a KeyError
         raise Invalid(
-            f"alerts.time_zone: {zone[:60]!r} is not a time zone that is known here",
-            hint='such as "Europe/Berlin"; the package tzdata has them',
+            f"alerts.time_zone: unknown time zone {zone[:60]!r}",
+            hint='use a name such as "Europe/Berlin"; the package tzdata provides them',
         ) from exc
 
     def ahead(at: float) -> float:
@@ -29,5 +29,5 @@ def offset(zone: str = "") -> Callable[[float], float]:
 
 
 def boot_seconds() -> float:
-    """Since the boot, sleep included; no clock that is set can move it."""
+    """Seconds since boot, including sleep; setting the clock does not change it."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))

@@ -1,8 +1,7 @@
-"""Names of containers, asked of the engine that runs them: `docker ps` is how people know them.
+"""Names of containers, from the engine that runs them: people know them from `docker ps`.
 
-Questions go to a thread of their own, so that an engine that hangs costs a tick at most the
-little time it was willing to wait. Only a socket that this user may open is asked, and a container
-without an answer is shown by its id.
+A separate thread asks, so that an engine that hangs delays a sample by its timeout at most. Only
+sockets that this user may open are asked, and a container without an answer is shown by its id.
 """
 
 import functools
@@ -29,12 +28,12 @@ _NAME_CHARACTERS = 128
 _LOG_NAMES = 4096  # one folder entry per container that the node has logs of
 
 Sockets = Mapping[str, Sequence[str]]
-"""By runtime, the sockets where its containers may be asked for; the first that knows answers."""
+"""By runtime, the sockets to ask for its containers; the first that knows one answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerInfo:
-    """What is known of a container now; not final means that it is worth asking again."""
+    """What is known of a container now; not final means that it should be asked again."""
 
     names: RuntimeNames | None
     final: bool
@@ -44,11 +43,11 @@ class ContainerInfo:
 @dataclass(frozen=True, slots=True)
 class _Reply:
     names: RuntimeNames | None
-    until: float  # when a container that nobody knew is asked for again
+    until: float  # when to ask again for a container that was not found
 
 
 class ContainerNames:
-    """Remembers names by container. Used by several threads at once."""
+    """Caches names by container. Thread-safe."""
 
     def __init__(
         self,
@@ -65,19 +64,19 @@ class ContainerNames:
         self._questions: Queue[Container] = Queue(_MAX_WAITING)
         self._thread: threading.Thread | None = None
 
-    def look_up(self, container: Container, patience_seconds: float = 0.0) -> ContainerInfo:
-        """The name, if it is known or comes within this time; the question stays asked."""
+    def look_up(self, container: Container, timeout_seconds: float = 0.0) -> ContainerInfo:
+        """The name, if known or answered within the timeout; the question stays queued."""
         with self._changed:
             reply = self._replies.get(container)
             if reply is not None and (reply.names is not None or self._clock() < reply.until):
                 return ContainerInfo(reply.names, reply.names is not None)
             if container not in self._asked and not self._ask(container):
                 return ContainerInfo(None, final=container.runtime in _SELF_NAMED)
-            return self._wait(container, patience_seconds)
+            return self._wait(container, timeout_seconds)
 
     def _ask(self, container: Container) -> bool:
-        """Put the question, if there is anybody to answer it."""
-        if not self._somebody_knows(container):
+        """Queue the question, if there is an engine to answer it."""
+        if not self._can_be_answered(container):
             self._remember(container, None)
             return False
         if self._thread is None:
@@ -90,16 +89,16 @@ class ContainerNames:
         self._asked.add(container)
         return True
 
-    def _wait(self, container: Container, patience_seconds: float) -> ContainerInfo:
+    def _wait(self, container: Container, timeout_seconds: float) -> ContainerInfo:
         began = time.monotonic()
         answered = self._changed.wait_for(
-            lambda: container not in self._asked, max(0.0, patience_seconds)
+            lambda: container not in self._asked, max(0.0, timeout_seconds)
         )
         reply = self._replies.get(container) if answered else None
         names = reply.names if reply else None
         return ContainerInfo(names, names is not None, time.monotonic() - began)
 
-    def _somebody_knows(self, container: Container) -> bool:
+    def _can_be_answered(self, container: Container) -> bool:
         if container.runtime in _SELF_NAMED:
             return False
         return any(map(may_ask, self._where(container))) or os.access(self._logs, os.R_OK)
@@ -114,7 +113,7 @@ class ContainerNames:
             container = self._questions.get()
             try:
                 names = self._answer(container)
-            except Exception:  # noqa: BLE001 - a name is never worth more than the id
+            except Exception:  # noqa: BLE001 - without a name the id is shown
                 names = None
             with self._changed:
                 self._remember(container, names)
@@ -139,12 +138,12 @@ _SELF_NAMED = frozenset({"lxc", "nspawn", "qemu", "apptainer", "singularity", "e
 
 @functools.lru_cache(maxsize=8)
 def shared_names(root: Path) -> ContainerNames:
-    """One memory of names for all tables of this process."""
+    """One cache of names for all tables of this process."""
     return ContainerNames(root)
 
 
 def usual_sockets(root: Path) -> Sockets:
-    """Where the engines listen: the node's, then this user's own."""
+    """Default sockets of the engines: the node's, then this user's own."""
     top, mine = str(root).rstrip("/"), f"run/user/{os.geteuid()}"
     return {
         "docker": (f"{top}/run/docker.sock", f"{top}/{mine}/docker.sock"),
@@ -153,7 +152,7 @@ def usual_sockets(root: Path) -> Sockets:
 
 
 def may_ask(path: str) -> bool:
-    """Whether it is a socket that this user may talk to."""
+    """Whether it is a socket that this user may use."""
     try:
         is_socket = stat.S_ISSOCK(Path(path).stat().st_mode)
     except OSError:
@@ -162,7 +161,7 @@ def may_ask(path: str) -> bool:
 
 
 def ask_engine(path: str, container_id: str) -> RuntimeNames | None:
-    """`GET /containers/<id>/json`, which Docker and Podman answer alike; None for any failure."""
+    """`GET /containers/<id>/json`, which Docker and Podman both answer; None on any failure."""
     import http.client
     import socket
 
@@ -181,7 +180,7 @@ def ask_engine(path: str, container_id: str) -> RuntimeNames | None:
 
 
 def parse_engine(content: bytes) -> RuntimeNames | None:
-    """The name, and where Kubernetes runs over Docker, the labels that it puts on its own."""
+    """The name, and the labels that Kubernetes sets where it runs on Docker."""
     try:
         value = json.loads(content)
     except ValueError:
@@ -200,7 +199,7 @@ def parse_engine(content: bytes) -> RuntimeNames | None:
 
 
 def names_from_logs(folder: Path, container_id: str) -> RuntimeNames | None:
-    """The kubelet names a log `<pod>_<namespace>_<container>-<id>.log`, whatever the runtime."""
+    """The kubelet names logs `<pod>_<namespace>_<container>-<id>.log`, whatever the runtime."""
     ending = f"-{container_id}.log"
     try:
         with os.scandir(folder) as entries:

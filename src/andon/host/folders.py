@@ -1,4 +1,4 @@
-"""Folders and files for their owner alone, whatever the umask says."""
+"""Creates folders and files that only their owner can access, whatever the umask."""
 
 import os
 import stat
@@ -8,9 +8,9 @@ PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder and what is missing above it; OSError where that cannot be.
+    """Create a folder and its missing parents; raises OSError on failure.
 
-    A folder above it that anyone may write would let anyone put another in its place.
+    A parent that anyone may write to would let anyone replace the folder.
     """
     if folder.is_dir():
         return
@@ -21,12 +21,12 @@ def make_private(folder: Path) -> None:
     except FileExistsError:
         if not folder.is_dir():
             raise
-    else:  # a umask may also take from its owner what a folder needs
+    else:  # a umask may also remove the owner's own permissions
         folder.chmod(PRIVATE_FOLDER)
 
 
 def make_private_file(path: Path) -> None:
-    """An empty file where there is none; one that is there is left as it is."""
+    """Create an empty file; an existing one is left unchanged."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
         os.close(os.open(path, flags, PRIVATE_FILE))
@@ -39,5 +39,5 @@ def others_may_write(folder: Path) -> bool:
 
 
 def expanded(path: str) -> Path:
-    """With `~` and `~user` replaced; a user that does not exist stays as it is written."""
+    """Expand `~` and `~user`; an unknown user is left as written."""
     return Path(os.path.expanduser(path))  # noqa: PTH111 - Path.expanduser raises RuntimeError

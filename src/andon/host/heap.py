@@ -1,22 +1,22 @@
-"""How Python's memory is looked through in a burst of work, and given back after it."""
+"""Garbage collection during a burst of work, and releasing memory afterwards."""
 
 import ctypes
 import gc
 from contextlib import suppress
 
 _USUAL = gc.get_threshold()
-_SELDOM = 100  # ten times as many objects as usual until all of them are looked through
+_SELDOM = 100  # ten times as many objects as usual before a full collection
 
 
-def collect_seldom() -> None:
-    """While there is much work: a look through all objects is a pause for everybody."""
+def collect_rarely() -> None:
+    """Run full collections less often under load: each one pauses all threads."""
     gc.set_threshold(*_USUAL[:2], _SELDOM)
 
 
-def give_back() -> None:
-    """Collect what refers to itself, which a quiet process does late, and return free pages.
+def release_memory() -> None:
+    """Collect reference cycles, which an idle process does late, and return free pages.
 
-    What Python keeps in arenas that are not wholly empty stays: it is used by the next burst.
+    Memory in partly used arenas stays allocated: the next burst uses it.
     """
     gc.set_threshold(*_USUAL)
     gc.collect()

@@ -1,4 +1,4 @@
-"""How a Python process of our own is started: never with the current folder on its path."""
+"""Commands that start andon's own Python processes, without the current folder on the path."""
 
 import os
 import sys
@@ -11,12 +11,12 @@ def module_command(module: str, *arguments: str) -> list[str]:
 
 
 def script_command(script: Path, *arguments: str) -> list[str]:
-    """A script that imports the standard library alone: no path but Python's own, no site."""
+    """A script that imports only the standard library: isolated, without site."""
     return [sys.executable, "-I", "-S", str(script), *arguments]
 
 
 def module_environment() -> dict[str, str]:
-    """Ours, with the place that andon was imported from, last: it may be on no path of its own."""
+    """Our environment, with the folder that andon was imported from added at the end."""
     here = str(Path(__file__).parents[2])
     known = os.environ.get("PYTHONPATH")
     return {**os.environ, "PYTHONPATH": f"{known}{os.pathsep}{here}" if known else here}

@@ -1,4 +1,4 @@
-"""Follows the kernel's log from now on, where it may be read."""
+"""Follows the kernel log from now on, where it may be read."""
 
 import os
 import time
@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from andon.model.alert import Event
 
-RECORD_BYTES = 8192  # the kernel hands out one record at a time, and none is longer
-MOST_RECORDS = 512  # in one look; a flood goes on in the next
+RECORD_BYTES = 8192  # the kernel returns one record per read, and none is longer
+MOST_RECORDS = 512  # per read; a flood continues with the next
 
 
 class KernelLog:
-    """Implements ports.EventSource. Nothing blocks: what is not there yet comes next time."""
+    """Implements ports.EventSource. Never blocks: later records come with the next read."""
 
     def __init__(self, root: Path, clock: Callable[[], float] = time.time) -> None:
         self.reason: str | None = None
@@ -23,13 +23,13 @@ class KernelLog:
         self._file = -1
         try:
             self._file = os.open(root / "dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            os.lseek(self._file, 0, os.SEEK_END)  # what happened before is not news
+            os.lseek(self._file, 0, os.SEEK_END)  # skip older records
         except OSError as exc:
             self.reason = exc.strerror or str(exc)
             self.close()
 
     def read(self) -> "Sequence[Event]":
-        """What came since the last look."""
+        """The events since the last read."""
         if self._file < 0:
             return ()
         records = self._records()
@@ -53,7 +53,9 @@ class KernelLog:
                 data = os.read(self._file, RECORD_BYTES)
             except BlockingIOError:
                 break
-            except BrokenPipeError:  # records were overwritten before we came: go on behind them
+            except (
+                BrokenPipeError
+            ):  # records were overwritten before they were read: continue after them
                 continue
             except OSError as exc:
                 self.reason = exc.strerror or str(exc)
@@ -66,9 +68,9 @@ class KernelLog:
 
 
 def _split(text: str) -> list[str]:
-    """Each record with its keys, which stand on lines that begin with a blank.
+    """Each record with its keys, which are on lines that begin with a space.
 
-    At line feeds alone: the kernel escapes those of a message, and no other kind of line end.
+    Splits at line feeds only: the kernel escapes those in a message, but no other line ends.
     """
     found: list[str] = []
     for line in text.split("\n"):

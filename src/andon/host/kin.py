@@ -1,7 +1,7 @@
-"""How processes are related: whose each is, when it began, its session, group and container.
+"""How processes are related: owner, start time, session, group and container.
 
-Only stat, status and cgroup are read: unlike the command line, they never wait for the other
-process's memory lock.
+Only stat, status and cgroup are read: unlike the command line, they never wait for the memory
+lock of the other process.
 """
 
 import os
@@ -12,73 +12,57 @@ from functools import lru_cache
 from pathlib import Path
 
 from andon.core.processes.attribution import belongs
+from andon.core.processes.proc_stat import ENDED, Stat, parse_stat
 from andon.core.sharing.holdings import Here
-from andon.host.kernel_files import parse_uid, read
 from andon.host.system import boot_id
+from andon.kernel_files import parse_uid, read
 from andon.model.work import Kin, Owner
 
 _STAT_BYTES = 1024
 
 
 def read_kin(pids: Iterable[int], containers: bool = False, root: str = "/") -> dict[int, Kin]:
-    """Those of the processes that this system shows."""
+    """Those of the processes that are visible."""
     found = ((pid, _kin(pid, containers, root.rstrip("/"))) for pid in set(pids))
     return {pid: kin for pid, kin in found if kin is not None}
 
 
-def parse_kin(content: bytes) -> tuple[int, int, int] | None:
-    """Group, session and start of /proc/<pid>/stat."""
-    values = content.rpartition(b") ")[2].split()
-    try:
-        return int(values[2]), int(values[3]), int(values[19])
-    except (IndexError, ValueError):
-        return None
-
-
 def started_ticks(pid: int) -> int | None:
-    """When a process began, in ticks since the boot; None when it is gone, or a zombie."""
-    content = read(f"/proc/{pid}/stat", _STAT_BYTES) or b""
-    found = parse_kin(content)
-    if found is None or _is_ended(content):
-        return None
-    return found[2]
+    """Start time of a process in ticks since boot; None if it exited or is a zombie."""
+    stat = _stat(pid)
+    return None if stat is None or stat.state in ENDED else stat.start_ticks
 
 
 def ticks_now() -> int:
-    """The present in ticks since the boot, which no clock that is set can move."""
+    """The current time in ticks since boot; setting the clock does not change it."""
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
     return int(time.clock_gettime(clock) * os.sysconf("SC_CLK_TCK"))
 
 
 def group_members(groups: AbstractSet[int]) -> dict[int, tuple[Kin, ...]]:
-    """The members of process groups that this system shows, from one look at all processes."""
+    """The visible members of process groups, from one pass over all processes."""
     found: dict[int, list[Kin]] = {}
     for pid in _pids() if groups else ():
-        content = read(f"/proc/{pid}/stat", _STAT_BYTES) or b""
-        about = parse_kin(content)
-        if about is None or about[0] not in groups:
+        stat = _stat(pid)
+        if stat is None or stat.group not in groups:
             continue
         uid = parse_uid(read(f"/proc/{pid}/status", 4096) or b"")
         if uid is not None:
-            group, session, started = about
-            member = Kin(pid, uid, started, session, group, ended=_is_ended(content))
-            found.setdefault(group, []).append(member)
+            # In a container without an init a zombie is never reaped.
+            ended = stat.state in ENDED
+            member = Kin(pid, uid, stat.start_ticks, stat.session, stat.group, ended=ended)
+            found.setdefault(stat.group, []).append(member)
     return {group: tuple(members) for group, members in found.items()}
 
 
 def _pids() -> Iterator[int]:
-    for name in os.listdir("/proc"):  # noqa: PTH208 - names alone
+    for name in os.listdir("/proc"):  # noqa: PTH208 - only names
         if name.isdecimal():
             yield int(name)
 
 
-def _is_ended(content: bytes) -> bool:
-    """A zombie: in a container without an init nobody ever reaps it."""
-    return content.rpartition(b") ")[2][:1] in (b"Z", b"X")
-
-
 def here() -> Here:
-    """Where this process looks from; a forked child may have been moved since."""
+    """Boot and pid namespace of this process; a forked child may have been moved since."""
     return _here(os.getpid())
 
 
@@ -92,7 +76,7 @@ def _here(pid: int) -> Here:
 
 
 def myself(pid: int | None = None) -> Owner:
-    """This process, or a child of ours that will hold a lease in its place."""
+    """This process, or a child that will hold a lease for it."""
     pid = os.getpid() if pid is None else pid
     where = belongs(os.fsdecode(read("/proc/self/cgroup", 16384) or b""))
     uid = os.getuid()
@@ -110,7 +94,7 @@ def myself(pid: int | None = None) -> Owner:
 
 @lru_cache(maxsize=1024)
 def user_name(uid: int) -> str:
-    """The user's name, or the number where it has none; asked once, a name service may be slow."""
+    """The user's name, or the uid if there is none; cached, as a name service may be slow."""
     import pwd
 
     try:
@@ -121,13 +105,16 @@ def user_name(uid: int) -> str:
 
 def _kin(pid: int, containers: bool, root: str) -> Kin | None:
     folder = f"{root}/proc/{pid}"
-    found = parse_kin(read(f"{folder}/stat", _STAT_BYTES) or b"")
+    stat = _stat(pid, root)
     uid = parse_uid(read(f"{folder}/status", 4096) or b"")
-    if found is None or uid is None:
+    if stat is None or uid is None:
         return None
-    group, session, started = found
     container = None
     if containers:
         where = belongs(os.fsdecode(read(f"{folder}/cgroup", 16384) or b""))
         container = where.container.id if where.container else None
-    return Kin(pid, uid, started, session, group, container)
+    return Kin(pid, uid, stat.start_ticks, stat.session, stat.group, container)
+
+
+def _stat(pid: int, root: str = "") -> Stat | None:
+    return parse_stat(read(f"{root}/proc/{pid}/stat", _STAT_BYTES) or b"")

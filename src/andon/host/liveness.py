@@ -1,25 +1,25 @@
-"""Whether some processes are still the same ones, by asking the kernel once for all of them.
+"""Checks whether a set of processes is still alive with one system call.
 
-A descriptor of a process (pidfd) stands for that very process and no later one of the same number,
-and becomes readable when it ends: one poll takes the place of a look at each under /proc.
+A pidfd refers to one process and never to a later one with the same pid, and becomes readable when
+the process ends: one poll replaces reading /proc for each.
 """
 
 import os
 import select
 from collections.abc import Iterable
 
-MOST_PROCESSES = 256  # descriptors are scarce; more processes than this are looked at one by one
+MOST_PROCESSES = 256  # descriptors are limited; more processes than this are read one by one
 
 
 class Liveness:
-    """Watches a set of processes. Used by one thread."""
+    """Watches a set of processes. Not thread-safe."""
 
     def __init__(self) -> None:
         self._descriptors: list[int] = []
         self._poll = select.poll() if hasattr(select, "poll") else None
 
     def watch(self, pids: Iterable[int]) -> bool:
-        """Watch these from now on; False where that cannot be done."""
+        """Watch these from now on; False if that is not possible."""
         self.close()
         wanted = list(pids)
         if self._poll is None or not hasattr(os, "pidfd_open") or len(wanted) > MOST_PROCESSES:
@@ -47,7 +47,7 @@ class Liveness:
         try:
             descriptor = os.pidfd_open(pid)
         except ProcessLookupError:
-            return  # of another namespace, or gone: there is nothing of it to watch
+            return  # in another namespace or exited: nothing to watch
         self._descriptors.append(descriptor)
         if self._poll is not None:
             self._poll.register(descriptor, select.POLLIN)

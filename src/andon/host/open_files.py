@@ -1,4 +1,4 @@
-"""How many files this process may open; the soft limit is often far below what is allowed."""
+"""The limit on open files; the soft limit is often far below the hard limit."""
 
 from contextlib import suppress
 
@@ -6,10 +6,10 @@ from andon.core.access.quotas import MOST, RESERVED_FILES
 
 
 def raised_limit(wanted: int = MOST + RESERVED_FILES) -> int | None:
-    """The limit, raised to what is wanted where that is allowed; None where there is none."""
+    """Raise the limit to `wanted` if allowed, and return it; None if there is no limit."""
     try:
         import resource
-    except ImportError:  # not on this system, which has no such limit
+    except ImportError:  # this system has no such limit
         return None
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < wanted:

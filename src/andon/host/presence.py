@@ -1,4 +1,4 @@
-"""Which vendors' cards this node has, from what the kernel lists; wakes nothing, asks no driver."""
+"""Which vendors' cards this node has, as the kernel lists them; wakes no device."""
 
 import os
 import shutil
@@ -20,9 +20,8 @@ _UNREADABLE = {
     "darwin": (
         Fault(
             "macOS",
-            "macOS has no interface to its GPUs that andon could use: only the node's own values "
-            "are shown",
-            "andon reads GPUs on Linux, and NVIDIA's on Windows",
+            "GPUs cannot be read on macOS: only the node's own values are shown",
+            "andon reads GPUs on Linux, and NVIDIA GPUs on Windows",
         ),
     ),
     "win32": (
@@ -37,7 +36,7 @@ _SMI_FOLDERS = ("/usr/lib/wsl/lib", "/usr/local/nvidia/bin")
 
 
 def vendors(root: Path, platform: str = sys.platform) -> tuple[str, ...]:
-    """The vendors worth asking. Where nothing points to any, NVIDIA's library may know more."""
+    """The vendors to read. If no sign of any is found, NVIDIA's library is tried."""
     if platform == "darwin":
         return ()
     if platform == "win32":
@@ -47,7 +46,7 @@ def vendors(root: Path, platform: str = sys.platform) -> tuple[str, ...]:
 
 
 def signs(root: Path) -> tuple[str, ...]:
-    """The vendors that something on this node points to."""
+    """The vendors whose traces are found on this node."""
     others = tuple(name for name, drivers in KERNEL_DRIVERS.items() if _bound(root, drivers))
     if any((root / sign).exists() for sign in _NVIDIA_SIGNS):
         return ("nvidia", *others)
@@ -55,12 +54,12 @@ def signs(root: Path) -> tuple[str, ...]:
 
 
 def unreadable(platform: str = sys.platform) -> tuple[Fault, ...]:
-    """What cannot be read on this kind of system, whatever is built into it."""
+    """What cannot be read on this operating system, whatever the hardware."""
     return _UNREADABLE.get(platform, ())
 
 
 def has_nvidia_smi() -> bool:
-    """Whether NVIDIA's command can be found, where it usually lies."""
+    """Whether nvidia-smi is on the path or in its usual folders."""
     path = os.pathsep.join((os.environ.get("PATH", os.defpath), *_SMI_FOLDERS))
     return shutil.which("nvidia-smi", path=path) is not None
 
@@ -77,5 +76,5 @@ def _entries(folder: Path) -> list[Path]:
         return []
 
 
-if __name__ == "__main__":  # `make run` asks whether there is anything to watch here
+if __name__ == "__main__":  # `make run` checks whether there is a GPU here
     sys.exit(0 if signs(Path("/")) else 3)

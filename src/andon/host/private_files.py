@@ -1,4 +1,4 @@
-"""Opens files whose path another process may have swapped: regular files only, never a wait."""
+"""Opens files whose path another process may have replaced: regular files only, never blocks."""
 
 import errno
 import os
@@ -14,7 +14,7 @@ _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
 
 class NotRegular(OSError):
-    """The path leads to a pipe, a socket, a device or a folder; `strerror` is for a person."""
+    """The path is a pipe, a socket, a device or a folder; `strerror` is readable."""
 
     def __init__(self, path: str | Path) -> None:
         super().__init__(errno.EINVAL, "not a regular file", str(path))
@@ -23,7 +23,7 @@ class NotRegular(OSError):
 def open_regular(
     path: str | Path, flags: int = os.O_RDONLY, mode: int = PRIVATE_FILE, *, follow: bool = False
 ) -> int:
-    """A descriptor of a regular file; OSError (NotRegular among them) where that cannot be.
+    """A descriptor of a regular file; raises OSError (such as NotRegular) otherwise.
 
     Opening a pipe waits for its other end, and opening a device may act on it: O_NONBLOCK
     prevents the wait, and whatever is not a regular file is closed unread. A symbolic link is
@@ -49,7 +49,7 @@ def open_regular(
 def read_regular(
     path: str | Path, largest_bytes: int = LARGEST_BYTES, *, follow: bool = False
 ) -> bytes:
-    """The whole of a regular file; OSError (EFBIG) where it is larger than `largest_bytes`."""
+    """The content of a regular file; OSError (EFBIG) if it is larger than `largest_bytes`."""
     with os.fdopen(open_regular(path, follow=follow), "rb") as file:
         content = file.read(largest_bytes + 1)
     if len(content) > largest_bytes:
@@ -58,7 +58,7 @@ def read_regular(
 
 
 def is_regular(path: str | Path) -> bool:
-    """Whether a path leads to a regular file; False for a path that no file can have."""
+    """Whether a path is a regular file; False for an impossible path."""
     try:
         return stat.S_ISREG(Path(path).stat().st_mode)
     except (OSError, ValueError):

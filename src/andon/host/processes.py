@@ -1,4 +1,4 @@
-"""What the operating system knows about a process: whose it is, what runs, and where it belongs."""
+"""What the operating system knows about a process: user, program, container and job."""
 
 import math
 import sys
@@ -23,11 +23,11 @@ from andon.host.procfs import (
 from andon.host.procfs import parse_passwd as parse_passwd
 from andon.model.device import Process
 
-FOREIGN = "these are the host's pids, and this container cannot see the host's processes"
-HIDDEN = "/proc is mounted with hidepid, and shows this user only its own processes"
-LATE = "they are still being looked up"
-LOOK_AGAIN_SECONDS = 30.0
-_NAME_WAIT_SECONDS = 0.2  # in all, per round, and only for containers never seen before
+FOREIGN = "these are pids of the host, whose processes are not visible in this container"
+HIDDEN = "/proc is mounted with hidepid, so other users' processes are hidden"
+LATE = "still being looked up"
+RECHECK_SECONDS = 30.0
+_NAME_WAIT_SECONDS = 0.2  # in total per round, and only for new containers
 _MAX_ANCESTORS = 64
 
 
@@ -44,45 +44,45 @@ class _Source(Protocol):
 
 
 class Known(NamedTuple):
-    """What a process was when it was last looked at."""
+    """What was last read about a process."""
 
     stamp: Stamp
     facts: ProcessFacts
     container: str | None
     job: str | None
-    unnamed: Belonging | None = None  # its container has an id, and may yet get a name
+    unnamed: Belonging | None = None  # its container has an id, and may still get a name
 
 
 Question = tuple[int, Stamp]
-"""A process, and which one of that number."""
+"""A pid, and which process with that pid."""
 
 
 class Learner:
-    """Reads what a process is, which may take long: its command line and containers are foreign."""
+    """Reads details of a process, which may be slow: its command line and its container."""
 
     def __init__(self, root: Path = Path("/"), names: ContainerNames | None = None) -> None:
         self._source = _source(root)
         self._names = shared_names(root) if names is None else names
-        self._foreign: bool | None = None  # asked once, where it matters
+        self._foreign: bool | None = None  # determined once, when needed
 
     def __call__(self, question: Question) -> Known | None:
-        return self.learn(*question, patience_seconds=_NAME_WAIT_SECONDS)[0]
+        return self.learn(*question, timeout_seconds=_NAME_WAIT_SECONDS)[0]
 
-    def learn(self, pid: int, stamp: Stamp, patience_seconds: float) -> tuple[Known | None, float]:
-        """What it is, and how long its container's name was waited for."""
+    def learn(self, pid: int, stamp: Stamp, timeout_seconds: float) -> tuple[Known | None, float]:
+        """Details of the process, and how long its container's name was waited for."""
         if self.pids_are_foreign() and not self._source.holds_a_device(pid):
-            return None, 0.0  # a process of this container that happens to have the host's number
+            return None, 0.0  # a process of this container that happens to have the same pid
         facts, belonging = self._source.facts(pid, stamp), self._source.belonging(pid)
         known = Known(stamp, facts, describe(belonging), belonging.job)
-        return self.named(known, belonging, patience_seconds)
+        return self.named(known, belonging, timeout_seconds)
 
     def named(
-        self, known: Known, belonging: Belonging, patience_seconds: float = 0.0
+        self, known: Known, belonging: Belonging, timeout_seconds: float = 0.0
     ) -> tuple[Known, float]:
-        """With the name that its runtime gave the container, if that is known in time."""
+        """With the name of its container, if that is known in time."""
         if belonging.container is None:
             return known, 0.0
-        answer = self._names.look_up(belonging.container, patience_seconds)
+        answer = self._names.look_up(belonging.container, timeout_seconds)
         named = known._replace(
             container=describe(belonging, answer.names),
             unnamed=None if answer.final else belonging,
@@ -96,13 +96,13 @@ class Learner:
 
 
 class ProcessTable:
-    """Fills in what the vendor's library did not say. One table per thread: it keeps a cache.
+    """Fills in what the vendor's library did not report. One table per thread: it keeps a cache.
 
-    The same processes as last time, all alive, cost one poll and get the same answer; every now
-    and then, and when one came or ended, each costs one read of its stat. Its other facts are read
-    once. What was not asked for in the latest call is forgotten. A process that has ended, is
-    hidden (hidepid) or lives in another pid namespace keeps its None; `note` says which of the
-    last two it is. With `aside`, what is not known yet is read there and comes with a later call.
+    The same processes as last time, all alive, cost one poll and get the same answer; at times, and
+    when one started or ended, each costs one read of its stat. Its other facts are read once.
+    Processes that the latest call did not ask for are dropped. A process that has ended, is hidden
+    (hidepid) or is in another pid namespace keeps its None; `note` says which of the last two.
+    With `aside`, what is not known yet is read there and returned by a later call.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class ProcessTable:
         clock: Callable[[], float] = time.monotonic,
         aside: Aside[Question, Known | None] | None = None,
     ) -> None:
-        # Descriptors are of this system's processes, and mean nothing for another root's.
+        # Pidfds refer to this system's processes, not to those of another root.
         self._liveness = Liveness() if root == Path("/") else None
         self._clock = clock
         self._again = -math.inf
@@ -121,16 +121,16 @@ class ProcessTable:
         self._source = _source(root)
         self._learner, self._aside = Learner(root, names), aside
         self._known: dict[int, Known] = {}
-        self._patience_seconds = 0.0
+        self._timeout_seconds = 0.0
         self._hidden: bool | None = None
         self._missed = False
         self._late: set[int] = set()
         self.expecting = False
-        """Whether names were asked for in the latest call, and will be there in a moment."""
+        """Whether names requested by the latest call may arrive shortly."""
 
     @property
     def note(self) -> str | None:
-        """Why processes of the latest call are nameless, if not because they have just ended."""
+        """Why processes of the latest call have no name, other than having just ended."""
         if not self._missed:
             return LATE if self._late else None
         if self._learner.pids_are_foreign():
@@ -140,46 +140,46 @@ class ProcessTable:
         return HIDDEN if self._hidden else None
 
     def attribute(self, processes: Iterable[Process]) -> tuple[Process, ...]:
-        """The same processes in the same order; what is already filled in stays."""
+        """The same processes in the same order; known values are kept."""
         asked = tuple(processes)
-        if asked == self._asked and self._nothing_happened():
+        if asked == self._asked and self._unchanged():
             self.expecting = False
             return self._answer
-        # Watched before they are looked at: one that ends in between is noticed next time.
+        # Watched before they are read: one that ends in between is noticed next time.
         watched = self._liveness and self._liveness.watch({process.pid for process in asked})
-        self._asked, self._answer = asked, self._look_at_all(asked)
+        self._asked, self._answer = asked, self._attribute_all(asked)
         settled = not self._late and all(
             known.facts.settled and not known.unnamed for known in self._known.values()
         )
-        self._again = self._clock() + LOOK_AGAIN_SECONDS if watched and settled else -math.inf
+        self._again = self._clock() + RECHECK_SECONDS if watched and settled else -math.inf
         return self._answer
 
-    def _nothing_happened(self) -> bool:
-        """All alive, and looked at not long ago: a name changes only by exec, which is rare."""
+    def _unchanged(self) -> bool:
+        """All alive and recently read: a name changes only by exec, which is rare."""
         if self._liveness is None or self._clock() >= self._again:
             return False
         return self._liveness.all_live()
 
-    def _look_at_all(self, processes: tuple[Process, ...]) -> tuple[Process, ...]:
+    def _attribute_all(self, processes: tuple[Process, ...]) -> tuple[Process, ...]:
         latest: dict[int, Known] = {}
-        self._patience_seconds, self._missed = _NAME_WAIT_SECONDS, False
+        self._timeout_seconds, self._missed = _NAME_WAIT_SECONDS, False
         self._late, self.expecting = set(), False
         answer = tuple([self._attributed(process, latest) for process in processes])
         self._known = latest
-        self._source.keep(latest.keys() | self._late)  # a question names an open file's process
+        self._source.keep(latest.keys() | self._late)  # a pending question needs its open file
         return answer
 
     def usage(self, pids: Iterable[int]) -> Mapping[int, ProcessCounters]:
-        """CPU time and resident memory of those that can be read."""
+        """CPU time and resident memory, where readable."""
         uses = ((pid, self._source.use(pid)) for pid in pids)
         return {pid: use for pid, use in uses if use is not None}
 
     def belongings(self, pids: Iterable[int]) -> Mapping[int, Belonging]:
-        """Where these processes belong, with the whole ids of their containers."""
+        """Container, job and session of these processes, with full container ids."""
         return {pid: self._source.belonging(pid) for pid in pids}
 
     def lineage(self, pids: Iterable[int]) -> Mapping[int, ProcessParent]:
-        """These processes and their ancestors, one read each; those that cannot be read are not."""
+        """These processes and their ancestors, one read each; unreadable ones are left out."""
         found: dict[int, ProcessParent] = {}
         for pid in pids:
             link = self._source.link(pid)
@@ -193,13 +193,15 @@ class ProcessTable:
     def _attributed(self, process: Process, latest: dict[int, Known]) -> Process:
         if None not in (process.started, process.name, process.user, process.command):
             return process
-        known = latest.get(process.pid) or self._look(process.pid)  # it may use several devices
+        known = latest.get(process.pid) or self._look_up(
+            process.pid
+        )  # it may be on several devices
         if known is None:
             return process
         latest[process.pid] = known
         facts, started = known.facts, process.started
         if started is not None and started != facts.started:
-            return process  # the pid is somebody else's by now
+            return process  # the pid was reused
         return Process(  # by position: `replace` takes twice as long
             process.pid,
             process.kind,
@@ -214,7 +216,7 @@ class ProcessTable:
             process.lease,
         )
 
-    def _look(self, pid: int) -> Known | None:
+    def _look_up(self, pid: int) -> Known | None:
         stamp = self._source.stamp(pid)
         if stamp is None:
             self._missed = True
@@ -225,29 +227,31 @@ class ProcessTable:
         return known if known.unnamed is None else self._learner.named(known, known.unnamed)[0]
 
     def _read(self, pid: int, stamp: Stamp, before: Known | None) -> Known | None:
-        """What it is now; while that is being looked up, what it was, if it is the same one."""
+        """Current details; while they are looked up, the previous ones of the same process."""
         if self._aside is None:
-            known, waited = self._learner.learn(pid, stamp, self._patience_seconds)
-            self._patience_seconds -= waited
+            known, waited = self._learner.learn(pid, stamp, self._timeout_seconds)
+            self._timeout_seconds -= waited
         else:
             known, answered, fresh = self._aside.ask((pid, stamp))
             if not answered:
                 self._late.add(pid)
                 self.expecting = self.expecting or fresh
                 return before if before is not None and _same_process(before.stamp, stamp) else None
-        if known is None or self._source.stamp(pid) != stamp:  # ended: half may be another's
+        if (
+            known is None or self._source.stamp(pid) != stamp
+        ):  # it ended: part may be of another process
             self._missed = True
             return None
         return known
 
 
 def _same_process(one: Stamp, other: Stamp) -> bool:
-    """Whether it is the same process, although it may run another program by now."""
+    """Whether it is the same process, even if it now runs another program."""
     return (one[0], one[2]) == (other[0], other[2])
 
 
 def sees_host_pids(root: Path = Path("/")) -> bool:
-    """Whether /proc shows the host's own pids; NVML's pids mean nothing where it does not."""
+    """Whether /proc shows the host's pids; otherwise NVML's pids mean nothing here."""
     return _source(root).sees_host_pids()
 
 

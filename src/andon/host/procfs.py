@@ -1,4 +1,4 @@
-"""Linux's /proc, read without pathlib because it is read every tick."""
+"""Reads processes from Linux's /proc, without pathlib because it is read at every sample."""
 
 import os
 from collections.abc import Container, Mapping
@@ -7,12 +7,13 @@ from itertools import islice
 from pathlib import Path
 
 from andon.core.processes.attribution import Belonging, belongs, slurm_from_environment
+from andon.core.processes.proc_stat import parse_stamp, parse_stat
 from andon.core.processes.redaction import CUT, printable, redact
-from andon.host.kernel_files import OPEN, parse_uid, read
+from andon.kernel_files import OPEN, parse_uid, read
 
 Stamp = tuple[float, bytes, int]
-"""When a process started, as the system counts it; its short name, which changes with exec; and
-which opening of its file this was, because two processes can have one number within a tick."""
+"""Start time of a process in the system's units; its short name, which changes with exec; and a
+count of file openings, because two processes can have the same pid within one clock tick."""
 
 _STAT_BYTES = 1024
 _MAX_KEPT = 64  # per table, and there is a table per card
@@ -20,14 +21,14 @@ _COMMAND_BYTES = 16384  # twice what a redacted command line can use
 _ENVIRONMENT_BYTES = 65536
 _NAME_CHARACTERS = 64
 _MAX_USERS = 1024
-_MAX_FILES = 16384  # of one process: nobody's descriptors are looked at for seconds
+_MAX_FILES = 16384  # of one process: reading its descriptors must not take seconds
 _FIRST_PID_NAMESPACE = "pid:[4026531836]"  # fixed in the kernel's proc_ns.h
 _DEVICE_FILES = ("/dev/nvidia", "/dev/dri/", "/dev/kfd", "/dev/dxg", "/dev/accel")
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessCounters:
-    """What a process has taken from the host so far: two looks make a rate."""
+    """CPU time and memory of a process so far; two readings give a rate."""
 
     cpu_seconds: float
     memory_bytes: int
@@ -35,13 +36,13 @@ class ProcessCounters:
 
 @dataclass(frozen=True, slots=True)
 class ProcessFacts:
-    """What does not change while a process runs; None where it may not be read."""
+    """What does not change while a process runs; None where it cannot be read."""
 
     started: float
     name: str | None = None
     user: str | None = None
     command: str | None = None
-    settled: bool = True  # False: look again, it may have been on its way into its program
+    settled: bool = True  # False: read again, it may have been in the middle of exec
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +52,6 @@ class ProcessParent:
     pid: int
     parent: int
     name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Stat:
-    """The part of /proc/<pid>/stat that is used."""
-
-    comm: bytes
-    state: bytes
-    parent: int
-    user_ticks: int
-    system_ticks: int
-    start_ticks: int
-    resident_pages: int
 
 
 class ProcFolder:
@@ -80,16 +68,16 @@ class ProcFolder:
         self._page_bytes = os.sysconf("SC_PAGE_SIZE")
 
     def stamp(self, pid: int) -> Stamp | None:
-        """What tells one process from the next; this is the hot path.
+        """What identifies a process; this is the hot path.
 
-        The file stays open: reading it again is half the price of opening it, and it can never be
-        another process's, whoever gets the number.
+        The file stays open: reading it again costs half as much as opening it, and it always refers
+        to the same process even if the pid is reused.
         """
         kept = self._kept.get(pid)
         if kept is not None:
             try:
                 return parse_stamp(os.pread(kept[0], _STAT_BYTES, 0), kept[1])
-            except OSError:  # it has ended, and the number may be another's by now
+            except OSError:  # it has ended, and the pid may be reused
                 self._drop(pid)
         return self._first_stamp(pid)
 
@@ -128,11 +116,11 @@ class ProcFolder:
             name=process_name(short, arguments or (), _link_name(f"{folder}/exe")),
             user=None if uid is None else self._users.name(uid),
             command=command_line(short, arguments),
-            settled=arguments != (),  # empty for a moment during exec, and for ever in a zombie
+            settled=arguments != (),  # empty for a moment during exec, and always for a zombie
         )
 
     def belonging(self, pid: int) -> Belonging:
-        """By its cgroups; for Slurm also by its variables, which only its owner and root may read.
+        """From its cgroups; for Slurm also from its environment, if this user may read it.
 
         Slurm with proctrack/linuxproc leaves no trace in the cgroups.
         """
@@ -163,7 +151,7 @@ class ProcFolder:
         )
 
     def holds_a_device(self, pid: int) -> bool:
-        """Whether it has a GPU's device file open, as far as this user may look."""
+        """Whether it has a GPU's device file open, as far as this user can see."""
         folder = f"{self._proc}/{pid}/fd"
         try:
             with os.scandir(folder) as entries:
@@ -173,54 +161,27 @@ class ProcFolder:
         return any(_link(f"{folder}/{number}").startswith(_DEVICE_FILES) for number in numbers)
 
     def sees_host_pids(self) -> bool:
-        """Pid 2 of the first namespace is the kernel's kthreadd, and of no other.
+        """Only in the first namespace is pid 2 the kernel's kthreadd.
 
-        Where hidepid hides it, the namespace of this process itself is told by its number.
+        Where hidepid hides it, the number of this process's own namespace decides.
         """
         if read(f"{self._proc}/2/comm", 64) == b"kthreadd\n":
             return True
         return not self._root and _link("/proc/self/ns/pid") == _FIRST_PID_NAMESPACE
 
     def hides_pids(self) -> bool:
-        """Whether /proc is mounted with hidepid, so that others' processes cannot be seen."""
+        """Whether /proc is mounted with hidepid, which hides other users' processes."""
         return parse_hidepid(read(f"{self._proc}/mounts", 1 << 20) or b"", self._proc)
 
     def _boot_time(self) -> float:
-        """Read once, so that a clock that is set later does not move a process's start."""
+        """Read once, so that setting the clock later does not change start times."""
         if self._boot is None:
             self._boot = parse_boot_time(read(f"{self._proc}/stat", 1 << 20) or b"")
         return self._boot
 
 
-def parse_stat(content: bytes) -> Stat | None:
-    """The short name stands in parentheses and may hold spaces and parentheses itself."""
-    head, _, tail = content.rpartition(b") ")
-    values = tail.split()
-    try:
-        return Stat(
-            head.partition(b"(")[2],
-            values[0],
-            int(values[1]),
-            int(values[11]),
-            int(values[12]),
-            int(values[19]),
-            int(values[21]),
-        )
-    except (IndexError, ValueError):
-        return None
-
-
-def parse_stamp(content: bytes, opening: int = 0) -> Stamp | None:
-    """The same content, but only what tells one process from the next: it is read every tick."""
-    head, _, tail = content.rpartition(b") ")
-    try:
-        return int(tail.split(b" ", 20)[19]), head[head.index(b"(") + 1 :], opening
-    except (IndexError, ValueError):
-        return None
-
-
 def parse_boot_time(content: bytes) -> float:
-    """The `btime` line of /proc/stat: UTC seconds; 0 where there is none."""
+    """The `btime` line of /proc/stat: UTC seconds; 0 if missing."""
     for line in content.splitlines():
         if line.startswith(b"btime "):
             return float(line[6:])
@@ -239,14 +200,14 @@ def parse_hidepid(mounts: bytes, folder: str) -> bool:
 
 
 def slurm_variables(content: bytes) -> Mapping[str, str]:
-    """The few variables that name a Slurm job; nothing else of an environment is kept."""
+    """The variables that identify a Slurm job; nothing else of the environment is kept."""
     wanted = (b"SLURM_JOB_ID=", b"SLURM_STEP_ID=", b"SLURMD_NODENAME=")
     kept = [item for item in content.split(b"\0") if item.startswith(wanted)]
     return dict(os.fsdecode(item).split("=", 1) for item in kept)
 
 
 def whole_words(content: bytes, limit_bytes: int) -> bytes:
-    """What was read up to a limit, without the word that the limit may have cut through.
+    """What was read up to a limit, without a word that the limit may have cut.
 
     Half a secret may no longer look like one.
     """
@@ -259,14 +220,14 @@ def whole_words(content: bytes, limit_bytes: int) -> bytes:
 def split_command(content: bytes) -> tuple[str, ...]:
     """The arguments of /proc/<pid>/cmdline; empty for a zombie and a kernel thread.
 
-    A process that rewrote its title leaves one text with padding behind it.
+    A process that rewrote its title leaves one text followed by padding.
     """
     text = os.fsdecode(content).rstrip("\0")
     return tuple(text.split("\0")) if text else ()
 
 
 def process_name(comm: str, arguments: tuple[str, ...], exe: str | None) -> str:
-    """The program's own name: comm is cut at 15 characters and is often a thread's name instead."""
+    """The program's name: comm is cut at 15 characters and is often a thread's name."""
     first = arguments[0] if arguments else ""
     is_title = any(c.isspace() for c in first)
     name = "" if is_title else first.rpartition("/")[2].lstrip("-")  # -bash is a login shell
@@ -276,7 +237,7 @@ def process_name(comm: str, arguments: tuple[str, ...], exe: str | None) -> str:
 
 
 def command_line(comm: str, arguments: tuple[str, ...] | None) -> str | None:
-    """A process without arguments (a zombie, a kernel thread) is shown as `ps` does: [name]."""
+    """A process without arguments (a zombie, a kernel thread) is shown as in `ps`: [name]."""
     if arguments is None:
         return None
     return redact(arguments) if arguments else f"[{printable(comm)}]"
@@ -301,7 +262,7 @@ def _read_on(descriptor: int) -> bytes:
 def _link(path: str) -> str:
     try:
         return str(Path(path).readlink())
-    except OSError:  # another user's process, or gone
+    except OSError:  # another user's process, or it has exited
         return ""
 
 
@@ -310,7 +271,7 @@ def _link_name(path: str) -> str | None:
 
 
 class _Users:
-    """Names of users, asked once each; a name service may be slow."""
+    """User names, each looked up once; a name service may be slow."""
 
     def __init__(self, root: Path) -> None:
         self._passwd = None if str(root) == "/" else f"{root}/etc/passwd"

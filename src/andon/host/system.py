@@ -1,7 +1,7 @@
 """The node's own values: processor, memory, load, local disks and network counters.
 
-Linux is read from /proc under a root of one's choice, which psutil cannot do for two roots at once;
-other systems are read through psutil. A part that fails is left out, and the others are read.
+Linux is read from /proc under any root, which psutil cannot do for two roots at once; other systems
+are read with psutil. A part that fails is left out, and the others are read.
 """
 
 import math
@@ -18,29 +18,29 @@ from andon.model.device import Disk, Host, Network
 DISKS_EVERY_SECONDS = 30.0
 NETWORK_EVERY_SECONDS = 5.0
 _MAX_DISKS = 32
-_READ_BYTES = 4096  # of files whose beginning tells everything
+_READ_BYTES = 4096  # enough for the needed first lines
 _LOCAL = frozenset(
     (
         "apfs", "bcachefs", "btrfs", "exfat", "ext2", "ext3", "ext4", "f2fs", "hfs", "jfs", "msdos",
         "ntfs", "ntfs3", "reiserfs", "vfat", "xfs", "zfs",
     )
 )  # fmt: skip
-"""File systems that answer by themselves. Asking a network one can block for ever, so only these
-are asked; images (squashfs, iso9660), layers (overlay) and memory (tmpfs) say nothing of a disk."""
-_CONTAINER_ENDS = ("veth", "cali", "lxc")  # one per container, named anew each time
+"""Local file systems. A network file system can block forever, so only these are read; images
+(squashfs, iso9660), layers (overlay) and memory (tmpfs) say nothing about a disk."""
+_CONTAINER_ENDS = ("veth", "cali", "lxc")  # one per container, with a new name each time
 
 T = TypeVar("T")
 
 
 class CpuTimes(NamedTuple):
-    """Seconds that the processors have spent so far."""
+    """CPU seconds so far."""
 
     idle: float
     total: float
 
 
 class Mount(NamedTuple):
-    """One line of the table of mounts."""
+    """One line of the mount table."""
 
     device: str
     folder: str
@@ -56,7 +56,7 @@ class _Source(Protocol):
 
 
 class System:
-    """Reads the node. The processor's share is counted since the previous read."""
+    """Reads the node's values. CPU use is measured since the previous read."""
 
     def __init__(self, root: Path = Path("/"), clock: Callable[[], float] = time.monotonic) -> None:
         linux = sys.platform.startswith("linux")
@@ -68,7 +68,7 @@ class System:
         self._network: tuple[Network, ...] = ()
 
     def read(self, spared_seconds: float = 0.0) -> Host:
-        """What can be read now; None and () for what cannot."""
+        """The current values; None and () for what cannot be read."""
         used_bytes, total_bytes = _tried(self._source.memory, None) or (None, None)
         return Host(
             cpu_percent=self._cpu_percent(spared_seconds),
@@ -101,13 +101,13 @@ class System:
 
 
 def node_name() -> str:
-    """The host name, as it is."""
+    """The host name."""
     name = os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME")
     return name or "localhost"
 
 
 def boot_id(root: Path = Path("/")) -> str | None:
-    """A name for the time since the system started; None where the system has none."""
+    """The kernel's id of this boot; None if the system has none."""
     try:
         return (root / "proc/sys/kernel/random/boot_id").read_text("ascii").strip() or None
     except (OSError, ValueError):
@@ -115,7 +115,7 @@ def boot_id(root: Path = Path("/")) -> str | None:
 
 
 def busy_percent(before: CpuTimes, after: CpuTimes, spared_seconds: float = 0.0) -> float | None:
-    """None where no time passed. The kernel's idle counters can step back a little."""
+    """None if no time passed. The kernel's idle counters can decrease slightly."""
     elapsed = after.total - before.total
     if elapsed <= 0:
         return None
@@ -134,7 +134,7 @@ def _tried(read: Callable[[], T], otherwise: T) -> T:
 
 
 class _Proc:
-    """The files of /proc; those of pid 1 where another system's /proc is mounted at a root."""
+    """The files of /proc; those of pid 1 if another system's /proc is mounted at the root."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -164,7 +164,7 @@ class _Proc:
 
 
 def _beginning(path: str) -> bytes:
-    """As much as one read gives: read every tick, and a file object would cost more than that."""
+    """What one read returns: called at every sample, and a file object would cost more."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.read(descriptor, _READ_BYTES)
@@ -173,16 +173,16 @@ def _beginning(path: str) -> bytes:
 
 
 def parse_cpu(content: bytes) -> CpuTimes:
-    """The first line of /proc/stat; guests are already counted among user and nice."""
+    """The first line of /proc/stat; guest time is already included in user and nice."""
     name, *numbers = content.partition(b"\n")[0].split()
     if name != b"cpu":
-        raise ValueError("no line of all processors")
+        raise ValueError("the cpu line is missing")
     ticks = [int(number) for number in numbers[:8]]
-    return CpuTimes(idle=sum(ticks[3:5]), total=sum(ticks))  # waiting for a disk is idle, too
+    return CpuTimes(idle=sum(ticks[3:5]), total=sum(ticks))  # iowait counts as idle
 
 
 def parse_memory(content: bytes) -> tuple[int, int]:
-    """Used and total bytes of /proc/meminfo; used is what cannot be had, caches excluded."""
+    """Used and total bytes from /proc/meminfo; used is what is not available."""
     kib: dict[bytes, int] = {}
     for line in content.splitlines()[:8]:
         name, _, rest = line.partition(b":")
@@ -195,7 +195,7 @@ def parse_memory(content: bytes) -> tuple[int, int]:
 
 
 def parse_network(text: str) -> tuple[Network, ...]:
-    """The counters of /proc/net/dev, without loopback and the ends of containers."""
+    """The counters of /proc/net/dev, without loopback and container interfaces."""
     found = []
     for line in text.splitlines()[2:]:
         name, _, rest = line.rpartition(":")
@@ -220,7 +220,7 @@ def _unescaped(text: str) -> str:
 
 
 def local_mounts(mounts: Iterable[Mount]) -> list[Mount]:
-    """One mount per local device, the shortest path: the others are bind mounts of it."""
+    """One mount per local device, with the shortest path: the others are bind mounts."""
     best: dict[str, Mount] = {}
     for mount in mounts:
         if mount.kind not in _LOCAL or mount.device.startswith("/dev/loop"):
@@ -236,7 +236,7 @@ def _measured(mounts: Iterable[Mount], root: Path) -> tuple[Disk, ...]:
     for mount in mounts:
         folder = root / mount.folder.lstrip("/")
         try:
-            size = os.statvfs(folder) if folder.is_dir() else None  # a file may be mounted, too
+            size = os.statvfs(folder) if folder.is_dir() else None  # a file may be mounted too
         except OSError:
             continue
         if size is not None and size.f_blocks:

@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from andon.core.processes.proc_stat import parse_stat
 from andon.core.sharing.holdings import Here
 from andon.core.sharing.lockers import Locker, are_strangers
 from andon.errors import AndonError, Conflict, Gone
-from andon.host.kernel_files import parse_uid, read
 from andon.host.kin import started_ticks, user_name
+from andon.kernel_files import parse_uid, read
 from andon.leases.locks import FileKey, key_of, parse_locks, read_locks
 from andon.leases.places import LEASES
 from andon.model.work import Lease, Owner
@@ -97,7 +98,8 @@ def is_stopped(pid: int) -> bool:
 
 def state_of(pid: int) -> bytes:
     """The state in /proc/<pid>/stat: R, S, D, T, t, Z; empty where there is no such process."""
-    return (read(f"/proc/{pid}/stat", _STAT_BYTES) or b"").rpartition(b") ")[2][:1]
+    stat = parse_stat(read(f"/proc/{pid}/stat", _STAT_BYTES) or b"")
+    return b"" if stat is None else stat.state
 
 
 def uid_of(pid: int) -> int | None:

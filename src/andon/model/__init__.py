@@ -1,1 +1,1 @@
-"""Frozen values that cross borders; they do no I/O and read no clock."""
+"""Frozen values shared by all layers; they do no I/O and read no clock."""

@@ -1,4 +1,4 @@
-"""What an alert, a silence and a device's own event are."""
+"""Alerts, silences and device events."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Level(StrEnum):
-    """How much an alert matters; information is shown and never sent."""
+    """Severity of an alert; INFO is shown and never sent."""
 
     INFO = "info"
     WARNING = "warning"
@@ -19,24 +19,24 @@ class Level(StrEnum):
 
 
 class Phase(StrEnum):
-    """Where an episode stands."""
+    """Phase of an episode."""
 
-    PENDING = "pending"  # true, not yet for long enough
+    PENDING = "pending"  # the condition holds, but not yet long enough
     FIRING = "firing"
     RESOLVED = "resolved"
 
 
 class EventKind(StrEnum):
-    """What a driver or the kernel reports by itself, without being asked for a value."""
+    """Events that a driver or the kernel reports on its own."""
 
     XID = "xid"
     ECC = "ecc"
-    RESET = "reset"  # the driver resets the device by itself, as AMD's does when it hangs
+    RESET = "reset"  # the driver resets the device, as AMD's does when it hangs
 
 
 @dataclass(frozen=True, slots=True)
 class Party:
-    """A process that an alert concerns, as much of it as may be shown."""
+    """A process that an alert concerns, as far as it may be shown."""
 
     pid: int
     user: str | None = None
@@ -47,22 +47,22 @@ class Party:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that a device reported at one instant."""
+    """An event that a device reported."""
 
     kind: EventKind
-    uuid: str | None  # None where the report names no device that is known
+    uuid: str | None  # None if the report names no known device
     at: float
-    code: int | None = None  # an Xid's number; of a reset that failed, the error's
+    code: int | None = None  # the Xid; for a failed reset, the error code
     detail: str = ""
     source: str = ""  # "nvml", "kernel log" or "sim"
-    pids: tuple[int, ...] = ()  # named by the report itself
+    pids: tuple[int, ...] = ()  # named in the report itself
     who: tuple[Party, ...] = ()  # what ran on the device when it happened
-    pci: str | None = None  # as the report spells it, where it names no uuid
+    pci: str | None = None  # as written in the report, if it has no uuid
 
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
-    """Someone has seen it: it stays on the board and is not sent again."""
+    """Someone has acknowledged it: it stays on the board and is not sent again."""
 
     at: float
     by: str = ""
@@ -71,7 +71,7 @@ class Acknowledgement:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Alerts that match are shown and not sent until it ends; None matches everything."""
+    """Matching alerts are shown but not sent until it ends; None matches everything."""
 
     id: str
     until: float
@@ -86,7 +86,7 @@ class Silence:
 class Alert:
     """One rule's state for one subject, in one episode."""
 
-    id: str  # rule@subject#second in which the episode began
+    id: str  # rule@subject#start of the episode in seconds
     rule: str
     subject: str  # a device's uuid, "node", "store", "sampler", "reader:nvidia"
     level: Level
@@ -97,10 +97,12 @@ class Alert:
     severity: int = 0
     fired: float | None = None
     resolved: float | None = None
-    no_data_since: float | None = None  # firing on the last word heard: silence is not recovery
+    no_data_since: float | None = (
+        None  # still firing on the last reading: missing data is not recovery
+    )
     value: float | None = None
     threshold: float | None = None
-    limit: float | None = None  # what the device itself states
+    limit: float | None = None  # the device's own limit
     unit: str = ""
     message: str = ""
     advice: str = ""
@@ -114,7 +116,7 @@ class Alert:
 
 
 class NoticeKind(StrEnum):
-    """Why a person is told."""
+    """Why a notification is sent."""
 
     FIRING = "firing"
     WORSE = "worse"  # the level rose within the episode
@@ -125,7 +127,7 @@ class NoticeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One thing to tell about one alert; its id makes a second delivery recognisable."""
+    """One notification about one alert; its id makes a second delivery recognisable."""
 
     id: str
     kind: NoticeKind

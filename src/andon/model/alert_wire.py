@@ -1,4 +1,4 @@
-"""JSON in and out for alerts: `andon.alerts/1`."""
+"""JSON of alerts: `andon.alerts/1`."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -54,7 +54,7 @@ def alerts_to_json(
     at: float,
     simulated: bool = False,
 ) -> Json:
-    """The whole list; `worst` is the highest level that fires, None where nothing does."""
+    """The whole list; `worst` is the highest firing level, None if nothing fires."""
     listed = list(alerts)
     firing = [alert.level for alert in listed if alert.state is Phase.FIRING]
     worst = max(firing, key=lambda level: level.rank, default=None)
@@ -113,7 +113,7 @@ def silence_to_json(silence: Silence) -> Json:
 
 
 def notice_to_json(notice: Notice) -> Json:
-    """What a notifier's command reads: one thing to tell about one alert."""
+    """The input of a notifier's command: one notification about one alert."""
     return {
         "id": notice.id,
         "kind": str(notice.kind),
@@ -134,8 +134,7 @@ def _party_to_json(party: Party) -> Json:
     }
 
 
-# In. What is unknown to us is ignored; what has the wrong type, range or length is refused with its
-# place.
+# In. Unknown fields are ignored; a wrong type, range or length is rejected with its place.
 
 
 def alerts_from_json(value: Json) -> tuple[tuple[Alert, ...], tuple[Silence, ...]]:
@@ -143,7 +142,7 @@ def alerts_from_json(value: Json) -> tuple[tuple[Alert, ...], tuple[Silence, ...
     if value.get("schema") != ALERTS:
         raise Invalid(
             f"the schema is {shown(value.get('schema'))}, not {ALERTS!r}",
-            hint="this server speaks another version: upgrade the older of the two",
+            hint="this server has another version: upgrade the older of the two",
         )
     try:
         alerts = tuple(each_in(value, "alerts", _alert))
@@ -240,7 +239,7 @@ def _acknowledgement(value: Json) -> Acknowledgement:
 
 
 def _evidence(value: Json) -> dict[str, float | str]:
-    """Readings by their names: numbers and texts."""
+    """Readings by name: numbers and strings."""
     if len(value) > MOST_ITEMS:
         raise Wrong("", f"has {len(value)} items, more than {MOST_ITEMS}")
     return {
@@ -254,5 +253,5 @@ def _evidence(value: Json) -> dict[str, float | str]:
 def _evident(value: Json, name: str) -> float:
     found = number_in(value, name)
     if found is None:
-        raise Wrong(name, "is None, neither a number nor a text")
+        raise Wrong(name, "is None, neither a number nor a string")
     return float(found) if type(found) is float else found

@@ -1,24 +1,24 @@
-"""What a device, a sample, a process and a snapshot are."""
+"""Devices, samples, processes and snapshots."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # every start imports devices, and few have an event to tell
+if TYPE_CHECKING:  # imported at every start; events are rare
     from andon.model.alert import Event
 
 NAMES_MISSING = "processes.names"
-"""Under this key of `missing` stands why listed processes have no name."""
+"""The key of `missing` for the reason why listed processes have no name."""
 
 
 class State(StrEnum):
-    """How a device answered when it was last asked."""
+    """State of a device at its last reading."""
 
     OK = "ok"
-    STALE = "stale"  # asked, and no answer yet
-    LOST = "lost"  # the driver says that it is gone
-    ASLEEP = "asleep"  # suspended by the system, and left alone
+    STALE = "stale"  # no answer yet
+    LOST = "lost"  # reported as lost by the driver
+    ASLEEP = "asleep"  # suspended by the system and not woken
 
 
 class MemoryKind(StrEnum):
@@ -37,7 +37,7 @@ class ProcessKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A reader that failed this round; the rest of the snapshot is still good."""
+    """A reader that failed this time; the rest of the snapshot is valid."""
 
     source: str
     reason: str
@@ -46,7 +46,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One board that is asked, and can hang, by itself: a device and its partitions."""
+    """One board, which is read, and can hang, separately: a device and its partitions."""
 
     key: str
     index: int
@@ -56,7 +56,7 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the device itself states as its bounds."""
+    """The limits that the device reports."""
 
     slowdown_celsius: int | None = None
     power_default_watts: float | None = None
@@ -67,7 +67,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """The facts about a device that do not change while it runs."""
+    """Static facts about a device."""
 
     uuid: str
     index: int
@@ -82,7 +82,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One device at one instant. None means "the device cannot say"; a reason stands beside it."""
+    """One device at one instant. None means unknown; the reason is in `missing`."""
 
     at: float
     utilization_percent: int | None = None
@@ -111,7 +111,7 @@ class Sample:
 
 
 SAMPLE_VALUES = tuple(f.name for f in fields(Sample) if f.name not in ("at", "read_at"))
-"""The readings of a sample, in the order in which every surface lists them."""
+"""The values of a sample, in the order in which they are always listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one device answered in one round."""
+    """One device's answer to one request."""
 
     uuid: str
     sample: Sample | None = None
@@ -146,7 +146,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class DeviceStatus:
-    """A device as a snapshot shows it: its facts, its state, its latest reading."""
+    """A device in a snapshot: its facts, its state, its latest reading."""
 
     device: Device
     state: State
@@ -161,7 +161,7 @@ class DeviceStatus:
 
     @property
     def answered(self) -> bool:
-        """Whether the sample is this round's."""
+        """Whether the sample is from this reading."""
         return self.state is State.OK and self.sample is not None
 
     @property
@@ -177,7 +177,7 @@ class DeviceStatus:
 
     @property
     def memory_unattributed_bytes(self) -> int | None:
-        """Memory in use that no process explains; None where either side is unknown."""
+        """Used memory that no listed process accounts for; None if either side is unknown."""
         used = self.sample.memory_used_bytes if self.sample else None
         held = [process.memory_bytes for process in self.processes]
         if used is None or "processes" in self.missing or None in held:
@@ -196,7 +196,7 @@ class Disk:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """One interface; the counters run since it came up."""
+    """One interface; the counters start when it comes up."""
 
     name: str
     received_bytes: int

@@ -1,4 +1,4 @@
-"""How a reader process says what its devices reported by themselves."""
+"""JSON of device events, as a reader process sends them."""
 
 from dataclasses import asdict
 from typing import Any
@@ -23,12 +23,12 @@ MOST_PIDS = 4096
 
 
 def event_to_json(event: Event) -> dict[str, Any]:
-    """For the reader's own line; what a server tells of an event is an alert."""
+    """For the reader's messages; a server publishes events as alerts."""
     return asdict(event)
 
 
 def event_from_json(value: dict[str, Any]) -> Event:
-    """What `event_to_json` wrote; a field that is not what it should be is Wrong."""
+    """Read what `event_to_json` wrote; raises Wrong for an invalid field."""
     return Event(
         kind=choice_in(value, "kind", EventKind),
         uuid=some_text_in(value, "uuid", NAME),

@@ -1,7 +1,7 @@
-"""Reads single fields of JSON that another program wrote: type, range and length, with the place.
+"""Validates single fields of JSON from another program: type, range and length.
 
-What is wrong is a `Wrong`, which says where: `devices[3].pci is 5, not a text`. A recorded file and
-a server are as foreign as the network, and a number that is none would spread.
+An invalid field raises `Wrong` with its place: `devices[3].pci is 5, not a string`. A recorded file
+or a server is as untrusted as the network, and an invalid number would spread.
 """
 
 import math
@@ -14,11 +14,11 @@ E = TypeVar("E", bound=StrEnum)
 T = TypeVar("T")
 
 MOST: float = 2**64
-"""No number is larger: all 64 bits set is what a driver may say of anything."""
+"""No number is larger: a driver may report all 64 bits set."""
 LATEST = 250_000_000_000.0
-"""Some day of the year 9892: every clock and calendar here can still say it."""
+"""In the year 9892: every clock and calendar here can show it."""
 LONGEST = 16_384
-"""Characters of a text; a redacted command line has a quarter of that."""
+"""Characters of a string; a redacted command line has a quarter of that."""
 NAME = 512
 """Characters of a name: of a device, a user, a container."""
 MOST_ITEMS = 65_536
@@ -27,20 +27,20 @@ _SHOWN = 40
 
 
 class Wrong(ValueError):
-    """A field that is not what it should be."""
+    """An invalid field."""
 
     def __init__(self, place: str, problem: str) -> None:
         super().__init__(f"{place} {problem}" if place else problem)
         self.place, self.problem = place, problem
 
     def within(self, place: str) -> "Wrong":
-        """The same, seen from further out."""
+        """The same error, with the outer place in front."""
         joint = "" if not self.place or self.place.startswith("[") else "."
         return Wrong(f"{place}{joint}{self.place}", self.problem)
 
 
 def number_in(value: Json, name: str, low: float = -MOST, high: float = MOST) -> Any:
-    """A finite number as it stands there, or None."""
+    """A finite number, unchanged, or None."""
     found = value.get(name)
     if found is None:
         return None
@@ -52,7 +52,7 @@ def number_in(value: Json, name: str, low: float = -MOST, high: float = MOST) ->
 
 
 def whole_in(value: Json, name: str, high: float = MOST) -> int:
-    """A whole number from 0 up; there must be one."""
+    """A required whole number of at least 0."""
     found = some_whole_in(value, name, high)
     if found is None:
         raise Wrong(name, "is missing")
@@ -68,7 +68,7 @@ def some_whole_in(value: Json, name: str, high: float = MOST) -> int | None:
 
 
 def time_in(value: Json, name: str) -> float:
-    """UTC seconds; there must be some."""
+    """Required UTC seconds."""
     found = some_time_in(value, name)
     if found is None:
         raise Wrong(name, "is missing")
@@ -82,10 +82,10 @@ def some_time_in(value: Json, name: str) -> float | None:
 
 
 def text_in(value: Json, name: str, longest: int = LONGEST) -> str:
-    """A text that can be written to any terminal or file; there must be one."""
+    """A required string that can be written to any terminal or file."""
     found = some_text_in(value, name, longest)
     if found is None:
-        raise Wrong(name, "is None, not a text" if name in value else "is missing")
+        raise Wrong(name, "is None, not a string" if name in value else "is missing")
     return found
 
 
@@ -96,16 +96,16 @@ def some_text_in(value: Json, name: str, longest: int = LONGEST) -> str | None:
 
 
 def text_of(found: object, name: str, longest: int = LONGEST) -> str:
-    """This very value as a text; half a surrogate is none, because no encoding has it."""
+    """The value as a string; a lone surrogate is rejected, because no encoding has it."""
     if not isinstance(found, str):
-        raise Wrong(name, f"is {shown(found)}, not a text")
+        raise Wrong(name, f"is {shown(found)}, not a string")
     if len(found) > longest:
         raise Wrong(name, f"has {len(found)} characters, more than {longest}")
     if not found.isascii():
         try:
             found.encode()
         except UnicodeEncodeError:
-            raise Wrong(name, f"is {shown(found)}, not a text") from None
+            raise Wrong(name, f"is {shown(found)}, not a string") from None
     return found
 
 
@@ -119,7 +119,7 @@ def flag_in(value: Json, name: str, default: bool = False) -> bool:
 
 
 def choice_in(value: Json, name: str, kind: type[E]) -> E:
-    """One of a few words."""
+    """One of the values of an enum."""
     found = value.get(name)
     try:
         return kind(found or "")
@@ -129,14 +129,14 @@ def choice_in(value: Json, name: str, kind: type[E]) -> E:
 
 
 def table_of(value: object) -> dict[str, Any]:
-    """This very value as a table."""
+    """The value as a table."""
     if type(value) is not dict:
         raise Wrong("", f"is {shown(value)}, not a table")
     return value
 
 
 def inside(value: Json, name: str, read: Callable[[dict[str, Any]], T]) -> T | None:
-    """A table in a field, read; None where there is none."""
+    """Read a table in a field; None if there is none."""
     found = value.get(name)
     if found is None:
         return None
@@ -149,7 +149,7 @@ def inside(value: Json, name: str, read: Callable[[dict[str, Any]], T]) -> T | N
 def each_in(
     value: Json, name: str, read: Callable[[dict[str, Any]], T], most: int = MOST_ITEMS
 ) -> list[T]:
-    """A list of tables, read one by one; none where there is none."""
+    """Read a list of tables one by one; empty if there is none."""
     found = value.get(name)
     if found is None:
         return []
@@ -167,7 +167,7 @@ def each_in(
 
 
 def texts_in(value: Json, name: str) -> dict[str, str]:
-    """A table of texts; empty where there is none."""
+    """A table of strings; empty if there is none."""
     found = inside(value, name, lambda table: table)
     if found is None:
         return {}
@@ -180,9 +180,9 @@ def texts_in(value: Json, name: str) -> dict[str, str]:
 
 
 def shown(value: object) -> str:
-    """As much of it as a message has room for."""
+    """A short form for messages."""
     if type(value) is int and abs(value) > MOST:
-        return "a number without end"
+        return "a huge number"
     if isinstance(value, (list, dict)):
         return "a list" if isinstance(value, list) else "a table"
     text = ascii(value[: 2 * _SHOWN]) if isinstance(value, str) else ascii(value)
@@ -190,5 +190,5 @@ def shown(value: object) -> str:
 
 
 def key_shown(key: str) -> str:
-    """As much of a name that another program chose as a message has room for."""
+    """A short form of a foreign name for messages."""
     return ascii(key[:_SHOWN])[1:-1]

@@ -1,4 +1,4 @@
-"""Every lease of a machine at one instant, as people and programs are told of it."""
+"""Every lease of a machine at one instant, as shown to people and programs."""
 
 from dataclasses import asdict, dataclass
 
@@ -28,9 +28,9 @@ LEASES = "andon.leases/1"
 
 @dataclass(frozen=True, slots=True)
 class LeaseRow:
-    """One lease: whose it is, what was promised and what is used of it.
+    """One lease: its owner, what is reserved and what is used.
 
-    What cannot be read of it, or is not for everyone, is None.
+    What cannot be read, or is not public, is None.
     """
 
     id: str | None
@@ -47,14 +47,14 @@ class LeaseRow:
     promised_bytes: int | None
     utilization_percent: float | None
     fence: int | None
-    pid: int | None  # of the process that holds it
-    releasable: bool  # by whoever made this list
+    pid: int | None  # of its holder
+    releasable: bool  # by the user who made this list
     why_not: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingRow:
-    """One place in the line; 1 is the next."""
+    """One place in the queue; 1 is next."""
 
     position: int
     user: str
@@ -66,7 +66,7 @@ class WaitingRow:
 
 @dataclass(frozen=True, slots=True)
 class CordonRow:
-    """A device that is given to nobody; without an index where it is not here."""
+    """A device that is out of service; without an index if it is not present."""
 
     uuid: str
     index: int | None
@@ -77,7 +77,7 @@ class CordonRow:
 
 @dataclass(frozen=True, slots=True)
 class BookRow:
-    """The folder that new leases are written to, and whose it is."""
+    """The folder for new leases, and its owner."""
 
     path: str
     owner: str
@@ -85,7 +85,7 @@ class BookRow:
 
 @dataclass(frozen=True, slots=True)
 class LeaseList:
-    """All of it; `note` says why it is empty, or cannot be known."""
+    """All leases; `note` says why the list is empty or unknown."""
 
     at: float
     leases: tuple[LeaseRow, ...] = ()
@@ -96,7 +96,7 @@ class LeaseList:
 
 
 def list_to_json(found: LeaseList, timestamp: str) -> Json:
-    """`andon.leases/1`; the timestamp is `at` for people."""
+    """`andon.leases/1`; the timestamp is `at` in readable form."""
     return {
         "schema": LEASES,
         "timestamp": timestamp,
@@ -119,7 +119,7 @@ def row_to_json(row: LeaseRow) -> Json:
 
 
 def list_from_json(value: Json) -> LeaseList:
-    """What a server said; Invalid where it is not that."""
+    """Read a server's answer; raises Invalid for anything else."""
     if value.get("schema") != LEASES:
         raise Invalid(f"the schema is {shown(value.get('schema'))}, not {LEASES!r}")
     try:

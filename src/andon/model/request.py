@@ -1,13 +1,13 @@
-"""What a reader is asked for."""
+"""Requests to a reader process."""
 
 from typing import NamedTuple, Self
 
 UNDECIDED = "-"
-"""In the place of a backend: the reader is told on its standard input which one it is."""
+"""Used instead of a backend's name: the reader gets the name on its standard input."""
 
 
 class ReaderRequest(NamedTuple):
-    """A line that the parent writes. Twelve plain bytes: this is read once a second, cold."""
+    """A line from the parent. Twelve plain bytes, because it is read once a second."""
 
     tick: int
     watched: bool

@@ -1,4 +1,4 @@
-"""JSON in and out: `andon.snapshot/1`, and the shapes that a reader process speaks."""
+"""JSON of snapshots (`andon.snapshot/1`) and of the reader process's messages."""
 
 import json
 import re
@@ -49,10 +49,10 @@ SNAPSHOT = "andon.snapshot/1"
 
 Json = dict[str, Any]
 sample_values = attrgetter(*SAMPLE_VALUES)
-"""The readings of a sample, in the order of its fields."""
+"""The values of a sample, in the order of its fields."""
 
 DERIVED = {"memory_percent": "memory_used_bytes", "power_percent": "power_watts"}
-"""Shares that are computed from a reading, and the reading whose reason they inherit."""
+"""Shares computed from a reading, and the reading whose reason they inherit."""
 
 _SAMPLE_ORDER = (
     "at", "utilization_percent", "memory_utilization_percent", "memory_used_bytes",
@@ -79,13 +79,13 @@ _UNSEEN = re.compile(
     "[\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
     "\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
 )
-"""Control and format characters beyond ASCII: a terminal obeys some, others reorder a line."""
+"""Control and format characters beyond ASCII: some control a terminal, others reorder a line."""
 
 
 def dumps(value: Json, indented: bool = False) -> str:
-    """JSON in one line; NaN and infinity are refused, because JSON has neither.
+    """JSON in one line; NaN and infinity are rejected, because JSON has neither.
 
-    Characters that no screen shows are escaped: a process may have any name, and JSON is printed.
+    Invisible characters are escaped: a process may have any name, and JSON is printed.
     """
     text = _encode_indented(value) if indented else _encode(value)
     if text.isascii() and "\x7f" not in text:
@@ -94,11 +94,11 @@ def dumps(value: Json, indented: bool = False) -> str:
 
 
 def loads(text: str | bytes) -> Json:
-    """One JSON object, or Invalid."""
+    """Parse one JSON object; raises Invalid otherwise."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as exc:
-        raise Invalid(f"this is not JSON: {exc}") from exc
+        raise Invalid(f"not valid JSON: {exc}") from exc
     if not isinstance(value, dict):
         raise Invalid("a JSON object was expected")
     return value
@@ -116,7 +116,7 @@ def snapshot_to_json(snapshot: Snapshot) -> Json:
 
 
 def node_to_json(snapshot: Snapshot) -> Json:
-    """What a snapshot says of the node itself."""
+    """The part of a snapshot about the node itself."""
     return {
         "schema": SNAPSHOT,
         "node": snapshot.node,
@@ -138,7 +138,7 @@ def status_to_json(status: DeviceStatus) -> Json:
 
 
 def state_to_json(status: DeviceStatus) -> Json:
-    """What a status says of the device before any reading."""
+    """The part of a status about the device, without readings."""
     device = status.device
     return {
         "uuid": device.uuid,
@@ -161,7 +161,7 @@ def state_to_json(status: DeviceStatus) -> Json:
 
 
 def missing_with_shares(status: DeviceStatus) -> dict[str, str]:
-    """Why each absent value is absent, the computed shares included."""
+    """Why each missing value is missing, including the computed shares."""
     missing = dict(status.missing)
     if status.sample is not None:
         for share, source in DERIVED.items():
@@ -212,7 +212,7 @@ def card_to_json(card: Card) -> Json:
 
 
 def reading_to_json(reading: Reading, before: Reading | None = None) -> Json:
-    """For every device and tick, so only what differs from the reading sent `before`."""
+    """Sent for every device and sample, so only what differs from the reading sent `before`."""
     out: Json = {"uuid": reading.uuid, "state": reading.state}
     if reading.reason:
         out["reason"], out["hint"] = reading.reason, reading.hint
@@ -251,9 +251,8 @@ def _plain(value: object, names: tuple[str, ...]) -> Json:
     return {name: getattr(value, name) for name in names}
 
 
-# In. What is unknown to us is ignored, so that a newer sender can be read; what has the wrong
-# type, range or length is refused with its place. What a driver cannot mean is a matter of
-# `core/sampling/readings`.
+# In. Unknown fields are ignored, so that a newer sender can be read; a wrong type, range or length
+# is rejected with its place. Impossible values are checked by `core/sampling/readings`.
 
 
 def snapshot_from_json(value: Json) -> Snapshot:
@@ -261,7 +260,7 @@ def snapshot_from_json(value: Json) -> Snapshot:
     if value.get("schema") != SNAPSHOT:
         raise Invalid(
             f"the schema is {str(value.get('schema'))[:40]!r}, not {SNAPSHOT!r}",
-            hint="this file or server speaks another version: upgrade the older of the two",
+            hint="this file or server has another version: upgrade the older of the two",
         )
     try:
         return Snapshot(
@@ -331,12 +330,12 @@ def _throttle_from_json(value: Json) -> tuple[str, ...] | None:
     if found is None:
         return None
     if not isinstance(found, (list, tuple)) or len(found) > MOST_REASONS:
-        raise Wrong("throttle", "is not a short list of texts")
+        raise Wrong("throttle", "is not a short list of strings")
     return tuple(text_of(reason, f"throttle[{i}]", NAME) for i, reason in enumerate(found))
 
 
 def _times_from_json(value: Json) -> dict[str, float]:
-    """When single readings are from; those of a newer sender's are not ours to keep."""
+    """When single values were read; unknown names of a newer sender are dropped."""
     return {name: time_in(value, name) for name in SAMPLE_VALUES if name in value}
 
 
@@ -373,10 +372,10 @@ _STATES = {str(state): state for state in State}  # a call of the enumeration co
 
 
 def reading_from_json(value: Json, before: Reading | None = None) -> Reading:
-    """What `reading_to_json` wrote, given the same reading `before`. A reader is trusted."""
+    """Read what `reading_to_json` wrote, given the same `before`. A reader is trusted."""
     processes, missing = value.get("processes"), value.get("missing")
     if before is None and (processes is None or missing is None):
-        raise Invalid("a difference came before the whole")
+        raise Invalid("received a difference before a complete reading")
     return Reading(
         uuid=value["uuid"],
         sample=_sample_after(value, before.sample if before else None),

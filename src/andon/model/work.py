@@ -1,11 +1,11 @@
-"""What a lease, a request for one, and a ticket in the queue are."""
+"""Leases, requests for them, and tickets in the queue."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class LeaseKind(StrEnum):
-    """What ends a lease: a command, a program that asked for it, or its time to live."""
+    """What a lease is for: a command, a program that requested it, or a network client."""
 
     COMMAND = "command"
     LIBRARY = "library"
@@ -13,15 +13,15 @@ class LeaseKind(StrEnum):
 
 
 class Standing(StrEnum):
-    """How a lease in the book stands."""
+    """Status of a lease in the book."""
 
     HELD = "held"
-    ORPHANED = "orphaned"  # its holder is gone, its work still lives: withheld, and reported
-    UNREADABLE = "unreadable"  # somebody holds it, and it does not say what: everything is withheld
+    ORPHANED = "orphaned"  # its holder exited but its job still runs: withheld, and reported
+    UNREADABLE = "unreadable"  # held, but its content is unreadable: everything is withheld
 
 
 class PlacementOrder(StrEnum):
-    """Whether the emptiest devices are taken first, or those that just suffice."""
+    """Whether to take the emptiest devices first, or the fullest that suffice."""
 
     SPREAD = "spread"
     PACK = "pack"
@@ -29,7 +29,7 @@ class PlacementOrder(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Who holds a lease or waits for one, as the kernel tells processes apart."""
+    """Who holds a lease or waits for one, identified as the kernel does."""
 
     uid: int
     user: str
@@ -43,7 +43,7 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The process that the devices are for; its group tells whether it still lives."""
+    """The process that uses the devices; its group shows whether it still runs."""
 
     pid: int
     started_ticks: int
@@ -52,7 +52,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One device of a lease: the whole, or so much of its memory."""
+    """One device of a lease: the whole device, or part of its memory."""
 
     uuid: str
     index: int
@@ -61,7 +61,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A claim on devices. `since_ticks` counts from the boot and does not jump with the clock."""
+    """A claim on devices. `since_ticks` counts from boot and does not depend on the clock."""
 
     id: str
     shares: tuple[Share, ...]
@@ -74,10 +74,10 @@ class Lease:
     work: Work | None = None
     simulated: bool = False
     even_if_used: bool = False
-    fence: int = 0  # grows with every lease: who holds a smaller one is too late
+    fence: int = 0  # increases with every lease: a smaller one is outdated
 
     def share_of(self, uuid: str) -> Share | None:
-        for share in self.shares:  # asked of every lease for every device: no generator
+        for share in self.shares:  # called for every lease and device: no generator
             if share.uuid == uuid:
                 return share
         return None
@@ -85,14 +85,14 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A lease as the book shows it; the user is the file's owner, whatever the file says."""
+    """A lease in the book; the user is the file's owner, whatever the file says."""
 
-    lease: Lease | None  # None: locked, and unreadable
+    lease: Lease | None  # None: locked but unreadable
     standing: Standing
     uid: int
     user: str
     file: str = ""
-    left: tuple[int, ...] = ()  # verified pids of its work, where its holder is gone
+    left: tuple[int, ...] = ()  # verified pids of its job, if its holder has exited
 
     def share_of(self, uuid: str) -> Share | None:
         return None if self.lease is None else self.lease.share_of(uuid)
@@ -100,7 +100,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class DeviceRequest:
-    """What a person asks for, in the words that were typed."""
+    """A request for devices, as typed."""
 
     least: int = 1
     most: int = 1
@@ -119,7 +119,7 @@ class DeviceRequest:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A request once it is known which devices it may be met by."""
+    """A request with the devices that are eligible for it."""
 
     eligible: frozenset[str]
     least: int = 1
@@ -145,7 +145,7 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True)
 class Cordon:
-    """A device that is not given out, because somebody said so."""
+    """A device that a user took out of service."""
 
     uuid: str
     at: float
@@ -155,7 +155,7 @@ class Cordon:
 
 @dataclass(frozen=True, slots=True)
 class Kin:
-    """A process as the kernel relates it to others."""
+    """A process and its relation to others, from the kernel."""
 
     pid: int
     uid: int
@@ -163,16 +163,16 @@ class Kin:
     session: int
     group: int
     container: str | None = None
-    ended: bool = False  # a zombie that nobody has reaped yet
+    ended: bool = False  # a zombie that has not been reaped
 
 
 @dataclass(frozen=True, slots=True)
 class BookEntry:
-    """One file of the book, before anybody has judged it."""
+    """One file of the book, before it is evaluated."""
 
     file: str
     uid: int
     user: str
     locked: bool
-    lease: Lease | None = None  # None: it cannot be read as a lease
-    left: tuple[int, ...] = ()  # of an unlocked one: verified pids of its work's process group
+    lease: Lease | None = None  # None: not a readable lease
+    left: tuple[int, ...] = ()  # if unlocked: verified pids of its job's process group

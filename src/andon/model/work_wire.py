@@ -1,6 +1,6 @@
-"""Leases, tickets and cordons as JSON: `andon.lease/1`, `andon.ticket/1`, `andon.cordon/1`.
+"""JSON of leases, tickets and cordons: `andon.lease/1`, `andon.ticket/1`, `andon.cordon/1`.
 
-Any user of the machine can write these files, so every field is read with a type and bounds.
+Any user of the machine can write these files, so the type and range of every field is checked.
 """
 
 import math
@@ -29,10 +29,10 @@ MOST_SHARES = 1024
 LONGEST_TEXT = 4096  # a command, a reason
 LONGEST_NAME = 256  # a uuid, a user, a container
 LONGEST_ID = 16
-FURTHEST = 32_503_680_000.0  # the year 3000; no clock can show what lies far beyond
-LARGEST_PID = 2**22  # of any Linux, and the largest value of kernel.pid_max
+FURTHEST = 32_503_680_000.0  # the year 3000; clocks cannot show times far beyond
+LARGEST_PID = 2**22  # the largest value of kernel.pid_max on any Linux
 LARGEST_INDEX = 2**16
-LARGEST_COUNT = 2**53  # ticks and fences: beyond it programs that count in floats are wrong
+LARGEST_COUNT = 2**53  # ticks and fences: above it, programs that use floats are wrong
 LARGEST_MEMORY = 2**63 - 1
 LARGEST_PRIORITY = 1000
 PLAIN = frozenset(string.ascii_letters + string.digits)
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 def lease_to_json(lease: Lease) -> Json:
-    """Made while others wait for the book, and so without `asdict`, which copies every value."""
+    """Called while others wait for the book, so without `asdict`, which copies every value."""
     return {
         "schema": LEASE,
         **_plain(lease),
@@ -65,7 +65,7 @@ def work_to_json(work: Work) -> Json:
 
 
 def lease_from_json(value: Json) -> Lease:
-    """Anything that is not a whole lease is Invalid: half of one must not look like none."""
+    """Anything but a complete lease is Invalid: part of one must not look like none."""
     return _read(value, LEASE, _lease)
 
 
@@ -82,7 +82,7 @@ def cordon_from_json(value: Json) -> Cordon:
 
 
 def with_work(lease: Lease, value: Json) -> Lease:
-    """The lease after its work has begun; a line that says nothing of it changes nothing."""
+    """The lease with its running job; an unrelated line changes nothing."""
     try:
         return replace(lease, work=_work(value["work"])) if "work" in value else lease
     except (TypeError, ValueError, KeyError, AttributeError):
@@ -99,7 +99,7 @@ def _read(value: Json, schema: str, read: Callable[[Json], T]) -> T:
 
 
 def _plain(value: Lease | Ticket | Need | Owner | Share | Work | Cordon) -> Json:
-    """The fields of one value, and not those of what it holds."""
+    """The fields of one value, without nested ones."""
     return {name: getattr(value, name) for name in value.__slots__}
 
 
@@ -154,7 +154,7 @@ def _share(value: Json) -> Share:
 
 
 def _owner(value: Json) -> Owner:
-    """Session 0 is one that began outside of the holder's pid namespace."""
+    """Session 0 began outside the holder's pid namespace."""
     return Owner(
         uid=_whole(value, "uid", 0, 2**32 - 1),
         user=_name(value, "user"),
@@ -172,12 +172,12 @@ def _work(value: Json) -> Work:
 
 
 def _pid(value: Json, name: str) -> int:
-    """1 is a container's first process, which may well hold a lease."""
+    """Pid 1 is a container's first process, which may hold a lease."""
     return _whole(value, name, 1, LARGEST_PID)
 
 
 def _group(value: Json, name: str) -> int | None:
-    """Group 1 is dropped: to `kill` it means every process there is."""
+    """Group 1 is dropped: to `kill` it means every process."""
     group = _whole(value, name, 1, LARGEST_PID)
     return group if group > 1 else None
 
@@ -196,12 +196,12 @@ def _number(value: Json, name: str) -> float:
 def _moment(value: Json, name: str) -> float:
     found = _number(value, name)
     if not 0 <= found <= FURTHEST:
-        raise ValueError(f"{name} is no time")
+        raise ValueError(f"{name} is not a valid time")
     return found
 
 
 def _end(value: Json, name: str) -> float:
-    """Cut and not refused: `--for` may name any number of hours."""
+    """Limited, not rejected: `--for` may be any number of hours."""
     return min(max(0.0, _number(value, name)), FURTHEST)
 
 
@@ -217,7 +217,7 @@ def _count(value: Json, name: str) -> int:
 
 
 def _fence(value: Json) -> int:
-    """Cut and not refused, as all that decides nothing: see `next_fence`."""
+    """Limited, not rejected, as it decides nothing: see `next_fence`."""
     found = value["fence"]
     if type(found) is not int:
         raise ValueError("fence is not a whole number")
@@ -231,7 +231,7 @@ def _memory(value: Json, name: str) -> int:
 def _id(value: Json) -> str:
     found = _text(value, "id", LONGEST_ID)
     if not found or not PLAIN.issuperset(found):
-        raise ValueError("id is not made of plain letters and digits")
+        raise ValueError("id has characters other than letters and digits")
     return found
 
 
@@ -240,23 +240,23 @@ def _name(value: Json, name: str) -> str:
 
 
 def _shown(value: Json, name: str) -> str:
-    """What is only shown is cut and cleaned: a lease that says nonsense still holds its devices,
-    and no others."""
+    """Text that is only shown is shortened and cleaned: a lease with invalid text still holds its
+    devices, and no others."""
     found = value[name]
     if not isinstance(found, str):
-        raise ValueError(f"{name} is not a text")
+        raise ValueError(f"{name} is not a string")
     return found[:LONGEST_TEXT].encode(errors="replace").decode()
 
 
 def _text(value: Json, name: str, longest: int) -> str:
     found = value[name]
     if not is_text(found, longest):
-        raise ValueError(f"{name} is not a text of at most {longest} characters")
+        raise ValueError(f"{name} is not a string of at most {longest} characters")
     return str(found)
 
 
 def is_text(value: object, longest: int) -> bool:
-    """Whether it is a text that every output can carry: JSON may hold half a character."""
+    """Whether it is a string that any output can show: JSON may contain a lone surrogate."""
     if not isinstance(value, str) or len(value) > longest:
         return False
     return value.isascii() or not any("\ud800" <= c <= "\udfff" for c in value)

@@ -1,1 +1,1 @@
-"""Fakes and builders that andon ships for tests, its own and its users'."""
+"""Fakes and builders for tests, shipped for andon's users too."""

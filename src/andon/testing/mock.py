@@ -1,4 +1,4 @@
-"""A backend whose devices say what a test tells them to say."""
+"""A mock backend whose devices report what a test sets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,12 +20,12 @@ from andon.model.device import (
     State,
 )
 
-UNSET = "the test did not set it"
+UNSET = "not set by the test"
 
 
 @dataclass(slots=True)
-class _Told:
-    """What the test told about one device so far."""
+class _MockDevice:
+    """What the test has set for one device."""
 
     index: int
     name: str
@@ -38,24 +38,24 @@ class _Told:
 
 
 class MockGpuBackend:
-    """Stands anywhere a backend can. Each `with_…` after `with_device` is about that device.
+    """Usable wherever a backend is. Each `with_…` after `with_device` sets that device.
 
     A value that was not set is unknown, with a reason, as it is for a real device.
     """
 
     def __init__(self, vendor: str = "mock") -> None:
         self.name = vendor
-        self._told: list[_Told] = []
+        self._devices: list[_MockDevice] = []
         self._fault: AndonError | None = None
 
-    # Telling.
+    # Setting up.
 
     def with_device(self, index: int, name: str, parent: int | None = None) -> Self:
-        """Add a device; `parent` is the index of the board that it is an instance of."""
-        if any(told.index == index for told in self._told):
-            raise Invalid(f"there already is a device {index}")
+        """Add a device; `parent` is the index of the board it is an instance of."""
+        if any(mock.index == index for mock in self._devices):
+            raise Invalid(f"device {index} already exists")
         board = None if parent is None else self._uuid(parent)
-        self._told.append(_Told(index, name, board))
+        self._devices.append(_MockDevice(index, name, board))
         return self
 
     def with_temperature(self, celsius: int) -> Self:
@@ -101,7 +101,7 @@ class MockGpuBackend:
         return self
 
     def with_values(self, **values: Any) -> Self:
-        """Any readings of a sample, by name."""
+        """Set any values of a sample, by name."""
         unknown = sorted(values.keys() - set(SAMPLE_VALUES))
         if unknown:
             raise Invalid(f"a sample has no {', '.join(unknown)}")
@@ -109,7 +109,7 @@ class MockGpuBackend:
         return self
 
     def without(self, reading: str, reason: str) -> Self:
-        """Make a reading of the device (or its `processes`) unknown, and say why."""
+        """Make a reading of the device (or its `processes`) unknown, with a reason."""
         if reading == "processes":
             self._last.processes = ()
         else:
@@ -118,22 +118,22 @@ class MockGpuBackend:
         return self
 
     def lost(self, reason: str = "the device has fallen off the bus", hint: str = "") -> Self:
-        """The device is gone; asking it raises `Gone`."""
+        """The device is lost; reading it raises `Gone`."""
         self._last.loss = Gone(reason, hint)
         return self
 
     def with_fault(self, reason: str = "the driver cannot be reached", hint: str = "") -> Self:
-        """The vendor as a whole cannot be read; asking anything raises `Unavailable`."""
+        """The vendor as a whole cannot be read; every call raises `Unavailable`."""
         self._fault = Unavailable(reason, hint)
         return self
 
-    # Answering, as a backend does.
+    # The backend's methods.
 
     def glance(self) -> Sequence[Card]:
         return [
-            Card(self._uuid(told.index), told.index, name=told.name)
-            for told in self._told
-            if told.parent is None
+            Card(self._uuid(mock.index), mock.index, name=mock.name)
+            for mock in self._devices
+            if mock.parent is None
         ]
 
     def open(self) -> Sequence[Card]:
@@ -141,28 +141,28 @@ class MockGpuBackend:
         return self.glance()
 
     def describe(self, card: Card) -> Sequence[Device]:
-        return [self._device(told) for told in self._on(card)]
+        return [self._device(mock) for mock in self._on(card)]
 
     def read(self, card: Card, at: float, watched: bool) -> Sequence[Reading]:
-        return [self._reading(told, at) for told in self._on(card)]
+        return [self._reading(mock, at) for mock in self._on(card)]
 
     def versions(self) -> Mapping[str, str]:
         return {self.name: "mock"}
 
     def close(self) -> None:
-        """Nothing was taken."""
+        """Nothing to release."""
 
-    # Answering, as a whole node does.
+    # A whole node.
 
     def snapshot(self, at: float = 0.0, node: str = "mock") -> Snapshot:
-        """What a sampler would make of these devices in one round."""
+        """The snapshot that a sampler would build from these devices."""
         fault = self._fault
         return Snapshot(
             node=node,
             at=at,
             simulated=self.name == "sim",
             versions=self.versions(),
-            devices=() if fault else tuple(self._status(told, at) for told in self._told),
+            devices=() if fault else tuple(self._status(mock, at) for mock in self._devices),
             faults=(Fault(self.name, fault.reason, fault.hint),) if fault else (),
         )
 
@@ -170,10 +170,10 @@ class MockGpuBackend:
         return [GpuMetrics.from_status(status) for status in self.snapshot().devices]
 
     @property
-    def _last(self) -> _Told:
-        if not self._told:
+    def _last(self) -> _MockDevice:
+        if not self._devices:
             raise Invalid("there is no device yet", hint="call with_device(0, name) first")
-        return self._told[-1]
+        return self._devices[-1]
 
     def _uuid(self, index: int) -> str:
         return f"{self.name.upper()}-{index}"
@@ -182,42 +182,42 @@ class MockGpuBackend:
         if error is not None:
             raise type(error)(error.reason, error.hint)
 
-    def _on(self, card: Card) -> list[_Told]:
+    def _on(self, card: Card) -> list[_MockDevice]:
         self._refuse(self._fault)
-        board = [told for told in self._told if self._uuid(told.index) == card.key]
+        board = [mock for mock in self._devices if self._uuid(mock.index) == card.key]
         if not board:
             raise Gone(f"there is no device {card.key}")
         self._refuse(board[0].loss)
-        return board + [told for told in self._told if told.parent == card.key]
+        return board + [mock for mock in self._devices if mock.parent == card.key]
 
-    def _device(self, told: _Told) -> Device:
+    def _device(self, mock: _MockDevice) -> Device:
         return Device(
-            uuid=self._uuid(told.index),
-            index=told.index,
+            uuid=self._uuid(mock.index),
+            index=mock.index,
             vendor=self.name,
-            name=told.name,
-            parent=told.parent,
-            memory_total_bytes=told.memory_total_bytes,
+            name=mock.name,
+            parent=mock.parent,
+            memory_total_bytes=mock.memory_total_bytes,
         )
 
-    def _reading(self, told: _Told, at: float) -> Reading:
-        if told.loss is not None:  # an instance of a board that still answers
-            reason, hint = told.loss.reason, told.loss.hint or None
-            return Reading(self._uuid(told.index), state=State.LOST, reason=reason, hint=hint)
-        sample = Sample(at=at, **told.values)
+    def _reading(self, mock: _MockDevice, at: float) -> Reading:
+        if mock.loss is not None:  # an instance of a board that still answers
+            reason, hint = mock.loss.reason, mock.loss.hint or None
+            return Reading(self._uuid(mock.index), state=State.LOST, reason=reason, hint=hint)
+        sample = Sample(at=at, **mock.values)
         unknown = [name for name in SAMPLE_VALUES if getattr(sample, name) is None]
-        hidden = [name for name in told.reasons if name == "processes"]
+        hidden = [name for name in mock.reasons if name == "processes"]
         return Reading(
-            uuid=self._uuid(told.index),
+            uuid=self._uuid(mock.index),
             sample=sample,
-            missing={name: told.reasons.get(name, UNSET) for name in unknown + hidden},
-            processes=told.processes,
+            missing={name: mock.reasons.get(name, UNSET) for name in unknown + hidden},
+            processes=mock.processes,
         )
 
-    def _status(self, told: _Told, at: float) -> DeviceStatus:
-        reading = self._reading(told, at)
+    def _status(self, mock: _MockDevice, at: float) -> DeviceStatus:
+        reading = self._reading(mock, at)
         return DeviceStatus(
-            self._device(told),
+            self._device(mock),
             reading.state,
             since=at,
             reason=reading.reason,

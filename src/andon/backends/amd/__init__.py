@@ -30,7 +30,7 @@ class Amd(KernelBackend):
         library: bool | None = None,
     ) -> None:
         super().__init__(root, tree, clock, sleep)
-        # AMD's library knows this machine alone, and not a tree of files that stands for another.
+        # AMD's library reads this machine only, not a tree of files that represents another.
         self._with_library = self._tree.root == "" if library is None else library
         self._smi = Smi(self._may_use_library)
 
@@ -40,7 +40,7 @@ class Amd(KernelBackend):
     def read(self, card: Card, at: float, watched: bool) -> Sequence[Reading]:
         readings = super().read(card, at, watched)
         if any(reading.state is State.ASLEEP for reading in readings):
-            self._smi.close()  # it could keep the card from falling asleep
+            self._smi.close()  # it could keep the card awake
         return readings
 
     def close(self) -> None:
@@ -48,7 +48,7 @@ class Amd(KernelBackend):
         self._smi.close()
 
     def _may_use_library(self) -> bool:
-        """Only where the system suspends none of the cards, for the library could wake them all.
+        """Only if the system suspends none of the cards, because the library could wake them all.
 
         A screen does not count here: it can be turned off while the library is open.
         """

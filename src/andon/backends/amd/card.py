@@ -15,23 +15,23 @@ from andon.model.device import Device, Limits, MemoryKind, Reading
 
 OFTEN_SECONDS: Final = 5.0
 SELDOM_SECONDS: Final = 60.0
-BUSY_PERCENT: Final = 5  # below this the counter shows noise, the one of being read included
+BUSY_PERCENT: Final = 5  # below this the counter is noise, partly from being read
 _MICRO: Final = 1e-6
 _CLOCK = re.compile(r"([0-9]{1,6})\s*Mhz", re.ASCII | re.IGNORECASE)
 
 OTHERWISE: Final = {
-    "memory_reserved_bytes": "amdgpu counts what it keeps for itself as used",
-    "energy_joules": "amdgpu counts no energy in a file",
-    "encoder_percent": "amdgpu does not tell encoding from decoding",
-    "decoder_percent": "amdgpu does not tell encoding from decoding",
-    "performance_state": "AMD's devices have no such states",
-    "sm_active_percent": "amdgpu does not say",
-    "tensor_active_percent": "amdgpu does not say",
+    "memory_reserved_bytes": "amdgpu counts its own reserve as used",
+    "energy_joules": "amdgpu has no energy counter file",
+    "encoder_percent": "amdgpu does not separate encoding from decoding",
+    "decoder_percent": "amdgpu does not separate encoding from decoding",
+    "performance_state": "AMD GPUs have no performance states",
+    "sm_active_percent": "not reported by amdgpu",
+    "tensor_active_percent": "not reported by amdgpu",
 }
 
 
 class AmdCard:
-    """Implements kernel.Board."""
+    """Implements kernel.AwakeCard."""
 
     def __init__(self, place: CardFiles, smi: Smi) -> None:
         self._place, self._files, self._smi = place, place.device, smi
@@ -63,7 +63,7 @@ class AmdCard:
         )
 
     def _find(self) -> None:
-        """What stays as it is until the driver is loaded anew."""
+        """What does not change until the driver is reloaded."""
         files = self._files
         self._hwmon = hwmon(files, ["amdgpu"])
         self._temperatures = self._sensors()
@@ -79,16 +79,16 @@ class AmdCard:
             self._name = branded(sold_as) if sold_as else self._name
 
     def _sensors(self) -> dict[str, str]:
-        """edge, junction, mem -> temp1…; the one sensor of an old kernel has no label."""
+        """edge, junction, mem -> temp1…; an old kernel has one sensor without a label."""
         if self._hwmon is None:
             return {}
         found = labels(self._files, self._hwmon, "temp")
         return found or {"edge": "temp1"}
 
     def _is_processor(self) -> bool:
-        """Whether the graphics are part of a processor and share its memory.
+        """Whether the GPU is part of a processor and shares its memory.
 
-        Only those have the voltage of a northbridge, and only theirs are the metrics 2.x and 3.x.
+        Only those report a northbridge voltage, and only they have metrics 2.x and 3.x.
         """
         if self._files.text(f"{self._hwmon}/in1_label").value == "vddnb":
             return True
@@ -126,7 +126,7 @@ class AmdCard:
         return self._busy
 
     def _with_processes(self, gathered: Gathered, busy: int | None, now: float) -> Reading:
-        use = self._usage.look(self._place.nodes(), now)
+        use = self._usage.read(self._place.nodes(), now)
         computing = kfd.processes(self._place.tree, self._kfd_ids)
         computing.pop(self._smi.own_pid or 0, None)
         self._busy = bool(computing) or (busy or 0) >= BUSY_PERCENT or use.moved
@@ -144,7 +144,7 @@ class AmdCard:
         )
 
     def _memory(self, what: str) -> SysfsValue[int]:
-        """A card's own memory; of a processor both pools, for work takes what it needs of both."""
+        """A card's own memory; for a processor both pools, because work uses both."""
         own = self._files.integer(f"mem_info_vram_{what}")
         if not self._unified or own.value is None:
             return own
@@ -164,20 +164,20 @@ class AmdCard:
         gathered.put("fan_percent", self._fan())
 
     def _heat(self, what: str, *wanted: str) -> SysfsValue[int]:
-        """Of the first sensor that there is: an MI300 has none at its edge, but at its hottest."""
+        """From the first available sensor: an MI300 has no edge sensor, only junction."""
         for label in wanted:
             if label in self._temperatures:
                 return self._sense(f"{self._temperatures[label]}_{what}").then(_celsius)
-        return SysfsValue(None, f"the driver reports no such sensor ({wanted[0]})")
+        return SysfsValue(None, f"the driver reports no {wanted[0]} sensor")
 
     def _sense(self, *names: str) -> SysfsValue[int]:
         if self._hwmon is None:
-            return SysfsValue(None, f"this kernel does not say (no {names[0]})")
+            return SysfsValue(None, f"not reported by this kernel (no {names[0]})")
         paths = [f"{self._hwmon}/{one}" for one in names]
         return self._files.first(paths, self._files.integer)
 
     def _fan(self) -> SysfsValue[int]:
-        """The share of full power; of full speed where only that is known."""
+        """Percent of full fan power; of full speed where only that is known."""
         power = self._sense("pwm1")
         if power.value is not None:
             return _share(power.value, self._sense("pwm1_max").value or 255)
@@ -192,7 +192,7 @@ class AmdCard:
         return {"pcie_generation": link.generation, "pcie_width": link.width}
 
     def _read_counts(self) -> Mapping[str, SysfsValue[Any]]:
-        """What the library does not know either keeps the reason that the files gave."""
+        """If the library has no value either, the reason from the files is kept."""
         errors = parse_errors(self._files.text("ras/umc_err_count"))
         if errors.absent:
             count = self._smi.uncorrected(self._place.pci)
@@ -202,14 +202,14 @@ class AmdCard:
 
 
 def parse_errors(answer: SysfsValue[str]) -> SysfsValue[int]:
-    """The uncorrected ones of `ue: 0`, `ce: 3`: those of the memory controllers."""
+    """Uncorrected errors of the memory controllers, from `ue: 0`, `ce: 3`."""
     if answer.value is None:
         return SysfsValue(None, answer.reason, answer.absent)
     for line in answer.value.splitlines():
         key, _, count = line.partition(":")
         if key.strip() == "ue" and count.strip().isdecimal():
             return SysfsValue(int(count))
-    return SysfsValue(None, "umc_err_count holds no count of uncorrected errors")
+    return SysfsValue(None, "umc_err_count has no count of uncorrected errors")
 
 
 def parse_fastest(text: str) -> int | None:
@@ -222,7 +222,7 @@ def _share(part: int, whole: int) -> SysfsValue[int]:
 
 
 def _percent(value: int) -> int:
-    """Rounding may go a little over; what is far off is not made to look like a full load."""
+    """Rounding may exceed 100 slightly; a value far off is not shown as full load."""
     return 100 if 100 < value <= 105 else value
 
 

@@ -1,4 +1,4 @@
-"""The processes that compute through ROCm, which the kernel lists apart, under /sys/class/kfd."""
+"""Processes that compute through ROCm, which the kernel lists under /sys/class/kfd."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -7,7 +7,7 @@ from andon.backends.sysfs import Tree
 from andon.model.device import Process, ProcessKind
 
 _KFD = "sys/class/kfd/kfd"
-_FUNCTION_BITS = 0xFFFF  # bus, device, function; above them newer kernels put the partition
+_FUNCTION_BITS = 0xFFFF  # bus, device, function; newer kernels put the partition above them
 
 
 def parse_properties(text: str) -> dict[str, int]:
@@ -30,7 +30,7 @@ def address(properties: dict[str, int]) -> str | None:
 
 
 def ids(tree: Tree, pci: str) -> tuple[int, ...]:
-    """The numbers under which KFD knows a card: one, or one per partition."""
+    """The KFD ids of a card: one, or one per partition."""
     found = []
     for node in tree.names(f"{_KFD}/topology/nodes"):
         folder = f"{_KFD}/topology/nodes/{node}"
@@ -42,14 +42,14 @@ def ids(tree: Tree, pci: str) -> tuple[int, ...]:
 
 
 def processes(tree: Tree, numbers: Iterable[int]) -> dict[int, int]:
-    """pid -> bytes of the card's memory, of those that use it."""
+    """pid -> bytes of the card's memory, for processes that use it."""
     wanted = tuple(numbers)
     found = {}
     for name in tree.names(f"{_KFD}/proc") if wanted else ():
         if not name.isdecimal():
             continue
         held = _held_bytes(tree, name, wanted)
-        # Every process has a counter for every card; one that is zero needs another sign of use.
+        # Every process has a counter for every card; a zero needs another sign of use.
         if held or (held is not None and _has_queue(tree, name, wanted)):
             found[int(name)] = held
     return found
@@ -69,9 +69,9 @@ def _has_queue(tree: Tree, pid: str, numbers: tuple[int, ...]) -> bool:
 
 
 def merged(listed: Iterable[Process], computing: dict[int, int]) -> Iterator[Process]:
-    """Every process once: one that computes says so, and its memory is not counted twice.
+    """Every process once: compute processes are marked, and memory is not counted twice.
 
-    Both sources count what one process holds on one card, each with gaps: the larger is nearer.
+    Both sources count the memory of a process on a card, each with gaps: the larger is closer.
     """
     rest = dict(computing)
     for process in listed:
@@ -80,7 +80,7 @@ def merged(listed: Iterable[Process], computing: dict[int, int]) -> Iterator[Pro
             yield process
             continue
         memory = max(held, process.memory_bytes or 0)
-        # A share of nothing is no reading: ROCm's queues are not among the engines listed.
+        # A share of zero is not a reading: ROCm's queues are not among the listed engines.
         share = process.utilization_percent or None
         yield replace(
             process, kind=ProcessKind.COMPUTE, memory_bytes=memory, utilization_percent=share

@@ -1,7 +1,7 @@
-"""The part of amdgpu's `gpu_metrics` that andon uses: what held the clocks down.
+"""The part of amdgpu's `gpu_metrics` that andon uses: why the clocks are limited.
 
-Read are the formats of the kernel's kgd_pp_interface.h that hold a throttle status which means the
-same on every chip: 1.3 (cards) and 2.2 (processors with graphics).
+Supports the formats of the kernel's kgd_pp_interface.h whose throttle status means the same on
+every chip: 1.3 (cards) and 2.2 (processors with graphics).
 """
 
 import struct
@@ -28,12 +28,12 @@ LIMITERS: Final = (
     (range(56, 57), POWER),  # PPM
     (range(57, 58), "reliability_limit"),  # FIT
 )
-"""Bits and words. A temperature bit says that this limiter took part, which on many healthy cards
-it does all the time; so its word is not one of alarm, and heat is judged by the temperature."""
+"""Bits and names. A temperature bit means that this limiter was active, which on many healthy cards
+it always is; so its name is neutral, and heat is judged by the temperature."""
 
 
 def version(content: bytes) -> tuple[int, int] | None:
-    """Format and content revision; None for what is no metrics table."""
+    """Format and content revision; None if it is not a metrics table."""
     if len(content) < _HEADER.size:
         return None
     size, major, minor = _HEADER.unpack_from(content)
@@ -41,22 +41,22 @@ def version(content: bytes) -> tuple[int, int] | None:
 
 
 def throttle(answer: SysfsValue[bytes]) -> SysfsValue[tuple[str, ...]]:
-    """What limits the clocks now, in words."""
+    """The names of what limits the clocks now."""
     if answer.value is None:
         return SysfsValue(None, answer.reason, answer.absent)
     found = version(answer.value)
     if found is None:
-        return SysfsValue(None, "gpu_metrics is cut short")
+        return SysfsValue(None, "gpu_metrics is truncated")
     offset = _STATUS_OFFSETS.get(found)
     if offset is None or len(answer.value) < offset + _STATUS.size:
         return SysfsValue(None, f"gpu_metrics {found[0]}.{found[1]} has no common throttle status")
     status = _STATUS.unpack_from(answer.value, offset)[0]
     if status == _UNFILLED:
         return SysfsValue(None, "the driver does not fill in the throttle status")
-    return SysfsValue(words(status))
+    return SysfsValue(limiter_names(status))
 
 
-def words(status: int) -> tuple[str, ...]:
-    """Each word once, in the table's order."""
-    hit = (word for bits, word in LIMITERS if any(status >> bit & 1 for bit in bits))
+def limiter_names(status: int) -> tuple[str, ...]:
+    """Each name once, in the table's order."""
+    hit = (name for bits, name in LIMITERS if any(status >> bit & 1 for bit in bits))
     return tuple(dict.fromkeys(hit))

@@ -1,11 +1,11 @@
-"""What an AMD card is called: by its own memory, by the system's lists, else by its number."""
+"""Name of an AMD card: from its own ROM, the system's lists, else its device id."""
 
 from typing import Final
 
 from andon.backends import pci
 from andon.backends.sysfs import Tree
 
-_LIST: Final = "usr/share/libdrm/amdgpu.ids"  # comes with every Mesa
+_LIST: Final = "usr/share/libdrm/amdgpu.ids"  # part of every Mesa
 NAMELESS: Final = "AMD GPU"
 WELL_KNOWN: Final = {
     0x66A1: "AMD Instinct MI50",
@@ -30,11 +30,11 @@ WELL_KNOWN: Final = {
     0x1638: "AMD Radeon Vega (Cezanne)",
     0x1636: "AMD Radeon Vega (Renoir)",
 }
-"""One number stands for several models, which the revision tells apart: hence the slashes."""
+"""One device id covers several models, which differ by revision: hence the slashes."""
 
 
 def name(tree: Tree, device: Tree) -> str:
-    """The name that the card itself or the lists of this system give it."""
+    """The name from the card itself or from this system's lists."""
     own = device.text("product_name").value
     if own:
         return branded(own)
@@ -47,7 +47,7 @@ def name(tree: Tree, device: Tree) -> str:
 
 
 def is_nameless(found: str) -> bool:
-    """Whether nobody knew it, and its number stands for a name."""
+    """Whether no name was found, and the device id is used instead."""
     return found == NAMELESS or found.startswith(f"{NAMELESS} 0x")
 
 
@@ -56,7 +56,7 @@ def branded(model: str) -> str:
 
 
 def parse_list(text: str, device: int, revision: int) -> str | None:
-    """`744C, C8, AMD Radeon RX 7900 XTX` of libdrm's list."""
+    """`744C, C8, AMD Radeon RX 7900 XTX` from libdrm's list."""
     for line in text.splitlines():
         parts = [part.strip() for part in line.split(",", 2)]
         if len(parts) == 3 and (parts[0], parts[1]) == (f"{device:04X}", f"{revision:02X}"):

@@ -1,7 +1,7 @@
-"""The one importer of AMD's library: the few values that amdgpu's files do not hold.
+"""The only importer of AMD's library: the few values that amdgpu's files do not contain.
 
-Nothing here raises, and nothing here is needed: where the package or its libamd_smi.so is missing,
-or a call fails, the answer is None and what the files say stands.
+Nothing here raises, and nothing here is required: if the package or its libamd_smi.so is missing,
+or a call fails, the answer is None and the files' values are used.
 """
 
 import contextlib
@@ -19,42 +19,42 @@ _MICRO: Final = 1e-6
 _UNFILLED: Final = 0xFFFF_FFFF_FFFF_FFFF  # the driver presets every byte of its table
 _ENERGY_KEYS: Final = ("energy_accumulator", "power")  # since 6.3, and before
 _LIBRARY_ERRORS: Final = (Exception, SystemExit)
-"""Its own errors derive from Exception alone; without its .so, an import ends in a KeyError."""
+"""Its own errors derive directly from Exception; without its .so, the import raises KeyError."""
 
 
 class Smi:
-    """Opened at the first question, and only while `may_open` says that no card could sleep.
+    """Opened at the first question, and only while `may_open` says that no card may sleep.
 
     An open library may hold the cards' device nodes and keep them awake; opening it can wake
-    every card. So it is let go of as soon as `may_open` says no.
+    every card. So it is closed as soon as `may_open` says no.
     """
 
     def __init__(self, may_open: Callable[[], bool]) -> None:
         self._may_open = may_open
         self._lock = threading.Lock()
-        self._hopeless = False  # somebody waited in vain for a call that hangs
+        self._is_hung = False  # a call hangs: an earlier wait timed out
         self._failed = False
         self._library: Any = None
         self._handles: dict[str, Any] = {}
 
     @property
     def own_pid(self) -> int | None:
-        """The process that an open library makes a user of the cards: this one, which is none."""
+        """This process, if the open library makes it appear as a user of the cards."""
         return None if self._library is None else os.getpid()
 
     def energy_joules(self, pci: str) -> float | None:
-        """Counted by the card since its driver was loaded."""
+        """Energy since the driver was loaded."""
         return self._ask(pci, _energy)
 
     def uncorrected(self, pci: str) -> int | None:
-        """Errors of every part of the card that counts them; None where no part does."""
+        """Errors of all parts of the card that count them; None if no part does."""
         return self._ask(pci, _uncorrected)
 
     def market_name(self, pci: str) -> str | None:
         return self._ask(pci, _market_name)
 
     def close(self) -> None:
-        """Let go of the cards. May be called twice; a later question may open it again."""
+        """Release the cards. May be called twice; a later question may open it again."""
         with self._turn() as mine:
             if mine:
                 self._shut()
@@ -70,14 +70,14 @@ class Smi:
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[bool]:
-        """One call at a time; a call that hangs must hang its own card alone."""
-        mine = self._lock.acquire(timeout=0 if self._hopeless else WAIT_SECONDS)
-        self._hopeless = not mine
+        """One call at a time; a call that hangs must block only its own card."""
+        mine = self._lock.acquire(timeout=0 if self._is_hung else WAIT_SECONDS)
+        self._is_hung = not mine
         try:
             yield mine
         finally:
             if mine:
-                self._hopeless = False
+                self._is_hung = False
                 self._lock.release()
 
     def _is_open(self) -> bool:
@@ -89,7 +89,7 @@ class Smi:
         return self._library is not None
 
     def _open(self) -> None:
-        """What failed once is not tried again: an import that failed leaves parts behind."""
+        """A failure is not retried: a failed import leaves modules behind."""
         self._failed = True
         try:
             library = load()
@@ -108,28 +108,28 @@ class Smi:
 
 
 def load() -> Any:
-    """Import it; what it prints where its .so is missing is nobody's output."""
+    """Import it; what it prints if its .so is missing is discarded."""
     with contextlib.redirect_stdout(io.StringIO()):
         import amdsmi  # type: ignore[import-not-found, import-untyped, unused-ignore]
     return amdsmi
 
 
 def _by_address(library: Any) -> Iterator[tuple[str, Any]]:
-    """In the kernel's spelling; a handle that does not tell its address is left out."""
+    """In the kernel's format; a handle without an address is left out."""
     for handle in library.amdsmi_get_processor_handles():
         with contextlib.suppress(*_LIBRARY_ERRORS):
             yield str(library.amdsmi_get_gpu_device_bdf(handle)).lower(), handle
 
 
 def _energy(library: Any, handle: Any) -> float | None:
-    """A count, and how many microjoules one of it stands for."""
+    """A count times its resolution in microjoules."""
     said: Mapping[str, Any] = library.amdsmi_get_energy_count(handle)
     counts = [said[key] for key in _ENERGY_KEYS if key in said]
     unit = said["counter_resolution"]
     if not counts or not _is_count(counts[0]) or not isinstance(unit, int | float):
         return None
     joules = counts[0] * unit * _MICRO
-    # A card that runs has used some: nothing is how a counter that is not there looks.
+    # A running card has used some energy: zero means that there is no counter.
     return round(joules, 3) if math.isfinite(joules) and joules > 0 else None
 
 
@@ -138,7 +138,7 @@ def _uncorrected(library: Any, handle: Any) -> int | None:
     if not _is_count(count):
         return None
     if count == 0 and not _counts_errors(library, handle):
-        return None  # the library adds up nothing, which would look like a card without errors
+        return None  # the sum of no counters would look like a card without errors
     return int(count)
 
 
@@ -148,7 +148,7 @@ def _counts_errors(library: Any, handle: Any) -> bool:
 
 
 def _market_name(library: Any, handle: Any) -> str | None:
-    """`N/A`, or the device's number, is how the library says that it knows none."""
+    """`N/A` or the device id means that the library knows no name."""
     name = library.amdsmi_get_gpu_asic_info(handle)["market_name"]
     if not isinstance(name, str):
         return None

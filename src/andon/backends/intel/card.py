@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from andon.backends import pci
-from andon.backends.drm import FIRST_LOOK, TACITURN, CardClients, CardUse
+from andon.backends.drm import FIRST_READING, OLD_FDINFO, CardClients, CardUse
 from andon.backends.intel import layout
 from andon.backends.intel.names import WELL_KNOWN
 from andon.backends.kernel import CardFiles, Gathered, KeptValues
@@ -16,45 +16,45 @@ from andon.model.device import Device, Limits, MemoryKind, Reading
 OFTEN_SECONDS: Final = 5.0
 _MICRO: Final = 1e-6
 _SIZE = re.compile(r"^\s*(size|usage):\s*([0-9]{1,20})\s*$", re.ASCII | re.MULTILINE)
-_INTEGRATED: Final = "0000:00:02.0"  # where every processor with graphics has them
-BUSY_PERCENT: Final = 5  # a device that is read never looks wholly idle
-STARTED_ANEW: Final = "the driver's counter started anew"
+_INTEGRATED: Final = "0000:00:02.0"  # where every processor with graphics has its GPU
+BUSY_PERCENT: Final = 5  # a device that is being read never appears fully idle
+COUNTER_RESET: Final = "the driver's counter was reset"
 
 OTHERWISE: Final = {
-    "memory_utilization_percent": "Intel's drivers do not say",
-    "memory_reserved_bytes": "Intel's drivers do not say",
-    "memory_clock_mhz": "Intel's drivers do not say",
-    "encoder_percent": "Intel's video engines encode and decode: their share is not told apart",
-    "decoder_percent": "Intel's video engines encode and decode: their share is not told apart",
-    "ecc_uncorrected": "Intel's drivers do not say",
-    "performance_state": "Intel's devices have no such states",
-    "sm_active_percent": "Intel's drivers do not say",
-    "tensor_active_percent": "Intel's drivers do not say",
+    "memory_utilization_percent": "not reported by Intel's drivers",
+    "memory_reserved_bytes": "not reported by Intel's drivers",
+    "memory_clock_mhz": "not reported by Intel's drivers",
+    "encoder_percent": "Intel's video engines do both: encoding and decoding are not separate",
+    "decoder_percent": "Intel's video engines do both: encoding and decoding are not separate",
+    "ecc_uncorrected": "not reported by Intel's drivers",
+    "performance_state": "Intel GPUs have no performance states",
+    "sm_active_percent": "not reported by Intel's drivers",
+    "tensor_active_percent": "not reported by Intel's drivers",
 }
 
 
 @dataclass(slots=True)
 class Counter:
-    """A count that only grows, and how fast it did between two looks."""
+    """A counter that only grows, and its rate between two readings."""
 
     value: float | None = None
     at: float = 0.0
 
     def rate(self, answer: SysfsValue[float], now: float) -> SysfsValue[float]:
-        """Per second; the first look, and a counter that went back, have none."""
+        """Per second; None at the first reading and after a reset."""
         before, since = self.value, self.at
         self.value, self.at = answer.value, now
         if answer.value is None:
             return answer
         if before is None or now <= since:
-            return SysfsValue(None, FIRST_LOOK)
+            return SysfsValue(None, FIRST_READING)
         if answer.value < before:
-            return SysfsValue(None, STARTED_ANEW)
+            return SysfsValue(None, COUNTER_RESET)
         return SysfsValue((answer.value - before) / (now - since))
 
 
 class IntelCard:
-    """Implements kernel.Board."""
+    """Implements kernel.AwakeCard."""
 
     def __init__(self, place: CardFiles) -> None:
         self._place, self._files = place, place.device
@@ -96,18 +96,18 @@ class IntelCard:
 
     @property
     def _uuid(self) -> str:
-        """The drivers tell no serial number, so the slot is the identity."""
+        """The drivers report no serial number, so the slot is the identity."""
         return f"intel@{self._place.pci}"
 
     def _find(self) -> None:
-        """What stays as it is until the driver is loaded anew."""
+        """What does not change until the driver is reloaded."""
         files, self._layout = self._files, layout.find(self._files, self._place.driver)
         self._hwmon = hwmon(files, ["i915", "xe"])
         if self._hwmon is None:
             self._temperatures = {}
             return
         present = set(files.names(self._hwmon))
-        # Channel 1 is the whole card, 2 the chip's package, which is all that some cards measure.
+        # Channel 1 is the whole card, 2 the package, which is all that some cards measure.
         self._channel = "1" if "energy1_input" in present else "2"
         self._temperatures = labels(files, self._hwmon, "temp") or _unlabelled(self._place.driver)
 
@@ -115,7 +115,7 @@ class IntelCard:
 
     def read(self, at: float, now: float) -> Reading:
         gathered = Gathered(at, OTHERWISE)
-        use = self._usage.look(self._place.nodes(), now)
+        use = self._usage.read(self._place.nodes(), now)
         utilization = self._utilization(use, now)
         self._busy = use.moved or (utilization.value or 0) >= BUSY_PERCENT
         gathered.put("utilization_percent", utilization)
@@ -130,22 +130,24 @@ class IntelCard:
         return self._busy
 
     def _utilization(self, use: CardUse, now: float) -> SysfsValue[int]:
-        """The engine used most, where every process can be seen; else the time not spent idle.
+        """The busiest engine if every process is visible; else the time not spent idle.
 
-        The second is a little higher, because a device takes a moment to fall idle.
+        The second is slightly higher, because a device takes a moment to become idle.
         """
         idle = self._files.first(self._layout.idle_milliseconds, self._files.integer)
         rest = self._idle.rate(idle.then(lambda milliseconds: milliseconds / 1000), now)
-        silent = bool(use.users) and use.engines == {}  # clients, and no engine is told of
+        silent = (
+            bool(use.users) and use.engines == {}
+        )  # there are clients, but no engine is reported
         if use.blind_spot is None and not silent:
             share = use.busy
-            return SysfsValue(None, FIRST_LOOK) if share is None else SysfsValue(_percent(share))
+            return SysfsValue(None, FIRST_READING) if share is None else SysfsValue(_percent(share))
         if idle.value is None:
-            return SysfsValue(None, use.blind_spot or TACITURN)
+            return SysfsValue(None, use.blind_spot or OLD_FDINFO)
         return rest.then(lambda share: _percent(1 - share))
 
     def _is_ours(self, region: str) -> bool:
-        """A processor's graphics use the system's memory, whatever the driver calls it."""
+        """An integrated GPU uses the system's memory, whatever the driver calls it."""
         return self._unified or region.startswith(("vram", "local"))
 
     def _read_memory(self, gathered: Gathered) -> None:
@@ -157,11 +159,11 @@ class IntelCard:
             gathered.put("memory_free_bytes", SysfsValue(max(0, total.value - used.value)))
 
     def _memory(self) -> tuple[SysfsValue[int], SysfsValue[int]]:
-        """Total and used: the system's, or what the driver keeps in a file for root."""
+        """Total and used: the system's, or from the driver's file for root."""
         if self._unified:
             total, available = system_memory(self._place.tree)
             if total is None or available is None:
-                unknown: SysfsValue[int] = SysfsValue(None, "/proc/meminfo does not say")
+                unknown: SysfsValue[int] = SysfsValue(None, "not in /proc/meminfo")
                 return unknown, unknown
             return SysfsValue(total), SysfsValue(total - available)
         return local_memory(self._place.tree, self._files, self._place.pci)
@@ -175,7 +177,7 @@ class IntelCard:
         gathered.put("temperature_celsius", self._heat("input", "pkg"))
         gathered.put("memory_temperature_celsius", self._heat("input", "vram"))
         turns = self._sense("fan1_input")
-        no_share = "the driver tells the fan's speed (fan1_input) and not its share"
+        no_share = "the driver reports the fan speed in rpm (fan1_input), not in percent"
         gathered.put("fan_percent", SysfsValue(None, turns.reason or no_share))
 
     def _limit(self) -> SysfsValue[float]:
@@ -188,7 +190,7 @@ class IntelCard:
     def _heat(self, what: str, label: str) -> SysfsValue[int]:
         sensor = self._temperatures.get(label)
         if sensor is None and self._hwmon is not None:
-            return SysfsValue(None, f"the driver reports no such sensor ({label})")
+            return SysfsValue(None, f"the driver reports no {label} sensor")
         return self._sense(f"{sensor}_{what}").then(lambda millidegrees: round(millidegrees / 1000))
 
     def _sense(self, name: str) -> SysfsValue[int]:
@@ -202,7 +204,7 @@ class IntelCard:
 
 
 def local_memory(tree: Tree, device: Tree, address: str) -> tuple[SysfsValue[int], SysfsValue[int]]:
-    """Total and used of a card's own memory: sysfs has none, debugfs has both, for root alone."""
+    """Total and used of a card's own memory: not in sysfs, but in debugfs, for root only."""
     numbers = [name.removeprefix("card") for name in device.names("drm") if name.startswith("card")]
     paths = [f"sys/kernel/debug/dri/{name}/vram0_mm" for name in (address, *numbers)]
     answer = tree.first(paths, tree.text)
@@ -217,13 +219,13 @@ def parse_manager(text: str) -> tuple[SysfsValue[int], SysfsValue[int]]:
     found = {name: int(count) for name, count in _SIZE.findall(text)}
     size, used = found.get("size"), found.get("usage")
     return (
-        SysfsValue(size, "vram0_mm holds no size" if size is None else ""),
-        SysfsValue(used, "vram0_mm holds no usage" if used is None else ""),
+        SysfsValue(size, "vram0_mm has no size" if size is None else ""),
+        SysfsValue(used, "vram0_mm has no usage" if used is None else ""),
     )
 
 
 def _unlabelled(driver: str) -> dict[str, str]:
-    """The sensors that the drivers' documents fix by number."""
+    """The sensor numbers that the drivers' documentation defines."""
     return {"pkg": "temp2", "vram": "temp3"} if driver == "xe" else {"pkg": "temp1"}
 
 

@@ -1,4 +1,4 @@
-"""Where i915 and xe keep the same facts: clocks, the time spent idle, what limits the clocks."""
+"""Paths of i915 and xe for the same values: clocks, idle time, throttle reasons."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -34,12 +34,12 @@ REASONS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class SysfsLayout:
-    """Paths in the device's folder; of several, the first that exists counts."""
+    """Paths in the device's folder; of several, the first that exists is used."""
 
     clock_mhz: str
     fastest_mhz: str
     idle_milliseconds: tuple[str, ...]
-    throttle: tuple[tuple[str, str], ...]  # a folder for each part, and how its files begin
+    throttle: tuple[tuple[str, str], ...]  # a folder for each part, and the prefix of its files
 
 
 def find(device: Tree, driver: str) -> SysfsLayout:
@@ -47,7 +47,7 @@ def find(device: Tree, driver: str) -> SysfsLayout:
 
 
 def i915(device: Tree) -> SysfsLayout:
-    """The card's own folder, under `drm`; its values are the largest of its parts."""
+    """The card's folder under `drm`; its values are the largest of its parts."""
     cards = [name for name in device.names("drm") if name.startswith("card")]
     card = f"drm/{cards[0]}" if cards else "drm/card0"
     parts = [name for name in device.names(f"{card}/gt") if name.startswith("gt")]
@@ -60,7 +60,7 @@ def i915(device: Tree) -> SysfsLayout:
 
 
 def xe(device: Tree) -> SysfsLayout:
-    """The first part draws and computes, the second is for video: the clock is the first's."""
+    """The first part is for graphics and compute, the second for video: reads the first's clock."""
     tiles = [name for name in device.names() if name.startswith("tile")]
     parts = [
         f"{tile}/{part}" for tile in tiles for part in device.names(tile) if part.startswith("gt")
@@ -75,7 +75,7 @@ def xe(device: Tree) -> SysfsLayout:
 
 
 def throttle(device: Tree, layout: SysfsLayout) -> SysfsValue[tuple[str, ...]]:
-    """What limits the clocks now; the details are asked for only where anything does."""
+    """What limits the clocks now; details are read only if something does."""
     found: list[str] = []
     answers = []
     for folder, prefix in layout.throttle:
@@ -87,7 +87,7 @@ def throttle(device: Tree, layout: SysfsLayout) -> SysfsValue[tuple[str, ...]]:
     if any(answer.value is not None for answer in answers):
         return SysfsValue(tuple(dict.fromkeys(found)))
     reasons = [answer.reason for answer in answers if not answer.absent]
-    return SysfsValue(None, (*reasons, "this kernel does not say (no throttle reasons)")[0])
+    return SysfsValue(None, (*reasons, "not reported by this kernel (no throttle reasons)")[0])
 
 
 def _reasons(device: Tree, folder: str, prefix: str) -> Iterable[str]:

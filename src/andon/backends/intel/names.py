@@ -1,4 +1,4 @@
-"""What Intel's cards are called; graphics inside a processor are found in the system's list."""
+"""Names of Intel's cards; integrated GPUs are named by the system's list."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""How much of the chip works (GPM): dear, and so read only while someone watches."""
+"""SM and tensor activity (GPM): expensive, and so read only while someone is watching."""
 
 import contextlib
 from typing import Any
@@ -7,12 +7,12 @@ from andon.backends.nvidia import nvml
 from andon.backends.nvidia.nvml import Handle
 from andon.backends.nvidia.trouble import NOT_SUPPORTED, survivable, trouble
 
-UNWATCHED = "read only while someone watches"
-FIRST_LOOK = "needs two looks: shown from the next tick on"
+UNWATCHED = "read only while someone is watching"
+FIRST_READING = "needs two readings: available from the next one on"
 
 
 class Activity:
-    """SM and tensor activity between two looks; only while someone watches."""
+    """SM and tensor activity between two readings; only while someone is watching."""
 
     def __init__(self) -> None:
         self.values: tuple[float, float] | None = None
@@ -20,14 +20,14 @@ class Activity:
         self._supported: bool | None = None
         self._earlier: Any = None
 
-    def look(self, handle: Handle, watched: bool) -> None:
+    def read(self, handle: Handle, watched: bool) -> None:
         self.values = None
         if not watched or self._supported is False:
             self.close()
             self.reason = UNWATCHED if self._supported is not False else self.reason
             return
         try:
-            self._look(handle)
+            self._read(handle)
         except nvml.Error as error:
             self._supported, self.reason = False, survivable(error).reason
 
@@ -37,7 +37,7 @@ class Activity:
                 nvml.activity_free(self._earlier)
             self._earlier = None
 
-    def _look(self, handle: Handle) -> None:
+    def _read(self, handle: Handle) -> None:
         if self._supported is None:
             self._supported = nvml.activity_supported(handle)
             if not self._supported:
@@ -46,7 +46,7 @@ class Activity:
         later = nvml.activity_sample(handle)
         earlier, self._earlier = self._earlier, later
         if earlier is None:
-            self.reason = FIRST_LOOK
+            self.reason = FIRST_READING
             return
         try:
             self.values = nvml.activity_between(earlier, later)

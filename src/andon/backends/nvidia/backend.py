@@ -1,4 +1,4 @@
-"""NVIDIA's devices as a backend: opens NVML once, asks each card, lets idle laptops sleep."""
+"""NVIDIA's devices as a backend: opens NVML once, reads each card, lets idle laptops sleep."""
 
 import contextlib
 import threading
@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from andon.backends.nvidia import nvml
 from andon.backends.nvidia.card import NvidiaCard
-from andon.backends.nvidia.events import EventListener, Tell
+from andon.backends.nvidia.events import EventListener, Report
 from andon.backends.nvidia.sleep import bound_cards, is_suspended, may_suspend
 from andon.backends.nvidia.trouble import VERSION_MISMATCH, as_error, trouble
 from andon.core.sampling.rest import Rest
@@ -19,7 +19,7 @@ from andon.model.device import Card, Device, Reading, State
 T = TypeVar("T")
 
 ASLEEP = "suspended by the system; andon leaves it asleep"
-RESTING = "idle: andon let go of it so that the system can suspend it"
+RESTING = "idle: andon released it so that the system can suspend it"
 
 
 class Nvidia:
@@ -37,11 +37,11 @@ class Nvidia:
         self._known: dict[str, Device] = {}
         self._rests: dict[str, Rest] = {}
         self._versions: Mapping[str, str] = {}
-        self._tell: Tell | None = None
+        self._report: Report | None = None
         self._listener: EventListener | None = None
 
-    def announce(self, tell: Tell) -> None:
-        self._tell = tell
+    def announce(self, report: Report) -> None:
+        self._report = report
 
     def glance(self) -> Sequence[Card]:
         return bound_cards(self._root)
@@ -57,10 +57,10 @@ class Nvidia:
             count = _translated(nvml.count, starting=True)
         if count == 0:
             raise Unavailable(
-                "the NVIDIA driver runs and has no GPU",
-                hint="inside a container, start it with --gpus all; else look at lspci and dmesg",
+                "the NVIDIA driver is running but finds no GPU",
+                hint="inside a container, start it with --gpus all; else check lspci and dmesg",
             )
-        # In a container the kernel lists every card of the host and NVML only those it was given.
+        # In a container the kernel lists every card of the host, and NVML only the assigned ones.
         if len(cards) == count:
             return cards
         return [Card(f"index {index}", index, name="NVIDIA GPU") for index in range(count)]
@@ -77,7 +77,7 @@ class Nvidia:
     def read(self, card: Card, at: float, watched: bool) -> Sequence[Reading]:
         if self._is_left_alone(card):
             return [self._sleeping(card)]
-        self._enter()  # not `with`: a generator costs as much as several calls, on every tick
+        self._enter()  # not `with`: a generator costs as much as several calls, at every sample
         try:
             board = self._board(card)
             readings = board.read(at, self._clock(), watched)
@@ -120,11 +120,11 @@ class Nvidia:
             raise self._with_versions(error) from error
         self._started = True
         self._session += 1
-        if self._tell is not None:
-            self._listener = EventListener(self._tell, resting=bool(self._rests))
+        if self._report is not None:
+            self._listener = EventListener(self._report, resting=bool(self._rests))
 
     def _with_versions(self, error: AndonError) -> AndonError:
-        """A mismatch is only understood with the version that is loaded in the kernel."""
+        """A mismatch is only clear with the version that is loaded in the kernel."""
         if error.reason != trouble(VERSION_MISMATCH).reason:
             return error
         with contextlib.suppress(OSError, IndexError):
@@ -145,7 +145,7 @@ class Nvidia:
                 nvml.stop()
 
     def _board(self, card: Card) -> NvidiaCard:
-        """The open card; a new session with NVML makes old handles void."""
+        """The open card; a new NVML session invalidates old handles."""
         session, board = self._boards.get(card.key, (0, None))
         if board is None or session != self._session:
             handle = self._handle(card)
@@ -174,10 +174,10 @@ class Nvidia:
         now = self._clock()
         rest.saw(board.is_busy(), now)
         with self._lock:
-            if not self._calls and all(r.tired(now) for r in self._rests.values()):
+            if not self._calls and all(r.idle_long_enough(now) for r in self._rests.values()):
                 self._stop()
                 for each in self._rests.values():
-                    each.let_go(now)
+                    each.release(now)
 
     def _sleeping(self, card: Card) -> Reading:
         suspended = card.pci is not None and is_suspended(self._root, card.pci)
@@ -185,7 +185,7 @@ class Nvidia:
         return Reading(device.uuid, state=State.ASLEEP, reason=ASLEEP if suspended else RESTING)
 
     def _sleeping_device(self, card: Card) -> Device:
-        """As it was known when it was awake, else by its address alone."""
+        """As known from when it was awake, else only by its address."""
         known = self._known.get(card.key)
         return known or Device(
             f"nvidia@{card.pci}", card.index, "nvidia", card.name or "NVIDIA GPU", card.pci
@@ -193,7 +193,7 @@ class Nvidia:
 
 
 def _translated(call: Callable[[], T], starting: bool = False) -> T:
-    """A failure that is not one value's, as one of andon's own errors."""
+    """Turn an NVML error into one of andon's errors."""
     try:
         return call()
     except nvml.Error as error:

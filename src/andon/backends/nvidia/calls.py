@@ -1,4 +1,4 @@
-"""Calls into a C library, prepared once: every second, a wrapper's own code costs more than it."""
+"""Calls into a C library, prepared once, because a wrapper would cost more than the call."""
 
 import ctypes
 from collections.abc import Callable
@@ -15,9 +15,9 @@ class LibraryCall:
         self._function: Any = None
 
     def into(self, out: Any, *arguments: Any) -> None:
-        """Call it with a place for its answer; a code other than 0 is raised.
+        """Call it with a buffer for its answer; raises on a code other than 0.
 
-        The place is the caller's and new each time: a call that is stuck may still write to it.
+        The caller passes a new buffer each time: a stuck call may still write to it.
         """
         function = self._function
         if function is None:
@@ -28,7 +28,7 @@ class LibraryCall:
 
 
 class Number(LibraryCall):
-    """A call that answers one whole number."""
+    """A call that returns one 32-bit integer."""
 
     def of(self, *arguments: Any) -> int:
         answer = ctypes.c_uint()
@@ -37,7 +37,7 @@ class Number(LibraryCall):
 
 
 class LongNumber(LibraryCall):
-    """The same with 64 bits."""
+    """A call that returns one 64-bit integer."""
 
     def of(self, *arguments: Any) -> int:
         answer = ctypes.c_ulonglong()

@@ -1,4 +1,4 @@
-"""One NVIDIA card while it is open: its facts, its readings by tier, its partitions."""
+"""One open NVIDIA card: its facts, its readings by tier, its partitions."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ _BLANK: dict[str, Any] = dict.fromkeys(SAMPLE_VALUES)
 
 
 def fact(read: Callable[[Handle], T], handle: Handle) -> T | None:
-    """A limit that not every device states."""
+    """A limit that not every device reports."""
     try:
         return read(handle)
     except nvml.Error as error:
@@ -52,7 +52,7 @@ class Instance:
 
 
 class NvidiaCard:
-    """Everything known of one open card. Used by one thread at a time."""
+    """One open card. Used by one thread at a time."""
 
     def __init__(self, handle: Handle, index: int, root: Path) -> None:
         self._handle, self._root = handle, root
@@ -94,7 +94,7 @@ class NvidiaCard:
         )
 
     def devices(self) -> list[Device]:
-        """The board and its partitions, whose layout is asked afresh."""
+        """The board and its partitions, whose layout is read again."""
         self._instances = self._find_instances()
         return [self.device, *(instance.device for instance in self._instances)]
 
@@ -121,7 +121,7 @@ class NvidiaCard:
 
     def read(self, at: float, now: float, watched: bool) -> list[Reading]:
         self._gauges.refresh(self._handle, at, now)
-        self._activity.look(self._handle, watched)
+        self._activity.read(self._handle, watched)
         processes = self._processes(now, watched)
         reading = Reading(self.device.uuid, self._sample(at), self._missing(), processes)
         if not self._instances:
@@ -129,7 +129,7 @@ class NvidiaCard:
         return [reading, *(self._read_instance(each, at, now) for each in self._instances)]
 
     def is_busy(self) -> bool:
-        """Whether work or a process is on the card, as last read."""
+        """Whether the card was busy or had processes when last read."""
         return bool(self._gauges.values["utilization_percent"]) or self._had_processes
 
     def close(self) -> None:
@@ -138,7 +138,7 @@ class NvidiaCard:
     def _sample(self, at: float) -> Sample:
         values = self._gauges.values
         if self.device.memory_kind is MemoryKind.UNIFIED:
-            # The chip shares the system's memory, so that is what it can run out of.
+            # The chip shares the system's memory, so that is the limit.
             total, available = system_memory(self._root)
             if total is not None and available is not None:
                 values["memory_used_bytes"] = total - available
@@ -148,7 +148,7 @@ class NvidiaCard:
         return Sample(at=at, **values, read_at=self._gauges.older)
 
     def _missing(self) -> Mapping[str, str]:
-        """Why values are None: the same object as last time while nothing of it has changed."""
+        """Why values are None: the same object as last time if nothing changed."""
         gauges = self._gauges
         silent = self._activity.reason if self._activity.values is None else None
         now = gauges.failures, silent, self._lists.reason

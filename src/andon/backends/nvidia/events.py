@@ -1,4 +1,4 @@
-"""Hears what NVIDIA's devices report by themselves, Xids and memory errors, in its own thread."""
+"""Receives events of NVIDIA's devices (Xids, memory errors) in a thread of its own."""
 
 import contextlib
 import threading
@@ -8,32 +8,33 @@ from typing import TYPE_CHECKING, Any, Final
 
 from andon.backends.nvidia import nvml
 from andon.backends.nvidia.trouble import UNINITIALIZED
+from andon.core.sampling.reader_backoff import doubled_seconds
 
 if TYPE_CHECKING:
     from andon.model.alert import Event
 
 SOURCE: Final = "nvml"
-SETTLING_SECONDS: Final = 1.0  # a single look at the devices is over before this begins
-WAIT_SECONDS: Final = 30.0  # in the driver, where it costs nothing and holds up nobody
-WAIT_RESTING_SECONDS: Final = 1.0  # where NVML is to be closed soon after the cards fell idle
+SETTLING_SECONDS: Final = 1.0  # a one-off command ends before this begins
+WAIT_SECONDS: Final = 30.0  # in the driver, where it costs nothing and blocks nothing
+WAIT_RESTING_SECONDS: Final = 1.0  # where NVML must be closed soon after the cards become idle
 BACK_OFF_SECONDS: Final = 60.0
 MOST_AT_ONCE: Final = 64
 PAUSE_SECONDS: Final = 0.2  # after each wait, so that neither a storm nor a driver that does not
-# wait can take the processor; what happens meanwhile is in the driver's queue
-_UNNAMED: Final = (0, 999)  # how the driver says that it does not know which Xid it was
+# wait can use up the CPU; events meanwhile stay in the driver's queue
+_UNNAMED: Final = (0, 999)  # the driver's codes for an unknown Xid
 
-Tell = Callable[[Sequence["Event"]], None]
+Report = Callable[[Sequence["Event"]], None]
 
 
 class EventListener:
-    """Listens for one session with NVML, and holds NVML open by itself until it has ended.
+    """Listens during one NVML session, and keeps NVML open until it has ended.
 
-    Only its own thread touches the set of events; a card that is lost or does not support any is
-    left out, and the others go on.
+    Only its own thread uses the event set; a card that is lost or supports no events is left out,
+    and the others continue.
     """
 
-    def __init__(self, tell: Tell, resting: bool) -> None:
-        self._tell, self._resting = tell, resting
+    def __init__(self, report: Report, resting: bool) -> None:
+        self._report, self._resting = report, resting
         self._lock = threading.Lock()
         self._cards: list[tuple[nvml.Handle, str]] = []
         self._registered = 0
@@ -42,7 +43,7 @@ class EventListener:
         self._thread: threading.Thread | None = None
 
     def add(self, handle: nvml.Handle, uuid: str) -> None:
-        """Listen to this card too, from the next turn on."""
+        """Listen to this card too, from the next round on."""
         with self._lock:
             self._cards.append((handle, uuid))
             if self._thread is None and not self._stopped.is_set():
@@ -50,7 +51,7 @@ class EventListener:
                 self._thread.start()
 
     def stop(self) -> None:
-        """Let it end when its present wait is over; nobody has to wait for that."""
+        """Ask it to end after its current wait, without waiting for that."""
         self._stopped.set()
 
     def _run(self) -> None:
@@ -62,62 +63,62 @@ class EventListener:
                     self._listen()
                     return
             except nvml.Error as error:
-                if error.value == UNINITIALIZED:  # the driver went away, and this reader with it
+                if error.value == UNINITIALIZED:  # the driver was unloaded, and the reader ends
                     return
-            # A lost card makes every wait fail at once: without it, and not in a hurry.
+            # A lost card makes every wait fail at once: retry without it, and with a back-off.
             self._registered, failures = 0, failures + 1
-            self._stopped.wait(min(BACK_OFF_SECONDS, 2.0 ** min(failures, 10)))
+            self._stopped.wait(doubled_seconds(failures, 1.0, BACK_OFF_SECONDS))
 
     def _listen(self) -> None:
         events = nvml.open_events()
         try:
             while not self._stopped.is_set():
                 wait = WAIT_RESTING_SECONDS if self._register(events) else WAIT_SECONDS
-                if not self._uuids:  # no card of this node reports anything
+                if not self._uuids:  # no card of this node reports events
                     self._stopped.wait(wait)
-                elif (word := nvml.wait_event(events, self._patience(wait))) is not None:
-                    self._tell_batch(events, word)
+                elif (event := nvml.wait_event(events, self._timeout(wait))) is not None:
+                    self._report_batch(events, event)
                 self._stopped.wait(PAUSE_SECONDS)
         finally:
             with contextlib.suppress(nvml.Error):
                 nvml.close_events(events)
 
-    def _patience(self, wait: float) -> float:
+    def _timeout(self, wait: float) -> float:
         return min(wait, WAIT_RESTING_SECONDS) if self._resting else wait
 
     def _register(self, events: Any) -> bool:
-        """Those cards that were added since; whether there were any."""
+        """Register cards that were added since; returns whether there were any."""
         with self._lock:
             new = self._cards[self._registered :]
             self._registered = len(self._cards)
         for handle, uuid in new:
-            with contextlib.suppress(nvml.Error):  # this card cannot say, or is lost already
+            with contextlib.suppress(nvml.Error):  # this card has no events, or is already lost
                 if nvml.register(events, handle):
                     self._uuids[nvml.place(handle)] = uuid
         return bool(new)
 
-    def _tell_batch(self, events: Any, word: nvml.Word | None) -> None:
-        """All that is there, each thing once."""
-        batch: dict[nvml.Word, Event] = {}
+    def _report_batch(self, events: Any, event: nvml.RawEvent | None) -> None:
+        """Report all queued events, each once."""
+        batch: dict[nvml.RawEvent, Event] = {}
         for _ in range(MOST_AT_ONCE):
-            if word is None:
+            if event is None:
                 break
-            batch.setdefault(word, self._event(word))
-            word = nvml.wait_event(events, 0.0)
-        self._tell(tuple(batch.values()))
+            batch.setdefault(event, self._event(event))
+            event = nvml.wait_event(events, 0.0)
+        self._report(tuple(batch.values()))
 
-    def _event(self, word: nvml.Word) -> "Event":
+    def _event(self, raw: nvml.RawEvent) -> "Event":
         from andon.model.alert import Event, EventKind
 
-        xid = word.kind == nvml.XID_EVENT
-        detail = "" if xid else nvml.ECC_EVENTS.get(word.kind, "a memory error")
-        if word.instance is not None:
-            detail = f"MIG instance {word.instance}{': ' if detail else ''}{detail}"
+        xid = raw.kind == nvml.XID_EVENT
+        detail = "" if xid else nvml.ECC_EVENTS.get(raw.kind, "a memory error")
+        if raw.instance is not None:
+            detail = f"MIG instance {raw.instance}{': ' if detail else ''}{detail}"
         return Event(
             kind=EventKind.XID if xid else EventKind.ECC,
-            uuid=self._uuids.get(word.device),
+            uuid=self._uuids.get(raw.device),
             at=time.time(),
-            code=word.data if xid and word.data not in _UNNAMED else None,
+            code=raw.data if xid and raw.data not in _UNNAMED else None,
             detail=detail,
             source=SOURCE,
         )
@@ -125,7 +126,7 @@ class EventListener:
 
 @contextlib.contextmanager
 def _own_session(wake_all: bool) -> Iterator[None]:
-    """NVML counts who has initialised it, and stays until the last has shut it down."""
+    """NVML is reference-counted: it stays open until the last user shuts it down."""
     nvml.start(wake_all)
     try:
         yield

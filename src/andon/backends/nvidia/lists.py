@@ -1,4 +1,4 @@
-"""Who is on a device, from NVML's three process lists."""
+"""The processes on a device, from NVML's three process lists."""
 
 import ctypes
 import struct
@@ -11,13 +11,15 @@ from andon.backends.nvidia.probes import OFTEN, Due
 from andon.backends.nvidia.trouble import INSUFFICIENT_SIZE, Reach, survivable
 from andon.model.device import ProcessKind
 
-NOT_A_NUMBER: Final = 0xFFFFFFFFFFFFFFFF  # how the driver says "this process's memory is unknown"
-_PROCESS = struct.Struct("=I4xQII")  # pid, memory, instances: the driver's v2 and v3 lists alike
+NOT_A_NUMBER: Final = 0xFFFFFFFFFFFFFFFF  # the driver's value for unknown process memory
+_PROCESS = struct.Struct(
+    "=I4xQII"
+)  # pid, memory, instances: the same in the driver's v2 and v3 lists
 
 
 @dataclass(frozen=True, slots=True)
 class ListedProcess:
-    """One line of a driver's process list."""
+    """One entry of a driver's process list."""
 
     pid: int
     memory_bytes: int | None
@@ -25,17 +27,17 @@ class ListedProcess:
 
 
 class ProcessList:
-    """Reads one of a device's process lists into a buffer that is kept.
+    """Reads one of a device's process lists into a reused buffer.
 
-    The library's own function asks twice, for the length and for the list, and each asking costs
-    the driver the same: with a buffer at hand one is enough. A list that says what it said last
-    time is the same object, so that nobody has to look at it again.
+    The library's own function makes two calls, for the length and for the list, and each costs the
+    same: with a buffer one is enough. A list that did not change is the same object, so that it
+    need not be processed again.
     """
 
     def __init__(self, function: str) -> None:
         self.name = function
         self.uses: tuple[ListedProcess, ...] = ()
-        """What it said last."""
+        """The latest list."""
         self._call: Any = None
         self._raw = b""
         self._grow(64)
@@ -74,10 +76,10 @@ Found = tuple[tuple[ListedProcess, ProcessKind], ...]
 class ProcessLists:
     """Every process of one device once, with its kind.
 
-    The list of those that compute is the dearest of the cheap calls, a third of a tick. No process
-    comes or goes without the device's memory in use changing, so it is asked for when that changed,
-    and every few seconds. Those that draw, and the clients of MPS (which compute), are asked for
-    seldom where there were none: most devices never have one.
+    The list of compute processes is the most expensive of the cheap calls, a third of a sample. No
+    process starts or ends without changing the used memory, so it is read when that changed, and
+    every few seconds. Graphics processes and MPS clients (which compute) are read less often if
+    there were none: most devices never have one.
     """
 
     def __init__(self) -> None:
@@ -92,14 +94,14 @@ class ProcessLists:
         self.reason: str | None = None
 
     def read(self, handle: Handle, memory_used: int | None, now: float) -> Found:
-        """The processes, while the device has so much memory in use (None: it does not say)."""
+        """The processes, given the used memory of the device (None: unknown)."""
         if (
             self._due.take(self._compute.name, OFTEN, now)
             or memory_used is None
             or memory_used != self._memory_used
         ):
             self._found = self._ask(handle, now)
-            self._memory_used = None if self.reason else memory_used  # what failed is asked again
+            self._memory_used = None if self.reason else memory_used  # a failure is retried
         return self._found
 
     def _ask(self, handle: Handle, now: float) -> Found:
@@ -108,7 +110,7 @@ class ProcessLists:
         for kind, processes in self._others:
             if processes.uses or self._due.take(processes.name, OFTEN, now):
                 for use in self._uses(processes, handle):
-                    # One that computes and draws stands in two lists with one memory.
+                    # A process in both lists has the same memory in each.
                     found.setdefault(use.pid, (use, kind))
         return tuple(found.values())
 

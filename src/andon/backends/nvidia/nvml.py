@@ -1,4 +1,4 @@
-"""The one importer of NVIDIA's library: each call as a plain function of plain values."""
+"""The only importer of NVIDIA's library: each call as a plain function of plain values."""
 
 import ctypes
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ THROTTLE: Final = (
 
 
 def start(wake_all: bool) -> None:
-    """Initialise. With `wake_all` off, no card is attached until it is asked for."""
+    """Initialise. Without `wake_all`, no card is attached until it is used."""
     if wake_all:
         pynvml.nvmlInit()
     else:
@@ -64,7 +64,7 @@ def handle_by_pci(pci: str) -> Handle:
     return pynvml.nvmlDeviceGetHandleByPciBusId(pci.encode())
 
 
-# What does not change.
+# Static values.
 
 
 def uuid(handle: Handle) -> str:
@@ -76,7 +76,7 @@ def name(handle: Handle) -> str:
 
 
 def pci(handle: Handle) -> str:
-    """In the kernel's spelling: four digits of domain, lower case."""
+    """In the kernel's format: four digits of domain, lower case."""
     info = pynvml.nvmlDeviceGetPciInfo(handle)
     tail = _text(info.busId).split(":", 1)[1]
     return f"{info.domain:04x}:{tail}".lower()
@@ -104,11 +104,11 @@ def sm_clock_limit_mhz(handle: Handle) -> int:
     return int(pynvml.nvmlDeviceGetMaxClockInfo(handle, _SM))
 
 
-# What changes.
+# Dynamic values.
 
 
 def function(name: str) -> Any:
-    """A function of the library by its own name; an older driver may not have it."""
+    """A function of the library by name; an older driver may not have it."""
     try:
         return getattr(pynvml.nvmlLib, name)
     except AttributeError:
@@ -139,7 +139,7 @@ class MemoryInfo:
 
 
 def memory(handle: Handle) -> MemoryInfo:
-    """With the driver's own reserve told apart; older drivers count it as used."""
+    """With the driver's reserve as a separate value; older drivers count it as used."""
     info = pynvml.c_nvmlMemory_v2_t(pynvml.nvmlMemory_v2)
     try:
         _MEMORY_INFO.into(info, handle)
@@ -172,12 +172,12 @@ def memory_clock_mhz(handle: Handle) -> int:
 
 
 def throttle(handle: Handle) -> tuple[str, ...]:
-    return _throttle_words(_REASONS.of(handle))
+    return _throttle_names(_REASONS.of(handle))
 
 
 @lru_cache(maxsize=64)
-def _throttle_words(mask: int) -> tuple[str, ...]:
-    return tuple(word for bit, word in THROTTLE if mask & bit)
+def _throttle_names(mask: int) -> tuple[str, ...]:
+    return tuple(name for bit, name in THROTTLE if mask & bit)
 
 
 def performance_state(handle: Handle) -> int | None:
@@ -229,11 +229,11 @@ def ecc_uncorrected(handle: Handle) -> int:
 
 
 def process_utilization(handle: Handle, since: int) -> tuple[dict[int, int], int]:
-    """Each process's share since a driver time stamp, and the stamp for next time."""
+    """Each process's share since a driver timestamp, and the timestamp for the next call."""
     try:
         samples = pynvml.nvmlDeviceGetProcessUtilization(handle, since)
     except Error as error:
-        if error.value == trouble.NOT_FOUND:  # nothing ran: that is zero, not a failure
+        if error.value == trouble.NOT_FOUND:  # nothing ran: zero, not a failure
             return {}, since
         raise
     newest = {s.pid: s for s in sorted(samples, key=lambda s: int(s.timeStamp))}
@@ -241,7 +241,7 @@ def process_utilization(handle: Handle, since: int) -> tuple[dict[int, int], int
     return {int(pid): min(100, int(s.smUtil)) for pid, s in newest.items() if pid}, stamp
 
 
-# Events: what a device reports by itself.
+# Events that a device reports.
 
 XID_EVENT: Final = 0x8
 ECC_EVENTS: Final = {
@@ -255,8 +255,8 @@ ECC_EVENTS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
-    """One event: whose (a number that stands for the handle), of which kind, with which number."""
+class RawEvent:
+    """One event: its device (a number for the handle), kind and code."""
 
     device: int
     kind: int
@@ -265,7 +265,7 @@ class Word:
 
 
 def place(handle: Handle) -> int:
-    """What stands for a handle in a `Word`."""
+    """The number of a handle in a `RawEvent`."""
     return ctypes.cast(handle, ctypes.c_void_p).value or 0
 
 
@@ -274,7 +274,7 @@ def open_events() -> Any:
 
 
 def register(events: Any, handle: Handle) -> bool:
-    """Ask to be told what a device supports of what we want; False where that is nothing."""
+    """Register for the events we use; False if the device supports none of them."""
     wanted = XID_EVENT | sum(ECC_EVENTS)
     kinds = wanted & int(pynvml.nvmlDeviceGetSupportedEventTypes(handle))
     if kinds:
@@ -282,16 +282,16 @@ def register(events: Any, handle: Handle) -> bool:
     return bool(kinds)
 
 
-def wait_event(events: Any, patience_seconds: float) -> Word | None:
-    """The next event; None when none came in this time. No other thread is held up meanwhile."""
+def wait_event(events: Any, timeout_seconds: float) -> RawEvent | None:
+    """The next event; None after the timeout. Does not block other threads."""
     try:
-        event = pynvml.nvmlEventSetWait_v2(events, round(patience_seconds * 1000))
+        event = pynvml.nvmlEventSetWait_v2(events, round(timeout_seconds * 1000))
     except Error as error:
         if error.value == trouble.TIMEOUT:
             return None
         raise
     instance = None if event.gpuInstanceId == NO_INSTANCE else int(event.gpuInstanceId)
-    return Word(place(event.device), int(event.eventType), int(event.eventData), instance)
+    return RawEvent(place(event.device), int(event.eventType), int(event.eventData), instance)
 
 
 def close_events(events: Any) -> None:
@@ -311,7 +311,7 @@ def mig_handles(handle: Handle) -> list[Handle]:
         try:
             found.append(pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index))
         except Error as error:
-            if error.value != trouble.NOT_FOUND:  # an empty place in the layout
+            if error.value != trouble.NOT_FOUND:  # an empty slot in the layout
                 raise
     return found
 

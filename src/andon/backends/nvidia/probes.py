@@ -1,4 +1,4 @@
-"""The tier table: which NVML calls fill which fields, and how often each is worth its cost.
+"""The tier table: which NVML calls fill which fields, and how often each is made.
 
 The periods follow from measured costs: nine cheap calls and the process lists take 0.3 ms of an
 H200's second together, the energy counter alone takes 3 ms and the per-process shares 2 ms.
@@ -19,12 +19,12 @@ OFTEN: Final = 5.0
 SELDOM: Final = 60.0
 SHARES_SECONDS: Final = 30.0
 SHARES_WATCHED_SECONDS: Final = 5.0
-EARLY_SECONDS: Final = 0.1  # ticks are never exact; a tier that is due in a moment is due now
+EARLY_SECONDS: Final = 0.1  # intervals are never exact; a tier that is almost due is due now
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One call and the fields that it fills, in order."""
+    """One call and the fields it fills, in order."""
 
     fields: tuple[str, ...]
     every_seconds: float
@@ -62,34 +62,34 @@ PROBES: Final = (
 
 
 class Due:
-    """When each thing is to be asked again."""
+    """When each thing is due again."""
 
     def __init__(self) -> None:
         self._next: dict[str, float] = {}
 
     def take(self, name: str, every_seconds: float, now: float) -> bool:
-        """Whether it is due; if so, its next time is set."""
+        """Whether it is due; if so, schedules the next time."""
         if now + EARLY_SECONDS < self._next.get(name, now):
             return False
         self._next[name] = now + every_seconds
         return True
 
     def hasten(self, name: str, at_most_seconds: float, now: float) -> None:
-        """Bring a next time forward when it matters more than it did."""
+        """Bring the next time forward."""
         if name in self._next:
             self._next[name] = min(self._next[name], now + at_most_seconds)
 
 
 class Gauges:
-    """The values of one device, each as fresh as its tier, and why the others are missing."""
+    """The values of one device, each as recent as its tier, and why others are missing."""
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = dict.fromkeys(SAMPLE_VALUES)
         self.missing: dict[str, str] = {}
         self.failures = 0
-        """Grows whenever `missing` changes."""
+        """Increases whenever `missing` changes."""
         self.older: Mapping[str, float] = {}
-        """When each value that is not of this tick was read."""
+        """When each value that is older than this sample was read."""
         self._read_at: dict[str, float] = {}
         self._fast = tuple(p for p in PROBES if p.every_seconds == EVERY_TICK)
         self._slow = {p: -math.inf for p in PROBES if p.every_seconds > EVERY_TICK}
@@ -129,7 +129,7 @@ class Gauges:
         for name, value in zip(probe.fields, values, strict=True):
             self.values[name] = value
             if value is None:
-                self._is_missing(name, "this driver does not say")
+                self._is_missing(name, "not reported by this driver")
             elif name in self.missing:
                 del self.missing[name]
                 self.failures += 1
@@ -143,6 +143,6 @@ class Gauges:
     def _failed(self, probe: Probe, found: DriverTrouble) -> None:
         for name in probe.fields:
             self._is_missing(name, found.reason)
-        if found.reach is Reach.FOR_GOOD:  # it is not asked again
+        if found.reach is Reach.FOR_GOOD:  # not called again
             self._fast = tuple(p for p in self._fast if p is not probe)
             self._slow.pop(probe, None)

@@ -1,19 +1,20 @@
-"""Which NVIDIA cards sleep, and which may: read without waking one.
+"""Which NVIDIA cards sleep and which may, read without waking one.
 
-An open NVML session keeps a laptop's card awake and its battery draining. What the kernel says of a
-card under /sys can be read without waking it.
+An open NVML session keeps a laptop's card awake and drains its battery. The kernel's files under
+/sys can be read without waking a card.
 """
 
 import re
 from pathlib import Path
 
+from andon.backends.sysfs import Tree
 from andon.model.device import Card
 
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
 def bound_cards(root: Path) -> list[Card]:
-    """The cards that the nvidia kernel module drives, in PCI order, which is NVML's order."""
+    """The cards bound to the nvidia kernel module, in PCI order, which is NVML's order."""
     folder = root / "sys/bus/pci/drivers/nvidia"
     try:
         found = sorted(p.name for p in folder.iterdir() if _ADDRESS.fullmatch(p.name))
@@ -23,24 +24,18 @@ def bound_cards(root: Path) -> list[Card]:
 
 
 def is_suspended(root: Path, pci: str) -> bool:
-    return _read(root, pci, "power/runtime_status") == "suspended"
+    return _device(root, pci).text("power/runtime_status").value == "suspended"
 
 
 def may_suspend(root: Path, pci: str) -> bool:
-    """Whether the system lets this card sleep at all; servers' cards never do."""
-    if _read(root, pci, "power/control") != "auto":
+    """Whether the system lets this card sleep at all; cards in servers never do."""
+    if _device(root, pci).text("power/control").value != "auto":
         return False
-    try:
-        power = (root / f"proc/driver/nvidia/gpus/{pci}/power").read_text()
-    except OSError:
-        return True
+    power = Tree(root).text(f"proc/driver/nvidia/gpus/{pci}/power").value or ""
     return (
         "Runtime D3 status:" not in power or "Enabled" in power.split("Runtime D3 status:")[1][:40]
     )
 
 
-def _read(root: Path, pci: str, name: str) -> str:
-    try:
-        return (root / "sys/bus/pci/drivers/nvidia" / pci / name).read_text().strip()
-    except OSError:
-        return ""
+def _device(root: Path, pci: str) -> Tree:
+    return Tree(root).below(f"sys/bus/pci/drivers/nvidia/{pci}")

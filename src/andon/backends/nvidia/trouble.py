@@ -1,4 +1,4 @@
-"""What each NVML error means, in words, and what to do about it."""
+"""What each NVML error means, and what to do about it."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -8,10 +8,10 @@ from andon.errors import AndonError, Denied, Gone, Unavailable
 
 
 class Reach(Enum):
-    """How much an error takes away."""
+    """How much an error affects."""
 
     VALUE = "this value, this time"
-    FOR_GOOD = "this value, as long as the device stays as it is"
+    FOR_GOOD = "this value, permanently"
     CARD = "the card"
     VENDOR = "all of NVML"
 
@@ -35,15 +35,15 @@ VERSION_MISMATCH: Final = 18
 _XID = "look for the cause: sudo dmesg | grep -i -e xid -e nvrm"
 _TABLE: Final = {
     UNINITIALIZED: DriverTrouble(
-        Reach.VENDOR, "NVML was shut down under us", "andon starts it again by itself"
+        Reach.VENDOR, "the NVIDIA library was shut down", "andon is restarting it"
     ),
     NOT_SUPPORTED: DriverTrouble(Reach.FOR_GOOD, "not supported by this device"),
     NO_PERMISSION: DriverTrouble(
         Reach.VALUE,
         "no permission",
-        "this value is for root, or for a container with more rights",
+        "run andon as root, or give the container more privileges",
     ),
-    NOT_FOUND: DriverTrouble(Reach.VALUE, "the driver found nothing"),
+    NOT_FOUND: DriverTrouble(Reach.VALUE, "the driver found no data"),
     INSUFFICIENT_SIZE: DriverTrouble(Reach.VALUE, "the driver's answer was too long"),
     8: DriverTrouble(
         Reach.CARD,
@@ -60,15 +60,15 @@ _TABLE: Final = {
     12: DriverTrouble(
         Reach.VENDOR,
         "the NVIDIA library libnvidia-ml.so.1 was not found",
-        "no NVIDIA driver is installed here; inside a container, start it with --gpus all",
+        "no NVIDIA driver is installed; inside a container, start it with --gpus all",
     ),
-    FUNCTION_NOT_FOUND: DriverTrouble(Reach.FOR_GOOD, "this driver is too old for it"),
+    FUNCTION_NOT_FOUND: DriverTrouble(Reach.FOR_GOOD, "not supported by this driver version"),
     14: DriverTrouble(Reach.FOR_GOOD, "the card's infoROM is corrupted"),
-    15: DriverTrouble(Reach.CARD, "the GPU is lost: it has fallen off the bus", _XID),
+    15: DriverTrouble(Reach.CARD, "it has fallen off the bus", _XID),
     16: DriverTrouble(
         Reach.CARD,
-        "the GPU needs a reset before it can be used again",
-        "end the work on it, then: sudo nvidia-smi --gpu-reset -i GPU, or reboot",
+        "it needs a reset before it can be used again",
+        "stop its jobs, then: sudo nvidia-smi --gpu-reset -i GPU, or reboot",
     ),
     17: DriverTrouble(
         Reach.VENDOR,
@@ -81,13 +81,13 @@ _TABLE: Final = {
         "the driver was upgraded while it was loaded: reboot, or reload the nvidia modules",
     ),
     19: DriverTrouble(Reach.VALUE, "the device is in use by another driver call"),
-    20: DriverTrouble(Reach.VALUE, "the driver has not enough memory"),
+    20: DriverTrouble(Reach.VALUE, "the driver is out of memory"),
     21: DriverTrouble(Reach.VALUE, "the driver has no data yet"),
-    25: DriverTrouble(Reach.FOR_GOOD, "this driver is too old for it"),
-    26: DriverTrouble(Reach.FOR_GOOD, "this driver is too old for it"),
+    25: DriverTrouble(Reach.FOR_GOOD, "not supported by this driver version"),
+    26: DriverTrouble(Reach.FOR_GOOD, "not supported by this driver version"),
     27: DriverTrouble(Reach.FOR_GOOD, "not supported by this device"),
     28: DriverTrouble(Reach.CARD, "the driver no longer finds this GPU", _XID),
-    999: DriverTrouble(Reach.VALUE, "the driver failed without saying why", _XID),
+    999: DriverTrouble(Reach.VALUE, "the driver reported an unknown error", _XID),
 }
 _AT_START: Final = {
     NO_PERMISSION: DriverTrouble(
@@ -95,15 +95,15 @@ _AT_START: Final = {
         "no permission to use the NVIDIA driver",
         "check who may open the device files: ls -l /dev/nvidiactl /dev/nvidia0",
     ),
-    999: DriverTrouble(Reach.VENDOR, "the NVIDIA driver failed to start without saying why", _XID),
+    999: DriverTrouble(Reach.VENDOR, "the NVIDIA driver failed to start: unknown error", _XID),
 }
 
 
 def trouble(code: int, starting: bool = False) -> DriverTrouble:
-    """The words for an error code; at the start every error is one of all of NVML."""
+    """The meaning of an error code; at the start every error affects all of NVML."""
     found = (_AT_START.get(code) if starting else None) or _TABLE.get(code)
     if found is None:
-        found = DriverTrouble(Reach.VALUE, f"the driver answered with error {code}", _XID)
+        found = DriverTrouble(Reach.VALUE, f"the driver returned error {code}", _XID)
     if starting and found.reach is not Reach.VENDOR:
         return DriverTrouble(
             Reach.VENDOR, f"the NVIDIA driver did not start: {found.reason}", found.hint
@@ -112,7 +112,7 @@ def trouble(code: int, starting: bool = False) -> DriverTrouble:
 
 
 def as_error(code: int, found: DriverTrouble) -> AndonError:
-    """The same, as one of the five kinds of error."""
+    """The same as one of andon's five kinds of error."""
     if code == NO_PERMISSION:
         return Denied(found.reason, found.hint)
     kind = Gone if found.reach is Reach.CARD else Unavailable
@@ -120,13 +120,13 @@ def as_error(code: int, found: DriverTrouble) -> AndonError:
 
 
 class CodedError(Protocol):
-    """What NVML's library raises."""
+    """The exception that NVML's library raises."""
 
     value: int
 
 
 def survivable(error: CodedError) -> DriverTrouble:
-    """The words for a value that failed; what takes away the card or all of NVML is raised."""
+    """The reason for a failed value; errors that affect the card or all of NVML are raised."""
     found = trouble(error.value)
     if found.reach in (Reach.CARD, Reach.VENDOR):
         raise as_error(error.value, found)

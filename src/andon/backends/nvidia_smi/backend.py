@@ -1,4 +1,4 @@
-"""nvidia-smi as a backend: one call answers for all devices, so there is one card to ask."""
+"""nvidia-smi as a backend: one call reads all devices, so there is one card to ask."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,6 +12,7 @@ from andon.backends.nvidia_smi.command import NoAnswer, SmiCommand, find
 from andon.backends.nvidia_smi.report import Listed, SmiReport, parse_list, parse_unreachable
 from andon.backends.nvidia_smi.texts import pci_address
 from andon.backends.nvidia_smi.trouble import Unreadable
+from andon.backends.sysfs import Tree
 from andon.errors import AndonError
 from andon.model.device import Card, Device, Reading, State
 
@@ -20,11 +21,11 @@ ASLEEP: Final = "suspended by the system; andon leaves it asleep"
 
 
 class NvidiaSmi:
-    """Implements ports.Backend through the command.
+    """Implements ports.Backend with the command.
 
-    It is ended before the engine gives up a silent reader (after ten seconds), which could not
-    take the command along. Where every card is suspended it is not called; where only some are,
-    calling it wakes them, because it has no way to leave one out.
+    The command is killed before the engine abandons a silent reader (after ten seconds), which
+    would leave it running. If every card is suspended it is not called; if only some are, calling
+    it wakes them, because it cannot exclude one.
     """
 
     name = "nvidia_smi"
@@ -42,7 +43,7 @@ class NvidiaSmi:
         self._gone: dict[str, Device] = {}
 
     def glance(self) -> Sequence[Card]:
-        """The cards that the nvidia kernel module drives; WSL shows none."""
+        """The cards bound to the nvidia kernel module; WSL lists none."""
         try:
             names = sorted(path.name for path in self._drivers().iterdir())
         except OSError:
@@ -53,11 +54,11 @@ class NvidiaSmi:
     def open(self) -> Sequence[Card]:
         command = self._opened()
         if not self._all_asleep():
-            self._take(self._look(command), command)
+            self._take(self._query(command), command)
         return [CARD]
 
     def describe(self, card: Card) -> Sequence[Device]:
-        """As of the latest look. A MIG instance that is gone was taken away on purpose."""
+        """As of the latest report. A missing MIG instance was removed on purpose."""
         self._gone = {uuid: d for uuid, d in self._gone.items() if d.parent is None}
         self._layout = frozenset()
         return self._devices() or self._sleepers()
@@ -68,7 +69,7 @@ class NvidiaSmi:
             return [Reading(d.uuid, state=State.ASLEEP, reason=ASLEEP) for d in devices]
         try:
             command = self._opened()
-            self._take(self._look(command), command)
+            self._take(self._query(command), command)
         except (NoAnswer, Unreadable) as silent:
             return self._stale(silent)
         fresh = boards.readings(self._boards, self._memory(), at)
@@ -78,18 +79,18 @@ class NvidiaSmi:
         return self._versions
 
     def close(self) -> None:
-        """Nothing is held between two calls."""
+        """Nothing stays open between calls."""
 
-    # Looking.
+    # Calling the command.
 
     def _opened(self) -> SmiCommand:
-        """The command, with its whole time before it."""
+        """The command, with its full timeout."""
         if self._command is None:
             self._command = SmiCommand(find(self._name, self._root))
         self._command.allow(self._timeout_seconds)
         return self._command
 
-    def _look(self, command: SmiCommand) -> SmiReport:
+    def _query(self, command: SmiCommand) -> SmiReport:
         output = command.run("-q", "-x")
         report = document.parse(output.text) or SmiReport()
         unreachable = parse_unreachable(document.around(output.everything))
@@ -99,7 +100,7 @@ class NvidiaSmi:
         return replace(report, unreachable=unreachable)
 
     def _take(self, report: SmiReport, command: SmiCommand) -> None:
-        """Make a report the latest one."""
+        """Store the latest report."""
         self._versions = report.versions or self._versions
         self._name_parts(report, command)
         before = {device.uuid: device for device in self._devices()}
@@ -109,12 +110,12 @@ class NvidiaSmi:
         self._gone = {
             uuid: device
             for uuid, device in before.items()
-            # One that was known by its address alone has told its uuid by now.
+            # One that was known only by its address has a uuid now.
             if uuid not in now and not (uuid.startswith(BY_ADDRESS) and device.pci in reached)
         }
 
     def _name_parts(self, report: SmiReport, command: SmiCommand) -> None:
-        """XML numbers the MIG instances, and only the list names them; asked when they change."""
+        """The XML numbers MIG instances, and only the list names them; read when they change."""
         layout = frozenset(
             (gpu.uuid, part.number, part.place) for gpu in report.gpus for part in gpu.parts
         )
@@ -122,7 +123,7 @@ class NvidiaSmi:
             self._listed = parse_list(command.run("-L").text)
         self._layout = layout
 
-    # What is known.
+    # Known devices.
 
     def _current(self) -> list[Device]:
         found = [[board.device, *(device for _, device in board.parts)] for board in self._boards]
@@ -139,7 +140,7 @@ class NvidiaSmi:
             for device in self._devices()
         ]
 
-    # The operating system's word.
+    # From the operating system.
 
     def _drivers(self) -> Path:
         return self._root / "sys/bus/pci/drivers/nvidia"
@@ -149,11 +150,8 @@ class NvidiaSmi:
         return bool(cards) and all(self._is_suspended(card.key) for card in cards)
 
     def _is_suspended(self, address: str) -> bool:
-        try:
-            status = (self._drivers() / address / "power/runtime_status").read_text()
-        except OSError:
-            return False
-        return status.strip() == "suspended"
+        status = Tree(self._drivers()).text(f"{address}/power/runtime_status")
+        return status.value == "suspended"
 
     def _sleepers(self) -> list[Device]:
         return [

@@ -1,4 +1,4 @@
-"""Turns what nvidia-smi said into devices and readings, with a reason for all that it did not."""
+"""Turns nvidia-smi's report into devices and readings, with a reason for each missing value."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -19,16 +19,16 @@ from andon.model.device import (
 
 VENDOR: Final = "nvidia"
 BY_ADDRESS: Final = "nvidia_smi@"
-"""How a device begins that has never told its uuid: the roster forgets it once it has."""
+"""Prefix for a device whose uuid is unknown: the roster drops it once the uuid is known."""
 INSTANCE: Final = Unknown("not reported for a MIG instance")
-TOO_MUCH: Final = Unknown("nvidia-smi says that more is used than there is")
+TOO_MUCH: Final = Unknown("nvidia-smi reports more used than total memory")
 LOST_HINT: Final = "look for the cause: sudo dmesg | grep -i -e xid -e nvrm"
 _MEMORY: Final = ("memory_used_bytes", "memory_free_bytes")
 
 
 @dataclass(frozen=True, slots=True)
 class SmiCard:
-    """A board of the report with what is known of it beyond the report."""
+    """A board of the report with what else is known of it."""
 
     gpu: Gpu
     device: Device
@@ -37,14 +37,14 @@ class SmiCard:
 
 @dataclass(frozen=True, slots=True)
 class SystemMemory:
-    """For devices that have no memory of their own."""
+    """The system's memory, for devices without memory of their own."""
 
     total_bytes: int | None = None
     available_bytes: int | None = None
 
 
 def parse_meminfo(text: str) -> SystemMemory:
-    """The two lines of /proc/meminfo that matter."""
+    """The two relevant lines of /proc/meminfo."""
     sizes: dict[str, int] = {}
     for line in text.splitlines():
         name, _, size = line.partition(":")
@@ -60,7 +60,7 @@ def recognise(
     listed: Mapping[tuple[str, int], Listed],
     memory: SystemMemory,
 ) -> list[SmiCard]:
-    """The boards of a report, each once, under the identity that it had before."""
+    """The boards of a report, each once, with the identity it had before."""
     earlier = {device.pci: device for device in known if device.pci and device.parent is None}
     named = {gpu.pci for gpu in report.gpus if gpu.uuid}
     listed_gpus = [gpu for gpu in report.gpus if gpu.uuid or gpu.pci not in named]
@@ -83,7 +83,7 @@ def readings(boards: Iterable[SmiCard], memory: SystemMemory, at: float) -> list
 
 
 def missing_readings(gone: Iterable[Device]) -> list[Reading]:
-    """For devices that were there and are not in the report."""
+    """For known devices that are not in the report."""
     return [
         Reading(
             device.uuid,
@@ -96,7 +96,7 @@ def missing_readings(gone: Iterable[Device]) -> list[Reading]:
 
 
 def _nameless(report: SmiReport, earlier: Iterable[Device]) -> list[Gpu]:
-    """Boards that could not be reached, as lost ones; one known by neither name is left out."""
+    """Unreachable boards, as lost; one without an address or a known index is left out."""
     by_index = {device.index: device.pci for device in earlier}
     listed = {gpu.pci for gpu in report.gpus}
     found: dict[str, Gpu] = {}
@@ -108,7 +108,7 @@ def _nameless(report: SmiReport, earlier: Iterable[Device]) -> list[Gpu]:
 
 
 def _numbers(gpus: list[Gpu], earlier: Mapping[str, Device]) -> dict[int, int]:
-    """The index of each: the driver counts by address, those that it cannot reach included."""
+    """The index of each: the driver counts by address, including unreachable ones."""
     gone = set(earlier) - {gpu.pci for gpu in gpus}
     if not gone and not any(gpu.lost for gpu in gpus):
         return {id(gpu): index for index, gpu in enumerate(gpus)}
@@ -146,7 +146,7 @@ def _parts(
     found: dict[str, tuple[MigInstance, Device]] = {}
     for part in () if gpu.lost else gpu.parts:
         named = listed.get((board.uuid, part.number))
-        # Without its own uuid it has the spelling of older drivers: board and place.
+        # Without a uuid it is named as in older drivers: board and place.
         uuid = (
             part.uuid
             or (named and named.uuid)
@@ -207,7 +207,7 @@ def _reading(
 
 
 def _too_much(said: Mapping[str, Value], total: int | None) -> dict[str, Value]:
-    """Memory sizes beyond the device's own are somebody's mistake, and not to be shown."""
+    """Memory sizes above the device's total are wrong, and are not shown."""
     sizes = {name: _known(said[name]) for name in _MEMORY}
     if total is None:
         return {}
@@ -215,7 +215,7 @@ def _too_much(said: Mapping[str, Value], total: int | None) -> dict[str, Value]:
 
 
 def _is_unified(gpu: Gpu) -> bool:
-    """GB10 and its like say of all their memory that there is none."""
+    """GB10 and similar chips report no memory of their own."""
     said = [gpu.value(name) for name in ("memory_total_bytes", *_MEMORY)]
     return not gpu.lost and all(isinstance(value, Unknown) and value.absent for value in said)
 

@@ -1,4 +1,4 @@
-"""Finds nvidia-smi and runs it for a bounded time, with a bounded answer."""
+"""Finds nvidia-smi and runs it with a time and output limit."""
 
 import os
 import selectors
@@ -13,18 +13,18 @@ from pathlib import Path
 from andon.errors import Unavailable
 
 FOLDERS = ("usr/bin", "usr/lib/wsl/lib", "usr/local/nvidia/bin")
-"""Where it may lie although PATH does not say so: WSL, and images for Kubernetes."""
+"""Folders outside PATH where it may be: WSL, and images for Kubernetes."""
 LIMIT_BYTES = 16 << 20  # eight devices write a quarter of a megabyte
 DYING_SECONDS = 0.5
 
 
 class NoAnswer(Unavailable):
-    """It runs and does not answer: the driver hangs, and may come back."""
+    """It runs but does not respond: the driver hangs, and may recover."""
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What it printed, and how it ended."""
+    """Its output and exit code."""
 
     code: int
     text: str
@@ -36,7 +36,7 @@ class Output:
 
 
 def find(command: str, root: Path) -> str:
-    """Where the command lies."""
+    """The path of the command."""
     folders = os.pathsep.join(str(root / folder) for folder in FOLDERS)
     found = shutil.which(command)
     if found is None and "/" not in command:
@@ -44,13 +44,13 @@ def find(command: str, root: Path) -> str:
     if found is None:
         raise Unavailable(
             "nvidia-smi was not found",
-            hint="no NVIDIA driver is installed here, or its folder is missing in PATH",
+            hint="no NVIDIA driver is installed, or its folder is not in PATH",
         )
     return found
 
 
 class SmiCommand:
-    """Runs it, one call at a time. A call that cannot even be killed is left behind."""
+    """Runs it, one call at a time. A call that cannot be killed is left behind."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -58,11 +58,11 @@ class SmiCommand:
         self._stuck: subprocess.Popen[bytes] | None = None
 
     def allow(self, seconds: float) -> None:
-        """The time for the calls that follow, all of them together."""
+        """Set the timeout for all following calls together."""
         self._allowed_seconds, self._deadline = seconds, time.monotonic() + seconds
 
     def run(self, *arguments: str) -> Output:
-        """Its answer, or NoAnswer."""
+        """Its output; raises NoAnswer on a timeout."""
         self._refuse_while_stuck()
         process = self._start(arguments)
         try:
@@ -70,7 +70,7 @@ class SmiCommand:
         except TimeoutError as exc:
             self._end(process)
             raise NoAnswer(
-                f"nvidia-smi has not answered for {self._allowed_seconds:g} s",
+                f"nvidia-smi has not responded for {self._allowed_seconds:g} s",
                 hint="the driver hangs: see `sudo dmesg | grep -i -e xid -e nvrm`",
             ) from exc
         except BaseException:
@@ -84,7 +84,7 @@ class SmiCommand:
 
     def _start(self, arguments: tuple[str, ...]) -> "subprocess.Popen[bytes]":
         try:
-            # A session of its own, so that whatever it starts can be ended with it.
+            # In its own session, so that its children can be killed with it.
             return subprocess.Popen(
                 [self._path, *arguments],
                 stdin=subprocess.DEVNULL,
@@ -95,16 +95,16 @@ class SmiCommand:
             )
         except OSError as exc:
             reason = f"nvidia-smi cannot be started: {exc.strerror}"
-            raise Unavailable(reason, hint=f"look at it: ls -l {self._path}") from exc
+            raise Unavailable(reason, hint=f"check it: ls -l {self._path}") from exc
 
     def _refuse_while_stuck(self) -> None:
-        """One in the kernel's hands is enough: a second would only join it."""
+        """One stuck call is enough: a second would get stuck too."""
         if self._stuck is None or self._stuck.poll() is not None:
             self._stuck = None
             return
         raise NoAnswer(
             f"an earlier nvidia-smi (pid {self._stuck.pid}) is stuck in the kernel",
-            hint="see `sudo dmesg`; only a reboot may end it",
+            hint="see `sudo dmesg`; a reboot may be needed to end it",
         )
 
     def _end(self, process: "subprocess.Popen[bytes]") -> None:
@@ -117,7 +117,7 @@ class SmiCommand:
 
 
 def _collect(process: "subprocess.Popen[bytes]", deadline: float) -> tuple[bytes, bytes]:
-    """Both of its outputs to their ends, and the end of itself."""
+    """Read both outputs to the end, and wait for the exit."""
     assert process.stdout is not None
     assert process.stderr is not None
     texts = {process.stdout.fileno(): bytearray(), process.stderr.fileno(): bytearray()}

@@ -1,4 +1,4 @@
-"""Reads `nvidia-smi -q -x`, in any of the schemas from v6 to v13."""
+"""Parses `nvidia-smi -q -x`, in any of the schemas from v6 to v13."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ _SAMPLE: Final = {
     "decoder_percent": ("utilization/decoder_util",),
     "temperature_celsius": ("temperature/gpu_temp",),
     "memory_temperature_celsius": ("temperature/memory_temp",),
-    "power_watts": (  # the average first: it is what NVML calls the power usage
+    "power_watts": (  # the average first: it is NVML's power usage
         "gpu_power_readings/average_power_draw",
         "gpu_power_readings/power_draw",
         "gpu_power_readings/instant_power_draw",
@@ -65,10 +65,10 @@ _OLD_REASONS: Final = {
 
 
 def parse(text: str) -> SmiReport | None:
-    """None where there is no whole document; words before and after it do no harm.
+    """None if there is no complete document; text before and after it is ignored.
 
-    Only the body is parsed, so that no document type can define an entity. Names of processes are
-    dropped first: other people choose them, they are written unescaped, and the host knows better.
+    Only the body is parsed, so that no document type can define an entity. Process names are
+    dropped first: other users choose them, they are not escaped, and the host provides them.
     """
     body = _body(text)
     if body is None:
@@ -79,25 +79,25 @@ def parse(text: str) -> SmiReport | None:
         )
     except ElementTree.ParseError:
         return None
-    words = {"driver": _text(log, "driver_version"), "cuda": _text(log, "cuda_version")}
-    versions = {name: word for name, word in words.items() if word and texts.is_text(word)}
+    stated = {"driver": _text(log, "driver_version"), "cuda": _text(log, "cuda_version")}
+    versions = {name: text for name, text in stated.items() if text and texts.is_text(text)}
     return SmiReport(gpus=tuple(_gpu(gpu) for gpu in log.findall("gpu")), versions=versions)
 
 
 def around(text: str) -> str:
-    """What stands before and after the document, where nobody's process can write."""
+    """The text before and after the document, which no process name can affect."""
     body = _body(text)
     return text if body is None else text.replace(body, "\n", 1)
 
 
 def _body(text: str) -> str | None:
-    """From the first beginning to the last end, as far as there are both."""
+    """From the first start tag to the last end tag, if there are both."""
     start, end = text.find(_LOG[0]), text.rfind(_LOG[1])
     return text[start : end + len(_LOG[1])] if 0 <= start < end else None
 
 
 def _without_names(text: str) -> str:
-    """Each name reaches to where the next field begins: it may itself look like a document."""
+    """Each name extends to where the next field begins: it may itself look like a document."""
     parts: list[str] = []
     done = 0
     while (start := text.find(_NAME, done)) >= 0 and (end := _NAME_ENDS.search(text, start)):
@@ -129,7 +129,7 @@ def _values(gpu: Element, table: Mapping[str, tuple[str, ...]]) -> dict[str, Val
 
 
 def _first(gpu: Element, name: str, paths: tuple[str, ...]) -> Value:
-    """The first place that has a number; else what stands at the first one that exists."""
+    """The first path with a number; else the text of the first one that exists."""
     found = [texts.read(name, text) for path in paths if (text := _text(gpu, path)) is not None]
     numbers = (value for value in found if not isinstance(value, Unknown))
     return next(numbers, found[0] if found else NOT_REPORTED)
@@ -153,7 +153,7 @@ def _reason(tag: str) -> str:
 
 
 def _ecc_uncorrected(gpu: Element) -> int | float | Unknown:
-    """Since the driver was loaded. A part that a chip does not count is left out of the sum."""
+    """Since the driver was loaded. Parts that a chip does not count are left out."""
     volatile = gpu.find("ecc_errors/volatile")
     if volatile is None:
         return NOT_REPORTED
@@ -172,7 +172,7 @@ def _uncorrectable(volatile: Element) -> list[str]:
 
 
 def _uses(gpu: Element) -> tuple[tuple[SmiProcess, ...], str | None]:
-    """Every process once, and why there is no list where there is none."""
+    """Every process once, and the reason if there is no list."""
     section = gpu.find("processes")
     if section is None:
         return (), NOT_REPORTED.reason
@@ -223,7 +223,7 @@ def _place(element: Element) -> tuple[int, int] | None:
 
 
 def _lost(gpu: Element) -> str | None:
-    """A device that is gone says so in place of most of its values."""
+    """A lost device reports that in place of most values."""
     said = (
         texts.lost(element.text)
         for element in gpu.iter()

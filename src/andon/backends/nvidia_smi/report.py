@@ -1,4 +1,4 @@
-"""What one call of nvidia-smi said."""
+"""The report of one nvidia-smi call."""
 
 import re
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ class SmiProcess:
 
 @dataclass(frozen=True, slots=True)
 class MigInstance:
-    """A MIG instance; the uuid is None where this version does not write it."""
+    """A MIG instance; the uuid is None if this version does not print it."""
 
     number: int
     place: Place
@@ -63,7 +63,7 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Unreachable:
-    """A board that nvidia-smi could only name: by its address, or else by its number."""
+    """A board that nvidia-smi could only identify: by its address, or by its index."""
 
     reason: str
     pci: str | None = None
@@ -72,7 +72,7 @@ class Unreachable:
 
 @dataclass(frozen=True, slots=True)
 class SmiReport:
-    """Everything that was said."""
+    """Everything that was reported."""
 
     gpus: tuple[Gpu, ...] = ()
     unreachable: tuple[Unreachable, ...] = ()
@@ -88,7 +88,7 @@ class Listed:
 
 
 def parse_unreachable(text: str) -> tuple[Unreachable, ...]:
-    """The boards whose handle could not be had: such lines stand before or instead of the rest."""
+    """Boards without a handle: such lines come before or instead of the rest."""
     found = [_NO_HANDLE.search(line) for line in text.splitlines()]
     return tuple(_unreachable(match) for match in found if match)
 

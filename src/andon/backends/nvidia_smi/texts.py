@@ -1,4 +1,4 @@
-"""What nvidia-smi's texts mean: a number with its unit, or one of its many ways to say nothing."""
+"""Parses nvidia-smi's values: a number with its unit, or one of its many texts for unknown."""
 
 import re
 from dataclasses import dataclass
@@ -18,11 +18,11 @@ class Unknown:
 
 Value: TypeAlias = int | float | tuple[str, ...] | Unknown
 
-NOT_REPORTED: Final = Unknown("nvidia-smi does not report it")
+NOT_REPORTED: Final = Unknown("not reported by nvidia-smi")
 _ABSENT: Final = {"n/a", "not supported", "not available"}
 _LOST: Final = {
-    "gpu is lost": "the GPU is lost: it has fallen off the bus",
-    "gpu requires reset": "the GPU needs a reset before it can be used again",
+    "gpu is lost": "it has fallen off the bus",
+    "gpu requires reset": "it needs a reset before it can be used again",
 }
 _SHOWN_CHARACTERS: Final = 60
 _NUMBER: Final = re.compile(r"P?(-?[0-9]{1,15}(?:\.[0-9]{1,9})?) ?([A-Za-z%]*)")
@@ -30,7 +30,7 @@ _NUMBER: Final = re.compile(r"P?(-?[0-9]{1,15}(?:\.[0-9]{1,9})?) ?([A-Za-z%]*)")
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """How one value is written, and between which bounds it can be true."""
+    """How a value is written, and its valid range."""
 
     unit: str = ""
     whole: bool = True
@@ -69,7 +69,7 @@ MEASURES: Final = {
     "ecc_uncorrected": COUNT,
     "performance_state": Measure(most=15),
 }
-"""The values that are numbers, by the names of the model."""
+"""The numeric values, by their names in the model."""
 
 THROTTLE: Final = (
     "gpu_idle",
@@ -86,39 +86,39 @@ THROTTLE: Final = (
 
 
 def read(name: str, text: str | None) -> int | float | Unknown:
-    """A value of the model, from how nvidia-smi wrote it; None is a version that does not."""
+    """A value of the model from nvidia-smi's text; None if this version does not print it."""
     return NOT_REPORTED if text is None else number(text, MEASURES[name])
 
 
 def number(text: str, measure: Measure) -> int | float | Unknown:
-    """A number, whether its unit is written or not."""
+    """A number, with or without its unit."""
     found = _NUMBER.fullmatch(text.strip())
     if found is None or found[2] not in ("", measure.unit):
         return unknown(text)
     value = float(found[1])
     if value < measure.least or (measure.most is not None and value > measure.most):
-        return Unknown(f"{_says(text)}, which cannot be")
+        return Unknown(f"{_says(text)}, which is impossible")
     return round(value) * measure.scale if measure.whole else value * measure.scale
 
 
 def unknown(text: str) -> Unknown:
-    """Whatever stands where a value should: `[N/A]`, `ERR!`, nothing; the text is the reason."""
+    """Whatever is printed instead of a value: `[N/A]`, `ERR!`, nothing; the text is the reason."""
     return Unknown(_says(text), absent=_bare(text) in _ABSENT)
 
 
 def is_text(text: str | None) -> bool:
-    """Whether a name or an address stands there, and not one of the ways to say nothing."""
+    """Whether it is a name or an address, and not one of the texts for unknown."""
     return bool(text and text.strip()) and not _is_odd(_bare(text or ""))
 
 
 def lost(text: str) -> str | None:
-    """Why the whole device is gone, where nvidia-smi says it in place of a value."""
+    """Why the whole device is lost, if nvidia-smi prints that in place of a value."""
     bare = _bare(text)
-    return next((why for word, why in _LOST.items() if bare.startswith(word)), None)
+    return next((why for text, why in _LOST.items() if bare.startswith(text)), None)
 
 
 def pci_address(text: str | None) -> str | None:
-    """In the kernel's spelling: four digits of domain, lower case."""
+    """In the kernel's format: four digits of domain, lower case."""
     found = re.fullmatch(
         r"([0-9a-f]{4,8}):([0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", (text or "").strip().lower()
     )
@@ -126,14 +126,14 @@ def pci_address(text: str | None) -> str | None:
 
 
 def plain(text: str) -> str:
-    """As it can be shown: one short line."""
+    """One short printable line."""
     line = printable(" ".join(text.split()))
     return line if len(line) <= _SHOWN_CHARACTERS else f"{line[: _SHOWN_CHARACTERS - 1]}…"
 
 
 def _says(text: str) -> str:
     shown = plain(text)
-    return f'nvidia-smi says "{shown}"' if shown else "nvidia-smi says nothing"
+    return f'nvidia-smi says "{shown}"' if shown else "nvidia-smi printed nothing"
 
 
 def _is_odd(bare: str) -> bool:

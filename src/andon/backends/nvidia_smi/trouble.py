@@ -1,4 +1,4 @@
-"""What nvidia-smi's own failures mean, in words, and what to do about them."""
+"""What nvidia-smi's own failures mean, and what to do about them."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -8,7 +8,7 @@ from andon.errors import AndonError, Denied, Unavailable
 
 
 class Unreadable(Unavailable):
-    """It answered, and not in a way that we can read; the next answer may be whole again."""
+    """Its output could not be parsed; the next one may be complete."""
 
 
 _IN_CONTAINER = "inside a container, start it with --gpus all"
@@ -16,7 +16,7 @@ _IN_CONTAINER = "inside a container, start it with --gpus all"
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One way to fail: what it prints, what it exits with, and what that means."""
+    """One kind of failure: its output, its exit codes, and what that means."""
 
     words: str
     codes: tuple[int, ...]
@@ -47,8 +47,8 @@ _FAILURES: Final = (
     Failure(
         "no devices were found",
         (6,),
-        "the NVIDIA driver runs and has no GPU",
-        f"{_IN_CONTAINER}; else look at lspci and dmesg",
+        "the NVIDIA driver is running but finds no GPU",
+        f"{_IN_CONTAINER}; else check lspci and dmesg",
     ),
     Failure(
         "insufficient permissions",
@@ -60,7 +60,7 @@ _FAILURES: Final = (
     Failure(
         "couldn't find libnvidia-ml",
         (12,),
-        "nvidia-smi itself does not find the NVIDIA library libnvidia-ml.so",
+        "nvidia-smi cannot find the NVIDIA library libnvidia-ml.so",
         f"reinstall the NVIDIA driver; {_IN_CONTAINER}",
     ),
     Failure(
@@ -73,14 +73,14 @@ _FAILURES: Final = (
     Failure(
         "failed to initialize nvml: unknown error",
         (),
-        "the NVIDIA driver failed to start without saying why",
+        "the NVIDIA driver failed to start: unknown error",
         "inside a container, restart it (it may have lost /dev/nvidia*); else see: sudo dmesg",
     ),
 )
 
 
 def failure(code: int, text: str) -> AndonError | None:
-    """A failure of the driver that nvidia-smi told of; None where its words are unknown to us."""
+    """A driver failure that nvidia-smi reported; None if it is not recognised."""
     lowered = text.lower()
     by_words = (found for found in _FAILURES if found.words in lowered)
     by_code = (found for found in _FAILURES if code in found.codes)
@@ -89,9 +89,9 @@ def failure(code: int, text: str) -> AndonError | None:
 
 
 def misunderstood(code: int, text: str) -> Unreadable:
-    """An answer without a document, in its own words."""
+    """An answer without a document, quoted."""
     lines = (shown for line in text.splitlines() if (shown := plain(line)))
     said = next(lines, None)
-    words = f'nvidia-smi says "{said}"' if said else "nvidia-smi says nothing"
+    reason = f'nvidia-smi says "{said}"' if said else "nvidia-smi printed nothing"
     ending = f" (exit code {code})" if code else ""
-    return Unreadable(f"{words}{ending}", hint="see for yourself: nvidia-smi -q -x")
+    return Unreadable(f"{reason}{ending}", hint="run it to see: nvidia-smi -q -x")

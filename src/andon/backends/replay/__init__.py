@@ -1,4 +1,4 @@
-"""Plays a recorded file: a bug report becomes a device that can be looked at again."""
+"""Replays a recorded file: devices from a bug report can be inspected again."""
 
 from andon.backends.replay.backend import Replay
 from andon.backends.replay.recording import RecordedHost, Recording

@@ -1,7 +1,7 @@
-"""A recording as a backend: its devices keep their identity, and never look live.
+"""A recording as a backend: its devices keep their identity, and are marked as replayed.
 
-Their names end in `(replayed)`, and `versions` says which file is played and when it was made, so
-that every surface that shows a name or a version tells it, whatever else it knows of replays.
+Their names end in `(replayed)`, and `versions` says which file is played and when it was recorded,
+so that it is visible wherever a name or a version is shown.
 """
 
 import math
@@ -34,11 +34,11 @@ HINT: Final = "nothing is broken: this is a replay"
 
 
 class Replay:
-    """Plays a file from `origin` on (else from the first `open`), so many times as fast.
+    """Plays a file from `origin` on (else from the first `open`), at the given speed.
 
-    Give `origin` where readers come and go: the play then goes on where it was. `root` is where
-    the reader looks up processes: name a place without any, because a recorded pid is not one of
-    this machine's.
+    Set `origin` where readers are restarted: the replay then continues where it was. `root` is
+    where the reader looks up processes: pass an empty folder, because a recorded pid is not one of
+    this machine.
     """
 
     name = "replay"
@@ -53,7 +53,9 @@ class Replay:
         clock: Callable[[], float] = time.time,
     ) -> None:
         if not math.isfinite(speed) or speed <= 0:
-            raise Invalid(f"a speed of {speed} is none", hint="1 plays as recorded, 10 faster")
+            raise Invalid(
+                f"speed must be greater than 0, not {speed}", hint="1 is as recorded, 10 is faster"
+            )
         self._path, self._speed, self._loop = path, speed, loop
         self._origin, self._clock = origin, clock
         self._recording: Recording | None = None
@@ -73,9 +75,9 @@ class Replay:
         return [CARD]
 
     def describe(self, card: Card) -> Sequence[Device]:
-        """As of the latest reading; a board that the recording lost sight of is still described.
+        """As of the latest reading; a board that is missing from it is still described.
 
-        Parts come and go, and so do addresses that stood for a device before it told its name.
+        Partitions may be removed, and so may addresses used before a device's uuid was known.
         """
         stay = {u: d for u, d in self._seen.items() if d.parent is None and "@" not in u}
         self._seen = stay | _marked_devices(self._moment(self._asked_at).snapshot)
@@ -91,7 +93,7 @@ class Replay:
             self._reading(status, moment, played_at, shift_seconds)
             for status in moment.snapshot.devices
         ]
-        gone = self._out_of_sight({reading.uuid for reading in readings})
+        gone = self._missing_readings({reading.uuid for reading in readings})
         self._seen |= _marked_devices(moment.snapshot)
         return readings + gone
 
@@ -116,7 +118,7 @@ class Replay:
     def _moment(self, at: float) -> RecordedMoment:
         return self._opened().at((at - self._start()) * self._speed)
 
-    def _out_of_sight(self, now: set[str]) -> list[Reading]:
+    def _missing_readings(self, now: set[str]) -> list[Reading]:
         return [
             Reading(uuid, state=State.LOST, reason=f"{NOT_RECORDED} at this point", hint=HINT)
             for uuid in self._seen
@@ -126,8 +128,8 @@ class Replay:
     def _reading(
         self, status: DeviceStatus, moment: RecordedMoment, played_at: float, shift_seconds: float
     ) -> Reading:
-        look_shift_seconds = played_at - moment.snapshot.at
-        sample = status.sample and _shifted(status.sample, look_shift_seconds)
+        sample_shift_seconds = played_at - moment.snapshot.at
+        sample = status.sample and _shifted(status.sample, sample_shift_seconds)
         silent = moment.silence if status.state is State.OK else None
         return Reading(
             uuid=status.device.uuid,
@@ -152,11 +154,11 @@ def _date(at: float) -> str:
     try:
         return datetime.fromtimestamp(at, UTC).isoformat(" ", "seconds")
     except (ValueError, OverflowError, OSError):
-        return "an impossible time"
+        return "an unknown time"
 
 
 def _shifted(sample: Sample, seconds: float) -> Sample:
-    """Onto the time of its play; how much older single values are stays as it was."""
+    """Move to the time of the replay; the relative age of single values is kept."""
     read_at = {
         name: _moved(at, seconds)
         for name, at in sample.read_at.items()
@@ -166,19 +168,19 @@ def _shifted(sample: Sample, seconds: float) -> Sample:
 
 
 def _started_later(process: Process, seconds: float) -> Process:
-    """By the same amount in every look: pid and start are who it is."""
+    """By the same amount in every sample: pid and start time identify a process."""
     if process.started is None:
         return process
     return replace(process, started=_moved(process.started, seconds))
 
 
 def _moved(at: float, seconds: float) -> float:
-    """A time of a recording that contradicts itself stays one that a calendar has."""
+    """Clamp the time of a contradictory recording to what a calendar can show."""
     return min(max(at + seconds, 0.0), LATEST)
 
 
 def _whole(missing: Mapping[str, str], sample: Sample | None) -> dict[str, str]:
-    """A reason for each absent value and no other: the recorder may be another version."""
+    """A reason for each missing value and no other: the recorder may be another version."""
     if sample is None:
         return {}
     absent = [name for name in SAMPLE_VALUES if getattr(sample, name) is None]
@@ -188,7 +190,7 @@ def _whole(missing: Mapping[str, str], sample: Sample | None) -> dict[str, str]:
 
 
 def _refuse_without_devices(snapshot: Snapshot) -> None:
-    """A node on which nothing could be read is played as just that."""
+    """A node on which nothing could be read is replayed as such."""
     if snapshot.devices or not snapshot.faults:
         return
     fault = snapshot.faults[0]

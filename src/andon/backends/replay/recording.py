@@ -1,4 +1,4 @@
-"""A file of snapshots, read no further than it has been played; only offsets are remembered."""
+"""A file of snapshots, read only as far as it has been played; only offsets are kept."""
 
 import contextlib
 import re
@@ -21,37 +21,37 @@ from andon.units import human_seconds
 
 LINE_BYTES = 64 << 20
 """The longest line that is read; eight devices with a hundred processes take 0.1 MB."""
-KEPT_PER_LOOK = 2.0
-"""How many times the usual distance between two looks one of them counts as what is known."""
+KEPT_INTERVALS = 2.0
+"""How many intervals a snapshot stays valid."""
 _HEAD_BYTES = 4096
 _LONGEST_GAP_SECONDS = 1e9
 _AT = re.compile(rb'"at": ?([0-9]{1,12}(?:\.[0-9]{1,9})?)[,}]')
 ENDED = "the recording has ended"
-HINT = "record one: andon watch --out look.jsonl, or: andon status --json > look.json"
+HINT = "record one: andon watch --out gpus.jsonl, or: andon status --json > gpus.json"
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedMoment:
-    """What the recording knows at one moment of its play."""
+    """The state of the recording at one moment of the replay."""
 
     snapshot: Snapshot
     offset_seconds: float
-    """When this look was taken, counted from the first one; a loop's later rounds go on."""
+    """Time of this snapshot since the first one; it keeps counting in later rounds of a loop."""
     silence: str | None = None
-    """Why the recording says nothing newer although it should."""
+    """Why the recording has nothing newer although it should."""
 
 
 class Recording:
-    """Opens with the first look; goes on reading as its play goes on. For one thread."""
+    """Opens with the first snapshot and reads on as it is played. Not thread-safe."""
 
     def __init__(self, path: str, loop: bool = False) -> None:
         self._path, self._loop = Path(path), loop
         self._offsets, self._places, self._lines = array("d"), array("q"), array("q")
-        self._unreadable: dict[int, str] = {}  # by the look after which such a line stands
+        self._unreadable: dict[int, str] = {}  # by the snapshot before such a line
         self._line = 0
         self._latest = 0.0
-        self._picture: Snapshot | None = None
-        self._load = lru_cache(maxsize=4)(self._read_look)
+        self._single: Snapshot | None = None
+        self._load = lru_cache(maxsize=4)(self._read_snapshot)
         self._file = _open(self._path)
         try:
             self._begin()
@@ -64,11 +64,11 @@ class Recording:
         return self._load(0)
 
     def at(self, elapsed_seconds: float) -> RecordedMoment:
-        """The latest look at so many seconds of play."""
+        """The latest snapshot after this many seconds of replay."""
         wanted, done = max(0.0, elapsed_seconds), 0.0
         ended = self._read_until(wanted)
         if ended and len(self._offsets) == 1 and not self._unreadable:
-            return RecordedMoment(self._load(0), 0.0)  # a picture, and not a film: it has no end
+            return RecordedMoment(self._load(0), 0.0)  # a single snapshot has no end
         if ended and self._loop:
             round_seconds = self._offsets[-1] + self._distance(len(self._offsets) - 1)
             rounds, wanted = divmod(wanted, round_seconds)
@@ -88,13 +88,13 @@ class Recording:
     # Time.
 
     def _distance(self, index: int) -> float:
-        """How far this look is from its nearer neighbour: a gap is not the usual distance."""
+        """Time to the nearer neighbour: a gap is not the usual interval."""
         around = self._offsets[max(0, index - 1) : index + 2]
         gaps = [later - earlier for earlier, later in pairwise(around)]
         return min((gap for gap in gaps if gap > 0), default=1.0)
 
     def _silence(self, index: int, age_seconds: float) -> str | None:
-        if age_seconds <= KEPT_PER_LOOK * self._distance(index):
+        if age_seconds <= KEPT_INTERVALS * self._distance(index):
             return None
         if index in self._unreadable:
             return self._unreadable[index]
@@ -106,19 +106,19 @@ class Recording:
     # The file.
 
     def _begin(self) -> None:
-        """The first look tells what kind of file this is; a wrong file is told at once."""
+        """The first snapshot shows what kind of file this is; a wrong file is reported at once."""
         line = self._file.readline(LINE_BYTES)
         if not line:
             raise Invalid(f"{self._path} is empty", hint=HINT)
         try:
             first = _snapshot(line)
         except Invalid as wrong:
-            first = self._picture = self._read_picture(wrong)
+            first = self._single = self._read_single(wrong)
         self._line = 1
         self._append(first.at, 0)
 
-    def _read_picture(self, wrong: Invalid) -> Snapshot:
-        """One snapshot over several lines, as `andon status --json` shows it to a person."""
+    def _read_single(self, wrong: Invalid) -> Snapshot:
+        """One snapshot over several lines, as `andon status --json` prints it."""
         self._file.seek(0)
         try:
             return _snapshot(self._file.read(LINE_BYTES))
@@ -127,14 +127,14 @@ class Recording:
             raise Invalid(f"{self._path}, line 1: {wrong.reason}", hint=hint) from wrong
 
     def _read_until(self, wanted: float) -> bool:
-        """Whether the file's end came first; one that is still written may grow later."""
+        """Whether the end of the file came first; a file that is being written may grow later."""
         while self._offsets[-1] <= wanted:
             if not self._read_line():
                 return True
         return False
 
     def _read_line(self) -> bool:
-        """One more line; False at the end, where a torn line is no line."""
+        """Read one more line; False at the end, where an incomplete line does not count."""
         place = self._file.tell()
         line = self._file.readline(LINE_BYTES)
         whole = line.endswith(b"\n")
@@ -146,12 +146,12 @@ class Recording:
         if at is not None:
             self._append(at, place)
         elif line.strip():
-            words = f"line {self._line} of the recording is not a snapshot"
-            self._unreadable.setdefault(len(self._offsets) - 1, words)
+            reason = f"line {self._line} of the recording is not a snapshot"
+            self._unreadable.setdefault(len(self._offsets) - 1, reason)
         return True
 
     def _append(self, at: float, place: int) -> None:
-        """Time may step back where one recording follows another: the play goes on regardless."""
+        """Time may step back where one recording follows another: the replay continues."""
         latest = self._latest if self._offsets else at
         earlier = self._offsets[-1] if self._offsets else 0.0
         step = at - latest
@@ -161,7 +161,7 @@ class Recording:
         self._latest = at
 
     def _readable(self, index: int) -> tuple[int, Snapshot, str | None]:
-        """The look itself, or the one before it and why; the first one was read at the start."""
+        """The snapshot, or the one before it and why; the first one was read at the start."""
         silence = None
         while True:
             try:
@@ -171,19 +171,19 @@ class Recording:
                 silence = f"line {line} of the recording is not a snapshot: {wrong.reason}"
                 index -= 1
 
-    def _read_look(self, index: int) -> Snapshot:
-        if self._picture is not None:
-            return self._picture
-        going_on = self._file.tell()
+    def _read_snapshot(self, index: int) -> Snapshot:
+        if self._single is not None:
+            return self._single
+        position = self._file.tell()
         try:
             self._file.seek(self._places[index])
             return _snapshot(self._file.readline(LINE_BYTES))
         finally:
-            self._file.seek(going_on)
+            self._file.seek(position)
 
 
 class RecordedHost:
-    """The recorded node's own values: a replay must not show this machine's beside them."""
+    """The recorded node's own values: a replay must not show this machine's."""
 
     def __init__(
         self,
@@ -198,7 +198,7 @@ class RecordedHost:
 
     @property
     def first(self) -> Snapshot:
-        """Who was recorded: its node, its boot, its versions."""
+        """What was recorded: its node, its boot, its versions."""
         return self._recording.first
 
     def read(self, spared_seconds: float = 0.0) -> Host:
@@ -219,7 +219,7 @@ def _snapshot(line: bytes) -> Snapshot:
 
 
 def _time_of(line: bytes, trusting: bool) -> float | None:
-    """When a look was taken. A whole line is trusted by its head: it is read when it is played."""
+    """Time of a snapshot. Of a complete line only the start is read: the rest when it is played."""
     found = _AT.search(line[:_HEAD_BYTES]) if trusting and line.startswith(b"{") else None
     if found:
         return float(found[1])
@@ -230,13 +230,13 @@ def _time_of(line: bytes, trusting: bool) -> float | None:
 
 
 def _open(path: Path) -> BinaryIO:
-    """Only a plain file: a pipe would be waited for."""
+    """Only a regular file: a pipe would block."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise Invalid(f"{path} is not a file", hint=HINT)
         return path.open("rb")
     except FileNotFoundError as exc:
-        raise Unavailable(f"{path}: there is no such file", hint=HINT) from exc
+        raise Unavailable(f"{path}: no such file", hint=HINT) from exc
     except PermissionError as exc:
         raise Denied(f"{path}: no permission to read it", hint=f"ls -l {path}") from exc
     except (OSError, ValueError) as exc:

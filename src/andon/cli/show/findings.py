@@ -18,6 +18,7 @@ LAMPS = {
 _AREA = 9
 _INDENT = 2 + _AREA + 2
 _FIX = "fix: "
+_HINT = "hint: "
 _NARROW = _INDENT + 20  # below it words would be broken: there is no indent
 _COUNTED = {
     Grade.FAILURE: ("failure", "failures"),
@@ -64,8 +65,12 @@ def _finding(finding: Finding, width: int) -> list[Text]:
         lines = [head + words[0], *(say(" " * indent) + line for line in words[1:])]
     else:
         lines = [head, *words]
-    if finding.fix and finding.grade is not Grade.OK:
+    if finding.grade is Grade.OK:
+        return lines
+    if finding.fix:
         lines += _fix(finding.fix, width, indent)
+    if finding.hint:
+        lines += _hint(finding.hint, width, indent)
     return lines
 
 
@@ -74,6 +79,12 @@ def _fix(fix: str, width: int, indent: int) -> list[Text]:
     first, *rest = broken_command(fix, width - indent - len(_FIX))
     lines = [say(" " * indent + _FIX, "dim") + say(first, "cyan")]
     return lines + [say(inset + line, "cyan") for line in rest]
+
+
+def _hint(hint: str, width: int, indent: int) -> list[Text]:
+    inset = " " * (indent + len(_HINT)) if indent else ""
+    first, *rest = _wrapped(hint, width - indent - len(_HINT))
+    return [say(" " * indent + _HINT, "dim") + say(first), *(say(inset + line) for line in rest)]
 
 
 def broken_command(command: str, room: int) -> list[str]:
@@ -112,5 +123,6 @@ def _to_json(finding: Finding) -> wire.Json:
         "grade": str(finding.grade),
         "found": finding.words,
         "fix": finding.fix or None,
+        "hint": finding.hint or None,
         "evidence": dict(finding.evidence),
     }

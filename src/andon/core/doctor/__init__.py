@@ -1,1 +1,1 @@
-"""What `andon doctor` makes of a machine: facts in, findings out."""
+"""The checks of `andon doctor`: facts in, findings out."""

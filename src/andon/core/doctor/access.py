@@ -1,4 +1,4 @@
-"""Judges who may open what: device files, groups, containers and what they are given."""
+"""Checks access: device files, groups, containers and their devices."""
 
 import re
 from collections.abc import Iterator
@@ -20,12 +20,12 @@ def judge(facts: MachineFacts) -> Iterator[Finding]:
     for group in sorted({node.group for node in denied}):
         yield _denied([node for node in denied if node.group == group], facts)
     if usable and not denied:
-        words = f"{facts.user.name} may open {_listed(usable)}"
+        words = f"{facts.user.name} can open {_listed(usable)}"
         yield ok(Check.NODES_USABLE, words, nodes=len(usable))
 
 
 def _missing(facts: MachineFacts) -> Iterator[Finding]:
-    """Device files appear when the driver's tools make them; a container is given its own."""
+    """Device files are created by the driver's tools; a container gets its own."""
     if facts.kernel.nvidia_version is None or facts.containers.inside or facts.kernel.wsl:
         return
     paths = {node.path for node in facts.nodes}
@@ -34,15 +34,15 @@ def _missing(facts: MachineFacts) -> Iterator[Finding]:
     missing += [] if numbered else ["/dev/nvidia0"]
     say = warning if facts.answers("nvidia") else failure
     if missing:
-        words = f"the driver is loaded and {' and '.join(missing)} not there"
-        yield say(Check.NODE_MISSING, words.replace(" not", f" {_is(missing)} not"), _MAKE)
+        words = f"the driver is loaded, but {' and '.join(missing)} {_is(missing)} missing"
+        yield say(Check.NODE_MISSING, words, _MAKE)
     if "/dev/nvidia-uvm" not in paths:
-        words = "/dev/nvidia-uvm is not there: CUDA cannot start until it is"
+        words = "/dev/nvidia-uvm is missing: CUDA cannot start without it"
         yield warning(Check.UVM_MISSING, words, _MAKE)
 
 
 def _matters(node: DeviceFile, facts: MachineFacts) -> bool:
-    """NVIDIA's render nodes are not asked by anyone here."""
+    """NVIDIA's render nodes are not used by andon."""
     if node.path.startswith("/dev/nvidia"):
         return True
     return any(card.vendor != "nvidia" for card in facts.cards)
@@ -53,9 +53,9 @@ def _denied(nodes: list[DeviceFile], facts: MachineFacts) -> Finding:
     paths = [node.path for node in nodes]
     modes = {"path": paths[0], "mode": f"{nodes[0].mode:04o}", "group": group}
     if group in user.listed_groups and group not in user.groups:
-        words = f"{user.name} is in group {group}, and this session began before that"
+        words = f"{user.name} is in group {group}, but this session began before that"
         return warning(Check.GROUP_PENDING, words, f"newgrp {group}", **modes)
-    words = f"{user.name} may not open {_listed(paths)} ({modes['mode']}, group {group})"
+    words = f"{user.name} cannot open {_listed(paths)} ({modes['mode']}, group {group})"
     nvidia = any(path.startswith("/dev/nvidia") for path in paths)
     say = failure if nvidia and not facts.answers("nvidia") else warning
     return say(Check.NODE_DENIED, words, _permit(nodes, facts), **modes)
@@ -95,7 +95,7 @@ def judge_containers(facts: MachineFacts) -> Iterator[Finding]:
             Check.CGROUPS, f"cgroup {facts.containers.cgroup}", version=facts.containers.cgroup
         )
     else:
-        words = "no cgroups: containers, jobs and units cannot be told apart"
+        words = "no cgroups: containers, jobs and units cannot be identified"
         fix = "mount | grep cgroup # in a container: -v /sys/fs/cgroup:/sys/fs/cgroup:ro"
         yield warning(Check.NO_CGROUPS, words, fix)
 
@@ -107,7 +107,7 @@ def _inside(facts: MachineFacts) -> Iterator[Finding]:
     if given or facts.anything_answers:
         return
     asked = facts.masks.get("NVIDIA_VISIBLE_DEVICES")
-    words = "the container has no GPU: no /dev/nvidia* is in it"
+    words = "the container has no GPU: it has no /dev/nvidia*"
     if asked is not None:
         words += f" (NVIDIA_VISIBLE_DEVICES={asked[:60]})"
     fix = "docker run --gpus all ..."
@@ -117,23 +117,23 @@ def _inside(facts: MachineFacts) -> Iterator[Finding]:
 
 
 def _host(facts: MachineFacts) -> Iterator[Finding]:
-    """What a container engine on this host needs to hand out its GPUs."""
+    """What a container engine on this host needs to pass GPUs to containers."""
     box = facts.containers
     names = {path.rpartition("/")[2] for path in box.tools}
     wired = bool(names & {_HOOKS[0]}) or box.docker_runtime or bool(box.specifications)
     if not names and box.docker_installed:
-        words = "Docker is here without NVIDIA's container toolkit: --gpus will fail"
+        words = "Docker is installed without NVIDIA's container toolkit: --gpus will fail"
         yield warning(Check.TOOLKIT_MISSING, words, _TOOLKIT)
     elif names and not wired:
-        words = f"{sorted(names)[0]} is installed, and no container engine knows of it"
+        words = f"{sorted(names)[0]} is installed, but no container engine is configured to use it"
         yield warning(Check.TOOLKIT_NOT_WIRED, words, _WIRE)
     elif wired:
-        yield ok(Check.TOOLKIT_READY, f"containers can have GPUs ({_ways(facts)})")
+        yield ok(Check.TOOLKIT_READY, f"containers can use GPUs ({_ways(facts)})")
     yield from _specifications(facts)
     if names and box.char_links is False:
         yield warning(
             Check.CHAR_LINKS_MISSING,
-            "/dev/char lacks NVIDIA's nodes: `systemctl daemon-reload` takes GPUs from containers",
+            "/dev/char lacks NVIDIA's nodes: containers lose GPUs on `systemctl daemon-reload`",
             "sudo nvidia-ctk system create-dev-char-symlinks --create-all",
         )
 
@@ -151,7 +151,7 @@ def _specifications(facts: MachineFacts) -> Iterator[Finding]:
     running = facts.kernel.nvidia_version
     for spec in facts.containers.specifications:
         if spec.versions and running not in spec.versions:
-            words = f"{spec.path} names driver {spec.versions[0]}, and {running} runs"
+            words = f"{spec.path} is for driver {spec.versions[0]}, but {running} is running"
             fix = f"sudo nvidia-ctk cdi generate --output={spec.path}"
             yield warning(Check.CDI_OUTDATED, words, fix, path=spec.path)
 
@@ -159,7 +159,7 @@ def _specifications(facts: MachineFacts) -> Iterator[Finding]:
 def _docker(facts: MachineFacts) -> Iterator[Finding]:
     socket = facts.containers.docker_socket
     if socket == "usable":
-        yield ok(Check.DOCKER_READABLE, "Docker's socket is open: containers show by name")
+        yield ok(Check.DOCKER_READABLE, "Docker's socket is readable: containers are shown by name")
     elif socket:
-        words = f"Docker's socket is closed to {facts.user.name}: containers show by id"
+        words = f"{facts.user.name} cannot read Docker's socket: containers are shown by id"
         yield ok(Check.DOCKER_CLOSED, words)

@@ -1,4 +1,4 @@
-"""Judges the lease books: who owns them, what their owners could forge, odd files in them."""
+"""Checks the lease books: who owns them, what their owners could forge, odd files in them."""
 
 import shlex
 from collections.abc import Iterable, Iterator
@@ -7,16 +7,16 @@ from andon.core.doctor.facts import BookFolder, MachineFacts
 from andon.core.doctor.findings import Check, Finding, Value, failure, ok, warning
 from andon.core.doctor.security_facts import Odd, Stray
 
-MANY_FILES = 256  # of one user in one book; nobody holds and awaits so many devices
+MANY_FILES = 256  # of one user in one book; more than any real use
 MOST_OWNERS = 3
 _SET_UP = "sudo andon setup"
-_SWEEP = f"{_SET_UP} # removes what no process holds"
+_SWEEP = f"{_SET_UP} # removes files that no process holds"
 
 
 def judge(facts: MachineFacts) -> Iterator[Finding]:
     own = facts.own
     if not any(book.path == own.book_place for book in own.books):
-        words = f"no lease book yet; the first lease makes {own.book_place}, owned by its user"
+        words = f"no lease book yet; the first lease creates {own.book_place}, owned by its user"
         yield ok(Check.BOOK, words)
     for book in own.books:
         yield _owner(book, facts)
@@ -25,7 +25,7 @@ def judge(facts: MachineFacts) -> Iterator[Finding]:
 
 
 def _decides(book: BookFolder, facts: MachineFacts) -> bool:
-    """Whether its entries count for this user: the book in use, root's, and one's own."""
+    """Whether its entries count for this user: the book in use, root's, or the user's own."""
     return book.path == facts.own.book_place or book.uid in (0, facts.user.uid)
 
 
@@ -43,11 +43,11 @@ def _owner(book: BookFolder, facts: MachineFacts) -> Finding:
         return unsafe
     if book.uid not in (0, facts.user.uid):
         words = (
-            f"no root book: {book.owner} owns {book.path} and may cordon devices, reorder the "
+            f"no root book: {book.owner} owns {book.path} and can cordon devices, reorder the "
             "queue and remove leases"
         )
         return warning(Check.BOOK_FOREIGN, words, _SET_UP, **place)
-    use = "leases go there" if book.path == facts.own.book_place else "its leases count, too"
+    use = "used for new leases" if book.path == facts.own.book_place else "its leases count too"
     alone = ", and only root can cordon or reorder" if book.uid == 0 else ""
     words = f"the lease book {book.path} belongs to {book.owner}; {use}{alone}"
     return ok(Check.BOOK, words, **place)
@@ -55,7 +55,7 @@ def _owner(book: BookFolder, facts: MachineFacts) -> Finding:
 
 def _ignored(book: BookFolder, facts: MachineFacts, place: dict[str, Value]) -> Finding:
     words = (
-        f"{book.path} belongs to {book.owner} and decides nothing: leases go to "
+        f"{book.path} belongs to {book.owner} and is ignored: new leases go to "
         f"{facts.own.book_place}"
     )
     quoted = shlex.quote(book.path)
@@ -67,11 +67,11 @@ def _unsafe(book: BookFolder, facts: MachineFacts, place: dict[str, Value]) -> F
     quoted = shlex.quote(book.path)
     again = f"ls -ld {quoted} && sudo rm -rI {quoted} && {_SET_UP}"
     if book.link or book.mode & 0o022:
-        how = "is a link" if book.link else f"can be written by others ({book.mode:04o})"
-        words = f"the lease book {book.path} of {book.owner} {how}: its leases prove nothing"
+        how = "is a link" if book.link else f"is writable by others ({book.mode:04o})"
+        words = f"the lease book {book.path} of {book.owner} {how}: its leases cannot be trusted"
         return failure(Check.BOOK_UNSAFE, words, again, **place)
     if book.contents.closed:
-        words = f"the lease book {book.path} of {book.owner} is closed to {facts.user.name}"
+        words = f"{facts.user.name} cannot read the lease book {book.path} of {book.owner}"
         return failure(Check.BOOK_UNSAFE, words, again, **place)
     if book.leases_mode is not None and book.leases_mode != 0o1777:
         words = f"{book.path}/leases has mode {book.leases_mode:04o}: not everyone can take a lease"
@@ -79,7 +79,7 @@ def _unsafe(book: BookFolder, facts: MachineFacts, place: dict[str, Value]) -> F
     return None
 
 
-# What lies in a book. A file's name is its maker's choice: none stands in a fix that root may type.
+# Contents. File names are chosen by their owners, so none appears in a fix that root may run.
 
 
 def _contents(book: BookFolder, facts: MachineFacts) -> Iterator[Finding]:
@@ -88,11 +88,12 @@ def _contents(book: BookFolder, facts: MachineFacts) -> Iterator[Finding]:
     left = [s for s in strays if s.odd is Odd.UNLOCKED and s.uid != facts.user.uid]
     if bad:
         count = sum(stray.count for stray in bad)
-        words = f"{book.path} holds {_files(count)} that {_is(count)} no entry: {_owners(bad)}"
+        what = f"{_files(count)} that {_is(count)} not {_entry(count)}"
+        words = f"{book.path} has {what}: {_owners(bad)}"
         yield warning(Check.BOOK_MALFORMED, words, _list(book, bad), path=book.path, count=count)
     if left:
         count = sum(stray.count for stray in left)
-        words = f"{book.path} holds {_files(count)} that no process holds: {_owners(left)}"
+        words = f"{book.path} has {_files(count)} that no process holds: {_owners(left)}"
         yield warning(Check.BOOK_LEFTOVERS, words, _SWEEP, path=book.path, count=count)
     yield from _crowds(book)
 
@@ -103,7 +104,7 @@ def _crowds(book: BookFolder) -> Iterator[Finding]:
             words = f"{owner} has {count:,} files in {book.path}, which slows every lease"
             yield warning(Check.BOOK_CROWDED, words, _SWEEP, path=book.path, uid=uid, count=count)
     if not book.contents.complete:
-        words = f"{book.path} holds more files than are examined here"
+        words = f"{book.path} has more files than are examined here"
         yield warning(Check.BOOK_CROWDED, words, _SWEEP, path=book.path)
 
 
@@ -113,7 +114,7 @@ def _list(book: BookFolder, strays: Iterable[Stray]) -> str:
 
 
 def _owners(strays: Iterable[Stray]) -> str:
-    """Those with the most, each with a number."""
+    """The owners with the most files, each with a count."""
     counts: dict[str, int] = {}
     for stray in strays:
         counts[stray.owner] = counts.get(stray.owner, 0) + stray.count
@@ -129,3 +130,7 @@ def _files(count: int) -> str:
 
 def _is(count: int) -> str:
     return "is" if count == 1 else "are"
+
+
+def _entry(count: int) -> str:
+    return "an entry" if count == 1 else "entries"

@@ -1,4 +1,4 @@
-"""Judges a machine: facts in, findings out, each with what to type about it."""
+"""Checks a machine: facts in, findings out, each with a fix or a hint."""
 
 from andon.core.doctor import access, books, devices, driver, installation, security
 from andon.core.doctor import system as system
@@ -19,5 +19,5 @@ AREAS = (
 
 
 def judge(facts: MachineFacts) -> list[Finding]:
-    """Everything that can be said, the worst first."""
+    """All findings, the worst first."""
     return in_order(finding for area in AREAS for finding in area(facts))

@@ -1,23 +1,24 @@
-"""Judges what the readers said: which devices answer, which do not, and what a mask hides."""
+"""Checks the readers' results: which devices respond, which do not, and what a mask hides."""
 
 from collections.abc import Iterator
 
 from andon.core.doctor.facts import MachineFacts
-from andon.core.doctor.findings import Check, Finding, failure, ok, warning
+from andon.core.doctor.findings import Check, Finding, failure, hinted, ok, warning
 from andon.core.sampling.masks import visibility
 from andon.model.device import DeviceStatus, Fault, State
 
 SLOW_SECONDS = 2.0
-_SIMULATE = "andon status --simulate 4 # to look around without a GPU"
+_SIMULATE = "andon status --simulate 4 # to try andon without a GPU"
 _XID = "sudo dmesg | grep -i -e xid -e nvrm"
 _STUCK = "sudo dmesg | grep -i -e xid -e 'blocked for more'"
 
 
 def judge(facts: MachineFacts) -> Iterator[Finding]:
-    snapshot = facts.look.snapshot
+    snapshot = facts.trial.snapshot
     if snapshot is None:
-        yield failure(
-            Check.NO_DEVICE, f"no device could be asked: {facts.look.reason}", facts.look.hint
+        yield hinted(
+            failure(Check.NO_DEVICE, f"no device could be read: {facts.trial.reason}", ""),
+            facts.trial.hint,
         )
         return
     yield from _summary(facts)
@@ -41,55 +42,54 @@ def _summary(facts: MachineFacts) -> Iterator[Finding]:
             count=len(asleep),
         )
     if not answering and not asleep:
-        found = f"none of {len(facts.devices)} devices answers" if facts.devices else "none found"
+        found = f"none of {len(facts.devices)} devices responds" if facts.devices else "none found"
         yield failure(Check.NO_DEVICE, f"no device can be read: {found}", _SIMULATE)
-    if facts.look.seconds > SLOW_SECONDS and answering:
+    if facts.trial.seconds > SLOW_SECONDS and answering:
         yield _slow(facts)
 
 
 def _answer(answering: list[DeviceStatus], facts: MachineFacts) -> Finding:
-    seconds = round(facts.look.seconds, 2)
+    seconds = round(facts.trial.seconds, 2)
     models = sorted({d.device.name for d in answering if d.device.parent is None})
-    verb = "answers" if len(answering) == 1 else "answer"
+    verb = "responds" if len(answering) == 1 else "respond"
     count = f"{_many(len(answering), 'device')} {verb} within {seconds:g} s"
     words = f"{count}: {', '.join(models[:3])}"
-    if facts.look.snapshot is not None and facts.look.snapshot.simulated:
+    if facts.trial.snapshot is not None and facts.trial.snapshot.simulated:
         return ok(Check.DEVICES_SIMULATED, f"SIMULATED: {words}", count=len(answering))
     return ok(Check.DEVICES_ANSWER, words, count=len(answering), first_answer_seconds=seconds)
 
 
 def _slow(facts: MachineFacts) -> Finding:
-    words = f"the first answer took {facts.look.seconds:.1f} s: the driver starts anew each time"
+    words = f"the first reading took {facts.trial.seconds:.1f} s: the driver is started each time"
     held = facts.kernel.persistenced or facts.kernel.battery
     fix = "andon cost" if held else "sudo systemctl enable --now nvidia-persistenced"
-    return warning(Check.SLOW_START, words, fix, first_answer_seconds=round(facts.look.seconds, 2))
+    return warning(Check.SLOW_START, words, fix, first_answer_seconds=round(facts.trial.seconds, 2))
 
 
 def _fault(fault: Fault, facts: MachineFacts) -> Finding:
-    """A vendor that is not here and cannot be read is no news where another one answers."""
-    vendor = fault.source.partition("_")[0]  # nvidia_smi reads NVIDIA's, too
+    """An absent vendor that cannot be read is only a warning if another one responds."""
+    vendor = fault.source.partition("_")[0]  # nvidia_smi reads NVIDIA's too
     absent = all(card.vendor != vendor for card in facts.cards)
     others = any(d.state in (State.OK, State.ASLEEP) for d in facts.devices)
     say = warning if absent and others else failure
-    return say(
-        Check.READER_FAULT, f"{fault.source}: {fault.reason}", fault.hint, source=fault.source
-    )
+    words = f"{fault.source}: {fault.reason}"
+    return hinted(say(Check.READER_FAULT, words, "", source=fault.source), fault.hint)
 
 
 def _silent(status: DeviceStatus) -> Iterator[Finding]:
     name = f"GPU {status.device.index}"
     place = {"uuid": status.device.uuid, "pci": status.device.pci}
     if status.state is State.STALE:
-        words = f"{name} does not answer: {status.reason or 'no reason is known'}"
+        words = f"{name} is not responding: {status.reason or 'unknown reason'}"
         yield failure(Check.DEVICE_STALE, words, _STUCK, **place)
     if status.state is State.LOST:
-        words = f"{name} is lost: {status.reason or 'no reason is known'}"
+        words = f"{name} is lost: {status.reason or 'unknown reason'}"
         yield failure(Check.DEVICE_LOST, words, _XID, **place)
 
 
 def _fewer(facts: MachineFacts) -> Iterator[Finding]:
-    """Cards that the kernel lists and no reader shows; a container is given fewer on purpose."""
-    if facts.containers.inside or (facts.look.snapshot and facts.look.snapshot.simulated):
+    """Cards that the kernel lists but no reader shows; a container has fewer on purpose."""
+    if facts.containers.inside or (facts.trial.snapshot and facts.trial.snapshot.simulated):
         return
     for vendor in ("nvidia", "amd"):
         listed = sum(card.vendor == vendor and card.driver in _DRIVERS for card in facts.cards)
@@ -103,7 +103,7 @@ _DRIVERS = ("nvidia", "amdgpu")
 
 
 def _mask(facts: MachineFacts) -> Iterator[Finding]:
-    """What this environment lets a process see."""
+    """Which devices this environment makes visible to a process."""
     if not facts.devices:
         return
     seen = visibility([d.device for d in facts.devices], facts.masks)

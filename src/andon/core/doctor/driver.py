@@ -1,4 +1,4 @@
-"""Judges the kernel's drivers and NVIDIA's library: loaded, found, and of one version."""
+"""Checks the kernel's drivers and NVIDIA's library: loaded, found, and of the same version."""
 
 import re
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ def install_command(distribution: tuple[str, ...]) -> str:
 
 
 def version_of(library: Library) -> str | None:
-    """A driver's library carries its version in the name of the file that its links end at."""
+    """The file name that a driver library's links resolve to contains its version."""
     found = _VERSION.search(library.target or library.path)
     return found[1] if found else None
 
@@ -54,7 +54,7 @@ def _loaded(vendor: str, cards: list[PciCard], facts: MachineFacts) -> Iterator[
             continue
         name = _driver_words(facts) if driver == "nvidia" else driver
         what = f"{len(driven)} cards" if len(driven) > 2 else _places(driven)
-        what = what or "its cards (none is listed on the PCI bus)"
+        what = what or "its cards (none listed on the PCI bus)"
         yield ok(Check.DRIVER_LOADED, f"{name} drives {what}", driver=driver, cards=len(driven))
 
 
@@ -67,7 +67,7 @@ def _driver_words(facts: MachineFacts) -> str:
 def _given_away(cards: list[PciCard]) -> Iterator[Finding]:
     given = [card for card in cards if card.driver in _GIVEN_AWAY]
     if given:
-        words = f"{_places(given)}: kept for virtual machines ({given[0].driver})"
+        words = f"{_places(given)}: reserved for virtual machines ({given[0].driver})"
         yield ok(Check.PASSED_THROUGH, words, cards=len(given))
 
 
@@ -77,13 +77,13 @@ def _undriven(vendor: str, cards: list[PciCard], facts: MachineFacts) -> Iterato
     if nouveau:
         yield failure(
             Check.NOUVEAU,
-            f"nouveau drives {_places(nouveau)}: NVIDIA's driver cannot have it",
+            f"nouveau drives {_places(nouveau)}, so NVIDIA's driver cannot",
             "echo blacklist nouveau | sudo tee /etc/modprobe.d/nouveau.conf"
             " && sudo update-initramfs -u && sudo reboot",
             cards=len(nouveau),
         )
     if free and any(driver in facts.kernel.modules for driver in _DRIVERS[vendor]):
-        words = f"{_DRIVERS[vendor][0]} is loaded and does not drive {_places(free)}"
+        words = f"{_DRIVERS[vendor][0]} is loaded but does not drive {_places(free)}"
         yield failure(Check.CARD_UNBOUND, words, _XID, cards=len(free))
     elif free:
         yield from _not_loaded(vendor, free, facts)
@@ -109,7 +109,7 @@ def _not_loaded(vendor: str, free: list[PciCard], facts: MachineFacts) -> Iterat
 
 
 def _nothing(facts: MachineFacts) -> Iterator[Finding]:
-    """Some GPUs are on no PCI bus: in WSL, and in systems on one chip."""
+    """Some GPUs are not on a PCI bus: in WSL, and in systems on a chip."""
     seen = facts.cards or facts.kernel.wsl or "nvgpu" in facts.kernel.modules
     if not seen and not facts.anything_answers:
         words = "the PCI bus has no NVIDIA, AMD or Intel GPU"
@@ -129,7 +129,7 @@ def _sleep(facts: MachineFacts) -> Iterator[Finding]:
     if facts.kernel.battery and awake:
         yield warning(
             Check.KEPT_AWAKE,
-            f"{_places(awake)} may never suspend, which drains the battery",
+            f"{_places(awake)} is never suspended, which drains the battery",
             f"echo auto | sudo tee /sys/bus/pci/devices/{awake[0].pci}/power/control",
             cards=len(awake),
         )
@@ -144,33 +144,33 @@ def _versions(facts: MachineFacts) -> Iterator[Finding]:
     if library == kernel:
         yield ok(Check.VERSIONS_MATCH, f"the kernel and the library are both {kernel}", **place)
         return
-    words = f"the kernel runs driver {kernel} and the library is {library}"
+    words = f"the kernel runs driver {kernel}, but the library is {library}"
     fix = "sudo reboot"
     if facts.containers.inside:
-        words += ", which this container brought along"
-        fix = f"rm {picked.path if picked else ''} # in the image: --gpus brings the right one"
+        words += ", which is part of this container"
+        fix = f"rm {picked.path if picked else ''} # in the image: --gpus adds the right one"
     yield failure(Check.VERSION_MISMATCH, words, fix, **place)
 
 
 def _nvidia_modes(facts: MachineFacts) -> Iterator[Finding]:
     kernel = facts.kernel
     if kernel.persistenced:
-        yield ok(Check.PERSISTENCE, "nvidia-persistenced keeps the driver ready")
+        yield ok(Check.PERSISTENCE, "nvidia-persistenced keeps the driver loaded")
     if kernel.counters_restricted:
         yield ok(
             Check.COUNTERS_RESTRICTED,
-            "profiler counters are root's alone (only Nsight needs them)",
+            "profiling counters are for root only (only Nsight needs them)",
             restricted=True,
         )
     elif kernel.counters_restricted is not None:
-        yield ok(Check.COUNTERS_OPEN, "profiler counters are open to everyone", restricted=False)
+        yield ok(Check.COUNTERS_OPEN, "profiling counters are open to all users", restricted=False)
 
 
 # The library.
 
 
 def loaders_choice(libraries: tuple[Library, ...]) -> Library | None:
-    """The one that the loader takes: it passes over those of another processor."""
+    """The one that the loader uses: it skips those for another processor."""
     listed = [library for library in libraries if library.source]
     return next((library for library in listed if library.fits is not False), None)
 
@@ -189,7 +189,7 @@ def _absent(facts: MachineFacts) -> Finding:
         folder = off[0].path.rpartition("/")[0]
         return say(
             Check.LIBRARY_OFF_PATH,
-            f"libnvidia-ml.so.1 lies in {folder}, off the loader's path",
+            f"libnvidia-ml.so.1 is in {folder}, which is not on the loader's path",
             f"echo {folder} | sudo tee /etc/ld.so.conf.d/nvidia.conf && sudo ldconfig",
             path=off[0].path,
         )
@@ -197,7 +197,7 @@ def _absent(facts: MachineFacts) -> Finding:
         words = f"{facts.libraries[0].path} is for another processor"
         fix = f"file -L {facts.libraries[0].path}"
         return say(Check.LIBRARY_FOREIGN, words, fix, path=facts.libraries[0].path)
-    words = "libnvidia-ml.so.1 is in none of the known folders"
+    words = "libnvidia-ml.so.1 was not found in any known folder"
     return say(Check.LIBRARY_MISSING, words, _install(facts))
 
 
@@ -205,7 +205,7 @@ def _install(facts: MachineFacts) -> str:
     if facts.containers.inside:
         return "docker run --gpus all ... # or, in Kubernetes, limits: nvidia.com/gpu: 1"
     if facts.kernel.wsl:
-        return "wsl --update # and install the NVIDIA driver in Windows, none in here"
+        return "wsl --update # and install the NVIDIA driver in Windows, not in WSL"
     return install_command(facts.kernel.distribution)
 
 
@@ -215,14 +215,14 @@ def _picked(library: Library, facts: MachineFacts) -> Finding:
         words = f"{path} is empty: the image was saved from a container that had a GPU"
         return failure(Check.LIBRARY_EMPTY, words, f"rm {path}", path=path)
     if "/stubs" in path or "/stubs" in library.target:
-        words = f"the loader takes {path}, a stub that only links programs"
+        words = f"the loader uses {path}, a stub for linking only"
         return failure(Check.LIBRARY_STUB, words, _without(library, folder), path=path)
     if facts.kernel.wsl and not (library.target or path).startswith("/usr/lib/wsl/"):
-        words = f"the loader takes {path}: in WSL only Windows' own, in {WSL_FOLDER}, works"
+        words = f"the loader uses {path}: in WSL only the one from Windows in {WSL_FOLDER} works"
         fix = f"export LD_LIBRARY_PATH={WSL_FOLDER}:$LD_LIBRARY_PATH"
         say = warning if facts.answers("nvidia") else failure
         return say(Check.LIBRARY_NOT_WSL, words, fix, path=path)
-    words = f"{path} (by {library.source})"
+    words = f"{path} (in {library.source})"
     return ok(Check.LIBRARY_FOUND, words, path=path, target=library.target)
 
 

@@ -1,4 +1,4 @@
-"""What is known about a machine before it is judged: plain facts, gathered by host/inspection."""
+"""Facts about a machine, gathered by host/inspection and checked here."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ class PciCard:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """What the kernel says of itself and of its drivers."""
+    """What the kernel reports about itself and its drivers."""
 
     release: str = ""
     machine: str = ""
@@ -34,23 +34,23 @@ class Kernel:
     battery: bool = False
     wsl: bool = False
     distribution: tuple[str, ...] = ()  # ID and ID_LIKE of os-release
-    log_closed: str | None = None  # why its log cannot be followed; None: it can
+    log_closed: str | None = None  # why its log cannot be followed; None if it can
 
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """A libnvidia-ml.so.1. `source` says how the loader comes to it; empty: it does not."""
+    """A libnvidia-ml.so.1. `source` says how the loader finds it; empty if it does not."""
 
     path: str
     source: str = ""
-    target: str = ""  # the file that the links end at
+    target: str = ""  # the file that the links resolve to
     size_bytes: int = 1
     fits: bool | None = None  # whether it is for this processor
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceFile:
-    """A device file and whether this user may open it for reading and writing."""
+    """A device file and whether this user can open it for reading and writing."""
 
     path: str
     mode: int = 0o666
@@ -60,7 +60,7 @@ class DeviceFile:
 
 @dataclass(frozen=True, slots=True)
 class CallingUser:
-    """Who asks. A group joined since the login is in the file and not yet in the session."""
+    """The calling user. A group joined since the login is in the file but not in the session."""
 
     name: str = "user"
     uid: int = 1000
@@ -70,7 +70,7 @@ class CallingUser:
 
 @dataclass(frozen=True, slots=True)
 class Specification:
-    """A CDI file: which driver versions its paths name."""
+    """A CDI file: the driver versions in its paths."""
 
     path: str
     versions: tuple[str, ...] = ()
@@ -78,31 +78,31 @@ class Specification:
 
 @dataclass(frozen=True, slots=True)
 class Containers:
-    """Whether this is a container, and what the host can do for some."""
+    """Whether this is a container, and the host's support for containers."""
 
     inside: str = ""  # docker, podman, kubernetes, lxc, ...; empty: no container
-    own_pids: bool | None = None  # in a pid namespace of its own
+    own_pids: bool | None = None  # in a separate pid namespace
     tools: tuple[str, ...] = ()
     docker_installed: bool = False
-    docker_runtime: bool = False  # the nvidia runtime stands in daemon.json
-    docker_socket: str = ""  # usable, denied, or empty: there is none
+    docker_runtime: bool = False  # the nvidia runtime is in daemon.json
+    docker_socket: str = ""  # usable, denied, or empty if there is none
     specifications: tuple[Specification, ...] = ()
-    char_links: bool | None = None  # /dev/char names NVIDIA's nodes; None: there are no nodes
+    char_links: bool | None = None  # /dev/char has NVIDIA's nodes; None if there are no nodes
     cgroup: str = ""  # v1, v2, hybrid, or empty
 
 
 @dataclass(frozen=True, slots=True)
 class ProcVisibility:
-    """What of other people's processes can be seen."""
+    """How much of other users' processes is visible."""
 
     hidepid: str = ""
-    group: int | None = None  # the group that is let off
+    group: int | None = None  # the exempt group
     let_off: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """The wall clock now; `synchronised` as the kernel has it."""
+    """The wall clock now; `synchronised` according to the kernel."""
 
     at: float = 0.0
     synchronised: bool | None = None
@@ -110,19 +110,19 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A folder of andon's, or the nearest one above it that exists."""
+    """A folder of andon's, or its nearest existing parent."""
 
     path: str
     exists: bool = False
     writable: bool = True
     free_bytes: int | None = None
     kind: str = ""  # of its file system
-    remote: bool = False  # not asked any further: a network file system can block for ever
+    remote: bool = False  # not examined: a network file system can block forever
 
 
 @dataclass(frozen=True, slots=True)
 class BookFolder:
-    """A lease book: a folder, and who it belongs to."""
+    """A lease book: a folder and its owner."""
 
     path: str
     owner: str
@@ -146,7 +146,7 @@ class Installation:
     mistakes: tuple[str, ...] = ()
     state: Folder = Folder("")
     books: tuple[BookFolder, ...] = ()
-    book_place: str = ""  # the one that is used; the first lease makes it
+    book_place: str = ""  # the one in use; the first lease creates it
     encoding: str = "utf-8"
     columns: int = 80
     color: bool = False
@@ -154,7 +154,7 @@ class Installation:
 
 @dataclass(frozen=True, slots=True)
 class SampleTrial:
-    """One sample through the sampler, and how long the first answer took."""
+    """One sample through the sampler, and how long it took."""
 
     snapshot: Snapshot | None = None
     seconds: float = 0.0
@@ -164,7 +164,7 @@ class SampleTrial:
 
 @dataclass(frozen=True, slots=True)
 class MachineFacts:
-    """All of it."""
+    """All facts about a machine."""
 
     kernel: Kernel = Kernel()
     cards: tuple[PciCard, ...] = ()
@@ -177,14 +177,14 @@ class MachineFacts:
     own: Installation = Installation()
     security: Security = field(default_factory=Security)
     masks: Mapping[str, str] = field(default_factory=dict)  # the variables of core.masks
-    look: SampleTrial = SampleTrial()
+    trial: SampleTrial = SampleTrial()
 
     @property
     def devices(self) -> tuple[DeviceStatus, ...]:
-        return self.look.snapshot.devices if self.look.snapshot else ()
+        return self.trial.snapshot.devices if self.trial.snapshot else ()
 
     def answers(self, vendor: str) -> bool:
-        """Whether a device of this vendor was read, or sleeps and was left alone."""
+        """Whether a device of this vendor was read, or is asleep and was left alone."""
         fine = (State.OK, State.ASLEEP)
         return any(d.device.vendor == vendor and d.state in fine for d in self.devices)
 
@@ -194,7 +194,7 @@ class MachineFacts:
 
     @property
     def expects_nvidia(self) -> bool:
-        """Whether anything at all speaks of NVIDIA here."""
+        """Whether there is any sign of NVIDIA here."""
         return (
             any(card.vendor == "nvidia" for card in self.cards)
             or self.kernel.nvidia_version is not None

@@ -1,7 +1,7 @@
-"""What a check of this machine can find: a grade, the numbers, and the command that mends it."""
+"""The result of a check: a grade, the numbers, and a command that fixes it, or a hint."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 Value = str | int | float | bool | None
@@ -10,11 +10,11 @@ FINE, FAILED, NO_DEVICE = 0, 1, 3
 
 
 class Grade(StrEnum):
-    """How bad a finding is; the order is the order in which people want to read them."""
+    """How bad a finding is; listed in this order."""
 
     FAILURE = "failure"
     WARNING = "warning"
-    UNKNOWN = "unknown"  # it could not be checked here, which is no verdict
+    UNKNOWN = "unknown"  # it could not be checked here
     OK = "ok"
 
 
@@ -31,7 +31,7 @@ class Named(StrEnum):
 
 
 class Check(Named):
-    """Everything that `andon doctor` can say."""
+    """Every finding of `andon doctor`."""
 
     DEVICES_ANSWER = "devices_answer", "devices"
     DEVICES_SIMULATED = "devices_simulated", "devices"
@@ -134,13 +134,14 @@ class Check(Named):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at: what was found, and what to type about it."""
+    """One result: what was found, and a command that fixes it or, without one, a hint."""
 
     check: Named
     grade: Grade
     words: str
     fix: str = ""
     evidence: Mapping[str, Value] = field(default_factory=dict)
+    hint: str = ""
 
 
 def ok(check: Named, words: str, **evidence: Value) -> Finding:
@@ -159,20 +160,25 @@ def failure(check: Named, words: str, fix: str, **evidence: Value) -> Finding:
     return Finding(check, Grade.FAILURE, words, fix, evidence)
 
 
+def hinted(finding: Finding, hint: str) -> Finding:
+    """The finding with advice that is not a command."""
+    return replace(finding, hint=hint)
+
+
 def in_order(findings: Iterable[Finding]) -> list[Finding]:
-    """The worst first; within a grade, as they came."""
+    """The worst first; unchanged within a grade."""
     order = list(Grade)
     return sorted(findings, key=lambda finding: order.index(finding.grade))
 
 
 def worst(findings: Iterable[Finding]) -> Grade:
-    """The grade of the whole; what could not be checked does not spoil it."""
+    """The overall grade; what could not be checked does not count."""
     grades = {finding.grade for finding in findings} - {Grade.UNKNOWN}
     return next((grade for grade in Grade if grade in grades), Grade.OK)
 
 
 def exit_code(findings: Iterable[Finding], no_device: Named) -> int:
-    """3 where no device can be read, 1 for any other failure; a warning is no failure."""
+    """3 if no device can be read, 1 for any other failure; a warning is not a failure."""
     failed = {f.check for f in findings if f.grade is Grade.FAILURE}
     if no_device in failed:
         return NO_DEVICE

@@ -1,4 +1,4 @@
-"""Judges andon itself: its settings, its folders, its packages, the terminal."""
+"""Checks andon itself: its settings, its folders, its packages, the terminal."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ from andon.core.doctor.facts import Folder, MachineFacts
 from andon.core.doctor.findings import Check, Finding, Value, failure, ok, unknown, warning
 from andon.units import GIB, MIB, human_bytes
 
-ROOMY_BYTES = 1 * GIB  # a month of history of eight devices takes a quarter of it
+ROOMY_BYTES = 1 * GIB  # a month of history for eight devices needs a quarter of it
 TIGHT_BYTES = 50 * MIB
 
 
@@ -35,12 +35,12 @@ def _state(state: Folder) -> Finding:
         "file_system": state.kind,
     }
     if not state.path:
-        return unknown(Check.STATE, "where the state goes is not known: there is no home", **place)
+        return unknown(Check.STATE, "the state folder is unknown: there is no home folder", **place)
     if state.remote:
         words = f"{state.path} is on a network file system ({state.kind}): it can hang or corrupt"
         return warning(Check.STATE_REMOTE, words, 'export XDG_STATE_HOME="/var/tmp/$USER"', **place)
     if not state.writable:
-        words = f"{state.path} cannot be written: nothing can be recorded"
+        words = f"{state.path} is not writable: nothing can be recorded"
         fix = f'sudo install -d -o "$USER" "{state.path}"'
         return failure(Check.STATE_CLOSED, words, fix, **place)
     return _room(state)
@@ -53,13 +53,13 @@ def _room(state: Folder) -> Finding:
         "file_system": state.kind,
     }
     if state.free_bytes is None:
-        return ok(Check.STATE, f"{state.path} can be written", **place)
+        return ok(Check.STATE, f"{state.path} is writable", **place)
     free = human_bytes(state.free_bytes)
     if state.free_bytes < ROOMY_BYTES:
         say = failure if state.free_bytes < TIGHT_BYTES else warning
         words = f"{state.path} has {free} free"
         return say(Check.STATE_FULL, words, f'df -h "{state.path}"', **place)
-    made = "" if state.exists else ", made when first needed"
+    made = "" if state.exists else ", created when first needed"
     return ok(Check.STATE, f"{state.path}: {free} free{made}", **place)
 
 
@@ -75,7 +75,7 @@ def _packages(facts: MachineFacts) -> Iterator[Finding]:
     if own.old_pynvml is not None:
         yield warning(
             Check.PYNVML_SHADOWED,
-            f"the old package pynvml {own.old_pynvml} hides NVIDIA's own nvidia-ml-py",
+            f"the old package pynvml {own.old_pynvml} hides NVIDIA's nvidia-ml-py",
             "pip uninstall -y pynvml && pip install --force-reinstall nvidia-ml-py",
             version=own.old_pynvml,
         )

@@ -1,4 +1,4 @@
-"""Judges who could read or replace what is this user's: state, token, records, settings, ports."""
+"""Checks who could read or replace this user's state, token, records, settings and ports."""
 
 import shlex
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from andon.core.doctor.facts import MachineFacts
 from andon.core.doctor.findings import Check, Finding, Value, failure, ok, unknown, warning
 from andon.core.doctor.security_facts import Kept, PortListener
 
-SYSTEM_UIDS = 1000  # below are root and the accounts of services
+SYSTEM_UIDS = 1000  # below are root and service accounts
 STICKY = 0o1000
 _CLOSE = "andon serve --tls-cert CERT --tls-key KEY"
 
@@ -19,13 +19,13 @@ def judge(facts: MachineFacts) -> Iterator[Finding]:
     yield from _kernel(facts)
 
 
-# The state folder and what is in it.
+# The state folder and its content.
 
 
 def _state(facts: MachineFacts) -> Iterator[Finding]:
     security = facts.security
     if security.unseen:
-        words = f"who may read the state folder was not checked: {security.unseen}"
+        words = f"access to the state folder was not checked: {security.unseen}"
         yield unknown(Check.STATE_PRIVATE, words)
         return
     found = [finding for kept in security.state if (finding := _exposed(kept, facts))]
@@ -35,12 +35,14 @@ def _state(facts: MachineFacts) -> Iterator[Finding]:
     yield from found
     if security.state and not found:
         names = ", ".join(kept.name for kept in security.state[1:])
-        words = f"the state folder is {facts.user.name}'s alone" + (f": {names}" if names else "")
+        words = f"only {facts.user.name} can access the state folder" + (
+            f": {names}" if names else ""
+        )
         yield ok(Check.STATE_PRIVATE, words, path=security.state[0].path)
 
 
 def _exposed(kept: Kept, facts: MachineFacts) -> Finding | None:
-    """A token or record that another user may read or has made is no secret."""
+    """A token or record that another user can read or has created is not secret."""
     how = _how(kept, facts)
     if how is None:
         return None
@@ -52,15 +54,15 @@ def _exposed(kept: Kept, facts: MachineFacts) -> Finding | None:
         say = warning if _is_mine(kept, facts) and not kept.mode & 0o022 else failure
         return say(Check.STATE_EXPOSED, words, fix, **place)
     if kept.name == "token":
-        words = f"the token {kept.path} {how}: another user may use it"
-        fix = f"rm -f {quoted} && andon serve # which makes a new one"
+        words = f"the token {kept.path} {how}: another user can use it"
+        fix = f"rm -f {quoted} && andon serve # creates a new one"
         return failure(Check.TOKEN_EXPOSED, words, fix, **place)
     fix = f"chmod 600 {quoted}" if _is_mine(kept, facts) else f"ls -ld {quoted} && rm -i {quoted}"
     return warning(Check.RECORDS_EXPOSED, f"the {kept.name} {kept.path} {how}", fix, **place)
 
 
 def _how(kept: Kept, facts: MachineFacts) -> str | None:
-    """In which way it is not this user's alone; None where it is."""
+    """How other users can access it; None if they cannot."""
     if kept.kind not in ("file", "folder"):
         return "is a link" if kept.kind == "link" else "is not a regular file"
     if kept.uid != facts.user.uid:
@@ -77,7 +79,7 @@ def _at_stake(kept: Kept, facts: MachineFacts) -> str:
         return "its owner can read and replace the token"
     if kept.mode & 0o022:
         return "they can replace the token, and `andon serve` refuses it"
-    return "they see what it holds"
+    return "they can see its content"
 
 
 def _is_mine(kept: Kept, facts: MachineFacts) -> bool:
@@ -85,14 +87,14 @@ def _is_mine(kept: Kept, facts: MachineFacts) -> bool:
 
 
 def _elsewhere(facts: MachineFacts) -> str:
-    """root with another user's variables (`sudo -E`) needs its own, others another folder."""
+    """Root with another user's variables (`sudo -E`) needs its own; others need another folder."""
     if facts.user.uid == 0:
         return "sudo env -u XDG_STATE_HOME HOME=/root andon doctor"
     return 'export XDG_STATE_HOME="/var/tmp/$(id -un)"'
 
 
 def _is_replaceable(kept: Kept, facts: MachineFacts) -> bool:
-    """Whether someone else could rename what is in this folder."""
+    """Whether another user could rename what is in this folder."""
     if kept.uid not in (0, facts.user.uid):
         return True
     return bool(kept.mode & 0o022) and not kept.mode & STICKY
@@ -110,13 +112,13 @@ def _replaceable(kept: Kept, facts: MachineFacts) -> Finding:
 
 
 def _config(facts: MachineFacts) -> Iterator[Finding]:
-    """Settings name commands that the server runs for its user."""
+    """Settings contain commands that the server runs as its user."""
     kept = facts.security.config
     if kept is None or (kept.uid in (0, facts.user.uid) and not kept.mode & 0o022):
         return
     owned = kept.uid in (0, facts.user.uid)
     how = f"can be changed by others ({kept.mode:04o})" if owned else f"belongs to {kept.owner}"
-    words = f"the settings {kept.path} {how}, and may name commands that run as {facts.user.name}"
+    words = f"the settings {kept.path} {how}; its commands run as {facts.user.name}"
     quoted = shlex.quote(kept.path)
     fix = f"chmod go-w {quoted}" if owned else f"ls -l {quoted} && unset ANDON_CONFIG"
     place = {"path": kept.path, "owner": kept.owner, "mode": f"{kept.mode:04o}"}
@@ -132,13 +134,13 @@ def _server(facts: MachineFacts) -> Iterator[Finding]:
     if server is not None and server.lives and mine:
         yield _own_server(mine, server.tls)
     elif server is not None:
-        words = f"{server.path} names a server that is gone: any user may take its port"
+        words = f"{server.path} refers to a server that has ended: any user may take its port"
         yield warning(Check.SERVER_GONE, words, f"rm -f {shlex.quote(server.path)}")
-    strange = [x for x in listeners if x.uid != facts.user.uid and x.uid >= SYSTEM_UIDS]
-    for listener in strange:
-        yield _stranger(listener)
+    foreign = [x for x in listeners if x.uid != facts.user.uid and x.uid >= SYSTEM_UIDS]
+    for listener in foreign:
+        yield _foreign(listener)
     usual = [x for x in listeners if x.port == facts.security.usual_port]
-    if server is None and not strange:
+    if server is None and not foreign:
         yield _usual(usual, facts)
 
 
@@ -148,20 +150,20 @@ def _own_server(listeners: list[PortListener], tls: bool) -> Finding:
     where = f"{shown.address} port {shown.port}"
     place: dict[str, Value] = {"address": shown.address, "port": shown.port, "tls": tls}
     if not beyond:
-        return ok(Check.SERVER, f"your server listens on {where} alone: on loopback", **place)
+        return ok(Check.SERVER, f"your server listens on {where}, on loopback only", **place)
     if tls:
-        words = f"your server listens on {where} with TLS: reading needs the token"
+        words = f"your server listens on {where} with TLS; reading requires the token"
         return ok(Check.SERVER, words, **place)
-    words = f"your server listens on {where} without TLS: the token crosses the network in clear"
+    words = f"your server listens on {where} without TLS: the token is sent unencrypted"
     return warning(Check.SERVER_IN_CLEAR, words, _CLOSE, **place)
 
 
-def _stranger(listener: PortListener) -> Finding:
+def _foreign(listener: PortListener) -> Finding:
     words = (
         f"{listener.owner} (uid {listener.uid}) listens on {listener.address} port "
         f"{listener.port}: it is not your server"
     )
-    fix = f"andon serve --port {_another(listener.port)} # give a stranger no token"
+    fix = f"andon serve --port {_another(listener.port)} # do not send your token there"
     place: dict[str, Value] = {
         "address": listener.address,
         "port": listener.port,
@@ -176,18 +178,18 @@ def _another(port: int) -> int:
 
 def _usual(usual: list[PortListener], facts: MachineFacts) -> Finding:
     if not usual:
-        words = f"no server of {facts.user.name}'s, and port {facts.security.usual_port} is free"
+        words = f"{facts.user.name} has no server, and port {facts.security.usual_port} is free"
         return ok(Check.SERVER, words, port=facts.security.usual_port)
     shown = usual[0]
     words = f"{shown.owner} listens on {shown.address} port {shown.port}"
     return ok(Check.SERVER, words, address=shown.address, port=shown.port, uid=shown.uid)
 
 
-# What the kernel guards.
+# Kernel protections.
 
 
 def _kernel(facts: MachineFacts) -> Iterator[Finding]:
-    """An entry is its file's owner's: no user may give another's file a second name."""
+    """Entries belong to the file's owner, so users must not hard-link other users' files."""
     security = facts.security
     if security.protected_hardlinks is None:
         return
@@ -197,11 +199,11 @@ def _kernel(facts: MachineFacts) -> Iterator[Finding]:
         "kptr_restrict": security.kptr_restrict,
     }
     if security.protected_hardlinks:
-        words = "the kernel guards hard links, so a file in the lease book is its owner's"
+        words = "the kernel protects hard links, so lease files belong to their owners"
         yield ok(Check.LINKS_GUARDED, words, **place)
         return
     words = (
-        "fs.protected_hardlinks is 0: a user may give another's lease file a second name and "
-        "keep it in the book"
+        "fs.protected_hardlinks is 0: a user can hard-link another's lease file and keep it in "
+        "the book"
     )
     yield warning(Check.LINKS_UNGUARDED, words, "sudo sysctl -w fs.protected_hardlinks=1", **place)

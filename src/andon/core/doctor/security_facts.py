@@ -1,4 +1,4 @@
-"""What is known about who could read, forge or replace what: facts of host/inspection_security."""
+"""Facts about who could read, forge or replace what, gathered by host/inspection/security."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,13 +9,13 @@ class Odd(StrEnum):
 
     NOT_A_FILE = "not_a_file"  # a link, a pipe, a socket, a folder or a device
     MALFORMED = "malformed"  # its content is not an entry of this version
-    CLOSED = "closed"  # its mode keeps others from reading it
-    UNLOCKED = "unlocked"  # no process holds it, and it has been there for a while
+    CLOSED = "closed"  # other users cannot read it
+    UNLOCKED = "unlocked"  # no process holds it, and it is old
 
 
 @dataclass(frozen=True, slots=True)
 class Stray:
-    """How many odd files of one kind a user has in one book; never their names, which he chose."""
+    """How many odd files of one kind a user has in one book, without their names."""
 
     odd: Odd
     owner: str
@@ -25,19 +25,19 @@ class Stray:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What lies in a lease book. `counts` names the users with the most files, hidden ones too."""
+    """Contents of a lease book. `counts` lists the users with the most files, hidden included."""
 
     strays: tuple[Stray, ...] = ()
     counts: tuple[tuple[str, int, int], ...] = ()  # owner, uid, files
-    complete: bool = True  # False: there was more than is looked at
-    closed: bool = False  # the book, or a part of it, may not be listed
+    complete: bool = True  # False: there was more than is examined
+    closed: bool = False  # the book, or a part of it, cannot be listed
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A file or folder that andon relies on: whose it is, and who else may touch it."""
+    """A file or folder that andon relies on: its owner, and who else can access it."""
 
-    name: str  # what it is to andon: token, history, ...
+    name: str  # its purpose: token, history, ...
     path: str
     owner: str
     uid: int
@@ -58,7 +58,7 @@ class PortListener:
 
 @dataclass(frozen=True, slots=True)
 class RunningServer:
-    """What this user's server.json says; `lives`: its process is there and this user's."""
+    """What this user's server.json says; `lives`: its process runs and is this user's."""
 
     path: str
     port: int
@@ -68,10 +68,10 @@ class RunningServer:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """All of it."""
+    """All security facts."""
 
-    state: tuple[Kept, ...] = ()  # the folder first, then the files in it that exist
-    above: tuple[Kept, ...] = ()  # the folders above it, the nearest first
+    state: tuple[Kept, ...] = ()  # the folder first, then its existing files
+    above: tuple[Kept, ...] = ()  # its parent folders, nearest first
     unseen: str = ""  # why the state folder was not examined
     config: Kept | None = None
     server: RunningServer | None = None

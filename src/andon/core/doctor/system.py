@@ -1,13 +1,13 @@
-"""Judges the operating system: the kernel's health, what of /proc is seen, the clock."""
+"""Checks the operating system: the kernel's health, the visibility of /proc, the clock."""
 
 from collections.abc import Iterator
 
 from andon.core.doctor.facts import MachineFacts
 from andon.core.doctor.findings import Check, Finding, failure, ok, unknown, warning
 
-BUILT_AT = 1_735_689_600.0  # 2025-01-01: no andon ran before
+BUILT_AT = 1_735_689_600.0  # 2025-01-01: andon did not exist before
 CENTURY_SECONDS = 75 * 365.25 * 86400
-_SAYINGS = {  # what a taint bit says of a kernel in trouble; the others are about modules
+_TAINTS = {  # taint bits of a kernel in trouble; the others are about modules
     4: "a processor or memory error (machine check)",
     5: "a bad page",
     7: "a kernel oops",
@@ -22,7 +22,7 @@ _ALL = {"1": "the details of", "noaccess": "the details of"}
 def judge(facts: MachineFacts) -> Iterator[Finding]:
     yield _kernel(facts)
     if facts.kernel.wsl:
-        words = "Windows' subsystem for Linux: some values and other programs' names are missing"
+        words = "Windows Subsystem for Linux: some values and names of other programs are missing"
         yield ok(Check.WSL, words, wsl=True)
     if facts.expects_nvidia or any(card.vendor == "amd" for card in facts.cards):
         yield _log(facts)
@@ -36,36 +36,36 @@ def _kernel(facts: MachineFacts) -> Finding:
     kernel = facts.kernel
     name = f"Linux {kernel.release} ({kernel.machine})" if kernel.release else "the kernel"
     taint = kernel.taint or 0
-    grave = [words for bit, words in _SAYINGS.items() if taint >> bit & 1 and bit in _GRAVE]
+    grave = [words for bit, words in _TAINTS.items() if taint >> bit & 1 and bit in _GRAVE]
     place = {"release": kernel.release, "taint": kernel.taint}
     if grave:
         words = f"{name} has seen {' and '.join(grave)} since it started"
         fix = "sudo dmesg --level=err,crit,alert,emerg | tail -50"
         return warning(Check.KERNEL_TROUBLED, words, fix, **place)
-    noted = ", it has warned once" if taint >> 9 & 1 else ""
+    noted = ", with a kernel warning" if taint >> 9 & 1 else ""
     return ok(Check.KERNEL, name + (f", taint {taint}" if taint else "") + noted, **place)
 
 
 def _log(facts: MachineFacts) -> Finding:
-    """Whether a driver's own words are heard; NVML's queue tells of Xids without them."""
+    """Whether driver messages can be read; NVML reports Xids without them."""
     why = facts.kernel.log_closed
     if why is None:
-        words = "the kernel's log can be followed, for what drivers report"
+        words = "the kernel log is readable, so driver errors are noticed"
         return ok(Check.LOG_OPEN, words)
     if facts.security.dmesg_restrict:
         why += ", kernel.dmesg_restrict=1"
-    words = f"the kernel's log is closed to {facts.user.name} ({why}): only NVML tells of errors"
+    words = f"{facts.user.name} cannot read the kernel log ({why}): only NVML reports errors"
     return ok(Check.LOG_CLOSED, words, reason=why)
 
 
 def _processes(facts: MachineFacts) -> Finding:
     proc = facts.proc
     if proc.hidepid in _SEEN or proc.let_off:
-        return ok(Check.PROC_OPEN, "the processes of all users can be seen", hidepid=proc.hidepid)
+        return ok(Check.PROC_OPEN, "the processes of all users are visible", hidepid=proc.hidepid)
     hidden = _ALL.get(proc.hidepid, "all of")
     words = (
-        f"/proc hides {hidden} other users' processes (hidepid={proc.hidepid}): no names, and "
-        "who holds a lease cannot be verified"
+        f"/proc hides {hidden} other users' processes (hidepid={proc.hidepid}): their names are "
+        "missing, and lease holders cannot be verified"
     )
     fix = "sudo mount -o remount,hidepid=0 /proc"
     if proc.group:
@@ -74,7 +74,7 @@ def _processes(facts: MachineFacts) -> Finding:
 
 
 def _namespace(facts: MachineFacts) -> Finding:
-    words = "this pid namespace is a container's own: the driver names the host's pids"
+    words = "this container has its own pid namespace, but the driver reports the host's pids"
     if not any(facts.answers(vendor) for vendor in ("nvidia", "amd", "intel")):
         return ok(Check.PIDS_OWN, words, own=True)
     return warning(Check.PIDS_OWN, words, "docker run --pid=host ...", own=True)
@@ -87,7 +87,7 @@ def _clock(facts: MachineFacts) -> Finding:
         words = f"the clock is wrong: it says {clock.at:.0f} s since 1970"
         return failure(Check.CLOCK_WRONG, words, "sudo timedatectl set-ntp true", **place)
     if clock.synchronised is None:
-        return unknown(Check.CLOCK, "whether the clock is synchronised cannot be asked", **place)
+        return unknown(Check.CLOCK, "it is unknown whether the clock is synchronised", **place)
     if clock.synchronised:
         return ok(Check.CLOCK, "the clock is synchronised", **place)
     words = "the clock is not synchronised: records of several machines will not line up"

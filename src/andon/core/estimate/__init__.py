@@ -1,1 +1,1 @@
-"""How much memory a model needs. Empty until the estimator comes."""
+"""How much memory a model needs. Empty until the estimator is added."""

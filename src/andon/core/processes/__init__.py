@@ -1,1 +1,1 @@
-"""What is said of a process: where it belongs, what it uses, its command line redacted."""
+"""What is known of a process: its container and job, its usage, its redacted command line."""

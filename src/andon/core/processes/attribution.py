@@ -1,8 +1,8 @@
-"""Says to which container, pod, Slurm step and systemd unit a process belongs, from its cgroups.
+"""Finds the container, pod, Slurm step and systemd unit of a process from its cgroups.
 
-The text is that of /proc/<pid>/cgroup: one line per hierarchy in version 1, one line in all in
-version 2, both in hybrid mode. Hierarchies may disagree (Slurm may appear in `freezer` alone), so
-every line is read, and the fullest answer counts. Of nested containers the innermost is told.
+The text is that of /proc/<pid>/cgroup: one line per hierarchy in version 1, a single line in
+version 2, both in hybrid mode. Hierarchies may disagree (Slurm may appear only in `freezer`), so
+every line is read, and the most complete answer is used. Of nested containers the innermost counts.
 """
 
 import re
@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from andon.core.processes.redaction import printable
 
 UNKNOWN = "container"  # the runtime of a container whose path does not say
-LONGEST_NAME = 255  # of a cgroup, by the kernel: whoever is given one may name those below it
+LONGEST_NAME = 255  # the kernel's limit for a cgroup; users may name those below their own
 SHORT_ID = 12  # how docker, podman and crictl print an id
 
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A container by its runtime's name for it: 64 hex digits, or a name (LXC, nspawn)."""
+    """A container by its runtime's id: 64 hex digits, or a name (LXC, nspawn)."""
 
     runtime: str
     id: str
@@ -38,7 +38,7 @@ class Pod:
 
 @dataclass(frozen=True, slots=True)
 class SlurmStep:
-    """A Slurm job, and the step and task of it where they are told."""
+    """A Slurm job, with its step and task where known."""
 
     job: str
     step: str | None = None
@@ -50,17 +50,17 @@ class SlurmStep:
 
 @dataclass(frozen=True, slots=True)
 class Belonging:
-    """Everything that one process belongs to; a container inside a Slurm job tells both."""
+    """Everything that a process belongs to; a container inside a Slurm job has both."""
 
     container: Container | None = None
     pod: Pod | None = None
     slurm: SlurmStep | None = None
     unit: str | None = None  # a systemd unit that is neither a container nor a session
-    session: str | None = None  # a login, or the terminal that it was started in
+    session: str | None = None  # a login, or the terminal it was started in
 
     @property
     def job(self) -> str | None:
-        """`slurm:42.0`, else `unit:jupyter.service`, else `session:3`: whoever can stop it."""
+        """`slurm:42.0`, else `unit:jupyter.service`, else `session:3`: what can stop it."""
         if self.slurm is not None:
             return f"slurm:{self.slurm}"
         if self.unit is not None:
@@ -70,7 +70,7 @@ class Belonging:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeNames:
-    """What a container's own runtime calls it."""
+    """The names that a container's runtime gives it."""
 
     name: str | None = None
     namespace: str | None = None
@@ -91,28 +91,28 @@ def describe(belonging: Belonging, names: RuntimeNames | None = None) -> str | N
 
 
 def is_session(job: str | None) -> bool:
-    """Whether this is only a login or a terminal, which nobody would call a job."""
+    """Whether this is only a login or a terminal, and not a job."""
     return job is not None and job.startswith("session:")
 
 
 def belongs(cgroup_text: str) -> Belonging:
-    """To what the process with these cgroups belongs; nothing known is an empty belonging."""
+    """What a process with these cgroups belongs to; empty if nothing is known."""
     found = Belonging()
     for path in _paths(cgroup_text):
-        found = _fuller(found, _from_path(path))
+        found = _merged(found, _from_path(path))
     return found
 
 
 def slurm_from_environment(variables: Mapping[str, str]) -> SlurmStep | None:
-    """The job by what slurmd told the task, for nodes where Slurm does not use cgroups.
+    """The job from slurmd's variables, for nodes where Slurm does not use cgroups.
 
-    SLURMD_NODENAME is there only in what slurmd itself started: a shell of `salloc` on a login
-    node names its job too, but does not run in it.
+    Only processes started by slurmd have SLURMD_NODENAME: a `salloc` shell on a login node has the
+    job's id too, but does not run in it.
     """
     job, step = variables.get("SLURM_JOB_ID", ""), variables.get("SLURM_STEP_ID")
     if not job.isdecimal() or "SLURMD_NODENAME" not in variables:
         return None
-    if step is None:  # a batch script is the one that has no number
+    if step is None:  # a batch script has no step id
         return SlurmStep(job, "batch")
     return SlurmStep(job, _SLURM_STEPS.get(step, step) if step.isdecimal() else None)
 
@@ -149,7 +149,7 @@ _LXC = re.compile(r"lxc\.payload\.(?P<name>.+)")
 _VIRTUAL = re.compile(r"qemu-\d+-(?P<name>.+)")
 _SLURM_ROOT = re.compile(r"slurm|slurm_.+|(?:.+_)?slurmstepd\.scope")
 _SLURM_PART = re.compile(r"(?P<part>job(?=_[0-9]+$)|step|task)_(?P<value>[\w+]+)")
-_SLURM_STEPS = {  # the numbers that Slurm keeps for itself, now and before 20.11
+_SLURM_STEPS = {  # step ids reserved by Slurm, now and before 20.11
     "4294967290": "interactive",
     "4294967291": "batch",
     "4294967292": "extern",
@@ -159,7 +159,7 @@ _SLURM_STEPS = {  # the numbers that Slurm keeps for itself, now and before 20.1
 _UNIT = re.compile(r"[^/]+\.(?:service|scope)")
 _SESSION = re.compile(r"session-(?P<id>.+)\.scope")
 _TERMINAL = re.compile(r"(?P<id>(?:vte|ptyxis|tmux)-spawn-.+)\.scope")
-_MANAGERS = re.compile(  # what starts others' work, and is not the work
+_MANAGERS = re.compile(  # units that start jobs and are not jobs themselves
     r"init\.scope|user@\d+\.service|(?:.+_)?slurmstepd\.scope|slurmd\.service|.*-?conmon-.*\.scope"
     r"|(?:docker|containerd|crio|cri-docker|podman|kubelet|k3s|k3s-agent|rke2-server|rke2-agent"
     r"|lxc|lxd|incus)\.service|snap\.(?:docker|lxd)\..*\.service"
@@ -169,7 +169,7 @@ _DELETED = " (deleted)"
 
 
 def _paths(text: str) -> list[str]:
-    """The path of each hierarchy, systemd's own first: the others may stop at a slice."""
+    """The path of each hierarchy, systemd's first: the others may stop at a slice."""
     rows = [line.strip().split(":", 2) for line in text.splitlines()]
     known = [row for row in rows if len(row) == 3 and row[2].startswith("/")]
     known.sort(key=lambda row: row[1] not in ("name=systemd", ""))
@@ -189,7 +189,7 @@ def _from_path(path: str) -> Belonging:
 
 
 def _segments(path: str) -> Iterable[str]:
-    """The names in the path; `a.slice:runtime:id` is what containerd makes of two of them."""
+    """The names in the path; containerd joins two of them as `a.slice:runtime:id`."""
     for name in path.split("/"):
         if len(name) > LONGEST_NAME:
             continue
@@ -226,17 +226,17 @@ def _one_container(segments: list[str], place: int) -> Container | None:
 
 
 def _by_parents(path: list[str]) -> str:
-    """Bare digits are named by a folder above: /docker/<id>, /ecs/<cluster>/<task>/<id>."""
+    """A bare id gets its runtime from a folder above: /docker/<id>, /ecs/<cluster>/<task>/<id>."""
     for name in reversed(path):
         if name in _PARENTS:
             return _PARENTS[name]
         if _SCOPED_ID.fullmatch(name):
-            break  # what lies above is the container that this one runs in
+            break  # above is the container that this one runs in
     return UNKNOWN
 
 
 def _machine(name: str) -> Container:
-    """Registered with systemd-machined; libvirt's name begins with a driver and a number."""
+    """Registered with systemd-machined; libvirt's names begin with a driver and a number."""
     if virtual := _VIRTUAL.fullmatch(name):
         return Container("qemu", virtual["name"])
     return Container("nspawn", name)
@@ -263,23 +263,23 @@ def _slurm(segments: list[str]) -> SlurmStep | None:
 
 
 def _systemd(segments: list[str]) -> tuple[str | None, str | None]:
-    """Unit and session: the innermost that does work of its own; folders below belong to it."""
+    """Unit and session: the innermost that is not a manager; folders below belong to it."""
     for name in reversed(segments):
         if session := _SESSION.fullmatch(name) or _TERMINAL.fullmatch(name):
             return None, unescape(session["id"])
-        if _UNIT.fullmatch(name) and not _is_somebody_elses(name):
+        if _UNIT.fullmatch(name) and not _is_container_or_manager(name):
             return unescape(name), None
     return None, None
 
 
-def _is_somebody_elses(name: str) -> bool:
-    """A unit that is a container, or that manages others."""
+def _is_container_or_manager(name: str) -> bool:
+    """Whether a unit is a container, or manages others."""
     forms = (_MANAGERS, _SCOPED_ID, _LAUNCHED, _MACHINE)
     return any(form.fullmatch(name) for form in forms)
 
 
 def unescape(name: str) -> str:
-    r"""A unit's name as people write it: systemd writes `my-box` as `my\x2dbox`."""
+    r"""A unit's readable name: systemd writes `my-box` as `my\x2dbox`."""
     octets = _ESCAPE.sub(lambda m: chr(int(m[1], 16)), name)
     try:
         return printable(octets.encode("latin-1").decode())
@@ -287,9 +287,9 @@ def unescape(name: str) -> str:
         return printable(octets)
 
 
-def _fuller(one: Belonging, other: Belonging) -> Belonging:
-    """What either knows; of two Slurm steps the one that says more."""
-    slurm = max((one.slurm, other.slurm), key=_parts_told)
+def _merged(one: Belonging, other: Belonging) -> Belonging:
+    """Both combined; of two Slurm steps the more complete one."""
+    slurm = max((one.slurm, other.slurm), key=_known_parts)
     unit, session = one.unit, one.session
     if unit is None and session is None:
         unit, session = other.unit, other.session
@@ -302,5 +302,5 @@ def _fuller(one: Belonging, other: Belonging) -> Belonging:
     )
 
 
-def _parts_told(step: SlurmStep | None) -> int:
+def _known_parts(step: SlurmStep | None) -> int:
     return 0 if step is None else 1 + (step.step is not None) + (step.task is not None)

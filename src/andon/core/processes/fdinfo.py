@@ -1,7 +1,7 @@
-"""What the kernel says of one client of a DRM device, from the text of /proc/<pid>/fdinfo/<fd>.
+"""Parses the kernel's data on a client of a DRM device, from /proc/<pid>/fdinfo/<fd>.
 
-The keys are those of the kernel's drm-usage-stats document. A client is known by its device and its
-id, and is often open on several descriptors; its counters may step back for a moment.
+The keys are those of the kernel's drm-usage-stats document. A client is identified by its device
+and its id, and often has several descriptors; its counters may decrease for a moment.
 """
 
 import re
@@ -21,7 +21,7 @@ _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 @dataclass(frozen=True, slots=True)
 class DrmEngine:
-    """How long a client kept an engine busy: in time, or in cycles of so many."""
+    """How long a client kept an engine busy: in time, or in cycles of a total."""
 
     busy_nanoseconds: int | None = None
     cycles: int | None = None
@@ -31,7 +31,7 @@ class DrmEngine:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """What a client holds in one kind of memory; older kernels have `memory_bytes` alone."""
+    """A client's use of one kind of memory; older kernels have only `memory_bytes`."""
 
     resident_bytes: int | None = None
     total_bytes: int | None = None
@@ -39,14 +39,14 @@ class Region:
 
     @property
     def held_bytes(self) -> int:
-        """What takes up memory now."""
+        """The memory in use now."""
         known = (self.resident_bytes, self.memory_bytes, self.total_bytes)
         return next((value for value in known if value is not None), 0)
 
 
 @dataclass(frozen=True, slots=True)
 class DrmClient:
-    """One opening of a device."""
+    """One open file of a device."""
 
     driver: str
     pci: str | None
@@ -60,7 +60,7 @@ class DrmClient:
 
 
 def parse(text: str) -> DrmClient | None:
-    """The client that a text tells of; None where it tells of none, whatever the text is."""
+    """The client in a text; None if there is none, whatever the text is."""
     plain: dict[str, str] = {}
     engines: dict[str, dict[str, int]] = {}
     regions: dict[str, dict[str, int]] = {}
@@ -85,7 +85,7 @@ def parse(text: str) -> DrmClient | None:
     )
 
 
-# The longer prefix stands first: `engine-capacity-` is no engine called `capacity-…`.
+# The longer prefix comes first: `engine-capacity-` is not an engine called `capacity-…`.
 _ENGINE_KEYS: Final = (
     ("engine-capacity-", "capacity"),
     ("engine-", "busy_nanoseconds"),
@@ -102,7 +102,7 @@ _REGION_KEYS: Final = (
 def _take(
     key: str, amount: int, into: dict[str, dict[str, int]], keys: tuple[tuple[str, str], ...]
 ) -> bool:
-    """Whether it was one of these keys; unknown ones are left out, for kernels gain more."""
+    """Whether it was one of these keys; unknown ones, of newer kernels, are left out."""
     for prefix, part in keys:
         if key.startswith(prefix) and len(key) > len(prefix):
             into.setdefault(key[len(prefix) :], {})[part] = amount
@@ -111,12 +111,12 @@ def _take(
 
 
 def _engine(parts: Mapping[str, int]) -> DrmEngine:
-    """A capacity of zero is not allowed, and would divide badly."""
+    """A capacity of zero is not allowed, and would divide by zero."""
     return DrmEngine(**{**parts, "capacity": max(1, parts.get("capacity", 1))})
 
 
 def _amount(value: str) -> int | None:
-    """`12`, `12 ns`, `12 KiB`: bytes where the unit is one of memory."""
+    """`12`, `12 ns`, `12 KiB`: in bytes if the unit is one of memory."""
     match = _AMOUNT.fullmatch(value)
     if match is None:
         return None
@@ -124,7 +124,7 @@ def _amount(value: str) -> int | None:
 
 
 def later(before: DrmClient | None, after: DrmClient) -> DrmClient:
-    """The newer of two looks at one client, with no counter smaller than it has been."""
+    """The newer of two readings of a client, with no counter lower than before."""
     if before is None or before.key != after.key:
         return after
     engines = {
@@ -148,7 +148,7 @@ def _most(before: int | None, after: int | None) -> int | None:
 
 
 def shares(before: DrmClient, after: DrmClient, seconds: float) -> dict[str, float]:
-    """Of each engine, the part (0 to 1) that the client used between two looks."""
+    """The share (0 to 1) of each engine that the client used between two readings."""
     found = {}
     for name, engine in after.engines.items():
         share = _share(before.engines.get(name, DrmEngine()), engine, seconds)
@@ -159,7 +159,7 @@ def shares(before: DrmClient, after: DrmClient, seconds: float) -> dict[str, flo
 
 def _share(before: DrmEngine, after: DrmEngine, seconds: float) -> float | None:
     if after.busy_nanoseconds is not None and seconds > 0:
-        # An engine that was not listed had done nothing yet: some drivers leave zeros out.
+        # An engine that was not listed had been idle: some drivers leave zeros out.
         used = after.busy_nanoseconds - (before.busy_nanoseconds or 0)
         return _part(used, seconds * 1e9 * after.capacity)
     if None in (after.cycles, after.total_cycles, before.cycles, before.total_cycles):
@@ -173,7 +173,7 @@ def _part(used: float, whole: float) -> float | None:
 
 
 def together(every: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """The parts of several clients, added up by engine; rounding makes no engine overfull."""
+    """The shares of several clients, added up by engine and limited to 1."""
     total: dict[str, float] = {}
     for one in every:
         for name, share in one.items():
@@ -182,7 +182,7 @@ def together(every: Iterable[Mapping[str, float]]) -> dict[str, float]:
 
 
 def kind(client: DrmClient) -> ProcessKind:
-    """What the client is for, by the engines on which it has spent more."""
+    """What the client does, by the engines on which it spent more time."""
     engines = client.engines.items()
     spent = {name: engine.busy_nanoseconds or engine.cycles or 0 for name, engine in engines}
     compute = sum(time for name, time in spent.items() if name in COMPUTE_ENGINES)

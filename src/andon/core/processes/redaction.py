@@ -1,19 +1,19 @@
-"""A command line as people may see it: printable, bounded, its secrets replaced by `***`.
+"""Makes a command line safe to show: printable, bounded, secrets replaced by `***`.
 
-Three kinds of evidence hide a value: the name it is given to (`--token x`, `DB_PASSWORD=x`,
-`?sig=x`, `"api_key": "x"`, `Authorization: x`), its own look (`sk-...`, `hf_...`, a JWT, a URL with
-a password), and a short option of a program that is known to take a password there.
+A value is hidden because of its name (`--token x`, `DB_PASSWORD=x`, `?sig=x`, `"api_key": "x"`,
+`Authorization: x`), its own form (`sk-...`, `hf_...`, a JWT, a URL with a password), or because it
+follows a short option of a program that is known to take a password there.
 
-- After `--token` the next argument is hidden whatever it looks like, also when it begins with `--`:
-  a flag hidden by mistake is a smaller harm than a secret shown.
+- After `--token` the next argument is always hidden, even if it begins with `--`: hiding a flag by
+  mistake does less harm than showing a secret.
 - `-p` alone means a port, a path or a profile far more often than a password, so short options
   count only for the programs in `_SHORT_OPTIONS`.
 - Names are compared word by word: `--tokenizer`, `--max-tokens`, `--eos-token`, `--keyframes` and
   `--password-file` are harmless.
-- Any user writes command lines, so the cost grows with their length and no faster: no pattern
-  looks twice at the same stretch of text, and a value is looked for only behind a secret name.
-- What tells a secret may stand behind it (`://u:x@`, a closing quote). So a line that is too long
-  is cut at a blank, and a quote that does not close reaches to the end.
+- Any user can write command lines, so the cost is linear in their length: no pattern scans the same
+  text twice, and a value is searched only after a secret name.
+- What identifies a secret may come after it (`://u:x@`, a closing quote). So a line that is too
+  long is cut at a space, and an unclosed quote extends to the end.
 """
 
 import re
@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 HIDDEN = "***"
 MAX_CHARACTERS = 4096
 _MAX_DEPTH = 4  # `--env=A=B=c`
-READ_CHARACTERS = 2 * MAX_CHARACTERS  # more could not be shown, and must not cost time
+READ_CHARACTERS = 2 * MAX_CHARACTERS  # more would not be shown
 CUT = "…"
 
 _SHORT_OPTIONS = {
@@ -67,7 +67,7 @@ _OWNERS_OF_A_PASS = {
 }  # fmt: skip
 _QUERY_WORDS = {"auth", "code", "key", "sig", "signature", "token"}
 _STEM = re.compile("auth|bearer|code|cook|cred|key|pass|pwd|secret|sig|token", re.IGNORECASE)
-"""In every name that is secret; most names are told by this alone."""
+"""Part of every secret name; this alone rules out most names."""
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _FLAG = re.compile(r"--?[A-Za-z][\w.-]+")
@@ -97,12 +97,12 @@ _KNOWN = re.compile(
     r"|glpat-[\w-]{16,}|xox[a-z]-[\w-]{10,}|(?:AKIA|ASIA)[A-Z0-9]{12,}|AIza[\w-]{30,}"
     r"|npm_[A-Za-z0-9]{30,}|pypi-[\w-]{30,}|-----BEGIN [A-Z ]*PRIVATE KEY-----.*)"
 )
-# Matches without its second part too: else it would be looked for again from each `eyJ` within.
+# The second part is optional: otherwise every `eyJ` within would be scanned again.
 _WEB_TOKEN = re.compile(r"(?<![A-Za-z0-9_])eyJ[\w-]{5,}(\.[\w-]{5,}(?:\.[\w-]*)?)?")
 
 
 def redact(arguments: Sequence[str]) -> str:
-    """Join a command line for people."""
+    """Join a command line for display."""
     shown: list[str] = []
     hide_next, room = False, READ_CHARACTERS
     short_options = _short_options(arguments)
@@ -124,7 +124,7 @@ def redact(arguments: Sequence[str]) -> str:
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a value so named is one to hide: `DB_PASSWORD`, `--api-key`, `authToken`."""
+    """Whether a value with this name must be hidden: `DB_PASSWORD`, `--api-key`, `authToken`."""
     if _STEM.search(name) is None:
         return False
     words = [word.lower() for word in _WORD.findall(name)]
@@ -140,7 +140,7 @@ def is_secret_name(name: str) -> bool:
         or (
             last == "pass" and (before in _OWNERS_OF_A_PASS or name == "--pass")
         )  # not ffmpeg's -pass
-        or (last == "pwd" and before != "")  # PWD alone is the folder one is in
+        or (last == "pwd" and before != "")  # PWD alone is the current folder
         or last == "auth"
     )
 
@@ -154,7 +154,7 @@ def printable(text: str) -> str:
 
 
 def _short_options(arguments: Sequence[str]) -> frozenset[str]:
-    """By the programs named anywhere in the line, because of `sudo` and `env`."""
+    """For the programs anywhere in the line, because of `sudo` and `env`."""
     options: set[str] = set()
     for argument in arguments:
         options |= _SHORT_OPTIONS.get(argument.rpartition("/")[2], set())
@@ -162,7 +162,7 @@ def _short_options(arguments: Sequence[str]) -> frozenset[str]:
 
 
 def _argument(text: str, short_options: frozenset[str], depth: int = 0) -> str:
-    """One whole argument: whatever follows a secret's name in it is hidden to the end."""
+    """One whole argument: everything after a secret name in it is hidden."""
     if header := _WHOLE_HEADER.fullmatch(text):
         return f"{header[1]} {HIDDEN}"
     assigned = _ASSIGNMENT.fullmatch(text)
@@ -190,7 +190,7 @@ def _inside(text: str) -> str:
 
 
 def _hide_passwords(text: str) -> str:
-    """What stands between a URL's user and its last `@`; nothing else tells where it ends."""
+    """Hide the text between a URL's user and its last `@`, which is where a password ends."""
     parts: list[str] = []
     done = rest_ends = last_at = 0
     for user in _URL_USER.finditer(text):
@@ -215,7 +215,7 @@ def _hide_values(
     values: re.Pattern[str],
     is_secret: Callable[[re.Match[str]], bool],
 ) -> str:
-    """Replace the value after each secret name; a name is never swallowed as another's value."""
+    """Replace the value after each secret name; a name is never taken as another's value."""
     parts: list[str] = []
     done = 0
     for name in names.finditer(text):

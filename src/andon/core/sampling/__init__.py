@@ -1,1 +1,1 @@
-"""What devices there are, in which state, how often they are read, and whether a reading can be."""
+"""Which devices there are, their state, how often they are read, and which readings are valid."""

@@ -1,4 +1,4 @@
-"""How busy: a word for a utilisation, and one number for several devices."""
+"""Utilisation in one word, and one mean for several devices."""
 
 import math
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ class Band(StrEnum):
 
 
 def band(utilization_percent: float | None) -> Band | None:
-    """None is "no data"; 0 % is a real reading, and the only one that is idle."""
+    """None means "no data"; 0 % is a real reading, and the only one that is idle."""
     if utilization_percent is None or math.isnan(utilization_percent):
         return None
     if utilization_percent <= 0:
@@ -31,7 +31,7 @@ def band(utilization_percent: float | None) -> Band | None:
 
 
 def mean_utilization(statuses: Iterable[DeviceStatus]) -> float | None:
-    """The mean over the boards that answered; None where none did.
+    """The mean over the boards that answered; None if none did.
 
     A board counts once: by its own reading, else by the mean of its instances.
     """

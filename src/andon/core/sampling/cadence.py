@@ -1,4 +1,4 @@
-"""When the next tick is due for sessions that each have an interval of their own."""
+"""When the next sample is due for sessions with different intervals."""
 
 from collections.abc import Iterable
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable
 def slot(now: float, interval_seconds: float) -> int:
     """The number of the interval that `now` falls into.
 
-    Slots are counted from the clock's zero and not from the session's start, so that sessions of
-    one interval, or of multiples of it, share their ticks whenever they began.
+    Slots are counted from the clock's zero and not from the session's start, so that sessions with
+    the same interval, or multiples of it, share their samples whenever they began.
     """
     return int((now + 1e-6) // interval_seconds)
 
@@ -18,15 +18,10 @@ def next_due(now: float, interval_seconds: float) -> float:
 
 
 def wake_at(now: float, intervals: Iterable[float]) -> float | None:
-    """The earliest due time of any session, or None where there is no session."""
+    """The earliest due time of any session, or None if there is no session."""
     return min((next_due(now, interval) for interval in intervals), default=None)
 
 
-def retry_seconds(failures: int, first: float = 0.5, most: float = 30.0) -> float:
-    """How long to wait after so many failures in a row: twice as long each time, up to an end."""
-    return most if failures > 16 else min(most, first * 2.0 ** max(0, failures - 1))
-
-
 def missed(last_slot: int, this_slot: int) -> int:
-    """How many ticks a session did not get between two that it got."""
+    """How many samples a session missed between two that it received."""
     return max(0, this_slot - last_slot - 1)

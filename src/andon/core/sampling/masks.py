@@ -1,18 +1,18 @@
 """Which devices this environment may use, and what CUDA calls them.
 
-CUDA's rules as its documentation gives them, and as a 580 driver was seen to act:
+CUDA's rules as documented, and as observed with a 580 driver:
 
 - The first entry fixes the form of the list: numbers, `GPU-...` or `MIG-...`. The list ends at the
-  first entry that is of another form, out of range, unknown or ambiguous.
+  first entry that has another form, is out of range, unknown or ambiguous.
 - A number is read like C's strtoul: ` 2`, `+2` and `2x` are all 2. A UUID may be shortened to any
-  unique beginning and ignores case after `GPU-`, but bears no space before it.
+  unique prefix and ignores case after `GPU-`, but a space before it is not allowed.
 - A device named twice, or an unknown CUDA_DEVICE_ORDER, makes CUDA refuse to start: nothing is
-  visible. An empty list hides everything.
-- A board cut into MIG instances is not usable as a whole, and one process sees one instance.
+  visible. An empty list hides all devices.
+- A board partitioned into MIG instances cannot be used as a whole, and a process sees one instance.
 
-NVIDIA_VISIBLE_DEVICES tells a container runtime what to put inside; the devices that are seen are
-already the result and CUDA does not read it, so it masks nothing here and only explains an empty
-list. GPU_DEVICE_ORDINAL is for OpenCL alone (Slurm sets it everywhere) and masks nothing either.
+NVIDIA_VISIBLE_DEVICES says which devices a container runtime adds; the devices seen here are
+already the result and CUDA does not read it, so it masks nothing and only explains an empty list.
+GPU_DEVICE_ORDINAL is for OpenCL only (Slurm sets it everywhere) and masks nothing either.
 """
 
 import re
@@ -31,7 +31,7 @@ VARIABLES = (
     "HIP_VISIBLE_DEVICES",
     "ZE_AFFINITY_MASK",
 )
-"""All that is looked at: where these are unchanged, so is the answer."""
+"""All variables that are read: if these are unchanged, so is the answer."""
 
 _NUMBER = re.compile(r"\s*([+-]?)0*([0-9]+)", re.ASCII)
 _SLURM_ENTRY = re.compile(r"\s*([0-9]{1,5})(?:-([0-9]{1,5}))?\s*", re.ASCII)
@@ -44,19 +44,19 @@ _SHOWN_CHARACTERS = 120
 
 @dataclass(frozen=True, slots=True)
 class Visibility:
-    """What the masks leave over."""
+    """The devices that remain visible under the masks."""
 
     visible: Mapping[str, int | None]
-    """uuid -> the number CUDA (or HIP) gives it, None where it gives none or it is not certain;
+    """uuid -> the number CUDA (or HIP) gives it, None where there is none or it is not certain;
     in mask order."""
-    note: str | None = None  # what a person should know about the answer
-    source: str | None = None  # what decided, e.g. "CUDA_VISIBLE_DEVICES=2,0"
-    certain: bool = True  # False: which devices are meant is a guess, so nothing should be claimed
+    note: str | None = None  # anything a person should know about the result
+    source: str | None = None  # the variable that decided, e.g. "CUDA_VISIBLE_DEVICES=2,0"
+    certain: bool = True  # False: which devices are meant is a guess, so none should be leased
 
 
 @dataclass(slots=True)
 class _View:
-    """One vendor's answer while it is put together."""
+    """One vendor's result while it is built."""
 
     visible: dict[str, int | None] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -122,7 +122,7 @@ def _masked(
 def _cuda_list(
     mask: str, boards: Sequence[Device], devices: Sequence[Device]
 ) -> tuple[list[Device], list[str]]:
-    """The devices a CUDA mask names, in its order, and what is wrong with it."""
+    """The devices that a CUDA mask names, in its order, and what is wrong with the mask."""
     form = mask[:4] if mask[:4] in ("GPU-", "MIG-") else ""
     named: list[Device] = []
     for entry in mask.split(","):
@@ -130,7 +130,7 @@ def _cuda_list(
         if device is None:
             hidden_on_purpose = entry.strip() in _HIDERS
             return named, [] if hidden_on_purpose else [
-                f"CUDA's list ends at {_shown(entry)}: {why}"
+                f"CUDA ignores the list from {_shown(entry)} on: {why}"
             ]
         if device in named:
             return [], [f"CUDA refuses a list that names a device twice: {_shown(entry)}"]
@@ -154,14 +154,14 @@ def _cuda_entry(
 
 
 def _by_uuid(entry: str, devices: Sequence[Device]) -> tuple[Device | None, str]:
-    """The one device whose UUID begins so; what follows a whole UUID is ignored, as CUDA does."""
+    """The one device whose UUID has this prefix; as in CUDA, text after a full UUID is ignored."""
     wanted = entry[4:].lower()
     tails = {device.uuid[4:].lower(): device for device in devices if device.uuid[:4] == entry[:4]}
     whole = tails.get(wanted[:_UUID_CHARACTERS])
     found = [device for tail, device in tails.items() if wanted and tail.startswith(wanted)]
     if whole or len(found) == 1:
         return whole or found[0], ""
-    return None, f"{len(found)} devices begin so" if found else "there is no such device"
+    return None, f"it matches {len(found)} devices" if found else "there is no such device"
 
 
 def _by_mig_id(entry: str, devices: Sequence[Device]) -> tuple[Device | None, str]:
@@ -174,13 +174,13 @@ def _by_mig_id(entry: str, devices: Sequence[Device]) -> tuple[Device | None, st
         return siblings[0], ""
     if not siblings:
         return None, "there is no such instance"
-    return None, f"it may be any of {len(siblings)} instances: use the MIG-<uuid> of nvidia-smi -L"
+    return None, f"it matches {len(siblings)} instances: use the MIG-<uuid> from nvidia-smi -L"
 
 
 def _numbered(
     named: Sequence[Device], devices: Sequence[Device], guessed: bool, notes: list[str]
 ) -> _View:
-    """Open up boards that are cut into instances, and number what CUDA can use."""
+    """Expand boards that are partitioned into instances, and number what CUDA can use."""
     reach: list[Device] = []
     for device in named:
         reach += [device, *(part for part in devices if part.parent == device.uuid)]
@@ -219,14 +219,14 @@ def _container_notes(env: Mapping[str, str]) -> list[str]:
     setting = _setting("NVIDIA_VISIBLE_DEVICES", env)
     if given in ("", "void", "none"):
         return [f"the container was given no NVIDIA device ({setting})"]
-    return [f"{setting} asks for NVIDIA devices, and none is here: start the container with --gpus"]
+    return [f"{setting} requests NVIDIA devices, but none is here: start the container with --gpus"]
 
 
-# Other vendors; prepared simply.
+# Other vendors, in a simple form.
 
 
 def _amd(devices: Sequence[Device], env: Mapping[str, str]) -> _View:
-    """ROCR hides first; HIP counts what is left, and reads CUDA's list where its own is empty."""
+    """ROCR filters first; HIP numbers the rest, and uses CUDA's list if its own is empty."""
     view, left = _View(), in_pci_order(devices)
     if "ROCR_VISIBLE_DEVICES" in env:
         left = _plain_list(env["ROCR_VISIBLE_DEVICES"], left)
@@ -272,10 +272,11 @@ _VENDORS = {"nvidia": _nvidia, "amd": _amd, "intel": _intel}
 
 
 def _intersect_slurm(view: _View, devices: Sequence[Device], env: Mapping[str, str]) -> None:
-    """Take away what Slurm gave to others.
+    """Remove devices that Slurm allocated to other jobs.
 
-    Slurm's lists count the node's own devices, whatever is seen here. Where a cgroup already hides
-    the others, what is seen is the allocation (renumbered from 0) and the list says nothing more.
+    Slurm's lists number all devices of the node, whatever is visible here. Where a cgroup already
+    hides the others, the visible ones are the allocation (renumbered from 0) and the list adds
+    nothing.
     """
     name = next((n for n in ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS") if env.get(n)), None)
     boards = [device for device in devices if device.parent is None]
@@ -284,7 +285,7 @@ def _intersect_slurm(view: _View, devices: Sequence[Device], env: Mapping[str, s
         return
     ours = {device.uuid for device in boards if given is not None and device.index in given}
     if given is None or len(ours) < len(given) or _numbers_are_unclear(devices):
-        view.notes.append(f"{_setting(name, env)} does not fit the devices seen here: not applied")
+        view.notes.append(f"{_setting(name, env)} does not match the devices here and is ignored")
         view.certain = False
         return
     view.visible = {uuid: number for uuid, number in view.visible.items() if uuid in ours}
@@ -292,12 +293,12 @@ def _intersect_slurm(view: _View, devices: Sequence[Device], env: Mapping[str, s
 
 
 def _numbers_are_unclear(devices: Sequence[Device]) -> bool:
-    """With instances Slurm may count those; with two vendors it counts both in its own order."""
+    """Slurm may count MIG instances, and it numbers two vendors in an order of its own."""
     return any(device.parent for device in devices) or len({d.vendor for d in devices}) > 1
 
 
 def _slurm_numbers(text: str) -> set[int] | None:
-    """`0,2` or `0-3`; None where it is neither."""
+    """`0,2` or `0-3`; None if it is neither."""
     numbers: set[int] = set()
     for entry in text.split(","):
         match = _SLURM_ENTRY.fullmatch(entry)
@@ -312,7 +313,7 @@ def _slurm_numbers(text: str) -> set[int] | None:
 
 
 def leading_number(text: str) -> int | None:
-    """The number that C's strtoul would find; None for none, a negative or an absurd one."""
+    """The number that C's strtoul would find; None if missing, negative or absurd."""
     match = _NUMBER.match(text)
     if match is None or len(match[2]) > 9:
         return None

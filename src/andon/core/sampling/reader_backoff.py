@@ -1,4 +1,4 @@
-"""How long a driver is waited for, and when its reader is given up or tried again."""
+"""How long to wait for a driver, and when its reader is abandoned or restarted."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,53 +7,53 @@ HELLO_SECONDS = 5.0  # starting an interpreter on a loaded machine is not the dr
 OPENING_DEADLINES = 2.0  # initialising a driver is slower than reading from it
 ABANDON_SECONDS = 10.0
 MOST_READERS = 2
-HOPELESS_SECONDS = 600.0
-MOST_HOPES = 2
-STEADY_SECONDS = 30.0  # a reader that lived this long has proved itself
+EXTRA_READER_SECONDS = 600.0
+MOST_EXTRA_READERS = 2
+STEADY_SECONDS = 30.0  # a reader that ran this long counts as stable
 BACK_OFF_LIMIT_SECONDS = 60.0
-RENEW_SECONDS = 60.0  # a lost card may be back, which only a fresh driver session can see
+RENEW_SECONDS = 60.0  # a lost card may be back, which only a new driver session can see
 
 
 class ReaderPhase(StrEnum):
-    """How far a reader has come."""
+    """How far a reader has started up."""
 
-    STARTING = "starting"  # no word from it yet
-    OPENING = "opening"  # it runs, and the vendor's library has not answered
+    STARTING = "starting"  # nothing received from it yet
+    OPENING = "opening"  # it runs, but the vendor's library has not answered
     OPEN = "open"
 
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """What is known of the reader in use; times are on a clock that only moves forward."""
+    """State of the current reader; times are from a monotonic clock."""
 
     phase: ReaderPhase
     since: float
     """When this phase began."""
     heard: float
-    """When anything was last heard from it."""
+    """When anything was last received from it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """What has become of a vendor's readers."""
+    """What happened to a vendor's readers so far."""
 
     failures: int = 0
-    """Readers in a row that ended or were given up without having proved themselves."""
+    """Consecutive readers that ended or were abandoned before they counted as stable."""
     last_failure: float = 0.0
     stuck: int = 0
-    """Abandoned readers that the kernel has not let go of."""
+    """Abandoned readers that the kernel has not ended yet."""
     last_abandoned: float = 0.0
 
 
 def waits_until(life: Life, deadline_seconds: float) -> float:
-    """How long a tick waits for a reader that is not open yet."""
+    """Until when a sample waits for a reader that is not open yet."""
     if life.phase is ReaderPhase.STARTING:
         return life.since + HELLO_SECONDS
     return life.since + OPENING_DEADLINES * deadline_seconds
 
 
 def is_stuck(life: Life, outstanding_since: float | None, now: float) -> bool:
-    """Whether a reader is to be abandoned: asked long ago, and not a word since."""
+    """Whether to abandon a reader: it was asked long ago and has sent nothing since."""
     if life.phase is not ReaderPhase.OPEN:
         return now - life.since >= ABANDON_SECONDS
     if outstanding_since is None:
@@ -61,43 +61,46 @@ def is_stuck(life: Life, outstanding_since: float | None, now: float) -> bool:
     return now - max(outstanding_since, life.heard) >= ABANDON_SECONDS
 
 
+def doubled_seconds(times: int, first: float, most: float) -> float:
+    """A wait of `first`, doubled this many times, up to `most`."""
+    return min(most, first * 2.0 ** min(times, 16))
+
+
 def back_off_seconds(failures: int) -> float:
-    """Nothing, then at once after a first failure, then 1, 2, 4 … 60 seconds."""
-    if failures <= 1:
-        return 0.0
-    return min(BACK_OFF_LIMIT_SECONDS, 2.0 ** min(failures - 2, 10))
+    """No wait after a first failure, then 1, 2, 4 … 60 seconds."""
+    return doubled_seconds(failures - 2, 1.0, BACK_OFF_LIMIT_SECONDS) if failures > 1 else 0.0
 
 
 def may_start(attempts: Attempts, now: float) -> bool:
-    """Whether another reader may be tried now."""
-    if attempts.stuck >= MOST_READERS and not _may_hope(attempts, now):
+    """Whether another reader may be started now."""
+    if attempts.stuck >= MOST_READERS and not _may_start_beyond_limit(attempts, now):
         return False
     return now - attempts.last_failure >= back_off_seconds(attempts.failures)
 
 
 def failed(attempts: Attempts, lived_seconds: float, now: float) -> Attempts:
-    """After a reader ended; one that had proved itself starts the count afresh."""
+    """After a reader ended; a stable one resets the count."""
     failures = 1 if lived_seconds >= STEADY_SECONDS else attempts.failures + 1
     return Attempts(failures, now, attempts.stuck, attempts.last_abandoned)
 
 
 def abandoned(attempts: Attempts, now: float) -> Attempts:
-    """After a stuck reader was given up."""
+    """After a stuck reader was abandoned."""
     return Attempts(attempts.failures + 1, now, attempts.stuck + 1, now)
 
 
-def _may_hope(attempts: Attempts, now: float) -> bool:
-    """Ten minutes after two got stuck a third is tried, twenty later a fourth, and no more."""
+def _may_start_beyond_limit(attempts: Attempts, now: float) -> bool:
+    """Ten minutes after two got stuck start a third, twenty later a fourth, then no more."""
     more = attempts.stuck - MOST_READERS
     waited = now - attempts.last_abandoned
-    return more < MOST_HOPES and waited >= HOPELESS_SECONDS * 2.0**more
+    return more < MOST_EXTRA_READERS and waited >= EXTRA_READER_SECONDS * 2.0**more
 
 
 def returned(attempts: Attempts, stuck: int) -> Attempts:
-    """After a look at how many abandoned readers the kernel still holds."""
+    """With the number of abandoned readers that the kernel has not ended yet."""
     return Attempts(attempts.failures, attempts.last_failure, stuck, attempts.last_abandoned)
 
 
 def renew_after_seconds(renewals: int) -> float:
-    """How long a card stays lost before the vendor's reader is replaced in the hope of it."""
-    return min(HOPELESS_SECONDS, RENEW_SECONDS * 2.0 ** min(renewals, 10))
+    """How long a card stays lost before a new reader is started to look for it."""
+    return doubled_seconds(renewals, RENEW_SECONDS, EXTRA_READER_SECONDS)

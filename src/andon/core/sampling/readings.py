@@ -1,8 +1,8 @@
-"""Whether a reading can be: what no device can mean is unknown, with the reason beside it.
+"""Validates readings: an impossible value becomes unknown, with the reason.
 
-Drivers say "I do not know" with all bits set, and broken ones say anything. Such a number must not
-be stored, exported, scored or alerted on, so every sample passes here before anyone sees it. The
-bounds are generous: what is merely odd is for `core/selftest/plausibility`.
+Drivers report "unknown" with all bits set, and broken ones report anything. Such a number must not
+be stored, exported, scored or alerted on, so every sample is checked here first. The bounds are
+generous: what is merely odd is for `core/selftest/plausibility`.
 """
 
 import math
@@ -22,19 +22,19 @@ from andon.model.device import (
     Snapshot,
 )
 
-_MOST_BYTES: Final = 1 << 50  # a pebibyte: no device comes near, every 64-bit sentinel is above
-_ALL_ONES: Final = frozenset({0xFFFFFFFF, 0x7FFFFFFF})  # 4 GiB less one byte is nobody's memory
-CANNOT_BE: Final = ", which cannot be"
-"""How each such reason ends."""
+_MOST_BYTES: Final = 1 << 50  # 1 PiB: far above any device, below every 64-bit sentinel
+_ALL_ONES: Final = frozenset({0xFFFFFFFF, 0x7FFFFFFF})  # 4 GiB minus one byte is never a real size
+IMPOSSIBLE: Final = ", which is impossible"
+"""How every such reason ends."""
 MEMORY_MISSING: Final = "processes.memory_bytes"
 SHARES_MISSING: Final = "processes.utilization_percent"
-MEMORY_SHARE: Final = 1.01  # parts are rounded by themselves
+MEMORY_SHARE: Final = 1.01  # parts are rounded separately
 _SUM_SHARE: Final = 1.05  # used and free are read one after the other
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a reading can be at all, and why not more."""
+    """The range of possible values, and the reason for it."""
 
     low: float
     high: float
@@ -43,9 +43,9 @@ class Bounds:
 
 
 _PERCENT = Bounds(0, 100, "%", "a share of the time")
-_MEASURED_PERCENT = Bounds(0, 101, "%", "a quotient of two counters, which are read apart")
-_CELSIUS = Bounds(-50, 250, "°C", "liquid nitrogen is below, solder melts before; 255 is a byte")
-_WATTS = Bounds(0, 10_000, "W", "the largest boards take 1 to 3 kW")
+_MEASURED_PERCENT = Bounds(0, 101, "%", "a quotient of two counters, read at different times")
+_CELSIUS = Bounds(-50, 250, "°C", "above solder's melting point; 255 is a byte")
+_WATTS = Bounds(0, 10_000, "W", "the largest boards draw 1 to 3 kW")
 _BYTES = Bounds(0, _MOST_BYTES, "bytes", "and no more than the device has")
 _GENERATION = Bounds(0, 16, "", "PCIe 7 is the latest")
 _WIDTH = Bounds(0, 64, "", "32 lanes are the most")
@@ -64,7 +64,7 @@ BOUNDS: Final[Mapping[str, Bounds]] = {
     "energy_joules": Bounds(0, 1e14, "J", "10 kW for 300 years"),
     "fan_percent": Bounds(0, 200, "%", "NVML: it may exceed 100 in certain cases"),
     "sm_clock_mhz": _SM_CLOCK,
-    "memory_clock_mhz": Bounds(0, 100_000, "MHz", "some count every transfer of a cycle"),
+    "memory_clock_mhz": Bounds(0, 100_000, "MHz", "some count every transfer per cycle"),
     "encoder_percent": _PERCENT,
     "decoder_percent": _PERCENT,
     "pcie_generation": _GENERATION,
@@ -77,13 +77,13 @@ BOUNDS: Final[Mapping[str, Bounds]] = {
 """Every number of a sample."""
 
 LIMIT_BOUNDS: Final[Mapping[str, Bounds]] = {
-    "slowdown_celsius": Bounds(1, 250, "°C", "a device that slows down in the cold is none"),
+    "slowdown_celsius": Bounds(1, 250, "°C", "no device slows down when cold"),
     "power_default_watts": _WATTS,
     "pcie_generation": _GENERATION,
     "pcie_width": _WIDTH,
     "sm_clock_mhz": _SM_CLOCK,
 }
-"""What a device states of itself."""
+"""What a device reports about itself."""
 
 _MEMORY: Final = ("memory_used_bytes", "memory_free_bytes", "memory_reserved_bytes")
 _values = attrgetter(*BOUNDS)
@@ -95,7 +95,7 @@ _MEMORY_PART: Final = slice(_FIRST, _FIRST + len(_MEMORY))
 
 
 def wrong_values(sample: Sample, device: Device) -> Mapping[str, str]:
-    """Why each value that cannot be, cannot; empty for nearly every sample."""
+    """The reason for each impossible value; empty for nearly every sample."""
     return {} if _is_sound(sample, device) else _wrong(sample, device)
 
 
@@ -109,29 +109,29 @@ def without(sample: Sample, wrong: Mapping[str, str]) -> Sample:
 def checked_processes(
     processes: tuple[Process, ...], device: Device
 ) -> tuple[tuple[Process, ...], Mapping[str, str]]:
-    """Those processes, and why memory or shares of some are unknown; the same object if none is."""
+    """The processes, and why values of some are unknown; the same object if none is."""
     most, reasons = _most_memory(device), {}
     if all(_process_is_sound(process, most) for process in processes):
         return processes, {}
     for process in processes:
         memory, share = process.memory_bytes, process.utilization_percent
         if not _memory_within(memory, most):
-            reasons[MEMORY_MISSING] = _words(memory, _BYTES, device, process)
+            reasons[MEMORY_MISSING] = _reason(memory, _BYTES, device, process)
         if not _within(share, _PERCENT):
-            reasons[SHARES_MISSING] = _words(share, _PERCENT, None, process)
+            reasons[SHARES_MISSING] = _reason(share, _PERCENT, None, process)
     return tuple(_plain_process(process, most) for process in processes), reasons
 
 
 def checked_device(device: Device) -> tuple[Device, Mapping[str, str]]:
-    """The device, and why facts of it are unknown; the same object where all can be."""
+    """The device, and why facts of it are unknown; the same object if all are valid."""
     wrong = {
-        name: _words(value, bounds)
+        name: _reason(value, bounds)
         for (name, bounds), value in zip(LIMIT_BOUNDS.items(), _limits(device.limits), strict=True)
         if not _within(value, bounds)
     }
     total, reasons = device.memory_total_bytes, {f"limits.{name}": w for name, w in wrong.items()}
     if not _memory_within(total, _MOST_BYTES) or total == 0:
-        reasons["memory_total_bytes"] = _words(total, _BYTES)
+        reasons["memory_total_bytes"] = _reason(total, _BYTES)
         device = replace(device, memory_total_bytes=None)
     if wrong:
         kept = {f.name: getattr(device.limits, f.name) for f in fields(Limits)}
@@ -141,7 +141,7 @@ def checked_device(device: Device) -> tuple[Device, Mapping[str, str]]:
 
 
 def checked_snapshot(snapshot: Snapshot) -> Snapshot:
-    """A whole snapshot that came from elsewhere."""
+    """A whole snapshot that came from another machine or a file."""
     return replace(
         snapshot,
         host=checked_host(snapshot.host),
@@ -150,7 +150,7 @@ def checked_snapshot(snapshot: Snapshot) -> Snapshot:
 
 
 def checked_host(host: Host) -> Host:
-    """The node's own values, of a recording or another machine."""
+    """The node's own values, from a recording or another machine."""
     cpu, load, used, total = (
         host.cpu_percent, host.load_1m, host.memory_used_bytes, host.memory_total_bytes,
     )  # fmt: skip
@@ -178,8 +178,8 @@ def _checked_status(status: DeviceStatus) -> DeviceStatus:
 
 
 def _is_sound(sample: Sample, device: Device) -> bool:
-    """Nearly always true, for every device and tick: so it is quick, and says nothing more."""
-    values = [value or 0 for value in _values(sample)]  # every range has 0 in it; NaN stays NaN
+    """Nearly always true, for every device and sample: so it is fast and gives no reason."""
+    values = [value or 0 for value in _values(sample)]  # every range contains 0; NaN stays NaN
     if not (all(map(le, _LOWS, values)) and all(map(le, values, _HIGHS))):
         return False
     total = device.memory_total_bytes or _MOST_BYTES
@@ -190,17 +190,17 @@ def _is_sound(sample: Sample, device: Device) -> bool:
 
 
 def _wrong(sample: Sample, device: Device) -> dict[str, str]:
-    """Why each value that cannot be, cannot."""
+    """The reason for each impossible value."""
     most, wrong = _most_memory(device), {}
     for name, bounds in BOUNDS.items():
         value = getattr(sample, name)
         fits = _memory_within(value, most) if name in _MEMORY else _within(value, bounds)
         if not fits:
-            wrong[name] = _words(value, bounds, device if name in _MEMORY else None)
+            wrong[name] = _reason(value, bounds, device if name in _MEMORY else None)
     if not wrong.keys() & set(_MEMORY) and _sum_is_wrong(sample, device):
         used, free = sample.memory_used_bytes, sample.memory_free_bytes
-        words = f"the driver reported {used} bytes used and {free} free{_of(device)}"
-        wrong |= dict.fromkeys(_MEMORY[:2], words + CANNOT_BE)
+        reason = f"the driver reported {used} bytes used and {free} free{_of(device)}"
+        wrong |= dict.fromkeys(_MEMORY[:2], reason + IMPOSSIBLE)
     return wrong
 
 
@@ -241,7 +241,7 @@ def _plain_process(process: Process, most: float) -> Process:
     )
 
 
-def _words(
+def _reason(
     value: float | None,
     bounds: Bounds,
     device: Device | None = None,
@@ -250,7 +250,7 @@ def _words(
     number = f"{value:g}" if isinstance(value, float) and math.isfinite(value) else str(value)
     whole = _of(device) if device is not None else ""
     whose = "" if process is None else f" for process {process.pid}"
-    return f"the driver reported {number} {bounds.unit}".rstrip() + whole + whose + CANNOT_BE
+    return f"the driver reported {number} {bounds.unit}".rstrip() + whole + whose + IMPOSSIBLE
 
 
 def _of(device: Device) -> str:

@@ -1,16 +1,18 @@
-"""When a card that may suspend is left alone, so that being watched does not keep it awake."""
+"""When to leave a card that may suspend alone, so that monitoring does not keep it awake."""
 
 from dataclasses import dataclass
 from typing import Final
 
+from andon.core.sampling.reader_backoff import doubled_seconds
+
 IDLE_SECONDS: Final = 10.0
-SUSPEND_SECONDS: Final = 60.0  # how long a card that was let go of may take to fall asleep
+SUSPEND_SECONDS: Final = 60.0  # how long a released card may take to suspend
 LONGEST_SECONDS: Final = 600.0
 
 
 @dataclass(slots=True)
 class Rest:
-    """One card's; `now` is an argument and only moves forward."""
+    """The rest state of one card; `now` is from a monotonic clock."""
 
     idle_since: float | None = None
     resting_since: float | None = None
@@ -24,18 +26,18 @@ class Rest:
         elif self.idle_since is None:
             self.idle_since = now
 
-    def tired(self, now: float) -> bool:
-        """Idle for long enough to be let go of."""
+    def idle_long_enough(self, now: float) -> bool:
+        """Whether it was idle long enough to be released."""
         return self.idle_since is not None and now - self.idle_since >= IDLE_SECONDS
 
-    def let_go(self, now: float) -> None:
+    def release(self, now: float) -> None:
         self.resting_since, self.slept = now, False
 
     def leave_alone(self, suspended: bool, now: float) -> bool:
         """Whether the card must not be touched now.
 
-        One that has slept and is awake again was woken by somebody else's work. One that never fell
-        asleep is looked at again after a while, each time a longer one.
+        A card that slept and is awake again was woken by other work. One that never fell asleep is
+        read again after a while, which doubles each time.
         """
         if suspended:
             self.slept = True
@@ -43,8 +45,8 @@ class Rest:
             return True
         if self.resting_since is None:
             return False
-        patience = min(LONGEST_SECONDS, SUSPEND_SECONDS * 2.0 ** min(self.tries, 10))
-        if not self.slept and now - self.resting_since < patience:
+        wait_seconds = doubled_seconds(self.tries, SUSPEND_SECONDS, LONGEST_SECONDS)
+        if not self.slept and now - self.resting_since < wait_seconds:
             return True
         self.tries = 0 if self.slept else self.tries + 1
         self.idle_since = self.resting_since = None

@@ -1,18 +1,19 @@
-"""Which devices a vendor has, and what state each is in, from what its reader said and when."""
+"""Which devices a vendor has and the state of each, from what its reader reported and when."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from andon.core.sampling.readings import checked_device, checked_processes, without, wrong_values
 from andon.model.device import Card, Device, DeviceStatus, Process, Reading, Sample, State
+from andon.units import human_seconds
 
-RAN_SECONDS = 60.0  # who was on a device when it went is of interest as long as that is news
-HUNG_HINT = "the driver hangs on this device: the kernel's log may say why (sudo dmesg)"
+RAN_SECONDS = 60.0  # how long the processes of a lost device are remembered
+HUNG_HINT = "the driver hangs on this device; the kernel log may say why (sudo dmesg)"
 
 
 @dataclass(slots=True)
 class RosterEntry:
-    """One device, as last heard of."""
+    """The latest known state of one device."""
 
     device: Device
     card: str | None
@@ -25,40 +26,40 @@ class RosterEntry:
     missing: Mapping[str, str] = field(default_factory=dict)
     processes: tuple[Process, ...] = ()
     ran: tuple[Process, ...] = ()
-    """What was on it when it last answered, now that it does not."""
+    """What ran on it when it last answered, now that it does not."""
     impossible: Mapping[str, str] = field(default_factory=dict)
     """Why facts of the device are unknown."""
     listed: tuple[tuple[Process, ...], tuple[Process, ...]] = ((), ())
-    """The latest processes as they came, and as far as they can be."""
+    """The latest processes as reported, and after validation."""
     odd: Mapping[str, str] = field(default_factory=dict)
     """Why values of the processes are unknown."""
 
 
 class Roster:
-    """The devices of one vendor. Times named `at` are UTC; `now` only moves forward."""
+    """The devices of one vendor. Times named `at` are UTC; `now` is monotonic."""
 
     def __init__(self, vendor: str, deadline_seconds: float) -> None:
         self.vendor = vendor
         self.deadline_seconds = deadline_seconds
         self.entries: dict[str, RosterEntry] = {}
         self.impossible = 0
-        """Values so far that cannot be, and are shown as unknown."""
+        """Impossible values so far; they are shown as unknown."""
         self._cards: dict[str, Card] = {}
         self._pending: dict[str, float] = {}
         self._opened: float | None = None
         self._trouble: tuple[str, str] | None = None
 
-    # What the reader says.
+    # What the reader reports.
 
     def glanced(self, cards: Sequence[Card], at: float) -> None:
-        """The operating system's own list: shown until the driver has described the devices."""
+        """The operating system's list: shown until the driver has described the devices."""
         known = {entry.device.pci for entry in self.entries.values() if entry.described}
         for card in cards:
             if card.pci not in known:
                 self._show_card(card, at)
 
     def opened(self, cards: Sequence[Card], at: float, now: float) -> None:
-        """The driver's list. What it never described and does not list was never ours to see."""
+        """The driver's list. Devices it never described and does not list are not visible to us."""
         self._opened, self._trouble = now, None
         self._cards = {card.key: card for card in cards}
         self._pending = {}
@@ -70,7 +71,7 @@ class Roster:
                 entry.card = None
 
     def described(self, card: str, devices: Sequence[Device], at: float) -> None:
-        """A card's device and partitions; partitions that are gone were taken away on purpose."""
+        """A card's device and partitions; missing partitions were removed on purpose."""
         uuids = {device.uuid for device in devices}
         boards = {device.pci for device in devices if device.parent is None and device.pci}
         for uuid, entry in list(self.entries.items()):
@@ -100,11 +101,11 @@ class Roster:
                 self._take(entry, reading, at)
 
     def lost(self, card: str, reason: str, hint: str, at: float) -> None:
-        """The driver says that this card is gone; its last sample stays, with its own time."""
+        """The driver reports the card as lost; its last sample stays, with its own time."""
         self._set_card(card, State.LOST, reason, hint, at)
 
     def failed(self, card: str, reason: str, hint: str, at: float) -> None:
-        """The card could be asked and not be read."""
+        """The card answered but could not be read."""
         self._set_card(card, State.STALE, reason, hint, at)
 
     def down(self, reason: str, hint: str, at: float) -> None:
@@ -115,24 +116,24 @@ class Roster:
             self._change(entry, State.LOST, reason, hint, at)
 
     def reader_ended(self, reason: str, hint: str) -> None:
-        """The reader crashed or was given up; what was asked of it stays asked."""
+        """The reader crashed or was abandoned; its requests stay pending."""
         self._trouble = (reason, hint)
 
     # What the rest of andon asks.
 
     def awaited_until(self, now: float) -> float | None:
-        """When the last card that may still answer in time is overdue; None if there is none."""
+        """Deadline of the last card that may still answer in time; None if there is none."""
         ends = [since + self.deadline_seconds for since in self._pending.values()]
         return max((end for end in ends if end > now), default=None)
 
     def outstanding_since(self) -> float | None:
-        """Since when nothing but silence has come from every card."""
+        """Since when no card at all has answered."""
         if not self._pending or len(self._pending) < len(self._cards):
             return None
         return min(self._pending.values())
 
     def settle(self, at: float, now: float, reader_silent_since: float | None) -> None:
-        """Judge the silent ones: called once per tick, after the answers."""
+        """Mark cards that did not answer: called once per sample, after the answers."""
         shown = {entry.card for entry in self.entries.values()}
         for key, since in self._pending.items():
             if key not in shown and now - since >= self.deadline_seconds - 1e-6:
@@ -146,7 +147,7 @@ class Roster:
                 self._change(entry, State.LOST, reason, HUNG_HINT, at)
 
     def statuses(self, visible: Mapping[str, int | None]) -> list[DeviceStatus]:
-        """Every device, as it stands."""
+        """The current status of every device."""
         return [
             DeviceStatus(
                 device=entry.device,
@@ -167,7 +168,7 @@ class Roster:
         return [entry.device for entry in self.entries.values()]
 
     def ran_on(self, uuid: str, at: float) -> tuple[Process, ...]:
-        """What is on a device, or was when it went a moment ago."""
+        """The processes on a device, or those that were there when it was lost a moment ago."""
         entry = self.entries.get(uuid)
         if entry is None:
             return ()
@@ -189,7 +190,7 @@ class Roster:
         )
 
     def _set_card(self, card: str, state: State, reason: str, hint: str, at: float) -> None:
-        """The whole card is in trouble; one that was never described is shown by its address."""
+        """Set the state of a whole card; one that was never described is shown by its address."""
         self._pending.pop(card, None)
         if not any(entry.card == card for entry in self.entries.values()) and card in self._cards:
             self._show_card(self._cards[card], at)
@@ -206,7 +207,7 @@ class Roster:
     def _sound(
         self, entry: RosterEntry, reading: Reading
     ) -> tuple[Sample | None, Mapping[str, str]]:
-        """What can be of the sample, and why the rest is unknown."""
+        """The valid part of the sample, and why the rest is unknown."""
         sample, reasons = reading.sample, entry.impossible
         if sample is not None and (wrong := wrong_values(sample, entry.device)):
             self.impossible += len(wrong)
@@ -216,7 +217,7 @@ class Roster:
         return sample, {**reading.missing, **reasons} if reasons else reading.missing
 
     def _list(self, entry: RosterEntry, processes: tuple[Process, ...]) -> None:
-        """A list that did not change is the same object, and is not looked at again."""
+        """A list that did not change is the same object, and is not checked again."""
         if entry.listed[0] is not processes:
             sound, entry.odd = checked_processes(processes, entry.device)
             entry.listed = processes, sound
@@ -242,14 +243,14 @@ class Roster:
     def _silence(self, seconds: float) -> tuple[str, str]:
         if self._trouble is not None:
             return self._trouble
-        return f"driver has not answered for {seconds:.0f} s", HUNG_HINT
+        return f"driver call stuck for {human_seconds(seconds)}", HUNG_HINT
 
     def _gone(self, now: float) -> bool:
         return self._opened is not None and now - self._opened >= self.deadline_seconds
 
 
 def numbered(vendors: Sequence[Sequence[DeviceStatus]]) -> list[DeviceStatus]:
-    """All devices of a node under one numbering: each vendor goes on where the one before ended."""
+    """All devices of a node in one numbering: each vendor continues after the previous one."""
     found: list[DeviceStatus] = []
     first = 0
     for statuses in vendors:
@@ -259,7 +260,7 @@ def numbered(vendors: Sequence[Sequence[DeviceStatus]]) -> list[DeviceStatus]:
 
 
 def stale(status: DeviceStatus, reason: str, hint: str, at: float) -> DeviceStatus:
-    """The device when nothing new is known of it, for this reason."""
+    """The device when there is no new reading, for this reason."""
     since = status.since if status.state is State.STALE else at
     return replace(status, state=State.STALE, since=since, reason=reason, hint=hint, processes=())
 

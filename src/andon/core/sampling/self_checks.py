@@ -1,4 +1,4 @@
-"""How andon itself is: what its looks cost, what it missed, what it could not keep."""
+"""andon's own health: what sampling costs, which readings were missed or not stored."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from andon.core.conditions.state import OwnTrouble
 
 WINDOW_SECONDS = 300.0
-MOST_COST_PERCENT = 20.0  # of one core, our own code alone
+MOST_COST_PERCENT = 20.0  # of one core, our own code only
 MOST_MISSED_PERCENT = 10.0
 LEAST_TICKS = 20
-FULL_PERCENT = 120.0  # upkeep cuts back to the budget: above this, it does not keep up
+FULL_PERCENT = 120.0  # maintenance cuts back to the budget: above this, it does not keep up
 
 
 @dataclass(frozen=True, slots=True)
 class StoreStats:
-    """How the history is; None where there is nothing to say."""
+    """State of the history; None where unknown."""
 
     reason: str | None = None
     hint: str = ""
@@ -25,7 +25,7 @@ class StoreStats:
 
 @dataclass(frozen=True, slots=True)
 class SelfStats:
-    """Counters since the start, at one instant of a clock that only moves forward."""
+    """Counters since the start, at one instant of a monotonic clock."""
 
     at: float
     ticks: int = 0
@@ -36,28 +36,26 @@ class SelfStats:
 
 
 def troubles(earlier: SelfStats, now: SelfStats) -> tuple[OwnTrouble, ...]:
-    """What is wrong by the difference of two readings, some minutes apart."""
-    looking = "; ".join(_looking(earlier, now))
-    found = (
-        (OwnTrouble("sampler", looking, "see what a look costs: andon cost"),) if looking else ()
-    )
+    """What is wrong, from the difference of two measurements some minutes apart."""
+    sampling = "; ".join(_sampling(earlier, now))
+    found = (OwnTrouble("sampler", sampling, "measure the cost: andon cost"),) if sampling else ()
     return (*found, *_storing(earlier.store, now.store))
 
 
-def _looking(earlier: SelfStats, now: SelfStats) -> Iterator[str]:
+def _sampling(earlier: SelfStats, now: SelfStats) -> Iterator[str]:
     ticks, missed = now.ticks - earlier.ticks, now.missed - earlier.missed
     failed, seconds = now.failed - earlier.failed, now.at - earlier.at
     span = f"the last {max(1, round(seconds / 60))} min"
     if failed > 0:
-        yield f"{failed} looks of {span} failed"
+        yield f"{failed} readings failed in {span}"
     if ticks + missed < LEAST_TICKS or seconds <= 0:
         return
     share = 100.0 * missed / (ticks + missed)
     if share > MOST_MISSED_PERCENT:
-        yield f"{share:.0f} % of the looks of {span} were missed"
+        yield f"{share:.0f} % of readings missed in {span}"
     cost = 100.0 * (now.cpu_seconds - earlier.cpu_seconds) / seconds
     if cost > MOST_COST_PERCENT:
-        yield f"looking costs {cost:.0f} % of a core"
+        yield f"sampling uses {cost:.0f} % of a core"
 
 
 def _storing(earlier: StoreStats, now: StoreStats) -> Iterator[OwnTrouble]:
@@ -65,9 +63,11 @@ def _storing(earlier: StoreStats, now: StoreStats) -> Iterator[OwnTrouble]:
     if now.reason is not None:
         yield OwnTrouble("store", now.reason, now.hint)
     elif dropped > 0:
-        yield OwnTrouble("store", f"{dropped} looks could not be kept", "see why: andon doctor")
+        yield OwnTrouble(
+            "store", f"{dropped} readings could not be stored", "see why: andon doctor"
+        )
     elif now.size_bytes and now.budget_bytes:
         share = 100.0 * now.size_bytes / now.budget_bytes
         if share > FULL_PERCENT:
-            reason = f"the history takes {share:.0f} % of its budget"
-            yield OwnTrouble("store", reason, "make room: andon gc")
+            reason = f"the history uses {share:.0f} % of its size limit"
+            yield OwnTrouble("store", reason, "free space: andon gc")

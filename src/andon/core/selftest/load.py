@@ -1,4 +1,4 @@
-"""Judges whether readings follow a load of our own: what must rise has risen."""
+"""Checks that readings follow a load of our own: what must rise has risen."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,23 +11,23 @@ from andon.units import GIB
 UTILIZATION_RISE = 20  # percentage points, of a load that leaves no pause
 POWER_RISE_WATTS = 5.0
 SM_ACTIVE_RISE = 5.0
-FREE_BYTES = 2 * GIB  # a load of half a GiB and what the driver takes beside it
+FREE_BYTES = 2 * GIB  # a load of half a GiB plus what the driver uses
 IDLE_PERCENT = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The load that ran: on which device, as which process; or why there was none."""
+    """The load that ran: its device and process; or why there was none."""
 
     uuid: str = ""
     pid: int = 0
     framework: str = ""
-    own_pids: bool = False  # in a pid namespace of its own, where the driver names other pids
+    own_pids: bool = False  # in a separate pid namespace, where the driver reports other pids
     reason: str = ""
 
 
 def choose(snapshot: Snapshot) -> tuple[DeviceStatus | None, str]:
-    """A device that nobody uses and this process may; the second value says why there is none."""
+    """A visible device that is not in use; the second value says why there is none."""
     boards = {status.device.parent for status in snapshot.devices}
     usable = [
         status
@@ -35,9 +35,9 @@ def choose(snapshot: Snapshot) -> tuple[DeviceStatus | None, str]:
         if status.device.vendor == "nvidia" and status.visible and status.state is State.OK
     ]
     if not usable:
-        return None, "no NVIDIA device answers that this process may use"
+        return None, "no NVIDIA device that this process may use responds"
     free = [s for s in usable if s.device.uuid not in boards and _is_free(s)]
-    return (free[0], "") if free else (None, "every device is in use: nobody's work is disturbed")
+    return (free[0], "") if free else (None, "every device is in use, and no job is disturbed")
 
 
 def _is_free(status: DeviceStatus) -> bool:
@@ -82,11 +82,11 @@ def _rise(
     shown = field.rpartition("_")[0].replace("_", " ").replace("sm ", "SM ")
     low, high = _most(calm, field), _most(busy, field)
     if low is None or high is None:
-        return unknown(trial, f"{shown}: the device does not give it")
+        return unknown(trial, f"{shown}: not reported by the device")
     words = f"{shown} rose from {low:.0f} to {high:.0f} {unit}"
     if high - low >= least:
         return ok(trial, words, before=low, during=high)
-    return failure(trial, words.replace("rose", "went only"), "andon why", before=low, during=high)
+    return failure(trial, words.replace("rose", "only rose"), "andon why", before=low, during=high)
 
 
 def _process(during: Sequence[Snapshot], load: Load) -> Finding:
@@ -96,7 +96,7 @@ def _process(during: Sequence[Snapshot], load: Load) -> Finding:
             SelftestTrial.LOAD_PROCESS, f"process {load.pid} was seen on the device", pid=load.pid
         )
     if load.own_pids:
-        words = "the driver names the host's pids, and this pid namespace has its own"
+        words = "the driver reports the host's pids, and this pid namespace has its own"
         return unknown(SelftestTrial.LOAD_PROCESS, words)
     return failure(
         SelftestTrial.LOAD_PROCESS, f"process {load.pid} was not seen on the device", DOCTOR

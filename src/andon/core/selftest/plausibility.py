@@ -1,4 +1,4 @@
-"""Judges whether sampling tells the truth: the devices answer, time goes on, values can be true."""
+"""Checks sampling: the devices respond, time advances, values are plausible."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -17,12 +17,12 @@ from andon.core.selftest.trials import (
 )
 from andon.model.device import Snapshot, State
 
-DEAR_SHARE = 0.1  # of a core, for all of sampling
+EXPENSIVE_SHARE = 0.1  # of a core, for all of sampling
 LATE_SECONDS = 5.0
 
 
 def judge(snapshots: Sequence[Snapshot], sampling: Sampling) -> list[Finding]:
-    """Every check, in the order of their areas."""
+    """All checks, in the order of their areas."""
     histories = histories_of(snapshots)
     if not any(history.samples for history in histories):
         asleep = any(s.state is State.ASLEEP for h in histories for s in h.statuses)
@@ -42,10 +42,10 @@ def judge(snapshots: Sequence[Snapshot], sampling: Sampling) -> list[Finding]:
 
 def _nothing(snapshots: Sequence[Snapshot], asleep: bool) -> Finding:
     if asleep:
-        return unknown(SelftestTrial.ANSWERS, "every device sleeps, and is left asleep")
+        return unknown(SelftestTrial.ANSWERS, "every device is asleep and was not woken")
     faults = snapshots[-1].faults if snapshots else ()
     why = f": {faults[0].reason}" if faults else ""
-    return failure(SelftestTrial.NO_DEVICE, f"no device gave a reading{why}", DOCTOR)
+    return failure(SelftestTrial.NO_DEVICE, f"no device could be read{why}", DOCTOR)
 
 
 def _answers(histories: list[History], snapshots: Sequence[Snapshot]) -> Iterator[Finding]:
@@ -54,13 +54,13 @@ def _answers(histories: list[History], snapshots: Sequence[Snapshot]) -> Iterato
         bad = [s for s in history.statuses if s.state in (State.STALE, State.LOST)]
         if bad:
             silent += 1
-            words = f"{history.label} was {bad[-1].state} in {len(bad)} of {len(snapshots)} looks"
+            words = f"{history.label} was {bad[-1].state} in {len(bad)} of {len(snapshots)} samples"
             yield failure(
                 SelftestTrial.ANSWERS, f"{words}: {bad[-1].reason or ''}".rstrip(": "), DOCTOR
             )
-    made_up = "SIMULATED: " if any(snapshot.simulated for snapshot in snapshots) else ""
+    prefix = "SIMULATED: " if any(snapshot.simulated for snapshot in snapshots) else ""
     if not silent:
-        words = f"{made_up}{many(len(histories), 'device')} answered in {len(snapshots)} looks"
+        words = f"{prefix}{many(len(histories), 'device')} responded in {len(snapshots)} samples"
         yield ok(SelftestTrial.ANSWERS, words, devices=len(histories), looks=len(snapshots))
 
 
@@ -70,7 +70,7 @@ def _identity(snapshots: Sequence[Snapshot]) -> Finding:
         return failure(SelftestTrial.IDENTITY, "two devices have the same UUID", REPORT)
     if any(set(uuids) != set(seen[0]) for uuids in seen):
         sizes = sorted({len(uuids) for uuids in seen})
-        words = f"the devices changed while looking (from {sizes[0]} to {sizes[-1]} of them)"
+        words = f"the devices changed during the test (from {sizes[0]} to {sizes[-1]})"
         return failure(SelftestTrial.IDENTITY, words, DOCTOR)
     return ok(SelftestTrial.IDENTITY, "every device kept its UUID", devices=len(seen[0]))
 
@@ -82,7 +82,7 @@ def _time(histories: list[History], snapshots: Sequence[Snapshot]) -> Iterator[F
     spans = [later.at - earlier.at for earlier, later in pairwise(snapshots)]
     still = [h.label for h in histories if not _rises([s.at for s in h.samples])]
     if not _rises([snapshot.at for snapshot in snapshots]):
-        yield failure(SelftestTrial.TIME, "the clock stood still or ran backwards", "timedatectl")
+        yield failure(SelftestTrial.TIME, "the clock stopped or went backwards", "timedatectl")
     elif still:
         words = f"{', '.join(still[:SHOWN])}: the time of the samples does not advance"
         yield failure(SelftestTrial.TIME, words, REPORT)
@@ -93,7 +93,9 @@ def _time(histories: list[History], snapshots: Sequence[Snapshot]) -> Iterator[F
     else:
         longest = max(spans, default=0.0)
         yield ok(
-            SelftestTrial.TIME, f"time advances, at most {longest:.2f} s a look", longest=longest
+            SelftestTrial.TIME,
+            f"time advances, at most {longest:.2f} s between samples",
+            longest=longest,
         )
 
 
@@ -115,7 +117,7 @@ def _latest(snapshots: Sequence[Snapshot]) -> float:
 
 def _ticks(sampling: Sampling) -> Finding:
     lost = sampling.missed + sampling.dropped
-    words = f"{sampling.ticks} looks every {sampling.interval_seconds:g} s"
+    words = f"{sampling.ticks} samples, one every {sampling.interval_seconds:g} s"
     if not lost:
         return ok(SelftestTrial.TICKS, f"{words}, none missed", ticks=sampling.ticks, missed=0)
     return failure(SelftestTrial.TICKS, f"{words}, {lost} missed", "andon cost", missed=lost)
@@ -125,9 +127,9 @@ def _cost(sampling: Sampling) -> Finding:
     ticks = max(1, sampling.ticks)
     own, reader = sampling.own_cpu_seconds / ticks, sampling.reader_cpu_seconds / ticks
     share = (own + reader) / sampling.interval_seconds
-    words = f"a look costs {1e3 * own:.2f} ms of CPU here and {1e3 * reader:.2f} ms in the reader"
+    words = f"a sample costs {1e3 * own:.2f} ms of CPU here and {1e3 * reader:.2f} ms in the reader"
     place = {"own_cpu_seconds": own, "reader_cpu_seconds": reader, "core_percent": 100 * share}
-    if share > DEAR_SHARE:
+    if share > EXPENSIVE_SHARE:
         return warning(
             SelftestTrial.COST, f"{words}: {100 * share:.1f} % of a core", "andon cost", **place
         )

@@ -1,16 +1,16 @@
-"""Judges readings one by one: what is physical, and what the device itself states."""
+"""Checks single readings against physics and against the device's own limits."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from andon.core.doctor.findings import Finding, failure, ok, unknown
-from andon.core.sampling.readings import CANNOT_BE, MEMORY_MISSING, SHARES_MISSING
+from andon.core.sampling.readings import IMPOSSIBLE, MEMORY_MISSING, SHARES_MISSING
 from andon.core.selftest.trials import DOCTOR, REPORT, SHOWN, History, SelftestTrial, many
 from andon.model.device import MemoryKind, Sample
 
 HOTTEST_CELSIUS = 120
-POWER_FACTOR = 1.5  # short peaks go over the limit
+POWER_FACTOR = 1.5  # short peaks exceed the limit
 CLOCK_FACTOR = 1.1
 MEMORY_SHARE = 0.01
 ENERGY_FACTOR = 3.0  # power is an average over a second, or an instant
@@ -23,7 +23,7 @@ _SHARES = (
 
 @dataclass(frozen=True, slots=True)
 class TrialResult:
-    """One trial of one device: what was wrong, and the numbers that were seen."""
+    """One trial of one device: what was wrong, and the values seen."""
 
     wrong: tuple[str, ...] = ()
     seen: tuple[float, ...] = ()
@@ -31,20 +31,20 @@ class TrialResult:
 
 @dataclass(frozen=True, slots=True)
 class ReadingTrial:
-    """One trial of the readings: what it is called, its unit, and how it is judged."""
+    """One trial of the readings: its name, its unit, and its check."""
 
     trial: SelftestTrial
     name: str
     unit: str
     judge: Callable[[History], TrialResult]
     fields: tuple[str, ...]
-    """Whose values may have been left out because they cannot be."""
+    """Fields whose impossible values may have been left out."""
 
 
 def judge_readings(histories: Sequence[History]) -> Iterator[Finding]:
-    """Every row of the table, then whether anything moves at all."""
+    """Every row of the table, then whether any reading changes at all."""
     for row in ROWS:
-        yield from _told(row, histories)
+        yield from _findings(row, histories)
     yield _movement(histories)
 
 
@@ -104,7 +104,7 @@ def _memory(history: History) -> TrialResult:
     used = _values(samples, "memory_used_bytes")
     if total is None or not used:
         return TrialResult()
-    wrong = [] if total > 0 else ["a memory of no size"]
+    wrong = [] if total > 0 else ["the memory size is 0"]
     if any(not 0 <= value <= total * (1 + MEMORY_SHARE) for value in used):
         wrong.append(f"{max(used):.0f} bytes used of {total}")
     if history.device.memory_kind is MemoryKind.DEVICE:
@@ -123,7 +123,7 @@ def _unbalanced(sample: Sample, total: int) -> str:
 
 
 def _processes(history: History) -> TrialResult:
-    """One process may stand in two lists: it is counted once."""
+    """A process may be in two lists: it is counted once."""
     total = history.device.memory_total_bytes
     if total is None or history.divided or history.device.memory_kind is not MemoryKind.DEVICE:
         return TrialResult()
@@ -140,7 +140,7 @@ def _processes(history: History) -> TrialResult:
 
 
 def _energy(history: History) -> TrialResult:
-    """The counter is read seldom: only readings of two times say something."""
+    """The counter is read rarely: only readings at two different times are useful."""
     reads = {
         s.read_at.get("energy_joules", s.at): s.energy_joules
         for s in history.samples
@@ -152,9 +152,9 @@ def _energy(history: History) -> TrialResult:
     watts = _values(history.samples, "power_watts")
     mean, shown = (last - first) / (ended - began), f"{last - first:.0f} J in {ended - began:.1f} s"
     if last < first:
-        return TrialResult((f"the energy counter ran backwards: {shown}",), (mean,))
+        return TrialResult((f"the energy counter decreased: {shown}",), (mean,))
     if watts and ended - began >= 1 and not _alike(mean, min(watts), max(watts)):
-        words = f"energy grew by {shown}, and power was {min(watts):.0f} to {max(watts):.0f} W"
+        words = f"energy grew by {shown}, but power was {min(watts):.0f} to {max(watts):.0f} W"
         return TrialResult((words,), (mean,))
     return TrialResult((), (mean,))
 
@@ -183,12 +183,12 @@ ROWS = (
 )  # fmt: skip
 
 
-def _told(row: ReadingTrial, histories: Sequence[History]) -> Iterator[Finding]:
+def _findings(row: ReadingTrial, histories: Sequence[History]) -> Iterator[Finding]:
     """A line per device that is wrong, or one line for all that are right."""
     outcomes = [(history.label, row.judge(history)) for history in histories]
     wrong = [(h.label, words) for h in histories for words in _left_out(row, h)[:1]]
-    told = {label for label, _ in wrong}
-    wrong += [(label, o.wrong[0]) for label, o in outcomes if o.wrong and label not in told]
+    reported = {label for label, _ in wrong}
+    wrong += [(label, o.wrong[0]) for label, o in outcomes if o.wrong and label not in reported]
     for label, words in wrong[:SHOWN]:
         yield failure(row.trial, f"{label}: {words}", REPORT)
     if len(wrong) > SHOWN:
@@ -205,31 +205,31 @@ def _told(row: ReadingTrial, histories: Sequence[History]) -> Iterator[Finding]:
 
 
 def _left_out(row: ReadingTrial, history: History) -> list[str]:
-    """Why values of this kind are unknown although the driver reported some."""
+    """Why values of this kind are unknown although the driver reported them."""
     reasons = (s.missing.get(name, "") for s in history.statuses for name in row.fields)
-    return [reason for reason in reasons if reason.endswith(CANNOT_BE)]
+    return [reason for reason in reasons if reason.endswith(IMPOSSIBLE)]
 
 
 def _why_unseen(trial: SelftestTrial) -> str:
     if trial is SelftestTrial.ENERGY:
         return "the counter was read once; it is read every minute: --seconds 70"
-    return "no device gives it"
+    return "not reported by any device"
 
 
 def _movement(histories: Sequence[History]) -> Finding:
-    """A busy device whose power never changes by a milliwatt gives old readings."""
+    """A busy device whose power never changes at all returns old readings."""
     frozen = [h.label for h in histories if _is_frozen(h.samples)]
     moving = sum(len({_moving(s) for s in h.samples}) > 1 for h in histories)
     if frozen:
-        words = f"{', '.join(frozen[:SHOWN])}: busy, and no reading ever moves"
+        words = f"{', '.join(frozen[:SHOWN])}: busy, but no reading changes"
         return failure(SelftestTrial.MOVEMENT, words, DOCTOR)
     if moving:
         return ok(
-            SelftestTrial.MOVEMENT, f"the readings of {many(moving, 'device')} move", moving=moving
+            SelftestTrial.MOVEMENT,
+            f"the readings of {many(moving, 'device')} change",
+            moving=moving,
         )
-    return ok(
-        SelftestTrial.MOVEMENT, "nothing moves, and nothing is busy: --load makes it", moving=0
-    )
+    return ok(SelftestTrial.MOVEMENT, "nothing changes, but nothing is busy: try --load", moving=0)
 
 
 def _is_frozen(samples: list[Sample]) -> bool:

@@ -1,4 +1,4 @@
-"""What is tried on readings, and the history of a device that it is tried on."""
+"""The trials of the selftest, and the history of a device that they check."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ from andon.core.doctor.findings import Named
 from andon.model.device import Device, DeviceStatus, Sample, Snapshot
 
 DOCTOR = "andon doctor"
-REPORT = "andon status --json # and report it, with this output"
-SHOWN = 4  # devices with the same trouble; the rest is counted
+REPORT = "andon status --json # and report it with this output"
+SHOWN = 4  # devices with the same problem; the rest is counted
 
 
 class SelftestTrial(Named):
@@ -38,7 +38,7 @@ class SelftestTrial(Named):
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How the sampling itself went; the seconds are CPU time of all ticks together."""
+    """Statistics of the sampling; the seconds are CPU time of all samples together."""
 
     ticks: int = 0
     interval_seconds: float = 1.0
@@ -50,7 +50,7 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """One device over all ticks; `samples` are those that it answered with."""
+    """One device over all samples; `samples` are its valid answers."""
 
     label: str
     device: Device

@@ -1,9 +1,9 @@
-"""How a simulated device behaves: every reading is a pure function of the device and the time.
+"""Behaviour of a simulated device: every reading is a pure function of the device and the time.
 
-A workload is an endless row of cycles of equal length and equal energy; what varies between
-cycles is drawn by hashing the seed and the number of the cycle. So any instant can be computed
-without a history: temperature is the exact answer of a first-order body to the last few cycles,
-energy is whole cycles plus a part.
+A workload is an endless sequence of cycles of equal length and energy; what varies between cycles
+is drawn by hashing the seed and the cycle number. So any instant can be computed without a history:
+temperature is the exact response of a first-order body to the last few cycles, energy is whole
+cycles plus a part.
 """
 
 import math
@@ -17,23 +17,23 @@ from andon.model.device import Device, Limits, Process, ProcessKind, Sample
 from andon.units import MIB
 
 DAY_SECONDS = 86_400.0
-POWERED_ON = 1_600_000_000.0  # the energy counter counts from here, so that it looks like a card's
+POWERED_ON = 1_600_000_000.0  # the energy counter starts here, so that it looks real
 IDLE_CELSIUS = 32
 RUN_SECONDS = 6 * 3600.0
 DESKTOP_BYTES = 180 * MIB
-CONTEXT_BYTES = 6 * MIB  # a process takes this much more than it is told to hold
-RIPPLE = 0.01  # power swings by this share around the level of its phase
-FIRST_PID = 5_000_000  # above Linux's largest pid: killing it can never hit a real process
+CONTEXT_BYTES = 6 * MIB  # overhead of a process
+RIPPLE = 0.01  # power varies by this share around the level of its phase
+FIRST_PID = 5_000_000  # above Linux's largest pid: killing it can never affect a real process
 USERS = ("alice", "bob", "carol")
 UNSUPPORTED = "not supported by this device"
-UNWATCHED = "read only while someone watches"
+UNWATCHED = "read only while someone is watching"
 
 _WORD = 2**64 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Specimen:
-    """One simulated device: which card, what runs on it, and its own luck."""
+    """One simulated device: its model, its workload, and its own seed."""
 
     index: int
     uuid: str
@@ -52,7 +52,7 @@ class Specimen:
 
 @dataclass(frozen=True, slots=True)
 class CyclePosition:
-    """Where an instant lies: the cycle, the phase, and how far into it."""
+    """The position of an instant: the cycle, the phase, and the time within it."""
 
     cycle: int
     began: float
@@ -66,7 +66,7 @@ class CyclePosition:
 
 
 def draw(*keys: int) -> float:
-    """A number in [0, 1) that depends on the keys alone (splitmix64)."""
+    """A number in [0, 1) that depends only on the keys (splitmix64)."""
     state = 0
     for key in keys:
         state = (state ^ (key & _WORD)) + 0x9E3779B97F4A7C15 & _WORD
@@ -77,14 +77,14 @@ def draw(*keys: int) -> float:
 
 
 def make_specimen(index: int, seed: int, model: Model, workload: Workload) -> Specimen:
-    """The device at an index; its UUID and its luck follow from the seed and the index alone."""
+    """The device at an index; its UUID and its seed depend only on the seed and the index."""
     luck = [int(draw(seed, index, part) * 2**53) for part in range(3)]
     number = uuid.UUID(int=luck[0] << 75 | luck[1] << 22 | luck[2] >> 31, version=4)
     return Specimen(index, f"SIM-{number}", model, workload, luck[2])
 
 
 def describe(specimen: Specimen) -> Device:
-    """The facts of a simulated device. It has no PCI address: none could be true."""
+    """The facts of a simulated device. It has no PCI address: none would be real."""
     model = specimen.model
     return Device(
         uuid=specimen.uuid,
@@ -103,7 +103,7 @@ def describe(specimen: Specimen) -> Device:
 
 
 def locate(specimen: Specimen, at: float) -> CyclePosition:
-    """The moment of an instant; devices are out of step with each other."""
+    """The position of an instant; devices are out of phase with each other."""
     period = specimen.profile.period_seconds
     shifted = at + draw(specimen.seed, 1) * period
     cycle = math.floor(shifted / period)
@@ -118,12 +118,12 @@ def locate(specimen: Specimen, at: float) -> CyclePosition:
 
 
 def utilization_percent(specimen: Specimen, at: float) -> int:
-    """Exactly zero where nothing runs; elsewhere it trembles from second to second."""
+    """Exactly zero if nothing runs; otherwise it varies from second to second."""
     load = locate(specimen, at).phase.load
     if load == 0:
         return 0
-    tremble = 4.0 * draw(specimen.seed, 2, math.floor(at)) - 2.0
-    return min(100, max(1, round(100 * load + tremble)))
+    noise = 4.0 * draw(specimen.seed, 2, math.floor(at)) - 2.0
+    return min(100, max(1, round(100 * load + noise)))
 
 
 def power_watts(specimen: Specimen, at: float) -> float:
@@ -143,7 +143,7 @@ def energy_joules(specimen: Specimen, at: float) -> float:
 
 
 def temperature_celsius(specimen: Specimen, at: float) -> float:
-    """A first-order body, warmed by the phases of the last five time constants."""
+    """A first-order body, heated by the phases of the last five time constants."""
     profile, here = specimen.profile, locate(specimen, at)
     back = math.ceil(5 * profile.inertia_seconds / profile.period_seconds)
     heat = profile.mean_power
@@ -155,7 +155,7 @@ def temperature_celsius(specimen: Specimen, at: float) -> float:
 
 
 def processes(specimen: Specimen, at: float) -> tuple[Process, ...]:
-    """Who uses the device. The host does not know them, so everything is filled in here."""
+    """Processes on the device. They do not exist on the host, so all fields are set here."""
     moment, busy = locate(specimen, at), utilization_percent(specimen, at)
     found = _desktop(specimen, at)
     if not moment.phase.running:
@@ -178,7 +178,7 @@ def processes(specimen: Specimen, at: float) -> tuple[Process, ...]:
 
 
 def sample(specimen: Specimen, at: float) -> Sample:
-    """Everything that can be read of such a device; `missing` says what this model lacks."""
+    """All readings of such a device; `missing` says which ones this model lacks."""
     model, moment = specimen.model, locate(specimen, at)
     load = utilization_percent(specimen, at)
     heat = temperature_celsius(specimen, at)
@@ -215,11 +215,11 @@ def sample(specimen: Specimen, at: float) -> Sample:
 
 
 def missing(model: Model, watched: bool) -> Mapping[str, str]:
-    """The readings that this model does not give now, and why."""
-    dear = (
+    """The readings that this model does not provide now, and why."""
+    expensive = (
         {} if watched else dict.fromkeys(("sm_active_percent", "tensor_active_percent"), UNWATCHED)
     )
-    return dear | dict.fromkeys(sorted(model.lacks), UNSUPPORTED)
+    return expensive | dict.fromkeys(sorted(model.lacks), UNSUPPORTED)
 
 
 def _powered_on(at: float) -> float:
@@ -230,13 +230,13 @@ def _phases(specimen: Specimen, cycle: int) -> tuple[LoadPhase, ...]:
     return _drawn(specimen.workload, specimen.seed, cycle)
 
 
-@lru_cache(maxsize=1024)  # a reading looks at the same few cycles again and again
+@lru_cache(maxsize=1024)  # a reading uses the same few cycles repeatedly
 def _drawn(workload: Workload, seed: int, cycle: int) -> tuple[LoadPhase, ...]:
     return PROFILES[workload].phases(draw(seed, 3, cycle))
 
 
 def _elapsed(phases: tuple[LoadPhase, ...], seconds: float) -> Iterator[tuple[LoadPhase, float]]:
-    """Each phase with the part of it that lies in the first `seconds` of the cycle."""
+    """Each phase with its part of the first `seconds` of the cycle."""
     for phase in phases:
         if seconds <= 0:
             return
@@ -254,7 +254,7 @@ def _swings(phase: LoadPhase) -> int:
 
 
 def _partial_joules(specimen: Specimen, moment: CyclePosition, at: float) -> float:
-    """The energy of the cycle up to the moment; whole swings of the ripple cancel out."""
+    """The energy of the cycle up to the moment; whole periods of the ripple cancel out."""
     total = 0.0
     for phase, seconds in _elapsed(_phases(specimen, moment.cycle), at - moment.began):
         pace = 2 * math.pi * _swings(phase) / phase.seconds
@@ -264,7 +264,7 @@ def _partial_joules(specimen: Specimen, moment: CyclePosition, at: float) -> flo
 
 
 def _span_celsius(specimen: Specimen) -> float:
-    """How much warmer than idle the device gets at full power."""
+    """Temperature rise above idle at full power."""
     model, excess = specimen.model, specimen.profile.overheating
     if excess:
         return (model.slowdown_celsius - IDLE_CELSIUS) * excess
@@ -272,7 +272,7 @@ def _span_celsius(specimen: Specimen) -> float:
 
 
 def _run(specimen: Specimen, moment: CyclePosition, at: float) -> tuple[int, float]:
-    """Which run of the program this is, and when it began."""
+    """The number of this run of the program, and when it began."""
     if specimen.profile.dies:
         return moment.cycle, max(0.0, round(moment.began, 2))
     shift = draw(specimen.seed, 4) * RUN_SECONDS
@@ -299,7 +299,7 @@ def _desktop(specimen: Specimen, at: float) -> tuple[Process, ...]:
 
 
 def _held_bytes(specimen: Specimen, moment: CyclePosition) -> float:
-    """What the workload's programs hold together, out of what the system leaves to them."""
+    """Memory of all programs of the workload, out of what is available."""
     model, profile = specimen.model, specimen.profile
     contexts = CONTEXT_BYTES * (len(profile.programs) + 1)
     room = model.memory_bytes - model.reserved_bytes - DESKTOP_BYTES - contexts
@@ -332,6 +332,6 @@ def _step_mhz(clock: float) -> int:
 
 
 def _fan_percent(model: Model, heat: float) -> int:
-    """Still below 45 °C, full speed five degrees before the slowdown."""
+    """Off below 45 °C, full speed five degrees below the slowdown."""
     share = (heat - 45) / (model.slowdown_celsius - 5 - 45)
     return 0 if share <= 0 else min(100, round(25 + 75 * share))

@@ -1,4 +1,4 @@
-"""Named scenarios of simulated devices, and the scripts of what goes wrong with them."""
+"""Named scenarios of simulated devices, and scripted faults."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ MAX_DEVICES = 1024
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """The parts that the devices take in turn, and what goes wrong."""
+    """Model and workload of each device in turn, and the faults."""
 
     parts: tuple[tuple[str, Workload], ...]
     faults: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ SCENARIOS = {
 
 
 class ScriptedFault(StrEnum):
-    """What a script can make go wrong."""
+    """The faults that a script can cause."""
 
     LOST = "lost"
     HUNG = "hung"
@@ -70,7 +70,7 @@ class ScriptedFault(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """One thing that goes wrong from `since` until `until`; no device means the whole vendor."""
+    """One fault from `since` until `until`; no device means the whole vendor."""
 
     trouble: ScriptedFault
     device: int | None = None
@@ -85,7 +85,7 @@ class Script:
 
 @dataclass(frozen=True, slots=True)
 class ScenarioPlan:
-    """A whole simulation: who plays what, and what goes wrong."""
+    """A whole simulation: model and workload of each device, and the faults."""
 
     parts: tuple[tuple[Model, Workload], ...]
     scripts: tuple[Script, ...]
@@ -99,29 +99,29 @@ _SCRIPT = re.compile(
 _WHOLE = (ScriptedFault.CRASH, ScriptedFault.UNAVAILABLE)
 _MOMENTS = (ScriptedFault.CRASH, ScriptedFault.XID)
 _VALUES = {
-    ScriptedFault.SLOW: (re.compile(_NUMBER), "seconds, as in slow:1=0.3"),
-    ScriptedFault.ECC: (re.compile(r"[1-9]\d*"), "a count, as in ecc:4@15=1"),
-    ScriptedFault.XID: (re.compile(r"[1-9]\d{0,2}"), "an Xid's number, as in xid:1@30=79"),
+    ScriptedFault.SLOW: (re.compile(_NUMBER), "seconds, e.g. slow:1=0.3"),
+    ScriptedFault.ECC: (re.compile(r"[1-9]\d*"), "a count, e.g. ecc:4@15=1"),
+    ScriptedFault.XID: (re.compile(r"[1-9]\d{0,2}"), "an Xid number, e.g. xid:1@30=79"),
     ScriptedFault.UNSUPPORTED: (
         re.compile("|".join((*SAMPLE_VALUES, "processes"))),
-        "a reading, as in unsupported:0=fan_percent",
+        "a reading, e.g. unsupported:0=fan_percent",
     ),
 }
 
 
 def plan(count: int, scenario: str, models: Sequence[str], faults: Sequence[str]) -> ScenarioPlan:
-    """Who plays what; Invalid names every mistake at once."""
+    """The plan; Invalid lists all mistakes at once."""
     mistakes: list[str] = []
     if not 0 <= count <= MAX_DEVICES:
-        mistakes.append(f"count is {count}, not between 0 and {MAX_DEVICES}")
+        mistakes.append(f"count must be 0 to {MAX_DEVICES}, not {count}")
     if scenario not in SCENARIOS:
         mistakes.append(f"scenario {scenario!r} is not one of: {', '.join(SCENARIOS)}")
     chosen = [_model(name, mistakes) for name in models]
     scripts = _scripts(faults, count, mistakes)
     if mistakes:
         raise Invalid(
-            "the simulation makes no sense",
-            hint="faults look like lost:2@10..20, hung:3@5, slow:1=0.3, ecc:0@15=1, xid:1@30=79",
+            "the simulation settings are not valid",
+            hint="examples of faults: lost:2@10..20, hung:3@5, slow:1=0.3, ecc:0@15=1, xid:1@30=79",
             mistakes=tuple(mistakes),
         )
     played = SCENARIOS[scenario]
@@ -137,11 +137,11 @@ def plan(count: int, scenario: str, models: Sequence[str], faults: Sequence[str]
 
 
 def parse_faults(texts: Iterable[str], count: int = MAX_DEVICES) -> tuple[Script, ...]:
-    """The scripts behind the texts, for `count` devices; Invalid names every mistake at once."""
+    """Parse fault scripts for `count` devices; Invalid lists all mistakes at once."""
     mistakes: list[str] = []
     scripts = _scripts(texts, count, mistakes)
     if mistakes:
-        raise Invalid(f"bad fault scripts: {'; '.join(mistakes)}", mistakes=tuple(mistakes))
+        raise Invalid(f"invalid fault scripts: {'; '.join(mistakes)}", mistakes=tuple(mistakes))
     return scripts
 
 
@@ -183,25 +183,25 @@ def _script(match: re.Match[str]) -> Script:
 
 
 def _doubts(script: Script, match: re.Match[str], count: int) -> Iterable[str]:
-    """Everything that is wrong with a script whose form is right."""
+    """What is wrong with a script that could be parsed."""
     trouble = script.trouble
     if trouble in _WHOLE and script.device is not None:
-        yield f"{trouble} is about all devices and takes none"
+        yield f"{trouble} applies to all devices and takes none"
     if trouble not in _WHOLE and script.device is None:
-        yield f"{trouble} needs a device, as in {trouble}:0"
+        yield f"{trouble} needs a device, e.g. {trouble}:0"
     if script.device is not None and script.device >= count:
-        yield f"there is no device {script.device} among {count}"
+        yield f"no device {script.device}: there are {count}"
     if script.until <= script.since:
         yield "it ends before it begins"
     if trouble in _MOMENTS and match["until"] is not None:
-        yield f"{trouble} is a moment and has no end"
+        yield f"{trouble} happens once and has no end"
     if trouble in _MOMENTS and script.since < 1:
         example = "crash@5" if trouble is ScriptedFault.CRASH else "xid:0@5=79"
-        yield f"{trouble} needs a later second, as in {example}: a reader opened after it is spared"
+        yield f"{trouble} needs a time of at least 1 s, e.g. {example}"
     yield from _value_doubts(script)
 
 
 def _value_doubts(script: Script) -> Iterable[str]:
     form, example = _VALUES.get(script.trouble, (re.compile(""), "nothing"))
     if not form.fullmatch(script.value):
-        yield f"its value is {script.value!r}, and should be {example}"
+        yield f"its value is {script.value!r}, but should be {example}"

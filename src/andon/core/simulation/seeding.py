@@ -1,4 +1,4 @@
-"""A simulated past, made quickly: an hour and a day are simulated, and repeated over the years."""
+"""A simulated history, generated quickly: an hour and a day are simulated, then repeated."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ from andon.core.simulation.scenarios import plan
 from andon.model.device import DeviceStatus, Snapshot, State
 
 COUNTERS = ("energy_joules",)
-"""What only rises: each repetition goes on where the one before it ended."""
+"""Counters: each repetition continues where the previous one ended."""
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
-LOOKS_PER_MINUTE = 2
+SAMPLES_PER_MINUTE = 2
 USE_STEP_SECONDS = 1800.0
 
 Block = tuple[str, str, Tier, int, bytes]
@@ -24,29 +24,29 @@ Columns = dict[Key, tuple[list[int], list[int]]]
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """The blocks of one period of a series, and by how much a counter rises in it."""
+    """The blocks of one period of a series, and how much a counter rises in it."""
 
     blocks: tuple[bytes, ...]
     rise: int
 
 
 def specimens(count: int, seed: int = 1, scenario: str = "mixed") -> tuple[Specimen, ...]:
-    """The devices that a simulation with the same seed has."""
+    """The devices of a simulation with this seed."""
     parts = plan(count, scenario, (), ()).parts
     return tuple(behaviour.make_specimen(i, seed, *part) for i, part in enumerate(parts))
 
 
 def tick(devices: Sequence[Specimen], at: float) -> NodeReadings:
-    """What a look at the simulated devices gives."""
+    """A sample of the simulated devices."""
     return tick_of(Snapshot("simulated", at, True, devices=tuple(_status(s, at) for s in devices)))
 
 
 def blocks(
     devices: Sequence[Specimen], now: float, days: float, retention: Retention
 ) -> Iterator[Block]:
-    """All blocks up to now in every tier, as if andon had run for so many days."""
+    """All blocks up to now in every tier, as if andon had run for this many days."""
     hour = _columns(devices, int(now * 1000) // HOUR_MS * HOUR_MS - HOUR_MS, HOUR_MS, 1000)
-    step = 60_000 // LOOKS_PER_MINUTE
+    step = 60_000 // SAMPLES_PER_MINUTE
     day = _columns(devices, int(now * 1000) // DAY_MS * DAY_MS - DAY_MS, DAY_MS, step)
     for key in hour:
         for tier, pattern, period in (
@@ -59,13 +59,13 @@ def blocks(
 
 
 def last_ticks(devices: Sequence[Specimen], now: float) -> list[NodeReadings]:
-    """The ticks that are not packed yet."""
+    """The samples that are not packed yet."""
     begin = window(Tier.RAW, int(now * 1000)) // 1000
     return [tick(devices, float(at)) for at in range(begin, int(now))]
 
 
 def uses(devices: Sequence[Specimen], now: float, days: float) -> list[UsageInterval]:
-    """Who was there; seen now and then, so that it is quick."""
+    """Who used the devices; sampled coarsely to be fast."""
     found: dict[tuple[str, int, float], UsageInterval] = {}
     for number in range(int(days * DAY_SECONDS / USE_STEP_SECONDS), -1, -1):
         at = now - number * USE_STEP_SECONDS
@@ -95,7 +95,7 @@ def _status(specimen: Specimen, at: float) -> DeviceStatus:
 
 
 def _columns(devices: Sequence[Specimen], begin_ms: int, length_ms: int, step_ms: int) -> Columns:
-    """One point more than the period holds: how far a counter has come at its end."""
+    """One point more than the period: the value of a counter at its end."""
     found: Columns = {}
     for at_ms in range(begin_ms, begin_ms + length_ms + step_ms, step_ms):
         for device, metrics, values in tick(devices, at_ms / 1000).readings:
@@ -128,7 +128,7 @@ def _minutes(column: tuple[list[int], list[int]]) -> Pattern:
 
 
 def _hours(column: tuple[list[int], list[int]], is_counter: bool) -> Pattern:
-    """Ten days, which are equal but for counters: one block."""
+    """Ten days, equal except for counters, in one block."""
     day, rise = rolled(_minute_rows(column), Tier.HOUR), column[1][-1] - column[1][0]
     rows = [
         SeriesRow(at + number * DAY_MS, count, low + more, high + more, total + count * more)

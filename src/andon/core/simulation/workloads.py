@@ -1,4 +1,4 @@
-"""What simulated devices are like and what runs on them: models with real facts, and profiles."""
+"""Models of simulated devices, with real data, and the workloads that run on them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from andon.units import GIB, MIB
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A card as its data sheet and its driver describe it."""
+    """A card as its data sheet and driver describe it."""
 
     name: str
     memory_bytes: int
@@ -23,9 +23,9 @@ class Model:
     pcie_generation: int
     pcie_width: int = 16
     reserved_bytes: int = 600 * MIB
-    naps: bool = False  # falls to P8 and a slow link when idle
+    naps: bool = False  # drops to P8 and a slow link when idle
     desktop: bool = False  # a display server runs on it
-    lacks: frozenset[str] = frozenset()  # the readings it never gives
+    lacks: frozenset[str] = frozenset()  # the readings it never provides
 
 
 _FAN = frozenset({"fan_percent"})
@@ -57,13 +57,13 @@ MODELS = {
     "MI300X": Model("AMD Instinct MI300X", 192 * GIB, 750, 140, 100, 68, 2100, 132, 1300, 5,
                     lacks=_AMD),
 }  # fmt: skip
-"""The cards that can be simulated, by the name that people type."""
+"""The cards that can be simulated, by the name to type."""
 
 # Workloads.
 
 
 class Workload(StrEnum):
-    """What a simulated device is busy with."""
+    """The workload of a simulated device."""
 
     TRAINING = "training"
     INFERENCE = "inference"
@@ -76,19 +76,19 @@ class Workload(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LoadPhase:
-    """A stretch of a cycle in which load and power stay level; shares run from 0 to 1."""
+    """A part of a cycle with constant load and power; shares are 0 to 1."""
 
     seconds: float
     load: float
-    power: float  # of the span from idle to the limit
-    memory: tuple[float, float] = (1.0, 1.0)  # of what the workload holds, first and last
+    power: float  # of the range from idle to the limit
+    memory: tuple[float, float] = (1.0, 1.0)  # of the workload's memory, at the start and the end
     clock: float = 1.0
-    running: bool = True  # whether its programs live
+    running: bool = True  # whether its programs are running
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A command of a workload, and the share of the workload's memory that it holds."""
+    """A command of a workload, and its share of the workload's memory."""
 
     command: str
     share: float = 1.0
@@ -96,16 +96,16 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A workload as physics sees it. Every cycle lasts as long and takes as much energy."""
+    """The physics of a workload. All cycles have the same length and energy."""
 
-    phases: Callable[[float], tuple[LoadPhase, ...]]  # what a draw from [0, 1) makes of a cycle
+    phases: Callable[[float], tuple[LoadPhase, ...]]  # the phases of a cycle for a draw from [0, 1)
     programs: tuple[Program, ...] = ()
-    memory: tuple[float, float] = (0.0, 0.0)  # a device holds a share between these
+    memory: tuple[float, float] = (0.0, 0.0)  # a device uses a share between these
     bandwidth: float = 0.55
     tensor: float = 0.3
     decoder: float = 0.0
     inertia_seconds: float = 20.0
-    overheating: float = 0.0  # how far beyond the slowdown full power would drive it
+    overheating: float = 0.0  # how far above the slowdown full power would heat it
     limit_share: float = 1.0  # of the default power limit
     dies: bool = False  # its programs end with the cycle
 
@@ -130,7 +130,7 @@ def _training(luck: float) -> tuple[LoadPhase, ...]:
 
 
 def _inference(luck: float) -> tuple[LoadPhase, ...]:
-    burst = 5.6 + 8.4 * luck  # a long burst is a low one, so that every cycle takes as much
+    burst = 5.6 + 8.4 * luck  # a longer burst is lower, so that every cycle uses the same energy
     before = 0.5 + (19.0 - burst) * (luck * 7919.0 % 1.0)
     load = 5.6 / burst
     return (

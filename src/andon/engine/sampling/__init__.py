@@ -1,1 +1,1 @@
-"""The parts that sample: readers, the sampler, the bus, the recorder."""
+"""Sampling: readers, the sampler, the bus, the recorder."""

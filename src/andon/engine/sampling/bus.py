@@ -1,4 +1,4 @@
-"""Hands each snapshot to whoever asked for one at this time."""
+"""Passes each snapshot to the sessions for which one is due."""
 
 import threading
 import time
@@ -14,11 +14,11 @@ from andon.model.device import Snapshot
 if TYPE_CHECKING:
     from andon.model.alert import Event
 
-MOST_EVENTS = 256  # that wait for one session; devices report a handful in a bad week
+MOST_EVENTS = 256  # queued for one session; devices report a handful in a bad week
 
 
 class Subscription:
-    """One session: snapshots at its own interval, in a bounded queue that counts what it drops."""
+    """One session: snapshots at its own interval, in a bounded queue that counts drops."""
 
     def __init__(
         self, interval_seconds: float, watching: bool, size: int, leave: Callable[[], None]
@@ -29,19 +29,19 @@ class Subscription:
         self.missed = 0
         self._slot: int | None = None
         self._snapshots: deque[Snapshot] = deque(maxlen=size)
-        self._untold: tuple[Event, ...] = ()
+        self._pending_events: tuple[Event, ...] = ()
         self._changed = threading.Condition()
         self._on_close = [leave]
         self._closed = False
 
     def due(self, now: float) -> bool:
-        """Whether this session has not had a snapshot in the present interval."""
+        """Whether this session has no snapshot in the current interval yet."""
         return self._slot is None or cadence.slot(now, self.interval_seconds) > self._slot
 
-    def tell(self, events: "Sequence[Event]") -> None:
-        """Keep events until this session's next snapshot, which may be many ticks away."""
+    def add_events(self, events: "Sequence[Event]") -> None:
+        """Keep events until this session's next snapshot, which may be many samples away."""
         with self._changed:
-            self._untold = (*self._untold, *events)[-MOST_EVENTS:]
+            self._pending_events = (*self._pending_events, *events)[-MOST_EVENTS:]
 
     def put(self, snapshot: Snapshot, now: float) -> None:
         slot = cadence.slot(now, self.interval_seconds)
@@ -51,11 +51,11 @@ class Subscription:
             self._slot = slot
             if len(self._snapshots) == self._snapshots.maxlen:
                 self.dropped += 1
-                # A reading that nobody took is replaced by the next one, an event by nothing.
+                # The next reading replaces one that was not taken, but nothing replaces an event.
                 left = self._snapshots.popleft().events
-                self._untold = (*left, *self._untold)[-MOST_EVENTS:]
-            if self._untold or snapshot.events:
-                snapshot, self._untold = replace(snapshot, events=self._untold), ()
+                self._pending_events = (*left, *self._pending_events)[-MOST_EVENTS:]
+            if self._pending_events or snapshot.events:
+                snapshot, self._pending_events = replace(snapshot, events=self._pending_events), ()
             self._snapshots.append(snapshot)
             self._changed.notify()
 
@@ -71,17 +71,17 @@ class Subscription:
             return self._snapshots.popleft() if self._snapshots else None
 
     @property
-    def patience_seconds(self) -> float:
-        """How long it may be left alone without a loss, with room to spare."""
+    def poll_within_seconds(self) -> float:
+        """How often to read the queue so that nothing is dropped, with a margin."""
         return self.interval_seconds * (self._snapshots.maxlen or 1) / 2
 
     @property
     def closed(self) -> bool:
-        """Whether it has ended and everything in it was read."""
+        """Whether it has ended and its queue has been read."""
         return self._closed and not self._snapshots
 
     def on_close(self, call: Callable[[], None]) -> None:
-        """Call this once, when the session ends."""
+        """Call this when the session ends, once."""
         self._on_close.append(call)
 
     def close(self) -> None:
@@ -94,7 +94,7 @@ class Subscription:
             call()
 
     def forget(self) -> None:
-        """In a forked child: nobody will publish here, and the lock may be held for ever."""
+        """In a forked child: nothing will be published here, and the lock may never be released."""
         self._changed, self._closed, self._on_close = threading.Condition(), True, []
 
     def __iter__(self) -> Iterator[Snapshot]:
@@ -114,7 +114,7 @@ class Subscription:
 
 
 class Bus:
-    """The sessions of one sampler; none of them can hold up another."""
+    """The sessions of one sampler; none can block another."""
 
     def __init__(self) -> None:
         self._subscriptions: tuple[Subscription, ...] = ()
@@ -128,10 +128,10 @@ class Bus:
             self._subscriptions = (*self._subscriptions, subscription)
         return subscription
 
-    def tell(self, events: "Sequence[Event]") -> None:
-        """Every session hears of each event exactly once, with its own next snapshot."""
+    def add_events(self, events: "Sequence[Event]") -> None:
+        """Every session gets each event exactly once, with its own next snapshot."""
         for subscription in self._subscriptions:
-            subscription.tell(events)
+            subscription.add_events(events)
 
     def publish(self, snapshot: Snapshot, now: float) -> None:
         for subscription in self._subscriptions:
@@ -140,11 +140,11 @@ class Bus:
 
     @property
     def watched(self) -> bool:
-        """Whether a person looks on, who is worth the dearer readings."""
+        """Whether a person is watching, which justifies the expensive readings."""
         return any(subscription.watching for subscription in self._subscriptions)
 
     def wake_at(self, now: float) -> float | None:
-        """When the next tick is due; a session that has had nothing is due at once."""
+        """When the next sample is due; a new session is due at once."""
         sessions = self._subscriptions
         if any(session.due(now) for session in sessions):
             return now

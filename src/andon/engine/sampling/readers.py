@@ -1,4 +1,4 @@
-"""Keeps one vendor's reader process alive, and turns what it says into a roster of devices."""
+"""Keeps one vendor's reader process alive, and turns its messages into a roster of devices."""
 
 import contextlib
 import os
@@ -16,20 +16,21 @@ from andon.errors import AndonError, Unavailable
 from andon.model import wire
 from andon.model.device import Device, Fault, Reading
 from andon.model.request import ReaderRequest
+from andon.units import human_seconds
 
 if TYPE_CHECKING:
     from andon.model.alert import Event
 
 Messages = list[wire.Json]
-"""What came in one piece; an empty list is the end of a reader."""
+"""Messages that arrived together; an empty list means the reader ended."""
 Deliver = Callable[["ReaderProcess", Messages], None]
 
-STUCK_HINT = "a driver call hangs in the kernel: see `sudo dmesg`; only a reboot may end it"
-BROKEN_HINT = "the reader is a Python process of its own: python -m andon.reader must work here"
+STUCK_HINT = "a driver call hangs in the kernel: see `sudo dmesg`; a reboot may be needed to end it"
+BROKEN_HINT = "the reader runs as `python -m andon.reader`; check that this works here"
 LONGEST_REASON = 500
-REPORT_HINT = "please report this, with what andon doctor says"
-NAMES_SECONDS = 0.6  # a little longer than the reader itself waits for the names of processes
-CRASH_HINT = "the vendor's library crashed in its own process; andon goes on with a new one"
+REPORT_HINT = "please report this with the output of `andon doctor`"
+NAMES_SECONDS = 0.6  # slightly longer than the reader itself waits for process names
+CRASH_HINT = "the vendor's library crashed in its own process; andon is starting a new one"
 
 
 class ReaderProcess:
@@ -49,35 +50,35 @@ class ReaderProcess:
         return self._process.pid
 
     def ask(self, request: ReaderRequest) -> None:
-        """Send a request; a reader that has gone is noticed by its listener."""
+        """Send a request; the listener thread notices a reader that has exited."""
         self._write(self._spawned.requests, request.encoded())
 
     def nudge(self) -> None:
-        """Say that an answer is missed: a thread that is stuck must not hold up the others."""
+        """Say that an answer is missing: a stuck thread must not block the others."""
         self._write(self._spawned.nudges, b"!")
 
     def ended(self) -> int | None:
-        """Its exit code, once the kernel has let go of it."""
+        """Its exit code, once the kernel has ended it."""
         return self._process.poll()
 
-    def last_words(self) -> str:
-        """The last line that it wrote to its standard error."""
+    def last_error_line(self) -> str:
+        """The last line of its standard error."""
         with contextlib.suppress(OSError, ValueError):
-            words = self._spawned.words
-            words.seek(max(0, words.seek(0, os.SEEK_END) - 1000))
-            lines = words.read().decode(errors="replace").strip().splitlines()
+            errors = self._spawned.errors
+            errors.seek(max(0, errors.seek(0, os.SEEK_END) - 1000))
+            lines = errors.read().decode(errors="replace").strip().splitlines()
             return lines[-1] if lines else ""
         return ""
 
     def close(self, timeout_seconds: float = 0.0) -> None:
-        """End it; one that is stuck in the kernel is left behind, because nothing can end it."""
+        """Kill it; one that is stuck in the kernel is left behind, because nothing can end it."""
         self._process.kill()
         if timeout_seconds:
             wait_for(self._process, timeout_seconds)
         self._process.poll()
 
     def forget(self) -> None:
-        """Close our ends of its pipes, and nothing else: in a forked child it is not ours."""
+        """Close our ends of its pipes only: in a forked child it belongs to the parent."""
         self._spawned.forget()
 
     def _write(self, descriptor: int, data: bytes) -> None:
@@ -90,7 +91,7 @@ class ReaderProcess:
             *lines, rest = (rest + chunk).split(b"\n")
             try:
                 messages = [wire.loads(line) for line in lines]
-            except AndonError:  # not its own word: a new one is the way to hear whole lines again
+            except AndonError:  # not from the reader itself: only a new one sends whole lines again
                 break
             if messages:
                 self._deliver(self, messages)
@@ -105,7 +106,7 @@ class ReaderProcess:
 
 @dataclass(frozen=True, slots=True)
 class BackendChoice:
-    """One way to read a vendor: a backend, its options, and how slow it is beside others."""
+    """One way to read a vendor: a backend, its options, and how slow it is relative to others."""
 
     backend: str
     options: Mapping[str, object]
@@ -114,7 +115,7 @@ class BackendChoice:
 
 @dataclass(slots=True)
 class ReaderCosts:
-    """What the readers of a vendor have used; earlier ones included."""
+    """Time used by a vendor's readers, earlier ones included."""
 
     cpu_seconds: float = 0.0
     wall_seconds: float = 0.0
@@ -123,7 +124,7 @@ class ReaderCosts:
 
 
 class Vendor:
-    """One vendor's devices: asks through a reader, and replaces it when it fails.
+    """One vendor's devices: reads them through a reader process, and replaces it when it fails.
 
     Where the first backend cannot be opened, the next choice is tried at once.
     """
@@ -141,10 +142,10 @@ class Vendor:
         self.costs = ReaderCosts()
         self.fault: Fault | None = None
         self.garbled = 0
-        """Messages of its readers that made no sense."""
-        self._nonsense: Fault | None = None
+        """Messages of its readers that were invalid."""
+        self._invalid_fault: Fault | None = None
         self.events: list[Event] = []
-        """What devices reported by themselves, until it is taken."""
+        """Events that devices reported, until they are taken."""
         self._choices, self._deadline_seconds = choices, deadline_seconds
         self._chosen = 0
         self._first_fault: Fault | None = None
@@ -158,7 +159,7 @@ class Vendor:
         self._renewals = 0
         self._lost_since: float | None = None
         self._silent_since: float | None = None
-        """Since when readers that were given up have not answered; later ones go on counting."""
+        """Since when the abandoned readers have not answered; also covers their successors."""
         self._said_why = False
         self._before: dict[str, Reading] = {}
         self._names_due: dict[str, float] = {}
@@ -177,7 +178,7 @@ class Vendor:
             self._send(now)
 
     def awaited_until(self, now: float) -> float | None:
-        """Until when this tick should wait for an answer that may still come; None: no longer."""
+        """Until when to wait for an answer that may still come; None: do not wait."""
         if self._reader is None:
             return None
         if self._life.phase is ReaderPhase.OPEN:
@@ -186,47 +187,47 @@ class Vendor:
         return end if end > now else None
 
     def _names_awaited_until(self, now: float) -> float | None:
-        """Every card has answered, and names may yet follow: nobody is stale for want of them."""
+        """Every card has answered, but names may follow; no card is stale without them."""
         return max((end for end in self._names_due.values() if end > now), default=None)
 
     def nudge(self) -> None:
-        """Called while a tick waits for an answer that should have come."""
+        """Called while a sample waits for an overdue answer."""
         if self._reader is not None and self._life.phase is ReaderPhase.OPEN:
             self._reader.nudge()
 
     def hear(self, reader: ReaderProcess, messages: Messages, at: float, now: float) -> None:
-        """Take what came; nothing is the end of the reader. Late words of an old one are void."""
+        """Process messages; none means the reader ended. Messages of an old reader are ignored."""
         reports = [message["events"] for message in messages if "events" in message]
-        for report in reports:  # what happened has happened, whoever tells it
-            self._surely(self._report, report)
-        # A thread that hears of events says nothing about one that is stuck with a card.
+        for report in reports:  # an event is valid whichever reader reports it
+            self._attempt(self._report, report)
+        # The event thread being alive says nothing about the one that is stuck on a card.
         if reader is not self._reader or (reports and len(reports) == len(messages)):
             return
         self._life = Life(self._life.phase, self._life.since, now)
         for message in messages:
-            if not self._surely(self._take, message, at, now) and "card" in message:
-                self._void(str(message["card"]), at)
+            if not self._attempt(self._take, message, at, now) and "card" in message:
+                self._discard(str(message["card"]), at)
         if not messages:
             self._ended(at, now)
 
-    def _surely(self, take: Callable[..., None], *said: Any) -> bool:
-        """Whether it could be taken: one message that makes no sense must not stop the rest."""
+    def _attempt(self, take: Callable[..., None], *said: Any) -> bool:
+        """Whether it could be processed: one invalid message must not stop the rest."""
         try:
             take(*said)
-        except Exception as exc:  # noqa: BLE001 - counted and told, and the next one is taken
-            self._complain(exc)
+        except Exception as exc:  # noqa: BLE001 - counted and reported, and the next one is processed
+            self._count_invalid(exc)
             return False
         return True
 
-    def _complain(self, exc: Exception) -> None:
+    def _count_invalid(self, exc: Exception) -> None:
         self.garbled += 1
-        reason = f"its reader makes no sense: {exc}"[:LONGEST_REASON]
-        self.fault = self._nonsense = Fault(self.name, reason, REPORT_HINT)
+        reason = f"its reader sent an invalid message: {exc}"[:LONGEST_REASON]
+        self.fault = self._invalid_fault = Fault(self.name, reason, REPORT_HINT)
 
-    def _void(self, card: str, at: float) -> None:
-        """What it said of a card cannot be read; the next whole word of it may be."""
+    def _discard(self, card: str, at: float) -> None:
+        """The message about a card is invalid; its next full reading may be valid."""
         self._names_due.pop(card, None)
-        self.roster.failed(card, "what was read of it makes no sense", REPORT_HINT, at)
+        self.roster.failed(card, "its reading is invalid", REPORT_HINT, at)
 
     def _report(self, events: list[wire.Json]) -> None:
         from andon.model.event_wire import event_from_json
@@ -245,13 +246,13 @@ class Vendor:
             self._progress(message, at, now)
 
     def settle(self, at: float, now: float) -> None:
-        """End a round: judge the silent."""
+        """End a round: mark the cards that did not answer."""
         silent_since = self._silent_since
         if silent_since is None and self._reader and self._life.phase is not ReaderPhase.OPEN:
             silent_since = self._life.since
         self.roster.settle(at, now, silent_since)
         if silent_since is not None and now - silent_since >= self.roster.deadline_seconds:
-            reason = f"the driver has not answered for {now - silent_since:.0f} s"
+            reason = f"the driver has not responded for {human_seconds(now - silent_since)}"
             self.fault = Fault(self.name, reason, STUCK_HINT)
 
     def close(self, timeout_seconds: float = 0.5) -> None:
@@ -311,8 +312,10 @@ class Vendor:
 
     def _card_answered(self, message: wire.Json, at: float) -> None:
         card = message["card"]
-        if self._silent_since is not None or (self._nonsense and self.fault is self._nonsense):
-            self._silent_since, self.fault, self._nonsense = None, self._detour(), None
+        if self._silent_since is not None or (
+            self._invalid_fault and self.fault is self._invalid_fault
+        ):
+            self._silent_since, self.fault, self._invalid_fault = None, self._detour(), None
         if "devices" in message:
             self.roster.described(card, self._devices(message["devices"]), at)
         if "readings" in message:
@@ -323,14 +326,14 @@ class Vendor:
             self.roster.failed(card, message["failed"], message["hint"], at)
 
     def _devices(self, listed: list[wire.Json]) -> list[Device]:
-        """Those that can be read: a bad one costs itself alone."""
+        """The valid ones: an invalid one does not affect the others."""
         found: list[Device] = []
         for said in listed:
-            self._surely(lambda one: found.append(wire.device_from_json(one)), said)
+            self._attempt(lambda one: found.append(wire.device_from_json(one)), said)
         return found
 
     def _whole(self, difference: wire.Json) -> Reading:
-        """A reader sends what changed; its first word after a start or a loss is always whole."""
+        """A reader sends what changed; its first reading after a start or a loss is complete."""
         uuid = difference["uuid"]
         reading = wire.reading_from_json(difference, self._before.get(uuid))
         self._before[uuid] = reading
@@ -348,12 +351,12 @@ class Vendor:
         self.roster.down(fault.reason, fault.hint, at)
 
     def _ended(self, at: float, now: float) -> None:
-        """It said why, or it crashed. A first crash is answered by a new reader within the tick."""
+        """It gave a reason, or crashed. After a first crash a new reader starts at once."""
         reader, self._reader = self._reader, None
         if reader is None:
             return
         reader.close(0.5)
-        code, words = reader.ended(), reader.last_words()
+        code, error = reader.ended(), reader.last_error_line()
         reader.forget()
         self.costs.earlier_cpu_seconds = self.costs.cpu_seconds
         self._attempts = reader_backoff.failed(self._attempts, now - self._born, now)
@@ -361,15 +364,15 @@ class Vendor:
             self._try_next_choice(now)
             return
         reason = f"the reader ended: {_ending(code)}"
-        if words:
-            reason = f"{reason} ({words})"
+        if error:
+            reason = f"{reason} ({error})"
         hint = CRASH_HINT if code is not None and code < 0 else BROKEN_HINT
         self.fault = Fault(self.name, reason, hint)
         self.roster.reader_ended(reason, hint)
         self._start(now)
 
     def _try_next_choice(self, now: float) -> None:
-        """The next way at once; after the last one, the first again in its own time."""
+        """Try the next choice at once; after the last one, the first again after its back-off."""
         if self._chosen == 0:
             self._first_fault = self.fault
         self._chosen = (self._chosen + 1) % len(self._choices)
@@ -377,15 +380,15 @@ class Vendor:
             self._attempts = Attempts(stuck=self._attempts.stuck)
             self._start(now)
         elif self._first_fault is not None:
-            self.fault = self._first_fault  # why the proper way failed is what helps
+            self.fault = self._first_fault  # the first choice's failure is the useful one
 
     def _detour(self) -> Fault | None:
-        """What to tell while a second choice is in use."""
+        """The fault to report while a second choice is in use."""
         if not self._chosen or self._first_fault is None:
             return None
-        way = self._choices[self._chosen].backend.replace("_", "-")
+        backend = self._choices[self._chosen].backend.replace("_", "-")
         first = self._first_fault
-        return Fault(self.name, f"{first.reason}; read through {way} instead", first.hint)
+        return Fault(self.name, f"{first.reason}; using {backend} instead", first.hint)
 
     def _reap(self) -> None:
         self._stuck = [reader for reader in self._stuck if reader.ended() is None]
@@ -405,7 +408,7 @@ class Vendor:
         self._attempts = reader_backoff.abandoned(self._attempts, now)
 
     def _renew_if_lost(self, now: float) -> None:
-        """A lost card that came back is only seen by a driver session that began afterwards."""
+        """Only a new driver session can see that a lost card is back."""
         if not self.roster.has_lost():
             self._renewals, self._lost_since = 0, None
             return
@@ -419,7 +422,7 @@ class Vendor:
                 self._reader = None
 
     def _dismiss(self, reader: ReaderProcess) -> None:
-        """End it without waiting for the kernel: it is looked after until it is gone."""
+        """Kill it without waiting; it is reaped once it has exited."""
         reader.close()
         reader.forget()
         self._leaving.append(reader)

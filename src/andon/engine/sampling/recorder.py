@@ -1,4 +1,4 @@
-"""Writes every snapshot to the store; what the store cannot take now waits, within bounds."""
+"""Writes every snapshot to the store, and buffers a bounded number when the store is down."""
 
 import logging
 import threading
@@ -20,7 +20,7 @@ LEAVING_SECONDS = 5.0
 
 
 class Recorder:
-    """One thread between a session of the sampler and a store, which neither waits for."""
+    """A thread between a session of the sampler and a store; neither waits for it."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Recorder:
         self._thread.start()
 
     def health(self) -> RecorderHealth:
-        """Whether what is seen is also written, and if not, why and since when."""
+        """Whether readings are being written, and if not, why and since when."""
         with self._lock:
             backlog, trouble = self._backlog, self._trouble
             return RecorderHealth(
@@ -59,15 +59,15 @@ class Recorder:
 
     @property
     def store(self) -> Store:
-        """The store to ask; Unavailable with the reason while there is none."""
+        """The open store; raises Unavailable with the reason while there is none."""
         store, trouble = self._store, self._trouble
         if store is not None:
             return store
-        reason = trouble.reason if trouble else "history has not been opened yet"
+        reason = trouble.reason if trouble else "the history is not open yet"
         raise Unavailable(reason, hint=trouble.hint if trouble else "try again")
 
     def close(self) -> None:
-        """Write what is left, and let go of the store."""
+        """Write what is left, and close the store."""
         self._subscription.close()
         self._thread.join(LEAVING_SECONDS)
         store, self._store = self._store, None
@@ -80,15 +80,15 @@ class Recorder:
             try:
                 self._turn()
             except Exception as exc:
-                log.exception("recording failed; it is tried again")
+                log.exception("recording failed; retrying")
                 self._failed(Unavailable(f"recording failed: {exc}"))
         self._finish()
 
     def _turn(self) -> None:
         self._open_if_due()
         due = self._backlog.due(self._flush_seconds)
-        # Several looks at once, when they are to be written: waking for each costs more than it.
-        rest = min(due - time.monotonic(), self._subscription.patience_seconds)
+        # Take several snapshots at once when a write is due: waking up for each costs more.
+        rest = min(due - time.monotonic(), self._subscription.poll_within_seconds)
         self._ended.wait(max(0.0, rest))
         self._take_all()
         if time.monotonic() >= due:
@@ -108,7 +108,7 @@ class Recorder:
             self._backlog = self._backlog.add(tick_of(snapshot), changed, facts_of(snapshot))
 
     def _open_if_due(self) -> None:
-        """At once at the start, so that the past can be asked for before the first flush."""
+        """Open at once at the start, so that history can be queried before the first flush."""
         if self._store is None and not self._backlog.failures:
             self._try(self._opened)
 
@@ -128,16 +128,16 @@ class Recorder:
             backlog = self._backlog = self._backlog.lengthened(changed)
         if not backlog.ticks:
             self._backlog = backlog.flushed(time.monotonic())
-            return  # which says nothing about the store
+            return  # the store was not used
         store.write(backlog.ticks, tuple(backlog.uses.values()), backlog.devices)
         with self._lock:
             if self._trouble is not None:
-                log.warning("history is written again")
+                log.warning("history is being written again")
             self._backlog = backlog.flushed(time.monotonic())
             self._trouble, self._since, self._flushed = None, None, time.time()
 
     def _maintain(self) -> None:
-        """Some of it; where more is due, the next flush goes on."""
+        """Do some maintenance; if more is due, the next flush continues."""
         if self._opened().maintain(time.time()).idle:
             self._kept = time.monotonic()
 

@@ -1,4 +1,4 @@
-"""The one loop: asks every vendor's reader, makes a snapshot per tick, owns the deadlines."""
+"""The sampling loop: polls every vendor's reader, builds snapshots, enforces deadlines."""
 
 import os
 import threading
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
     from andon.core.events.reports import Reports
     from andon.model.alert import Event
 
-FIRST_LOOK_SECONDS = 0.1  # CPU use is a difference: two looks closer than this say nothing
+FIRST_SAMPLE_SECONDS = 0.1  # CPU use is a difference: two readings closer than this say nothing
 SHORTEST_SECONDS, LONGEST_SECONDS = 0.05, 86_400.0
 NUDGE_SECONDS = 0.02  # an answer takes a few milliseconds; after this a card may be stuck
 LEFTOVER_SECONDS = 0.5
 
 Heard = tuple[Vendor, ReaderProcess, Messages]
 Mark = Callable[[tuple[DeviceStatus, ...]], tuple[DeviceStatus, ...]]
-"""Writes what is known beside the devices into them; at every tick, so it waits for nothing."""
+"""Adds to the devices what is known from elsewhere; at every sample, so it never blocks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What sampling has cost so far; the reader's wall time is the driver's and ours together."""
+    """What sampling has cost so far; the reader's wall time includes the driver's."""
 
     ticks: int = 0
     missed: int = 0
@@ -51,19 +51,19 @@ class Costs:
     reader_last_wall_seconds: float = 0.0
     failed: int = 0
     impossible: int = 0
-    """Readings that cannot be, and were left out."""
+    """Impossible readings that were left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeIdentity:
-    """Who this machine is."""
+    """Name and boot id of this machine."""
 
     name: str
     boot: str | None
 
 
 class Sampler:
-    """Any number of sessions share one; it runs while there is one, and on `once`."""
+    """Shared by any number of sessions; runs while there is one, and on `once`."""
 
     def __init__(
         self,
@@ -96,28 +96,28 @@ class Sampler:
         self._own_start = 0.0
         self._mark: Mark | None = None
 
-    # For those who ask.
+    # For callers.
 
     def begin(self) -> None:
-        """Start the readers without waiting for them: until the first look they may be ready."""
+        """Start the readers without waiting: they may be ready by the first sample."""
         with self._ticking:
             self._begin()
             for vendor in self._vendors:
                 vendor.ask(self._ticks, self._bus.watched, time.monotonic())
 
     def once(self, watched: bool = False, hasty: bool = False) -> Snapshot:
-        """A fresh snapshot, for one caller; a hasty one goes without the node's own values."""
+        """A new snapshot for one caller; a hasty one omits the node's own values."""
         with self._ticking:
-            return self._surely_tick(watched or self._bus.watched, hasty)
+            return self._safe_tick(watched or self._bus.watched, hasty)
 
     def subscribe(
         self, interval_seconds: float, watching: bool = False, size: int = 64
     ) -> Subscription:
         """A session: a snapshot at once, then one per interval."""
-        if not SHORTEST_SECONDS <= interval_seconds <= LONGEST_SECONDS:  # NaN is not, either
+        if not SHORTEST_SECONDS <= interval_seconds <= LONGEST_SECONDS:  # also catches NaN
             raise Invalid(
                 f"{interval_seconds!r} is not an interval",
-                hint=f"from {SHORTEST_SECONDS} to {LONGEST_SECONDS:.0f} seconds",
+                hint=f"use {SHORTEST_SECONDS} to {LONGEST_SECONDS:.0f} seconds",
             )
         with self._woken:
             subscription = self._bus.subscribe(interval_seconds, watching, size)
@@ -142,11 +142,11 @@ class Sampler:
 
     @property
     def node(self) -> NodeIdentity:
-        """Whose devices these are."""
+        """The machine that the devices belong to."""
         return self._node
 
     def mark_by(self, mark: Mark | None) -> None:
-        """Have every snapshot marked from now on, for all sessions alike."""
+        """Mark every snapshot from now on, for all sessions."""
         self._mark = mark
 
     def reader_pids(self) -> list[int]:
@@ -168,7 +168,7 @@ class Sampler:
                 self._ticking.release()
 
     def forget(self) -> None:
-        """In a forked child: give up everything that belongs to the parent, locks included."""
+        """In a forked child: drop everything that belongs to the parent, locks included."""
         for vendor in self._vendors:
             vendor.forget()
         if self._kernel_log is not None:
@@ -191,22 +191,22 @@ class Sampler:
     def _loop(self) -> None:
         while not self._closed and self._wait_for_due():
             with self._ticking:
-                snapshot = self._surely_tick(self._bus.watched)
+                snapshot = self._safe_tick(self._bus.watched)
             self._bus.publish(snapshot, time.monotonic())
 
-    def _surely_tick(self, watched: bool, hasty: bool = False) -> Snapshot:
-        """A snapshot in any case: who waits for one must not wait for ever."""
+    def _safe_tick(self, watched: bool, hasty: bool = False) -> Snapshot:
+        """Return a snapshot in any case: a caller must not wait forever."""
         try:
             snapshot = self._tick(watched, hasty)
             self._latest = snapshot.devices
-        except Exception as exc:  # noqa: BLE001 - logged, told as a fault, and tried again
+        except Exception as exc:  # noqa: BLE001 - logged, reported as a fault, and retried
             self._failed += 1
             self._log_failure(exc)
-            snapshot = self._of_a_failure(f"this look failed: {exc!r}"[:LONGEST_REASON])
+            snapshot = self._of_a_failure(f"this reading failed: {exc!r}"[:LONGEST_REASON])
         return snapshot
 
     def _of_a_failure(self, reason: str) -> Snapshot:
-        """What was known before, none of it as of now."""
+        """The last known state, marked as stale."""
         at = time.time()
         self._latest = tuple(stale(status, reason, REPORT_HINT, at) for status in self._latest)
         return Snapshot(
@@ -219,14 +219,14 @@ class Sampler:
         )
 
     def _log_failure(self, exc: Exception) -> None:
-        """Once for each kind: a tick that fails will fail again in a second."""
+        """Log each kind once: a sample that fails will fail again in a second."""
         import logging  # not for every start
 
         log = logging.getLogger("andon.sampler")
-        log.debug("a tick failed", exc_info=exc)
+        log.debug("sampling failed", exc_info=exc)
         if repr(exc) != self._last_failure:
             self._last_failure = repr(exc)
-            log.error("a tick failed: %r; the next one is tried", exc)
+            log.error("sampling failed: %r; retrying at the next interval", exc)
 
     def _wait_for_due(self) -> bool:
         """Sleep until a session is due; False when there is none left."""
@@ -257,13 +257,13 @@ class Sampler:
         return snapshot
 
     def _begin(self) -> None:
-        """What a first tick needs a while ago."""
+        """Take the baseline that the first sample is compared with."""
         if self._began is None:
             self._began, self._own_start = time.monotonic(), sum(os.times()[:4])
             self._host.read()
 
     def _catch_up(self) -> None:
-        """Hear what came between two ticks: a late answer is an answer, and not silence."""
+        """Process what arrived between two samples: a late answer still counts."""
         while True:
             try:
                 vendor, reader, messages = self._heard.get_nowait()
@@ -272,16 +272,16 @@ class Sampler:
             vendor.hear(reader, messages, time.time(), time.monotonic())
 
     def _collect(self) -> float:
-        """Take answers until all have come or are overdue; returns the time spent waiting."""
+        """Take answers until all have arrived or are overdue; returns the time spent waiting."""
         waited = 0.0
         while True:
             now = time.monotonic()
             late = {v: end for v in self._vendors if (end := v.awaited_until(now)) is not None}
             started = time.perf_counter()
             try:
-                # What came since the last tick is taken even when nothing is waited for.
-                patience = min(max(late.values()) - now, NUDGE_SECONDS) if late else 0.0
-                vendor, reader, messages = self._heard.get(patience > 0, patience)
+                # What arrived since the last sample is taken even when no answer is due.
+                timeout = min(max(late.values()) - now, NUDGE_SECONDS) if late else 0.0
+                vendor, reader, messages = self._heard.get(timeout > 0, timeout)
             except Empty:
                 if not late:
                     return waited
@@ -293,7 +293,7 @@ class Sampler:
             vendor.hear(reader, messages, time.time(), time.monotonic())
 
     def _new_events(self) -> "tuple[Event, ...]":
-        """Told to every session at once: the snapshot at hand may be for one caller alone."""
+        """Passed to every session at once: this snapshot may be for a single caller."""
         reports = list(self._kernel_log.read()) if self._kernel_log is not None else []
         for vendor in self._vendors:
             if vendor.events:
@@ -306,11 +306,11 @@ class Sampler:
 
             self._reports = Reports()
         events = self._reports.new((self._named(report) for report in reports), time.monotonic())
-        self._bus.tell(events)
+        self._bus.add_events(events)
         return events
 
     def _named(self, report: "Event") -> "Event":
-        """With its device and what ran there."""
+        """The event with its device and the processes there."""
         from andon.core.events.reports import on_device, with_parties
 
         for vendor in self._vendors:
@@ -343,16 +343,16 @@ class Sampler:
         )
 
     def _read_host(self) -> Host:
-        """CPU use needs two looks some time apart: on the first tick the second waits for it."""
+        """CPU use needs two readings some time apart: the first sample waits for the second."""
         if self._ticks > 1:
             return self._host.read()
-        short = (self._began or 0.0) + FIRST_LOOK_SECONDS - time.monotonic()
+        short = (self._began or 0.0) + FIRST_SAMPLE_SECONDS - time.monotonic()
         if short > 0:
             time.sleep(short)
         return self._host.read(self._starting_cpu())
 
     def _starting_cpu(self) -> float:
-        """What starting up has cost: it would look as if the machine were busy."""
+        """CPU time of starting up, which would make the machine look busy."""
         used = os.times()
         readers = (v.costs.cpu_seconds - v.costs.earlier_cpu_seconds for v in self._vendors)
         return sum(used[:4]) - self._own_start + sum(readers)

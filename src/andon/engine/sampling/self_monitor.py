@@ -1,4 +1,4 @@
-"""Takes andon's own pulse: what a few minutes of looking cost, missed and could not keep."""
+"""Monitors andon itself: what sampling cost, missed and could not store in a few minutes."""
 
 import time
 from collections import deque
@@ -8,27 +8,27 @@ from andon.core.alerting import OwnTrouble
 from andon.core.sampling.self_checks import WINDOW_SECONDS, SelfStats, StoreStats, troubles
 from andon.engine.sampling.sampler import Costs
 
-LEAST_SECONDS = 5.0  # asked at every look, felt less often
+LEAST_SECONDS = 5.0  # called at every sample, measured less often
 
 
 class SelfMonitor:
-    """The oldest reading of the window against the newest."""
+    """Compares the oldest measurement of the window with the newest."""
 
     def __init__(self, costs: Callable[[], Costs], store: Callable[[], StoreStats]) -> None:
         self._costs, self._store = costs, store
-        self._felt: deque[SelfStats] = deque()
+        self._measured: deque[SelfStats] = deque()
         self._found: tuple[OwnTrouble, ...] = ()
 
     def __call__(self) -> tuple[OwnTrouble, ...]:
         now = time.monotonic()
-        if not self._felt or now - self._felt[-1].at >= LEAST_SECONDS:
-            self._felt.append(self._feel(now))
-            while now - self._felt[0].at > WINDOW_SECONDS:
-                self._felt.popleft()
-            self._found = troubles(self._felt[0], self._felt[-1])
+        if not self._measured or now - self._measured[-1].at >= LEAST_SECONDS:
+            self._measured.append(self._measure(now))
+            while now - self._measured[0].at > WINDOW_SECONDS:
+                self._measured.popleft()
+            self._found = troubles(self._measured[0], self._measured[-1])
         return self._found
 
-    def _feel(self, now: float) -> SelfStats:
+    def _measure(self, now: float) -> SelfStats:
         costs = self._costs()
         return SelfStats(
             at=now,

@@ -1,4 +1,4 @@
-"""Starts reader processes, one of them ahead of need: it takes as long to start as its parent."""
+"""Starts reader processes, one of them in advance: it takes as long to start as its parent."""
 
 import os
 import select
@@ -13,7 +13,7 @@ PASSES_DESCRIPTORS = os.name == "posix"
 
 
 class Spawned:
-    """A `python -m andon.reader` with our ends of its pipes, and what it writes on its own."""
+    """A `python -m andon.reader` with our ends of its pipes and its standard error."""
 
     def __init__(self, *arguments: str) -> None:
         requests, self.requests = os.pipe()
@@ -22,14 +22,14 @@ class Spawned:
         command = module_command("andon.reader", *arguments)
         if PASSES_DESCRIPTORS:
             command.append(str(nudges))
-        self.words = _nameless_file()
+        self.errors = _nameless_file()
         try:
-            # A session of its own: Ctrl-C at a terminal is for the person's command, not for us.
+            # In its own session: Ctrl-C at a terminal is for the command, not for the reader.
             self.process = subprocess.Popen(
                 command,
                 stdin=requests,
                 stdout=answers,
-                stderr=self.words,
+                stderr=self.errors,
                 env=module_environment(),
                 start_new_session=True,
                 pass_fds=(nudges,) if PASSES_DESCRIPTORS else (),
@@ -42,44 +42,44 @@ class Spawned:
                 os.close(theirs)
 
     def forget(self) -> None:
-        """Close our ends of its pipes, and nothing else: in a forked child it is not ours."""
+        """Close our ends of its pipes only: in a forked child it belongs to the parent."""
         for name in ("requests", "answers", "nudges"):
             descriptor = getattr(self, name)
             if descriptor >= 0:
                 setattr(self, name, -1)
                 os.close(descriptor)
-        self.words.close()
+        self.errors.close()
 
 
 _ahead: list[Spawned] = []
 
 
 def start_ahead() -> None:
-    """Start a reader before it is known what it will read; the first that is needed is this one.
+    """Start a reader before it is known what it will read; the first request uses it.
 
-    Where it is never needed it ends with us, because its standard input does.
+    If it is never needed it ends with this process, because its standard input is closed.
     """
     try:
         _ahead.append(Spawned(UNDECIDED))
     except OSError:
-        return  # who needs one tries again, and says why it cannot be had
+        return  # whoever needs one tries again, and reports the reason
 
 
 def take(backend: str, options: str) -> Spawned:
-    """A reader of this backend: the one that was started ahead, or a new one."""
+    """A reader for this backend: the one started in advance, or a new one."""
     if not _ahead:
         return Spawned(backend, options)
     spawned = _ahead.pop()
     try:
         os.write(spawned.requests, f"{backend} {options}\n".encode())
-    except OSError:  # it has ended: what another says about that is worth more
+    except OSError:  # it has exited: a new one will report the reason
         spawned.forget()
         return Spawned(backend, options)
     return spawned
 
 
 def wait_for(process: "subprocess.Popen[bytes]", seconds: float) -> None:
-    """Until it ends, or so long; the kernel says when, where Popen itself would sleep and look."""
+    """Wait until it exits or the time is over; a pidfd avoids Popen's polling."""
     try:
         descriptor = os.pidfd_open(process.pid)
     except (AttributeError, OSError):
@@ -96,7 +96,7 @@ def wait_for(process: "subprocess.Popen[bytes]", seconds: float) -> None:
 
 
 def _nameless_file() -> BinaryIO:
-    """In memory where the system has that: its words must not depend on a disk that is full."""
+    """In memory where possible: error output must not depend on a full disk."""
     if hasattr(os, "memfd_create"):
         return os.fdopen(os.memfd_create("andon-reader"), "r+b")
     from tempfile import TemporaryFile

@@ -1,1 +1,1 @@
-"""Gathers what `andon doctor` judges."""
+"""Gathers the facts that `andon doctor` checks."""

@@ -1,4 +1,4 @@
-"""Gathers who may open what: device files, groups, mounts, and andon's own folders."""
+"""Gathers access rights: device files, groups, mounts, and andon's own folders."""
 
 import os
 import re
@@ -18,7 +18,7 @@ _REMOTE = re.compile(r"nfs|cifs|smb|sshfs|lustre|ceph|gluster|beegfs|gpfs|afs|9p
 
 
 class MountOptions(NamedTuple):
-    """One line of the table of mounts, with its options."""
+    """One line of the mount table, with its options."""
 
     folder: str
     kind: str
@@ -26,7 +26,7 @@ class MountOptions(NamedTuple):
 
 
 def read_mounts(root: Path) -> list[MountOptions]:
-    """This process's mounts; those of pid 1 where another system's /proc is mounted."""
+    """This process's mounts; those of pid 1 if another system's /proc is mounted."""
     own = ("self",) if root == Path("/") else ("1", "self")
     texts = [read_text(root / f"proc/{pid}/mounts", BIG_BYTES) for pid in own]
     text = next(filter(None, texts), "") or read_text(root / "proc/mounts", BIG_BYTES)
@@ -43,7 +43,7 @@ def read_proc(mounts: list[MountOptions]) -> ProcVisibility:
 
 
 def judge_proc(mounts: list[MountOptions], uid: int, groups: set[int]) -> ProcVisibility:
-    """The last mount on /proc is the one that is seen."""
+    """The last mount on /proc is the visible one."""
     proc = [mount for mount in mounts if mount.kind == "proc" and mount.folder == "/proc"]
     options = dict(o.partition("=")[::2] for o in (proc[-1].options if proc else ()))
     group = int(options["gid"]) if options.get("gid", "").isdecimal() else None
@@ -54,7 +54,7 @@ def judge_proc(mounts: list[MountOptions], uid: int, groups: set[int]) -> ProcVi
 
 
 def read_nodes(own: Path, may_open: Callable[[Path], bool] | None = None) -> tuple[DeviceFile, ...]:
-    """The files that GPUs are used through; asked about and not opened, which would wake a card."""
+    """The device files of GPUs; checked without opening them, which would wake a card."""
     groups = parse_groups(read_bytes(own / "etc/group", BIG_BYTES))
     paths = [own / "dev" / name for name in names_in(own / "dev") if _NODES.fullmatch(name)]
     renders = names_in(own / "dev/dri", 256)
@@ -87,13 +87,13 @@ def read_user(own: Path, env: Mapping[str, str]) -> CallingUser:
 
 
 def parse_groups(content: bytes) -> dict[int, str]:
-    """gid -> name, of /etc/group."""
+    """gid -> name, from /etc/group."""
     rows = (line.split(":") for line in os.fsdecode(content).splitlines())
     return {int(row[2]): row[0] for row in rows if len(row) > 2 and row[2].isdecimal()}
 
 
 def parse_membership(content: bytes, user: str) -> tuple[str, ...]:
-    """The groups whose lines of /etc/group name the user."""
+    """The groups that list the user in /etc/group."""
     rows = (line.split(":") for line in os.fsdecode(content).splitlines())
     return tuple(sorted(row[0] for row in rows if len(row) > 3 and user in row[3].split(",")))
 
@@ -102,7 +102,7 @@ def parse_membership(content: bytes, user: str) -> tuple[str, ...]:
 
 
 def read_folder(path: Path, mounts: list[MountOptions]) -> Folder:
-    """Whether a folder can be written and what is free; a network file system is not touched."""
+    """Whether a folder is writable, and its free space; a network file system is not touched."""
     kind = kind_of(path, mounts)
     if _REMOTE.search(kind):
         return Folder(str(path), kind=kind, remote=True)
@@ -122,7 +122,7 @@ def _free(path: Path) -> int | None:
 
 
 def kind_of(path: Path, mounts: list[MountOptions]) -> str:
-    """The file system that a path lies on, by the longest mount point that it begins with."""
+    """The file system of a path, from the longest matching mount point."""
     text = f"{path}/"
     under = [m for m in mounts if text.startswith(m.folder.rstrip("/") + "/")]
     return max(under, key=lambda mount: len(mount.folder)).kind if under else ""

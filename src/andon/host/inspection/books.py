@@ -1,4 +1,4 @@
-"""Gathers what lies in a lease book, without believing or changing any of it."""
+"""Gathers the contents of a lease book, without trusting or changing them."""
 
 import fcntl
 import os
@@ -13,9 +13,9 @@ from andon.errors import Invalid
 from andon.model import wire, work_wire
 
 MOST_FILES = 16_384  # of one part; twice what a lease command would read
-MOST_BYTES = 8 << 20  # of one book's content; the rest is counted and not read
+MOST_BYTES = 8 << 20  # of one book's content; the rest is counted but not read
 LARGEST_BYTES = 64 * 1024
-OLD_SECONDS = 600.0  # a killed process leaves its file to its user's next command
+OLD_SECONDS = 600.0  # a killed process leaves its file; the user's next command removes it
 MOST_USERS = 4
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -29,7 +29,7 @@ _PARTS: Mapping[str, Callable[[wire.Json], object]] = {
 def read_contents(
     book: Path, users: Mapping[int, str], now: Callable[[], float] = time.time
 ) -> Contents:
-    """Counted by user and kind: a file's name is its maker's choice and is not passed on."""
+    """Counts by user and kind: file names are chosen by their owner and not passed on."""
     examined = _Examination(now())
     for part, parse in _PARTS.items():
         examined.part(book / part, parse, lockable=part != "cordons")
@@ -43,7 +43,7 @@ def read_contents(
 
 
 class _Examination:
-    """The tallies of one book, and how much more of it is read."""
+    """The counts for one book, and how many more bytes are read."""
 
     def __init__(self, at: float) -> None:
         self.odd: Counter[tuple[Odd, int]] = Counter()
@@ -58,7 +58,7 @@ class _Examination:
             self.closed = True
             return
         except OSError:
-            return  # a part that is missing or a link is the book's own trouble
+            return  # a missing or linked part is reported elsewhere
         try:
             for name in self._names(folder):
                 self._file(folder, name, parse, lockable)
@@ -104,9 +104,9 @@ class _Examination:
         except PermissionError:
             return Odd.CLOSED
         except OSError:
-            return None  # it is gone, or became something else meanwhile
+            return None  # it was removed or replaced meanwhile
         try:
-            if name.startswith("."):  # a draft: its maker has not finished it
+            if name.startswith("."):  # a draft: still being written
                 return Odd.UNLOCKED if old and not _is_locked(descriptor) else None
             if not self._is_entry(descriptor, seen.st_size, parse):
                 return Odd.MALFORMED
@@ -117,7 +117,7 @@ class _Examination:
             os.close(descriptor)
 
     def _is_entry(self, descriptor: int, size: int, parse: Callable[[wire.Json], object]) -> bool:
-        """Whether its first line is one; what is beyond the budget is given the benefit of it."""
+        """Whether its first line is a valid entry; files beyond the budget are assumed valid."""
         if size > LARGEST_BYTES:
             return False
         if self._bytes < size:
@@ -132,7 +132,7 @@ class _Examination:
 
 
 def _is_locked(descriptor: int) -> bool:
-    """Asked with a shared lock, as everywhere: an exclusive one would look like a holder."""
+    """Tested with a shared lock, as everywhere: an exclusive one would look like a holder."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:

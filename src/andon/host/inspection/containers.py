@@ -1,4 +1,4 @@
-"""Gathers whether this is a container, and what this machine can do for containers."""
+"""Gathers whether this is a container, and this machine's support for containers."""
 
 import json
 import os
@@ -38,7 +38,7 @@ def read_containers(own: Path, env: Mapping[str, str], mounts: list[MountOptions
 
 
 def container_kind(own: Path, env: Mapping[str, str], mounts: list[MountOptions]) -> str:
-    """What kind of container this is, by the marks that each leaves; empty for none."""
+    """What kind of container this is, by the traces each leaves; empty for none."""
     if env.get("KUBERNETES_SERVICE_HOST"):
         return "kubernetes"
     if env.get("APPTAINER_CONTAINER") or env.get("SINGULARITY_CONTAINER"):
@@ -49,21 +49,21 @@ def container_kind(own: Path, env: Mapping[str, str], mounts: list[MountOptions]
         return "docker"
     if (own / "run/.containerenv").exists():
         return "podman"
-    told = read_text(own / "run/systemd/container").strip()
-    if told and told != "wsl":
-        return told
+    stated = read_text(own / "run/systemd/container").strip()
+    if stated and stated != "wsl":
+        return stated
     groups = read_text(own / "proc/self/cgroup")
     return next((kind for mark, kind in _KINDS if f"/{mark}" in groups), "")
 
 
 def _is_the_host(own: Path, mounts: list[MountOptions]) -> bool:
-    """The first pid namespace on a disk's own files: a mark left in an image means nothing then."""
+    """In the first pid namespace on a real disk, traces left in an image mean nothing."""
     roots = [mount.kind for mount in mounts if mount.folder == "/"]
     return own_pids(own) is False and bool(roots) and "overlay" not in roots[-1]
 
 
 def own_pids(own: Path) -> bool | None:
-    """Whether this is a pid namespace of its own; None where /proc does not tell."""
+    """Whether this is a separate pid namespace; None if /proc does not say."""
     try:
         return str((own / "proc/self/ns/pid").readlink()) != _INITIAL_PIDS
     except OSError:
@@ -102,7 +102,7 @@ def _specifications(own: Path) -> tuple[Specification, ...]:
 
 
 def parse_specification(text: str) -> tuple[str, ...]:
-    """The driver versions whose library a CDI file names."""
+    """The driver versions whose library a CDI file refers to."""
     found = re.findall(r"libnvidia-ml\.so\.(\d{2,4}\.\d+(?:\.\d+)?)", text)
     return tuple(sorted(set(found)))
 

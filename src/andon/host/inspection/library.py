@@ -1,4 +1,4 @@
-"""Finds every libnvidia-ml.so.1 and tells which one the loader would take; loads none."""
+"""Finds every libnvidia-ml.so.1 and which one the loader would use; loads none."""
 
 import os
 import platform
@@ -12,7 +12,7 @@ from andon.host.inspection.files import read_bytes
 
 NAME = "libnvidia-ml.so.1"
 CACHE_BYTES = 16 * 1024 * 1024
-HEAD_BYTES = 20  # of an ELF file: its word size and its machine stand there
+HEAD_BYTES = 20  # of an ELF file: contains its word size and machine
 _MAX_FOLDERS = 64
 _OFF_PATH = (
     "/usr/lib/wsl/lib", "/usr/local/nvidia/lib64", "/usr/local/nvidia/lib", "/usr/lib64/nvidia",
@@ -21,14 +21,14 @@ _OFF_PATH = (
     "/home/kubernetes/bin/nvidia/lib64", "/run/nvidia/driver/usr/lib/x86_64-linux-gnu",
     "/run/nvidia/driver/usr/lib64", "/opt/nvidia/lib64", "/usr/local/cuda/lib64/stubs",
 )  # fmt: skip
-"""Where drivers, containers, WSL, NixOS and cluster images put it without telling the loader."""
+"""Where drivers, containers, WSL, NixOS and cluster images put it outside the loader's path."""
 
 
 def find_libraries(own: Path, env: Mapping[str, str]) -> tuple[Library, ...]:
-    """In the loader's order, then those it does not come to; each file once."""
+    """In the loader's order, then those it would not find; each file once."""
     found: dict[str, Library] = {}
     for path, source in _places(own, env):
-        library = _look(own, path, source)
+        library = _library(own, path, source)
         if library is not None and (library.target or path) not in found:
             found[library.target or path] = library
     return tuple(found.values())
@@ -48,18 +48,18 @@ def _places(own: Path, env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def cached(content: bytes) -> list[str]:
-    """The paths that ld.so.cache gives, in its order; they stand there as plain text."""
+    """The paths listed in ld.so.cache, in its order; it contains them as plain text."""
     found = re.findall(rb"(/[^\0\n]{0,4000}/" + NAME.encode() + rb")\0", content)
     return [os.fsdecode(path) for path in dict.fromkeys(found)]
 
 
 def default_folders(machine: str) -> tuple[str, ...]:
-    """What glibc looks through last; Debian's names its machine."""
+    """The folders that glibc searches last; Debian's contain the machine name."""
     own = f"{machine}-linux-gnu"
     return (f"/lib/{own}", f"/usr/lib/{own}", "/lib64", "/usr/lib64", "/lib", "/usr/lib")
 
 
-def _look(own: Path, path: str, source: str) -> Library | None:
+def _library(own: Path, path: str, source: str) -> Library | None:
     place = own / path.lstrip("/")
     try:
         target = place.resolve(strict=True)
@@ -78,7 +78,7 @@ def _look(own: Path, path: str, source: str) -> Library | None:
 
 
 def fits(library: bytes, program: bytes) -> bool | None:
-    """Whether both are ELF files of one word size and one machine; None if that is not told."""
+    """Whether both are ELF files of the same word size and machine; None if unknown."""
     if library[:4] != b"\x7fELF" or program[:4] != b"\x7fELF":
         return None
     return (library[4], library[18:20]) == (program[4], program[18:20])

@@ -1,8 +1,8 @@
-"""Gathers what `andon doctor` judges: small files of /proc, /sys and /etc, each read bounded.
+"""Gathers machine facts for `andon doctor` from small files in /proc, /sys and /etc.
 
-What the kernel says is read under the root of the settings; what this process itself would use (its
-device files, its library, its folders) under its own. Nothing here opens a device, wakes a card or
-loads a driver's library: that is the reader's part.
+Kernel files are read under the configured root; what this process itself would use (its device
+files, its library, its folders) under its own. Nothing here opens a device, wakes a card or loads
+a driver's library: only the reader does.
 """
 
 import os
@@ -24,11 +24,11 @@ _MODULES = ("nvidia", "nouveau", "nvgpu", "amdgpu", "radeon", "i915", "xe")
 _VENDORS = {"0x10de": "nvidia", "0x1002": "amd", "0x8086": "intel"}
 _SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 _UNSYNCHRONISED = 0x40  # STA_UNSYNC of adjtimex(2)
-_STATUS_AT = 40  # where its status word lies, on 64 bits
+_STATUS_AT = 40  # offset of its status word, on 64-bit systems
 
 
 def inspect(root: Path, own: Path = Path("/"), env: Mapping[str, str] = os.environ) -> MachineFacts:
-    """The machine as it can be seen without asking a driver."""
+    """What can be seen of the machine without calling a driver."""
     mounts = access.read_mounts(root)
     return MachineFacts(
         kernel=read_kernel(root, own),
@@ -68,20 +68,20 @@ def read_kernel(root: Path, own: Path = Path("/")) -> Kernel:
 
 
 def parse_nvidia_version(text: str) -> tuple[str | None, bool]:
-    """The version of the module that is loaded, and whether it is the open one."""
+    """The version of the loaded module, and whether it is the open one."""
     line = text.partition("\n")[0]
     found = re.search(r"\b(\d{2,4}\.\d+(?:\.\d+)?)\b", line)
     return (found[1] if found else None), "Open Kernel Module" in line
 
 
 def parse_counters(text: str) -> bool | None:
-    """Whether only root may use the profiler's counters; None where the driver does not say."""
+    """Whether only root may use the profiling counters; None if the driver does not say."""
     found = re.search(r"^RmProfilingAdminOnly:\s*(\d+)", text, re.MULTILINE)
     return None if found is None else found[1] != "0"
 
 
 def parse_distribution(text: str) -> tuple[str, ...]:
-    """ID, then those it is like: the nearest first."""
+    """ID, then ID_LIKE: closest first."""
     found = dict(re.findall(r'^(ID|ID_LIKE)="?([^"\n]*)"?$', text, re.MULTILINE))
     return tuple(f"{found.get('ID', '')} {found.get('ID_LIKE', '')}".split())
 
@@ -92,7 +92,7 @@ def _secure_boot(root: Path) -> bool | None:
 
 
 def _has_battery(root: Path) -> bool:
-    """The machine's own; a mouse has one as well, and says that it is a device's."""
+    """Whether the machine itself has a battery; those of a mouse have the scope `Device`."""
     folder = root / "sys/class/power_supply"
     return any(
         read_text(folder / name / "type").strip() == "Battery"
@@ -111,7 +111,7 @@ def _log_closed(root: Path) -> str | None:
 
 
 def read_cards(root: Path) -> tuple[PciCard, ...]:
-    """Display and compute controllers of the three vendors; the kernel knows all this by heart."""
+    """Display and compute controllers of the three vendors, as the kernel lists them."""
     folder = root / "sys/bus/pci/devices"
     found = (_card(folder / name) for name in names_in(folder))
     return tuple(card for card in found if card is not None)
@@ -120,7 +120,7 @@ def read_cards(root: Path) -> tuple[PciCard, ...]:
 def _card(folder: Path) -> PciCard | None:
     vendor = _VENDORS.get(read_text(folder / "vendor").strip())
     kind = read_text(folder / "class").strip()[:4]
-    wanted = ("0x03",) if vendor == "intel" else ("0x03", "0x12")  # Intel's 0x12 are no GPUs
+    wanted = ("0x03",) if vendor == "intel" else ("0x03", "0x12")  # Intel's 0x12 are not GPUs
     if vendor is None or kind not in wanted or (folder / "physfn").is_symlink():
         return None  # a virtual function belongs to a virtual machine
     return PciCard(
@@ -143,7 +143,7 @@ def _link_name(path: Path) -> str | None:
 
 
 def is_synchronised() -> bool | None:
-    """What the kernel was told by whoever keeps its time; None where it cannot be asked."""
+    """Whether the kernel's clock is synchronised; None if unknown."""
     if platform.system() != "Linux" or platform.architecture()[0] != "64bit":
         return None
     import ctypes

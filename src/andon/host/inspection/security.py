@@ -1,4 +1,4 @@
-"""Gathers who could read or replace what is this user's: state folder, token, settings, ports."""
+"""Gathers who could read or replace this user's state folder, token, settings and ports."""
 
 import ipaddress
 import json
@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from andon.core.doctor.security_facts import Kept, PortListener, RunningServer, Security
+from andon.core.processes.proc_stat import parse_stat
 from andon.host.inspection.files import BIG_BYTES, read_bytes, read_text
-from andon.host.kernel_files import parse_uid
 from andon.host.kin import here
 from andon.host.processes import parse_passwd
+from andon.kernel_files import parse_uid
 
 USUAL_PORT = 26366
 NAMES = {
@@ -37,7 +38,7 @@ def read_security(
     own: Path = Path("/"),
     unseen: str = "",
 ) -> Security:
-    """Everything but the lease books. A state folder that is not to be touched is None."""
+    """Everything but the lease books. `state` is None if the folder must not be touched."""
     users = parse_passwd(read_bytes(own / "etc/passwd", BIG_BYTES))
     server = None if state is None else read_server(state, own)
     ports = {USUAL_PORT} | ({server.port} if server is not None else set())
@@ -59,7 +60,7 @@ def read_security(
 
 
 def read_state(folder: Path, users: Mapping[int, str]) -> tuple[Kept, ...]:
-    """The folder and those files in it that are there."""
+    """The folder and its existing files."""
     first = read_kept("folder", folder, users, follow=True)
     if first is None:
         return ()
@@ -68,7 +69,7 @@ def read_state(folder: Path, users: Mapping[int, str]) -> tuple[Kept, ...]:
 
 
 def read_above(folder: Path, users: Mapping[int, str]) -> tuple[Kept, ...]:
-    """The folders above it, by their real names: a link is as good as where it leads."""
+    """The folders above it, with links resolved."""
     try:
         parents = folder.resolve().parents
     except (OSError, RuntimeError):
@@ -78,7 +79,7 @@ def read_above(folder: Path, users: Mapping[int, str]) -> tuple[Kept, ...]:
 
 
 def read_kept(name: str, path: Path, users: Mapping[int, str], follow: bool = False) -> Kept | None:
-    """What the file system says of it; nothing is opened."""
+    """Owner, mode and kind; nothing is opened."""
     try:
         seen = path.stat() if follow else path.lstat()
     except (OSError, ValueError):
@@ -99,9 +100,9 @@ def _kind(seen: os.stat_result) -> str:
 
 
 def read_server(state: Path, own: Path = Path("/")) -> RunningServer | None:
-    """What server.json says; its process counts only if it is this user's and began when it says.
+    """What server.json says; its process counts only if owner and start time match.
 
-    A process of another namespace cannot be seen from here: who listens on the port then decides.
+    A process in another namespace is not visible here: then the owner of the port decides.
     """
     path = state / NAMES["server's address"]
     said = parse_server(read_bytes(path, _SERVER_BYTES))
@@ -113,7 +114,7 @@ def read_server(state: Path, own: Path = Path("/")) -> RunningServer | None:
 
 
 class AnnouncedServer(NamedTuple):
-    """What a server wrote about itself; None: an older one did not."""
+    """What a server wrote about itself; None where an older server did not."""
 
     url: str = ""
     pid: int = 0
@@ -123,7 +124,7 @@ class AnnouncedServer(NamedTuple):
 
 
 def parse_server(content: bytes) -> AnnouncedServer:
-    """Empty unless its URL and its pid are what they should be."""
+    """Empty unless its URL and its pid are valid."""
     try:
         found = json.loads(content)
     except (ValueError, RecursionError):
@@ -152,19 +153,14 @@ def _lives(said: AnnouncedServer, own: Path) -> bool:
     folder = own / f"proc/{said.pid}"
     if parse_uid(read_bytes(folder / "status", 4096)) != os.geteuid():
         return False
-    return said.started_ticks in (None, parse_started(read_bytes(folder / "stat", 4096)))
-
-
-def parse_started(content: bytes) -> int | None:
-    """When a process began, in ticks since the boot: the 22nd field of its stat."""
-    words = content.rpartition(b")")[2].split()
-    return int(words[19]) if len(words) > 19 and words[19].isdigit() else None
+    stat = parse_stat(read_bytes(folder / "stat", 4096))
+    return said.started_ticks in (None, None if stat is None else stat.start_ticks)
 
 
 def read_listeners(
     ports: set[int], users: Mapping[int, str], own: Path = Path("/")
 ) -> tuple[PortListener, ...]:
-    """Who listens on these ports; the kernel lists listening sockets before the others."""
+    """Who listens on these ports; the kernel lists listening sockets first."""
     found: list[PortListener] = []
     for name in ("tcp", "tcp6"):
         text = read_text(own / "proc/net" / name, BIG_BYTES)
@@ -192,7 +188,7 @@ def parse_listeners(text: str, port: int, users: Mapping[int, str]) -> list[Port
 def parse_address(
     text: str, little: bool = sys.byteorder == "little"
 ) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """An address as the kernel prints it: words of 32 bits in the machine's own byte order."""
+    """An address as the kernel prints it: 32-bit words in the machine's byte order."""
     try:
         content = bytes.fromhex(text)
     except ValueError:

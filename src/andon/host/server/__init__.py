@@ -1,1 +1,1 @@
-"""This machine's andon server, as other processes find it and verify it."""
+"""How other processes find and verify this machine's andon server."""

@@ -1,6 +1,6 @@
-"""What the andon server of this machine says is broken; where none answers, nothing is known.
+"""Broken devices according to this machine's andon server; none if no server answers.
 
-Xids come and go: a command that looks once has missed them, a server that watches has not.
+Xids are momentary: a command that samples once misses them, a running server does not.
 """
 
 import time
@@ -23,7 +23,7 @@ MOST_BYTES = 4 << 20
 
 
 class BrokenDevicesQuery:
-    """Asked before every choice of a device, and of the server every few seconds."""
+    """Called before every choice of a device; queries the server every few seconds."""
 
     def __init__(self, folder: Path, port: int = SERVICE_PORT) -> None:
         self._folder, self._port = folder, port
@@ -31,7 +31,7 @@ class BrokenDevicesQuery:
         self._said: Mapping[str, str] = {}
 
     def __call__(self) -> Mapping[str, str]:
-        """uuid -> why it is not to be handed out."""
+        """uuid -> why it must not be assigned."""
         now = time.monotonic()
         if self._at is None or now - self._at >= KEPT_SECONDS:
             self._said, self._at = self._ask(), now
@@ -42,7 +42,7 @@ class BrokenDevicesQuery:
         return next((said for said in answers if said is not None), {})
 
     def _targets(self) -> Iterator["Target"]:
-        """This user's own server; else the system's, which our token is not for."""
+        """This user's own server; else the system's, without our token."""
         from andon.host.server.calls import Target, Token, Trust
 
         own, token = server_file.find(self._folder), _token(self._folder)
@@ -52,7 +52,7 @@ class BrokenDevicesQuery:
 
 
 def _get(target: "Target") -> Mapping[str, str] | None:
-    """None where it does not answer in time, or not as a server of this version does."""
+    """None if it does not answer in time, or not as a server of this version does."""
     from andon.core.sharing.broken_devices import ailments
     from andon.host.server.calls import FAILURES, Asked, CallLimits, call
     from andon.model import wire
@@ -69,7 +69,7 @@ def _get(target: "Target") -> Mapping[str, str] | None:
 
 
 def _token(folder: Path) -> str | None:
-    """Without it this user's own server cannot prove anything, and is not asked."""
+    """Without it this user's own server cannot be verified, and is not asked."""
     try:
         return own_token(folder)
     except AndonError:

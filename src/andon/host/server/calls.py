@@ -1,7 +1,7 @@
-"""Requests to an andon server: the only place that sends a token, and only after a proof.
+"""Requests to an andon server: the only module that sends a token, and only after a proof.
 
-A server proves that it knows the token (`core/access/server_proof`), and the token follows on
-the very connection on which it did. No redirect is followed, and no proxy is used.
+A server proves that it knows the token (`core/access/server_proof`), and the token is then sent
+on that same connection. No redirect is followed, and no proxy is used.
 """
 
 import json
@@ -24,13 +24,13 @@ from andon.host.server.listeners import listeners, trusted_listener
 
 PROOF_BYTES = 4096
 FAILURES = (OSError, HTTPException, ValueError)
-"""What a request can raise beside the errors of andon; the answer never came."""
+"""What a request can raise besides andon's errors, when no answer arrived."""
 
 
 class Trust(StrEnum):
-    """What a server must show before it is believed; it depends on how it was found."""
+    """What a server must prove before it is trusted; it depends on how it was found."""
 
-    NAMED = "named"  # by the person: nothing; without a proof it is asked without the token
+    NAMED = "named"  # by the person: nothing; without a proof the token is not sent
     PROVEN = "proven"  # by this user's own file: that it knows the token
     SERVICE = "service"  # on the usual port: this user or the system must listen there
 
@@ -53,7 +53,7 @@ class Target:
 
 
 class CallLimits(NamedTuple):
-    """What an answer may cost."""
+    """Time and size limits of an answer."""
 
     timeout_seconds: float
     most_bytes: int
@@ -68,7 +68,7 @@ class Asked(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What came back; `doubt` says why it was asked without the token that is there."""
+    """The response; `doubt` says why the available token was not sent."""
 
     status: int
     body: bytes
@@ -76,10 +76,10 @@ class Answer(NamedTuple):
 
 
 def call(target: Target, asked: Asked, limits: CallLimits) -> Answer:
-    """One request, with the token where the server has proved itself.
+    """Make one request, with the token if the server has proved that it knows it.
 
-    Denied where the proof fails of a server that must give one, or that a token was named for;
-    Unavailable where it should be the system's and another user listens there.
+    Raises Denied if a required proof fails, or one for a server whose token was given explicitly;
+    Unavailable if it should be the system's server and another user listens there.
     """
     doubt = None
     if target.token is not None:
@@ -91,15 +91,15 @@ def call(target: Target, asked: Asked, limits: CallLimits) -> Answer:
     named = target.trust is Trust.NAMED and target.token is not None and not target.token.own
     if named or target.trust is Trust.PROVEN:
         raise Denied(
-            f"the token was not sent to {target.url}: {doubt or 'there is none here'}",
-            hint="is it the right token, and the right server?",
+            f"the token was not sent to {target.url}: {doubt or 'no token is available'}",
+            hint="check the token and the server address",
         )
     with closing(_connect(target, limits)) as connection:
         return _exchange(connection, target, asked, limits)._replace(doubt=doubt)
 
 
 def users_at(url: str, timeout_seconds: float) -> Set[int] | None:
-    """The users who listen at a URL of this machine, as far as known; None where none does."""
+    """The users who listen at a URL of this machine, as far as known; None if none does."""
     place = urlsplit(url)
     try:
         with socket.create_connection((place.hostname or "", _port(place)), timeout_seconds) as one:
@@ -113,12 +113,12 @@ def names_of(users: Set[int]) -> str:
 
 
 def _connect(target: Target, limits: CallLimits) -> HTTPConnection:
-    """Connected already, so that what is looked up belongs to the listener that answers."""
+    """Connects first, so that what is looked up belongs to the listener that answers."""
     place = urlsplit(target.url)
     kind = HTTPSConnection if place.scheme == "https" else HTTPConnection
     connection = kind(place.hostname or "", _port(place), timeout=limits.timeout_seconds)
     connection.connect()
-    # What was proved holds for this connection: another is opened only where TLS verifies it again.
+    # The proof is valid for this connection: only with TLS, which verifies again, may it reconnect.
     connection.auto_open = int(place.scheme == "https")
     if target.trust is Trust.SERVICE:
         peer = _peer(connection.sock, False)
@@ -129,10 +129,10 @@ def _connect(target: Target, limits: CallLimits) -> HTTPConnection:
 
 
 def _doubt(connection: HTTPConnection, target: Target, token: Token) -> str | None:
-    """Why the token may not be sent on this connection; None where it may."""
+    """Why the token must not be sent on this connection; None if it may be."""
     peer = _peer(connection.sock, isinstance(connection, HTTPSConnection))
     if token.own and server_proof.is_foreign(peer.listeners, _uid()):
-        return f"{names_of(peer.listeners)} listens there"
+        return f"{names_of(peer.listeners)} owns that port"
     nonce = secrets.token_bytes(server_proof.NONCE_BYTES)
     try:
         question = f"{server_proof.PATH}?nonce={nonce.hex()}"
@@ -140,7 +140,7 @@ def _doubt(connection: HTTPConnection, target: Target, token: Token) -> str | No
         answer = connection.getresponse()
         content = answer.read(PROOF_BYTES)
         if answer.status != 200:
-            return f"it answered {answer.status} when it was asked to prove that it knows the token"
+            return f"it answered {answer.status} when asked to prove that it knows the token"
         said = json.loads(content) if answer.isclosed() else None
     except (HTTPException, ValueError, RecursionError):
         said = None
@@ -163,7 +163,7 @@ def _exchange(
 
 
 def _peer(connection: socket.socket, encrypted: bool) -> Peer:
-    """Only of this machine the kernel knows who listens."""
+    """Who listens is known only for ports of this machine."""
     address, port = connection.getpeername()[:2]
     peer = Peer(address, port, encrypted)
     if peer.is_local or address == connection.getsockname()[0]:
@@ -172,7 +172,7 @@ def _peer(connection: socket.socket, encrypted: bool) -> Peer:
 
 
 def _path(target: Target, path: str) -> str:
-    """Below the URL's own path, which a proxy may have given it."""
+    """Below the URL's own path, which a proxy may have added."""
     return urlsplit(target.url).path.rstrip("/") + path
 
 

@@ -1,4 +1,4 @@
-"""Who listens on an address and port of this machine, from the kernel's own table."""
+"""Who listens on an address and port of this machine, from the kernel's table."""
 
 import ipaddress
 import sys
@@ -6,18 +6,18 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import takewhile
 from pathlib import Path
 
-SYSTEM_UIDS = 1000  # below are root and the accounts of services
+SYSTEM_UIDS = 1000  # below are root and service accounts
 _LISTENING, _HALF_OPEN = "0A", "03"
 
 
 def trusted_listener(address: str, port: int, uid: int, root: Path = Path("/")) -> bool:
-    """Whether this user, or an account of the system, listens there: any other user could pose."""
+    """Whether this user or a system account listens there: any other user may be an impostor."""
     owners = listeners(address, port, root)
     return bool(owners) and all(owner == uid or owner < SYSTEM_UIDS for owner in owners)
 
 
 def listeners(address: str, port: int, root: Path = Path("/")) -> Set[int]:
-    """The users who accept connections to this very address; empty where that is not known."""
+    """The users who accept connections to exactly this address; empty if unknown."""
     for name, places in _accepting(address):
         if owners := parse_listeners(_listening(root / "proc/net" / name), places, port):
             return owners
@@ -25,7 +25,7 @@ def listeners(address: str, port: int, root: Path = Path("/")) -> Set[int]:
 
 
 def parse_listeners(lines: Iterable[str], places: Sequence[str], port: int) -> Set[int]:
-    """From the lines of /proc/net/tcp or tcp6; the first of these places that is there decides."""
+    """From the lines of /proc/net/tcp or tcp6; the first of `places` that is found decides."""
     found: dict[str, set[int]] = {}
     for line in lines:
         words = line.split()
@@ -54,15 +54,15 @@ def _accepting(address: str) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _written(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
-    """Words of four bytes, each a number of this machine's byte order."""
+    """32-bit words, each in this machine's byte order."""
     packed = address.packed
     words = (packed[at : at + 4] for at in range(0, len(packed), 4))
     return "".join(f"{int.from_bytes(word, sys.byteorder):08X}" for word in words)
 
 
 def _listening(path: Path) -> Iterator[str]:
-    """The lines of those who listen. Linux writes them first: any user can make the table behind
-    them long (connections that have ended stay in it for a minute), and it is not read."""
+    """The lines of listening sockets. Linux writes them first; the rest of the table, which any
+    user can make long (closed connections stay in it for a minute), is not read."""
     try:
         with path.open(encoding="ascii", errors="replace") as table:
             table.readline()
@@ -72,5 +72,5 @@ def _listening(path: Path) -> Iterator[str]:
 
 
 def _may_listen(line: str) -> bool:
-    """Older kernels write half-open connections between their listeners."""
+    """Older kernels list half-open connections between the listeners."""
     return line.split()[3:4] in ([_LISTENING], [_HALF_OPEN])

@@ -1,5 +1,5 @@
-"""Where this user's server is: a small file beside its token while it runs, and a lock that allows
-one server a folder."""
+"""Address of this user's server: a small file next to its token while it runs, and a lock that
+allows one server per folder."""
 
 import json
 import os
@@ -20,12 +20,12 @@ NAME = "server.json"
 LOCK = "server.lock"
 LONGEST_BYTES = 4096
 MOST_PIDS = 1 << 22
-_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 (told, not bound)
+_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 (reported, not bound)
 
 
 @dataclass(frozen=True, slots=True)
 class Announced:
-    """What a server says of itself: numbers of another boot or namespace are other processes."""
+    """What a server writes about itself: a pid is only valid in its boot and namespace."""
 
     url: str
     pid: int
@@ -36,14 +36,14 @@ class Announced:
 
 
 def announce(folder: Path, url: str, address: str) -> None:
-    """Say where it is; what cannot be written is done without."""
+    """Write the server's address; failures are ignored."""
     scheme, _, place = url.partition("://")
     port = place.rpartition(":")[2]
     host = _EVERYWHERE.get(address, address)
     said = _myself(f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}")
     draft = folder / f".{NAME}"
     with suppress(OSError):
-        draft.unlink(missing_ok=True)  # of a server that was killed while it wrote
+        draft.unlink(missing_ok=True)  # left by a server that was killed while writing
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         with os.fdopen(open_regular(draft, flags), "w", encoding="utf-8") as file:
             json.dump(asdict(said), file)
@@ -52,7 +52,7 @@ def announce(folder: Path, url: str, address: str) -> None:
 
 
 def withdraw(folder: Path) -> None:
-    """Take back what this process said; another may have said something since."""
+    """Remove the file if this process wrote it; another may have replaced it."""
     said = announced(folder)
     if said is not None and said == _myself(said.url):
         with suppress(OSError):
@@ -60,7 +60,7 @@ def withdraw(folder: Path) -> None:
 
 
 def announced(folder: Path) -> Announced | None:
-    """What is in the file, if this user wrote it."""
+    """The file's content, if this user wrote it."""
     if not is_own(folder):
         return None
     try:
@@ -73,7 +73,7 @@ def announced(folder: Path) -> Announced | None:
 
 
 def parse(said: object) -> Announced | None:
-    """Only whole values of the right kind; one wrong field spoils the file."""
+    """Accepts only complete, valid content; one wrong field invalidates the file."""
     if not isinstance(said, dict):
         return None
     url, pid, ticks = said.get("url"), said.get("pid"), said.get("started_ticks")
@@ -90,14 +90,14 @@ def parse(said: object) -> Announced | None:
 
 
 def find(folder: Path) -> str | None:
-    """The URL of a server that this user started and whose process is there, as far as that can
-    be seen from here. Whether it still listens there is for it to prove."""
+    """The URL of a server that this user started and whose process runs, as far as can be seen
+    from here. The server itself must prove that it still listens there."""
     said = announced(folder)
     return None if said is None or gone(said) is not None else said.url
 
 
 def stale(folder: Path) -> str | None:
-    """The server that was here and is no more, in words; None where there is no trace of one."""
+    """A sentence about a server that has ended; None if there is no trace of one."""
     said = announced(folder)
     reason = None if said is None else gone(said)
     if said is None or reason is None:
@@ -106,19 +106,19 @@ def stale(folder: Path) -> str | None:
 
 
 def gone(said: Announced) -> str | None:
-    """Why the process that wrote this runs no more, or not on this machine."""
+    """Why the process that wrote this no longer runs, or not on this machine."""
     now = here()
     if said.boot != now.boot:
         if said.node != node_name():
             return f"was started on {str(said.node)[:64]!r}"
         return "was started before the last boot"
     if said.pid_namespace != now.pid_namespace:
-        return None  # in another container: its numbers mean nothing here
+        return None  # in another container: its pids mean nothing here
     return None if _runs(said, now) else f"ended without removing {NAME}"
 
 
 def _runs(said: Announced, now: Here) -> bool:
-    if now.boot is not None:  # Linux: a number that was given to another process is recognised
+    if now.boot is not None:  # Linux: a reused pid is recognised
         return said.started_ticks is not None and started_ticks(said.pid) == said.started_ticks
     try:
         os.kill(said.pid, 0)
@@ -131,10 +131,10 @@ def _runs(said: Announced, now: Here) -> bool:
 
 @contextmanager
 def sole_server(folder: Path) -> Iterator[None]:
-    """Held for as long as a server uses the folder; Conflict where another does.
+    """Held while a server uses the folder; raises Conflict if another one does.
 
-    The kernel ends the lock with the process. The file stays: a lock on a file that was removed
-    would be held twice.
+    The kernel releases the lock with the process. The file stays: after a removal two processes
+    could hold the lock.
     """
     path = folder / LOCK
     try:
@@ -152,7 +152,7 @@ def sole_server(folder: Path) -> Iterator[None]:
 
 
 def _locked(descriptor: int) -> bool:
-    """True also where the file system has no locks: then nothing is held, as nothing can be."""
+    """Also True if the file system has no locks."""
     if os.name == "nt":
         return True
     import fcntl
@@ -175,7 +175,7 @@ def _taken(folder: Path, content: bytes) -> Conflict:
         who = f"pid {pid}, which is starting" if pid.isdecimal() else "which is starting"
     return Conflict(
         f"another andon server uses the state folder {folder}: {who}",
-        hint="use that one (andon open), or give this one a folder of its own: "
+        hint="use that one (andon open), or use another folder for this one: "
         "XDG_STATE_HOME=DIR andon serve",
     )
 

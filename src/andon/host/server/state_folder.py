@@ -1,4 +1,4 @@
-"""The folder of what a user's server keeps, and its token: used only by the user who owns it."""
+"""The state folder of a user's server, and its token: used only by the user who owns it."""
 
 import os
 from pathlib import Path
@@ -19,7 +19,7 @@ def state_folder() -> Path:
 
 
 def open_state_folder() -> Path:
-    """The folder, made if need be, for this user alone."""
+    """The folder, created if necessary, accessible only to this user."""
     folder = state_folder()
     try:
         _check_place(folder)
@@ -30,15 +30,17 @@ def open_state_folder() -> Path:
     except OSError as exc:
         raise Denied(
             f"the state folder {folder} cannot be written: {exc.strerror}",
-            hint="make it writable, or set XDG_STATE_HOME to a folder of yours",
+            hint="make it writable, or set XDG_STATE_HOME to a folder of your own",
         ) from exc
     if others_may_write(folder):
-        raise Denied(f"others may write to the state folder {folder}", hint=f"chmod 700 {folder}")
+        raise Denied(
+            f"other users can write to the state folder {folder}", hint=f"chmod 700 {folder}"
+        )
     return folder
 
 
 def is_own(folder: Path) -> bool:
-    """Whether what is in a folder was written by this user: else it says nothing to us."""
+    """Whether only this user can have written the folder's content; otherwise it is ignored."""
     try:
         return folder.stat().st_uid == _uid() and not others_may_write(folder)
     except OSError:
@@ -46,39 +48,38 @@ def is_own(folder: Path) -> bool:
 
 
 def own_token(folder: Path) -> str:
-    """The token of this user's own server; Unavailable where there is none."""
+    """The token of this user's own server; raises Unavailable if there is none."""
     try:
         _check_owner(folder, folder.stat().st_uid, {_uid()})
     except OSError as exc:
-        raise Unavailable(f"there is no token in {folder}", hint="andon serve makes one") from exc
+        raise Unavailable(f"no token found in {folder}", hint="andon serve creates one") from exc
     return read_token(folder / TOKEN)
 
 
 def read_token(path: Path) -> str:
-    """The token in a file of this user's or root's that nobody else may read."""
+    """The token in a file owned by this user or root that no one else can read."""
     try:
         with os.fdopen(open_regular(path, follow=True), encoding="ascii") as file:
             status = os.fstat(file.fileno())
             text = file.read(_LONGEST_BYTES).strip()
     except FileNotFoundError as exc:
-        raise Unavailable(f"there is no token in {path}", hint="andon serve makes one") from exc
+        raise Unavailable(f"no token found in {path}", hint="andon serve creates one") from exc
     except NotRegular as exc:
-        raise Denied(f"{path} is not a regular file", hint="a file of mode 600 is needed") from exc
+        raise Denied(f"{path} is not a regular file", hint="replace it by a file") from exc
     except (OSError, UnicodeDecodeError) as exc:
         raise Denied(
-            f"the token in {path} cannot be read: {exc}", hint="whose file is it?"
+            f"the token in {path} cannot be read: {exc}", hint="check its owner and mode"
         ) from exc
     _check_owner(path, status.st_uid, {_uid(), _ROOT})
     if status.st_mode & 0o077:
-        raise Denied(f"others may read the token in {path}", hint="a file of mode 600 is needed")
+        raise Denied(f"other users can read the token in {path}", hint=f"chmod 600 {path}")
     if len(text) < SHORTEST_TOKEN:
-        raise Denied(f"what is in {path} is too short for a token", hint="andon serve makes one")
+        raise Denied(f"the token in {path} is too short", hint="andon serve creates one")
     return text
 
 
 def _check_place(folder: Path) -> None:
-    """A folder that is to be made must not come to lie in another user's: who owns the one above
-    can put another in its place."""
+    """A new folder must not be created in another user's folder, whose owner could replace it."""
     above = next((path for path in folder.parents if path.exists()), None)
     if above is not None and not folder.exists():
         _check_owner(above, above.stat().st_uid, {_uid(), _ROOT})
@@ -91,9 +92,8 @@ def _check_owner(path: Path, owner: int, allowed: set[int]) -> None:
 
     raise Denied(
         f"{path} belongs to {user_name(owner)} (uid {owner}), and andon runs as "
-        f"{user_name(_uid())}: what another user wrote is not used",
-        hint="sudo -H (a home of its own), or set XDG_STATE_HOME to a folder of "
-        f"{user_name(_uid())}'s",
+        f"{user_name(_uid())}: another user's files are not used",
+        hint=f"use sudo -H, or set XDG_STATE_HOME to a folder owned by {user_name(_uid())}",
     )
 
 

@@ -44,7 +44,7 @@ class QuietServer(uvicorn.Server):
         # What is there now stays: looking through it for garbage again and again finds none.
         gc.collect()
         gc.freeze()
-        self._places.crowded, self._places.calmed = heap.collect_seldom, self._calmed
+        self._places.crowded, self._places.calmed = heap.collect_rarely, self._calmed
         self._ready()
 
     async def main_loop(self) -> None:
@@ -65,7 +65,7 @@ class QuietServer(uvicorn.Server):
 
     def _calmed(self) -> None:
         """Not at once: those who left have to be forgotten first."""
-        asyncio.get_running_loop().call_later(CALM_SECONDS, heap.give_back)
+        asyncio.get_running_loop().call_later(CALM_SECONDS, heap.release_memory)
 
     def _connection(self, seat: Seat) -> Connection:
         state = self.lifespan.state

@@ -66,7 +66,7 @@ def title_of(command: str, node: str) -> Text:
 def node_of(facts: "MachineFacts") -> str:
     from andon.host.system import node_name
 
-    return facts.look.snapshot.node if facts.look.snapshot else node_name()
+    return facts.trial.snapshot.node if facts.trial.snapshot else node_name()
 
 
 def gather(choices: Choices) -> "MachineFacts":
@@ -82,7 +82,7 @@ def gather(choices: Choices) -> "MachineFacts":
     facts = inspect(Path(settings.root))
     look = look_of(settings)
     own = own_of(choices, settings, mistakes)
-    return replace(facts, own=own, look=look, security=security_of(own))
+    return replace(facts, own=own, trial=look, security=security_of(own))
 
 
 def look_of(settings: "Settings") -> "SampleTrial":
