@@ -1,7 +1,7 @@
-// Runs before anything is drawn, so that a chosen theme never flashes the other one.
+// Runs before anything is rendered, so that the page never flashes in the other theme.
 try {
   const theme = localStorage.getItem("andon.theme");
   if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
 } catch (error) {
-  // Storage may be forbidden; then the system's choice counts.
+  // Storage may be blocked; then the system's setting is used.
 }

@@ -1,4 +1,4 @@
-/** The frame around every page: where one is, whether it is live, who one is. */
+/** The frame around every page: navigation, connection state and sign-in state. */
 import { lazy, Suspense, useEffect, useRef, useState } from "react";
 import { type Problem, sessionEnded } from "./api/client";
 import { useTrusted } from "./lib/access";
@@ -39,11 +39,11 @@ export function App({ trouble }: { trouble: Problem | null }) {
   const open = () => setHelp(true);
   return (
     <>
-      <a className="skip" href="#main" onClick={(event) => skip(event)}>skip to the content</a>
+      <a className="skip" href="#main" onClick={(event) => skip(event)}>skip to content</a>
       <Bar route={route} search={search} setSearch={setSearch} field={field} onHelp={open} simulated={simulated} />
       <Connection />
       <main id="main" tabIndex={-1}>
-        {trouble && <Trouble problem={trouble} what="This link signs nobody in" />}
+        {trouble && <Trouble problem={trouble} what="This sign-in link has expired or was already used" />}
         <Page route={route} search={search} judged={judged} />
       </main>
       <Foot />
@@ -82,7 +82,7 @@ function Bar({ route, search, setSearch, field, onHelp, simulated }: BarProps) {
   }, [here]);
   return (
     <header className="bar">
-      <a className="mark" href="#/" aria-label="andon, the board">andon</a>
+      <a className="mark" href="#/" aria-label="andon board">andon</a>
       <nav ref={nav} aria-label="pages">
         {links.map(([page, title]) => (
           <a key={page} href={page === "board" ? "#/" : `#/${page}`} aria-current={here === page ? "page" : undefined}>
@@ -107,21 +107,21 @@ function Bar({ route, search, setSearch, field, onHelp, simulated }: BarProps) {
   );
 }
 
-/** Says what the connection does, and nothing while all is well. */
+/** The state of the connection; hidden while it is live. */
 function Connection() {
   const link = useLive((now) => now.link);
   const old = useLive((now) => now.staleSeconds);
   const has = useLive((now) => now.snapshot !== null);
-  const age = old === null ? "" : ` What is shown is ${duration(old)} old.`;
-  let words = "";
+  const age = old === null ? "" : ` Showing data from ${duration(old)} ago.`;
+  let message = "";
   if (link.state === "away") {
-    words = `Reconnecting (${count(link.attempt || 1, "attempt")} so far): ${link.reason}.${age}`;
+    message = `Reconnecting (${count(link.attempt || 1, "attempt")} so far): ${link.reason}.${age}`;
   } else if (old !== null) {
-    words = `Connected, but no new values come.${age}`;
+    message = `Connected, but no new data is arriving.${age}`;
   } else if (!has && link.state === "live") {
-    words = "Connected. The first look at the devices is not done yet.";
+    message = "Connected; waiting for the first reading";
   }
-  return <p className="connection" role="status" hidden={!words}>{words}</p>;
+  return <p className="connection" role="status" hidden={!message}>{message}</p>;
 }
 
 function Page({ route, search, judged }: { route: Route; search: string; judged: ReturnType<typeof useJudged> }) {
@@ -130,7 +130,7 @@ function Page({ route, search, judged }: { route: Route; search: string; judged:
       return <BoardPage judged={judged} search={search} />;
     case "device":
       return (
-        <Suspense fallback={<p className="dim">Looking…</p>}>
+        <Suspense fallback={<p className="dim">Loading…</p>}>
           <DevicePage key={route.name} uuid={route.name ?? ""} query={route.query} judged={judged} />
         </Suspense>
       );
@@ -140,7 +140,7 @@ function Page({ route, search, judged }: { route: Route; search: string; judged:
       return <AlertsPage name={route.name} search={search} />;
     case "leases":
       return (
-        <Suspense fallback={<p className="dim">Looking…</p>}>
+        <Suspense fallback={<p className="dim">Loading…</p>}>
           <LeasesPage name={route.name} search={search} />
         </Suspense>
       );
@@ -149,7 +149,7 @@ function Page({ route, search, judged }: { route: Route; search: string; judged:
     default: {
       const place = PLACES.find(([name]) => name === route.page);
       if (place) return <ItemsPage name={place[0]} title={place[1]} search={search} />;
-      return <Notice title="There is no such page" whole><p><a href="#/">The board</a> is here.</p></Notice>;
+      return <Notice title="Page not found" whole><p>Go to the <a href="#/">board</a>.</p></Notice>;
     }
   }
 }
@@ -158,14 +158,14 @@ function Foot() {
   const trusted = useTrusted();
   const link = useLive((now) => now.link.state);
   const old = useLive((now) => now.staleSeconds !== null);
-  const state = old ? "old" : link === "live" ? "live" : link === "away" ? "reconnecting" : "connecting";
+  const state = old ? "stale" : link === "live" ? "live" : link === "away" ? "reconnecting" : "connecting";
   return (
     <footer>
       <span className={`link ${state}`}>{state}</span>
       <span>
         {trusted ? "signed in" : (
           <>
-            {sessionEnded() && "your session is over · "}read-only: run <Command text="andon open" />
+            {sessionEnded() && "your session has ended · "}read-only: run <Command text="andon open" />
           </>
         )}
       </span>

@@ -1,10 +1,10 @@
-/** Signs in, opens the live connection and draws the page, in this order. */
+/** Signs in, opens the live connection and renders the page, in this order. */
 import { QueryClientProvider } from "@tanstack/react-query";
 import { createRoot } from "react-dom/client";
 import { App } from "./App";
 import { type Problem, signIn } from "./api/client";
 import { client, onAlert, onLeases, onReturn } from "./api/queries";
-import { connect, firstLook } from "./live/socket";
+import { connect, fetchInitial } from "./live/socket";
 import "./styles/base.css";
 import "./styles/board.css";
 import "./styles/pages.css";
@@ -23,7 +23,7 @@ draw(null);
 void signIn().then((trouble) => {
   if (trouble) draw(trouble);
   connect(onAlert, onLeases, onReturn);
-  void firstLook();
+  void fetchInitial();
 });
-// A link that is pasted into an open page changes its fragment alone.
+// Pasting a link into an open page changes only the fragment.
 window.addEventListener("hashchange", () => void signIn().then((trouble) => trouble !== undefined && draw(trouble)));

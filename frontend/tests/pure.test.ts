@@ -1,12 +1,12 @@
-/** The parts of the board that only compute: sizes, spans, gaps, lamps, words. */
+/** The parts of the board that only compute: sizes, spans, gaps, lamps, texts. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { bands, drawnFrom, joined } from "../src/charts/data";
-import { askedSpan, moved, pointsOf, viewOf, zoomed } from "../src/charts/span";
+import { fetchSpan, moved, pointsOf, viewOf, zoomed } from "../src/charts/span";
 import { fit } from "../src/lib/fit";
 import { bytes, DASH, duration, gib, hourOf, percent, used } from "../src/lib/format";
 import { heldBy, longer, occupants, whatEnds } from "../src/lib/holding";
-import { headline, lampOf, saidBy, shortened } from "../src/lib/lamps";
+import { headline, lampOf, serverLamps, shortened } from "../src/lib/lamps";
 import { Rings, spans } from "../src/live/rings";
 import { LiveStore } from "../src/live/store";
 import { paths } from "../src/parts/Sparkline";
@@ -54,7 +54,7 @@ test("a holder is told once where it is the one who computes", () => {
   assert.deepEqual(heldBy([held({})]), { users: "alice", until: null });
   assert.deepEqual(heldBy([held({ until: 5 }), held({ user: "bob" })]), { users: "alice, bob", until: null });
   assert.equal(heldBy([held({ standing: "orphaned" })])?.users, "alice (orphaned)");
-  assert.equal(occupants("", null, null), "nobody");
+  assert.equal(occupants("", null, null), "no processes");
   assert.equal(occupants("bob · python", null, null), "bob · python");
   assert.equal(occupants("", "alice", "14:20"), "held by alice until 14:20");
   assert.equal(occupants("alice · python", "alice", "14:20"), "alice · python · until 14:20");
@@ -70,9 +70,9 @@ test("an extension is never a shortening", () => {
 
 test("before a lease is given back it is said what ends with it", () => {
   const lease = (more: object) => ({ user: "alice", kind: "command", devices: [{}], ...more }) as never;
-  assert.match(whatEnds(lease({})), /ends alice's work/);
-  assert.match(whatEnds(lease({ kind: "library" })), /goes on/);
-  assert.match(whatEnds(lease({ kind: "network", devices: [{}, {}] })), /its 2 GPUs may be given/);
+  assert.match(whatEnds(lease({})), /stop alice's job/);
+  assert.match(whatEnds(lease({ kind: "library" })), /keeps running/);
+  assert.match(whatEnds(lease({ kind: "network", devices: [{}, {}] })), /its 2 GPUs may be assigned/);
 });
 
 test("a far time says its day", () => {
@@ -129,13 +129,13 @@ test("the time moves, zooms and never runs ahead of now", () => {
   assert.deepEqual(moved(view, now, -0.5), { seconds: 300, until: now - 150 });
   assert.equal(moved({ seconds: 300, until: now - 100 }, now, 0.5).until, null);
   assert.equal(zoomed(view, now, 0.001).seconds, 60);
-  assert.ok(askedSpan(view, now).since <= now - 300);
+  assert.ok(fetchSpan(view, now).since <= now - 300);
   assert.equal(viewOf(new URLSearchParams("seconds=5&until=x")).seconds, 300);
   assert.ok(pointsOf(31_536_000) <= 360);
 });
 
 test("the server's lamp counts, unless the device's state has changed since", () => {
-  const said = saidBy({ at: 20, devices: [{ uuid: "GPU-1", index: 1, lamp: "amber", word: "too hot", reason: "GPU 1 is too hot: 90 °C", for: "alice", alerts: [] }] } as never);
+  const said = serverLamps({ at: 20, devices: [{ uuid: "GPU-1", index: 1, lamp: "amber", word: "too hot", reason: "GPU 1 is too hot: 90 °C", for: "alice", alerts: [] }] } as never);
   assert.equal(lampOf(device({}), said, 21).colour, "amber");
   assert.equal(lampOf(device({}), said, 21).forWhom, "alice");
   assert.equal(lampOf(device({ since: 21, state: "lost" }), said, 21).colour, "red");
@@ -155,24 +155,24 @@ test("the headline without a server's word counts and names", () => {
 test("silence is noticed by the page's own clock, and a new snapshot ends it", () => {
   let clock = 0;
   const store = new LiveStore(() => clock);
-  store.heard(snapshot(1000, [device({})]));
+  store.received(snapshot(1000, [device({})]));
   clock = 4;
   store.tick();
   assert.equal(store.get().staleSeconds, null);
   clock = 9;
   store.tick();
   assert.equal(store.get().staleSeconds, 9);
-  store.heard(snapshot(1001, [device({})]));
+  store.received(snapshot(1001, [device({})]));
   assert.equal(store.get().staleSeconds, null);
-  store.heard(snapshot(990, [device({})]));
+  store.received(snapshot(990, [device({})]));
   assert.equal(store.get().snapshot?.at, 1001, "an older one that comes late is not shown");
-  store.heard(snapshot(500, [device({})]));
+  store.received(snapshot(500, [device({})]));
   assert.equal(store.get().snapshot?.at, 500, "a clock that was set back does not stop the board");
 });
 
 test("instances are counted after their board", () => {
   const store = new LiveStore(() => 0);
-  store.heard(snapshot(1, [device({ index: 6 }), device({ uuid: "M-0", parent: "GPU-1" }), device({ uuid: "M-1", parent: "GPU-1" })]));
+  store.received(snapshot(1, [device({ index: 6 }), device({ uuid: "M-0", parent: "GPU-1" }), device({ uuid: "M-1", parent: "GPU-1" })]));
   assert.deepEqual(["GPU-1", "M-0", "M-1"].map((uuid) => store.label(uuid)), ["6", "6:0", "6:1"]);
 });
 

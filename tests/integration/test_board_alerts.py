@@ -60,14 +60,14 @@ def test_an_alert_goes_from_firing_to_acknowledged(seen: Window, troubled: Serve
     row.get_by_role("button", name="Acknowledge").click()
     expect(row.get_by_text("acknowledged by dora")).to_be_visible()
     assert lost(troubled)["acknowledged"]["by"] == "dora"
-    row.get_by_role("button", name="Take back").click()
-    expect(row.get_by_role("button", name="Acknowledge")).to_be_visible()
+    row.get_by_role("button", name="Unacknowledge").click()
+    expect(row.get_by_role("button", name="Acknowledge", exact=True)).to_be_visible()
     assert lost(troubled)["acknowledged"] is None
 
     row.get_by_role("button", name="silence 1 h").click()
-    expect(row.get_by_text("silent until")).to_be_visible()
-    page.get_by_role("button", name="End it").click()
-    expect(row.get_by_text("silent until")).to_be_hidden()
+    expect(row.get_by_text("silenced until")).to_be_visible()
+    page.get_by_role("button", name="Remove silence").click()
+    expect(row.get_by_text("silenced until")).to_be_hidden()
     assert seen.complaints == []
 
 
@@ -89,7 +89,7 @@ def test_what_a_command_does_is_seen_at_once(seen: Window, troubled: Served) -> 
 def test_the_rules_and_their_remedies_are_there(seen: Window, troubled: Served) -> None:
     page = seen.page
     page.goto(f"{troubled.url}/#/alerts")
-    page.get_by_text("The rules, and what to do about each").click()
+    page.get_by_text("Alert rules and what to do about each").click()
     rules = page.get_by_role("region", name="rules")
     expect(rules).to_contain_text("thermal")
     expect(rules).to_contain_text("80 °C")
@@ -110,5 +110,5 @@ def test_a_changed_session_may_not_change_anything(browser: Browser, tmp_path: P
         page.evaluate("sessionStorage.setItem('andon.secret', 'wrong')")
         row.get_by_role("button", name="Acknowledge").click()
         expect(row.get_by_text("read-only: run")).to_be_visible()
-        expect(page.get_by_text("your session is over")).to_be_visible()
+        expect(page.get_by_text("your session has ended")).to_be_visible()
         assert lost(served)["acknowledged"] is None

@@ -97,7 +97,7 @@ def test_where_nobody_holds_one_the_page_teaches(
     with opened(browser, color_scheme=scheme) as seen:
         seen.page.goto(home.url)
         seen.page.get_by_role("link", name="Leases").click()
-        expect(seen.page.get_by_text("Nobody holds a lease")).to_be_visible()
+        expect(seen.page.get_by_role("heading", name="No leases")).to_be_visible()
         for text in ("andon run -- python train.py", "andon lease --gpus 1 --for 2h"):
             expect(seen.page.get_by_role("button", name=f"copy: {text}")).to_be_visible()
         assert violations(seen.page) == []
@@ -109,9 +109,9 @@ def test_a_book_that_cannot_be_read_is_no_empty_list(seen: Window, tmp_path: Pat
     book = str(house / "book")
     with serving(tmp_path / "server", simulate=1, HOME=str(house), ANDON_LEASE_DIR=book) as served:
         show(seen.page, served)
-        expect(seen.page.get_by_text("Nobody can tell who holds what")).to_be_visible()
+        expect(seen.page.get_by_text("The lease directory cannot be read")).to_be_visible()
         expect(seen.page.get_by_role("main")).to_contain_text("is under a home directory")
-        expect(seen.page.get_by_text("Nobody holds a lease")).to_have_count(0)
+        expect(seen.page.get_by_role("heading", name="No leases")).to_have_count(0)
         assert violations(seen.page) == []
 
 
@@ -131,11 +131,11 @@ def test_a_lease_says_who_what_and_until_when(browser: Browser, home: Served, sc
         expect(first).to_contain_text("held")
         expect(first).to_contain_text("SIMULATED")
         expect(first).to_contain_text(re.compile(r"\d\d:\d\d 1(19|20) min left|\d\d:\d\d 2 h left"))
-        expect(first).to_contain_text("held whole")
+        expect(first).to_contain_text("used (exclusive)")
         expect(first.locator("code.work")).to_contain_text("time.sleep")
         expect(first.locator("svg.lamp.green")).to_have_count(1)
         other = rows(seen.page).filter(has=seen.page.get_by_role("link", name="GPU 1"))
-        expect(other).to_contain_text("of 2.0 GiB promised")
+        expect(other).to_contain_text("of 2.0 GiB reserved")
         expect(other).to_contain_text("its command ends")
         expect(other.get_by_role("button", name="Extend", exact=True)).to_have_count(0)
         assert violations(seen.page) == []
@@ -179,8 +179,8 @@ def test_releasing_asks_first_and_then_ends_the_work(seen: Window, home: Served)
         show(page, home)
         rows(page).get_by_role("button", name="Release", exact=True).click()
         dialog = page.get_by_role("dialog", name=re.compile("^Release .*'s lease"))
-        expect(dialog).to_contain_text("It ends")
-        expect(dialog.get_by_role("button", name="Keep it")).to_be_focused()
+        expect(dialog).to_contain_text("This will stop")
+        expect(dialog.get_by_role("button", name="Cancel")).to_be_focused()
         assert violations(page) == []
         page.keyboard.press("Escape")
         expect(dialog).to_be_hidden()
@@ -189,9 +189,9 @@ def test_releasing_asks_first_and_then_ends_the_work(seen: Window, home: Served)
 
         rows(page).get_by_role("button", name="Release", exact=True).press("Enter")
         page.keyboard.press("Tab")
-        expect(dialog.get_by_role("button", name="End it and release")).to_be_focused()
+        expect(dialog.get_by_role("button", name="Stop job and release")).to_be_focused()
         page.keyboard.press("Enter")
-        expect(page.get_by_text("Nobody holds a lease")).to_be_visible()
+        expect(page.get_by_role("heading", name="No leases")).to_be_visible()
         wait_for(lambda: not is_alive(pid))
     assert leases(home) == []
     assert seen.complaints == []
@@ -215,7 +215,7 @@ def test_of_two_who_release_the_same_the_second_sees_that_it_is_over(
     with page.expect_response(f"**{path}") as answer:
         page.get_by_role("dialog").get_by_role("button", name="Release", exact=True).click()
     assert answer.value.status in (404, 410)
-    expect(page.get_by_text("Nobody holds a lease")).to_be_visible()
+    expect(page.get_by_role("heading", name="No leases")).to_be_visible()
 
 
 def test_work_that_does_not_end_is_told_of(seen: Window, home: Served) -> None:
@@ -226,8 +226,8 @@ def test_work_that_does_not_end_is_told_of(seen: Window, home: Served) -> None:
         sign_in(page, home)
         show(page, home)
         rows(page).get_by_role("button", name="Release", exact=True).click()
-        page.get_by_role("button", name="End it and release").click()
-        expect(rows(page).get_by_role("status")).to_contain_text("asking its holder")
+        page.get_by_role("button", name="Stop job and release").click()
+        expect(rows(page).get_by_role("status")).to_contain_text("waiting for its holder")
         expect(rows(page).get_by_role("alert")).to_contain_text("has not ended yet")
 
 
@@ -237,18 +237,18 @@ def test_what_others_do_is_seen_without_asking(seen: Window, home: Served) -> No
     page.add_init_script(NO_ROUNDS)
     sign_in(page, home)
     show(page, home)
-    expect(page.get_by_text("Nobody holds a lease")).to_be_visible()
+    expect(page.get_by_role("heading", name="No leases")).to_be_visible()
     lent = lend(home)
     expect(rows(page)).to_contain_text(lent["id"])
     path = f"/api/leases/{lent['id']}?fence={lent['fence']}"
     assert home.ask(path, "DELETE", **home.bearer).status == 200
-    expect(page.get_by_text("Nobody holds a lease")).to_be_visible()
+    expect(page.get_by_role("heading", name="No leases")).to_be_visible()
 
 
 def test_nothing_is_asked_while_the_page_is_not_shown(seen: Window, home: Served) -> None:
     page = seen.page
     show(page, home)
-    expect(page.get_by_text("Nobody holds a lease")).to_be_visible()
+    expect(page.get_by_role("heading", name="No leases")).to_be_visible()
     page.get_by_role("link", name="Board", exact=True).click()
     expect(tiles(page)).to_have_count(DEVICES)
     asked = [url for url in seen.requests if url.endswith("/api/leases")]
@@ -271,7 +271,7 @@ def test_who_waits_and_what_is_cordoned_is_listed(seen: Window, home: Served) ->
         show(page, home)
         waiting = page.locator("ol.waiting li")
         expect(waiting).to_have_count(1)
-        expect(waiting).to_contain_text("wants 1 GPU with 1.0 GiB")
+        expect(waiting).to_contain_text("requests 1 GPU with 1.0 GiB")
         cordoned = page.locator("ul.cordons li")
         expect(cordoned).to_contain_text("GPU 2")
         expect(cordoned).to_contain_text("new fan")

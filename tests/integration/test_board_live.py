@@ -69,8 +69,8 @@ def test_it_says_that_the_server_is_away_and_goes_on_without_a_reload(
         seen.page.evaluate("window.thisVeryPage = true")
         first.process.send_signal(signal.SIGKILL)
         expect(seen.page.get_by_role("status")).to_contain_text("Reconnecting")
-        expect(seen.page.get_by_role("status")).to_contain_text("old")
-        expect(seen.page.get_by_role("heading", level=1)).to_have_text(re.compile("No news for"))
+        expect(seen.page.get_by_role("status")).to_contain_text("Showing data from")
+        expect(seen.page.get_by_role("heading", level=1)).to_have_text(re.compile("No data for"))
         expect(seen.page.locator("li.tile.grey")).to_have_count(1)
         expect(seen.page.locator(".group.old")).to_be_visible()
     with serving(tmp_path, "--no-history", simulate=3, port=port):
@@ -78,7 +78,7 @@ def test_it_says_that_the_server_is_away_and_goes_on_without_a_reload(
         expect(seen.page.get_by_role("status")).to_be_hidden()
         expect(seen.page.locator("footer .link")).to_have_text("live")
         assert seen.page.evaluate("window.thisVeryPage") is True
-        expect(seen.page.get_by_text("your session is over")).to_be_visible()
+        expect(seen.page.get_by_text("your session has ended")).to_be_visible()
 
 
 def test_a_server_that_samples_no_more_is_not_shown_as_live(seen: Window, tmp_path: Path) -> None:
@@ -87,8 +87,8 @@ def test_a_server_that_samples_no_more_is_not_shown_as_live(seen: Window, tmp_pa
         expect(tiles(seen.page)).to_have_count(2)
         served.process.send_signal(signal.SIGSTOP)
         try:
-            expect(seen.page.get_by_role("status")).to_contain_text("no new values come")
-            expect(seen.page.locator("footer .link")).to_have_text("old")
+            expect(seen.page.get_by_role("status")).to_contain_text("no new data is arriving")
+            expect(seen.page.locator("footer .link")).to_have_text("stale")
         finally:
             served.process.send_signal(signal.SIGCONT)
         expect(seen.page.locator("footer .link")).to_have_text("live")
@@ -97,7 +97,9 @@ def test_a_server_that_samples_no_more_is_not_shown_as_live(seen: Window, tmp_pa
 def test_a_bad_link_says_so_and_shows_what_anyone_may_see(seen: Window, tmp_path: Path) -> None:
     with serving(tmp_path, "--no-history", simulate=1) as served:
         seen.page.goto(f"{served.url}/#code=made-up")
-        expect(seen.page.get_by_text("This link signs nobody in")).to_be_visible()
+        expect(
+            seen.page.get_by_text("This sign-in link has expired or was already used")
+        ).to_be_visible()
         expect(tiles(seen.page)).to_have_count(1)
         expect(seen.page.get_by_text("read-only: run")).to_be_visible()
         assert seen.page.evaluate("sessionStorage.length") == 0
@@ -108,7 +110,7 @@ def test_a_wrong_secret_is_dropped_at_once(seen: Window, tmp_path: Path) -> None
         seen.page.goto(f"{served.url}/healthz")
         seen.page.evaluate("sessionStorage.setItem('andon.secret', 'wrong')")
         seen.page.goto(served.url)
-        expect(seen.page.get_by_text("your session is over")).to_be_visible()
+        expect(seen.page.get_by_text("your session has ended")).to_be_visible()
         expect(tiles(seen.page)).to_have_count(1)
         expect(seen.page.locator("footer .link")).to_have_text("live")
 
@@ -129,7 +131,7 @@ def test_no_gpu_is_a_page_that_teaches(seen: Window, tmp_path: Path) -> None:
         expect(seen.page.get_by_text("andon serve --simulate 8")).to_be_visible()
         expect(seen.page.get_by_text("andon doctor").first).to_be_visible()
         seen.page.goto(f"{served.url}/#/processes")
-        expect(seen.page.get_by_text("Nobody uses a GPU now")).to_be_visible()
+        expect(seen.page.get_by_text("No GPU processes")).to_be_visible()
 
 
 def test_a_hung_device_is_grey_and_the_others_live(
@@ -157,12 +159,12 @@ def test_a_dead_store_leaves_the_live_values_and_says_why(
         seen.page.goto(served.url)
         expect(tiles(seen.page)).to_have_count(8)
         seen.page.goto(f"{served.url}/#/device/{uuids(seen.page)[0]}")
-        expect(seen.page.get_by_text("The past cannot be read")).to_be_visible()
+        expect(seen.page.get_by_text("History cannot be read")).to_be_visible()
         expect(seen.page.locator("canvas")).to_have_count(5)
         expect(seen.page.get_by_role("figure", name=re.compile(r"^Utilisation.*mean"))
                ).to_be_visible()  # fmt: skip
         seen.page.goto(f"{served.url}/#/health")
-        expect(seen.page.get_by_role("heading", level=1)).to_have_text("Something needs a look")
+        expect(seen.page.get_by_role("heading", level=1)).to_have_text("Degraded")
 
 
 def test_history_from_before_the_page_was_opened_is_drawn(seen: Window, tmp_path: Path) -> None:

@@ -149,8 +149,8 @@ def test_searching_keeps_the_stations_in_their_places(seen: Window, home: Served
 def test_a_device_has_charts_reasons_processes_and_facts(seen: Window, home: Served) -> None:
     board(seen.page, home)
     seen.page.goto(f"{home.url}/#/device/{quote(uuids(seen.page)[0])}")
-    for title in ("Utilisation", "Memory", "Temperature", "Power", "Clocks", "Slowed down by",
-                  "Who was on it"):  # fmt: skip
+    for title in ("Utilisation", "Memory", "Temperature", "Power", "Clocks", "Throttling",
+                  "Processes"):  # fmt: skip
         expect(seen.page.get_by_role("figure", name=re.compile(f"^{title}"))).to_be_visible()
     expect(seen.page.locator("canvas")).to_have_count(5)
     for title in ("Why", "Alerts", "Processes now", "Facts"):

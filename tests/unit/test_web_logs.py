@@ -48,18 +48,20 @@ def test_what_was_held_back_is_told_with_its_count() -> None:
         for seconds in (0.0, 1.0, 60.0, 61.0):
             now[0] = seconds
             log.error("again")
-        assert "(and 1 more of the kind within a minute)" in stream.getvalue()
+        assert "(and 1 more like it within a minute)" in stream.getvalue()
         assert "logged at" not in stream.getvalue()
         now[0] = 120.0
-        quota.tell()
-        assert "1 more of the kind that is logged at" in stream.getvalue()
+        quota.report()
+        assert "1 more like the message logged at" in stream.getvalue()
     finally:
         quota.close()
         log.removeHandler(handler)
 
 
 def test_no_line_can_be_forged(out: io.StringIO) -> None:
-    log.error("Invalid session %s", "x\n2026-11-15 CRITICAL all is lost\x1b[31m\r\x9b\u2028")
+    log.error(
+        "Invalid session %s", "x\n2026-11-15 CRITICAL all is lost\x1b[31m\r\x9b\u2028\u202e\0"
+    )
     try:
         fail("y\n2026-11-15 CRITICAL all is lost")
     except ValueError:
@@ -74,6 +76,21 @@ def test_nothing_that_a_caller_says_is_part_of_a_kind() -> None:
         return logging.LogRecord("a", 40, "file.py", 7, "%s", (words,), None)
 
     assert kind_of(record("one")) == kind_of(record("two"))
+
+
+def test_kinds_that_the_code_names_are_logged_apart(out: io.StringIO) -> None:
+    for kind in ("binary data", "too large", "binary data"):
+        log.warning("ignored: %s", kind, extra={"kind": kind})
+    assert len(out.getvalue().splitlines()) == 2
+
+
+def test_another_exception_is_written_at_once(out: io.StringIO) -> None:
+    for error in (ValueError(), KeyError(), ValueError()):
+        try:
+            raise error
+        except (ValueError, KeyError):
+            log.exception("failed")
+    assert out.getvalue().count("Traceback") == 2
 
 
 def test_the_libraries_get_no_handler_of_their_own(out: io.StringIO) -> None:

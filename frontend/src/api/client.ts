@@ -1,9 +1,9 @@
-/** Requests to the server, with the session's secret where the browser has one. */
+/** Requests to the server, with the session's secret if the browser has one. */
 
 const SECRET = "andon.secret";
 const SESSION = "/api/session";
 
-/** What the server says when it cannot: every error of it has this shape. */
+/** An error from the server: all of them have this shape. */
 export class Problem extends Error {
   constructor(
     readonly status: number,
@@ -13,8 +13,8 @@ export class Problem extends Error {
     super(reason);
   }
 
-  /** In one line. */
-  get told(): string {
+  /** Reason and hint in one line. */
+  get oneLine(): string {
     return [this.reason, this.hint].filter(Boolean).join(": ");
   }
 }
@@ -26,7 +26,7 @@ export function secret(): string | null {
   return sessionStorage.getItem(SECRET);
 }
 
-/** Whether a session was there and is over: it ends with the server. */
+/** Whether there was a session that has ended, for example with the server. */
 export function sessionEnded(): boolean {
   return ended;
 }
@@ -50,24 +50,24 @@ function remember(value: string): void {
 }
 
 export function bearer(): Record<string, string> {
-  const shown = secret();
-  return shown ? { Authorization: `Bearer ${shown}` } : {};
+  const key = secret();
+  return key ? { Authorization: `Bearer ${key}` } : {};
 }
 
-/** A link of `andon open` carries a one-time code in its fragment, which no log ever sees.
+/** Signs in with the one-time code of an `andon open` link, which is in the fragment: no log sees it.
  *
- * Undefined where the address has none.
+ * Undefined if the address has no code.
  */
 export async function signIn(): Promise<Problem | null | undefined> {
   const code = new URLSearchParams(location.hash.slice(1)).get("code");
   if (!code) return undefined;
   location.replace("#/");
   try {
-    const said = await send<{ secret: string }>("POST", SESSION, { code });
-    remember(said.secret);
+    const answer = await send<{ secret: string }>("POST", SESSION, { code });
+    remember(answer.secret);
     return null;
   } catch (error) {
-    return error instanceof Problem ? error : new Problem(0, "the server does not answer", "andon open");
+    return error instanceof Problem ? error : new Problem(0, "the server is not responding", "andon open");
   }
 }
 
@@ -94,17 +94,17 @@ async function ask<T>(path: string, init: RequestInit): Promise<T> {
     });
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
-    throw new Problem(0, "the server does not answer", "is andon serve running?");
+    throw new Problem(0, "the server is not responding", "is andon serve running?");
   }
   if (answer.ok) return (await answer.json()) as T;
-  if (answer.status === 401 && path !== SESSION) forget(); // a spent link ends no session
+  if (answer.status === 401 && path !== SESSION) forget(); // a used link does not end a session
   throw await problemOf(answer);
 }
 
 async function problemOf(answer: Response): Promise<Problem> {
   try {
-    const said = (await answer.json()) as { error: { reason: string; hint: string } };
-    return new Problem(answer.status, said.error.reason, said.error.hint);
+    const body = (await answer.json()) as { error: { reason: string; hint: string } };
+    return new Problem(answer.status, body.error.reason, body.error.hint);
   } catch {
     return new Problem(answer.status, `the server answered ${answer.status}`, "");
   }

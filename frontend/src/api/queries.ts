@@ -1,4 +1,4 @@
-/** What is asked of the server, and how often. */
+/** The queries to the server, and how often they run. */
 import { QueryClient, useQuery, type UseQueryResult } from "@tanstack/react-query";
 import { get, Problem } from "./client";
 import type { Alert, Alerts, Board, Charts, Features, Health, Leases, Rules, Uses, Why } from "./types";
@@ -6,7 +6,7 @@ import type { Alert, Alerts, Board, Charts, Features, Health, Leases, Rules, Use
 export const client = new QueryClient({
   defaultOptions: {
     queries: {
-      networkMode: "always", // a machine without a network still has itself
+      networkMode: "always", // loopback works without a network
       refetchOnWindowFocus: false,
       retry: (failures, error) => failures < 2 && !(error instanceof Problem && error.status in REFUSED),
       gcTime: 60_000,
@@ -33,12 +33,12 @@ export function useBoard(): Board | undefined {
     queryKey: ["board"],
     queryFn: ({ signal }) => get<Board>("/api/board", signal),
     enabled: there,
-    // Alerts come by themselves. While a lamp is lit its words have figures, which grow old.
+    // Alerts arrive live. The text of a lit lamp has figures, which become outdated.
     refetchInterval: ({ state }) => (state.data && state.data.lamp !== "green" ? 3_000 : 15_000),
   }).data;
 }
 
-/** Live events keep the list up to date; a page that is about it asks now and then all the same. */
+/** Live events keep the list up to date; the alerts page also polls. */
 export function useAlerts(everyMs: number | false = 15_000): Found<Alerts> {
   const there = useFeatures()["alerts"] === true;
   return useQuery<Alerts, Problem>({
@@ -123,36 +123,36 @@ export function useItems(what: string): Found<Items> {
 
 const SOON_MS = 100;
 
-/** Asks anew soon, and in a storm of changes only so often and not once for each. */
-function spaced(apartMs: number, ...keys: string[]): () => void {
-  let asked = 0;
-  let asking: ReturnType<typeof setTimeout> | undefined;
-  const ask = () => {
-    asking = undefined;
-    asked = Date.now();
+/** Refreshes soon after a change, and at most once per interval during a burst of changes. */
+function throttledRefresh(intervalMs: number, ...keys: string[]): () => void {
+  let refreshed = 0;
+  let pending: ReturnType<typeof setTimeout> | undefined;
+  const refresh = () => {
+    pending = undefined;
+    refreshed = Date.now();
     for (const key of keys) void client.invalidateQueries({ queryKey: [key] });
   };
   return () => {
-    asking ??= setTimeout(ask, Math.max(SOON_MS, asked + apartMs - Date.now()));
+    pending ??= setTimeout(refresh, Math.max(SOON_MS, refreshed + intervalMs - Date.now()));
   };
 }
 
-const askAlerts = spaced(5_000, "board", "alerts");
+const refreshAlerts = throttledRefresh(5_000, "board", "alerts");
 
-/** One alert changed: put it in its place at once, and let the server tell the rest. */
+/** One alert changed: update it at once, then refresh the rest. */
 export function onAlert(alert: Alert): void {
   client.setQueryData<Alerts>(["alerts"], (before) => {
     if (!before) return before;
     const others = before.alerts.filter((one) => one.id !== alert.id);
     return { ...before, alerts: [alert, ...others] };
   });
-  askAlerts();
+  refreshAlerts();
 }
 
-/** The book changed; what is shown of it is asked for with the session's own rights. */
-export const onLeases = spaced(2_000, "leases", "board");
+/** Leases changed; they are fetched with the session's own rights. */
+export const onLeases = throttledRefresh(2_000, "leases", "board");
 
-/** After a pause everything may be different. */
+/** After a reconnect everything may have changed. */
 export function onReturn(): void {
   void client.invalidateQueries();
 }

@@ -14,7 +14,7 @@ export type Uses = Schemas["Uses"];
 export type Use = Schemas["Use"];
 export type Recent = Schemas["Recent"];
 export type Features = Schemas["Features"];
-/** The server always says every field of these; what has a default may only be left out by others. */
+/** The server always sends every field of these, including those with a default. */
 export type Alert = Required<Schemas["Alert"]>;
 export type Silence = Required<Schemas["Silence"]>;
 export type Alerts = Omit<Schemas["AlertList"], "alerts" | "silences"> & { alerts: Alert[]; silences: Silence[] };

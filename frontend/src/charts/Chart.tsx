@@ -1,4 +1,4 @@
-/** One uPlot chart: a line for the mean, a band from the least to the most, one cursor for all. */
+/** One uPlot chart: a line for the mean, a band from minimum to maximum, and a shared cursor. */
 import { useEffect, useLayoutEffect, useRef } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
@@ -19,7 +19,7 @@ interface Props {
   lines: Line[];
   since: number;
   until: number;
-  /** The top of the scale where it is known; else what is drawn decides. */
+  /** The top of the scale if known; else from the data. */
   top: number | null;
   theme: Theme;
   onZoom: (since: number, until: number) => void;
@@ -27,7 +27,7 @@ interface Props {
 }
 
 export const LEFT = 52;
-export const RIGHT = 18; // room for half of the last mark's words
+export const RIGHT = 18; // room for half of the last tick label
 const HEIGHT = 150;
 
 export function Chart(props: Props) {
@@ -58,7 +58,7 @@ export function Chart(props: Props) {
       drawn.setData(data(props), false);
       drawn.setScale("x", { min: props.since, max: props.until });
     });
-    tell(drawn, props, readout.current);
+    showValues(drawn, props, readout.current);
   });
 
   return (
@@ -125,7 +125,7 @@ function options(element: HTMLElement, now: () => Props, readout: React.RefObjec
         u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
       }],
       setCursor: [(u) => {
-        tell(u, now(), readout.current);
+        showValues(u, now(), readout.current);
         const left = u.cursor.left ?? -1;
         now().onCursor(left < 0 ? null : u.posToVal(left, "x"));
       }],
@@ -137,7 +137,7 @@ const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-d
 const DAY = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
 const MONTH = new Intl.DateTimeFormat(undefined, { month: "short", year: "numeric" });
 
-/** As much of a moment as the distance between two marks calls for; midnight shows the day. */
+/** A tick label as precise as the step requires; midnight shows the date. */
 function stamp(at: number, step: number): string {
   const moment = new Date(at * 1000);
   if (step >= 28 * 86_400) return MONTH.format(moment);
@@ -146,15 +146,15 @@ function stamp(at: number, step: number): string {
   return step < 60 ? `${CLOCK.format(moment)}:${String(moment.getSeconds()).padStart(2, "0")}` : CLOCK.format(moment);
 }
 
-/** A scale begins at zero: a tremble must not look like a storm. */
+/** A scale starts at zero, so that small changes look small. */
 function range(top: number | null, low: number | null, high: number | null): [number, number] {
   if (top !== null) return [0, Math.max(top, high ?? 0)];
   if (high === null || low === null) return [0, 1];
   return [0, high <= 0 ? 1 : high * 1.08];
 }
 
-/** The value under the cursor, else the last one; written past React: it changes with every move. */
-function tell(u: uPlot, props: Props, element: HTMLElement | null): void {
+/** Shows the value under the cursor, else the last one; bypasses React: it changes with every move. */
+function showValues(u: uPlot, props: Props, element: HTMLElement | null): void {
   if (!element) return;
   const place = (u.cursor.left ?? -1) >= 0 ? u.cursor.idx : null;
   const texts = props.lines.map((one) => {
@@ -176,7 +176,7 @@ function lastOf(values: Columns["mean"]): number | null {
 function summary(props: Props): string {
   return props.lines.map((one) => {
     const read = one.columns.mean.filter((value): value is number => typeof value === "number");
-    if (!read.length) return `${one.label}: nothing was read`;
+    if (!read.length) return `${one.label}: no data`;
     const mean = read.reduce((a, b) => a + b, 0) / read.length;
     const [low, high] = [Math.min(...read), Math.max(...read)];
     return `${one.label}: mean ${props.unit(mean)}, from ${props.unit(low)} to ${props.unit(high)}`;

@@ -1,8 +1,8 @@
-/** All charts of a device on one time, which can be chosen, moved and zoomed. */
+/** All charts of a device over one time range, which can be selected, moved and zoomed. */
 import { useCallback, useEffect, useMemo, useState } from "react";
 import { useCharts, useUses } from "../api/queries";
 import type { Device, Uses } from "../api/types";
-import { dateOf, duration, gib, words } from "../lib/format";
+import { dateOf, duration, gib, throttleName } from "../lib/format";
 import { keep } from "../lib/router";
 import { useTheme } from "../lib/theme";
 import { live, useLive } from "../live/store";
@@ -10,7 +10,7 @@ import { Command } from "../parts/Command";
 import { Trouble } from "../parts/Notice";
 import { Chart, type Line } from "./Chart";
 import { bands, drawnFrom } from "./data";
-import { askedSpan, moved, pointsOf, queryOf, RANGES, type View, viewOf, zoomed } from "./span";
+import { fetchSpan, moved, pointsOf, queryOf, RANGES, type View, viewOf, zoomed } from "./span";
 import { type Strip, Strips } from "./Strips";
 
 const BENIGN = new Set(["gpu_idle"]);
@@ -23,7 +23,7 @@ export function DeviceCharts({ device, query }: { device: Device; query: URLSear
   const now = useLive((n) => n.snapshot?.at ?? 0);
   const view = viewOf(query);
   const [cursor, setCursor] = useState<number | null>(null);
-  const asked = askedSpan(view, now);
+  const asked = fetchSpan(view, now);
   const charts = useCharts(device.uuid, asked, pointsOf(view.seconds));
   const uses = useUses(device.uuid, asked);
   const until = view.until ?? now;
@@ -45,15 +45,15 @@ export function DeviceCharts({ device, query }: { device: Device; query: URLSear
   return (
     <section className="charts" aria-label="over time">
       <Ranges view={view} now={now} show={show} uuid={device.uuid} />
-      {charts.error && <Trouble problem={charts.error} what="The past cannot be read; only what this page has seen is shown" />}
+      {charts.error && <Trouble problem={charts.error} what="History cannot be read; showing only what this page has received" />}
       <Chart {...common} title="Utilisation" lines={[line("utilisation", "utilization_percent", "--chart-1")]} top={100} unit={(v) => `${v.toFixed(0)} %`} axis={(v) => `${v} %`} />
       <Chart {...common} title="Memory" lines={[line("memory", "memory_used_bytes", "--chart-2")]} top={total === null ? null : total / GIB} unit={(v) => `${v.toFixed(1)} GiB`} axis={(v) => `${v} GiB`} />
       <Chart {...common} title="Temperature" lines={[line("temperature", "temperature_celsius", "--chart-3")]} top={Math.max(100, device.limits.slowdown_celsius ?? 0)} unit={(v) => `${v.toFixed(0)} °C`} axis={(v) => `${v} °`} />
       <Chart {...common} title="Power" lines={[line("power", "power_watts", "--chart-4")]} top={limit ?? null} unit={(v) => `${v.toFixed(0)} W`} axis={(v) => `${v} W`} />
       <Chart {...common} title="Clocks" lines={[line("SM", "sm_clock_mhz", "--chart-1"), line("memory", "memory_clock_mhz", "--chart-2")]} top={device.limits.sm_clock_mhz ?? null} unit={(v) => `${v.toFixed(0)} MHz`} axis={(v) => String(v)} />
       <div className="pair">
-        <Strips title="Slowed down by" rows={throttleRows(drawn)} since={since} until={until} cursor={cursor} empty="nothing in this time" />
-        <Strips title="Who was on it" rows={useRows(uses.data, now)} since={since} until={until} cursor={cursor} empty={uses.error ? uses.error.reason : "nobody in this time"} />
+        <Strips title="Throttling" rows={throttleRows(drawn)} since={since} until={until} cursor={cursor} empty="none in this range" />
+        <Strips title="Processes" rows={useRows(uses.data, now)} since={since} until={until} cursor={cursor} empty={uses.error ? uses.error.reason : "none in this range"} />
       </div>
     </section>
   );
@@ -79,7 +79,7 @@ function Ranges({ view, now, show, uuid }: { view: View; now: number; show: (vie
         <button type="button" onClick={() => show(zoomed(view, now, 2))} aria-label="zoom out">−</button>
         <button type="button" onClick={() => show({ ...view, until: null })} disabled={until === null}>now</button>
       </span>
-      <span className="dim">{until === null ? `the last ${duration(view.seconds)}` : `${dateOf(until - view.seconds)} to ${dateOf(until)}`}</span>
+      <span className="dim">{until === null ? `last ${duration(view.seconds)}` : `${dateOf(until - view.seconds)} to ${dateOf(until)}`}</span>
       <Command text={`andon history ${label} --since ${asked}`} />
     </div>
   );
@@ -88,7 +88,7 @@ function Ranges({ view, now, show, uuid }: { view: View; now: number; show: (vie
 function throttleRows(drawn: Parameters<typeof bands>[0]): Strip[] {
   return [...bands(drawn, BENIGN)].map(([reason, segments]) => ({
     key: reason,
-    label: words(reason),
+    label: throttleName(reason),
     detail: duration(segments.reduce((sum, one) => sum + one.until - one.since, 0)),
     tone: TONES.find(([pattern]) => pattern.test(reason))?.[1] ?? "grey",
     segments,
@@ -105,7 +105,7 @@ function useRows(uses: Uses | undefined, now: number): Strip[] {
   })), [uses, now]);
 }
 
-/** The same by keys: [ and ] move, + and - zoom. */
+/** Keys: [ and ] move, + and - zoom. */
 function useChartKeys(view: View, now: number, show: (view: View) => void): void {
   useEffect(() => {
     const pressed = (event: KeyboardEvent) => {

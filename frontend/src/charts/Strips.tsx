@@ -1,4 +1,4 @@
-/** Rows of bars on the charts' own time: what slowed the device down, and who was on it. */
+/** Rows of bars over the charts' time range: throttling, and processes. */
 import type { Segment } from "./data";
 
 export interface Strip {

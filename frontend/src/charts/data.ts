@@ -1,8 +1,8 @@
-/** History and the live readings in one set of columns. */
+/** History and live readings in one set of columns. */
 import type { Charts } from "../api/types";
 import { METRICS, type Metric, type Ring } from "../live/rings";
 
-/** null ends a line, undefined does not: a reading that is merely late leaves no gap. */
+/** null ends a line, undefined does not: a late reading leaves no gap. */
 export type Point = number | null | undefined;
 
 export interface Columns {
@@ -15,12 +15,12 @@ export interface Drawn {
   at: number[];
   series: Record<Metric, Columns>;
   throttle: string[][];
-  /** How long one place of `at` lasts, by place. */
+  /** The seconds that each element of `at` covers. */
   widths: number[];
 }
 
 const LATE_TICKS = 3.5;
-const GIB = 1024 ** 3; // memory is drawn in the unit it is read in, so that the marks are round
+const GIB = 1024 ** 3; // memory is drawn in GiB, so that the ticks are round
 
 export function drawnFrom(charts: Charts | undefined, ring: Ring, since: number, until: number, tick: number): Drawn {
   const width = charts && charts.at.length > 1 ? (charts.at[1] as number) - (charts.at[0] as number) : tick;
@@ -57,7 +57,7 @@ function lastRead(charts: Charts): number {
   return last;
 }
 
-/** Holes shorter than `longest` seconds are bridged. */
+/** Gaps shorter than `longest` seconds are bridged. */
 export function joined(at: number[], values: (number | null)[], longest: number): Point[] {
   const out: Point[] = values.slice();
   let known = -1;
@@ -75,7 +75,7 @@ export interface Segment {
   until: number;
 }
 
-/** When each reason held; places that touch become one. */
+/** When each reason applied; adjacent intervals are merged. */
 export function bands(drawn: Drawn, hidden: Set<string>): Map<string, Segment[]> {
   const found = new Map<string, Segment[]>();
   drawn.throttle.forEach((reasons, place) => {

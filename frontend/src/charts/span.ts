@@ -1,4 +1,4 @@
-/** Which time is shown: the last so many seconds, or a fixed piece of the past. */
+/** The time range shown: the last N seconds, or a fixed range in the past. */
 import type { Span } from "../api/queries";
 
 export const RANGES: [string, number][] = [
@@ -29,13 +29,13 @@ export function queryOf(view: View): URLSearchParams {
   return query;
 }
 
-/** Spans are no shorter than two readings, so that a late tick leaves no hole. */
+/** A point covers at least two readings, so that a late one leaves no gap. */
 export function pointsOf(seconds: number): number {
   return Math.max(30, Math.min(360, Math.floor(seconds / 2)));
 }
 
-/** What is asked for; it moves in steps, so that the same question is not asked every second. */
-export function askedSpan(view: View, now: number): Span {
+/** The range to fetch; it moves in steps, so that it is not fetched again every second. */
+export function fetchSpan(view: View, now: number): Span {
   const width = view.seconds / pointsOf(view.seconds);
   if (view.until !== null) return { since: view.until - view.seconds, until: view.until };
   const step = Math.max(5, width);

@@ -1,4 +1,4 @@
-/** Whether this browser may change something. */
+/** Whether this browser is signed in. */
 import { useSyncExternalStore } from "react";
 import { onAccess, secret } from "../api/client";
 

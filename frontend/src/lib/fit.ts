@@ -1,4 +1,4 @@
-/** How large the tiles may be: the most readable size at which all of them fit without scrolling. */
+/** The size of the tiles: the most readable one at which all of them fit without scrolling. */
 import { useLayoutEffect, useState, type RefObject } from "react";
 
 export type Density = "grand" | "roomy" | "medium" | "compact";
@@ -8,33 +8,33 @@ export interface Fit {
   columns: number;
   /** Of one row, in pixels. */
   height: number;
-  /** No room for a word beside the number. */
+  /** No room for the status beside the number. */
   narrow: boolean;
 }
 
-/** The least width and height of a tile, and the most height that serves it. */
+/** The minimum width and height of a tile, and the maximum useful height. */
 interface Size {
   density: Density;
   width: number;
   height: number;
-  most: number;
+  maxHeight: number;
 }
 
 export const GAP = 8;
 const SIZES: Size[] = [
-  { density: "grand", width: 400, height: 250, most: 560 },
-  { density: "roomy", width: 270, height: 184, most: 360 },
-  { density: "medium", width: 188, height: 122, most: 168 },
-  { density: "compact", width: 108, height: 56, most: 112 },
+  { density: "grand", width: 400, height: 250, maxHeight: 560 },
+  { density: "roomy", width: 270, height: 184, maxHeight: 360 },
+  { density: "medium", width: 188, height: 122, maxHeight: 168 },
+  { density: "compact", width: 108, height: 56, maxHeight: 112 },
 ];
-const PLEASING = 1.9; // width to height
-const TALLEST = 0.9; // height to width
+const BEST_RATIO = 1.9; // width to height
+const MAX_RATIO = 0.9; // height to width
 const NARROW = 138;
-const MOST_GRAND = 8;
+const MAX_GRAND = 8;
 
 export function fit(count: number, width: number, height: number): Fit {
   for (const size of SIZES) {
-    if (size.density === "grand" && count > MOST_GRAND) continue;
+    if (size.density === "grand" && count > MAX_GRAND) continue;
     const found = arrange(size, count, width, height);
     if (found) return found;
   }
@@ -51,9 +51,9 @@ function arrange(size: Size, count: number, width: number, height: number): Fit 
     const room = (height + GAP) / rows - GAP;
     if (room < size.height) continue;
     const wide = (width + GAP) / columns - GAP;
-    const tall = Math.max(size.height, Math.min(size.most, room, TALLEST * wide));
+    const tall = Math.max(size.height, Math.min(size.maxHeight, room, MAX_RATIO * wide));
     const empty = (columns * rows - count) / count;
-    const cost = 2 * empty + 0.6 * Math.abs(Math.log(wide / tall / PLEASING));
+    const cost = 2 * empty + 0.6 * Math.abs(Math.log(wide / tall / BEST_RATIO));
     if (!best || cost < best.cost) {
       best = { density: size.density, columns, height: Math.floor(tall), narrow: wide < NARROW, cost };
     }
@@ -61,9 +61,9 @@ function arrange(size: Size, count: number, width: number, height: number): Fit 
   return best;
 }
 
-const MARGIN = 14; // above the footer, whose height is another on a phone
+const MARGIN = 14; // above the footer
 
-/** Measures the place between an element's top and the footer, and again when the window changes. */
+/** Measures the space between an element's top and the footer, again when the window changes. */
 export function useFit(place: RefObject<HTMLElement | null>, count: number): Fit | null {
   const [found, setFound] = useState<Fit | null>(null);
   useLayoutEffect(() => {

@@ -1,4 +1,4 @@
-/** Values as people read them. Unknown is a dash, never a zero. */
+/** Values as text. Unknown is a dash, never a zero. */
 
 export const DASH = "–";
 const GIB = 1024 ** 3;
@@ -20,7 +20,7 @@ export function percent(value: Value): string {
   return withUnit(value, "%");
 }
 
-/** GiB with three digits that count: 0.4, 12.1, 140. */
+/** GiB with up to three significant digits: 0.4, 12.1, 140. */
 export function gib(bytes: Value): string {
   if (!known(bytes)) return DASH;
   const size = bytes / GIB;
@@ -44,7 +44,7 @@ export function bytes(value: Value): string {
   return `${size.toFixed(unit === 0 || size >= 100 ? 0 : 1)} ${units[unit]}`;
 }
 
-/** A length of time in at most two parts: "12 s", "71 min", "5 h 20 min", "3 d". */
+/** A duration in at most two parts: "12 s", "71 min", "5 h 20 min", "3 d". */
 export function duration(seconds: number): string {
   const s = Math.max(0, Math.round(seconds));
   if (s < 120) return `${s} s`;
@@ -55,7 +55,7 @@ export function duration(seconds: number): string {
   return `${Math.floor(hours / 24)} d`;
 }
 
-/** As the commands and the charts say it. */
+/** The same format as in the commands and the charts. */
 const HOUR = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" } as const;
 const clock = new Intl.DateTimeFormat(undefined, { ...HOUR, second: "2-digit" });
 const day = new Intl.DateTimeFormat(undefined, {
@@ -70,7 +70,7 @@ const hour = new Intl.DateTimeFormat(undefined, HOUR);
 const weekday = new Intl.DateTimeFormat(undefined, { ...HOUR, weekday: "short" });
 const DAY_SECONDS = 86_400;
 
-/** A time within a day by its hour, one further off with its day. */
+/** A time: the hour if it is within half a day, else with the weekday or the date. */
 export function hourOf(at: number, now: number = Date.now() / 1000): string {
   const far = Math.abs(at - now);
   if (far > 6 * DAY_SECONDS) return day.format(at * 1000);
@@ -83,6 +83,17 @@ export function dateOf(at: number): string {
 
 export function words(name: string): string {
   return name.replaceAll("_", " ");
+}
+
+const THROTTLING: Record<string, string> = {
+  gpu_idle: "idle", hw_slowdown: "hardware slowdown", hw_thermal_slowdown: "thermal (hardware)",
+  sw_thermal_slowdown: "thermal (software)", sw_power_cap: "power cap", hw_power_brake_slowdown: "power brake",
+  applications_clocks_setting: "application clock setting",
+};
+
+/** A throttle reason as people call it. */
+export function throttleName(reason: string): string {
+  return THROTTLING[reason] ?? words(reason);
 }
 
 /** "1 GPU", "8 GPUs". */

@@ -1,10 +1,10 @@
-/** Who holds a device, in the words that there is room for. */
+/** Who holds a device, as short text, and what releasing a lease does. */
 import type { Holder, Lease } from "../api/types";
 import { count, hourOf } from "./format";
 
 export interface Held {
   users: string;
-  /** Where one lease alone holds it, and has an end. */
+  /** If exactly one lease holds it and that has an end. */
   until: string | null;
 }
 
@@ -15,9 +15,9 @@ export function heldBy(holders: Holder[] | undefined): Held | null {
   return { users, until: holders.length > 1 || first.until === null ? null : hourOf(first.until) };
 }
 
-/** The last line of a tile: who computes there, and who holds it where that is another. */
+/** The last line of a tile: who uses it, and who holds it if that is someone else. */
 export function occupants(who: string, users: string | null, until: string | null): string {
-  if (users === null) return who || "nobody";
+  if (users === null) return who || "no processes";
   const end = until === null ? "" : ` until ${until}`;
   if (!who) return `held by ${users}${end}`;
   const there = new Set(who.split(" · ", 1)[0]?.split(", "));
@@ -25,15 +25,15 @@ export function occupants(who: string, users: string | null, until: string | nul
   return own ? [who, end.trim()].filter(Boolean).join(" · ") : `held by ${users}${end}, used by ${who}`;
 }
 
-/** What ends with a lease that is given back; nobody should learn that afterwards. */
+/** What releasing this lease will stop; shown before it happens. */
 export function whatEnds(lease: Lease): string {
   switch (lease.kind) {
     case "library":
-      return `The program that asked for it goes on, and its ${devices(lease)} may be given to somebody else.`;
+      return `The program that requested it keeps running, and its ${devices(lease)} may be assigned to someone else.`;
     case "network":
-      return `Whoever asked for it is not told, and its ${devices(lease)} may be given to somebody else.`;
+      return `The client that requested it is not notified, and its ${devices(lease)} may be assigned to someone else.`;
     default:
-      return `It ends ${lease.user}'s work: the command is asked to stop.`;
+      return `This will stop ${lease.user}'s job (SIGTERM).`;
   }
 }
 
@@ -42,7 +42,7 @@ function devices(lease: Lease): string {
 }
 
 export interface Length {
-  /** As a command takes it. */
+  /** As commands accept it. */
   text: string;
   seconds: number;
 }
@@ -57,7 +57,7 @@ const LENGTHS: Length[] = [
   { text: "7d", seconds: 604_800 },
 ];
 
-/** How long from now on it may be made to last: an end that is nearer than its own extends nothing. */
+/** The durations from now that would extend it: those that end after its own end. */
 export function longer(until: number, at: number): Length[] {
   return LENGTHS.filter((one) => at + one.seconds > until + 60);
 }

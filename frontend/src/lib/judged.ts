@@ -4,7 +4,7 @@ import { useBoard } from "../api/queries";
 import type { Holder } from "../api/types";
 import { useNow } from "../live/store";
 import { duration } from "./format";
-import { type Colour, headline, type Lamp, lampOf, saidBy, UNKNOWN } from "./lamps";
+import { type Colour, headline, type Lamp, lampOf, serverLamps, UNKNOWN } from "./lamps";
 
 export interface Judged {
   colour: Colour;
@@ -14,25 +14,25 @@ export interface Judged {
   holders: Record<string, Holder[]>;
 }
 
-/** What is old is grey: nobody knows whether it is still so. */
+/** Stale data is grey: it may no longer be true. */
 export function useJudged(): Judged {
   const { snapshot, staleSeconds, link, refusal } = useNow();
   const board = useBoard();
   return useMemo(() => {
     const holders = board?.holders ?? {};
-    if (!snapshot) return { colour: "grey", headline: refusal ?? "Looking…", lamps: new Map(), holders };
+    if (!snapshot) return { colour: "grey", headline: refusal ?? "Loading…", lamps: new Map(), holders };
     if (staleSeconds !== null) {
-      const silent = link.state === "live" ? "the server samples no more" : "the server does not answer";
-      const lamp: Lamp = { ...UNKNOWN, word: "old", reason: `${duration(staleSeconds)} old` };
+      const silent = link.state === "live" ? "the server has stopped sampling" : "the server is not responding";
+      const lamp: Lamp = { ...UNKNOWN, word: "stale", reason: `no data for ${duration(staleSeconds)}` };
       return {
         colour: "grey",
-        headline: `No news for ${duration(staleSeconds)}: ${silent}`,
+        headline: `No data for ${duration(staleSeconds)}: ${silent}`,
         lamps: new Map(snapshot.devices.map((device) => [device.uuid, lamp])),
         holders,
       };
     }
-    const said = saidBy(board);
-    const lamps = new Map(snapshot.devices.map((d) => [d.uuid, lampOf(d, said, snapshot.at)]));
+    const server = serverLamps(board);
+    const lamps = new Map(snapshot.devices.map((d) => [d.uuid, lampOf(d, server, snapshot.at)]));
     if (board) return { colour: board.lamp as Colour, headline: board.headline, lamps, holders };
     const plain = headline(snapshot, lamps);
     return { colour: plain.colour, headline: plain.text, lamps, holders };

@@ -1,4 +1,4 @@
-/** The lamp of a device: the server's word, else what its state alone tells. */
+/** The lamp of a device: the server's if known, else from the device's state alone. */
 import type { Alert, Board, BoardDevice, Device, Snapshot } from "../api/types";
 import { duration, known } from "./format";
 
@@ -13,15 +13,16 @@ export interface Lamp {
 
 export const UNKNOWN: Lamp = { colour: "grey", word: "no data", reason: null, forWhom: null };
 
-export interface Said {
+/** The lamps that the server sent, and when. */
+export interface ServerLamps {
   at: number;
   devices: Map<string, BoardDevice>;
 }
 
-/** What the server said about a device counts if it was said after the device's state changed. */
-export function lampOf(device: Device, told: Said | null, at: number): Lamp {
-  const said = told?.devices.get(device.uuid);
-  if (!told || !said || told.at < device.since) return plain(device, at);
+/** The server's lamp counts if it is newer than the device's last change of state. */
+export function lampOf(device: Device, server: ServerLamps | null, at: number): Lamp {
+  const said = server?.devices.get(device.uuid);
+  if (!server || !said || server.at < device.since) return plain(device, at);
   if (said.lamp === "green") return { ...plain(device, at), colour: "green", word: workOf(device) };
   return { colour: said.lamp as Colour, word: said.word, reason: said.reason, forWhom: said.for };
 }
@@ -33,36 +34,36 @@ function plain(device: Device, at: number): Lamp {
   if (device.state === "lost") return lamp("red", "lost");
   if (device.state === "asleep") return lamp("grey", "asleep");
   if (device.state === "stale") {
-    return lamp("grey", "silent", device.reason ?? `no answer for ${duration(at - device.since)}`);
+    return lamp("grey", "no response", device.reason ?? `no response for ${duration(at - device.since)}`);
   }
   if (!device.sample) return lamp("grey", "no data");
   return lamp("green", workOf(device));
 }
 
-/** How busy in a word, as the server says it; from the last reading, so that the two never differ. */
+/** Its use in a word, by the server's bands, from the last reading: so the two never differ. */
 function workOf(device: Device): string {
   const busy = device.sample?.utilization_percent;
   if (!known(busy)) return "fine";
   if (busy <= 0) return "idle";
-  return busy <= 25 ? "light work" : "working";
+  return busy <= 25 ? "lightly used" : "in use";
 }
 
-/** A reason without what stands beside it anyway: which device it is, and what about it. */
+/** A reason without the device and the condition, which are shown beside it. */
 export function shortened(reason: string | null): string | null {
   return reason?.replace(/^GPU [\d:]+ [^:]*: /, "") ?? null;
 }
 
-/** Whether an alert lights a lamp: one that another explains, or that is only information, does not. */
+/** Whether an alert lights a lamp: informational ones and those that another explains do not. */
 export function isLit(alert: Alert): boolean {
   return alert.state === "firing" && alert.level !== "info" && alert.inhibited_by === null;
 }
 
 const RANK: Record<Colour, number> = { red: 3, amber: 2, grey: 1, green: 0 };
 
-/** The headline where the server has none: counts, and the first that needs help. */
+/** The headline if the server sent none: the first GPU that needs attention, and a count. */
 export function headline(snapshot: Snapshot, lamps: Map<string, Lamp>): { colour: Colour; text: string } {
   const boards = snapshot.devices.filter((device) => device.parent === null);
-  if (!boards.length) return { colour: "grey", text: "No GPU was found on this machine" };
+  if (!boards.length) return { colour: "grey", text: "No GPU found on this node" };
   const ranked = snapshot.devices
     .map((device) => ({ device, lamp: lamps.get(device.uuid) ?? UNKNOWN }))
     .filter(({ lamp }) => lamp.colour !== "green" && lamp.word !== "asleep")
@@ -75,10 +76,11 @@ export function headline(snapshot: Snapshot, lamps: Map<string, Lamp>): { colour
 }
 
 function fine(boards: number): string {
-  return boards === 1 ? "The GPU is fine" : `All ${boards} GPUs are fine`;
+  if (boards <= 2) return boards === 1 ? "The GPU is fine" : "Both GPUs are fine";
+  return `All ${boards} GPUs are fine`;
 }
 
-export function saidBy(board: Board | undefined): Said | null {
+export function serverLamps(board: Board | undefined): ServerLamps | null {
   if (!board) return null;
   return { at: board.at, devices: new Map(board.devices.map((device) => [device.uuid, device])) };
 }

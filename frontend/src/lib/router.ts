@@ -1,9 +1,9 @@
-/** Pages by the address's fragment: it never reaches the server, so every page is one file. */
+/** Pages by the URL's fragment, which never reaches the server: one file serves every page. */
 import { useSyncExternalStore } from "react";
 
 export interface Route {
   page: string;
-  /** What comes after the page: a device's uuid, an alert's id. */
+  /** What follows the page: a device's uuid, an alert's id. */
   name: string | null;
   query: URLSearchParams;
 }
@@ -36,7 +36,7 @@ export function go(hash: string): void {
   location.hash = hash;
 }
 
-/** Changes the query of this page, without a step in the browser's history. */
+/** Changes the query of this page without adding to the browser's history. */
 export function keep(query: URLSearchParams): void {
   const place = location.hash.split("?", 1)[0];
   const text = query.toString();

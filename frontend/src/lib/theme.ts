@@ -1,4 +1,4 @@
-/** Light or dark: the system's choice, unless the person made one. */
+/** Light or dark: the system's setting unless the user chose one. */
 import { useSyncExternalStore } from "react";
 
 export type Theme = "light" | "dark";
@@ -19,7 +19,7 @@ export function toggleTheme(): void {
   try {
     localStorage.setItem(KEY, next);
   } catch {
-    // Storage may be forbidden; then the choice lasts as long as the page.
+    // Storage may be blocked; then the choice lasts as long as the page.
   }
   for (const listener of listeners) listener();
 }

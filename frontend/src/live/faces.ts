@@ -1,4 +1,4 @@
-/** What a tile shows of a device; the same object as long as nothing on it would look different. */
+/** What a tile shows of a device; the same object as long as the tile would not change. */
 import { useSyncExternalStore } from "react";
 import type { Device, Process } from "../api/types";
 import { type Paths, paths } from "../parts/Sparkline";
@@ -21,7 +21,7 @@ export interface Face {
   wattsLimit: number | null;
   fan: number | null;
   who: string;
-  /** It gives no reading now. */
+  /** It has no reading now. */
   silent: boolean;
   line: string;
   area: string;
@@ -42,7 +42,7 @@ function face(uuid: string): Face | undefined {
     return undefined;
   }
   const before = faces.get(uuid);
-  if (before?.device === device) return before.face; // asked several times for each drawing
+  if (before?.device === device) return before.face; // called several times per render
   const made = make(device);
   const kept = before?.face.key === made.key ? before.face : made;
   faces.set(uuid, { device, face: kept });
@@ -86,7 +86,7 @@ export function shortName(name: string): string {
   return name.replace(/^(NVIDIA|AMD|Intel\(R\)|Intel)\s+/, "").replace(/^(GeForce|Radeon|Instinct)\s+/, "").replace(" (simulated)", "");
 }
 
-/** Users by the memory they hold, each once: "alice, bob"; the program's name for one user alone. */
+/** Users by the memory they hold: "alice, bob"; a single user with the program: "alice · python". */
 export function whoOf(processes: Process[]): string {
   const held = new Map<string, number>();
   for (const one of processes) {

@@ -1,4 +1,4 @@
-/** The last minutes of every device, as this page has seen them; bounded, so that memory stays flat. */
+/** The last minutes of every device, as received by this page; bounded. */
 import type { Device, Recent, Snapshot } from "../api/types";
 
 export const KEPT_SECONDS = 330;
@@ -38,7 +38,7 @@ export class Rings {
     if (this.rings.size > snapshot.devices.length) this.forget(snapshot.devices);
   }
 
-  /** What the server still remembers of the time before this page was opened. */
+  /** Adds what the server recorded before this page was opened. */
   seed(recent: Recent): void {
     for (const [uuid, column] of Object.entries(recent.devices)) {
       const ring = this.of(uuid);
@@ -63,12 +63,12 @@ export class Rings {
     ring.throttle.push(sample?.throttle ?? []);
     for (const metric of METRICS) ring.values[metric].push(sample?.[metric] ?? null);
     const oldest = at - KEPT_SECONDS;
-    let gone = 0;
-    while ((ring.at[gone] ?? Infinity) < oldest) gone += 1;
-    if (gone < 30) return; // letting go of a few at a time is cheaper than of one each second
-    ring.at.splice(0, gone);
-    ring.throttle.splice(0, gone);
-    for (const metric of METRICS) ring.values[metric].splice(0, gone);
+    let expired = 0;
+    while ((ring.at[expired] ?? Infinity) < oldest) expired += 1;
+    if (expired < 30) return; // removing many at a time is cheaper than one each second
+    ring.at.splice(0, expired);
+    ring.throttle.splice(0, expired);
+    for (const metric of METRICS) ring.values[metric].splice(0, expired);
   }
 
   private forget(devices: Device[]): void {
@@ -77,7 +77,7 @@ export class Rings {
   }
 }
 
-/** The mean per span of `step` seconds, the newest last; null where nothing was read. */
+/** The mean per span of `step` seconds, newest last; null where there is no reading. */
 export function spans(at: number[], values: Value[], until: number, step: number, count: number): Value[] {
   const sums = new Float64Array(count);
   const counts = new Uint16Array(count);

@@ -1,13 +1,13 @@
-/** The live connection: subscribes, and comes back by itself with growing pauses. */
+/** The live connection: subscribes, and reconnects automatically with growing delays. */
 import { io } from "socket.io-client";
 import type { Alert, Recent, Snapshot } from "../api/types";
 import { bearer, forget, get, onAccess, Problem, secret } from "../api/client";
 import { live } from "./store";
 
-const FIRST_PAUSE_MS = 500;
-const LONGEST_PAUSE_MS = 10_000;
+const FIRST_DELAY_MS = 500;
+const MAX_DELAY_MS = 10_000;
 
-/** A browser cannot show a key with a WebSocket: on another address polling has to open the door. */
+/** A browser cannot send a token with a WebSocket: beyond loopback, polling has to connect first. */
 function transports(): string[] {
   const home = /^(localhost|127\..*|\[::1\])$/.test(location.hostname);
   return home ? ["websocket", "polling"] : ["polling", "websocket"];
@@ -19,8 +19,8 @@ export function connect(onAlert: (alert: Alert) => void, onLeases: () => void, o
     tryAllTransports: true,
     auth: (give) => give({ token: secret() ?? undefined }),
     extraHeaders: bearer(),
-    reconnectionDelay: FIRST_PAUSE_MS,
-    reconnectionDelayMax: LONGEST_PAUSE_MS,
+    reconnectionDelay: FIRST_DELAY_MS,
+    reconnectionDelayMax: MAX_DELAY_MS,
   });
   let attempt = 0;
   let wasLive = false;
@@ -34,42 +34,42 @@ export function connect(onAlert: (alert: Alert) => void, onLeases: () => void, o
     wasLive = true;
   });
   socket.on("disconnect", (reason) => {
-    away(reason === "io server disconnect" ? "the server ended the connection" : "the connection broke");
+    away(reason === "io server disconnect" ? "the server closed the connection" : "the connection was lost");
     if (reason === "io server disconnect") socket.connect();
   });
   socket.on("connect_error", (error) => {
     if (error.message.includes("token")) {
       forget();
-      if (!socket.active) setTimeout(() => socket.connect(), FIRST_PAUSE_MS);
+      if (!socket.active) setTimeout(() => socket.connect(), FIRST_DELAY_MS);
     }
-    away("the server does not answer");
+    away("the server is not responding");
   });
   socket.io.on("reconnect_attempt", (number) => {
     attempt = number;
     socket.io.opts.extraHeaders = bearer();
-    away("the server does not answer");
+    away("the server is not responding");
   });
-  socket.on("snapshot", (snapshot: Snapshot) => live.heard(snapshot));
+  socket.on("snapshot", (snapshot: Snapshot) => live.received(snapshot));
   socket.once("snapshot", () => performance.mark("andon live"));
   socket.on("alert", onAlert);
   socket.on("leases", onLeases);
   onAccess(() => {
     socket.io.opts.extraHeaders = bearer();
     if (socket.connected) socket.disconnect().connect();
-    if (secret() && !live.get().snapshot) void firstLook();
+    if (secret() && !live.get().snapshot) void fetchInitial();
   });
   setInterval(() => live.tick(), 1000);
 }
 
-/** What can be shown before the first live event: the page must not wait a tick for it. */
-export async function firstLook(): Promise<void> {
+/** Loads what can be shown before the first live event. */
+export async function fetchInitial(): Promise<void> {
   try {
     const snapshot = await get<Snapshot>("/api/snapshot");
-    live.heard(snapshot);
+    live.received(snapshot);
     live.rings.seed(await get<Recent>("/api/recent"));
-    live.heard({ ...snapshot, devices: snapshot.devices.map((device) => ({ ...device })) }); // drawn again, with its past
+    live.received({ ...snapshot, devices: snapshot.devices.map((device) => ({ ...device })) }); // rendered again, with its history
   } catch (error) {
-    if (error instanceof Problem && error.status === 401) live.refused("Nothing is shown without the token: run andon open");
+    if (error instanceof Problem && error.status === 401) live.refused("Sign in to see this board: run andon open");
     else if (error instanceof Problem) live.refused(error.reason);
   }
 }

@@ -1,4 +1,4 @@
-/** What is known now: the last snapshot, how old it is, and how the connection stands. */
+/** The current state: the last snapshot, its age, and the connection. */
 import { useSyncExternalStore } from "react";
 import type { Device, Snapshot } from "../api/types";
 import { Rings } from "./rings";
@@ -11,14 +11,14 @@ export type Link =
 export interface Now {
   snapshot: Snapshot | null;
   link: Link;
-  /** Seconds since the last snapshot came, while it is older than it should be; else null. */
+  /** Seconds since the last snapshot, if it is overdue; else null. */
   staleSeconds: number | null;
-  /** Why there is nothing to show at all. */
+  /** Why there is nothing to show. */
   refusal: string | null;
 }
 
-const PATIENCE_SECONDS = 5;
-const PATIENCE_TICKS = 3.5;
+const STALE_SECONDS = 5;
+const STALE_TICKS = 3.5;
 const LATE_SECONDS = 30;
 
 export class LiveStore {
@@ -26,11 +26,11 @@ export class LiveStore {
   private now: Now = { snapshot: null, link: { state: "connecting" }, staleSeconds: null, refusal: null };
   private byUuid = new Map<string, Device>();
   private labels = new Map<string, string>();
-  private heardAt = 0;
+  private receivedAt = 0;
   private tickSeconds = 1;
   private listeners = new Set<() => void>();
 
-  /** `clock` is the page's own: the server's may differ, and an age must not. */
+  /** `clock` is the page's own: the server's clock may differ from it. */
   constructor(private readonly clock: () => number = () => performance.now() / 1000) {}
 
   subscribe = (listener: () => void): (() => void) => {
@@ -44,17 +44,17 @@ export class LiveStore {
     return this.byUuid.get(uuid);
   }
 
-  /** The number of a device; a partition is counted after its board: "6:1". */
+  /** The label of a device: "6", or "6:1" for a partition. */
   label(uuid: string): string {
     return this.labels.get(uuid) ?? "?";
   }
 
-  heard(snapshot: Snapshot): void {
+  received(snapshot: Snapshot): void {
     const before = this.now.snapshot;
     const late = before ? before.at - snapshot.at : 0;
-    if (late > 0 && late < LATE_SECONDS) return; // further back, the server's clock was set
+    if (late > 0 && late < LATE_SECONDS) return; // further back means that the server's clock was set
     if (before && snapshot.at > before.at) this.tickSeconds = Math.min(60, snapshot.at - before.at);
-    this.heardAt = this.clock();
+    this.receivedAt = this.clock();
     this.byUuid = new Map(snapshot.devices.map((device) => [device.uuid, device]));
     this.labels = labelsOf(snapshot.devices);
     this.rings.add(snapshot);
@@ -69,11 +69,11 @@ export class LiveStore {
     this.change({ link });
   }
 
-  /** Called once a second: silence has to be noticed although nothing comes. */
+  /** Called once a second, to notice that no data arrives. */
   tick(): void {
     if (!this.now.snapshot) return;
-    const age = this.clock() - this.heardAt;
-    const bound = Math.max(PATIENCE_SECONDS, PATIENCE_TICKS * this.tickSeconds);
+    const age = this.clock() - this.receivedAt;
+    const bound = Math.max(STALE_SECONDS, STALE_TICKS * this.tickSeconds);
     const staleSeconds = age > bound ? Math.floor(age) : null;
     if (staleSeconds !== this.now.staleSeconds) this.change({ staleSeconds });
   }
@@ -107,7 +107,7 @@ export function useNow(): Now {
   return useSyncExternalStore(live.subscribe, live.get);
 }
 
-/** Part of what is known; the component is drawn again only when this part is another one. */
+/** A part of the state; the component is rendered again only when this part changes. */
 export function useLive<T>(pick: (now: Now) => T): T {
   return useSyncExternalStore(live.subscribe, () => pick(live.get()));
 }

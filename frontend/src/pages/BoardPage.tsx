@@ -1,4 +1,4 @@
-/** The board: the headline, what the node does as a whole, and a lamp for every device. */
+/** The board: the headline, the node's totals, and a lamp for every device. */
 import { useCallback, useMemo, useRef, useState } from "react";
 import type { Device, Snapshot } from "../api/types";
 import { useFit } from "../lib/fit";
@@ -25,7 +25,7 @@ export function BoardPage({ judged, search }: { judged: Judged; search: string }
       {snapshot && snapshot.devices.length > 0 && (
         <Group snapshot={snapshot} judged={judged} search={search} old={staleSeconds !== null} />
       )}
-      {snapshot && <Nothing snapshot={snapshot} />}
+      {snapshot && <Faults snapshot={snapshot} />}
     </>
   );
 }
@@ -39,8 +39,8 @@ function Strip({ snapshot }: { snapshot: Snapshot }) {
   const sum = (values: number[]) => values.reduce((a, b) => a + b, 0);
   const host = snapshot.host;
   const facts: [string, string][] = [
-    ["answering", `${read.length} of ${boards.length}`],
-    ["busy", busy.length ? percent(sum(busy) / busy.length) : "–"],
+    ["responding", `${read.length} of ${boards.length}`],
+    ["utilisation", busy.length ? percent(sum(busy) / busy.length) : "–"],
     ["power", watts.length ? power(sum(watts)) : "–"],
     ["hottest", hot.length ? withUnit(Math.max(...hot), "°C") : "–"],
     ["CPU", percent(host.cpu_percent)],
@@ -123,14 +123,14 @@ function Group({ snapshot, judged, search, old }: GroupProps) {
   );
 }
 
-/** Stations keep their places while one searches: those that do not match fade. */
+/** Tiles keep their places during a search; those that do not match fade. */
 function matcher(search: string): (device: Device, holders?: string) => boolean {
-  const wanted = search.trim().toLowerCase();
-  if (!wanted) return () => true;
+  const term = search.trim().toLowerCase();
+  if (!term) return () => true;
   return (device, holders) => {
     const texts = [`gpu ${device.index}`, device.uuid, device.name, device.state, device.pci ?? "", holders ?? ""];
     for (const one of device.processes) texts.push(one.user ?? "", one.name ?? "", String(one.pid), one.job ?? "");
-    return texts.some((text) => text.toLowerCase().includes(wanted));
+    return texts.some((text) => text.toLowerCase().includes(term));
   };
 }
 
@@ -151,20 +151,23 @@ function walk(event: React.KeyboardEvent<HTMLElement>, columns: number): void {
   event.preventDefault();
 }
 
-function Nothing({ snapshot }: { snapshot: Snapshot }) {
+const SOURCES: Record<string, string> = { nvidia: "NVIDIA GPUs", amd: "AMD GPUs", intel: "Intel GPUs" };
+
+/** What cannot be read, and what to do where there is no GPU. */
+function Faults({ snapshot }: { snapshot: Snapshot }) {
   return (
     <>
       {snapshot.faults.map((fault) => (
-        <Notice key={fault.source} title={`${fault.source} cannot be read`} tone="bad">
+        <Notice key={fault.source} title={`${SOURCES[fault.source] ?? fault.source} cannot be read`} tone="bad">
           <p>{fault.reason}</p>
           {fault.hint && <p className="dim">{fault.hint}</p>}
         </Notice>
       ))}
       {snapshot.devices.length === 0 && (
-        <Notice title="There is no lamp to show yet">
-          <p>No device answers on {snapshot.node}. The machine's own values above are live, and a GPU appears here by itself when it does.</p>
-          <p><Command label="why there is none" text="andon doctor" /></p>
-          <p><Command label="how it would look" text="andon serve --simulate 8" /></p>
+        <Notice title={`No GPU found on ${snapshot.node}`}>
+          <p>The machine's own values above are live. A GPU appears here automatically once it responds.</p>
+          <p><Command label="find out why" text="andon doctor" /></p>
+          <p><Command label="try it with simulated GPUs" text="andon serve --simulate 8" /></p>
         </Notice>
       )}
     </>

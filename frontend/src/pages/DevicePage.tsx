@@ -1,4 +1,4 @@
-/** One device: what it does now, why, over time, who is on it, and what is known of it. */
+/** One device: its readings now and over time, why, its alerts, leases, processes and facts. */
 import { useAlerts, useBoard, useFeatures } from "../api/queries";
 import type { Alert, Device, Holder } from "../api/types";
 import { DeviceCharts } from "../charts/DeviceCharts";
@@ -21,14 +21,14 @@ interface Props {
 
 export default function DevicePage({ uuid, query, judged }: Props) {
   const device = useDevice(uuid);
-  const looked = useLive((now) => now.snapshot !== null);
+  const loaded = useLive((now) => now.snapshot !== null);
   const old = useLive((now) => now.staleSeconds !== null);
   if (!device) {
-    if (!looked) return <p className="dim">Looking…</p>;
+    if (!loaded) return <p className="dim">Loading…</p>;
     return (
-      <Notice title="This device is not here" whole>
-        <p>It may have been taken out, or the driver does not list it any more. <a href="#/">The board</a> shows those that are here.</p>
-        <p><Command label="what is known of it" text="andon doctor" /></p>
+      <Notice title="This GPU is no longer present" whole>
+        <p>It may have been removed, or the driver no longer lists it. The <a href="#/">board</a> shows the GPUs that are present.</p>
+        <p><Command label="find out why" text="andon doctor" /></p>
       </Notice>
     );
   }
@@ -39,7 +39,7 @@ export default function DevicePage({ uuid, query, judged }: Props) {
         <Lamp colour={lamp.colour} />
         <div>
           <h1>GPU {live.label(uuid)} <span className="model">{device.name}</span></h1>
-          <p>{[lamp.word, shortened(lamp.reason), lamp.forWhom && `for ${lamp.forWhom}`].filter(Boolean).join(" · ")}</p>
+          <p>{[lamp.word, shortened(lamp.reason), lamp.forWhom && `affects ${lamp.forWhom}`].filter(Boolean).join(" · ")}</p>
           {device.hint && <p>{device.hint}</p>}
         </div>
       </header>
@@ -66,7 +66,7 @@ export default function DevicePage({ uuid, query, judged }: Props) {
 function Now({ device }: { device: Device }) {
   const s = device.state === "ok" ? device.sample : null;
   const facts: [string, string][] = [
-    ["busy", percent(s?.utilization_percent)],
+    ["utilisation", percent(s?.utilization_percent)],
     ["memory", used(s?.memory_used_bytes, device.memory_total_bytes, "GiB", gib)],
     ["temperature", withUnit(s?.temperature_celsius, "°C")],
     ["power", used(s?.power_watts, s?.power_limit_watts, "W")],
@@ -89,7 +89,7 @@ function DeviceAlerts({ uuid }: { uuid: string }) {
   return (
     <section className="panel">
       <h2>Alerts</h2>
-      {own.length === 0 && <p className="dim">None{found.data ? "" : " that this version keeps"}.</p>}
+      {own.length === 0 && <p className="dim">{found.data ? "None." : "Not available."}</p>}
       <ul className="plain">
         {own.map((one) => (
           <li key={one.id}>
@@ -111,7 +111,7 @@ function Held({ holders, label }: { holders: Holder[]; label: string }) {
     <section className="panel">
       <h2>Held by</h2>
       {holders.length === 0 ? (
-        <p className="dim">{unknown ?? "Nobody holds a lease on it."}</p>
+        <p className="dim">{unknown ?? "No lease on this GPU."}</p>
       ) : <HeldBy holders={holders} at={at} links />}
       <Command text={holders.length ? "andon leases" : `andon lease --devices ${label} --for 2h`} />
     </section>
@@ -124,7 +124,7 @@ function Users({ device }: { device: Device }) {
   return (
     <section className="panel">
       <h2>Processes now</h2>
-      {device.processes.length === 0 && <p className="dim">{device.missing["processes"] ?? "Nobody uses it."}</p>}
+      {device.processes.length === 0 && <p className="dim">{device.missing["processes"] ?? "No processes."}</p>}
       <ul className="plain holders">
         {device.processes.map((one) => (
           <li key={`${one.pid}-${one.started}-${one.kind}`}>
@@ -138,7 +138,7 @@ function Users({ device }: { device: Device }) {
           </li>
         ))}
       </ul>
-      {known(rest) && rest > 50e6 && <p className="dim">{gib(rest)} GiB belong to no process that can be seen.</p>}
+      {known(rest) && rest > 50e6 && <p className="dim">{gib(rest)} GiB is used by processes that are not visible.</p>}
       <Command text={`andon ps --device ${live.label(device.uuid)}`} />
     </section>
   );
@@ -147,18 +147,18 @@ function Users({ device }: { device: Device }) {
 function Facts({ device }: { device: Device }) {
   const { limits, sample } = device;
   const link = (generation: number | null | undefined, width: number | null | undefined) =>
-    known(generation) && known(width) ? `generation ${generation} × ${width}` : DASH;
+    known(generation) && known(width) ? `gen ${generation} ×${width}` : DASH;
   const facts: [string, string][] = [
     ["UUID", device.uuid],
     ["PCI", device.pci ?? DASH],
     ["vendor", device.vendor],
     ["memory", `${used(device.memory_total_bytes, null, "GiB", gib)}${device.memory_kind === "unified" ? ", shared with the system" : ""}`],
-    ["CUDA index here", device.cuda_index === null ? (device.visible ? DASH : "hidden by a mask") : String(device.cuda_index)],
-    ["slows down at", withUnit(limits.slowdown_celsius, "°C")],
-    ["power by default", withUnit(limits.power_default_watts, "W")],
-    ["highest clock", withUnit(limits.sm_clock_mhz, "MHz")],
+    ["CUDA index", device.cuda_index === null ? (device.visible ? DASH : "hidden from this server") : String(device.cuda_index)],
+    ["slowdown temperature", withUnit(limits.slowdown_celsius, "°C")],
+    ["default power limit", withUnit(limits.power_default_watts, "W")],
+    ["max clock", withUnit(limits.sm_clock_mhz, "MHz")],
     ["PCIe link", link(sample?.pcie_generation, sample?.pcie_width)],
-    ["PCIe at most", link(limits.pcie_generation, limits.pcie_width)],
+    ["max PCIe link", link(limits.pcie_generation, limits.pcie_width)],
     ["uncorrected ECC errors", known(sample?.ecc_uncorrected) ? String(sample?.ecc_uncorrected) : DASH],
     ["energy", known(sample?.energy_joules) ? `${((sample?.energy_joules ?? 0) / 3.6e6).toFixed(2)} kWh` : DASH],
   ];

@@ -1,4 +1,4 @@
-/** What each part of the server does, as it is. */
+/** The state of each part of the server. */
 import { useHealth } from "../api/queries";
 import { bytes, dateOf, duration, words } from "../lib/format";
 import type { Colour } from "../lib/lamps";
@@ -9,7 +9,7 @@ import { Trouble } from "../parts/Notice";
 const COLOURS: Record<string, Colour> = {
   ok: "green", running: "green", degraded: "amber", late: "amber", starting: "amber", failing: "red", stopped: "red",
 };
-const TITLES: Record<string, string> = { ok: "Everything works", degraded: "Something needs a look", failing: "Something fails" };
+const TITLES: Record<string, string> = { ok: "Healthy", degraded: "Degraded", failing: "Failing" };
 const OWN = new Set(["status", "version", "node", "at", "uptime_seconds", "simulated", "reason", "hint", "backends", "readers"]);
 
 interface Part {
@@ -21,23 +21,23 @@ interface Part {
 
 export function HealthPage() {
   const found = useHealth();
-  const said = found.data;
-  if (!said) return found.error ? <Trouble problem={found.error} what="The server does not tell how it is" whole /> : <p className="dim">Looking…</p>;
-  const parts = Object.entries(said).filter(([name]) => !OWN.has(name)) as [string, Part][];
-  const readers: [string, Part][] = said.readers.map((one) => [`reader ${one.pid}`, { state: one.state }]);
-  const backends: [string, Part][] = said.backends.map((one) => {
+  const health = found.data;
+  if (!health) return found.error ? <Trouble problem={found.error} what="The server's health is not available" whole /> : <p className="dim">Loading…</p>;
+  const parts = Object.entries(health).filter(([name]) => !OWN.has(name)) as [string, Part][];
+  const readers: [string, Part][] = health.readers.map((one) => [`reader ${one.pid}`, { state: one.state }]);
+  const backends: [string, Part][] = health.backends.map((one) => {
     const { name, devices, ...rest } = one;
     return [`backend ${name}`, { ...rest, ...devices }];
   });
   return (
     <section className={found.error ? "old" : undefined}>
       <div className="page-head">
-        <Lamp colour={COLOURS[said.status] ?? "grey"} />
-        <h1>{TITLES[said.status] ?? said.status}</h1>
-        <p className="dim">andon {said.version} on {said.node ?? "this node"}, up {duration(said.uptime_seconds)}</p>
+        <Lamp colour={COLOURS[health.status] ?? "grey"} />
+        <h1>{TITLES[health.status] ?? health.status}</h1>
+        <p className="dim">andon {health.version} on {health.node ?? "this node"}, up {duration(health.uptime_seconds)}</p>
         <Command text="andon doctor" /> <Command text="andon cost" />
       </div>
-      {said.reason && <p>{said.reason}{said.hint ? `: ${said.hint}` : ""}</p>}
+      {health.reason && <p>{health.reason}{health.hint ? `: ${health.hint}` : ""}</p>}
       <ul className="parts">
         {[...parts, ...backends, ...readers].map(([name, part]) => <PartRow key={name} name={name} part={part} />)}
       </ul>

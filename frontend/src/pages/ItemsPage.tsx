@@ -1,4 +1,4 @@
-/** A place for what a server lists and this page knows nothing special about. */
+/** A plain table for lists that have no page of their own. */
 import { useMemo } from "react";
 import { useItems } from "../api/queries";
 import { DASH, dateOf, words } from "../lib/format";
@@ -33,13 +33,13 @@ export function ItemsPage({ name, title, search }: { name: string; title: string
 }
 
 function matching(rows: Row[], search: string): Row[] {
-  const wanted = search.trim().toLowerCase();
-  return wanted ? rows.filter((row) => JSON.stringify(row).toLowerCase().includes(wanted)) : rows;
+  const term = search.trim().toLowerCase();
+  return term ? rows.filter((row) => JSON.stringify(row).toLowerCase().includes(term)) : rows;
 }
 
 function columnsOf(rows: Row[]): Column<Row>[] {
   const names = [...new Set(rows.flatMap((row) => Object.keys(row)))].filter((name) => {
-    return name !== "timestamp" && rows.some((row) => row[name] !== null); // nothing but dashes says nothing
+    return name !== "timestamp" && rows.some((row) => row[name] !== null); // a column of dashes is left out
   });
   return names.slice(0, MOST_COLUMNS).map((name) => ({
     name: words(name),

@@ -1,4 +1,4 @@
-/** Who holds which devices until when, who waits for some, and which are given to nobody. */
+/** Leases, the queue of those waiting for GPUs, and cordoned GPUs. */
 import type { Cordon, Lease, Leases, Waiting } from "../api/types";
 import { useFeatures, useLeases } from "../api/queries";
 import { useTrusted } from "../lib/access";
@@ -15,84 +15,84 @@ export default function LeasesPage({ name, search }: { name: string | null; sear
   const found = useLeases();
   const old = useLive((now) => now.staleSeconds !== null);
   const trusted = useTrusted();
-  const said = found.data;
+  const list = found.data;
   if (there === false) {
-    return <Notice title="This server knows of no leases" whole><p>In a terminal: <Command text="andon leases" /></p></Notice>;
+    return <Notice title="Leases are not available on this server" whole><p>In a terminal: <Command text="andon leases" /></p></Notice>;
   }
-  if (!said) return found.error ? <Trouble problem={found.error} what="Leases cannot be read" whole /> : <p className="dim">Looking…</p>;
-  const shown = matching(said.leases, search);
+  if (!list) return found.error ? <Trouble problem={found.error} what="Leases cannot be read" whole /> : <p className="dim">Loading…</p>;
+  const shown = matching(list.leases, search);
   return (
     <section className={old || found.error ? "old" : undefined}>
       <div className="page-head">
         <h1>Leases</h1>
-        <p className="dim">{summary(said)}</p>
+        <p className="dim">{summary(list)}</p>
         <Command text="andon leases" />
       </div>
-      {found.error && <Trouble problem={found.error} what="This list is old: leases cannot be read now" />}
-      {!trusted && said.leases.length > 0 && <p className="dim read-only">read-only: run <Command text="andon open" /> to extend and release.</p>}
-      {said.leases.length === 0 && <Empty said={said} />}
-      {said.leases.length > 0 && shown.length === 0 && <Notice title="No lease matches" />}
+      {found.error && <Trouble problem={found.error} what="This list is out of date: leases cannot be read now" />}
+      {!trusted && list.leases.length > 0 && <p className="dim read-only">read-only: run <Command text="andon open" /> to extend or release leases.</p>}
+      {list.leases.length === 0 && <Empty list={list} />}
+      {list.leases.length > 0 && shown.length === 0 && <Notice title="No lease matches" />}
       <ul className="leases">
         {shown.map((one, place) => (
-          <LeaseRow key={one.id ?? `unreadable-${place}`} lease={one} at={said.at} chosen={one.id !== null && one.id === name} />
+          <LeaseRow key={one.id ?? `unreadable-${place}`} lease={one} at={list.at} chosen={one.id !== null && one.id === name} />
         ))}
       </ul>
-      {name !== null && !said.leases.some((one) => one.id === name) && <p className="dim" role="status">Lease {name} is over.</p>}
-      {said.waiting.length > 0 && <Line waiting={said.waiting} at={said.at} />}
-      {said.cordons.length > 0 && <Cordons cordons={said.cordons} at={said.at} />}
-      {said.leases.length > 0 && said.note && <p className="dim">{said.note}</p>}
-      {said.book && <p className="dim book">The book is {said.book.path}, and {said.book.owner} owns it.</p>}
+      {name !== null && !list.leases.some((one) => one.id === name) && <p className="dim" role="status">Lease {name} has ended.</p>}
+      {list.waiting.length > 0 && <Queue waiting={list.waiting} at={list.at} />}
+      {list.cordons.length > 0 && <Cordons cordons={list.cordons} at={list.at} />}
+      {list.leases.length > 0 && list.note && <p className="dim">{list.note}</p>}
+      {list.book && <p className="dim book">Lease directory: {list.book.path} (owner: {list.book.owner})</p>}
     </section>
   );
 }
 
-function summary(said: Leases): string {
-  const people = new Set(said.leases.map((one) => one.user)).size;
-  const parts = [said.leases.length ? `${count(said.leases.length, "lease")} of ${people === 1 ? "one user" : `${people} users`}` : "none"];
-  if (said.waiting.length) parts.push(`${said.waiting.length} waiting`);
-  if (said.cordons.length) parts.push(`${said.cordons.length} cordoned`);
+function summary(list: Leases): string {
+  const people = new Set(list.leases.map((one) => one.user)).size;
+  const parts = [list.leases.length ? `${count(list.leases.length, "lease")} by ${people === 1 ? "one user" : `${people} users`}` : "none"];
+  if (list.waiting.length) parts.push(`${list.waiting.length} waiting`);
+  if (list.cordons.length) parts.push(`${list.cordons.length} cordoned`);
   return parts.join(", ");
 }
 
 function matching(leases: Lease[], search: string): Lease[] {
-  const wanted = search.trim().toLowerCase();
-  if (!wanted) return leases;
+  const term = search.trim().toLowerCase();
+  if (!term) return leases;
   return leases.filter((one) => {
     const devices = one.devices.map((device) => `gpu ${device.index}`);
-    return [one.id, one.user, one.command, one.standing, ...devices].some((text) => text?.toLowerCase().includes(wanted));
+    return [one.id, one.user, one.command, one.standing, ...devices].some((text) => text?.toLowerCase().includes(term));
   });
 }
 
-/** Nobody holds one, or nobody can tell: the note says which. */
-function Empty({ said }: { said: Leases }) {
-  if (said.note && !said.note.startsWith("no leases;")) {
+/** No leases, or leases that cannot be read: the note says which, and suggests a command if none. */
+function Empty({ list }: { list: Leases }) {
+  if (list.note && !list.note.includes("andon run --")) {
     return (
-      <Notice title="Nobody can tell who holds what" tone="bad">
-        <p>{said.note}</p>
-        <p><Command label="the same, with what to do about it" text="andon leases" /></p>
+      <Notice title="The lease directory cannot be read" tone="bad">
+        <p>{list.note}</p>
+        <p><Command label="details and what to do" text="andon leases" /></p>
       </Notice>
     );
   }
   return (
-    <Notice title="Nobody holds a lease">
-      <p>A lease is a claim on devices that every andon on this machine honours. It ends by itself when the work does.</p>
-      <p><Command label="run on a GPU that nobody else has" text="andon run -- python train.py" /></p>
-      <p><Command label="a shell that holds one for two hours" text="andon lease --gpus 1 --for 2h" /></p>
-      <p><Command label="which could be had now" text="andon free" /></p>
+    <Notice title="No leases">
+      <p>A lease is a claim on GPUs that every andon command on this machine honours. It ends automatically when its job does.</p>
+      <p><Command label="run on a free GPU" text="andon run -- python train.py" /></p>
+      <p><Command label="a shell with one GPU for two hours" text="andon lease --gpus 1 --for 2h" /></p>
+      <p><Command label="what is available now" text="andon free" /></p>
     </Notice>
   );
 }
 
-function Line({ waiting, at }: { waiting: Waiting[]; at: number }) {
+function Queue({ waiting, at }: { waiting: Waiting[]; at: number }) {
   return (
     <>
-      <h2>Waiting</h2>
+      <h2>Queue</h2>
       <ol className="plain waiting">
         {waiting.map((one) => (
           <li key={`${one.position}-${one.user}-${one.since}`}>
-            <b className="place">{one.position}</b> <b>{one.user}</b> wants {count(one.gpus, "GPU")}
+            <b className="place">{one.position}</b> <b>{one.user}</b> requests {count(one.gpus, "GPU")}
             {one.memory_bytes !== null && ` with ${gib(one.memory_bytes)} GiB${one.gpus === 1 ? "" : " each"}`}
-            <span className="dim"> for {duration(at - one.since)}{one.priority !== 0 && ` · priority ${one.priority}`}</span>
+            <span className="dim"> · waiting {duration(at - one.since)}{one.priority !== 0 && ` · priority ${one.priority}`}</span>
           </li>
         ))}
       </ol>
@@ -103,7 +103,7 @@ function Line({ waiting, at }: { waiting: Waiting[]; at: number }) {
 function Cordons({ cordons, at }: { cordons: Cordon[]; at: number }) {
   return (
     <>
-      <h2>Cordoned: given to nobody</h2>
+      <h2>Cordoned (out of service)</h2>
       <ul className="plain cordons">
         {cordons.map((one) => (
           <li key={one.uuid}>

@@ -1,4 +1,4 @@
-/** Every process on a device, and whose it is. */
+/** Every process on a GPU and its user. */
 import { useMemo } from "react";
 import { useFeatures } from "../api/queries";
 import type { Device, Process } from "../api/types";
@@ -24,8 +24,8 @@ const COLUMNS: Column<Row>[] = [
   { name: "user", by: (r) => r.process.user, cell: (r) => r.process.user ?? DASH },
   { name: "program", by: (r) => r.process.name, cell: (r) => r.process.name ?? DASH },
   { name: "memory GiB", by: (r) => r.process.memory_bytes, cell: (r) => gib(r.process.memory_bytes), number: true },
-  { name: "busy", by: (r) => r.process.utilization_percent, cell: (r) => percent(r.process.utilization_percent), number: true },
-  { name: "for", by: (r) => r.age, cell: (r) => (r.age === null ? DASH : duration(r.age)), number: true },
+  { name: "utilisation", by: (r) => r.process.utilization_percent, cell: (r) => percent(r.process.utilization_percent), number: true },
+  { name: "running for", by: (r) => r.age, cell: (r) => (r.age === null ? DASH : duration(r.age)), number: true },
   { name: "pid", by: (r) => r.process.pid, cell: (r) => r.process.pid, number: true, wide: true },
   { name: "kind", by: (r) => r.process.kind, cell: (r) => r.process.kind, wide: true },
   { name: "lease", by: (r) => r.process.lease, cell: (r) => (r.process.lease ? <a href={leaseLink(r.process.lease)}>{r.process.lease}</a> : DASH), wide: true },
@@ -45,32 +45,32 @@ export function ProcessesPage({ search }: { search: string }) {
     <section className={old ? "old" : undefined}>
       <div className="page-head">
         <h1>Processes</h1>
-        <p className="dim">{count(rows.length, "process").replace("processs", "processes")} of {count(users, "user")}</p>
+        <p className="dim">{count(rows.length, "process").replace("processs", "processes")} by {count(users, "user")}</p>
         <Command text="andon ps --tree" />
       </div>
       {rows.length > 0 ? (
         <Table caption="processes" columns={columns} rows={rows} rowKey={(r) => `${r.device.uuid}-${r.process.pid}-${r.process.started}-${r.process.kind}`} sort="memory GiB" />
       ) : (
-        <Notice title={search ? "No process matches" : "Nobody uses a GPU now"}>
-          <p>Whoever starts something on a device appears here within a second: user, memory, container, job.</p>
-          <p><Command label="who was here last night" text="andon history --who --since 12h" /></p>
+        <Notice title={search ? "No process matches" : "No GPU processes"}>
+          <p>A process that starts on a GPU appears here within a second, with its user, memory, container and job.</p>
+          <p><Command label="last night's processes" text="andon history --who --since 12h" /></p>
         </Notice>
       )}
-      {!trusted && <p className="dim">Command lines are shown to those who are signed in.</p>}
+      {!trusted && <p className="dim">Sign in to see command lines.</p>}
     </section>
   );
 }
 
 function rowsOf(devices: Device[], at: number, search: string): Row[] {
-  const wanted = search.trim().toLowerCase();
+  const term = search.trim().toLowerCase();
   return devices
     .flatMap((device) => device.processes.map((process) => ({
       device, process, label: live.label(device.uuid),
       age: process.started === null ? null : at - process.started,
     })))
     .filter(({ device, process }) => {
-      if (!wanted) return true;
+      if (!term) return true;
       const texts = [`gpu ${device.index}`, process.user, process.name, process.command, String(process.pid), process.lease, where(process)];
-      return texts.some((text) => text?.toLowerCase().includes(wanted));
+      return texts.some((text) => text?.toLowerCase().includes(term));
     });
 }

@@ -1,4 +1,4 @@
-/** One alert that is lit, with its remedy and what a person can do about it. */
+/** One active alert, with its advice and what a person can do about it. */
 import { useState } from "react";
 import { send } from "../api/client";
 import type { Alert, Silence } from "../api/types";
@@ -20,7 +20,7 @@ export function AlertRow({ alert, at, open }: { alert: Alert; at: number; open: 
     alert.state === "pending" && "pending",
     alert.no_data_since !== null && `no data for ${duration(at - alert.no_data_since)}`,
     alert.acknowledged && `acknowledged${alert.acknowledged.by ? ` by ${alert.acknowledged.by}` : ""}`,
-    alert.silenced_until !== null && `silent until ${timeOf(alert.silenced_until)}`,
+    alert.silenced_until !== null && `silenced until ${timeOf(alert.silenced_until)}`,
     alert.inhibited_by && `part of ${alert.inhibited_by.split("@", 1)[0]}`,
   ].filter(Boolean);
   return (
@@ -41,7 +41,7 @@ export function AlertRow({ alert, at, open }: { alert: Alert; at: number; open: 
   );
 }
 
-/** One that lights no lamp: pending still, or merely good to know. */
+/** One that lights no lamp: pending or informational. */
 export function MinorRow({ alert, at }: { alert: Alert; at: number }) {
   return (
     <li className="minor">
@@ -72,7 +72,7 @@ function Actions({ alert, open }: { alert: Alert; open: boolean }) {
         <>
           <input value={by} onChange={(event) => setBy(event.target.value)} placeholder="your name" aria-label="your name" size={10} maxLength={60} />
           {alert.acknowledged
-            ? <button type="button" disabled={change.isPending} onClick={undo}>Take back</button>
+            ? <button type="button" disabled={change.isPending} onClick={undo}>Unacknowledge</button>
             : <button type="button" className="main" disabled={change.isPending} onClick={acknowledge}>Acknowledge</button>}
           <span role="group" aria-label="silence" className="buttons">
             {PAUSES.map(([name, seconds]) => (
@@ -83,7 +83,7 @@ function Actions({ alert, open }: { alert: Alert; open: boolean }) {
       ) : (
         <span className="dim">read-only: run <Command text="andon open" /></span>
       )}
-      {change.error && <span role="alert" className="wrong">{change.error.told}</span>}
+      {change.error && <span role="alert" className="wrong">{change.error.oneLine}</span>}
       <details open={open}>
         <summary>as commands</summary>
         <Command text={`andon alerts ack '${alert.id}'`} />
@@ -103,7 +103,7 @@ export function SilenceRow({ silence }: { silence: Silence }) {
       {what} until {dateOf(silence.until)} {silence.by && <span className="dim">by {silence.by}</span>}{" "}
       {trusted && (
         <button type="button" disabled={change.isPending} onClick={() => change.mutate(() => send("DELETE", `/api/silences/${encodeURIComponent(silence.id)}`))}>
-          End it
+          Remove silence
         </button>
       )}{" "}
       <Command text={`andon alerts unsilence '${silence.id}'`} />

@@ -1,7 +1,7 @@
-/** What a tile has no room for, beside it while it is pointed at or focused. */
+/** What a tile has no room for, shown beside it while it is hovered or focused. */
 import { useLayoutEffect, useRef, useState } from "react";
 import type { Device, Holder } from "../api/types";
-import { duration, gib, percent, used, whole, withUnit, words } from "../lib/format";
+import { duration, gib, percent, throttleName, used, whole, withUnit } from "../lib/format";
 import type { Lamp as Lit } from "../lib/lamps";
 import { live, useDevice, useLive } from "../live/store";
 import { HeldBy } from "./HeldBy";
@@ -40,7 +40,7 @@ export function Card({ uuid, lamp, anchor, holders }: Props) {
       <p>
         {lamp.word}
         {lamp.reason ? `: ${lamp.reason}` : ""}
-        {lamp.forWhom ? ` (for ${lamp.forWhom})` : ""}
+        {lamp.forWhom ? ` (affects ${lamp.forWhom})` : ""}
       </p>
       {device.hint && <p className="dim">{device.hint}</p>}
       {device.state === "ok" && device.sample && <Readings device={device} />}
@@ -53,7 +53,7 @@ export function Card({ uuid, lamp, anchor, holders }: Props) {
 function Readings({ device }: { device: Device }) {
   const s = device.sample;
   if (!s) return null;
-  const throttle = (s.throttle ?? []).filter((reason) => reason !== "gpu_idle").map(words);
+  const throttle = (s.throttle ?? []).filter((reason) => reason !== "gpu_idle").map(throttleName);
   const rows: [string, string][] = [
     ["utilisation", percent(s.utilization_percent)],
     ["memory", used(s.memory_used_bytes, device.memory_total_bytes, "GiB", gib)],
@@ -61,7 +61,7 @@ function Readings({ device }: { device: Device }) {
     ["power", used(s.power_watts, s.power_limit_watts, "W")],
     ["fan", percent(s.fan_percent)],
     ["clock", withUnit(s.sm_clock_mhz, "MHz")],
-    ["slowed by", throttle.join(", ") || "nothing"],
+    ["throttling", throttle.join(", ") || "none"],
   ];
   return (
     <dl>
@@ -73,7 +73,7 @@ function Readings({ device }: { device: Device }) {
 }
 
 function Users({ device, at }: { device: Device; at: number }) {
-  if (!device.processes.length) return <p className="dim">no process</p>;
+  if (!device.processes.length) return <p className="dim">no processes</p>;
   return (
     <ul>
       {device.processes.slice(0, MOST_PROCESSES).map((one) => (

@@ -1,4 +1,4 @@
-/** The command that does the same, to copy. */
+/** The command that does the same, with a button to copy it. */
 import { useState } from "react";
 
 export function Command({ text, label }: { text: string; label?: string }) {
@@ -7,7 +7,7 @@ export function Command({ text, label }: { text: string; label?: string }) {
     try {
       await navigator.clipboard.writeText(text);
     } catch {
-      fallback(text); // without TLS a browser offers no clipboard on other addresses
+      fallback(text); // without TLS a browser offers the clipboard on loopback only
     }
     setCopied(true);
     setTimeout(() => setCopied(false), 1500);

@@ -1,30 +1,30 @@
-/** Asks once more before work ends; Escape and the first button leave everything as it is. */
+/** Asks before a job is stopped; Escape and the first button cancel. */
 import { type ReactNode, useEffect, useId, useRef } from "react";
 
 interface Props {
   title: string;
-  /** The button that does it. */
-  act: string;
-  onAct: () => void;
-  onLeave: () => void;
+  /** The label of the button that confirms. */
+  confirm: string;
+  onConfirm: () => void;
+  onCancel: () => void;
   children: ReactNode;
 }
 
-export function Confirm({ title, act, onAct, onLeave, children }: Props) {
+export function Confirm({ title, confirm, onConfirm, onCancel, children }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
-  const leave = useRef<HTMLButtonElement>(null);
+  const cancel = useRef<HTMLButtonElement>(null);
   const id = useId();
   useEffect(() => {
     dialog.current?.showModal();
-    leave.current?.focus();
+    cancel.current?.focus();
   }, []);
   return (
-    <dialog ref={dialog} onClose={onLeave} aria-labelledby={id}>
+    <dialog ref={dialog} onClose={onCancel} aria-labelledby={id}>
       <h2 id={id}>{title}</h2>
       {children}
       <p className="end buttons">
-        <button ref={leave} type="button" onClick={() => dialog.current?.close()}>Keep it</button>
-        <button type="button" className="danger" onClick={onAct}>{act}</button>
+        <button ref={cancel} type="button" onClick={() => dialog.current?.close()}>Cancel</button>
+        <button type="button" className="danger" onClick={onConfirm}>{confirm}</button>
       </p>
     </dialog>
   );

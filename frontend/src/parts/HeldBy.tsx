@@ -1,4 +1,4 @@
-/** Who holds a device by a lease: the person, the lease, its end and its part of the memory. */
+/** Who holds a device: the user, the lease, its end and its share of the memory. */
 import type { Holder } from "../api/types";
 import { duration, gib, hourOf } from "../lib/format";
 import { leaseLink } from "../lib/router";
@@ -23,6 +23,6 @@ export function HeldBy({ holders, at, links = false }: { holders: Holder[]; at: 
 
 function facts(one: Holder, at: number): string {
   const end = one.until === null ? null : `until ${hourOf(one.until, at)}, ${duration(one.until - at)} left`;
-  const part = one.memory_bytes === null ? "the whole device" : `${gib(one.memory_bytes)} GiB`;
+  const part = one.memory_bytes === null ? "exclusive" : `${gib(one.memory_bytes)} GiB`;
   return [part, end].filter(Boolean).join(" · ");
 }

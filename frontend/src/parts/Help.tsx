@@ -1,13 +1,13 @@
-/** Keys, shapes and the commands that say the same. */
+/** The help overlay: what the lamps mean, the keys, and the same by command. */
 import { useEffect, useRef } from "react";
 import { Command } from "./Command";
 import { Lamp } from "./Lamp";
 
 const KEYS: [string, string][] = [
-  ["← → ↑ ↓", "from lamp to lamp; Enter opens the device"],
+  ["← → ↑ ↓", "move between GPUs; Enter opens one"],
   ["/", "search this page"],
   ["b  p  a  l  h", "Board, Processes, Alerts, Leases, Health"],
-  ["t", "light or dark"],
+  ["t", "light or dark theme"],
   ["?", "this help; Esc closes it"],
 ];
 
@@ -24,12 +24,12 @@ export function Help({ open, onClose }: { open: boolean; onClose: () => void }) 
   }, [open]);
   return (
     <dialog ref={dialog} onCancel={onClose} onClose={onClose} aria-labelledby="help-title">
-      <h2 id="help-title">Reading the board</h2>
+      <h2 id="help-title">How to read the board</h2>
       <ul className="legend">
-        <li><Lamp colour="green" /> <b>circle</b> fine</li>
-        <li><Lamp colour="amber" /> <b>triangle</b> someone should look; it says for whom</li>
-        <li><Lamp colour="red" /> <b>octagon</b> lost, or about to do harm</li>
-        <li><Lamp colour="grey" /> <b>ring</b> no data: asleep, silent, or old</li>
+        <li><Lamp colour="green" /> <b>circle</b> OK</li>
+        <li><Lamp colour="amber" /> <b>triangle</b> Warning: needs attention; names who is affected</li>
+        <li><Lamp colour="red" /> <b>octagon</b> Critical: lost or at risk</li>
+        <li><Lamp colour="grey" /> <b>ring</b> No data: asleep, not responding or stale</li>
       </ul>
       <dl className="keys">
         {KEYS.map(([key, what]) => (

@@ -1,4 +1,4 @@
-/** A lamp: its shape says the same as its colour. */
+/** A lamp: its shape means the same as its colour. */
 import { memo } from "react";
 import type { Colour } from "../lib/lamps";
 
@@ -9,14 +9,14 @@ const SHAPES: Record<Colour, React.ReactNode> = {
   grey: <circle cx="12" cy="12" r="7.5" className="hollow" />,
 };
 
-/** What is held by a lease. */
+/** Marks a device that is held by a lease. */
 export function Flag() {
   return <svg className="flag" viewBox="0 0 12 12" aria-hidden="true"><path d="M1 0h2v12H1zM3 1h8L8.5 4 11 7H3z" /></svg>;
 }
 
 interface Props {
   colour: Colour;
-  /** Where no word stands beside it. */
+  /** For screen readers, where there is no text beside it. */
   label?: string;
 }
 

@@ -1,4 +1,4 @@
-/** One lease: who holds what until when, what of it is used, and how it is given back or extended. */
+/** One lease: its user, GPUs, end and actual use, and how to extend or release it. */
 import { type ReactNode, useEffect, useRef, useState } from "react";
 import { send } from "../api/client";
 import type { Lease } from "../api/types";
@@ -16,8 +16,8 @@ import { Meter } from "./Meter";
 
 const COLOURS: Record<string, Colour> = { held: "green", orphaned: "amber", unreadable: "red" };
 const MEANING: Record<string, string> = {
-  orphaned: "Its holder is gone and its work lives on: the devices are given to nobody until that ends.",
-  unreadable: "Somebody holds this, and it does not say which devices: nothing is given to anybody until it is let go.",
+  orphaned: "Its holder has exited but the job is still running; the GPUs stay reserved until it ends.",
+  unreadable: "This lease is held but cannot be read, so its GPUs are unknown; no GPU is assigned until it is released.",
 };
 
 interface Props {
@@ -48,7 +48,7 @@ export function LeaseRow({ lease, at, chosen }: Props) {
         <Fact name="since">{lease.since === null ? DASH : <Age since={lease.since} at={at} />}</Fact>
         <Fact name="until"><End lease={lease} at={at} /></Fact>
         <Fact name="memory"><Memory lease={lease} /></Fact>
-        <Fact name="busy">{percent(lease.utilization_percent)}</Fact>
+        <Fact name="utilisation">{percent(lease.utilization_percent)}</Fact>
       </dl>
       {meaning && <p className="meaning">{meaning}</p>}
       {lease.command && <code className="work" title={lease.command}>{lease.command}</code>}
@@ -73,7 +73,7 @@ function Devices({ lease }: { lease: Lease }) {
   );
 }
 
-/** The server's clock goes on between two lists; only what reads differently is drawn again. */
+/** The server's clock advances between two lists; only text that changes is rendered again. */
 function useSeconds(pick: (at: number) => string, at: number): string {
   return useLive((now) => pick(Math.max(at, now.snapshot?.at ?? 0)));
 }
@@ -86,7 +86,7 @@ function Age({ since, at }: { since: number; at: number }) {
 function End({ lease, at }: { lease: Lease; at: number }) {
   const left = useSeconds((now) => {
     if (lease.until === null) return "";
-    return lease.until > now ? `${duration(lease.until - now)} left` : "over";
+    return lease.until > now ? `${duration(lease.until - now)} left` : "expired";
   }, at);
   if (lease.standing !== "held") return <>{DASH}</>;
   if (lease.until === null) return <span className="small">{lease.kind === "library" ? "its program ends" : "its command ends"}</span>;
@@ -104,11 +104,11 @@ function Memory({ lease }: { lease: Lease }) {
       <span>
         {gib(used)}
         <span className="small">
-          {known(most) && most > 0 ? ` of ${gib(most)} GiB` : " GiB"}{promised === null ? " held whole" : " promised"}
+          {known(most) && most > 0 ? ` of ${gib(most)} GiB` : " GiB"}{promised === null ? " used (exclusive)" : " reserved"}
         </span>
       </span>
       <Meter percent={known(most) && most > 0 ? (100 * used) / most : null} />
-      {over && <span className="over"><Lamp colour="amber" /> more than promised</span>}
+      {over && <span className="over"><Lamp colour="amber" /> over its limit</span>}
     </span>
   );
 }
@@ -118,8 +118,8 @@ function Actions({ lease, id, at }: { lease: Lease; id: string; at: number }) {
   const change = useChange("leases", "board");
   const [asking, setAsking] = useState(false);
   const lengths = lease.until === null || lease.standing !== "held" ? [] : longer(lease.until, at);
-  const [wanted, setWanted] = useState("");
-  const length = lengths.find((one) => one.text === wanted) ?? lengths[0];
+  const [selected, setSelected] = useState("");
+  const length = lengths.find((one) => one.text === selected) ?? lengths[0];
   const path = `/api/leases/${encodeURIComponent(id)}`;
   const release = () => {
     setAsking(false);
@@ -131,7 +131,7 @@ function Actions({ lease, id, at }: { lease: Lease; id: string; at: number }) {
     <div className="actions">
       {may && length && (
         <span role="group" aria-label={`extend ${id}`} className="buttons">
-          <select value={length.text} onChange={(event) => setWanted(event.target.value)} aria-label="how long from now">
+          <select value={length.text} onChange={(event) => setSelected(event.target.value)} aria-label="new duration from now">
             {lengths.map((one) => <option key={one.text} value={one.text}>{one.text.replace(/\D/, " $&")} from now</option>)}
           </select>
           <button type="button" disabled={change.isPending} onClick={() => extend(length.seconds)}>Extend</button>
@@ -139,8 +139,8 @@ function Actions({ lease, id, at }: { lease: Lease; id: string; at: number }) {
       )}
       {may && <button type="button" disabled={change.isPending} onClick={() => setAsking(true)}>Release</button>}
       {!lease.releasable && lease.why_not && <span className="dim why-not">{lease.why_not}</span>}
-      {change.isPending && <span role="status" className="dim">asking its holder…</span>}
-      {change.error && <span role="alert" className="wrong">{change.error.told}</span>}
+      {change.isPending && <span role="status" className="dim">waiting for its holder…</span>}
+      {change.error && <span role="alert" className="wrong">{change.error.oneLine}</span>}
       {lease.standing === "held" && (
         <span className="same">
           {length && <Command text={`andon lease extend ${id} --for ${length.text}`} />}
@@ -148,10 +148,10 @@ function Actions({ lease, id, at }: { lease: Lease; id: string; at: number }) {
         </span>
       )}
       {asking && (
-        <Confirm title={`Release ${lease.user}'s lease ${id}?`} act={lease.kind === "command" ? "End it and release" : "Release"} onAct={release} onLeave={() => setAsking(false)}>
+        <Confirm title={`Release ${lease.user}'s lease ${id}?`} confirm={lease.kind === "command" ? "Stop job and release" : "Release"} onConfirm={release} onCancel={() => setAsking(false)}>
           <p>{whatEnds(lease)}</p>
           {lease.command && <p><code>{lease.command}</code></p>}
-          <p><Command label="the same" text={`andon release ${id}`} /></p>
+          <p><Command label="as a command" text={`andon release ${id}`} /></p>
         </Confirm>
       )}
     </div>

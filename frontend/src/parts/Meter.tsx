@@ -1,4 +1,4 @@
-/** A share as a bar; nothing is drawn where it is not known. */
+/** A percentage as a bar; empty if unknown. */
 import { memo } from "react";
 import { known } from "../lib/format";
 

@@ -1,4 +1,4 @@
-/** Something that is wrong or empty, with what to do. */
+/** A notice about something that is wrong or empty, with what to do. */
 import type { ReactNode } from "react";
 import type { Problem } from "../api/client";
 
@@ -6,7 +6,7 @@ interface Props {
   title: string;
   children?: ReactNode;
   tone?: "plain" | "bad";
-  /** Where it is all that the page has to say. */
+  /** Whether it is the whole page. */
   whole?: boolean;
 }
 

@@ -1,4 +1,4 @@
-/** The last five minutes in a line; it changes every five seconds, so that a full board stays cheap. */
+/** The last five minutes as a line; it changes every five seconds to keep a full board cheap. */
 import { memo } from "react";
 
 const WIDTH = 120;
@@ -18,7 +18,7 @@ export function paths(values: (number | null)[]): Paths {
   const end = (place: number) => {
     if (!run.length) return;
     const last = ((place - 1) * step).toFixed(1);
-    found.line += `M${run.join("L")}${run.length === 1 ? "h0.01" : ""}`; // a lone reading is a point
+    found.line += `M${run.join("L")}${run.length === 1 ? "h0.01" : ""}`; // a single reading is a point
     found.area += `M${(begin * step).toFixed(1)} ${HEIGHT}L${run.join("L")}L${last} ${HEIGHT}z`;
     run = [];
   };

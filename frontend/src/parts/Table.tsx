@@ -3,11 +3,11 @@ import { type ReactNode, useMemo, useState } from "react";
 
 export interface Column<T> {
   name: string;
-  /** What is sorted by; unknown comes last. */
+  /** The sort key; unknown values come last. */
   by?: (row: T) => string | number | null;
   cell: (row: T) => ReactNode;
   number?: boolean;
-  /** Left out where the page is narrow. */
+  /** Hidden on a narrow page. */
   wide?: boolean;
 }
 

@@ -1,4 +1,4 @@
-/** One station of the board: number, lamp, how busy, and what else its size has room for. */
+/** One GPU on the board: number, lamp, utilisation, and what else fits its size. */
 import { memo, type ReactNode } from "react";
 import type { Density } from "../lib/fit";
 import { gib, percent, used, withUnit } from "../lib/format";
@@ -13,7 +13,7 @@ import { Sparkline } from "./Sparkline";
 interface Props {
   uuid: string;
   density: Density;
-  /** No room for a word beside the number. */
+  /** No room for the status beside the number. */
   narrow: boolean;
   colour: Colour;
   word: string;
@@ -28,14 +28,14 @@ interface Props {
 export const Tile = memo(function Tile({ uuid, density, narrow, colour, word, reason, forWhom, held, until, faded }: Props) {
   const face = useFace(uuid);
   if (!face) return null;
-  const told = [
-    `GPU ${face.label}`, word, reason, forWhom && `for ${forWhom}`, face.busy !== null && `${face.busy} % busy`,
+  const description = [
+    `GPU ${face.label}`, word, reason, forWhom && `affects ${forWhom}`, face.busy !== null && `utilisation ${face.busy} %`,
     held && `held by ${held}`, held && until && `until ${until}`,
   ];
   return (
     <li className={`tile ${density} ${colour}${faded ? " faded" : ""}`}>
       <a href={deviceLink(uuid)} data-uuid={uuid}>
-        <span className="hidden">{told.filter(Boolean).join(", ")}</span>
+        <span className="hidden">{description.filter(Boolean).join(", ")}</span>
         <span className="face" aria-hidden="true">
           <span className="head">
             <Lamp colour={colour} />
@@ -47,7 +47,7 @@ export const Tile = memo(function Tile({ uuid, density, narrow, colour, word, re
             <span className="busy">{percent(face.busy)}</span>
           </span>
           {density === "compact" ? (
-            <Small face={face} told={colour === "green" ? null : (forWhom ?? (narrow ? word : (shortened(reason) ?? word)))} held={held} />
+            <Small face={face} note={colour === "green" ? null : (forWhom ?? (narrow ? word : (shortened(reason) ?? word)))} held={held} />
           ) : (
             <Full
               face={face} reason={colour === "green" ? null : shortened(reason)} roomy={density !== "medium"}
@@ -60,7 +60,7 @@ export const Tile = memo(function Tile({ uuid, density, narrow, colour, word, re
   );
 });
 
-/** Who is there; a flag says that it is held, and not only used. */
+/** Its users; a flag marks a lease. */
 function Who({ held, children }: { held: boolean; children: string }) {
   return (
     <span className="who">
@@ -70,14 +70,14 @@ function Who({ held, children }: { held: boolean; children: string }) {
   );
 }
 
-function Small({ face, told, held }: { face: Face; told: string | null; held: string | null }) {
+function Small({ face, note, held }: { face: Face; note: string | null; held: string | null }) {
   return (
     <>
       <Sparkline line={face.line} area={face.area} />
       <Meter percent={face.memoryPercent} />
       <span className="foot">
         <span>{withUnit(face.celsius, "°C")}</span>
-        <Who held={held !== null}>{told ?? held ?? face.who}</Who>
+        <Who held={held !== null}>{note ?? held ?? face.who}</Who>
       </span>
     </>
   );

@@ -1,4 +1,4 @@
-/** Why a device is hot, slow, full or idle: ranked reasons with what they rest on. */
+/** Why a device is hot, slow, full or idle: ranked reasons with their evidence. */
 import { useWhy } from "../api/queries";
 import type { Reason } from "../api/types";
 import { DASH, duration, gib, words } from "../lib/format";
@@ -11,7 +11,7 @@ export function WhyPanel({ uuid, label }: { uuid: string; label: string }) {
     <section className="panel why">
       <h2>Why</h2>
       {found.error && <p className="dim">{found.error.reason}</p>}
-      {found.data && reasons.length === 0 && <p className="dim">Nothing stands out in the last two minutes.</p>}
+      {found.data && reasons.length === 0 && <p className="dim">Nothing unusual in the last two minutes.</p>}
       <ol className="plain">
         {reasons.map((reason) => <ReasonRow key={reason.code + reason.sentence} reason={reason} />)}
       </ol>
@@ -30,10 +30,10 @@ function shown(value: number | string | null, unit: string): string {
 function ReasonRow({ reason }: { reason: Reason }) {
   return (
     <li className={reason.trouble ? "trouble" : undefined}>
-      <p>{reason.sentence} <span className="dim">{reason.confidence_word}</span></p>
+      <p>{reason.sentence} <span className="dim">({reason.confidence_word})</span></p>
       {reason.advice && <p className="dim">{reason.advice}</p>}
       <details>
-        <summary>what it rests on</summary>
+        <summary>Evidence</summary>
         <ul>
           {reason.evidence.map((one) => (
             <li key={one.name}>{words(one.name.replace(/^(limits|process)\./, "$1: "))} {shown(one.value, one.unit)}</li>

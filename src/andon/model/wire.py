@@ -82,7 +82,7 @@ _UNSEEN = re.compile(
 """Control and format characters beyond ASCII: some control a terminal, others reorder a line."""
 
 
-def dumps(value: Json, indented: bool = False) -> str:
+def dumps(value: object, indented: bool = False) -> str:
     """JSON in one line; NaN and infinity are rejected, because JSON has neither.
 
     Invisible characters are escaped: a process may have any name, and JSON is printed.

@@ -16,7 +16,6 @@ from andon.web.bindings.packets import Packet
 from andon.web.live.frames import MAX_MESSAGE_BYTES
 from andon.web.live.tally import LiveTally
 from andon.web.transport.asgi import Receive, Scope, Send
-from andon.web.transport.log_throttle import throttled
 
 NAMESPACE = "/"
 
@@ -35,8 +34,9 @@ class LiveServer(socketio.AsyncServer):  # type: ignore[misc]
         self, tally: LiveTally, began: Callable[[str, Scope], None], ended: Callable[[str], None]
     ) -> None:
         self._tally, self._began, self._ended = tally, began, ended
-        # Its own messages could be forged, and came with a traceback for each bad packet.
-        log = throttled("andon.web.socketio", logging.ERROR)
+        # One logger for both libraries, without a handler of its own: all goes through the quota.
+        log = logging.getLogger("andon.web.socketio")
+        log.setLevel(logging.ERROR)
         super().__init__(
             async_mode="asgi",
             serializer=Packet,

@@ -1,42 +1,41 @@
-"""What strangers cost the live side: counters for /api/health, and a log that they cannot fill."""
+"""Counters for live events: dropped and refused clients, malformed packets, errors."""
 
 import logging
 from collections.abc import Awaitable
 from dataclasses import dataclass
 
 from andon.web.live.frames import MalformedFrame
-from andon.web.transport.log_throttle import throttled
 
-log = throttled("andon.web.live.events", logging.WARNING)
+log = logging.getLogger("andon.web.live.events")
 
 
 @dataclass(slots=True)
 class LiveTally:
-    """Since the start."""
+    """Counts since the server started, shown by /api/health."""
 
-    dropped: int = 0  # clients that did not keep up
-    refused: int = 0  # handshakes without a place
+    dropped: int = 0  # clients that read too slowly
+    refused: int = 0  # handshakes beyond the limit
     malformed: int = 0  # packets
-    errors: int = 0  # unexpected ones: mistakes of ours or of the library
+    errors: int = 0  # unexpected: bugs of ours or of the library
 
     def drop(self) -> None:
         self.dropped += 1
-        log.warning("a live client does not keep up and is dropped")
+        log.warning("disconnected a live client that reads too slowly")
 
     def refuse(self) -> None:
         self.refused += 1
-        log.warning("a live client was refused: all places are in use, or all without a key")
+        log.warning("refused a live client: the limit, or the limit without a token, is reached")
 
     def ignore(self, wrong: MalformedFrame) -> None:
         self.malformed += 1
-        log.warning(f"a live client sent {wrong}: ignored")
+        log.warning("ignored a frame from a live client: %s", wrong, extra={"kind": str(wrong)})
 
     async def tried(self, what: str, work: Awaitable[None]) -> bool:
-        """Whether the work was done; what goes wrong is counted and costs no one else anything."""
+        """Whether the work succeeded; a failure is counted and logged, and affects no one else."""
         try:
             await work
         except Exception:
             self.errors += 1
-            log.exception(f"live events: {what} failed")
+            log.exception("live events: %s failed", what, extra={"kind": what})
             return False
         return True

@@ -1,11 +1,11 @@
-"""The server's log: errors of a kind once a minute with a count, and no line that a client made.
+"""The server's log: one line a minute for each kind of message, and no line a client can forge.
 
-A kind is where in the code it was logged and what was raised where: nothing that a caller sends is
-part of it, so that no caller can make kinds.
+The kind of a message is where in the code it was logged, what was raised and where, and what the
+code passed as `extra={"kind": …}`. Nothing a caller sends is part of it, so callers cannot create
+kinds.
 """
 
 import logging
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,16 +15,15 @@ from typing import TextIO, cast
 from andon.core.access.seldom import EVERY_SECONDS, Seldom
 
 LIBRARIES = ("engineio.server", "socketio.server")
-"""Loggers that get a handler of their own, which knows no quota, unless they have a level."""
+"""Loggers that add a handler of their own, which no quota limits, unless their level is set."""
 LONGEST = 16_000
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
-_FORM = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
-Kind = tuple[str, str, int, str]
+Kind = tuple[str, str, int, str, str]
 
 
 class Quota(logging.Filter):
-    """Lets one record of a kind pass in a minute, and says how many were held back."""
+    """Passes one record of each kind per minute, and says how many were held back."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -38,40 +37,40 @@ class Quota(logging.Filter):
         with self._lock:
             count = self._seldom.happened(kind_of(record), self._clock())
             if count is None:
-                self._wake()
+                self._start_timer()
                 return False
         if count > 1:
-            record.msg, record.args = _again(record, count), ()
+            record.msg, record.args = _repeated(record, count), ()
         record.counted = True
         return True
 
-    def tell(self) -> None:
-        """What was held back and did not happen again: else nobody would learn how often."""
+    def report(self) -> None:
+        """Log the counts of what was held back and did not happen again."""
         with self._lock:
             self._timer = None
             due = cast("list[tuple[Kind, int]]", self._seldom.due(self._clock()))
-        for (name, path, line, _), count in due:
-            words = "%d more of the kind that is logged at %s:%d"
-            logging.getLogger(name).error(words, count, path, line, extra={"counted": True})
+        for (name, path, line, _, _), count in due:
+            message = "%d more like the message logged at %s:%d"
+            logging.getLogger(name).error(message, count, path, line, extra={"counted": True})
 
     def close(self) -> None:
         with self._lock:
             if self._timer is not None:
                 self._timer.cancel()
 
-    def _wake(self) -> None:
-        """A thread for as long as something is held back, and none otherwise."""
+    def _start_timer(self) -> None:
+        """A thread only while something is held back."""
         if self._timer is None:
-            self._timer = threading.Timer(EVERY_SECONDS, self.tell)
+            self._timer = threading.Timer(EVERY_SECONDS, self.report)
             self._timer.daemon = True
             self._timer.start()
 
 
 class Plain(logging.Formatter):
-    """A record is one line, and the lines of its traceback are set off: none can be forged."""
+    """One line per record, the lines of its traceback indented; control characters escaped."""
 
     def __init__(self) -> None:
-        super().__init__(_FORM)
+        super().__init__(_FORMAT)
 
     def format(self, record: logging.LogRecord) -> str:
         head, *more = super().format(record)[:LONGEST].split("\n")
@@ -79,6 +78,7 @@ class Plain(logging.Formatter):
 
 
 def kind_of(record: logging.LogRecord) -> Kind:
+    """What counts as the same message."""
     raised = ""
     if record.exc_info and record.exc_info[0] is not None:
         trace = record.exc_info[2]
@@ -86,12 +86,12 @@ def kind_of(record: logging.LogRecord) -> Kind:
             trace = trace.tb_next
         where = "" if trace is None else f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
         raised = f"{record.exc_info[0].__name__} {where}"
-    return record.name, record.pathname, record.lineno, raised
+    return record.name, record.pathname, record.lineno, raised, getattr(record, "kind", "")
 
 
 @contextmanager
 def bounded(stream: TextIO | None = None) -> Iterator[Quota]:
-    """All of the log goes through one quota to standard error, as long as the block lasts."""
+    """Send the whole log through one quota to standard error while the block lasts."""
     quota, root = Quota(), logging.getLogger()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(Plain())
@@ -107,9 +107,11 @@ def bounded(stream: TextIO | None = None) -> Iterator[Quota]:
         root.removeHandler(handler)
 
 
-def _again(record: logging.LogRecord, count: int) -> str:
-    return f"{record.getMessage()} (and {count - 1} more of the kind within a minute)"
+def _repeated(record: logging.LogRecord, count: int) -> str:
+    return f"{record.getMessage()} (and {count - 1} more like it within a minute)"
 
 
 def _escaped(line: str) -> str:
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", line)
+    if line.isprintable():
+        return line
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
