@@ -246,5 +246,5 @@ def test_without_a_server_the_notifiers_of_the_settings_are_tried(tmp_path: Path
     assert "This is a test" in heard.read_text()
     both = andon(tmp_path, "alerts", "test", *chosen)
     assert both.code == 1
-    assert "file: told\nbroken: failed" in both.out
+    assert "file: sent\nbroken: failed" in both.out
     assert andon(tmp_path, "alerts", "test", "nobody", *chosen).code == 5

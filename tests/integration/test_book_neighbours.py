@@ -305,7 +305,7 @@ test -e /etc/passwd
 """,
         LEAVE=LEAVE,
     )
-    assert "/run/andon: removed 3 files" in said
+    assert "/run/andon: removed 3 unused files" in said
     assert "kept " in said
     assert "dead " not in said
     assert "1" in said.splitlines(), "the lease that is held"

@@ -139,7 +139,7 @@ def test_a_seeded_past_is_there_and_says_that_it_is_simulated(
 ) -> None:
     monkeypatch.setenv("ANDON_HISTORY", str(tmp_path / "seeded.db"))
     assert run(["seed", "--days", "12", "--devices", "1"]) == 0
-    assert "1 simulated devices, 12 days" in capsys.readouterr().out
+    assert "1 simulated device, 12 days" in capsys.readouterr().out
     assert run(["seed", "--days", "12", "--devices", "1"]) == 6
     capsys.readouterr()
     assert run(["history", "--since", "12d", "--points", "12", "-m", "energy_joules"]) == 0
