@@ -1,7 +1,7 @@
 """The catalogue of alert rules as PromQL: one alert for each rung that PromQL can express.
 
-`for` is the time a rung must hold, `keep_firing_for` the time it must be calm, and the clear value
-is held by looking at `ALERTS`: what fires goes on until the value has left the band between.
+`for` is the time for which a rung must hold, `keep_firing_for` the time for which it must be clear.
+The query reads `ALERTS` for the clear value: an alert continues until its value has left the band.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,7 @@ class Terms:
     figures: Thresholds
 
     def m(self, name: str) -> str:
-        """A metric of the catalogue; a misspelt one does not get into a file."""
+        """The full name of a metric; a misspelt one raises KeyError."""
         if name not in NAMES:
             raise KeyError(name)
         return f"{self.prefix}_{name}"
@@ -213,25 +213,25 @@ QUERIES: dict[str, tuple[Query | None, ...]] = {
 }  # fmt: skip
 
 UNSAID = {
-    "xid": "an event is no metric: andon tells it itself",
-    "memory_leak": "a robust trend with its uncertainty cannot be said in PromQL",
-    "idle": "who holds a device is no metric yet",
-    "squatter": "who holds a device is no metric yet",
-    "idle_lease": "who holds a device is no metric yet",
-    "orphan": "who holds a device is no metric yet",
-    "ghost_memory": "which leases ended is no metric",
-    "store": "andon tells its own troubles itself; AndonSnapshotOld says that it is silent",
-    "sampler": "andon tells its own troubles itself; AndonSnapshotOld says that it is silent",
-    "notifier": "andon tells its own troubles itself",
+    "xid": "an event is not a metric: andon reports it itself",
+    "memory_leak": "a robust trend with its uncertainty cannot be expressed in PromQL",
+    "idle": "who holds a device is not a metric yet",
+    "squatter": "who holds a device is not a metric yet",
+    "idle_lease": "who holds a device is not a metric yet",
+    "orphan": "who holds a device is not a metric yet",
+    "ghost_memory": "which leases ended is not a metric",
+    "store": "andon reports its own problems; AndonSnapshotOld fires when it does not run",
+    "sampler": "andon reports its own problems; AndonSnapshotOld fires when it does not run",
+    "notifier": "andon reports its own problems",
 }
 """Why a rule of the catalogue is not in the file."""
 
 DIFFERENCES = (
-    "the time between two scrapes counts whole; andon counts half a minute of it at most",
-    "a series that ends resolves its alert here; in andon silence is not recovery",
-    "nothing stands behind anything: use inhibit_rules of Alertmanager",
-    "an alert that keeps coming back does not become more patient",
-    "a vendor whose devices all hang is one alert in andon and one for each device here",
+    "Prometheus counts the whole time between two scrapes; andon counts at most half a minute of it",
+    "a series that ends resolves its alert; in andon missing data is not recovery",
+    "alerts do not inhibit each other: use inhibit_rules of Alertmanager",
+    "a flapping alert does not clear more slowly",
+    "if all devices of a vendor hang, there is an alert for each device; andon raises one",
 )
 
 

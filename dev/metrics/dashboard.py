@@ -14,7 +14,7 @@ AT = 'instance=~"$instance"'
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One query of a panel, and how its series are called."""
+    """One query of a panel, and the names of its series."""
 
     text: str
     legend: str
@@ -22,7 +22,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One picture: what it asks, its unit (as Grafana calls it), and how wide it is."""
+    """One panel: its queries, its unit (by Grafana's name) and its size."""
 
     title: str
     unit: str
@@ -63,14 +63,14 @@ def rows(prefix: str = "andon") -> tuple[Row, ...]:
                 f'sum({metric("gpu_state", prefix)}{{{AT}, state="ok"}})', "ok")), 6, 4, "stat"),
             Panel("Power now", "watt", (Query(f"sum({on('gpu_power_watts')})", "all"),),
                   6, 4, "stat"),
-            Panel("Hottest", "celsius", (Query(f"max({on('gpu_temperature_celsius')})", "all"),),
+            Panel("Highest temperature", "celsius", (Query(f"max({on('gpu_temperature_celsius')})", "all"),),
                   6, 4, "stat"),
             Panel("Age of the values", "s", (
                 Query(f"max({at('snapshot_age_seconds')})", "oldest"),), 6, 4, "stat"),
             Panel("State", "short", (
                 Query(f"{on('gpu_state')} == 1", "{{instance}} GPU {{device}} {{state}}"),),
                   24, 5, "table"),
-            Panel("What the devices are", "short", devices("gpu_info", "{{name}}"), 24, 6, "table"),
+            Panel("Device info", "short", devices("gpu_info", "{{name}}"), 24, 6, "table"),
         )),
         Row("GPU $device", (
             Panel("Utilisation", "percent", devices("gpu_utilization_percent"), 6, 5, "gauge", 100),
@@ -83,11 +83,11 @@ def rows(prefix: str = "andon") -> tuple[Row, ...]:
             Panel("Utilisation", "percent", devices("gpu_utilization_percent"), most=100),
             Panel("Memory activity", "percentunit", devices("gpu_memory_activity_ratio"), most=1),
             Panel("Memory used", "bytes", devices("gpu_memory_used_bytes")),
-            Panel("Memory that no process explains", "bytes",
+            Panel("Memory not accounted for", "bytes",
                   devices("gpu_memory_unattributed_bytes")),
             Panel("Temperature", "celsius", (
                 *devices("gpu_temperature_celsius"),
-                *devices("gpu_slowdown_temperature_celsius", "GPU {{device}} slows down"))),
+                *devices("gpu_slowdown_temperature_celsius", "GPU {{device}} slowdown"))),
             Panel("Memory temperature", "celsius", devices("gpu_memory_temperature_celsius")),
             Panel("Power", "watt", (*devices("gpu_power_watts"),
                                     *devices("gpu_power_limit_watts", "GPU {{device}} limit"))),
@@ -95,14 +95,14 @@ def rows(prefix: str = "andon") -> tuple[Row, ...]:
                 Query(f"3600 * rate({on('gpu_energy_joules_total')}[$__rate_interval])",
                       "{{instance}} GPU {{device}}"),)),
             Panel("Clock", "hertz", devices("gpu_sm_clock_hertz")),
-            Panel("What holds the clocks down", "short", (
+            Panel("Throttle reasons", "short", (
                 Query(on("gpu_throttle", ', reason!="gpu_idle"'),
                       "{{instance}} GPU {{device}} {{reason}}"),), stacked=True),
             Panel("Uncorrected memory errors", "short",
                   devices("gpu_ecc_uncorrected_errors_total")),
             Panel("PCIe lanes", "short", devices("gpu_pcie_lanes")),
         )),
-        Row("Who", (
+        Row("Users", (
             Panel("Memory by user", "bytes", (
                 Query(f"sum by (user) ({on('gpu_user_memory_bytes')})", "{{user}}"),),
                   stacked=True),
@@ -113,7 +113,7 @@ def rows(prefix: str = "andon") -> tuple[Row, ...]:
                       "{{instance}} GPU {{device}}"),), 24),
         )),
         Row("Node", (
-            Panel("Processors", "percentunit", (Query(at("node_cpu_ratio"), "{{instance}}"),),
+            Panel("CPU", "percentunit", (Query(at("node_cpu_ratio"), "{{instance}}"),),
                   most=1),
             Panel("Load", "short", (Query(at("node_load_1m"), "{{instance}}"),)),
             Panel("Memory", "bytes", (Query(at("node_memory_used_bytes"), "{{instance}} used"),
@@ -128,13 +128,13 @@ def rows(prefix: str = "andon") -> tuple[Row, ...]:
                       "{{instance}} {{interface}} out")), 24),
         )),
         Row("andon itself", (
-            Panel("Processor time", "percentunit", (
+            Panel("CPU time", "percentunit", (
                 Query(cpu.format(at("own_cpu_seconds_total")), "{{instance}} own"),
                 Query(cpu.format(at("reader_cpu_seconds_total")), "{{instance}} readers"))),
-            Panel("The latest look", "s", (
+            Panel("Time of the last sample", "s", (
                 Query(at("reader_last_tick_seconds"), "{{instance}}"),)),
             Panel("Missed, dropped, failed", "short", (
-                Query(cpu.format(at("missed_ticks_total")), "{{instance}} missed looks"),
+                Query(cpu.format(at("missed_ticks_total")), "{{instance}} missed samples"),
                 Query(cpu.format(at("dropped_snapshots_total")), "{{instance}} dropped"),
                 Query(cpu.format(at("scrape_failures_total")), "{{instance}} failed scrapes"))),
             Panel("Vendors that cannot be read", "short", (

@@ -15,57 +15,57 @@ def _time(value: float) -> str:
 
 INTRO = f"""# How alerts behave
 
-`andon alerts rules` says what each rule is for, with the figures in force. This page says when an
-alert comes, when it goes, and when a person hears of it. More than two hundred tables in
-`tests/timelines` hold it.
+This page says when an alert begins, when it ends, and when people are notified. `andon alerts
+rules` lists the rules with the thresholds in force. More than two hundred tables in
+`tests/timelines` test this behaviour.
 
-- **pending, firing, resolved.** A rule has rungs. Each has a level, a condition, the time it must
-  hold and the time it must be calm. An alert is pending from the first look that sees a
-  condition, fires when a rung has held for its time, and is resolved when all have been calm for
-  theirs. What was only pending goes without a trace.
-- **Two thresholds.** What fired at 80 °C is calm at 75 °C and not at 79 °C: the table says both.
-- **The device's own limits come first.** A device that states its slowdown temperature is judged
-  by it, and the alert shows both numbers.
-- **Durations are time that somebody saw**, on a clock that neither jumps nor stops in suspend. Of
-  the time since the last look at most {_time(SEEN_SECONDS)} count: a night of suspend is no
-  evidence, and neither is a restart.
-- **Silence is not recovery.** Where a device does not answer or a value cannot be read, what
-  fires goes on firing and says since when there is no data. What is pending is forgotten after
+- **States.** A rule has one or more *levels*, each with a condition, a time for which it must hold,
+  and a time for which it must be clear. An alert is *pending* from the first sample in which a
+  condition is true, *fires* when a condition has held for its time, and is *resolved* when all have
+  been clear for theirs. An alert that was only pending leaves no trace.
+- **Two thresholds.** An alert that fired at 80 °C is clear at 75 °C, not at 79 °C. The table below
+  lists both values.
+- **Own limits first.** A device that reports its slowdown temperature is judged by it, and the
+  alert shows both numbers.
+- **Durations count observed time**, on a clock that neither jumps nor stops in suspend. Of the time
+  since the last sample at most {_time(SEEN_SECONDS)} count, so a night of suspend or a restart does
+  not make an alert fire.
+- **Missing data is not recovery.** While a device does not respond or a value cannot be read, a
+  firing alert continues and says since when there is no data. A pending one is dropped after
   {_time(FORGET_SECONDS)} without data.
-- **A person is told once** for each level of an episode: `firing`, then `worse` if the level
-  rises, `resolved` at the end if anything was told. A level that falls is not told. Info is never
-  told. Reminders follow after {_time(RENOTIFY_SECONDS)}, then twice as long each time, up to a
-  day.
-- **Acknowledged**: no reminders, until it becomes worse than what was acknowledged. **Silenced**:
-  nothing is sent until the silence ends; then what still fires and was not told is told, and the
-  end of what was told before.
-- **One trouble, one message.** A lost device stands in front of its other alerts and of its MIG
-  instances; a hung one in front of all but Xid, memory errors and its loss; a vendor's hung
-  driver in front of its devices; heat in front of throttling and idleness; an idle lease in front
-  of its idle devices; memory of a lease that ended in front of memory that nobody explains; a
-  critical Xid in front of the error counter. What stands behind is shown, and told if it still
-  fires when the first is over.
-- **What keeps coming back becomes patient.** An alert that fires again within
-  {_time(FLAP_SECONDS)} must be calm twice as long as the last time, up to {MOST_FACTOR} times.
-- **Reasons flicker.** A card that regulates its heat sets and drops its throttle reason every
-  second: it counts as there for {_time(FLICKER_SECONDS)} after it was seen.
-- **A restart changes nothing**: what was told is not told again, and what was not is. After a
-  reboot the time away is taken from the wall clock, a day at most; Xids and memory errors of
-  before are over when the device has been well for a minute.
-- **Predictions** are told where the data bears them: ten minutes of a rise that is steady in all
-  its parts. The message has the best guess, the earliest and the latest time, by the median of
-  all slopes (Theil and Sen). Noise, a step, work that takes and frees again, and a device that
-  warms towards a balance are none.
-- **A busy, healthy GPU raises info only.** Eight H200 at 99 % of their power and 97 % of their
-  memory for an hour: no message, green lamps.
+- **Each level notifies once** per episode: `firing`, then `worse` if the level rises, and
+  `resolved` at the end if anything was sent. A falling level sends nothing, and info is never sent.
+  Reminders follow after {_time(RENOTIFY_SECONDS)}, then after twice as long each time, up to a day.
+- **Acknowledged** alerts send no reminders until they get worse than the acknowledged level.
+  **Silenced** alerts send nothing until the silence ends. Then alerts that still fire and were not
+  sent are sent, and so is the end of those that were sent before.
+- **Related alerts send one message.** An alert inhibits those that follow from it; they are shown,
+  and are sent if they still fire when it ends. A lost device inhibits its other alerts and those of
+  its MIG instances. A device that does not respond inhibits all but Xid, memory errors and its
+  loss. A vendor's hung driver inhibits the alerts that its devices do not respond. Heat inhibits
+  throttling and idleness, an idle lease its idle devices, memory left by a lease the memory that no
+  process accounts for, and a critical Xid the error counter.
+- **Flapping alerts clear more slowly.** An alert that fires again within {_time(FLAP_SECONDS)} must
+  be clear for twice as long as the last time, up to {MOST_FACTOR} times.
+- **Short gaps do not count.** A card that regulates its heat sets and drops its throttle reason
+  every second; a reason counts as present for {_time(FLICKER_SECONDS)} after it was last seen.
+- **A restart changes nothing.** What was sent is not sent again, and what was not is sent. After a
+  reboot the time in between is taken from the wall clock, a day at most. Xids and memory errors
+  from before a reboot are resolved when the device has been fine for a minute.
+- **Predictions** need ten minutes of data in which every part rises steadily. The message has the
+  best estimate, the earliest and the latest time, from the median of all slopes (Theil and Sen).
+  Noise, a step, memory that is taken and freed again, and a device that warms up to a stable
+  temperature lead to no prediction.
+- **A busy, healthy GPU raises only info.** Eight H200 at 99 % of their power and 97 % of their
+  memory for an hour cause no message, and their lamps stay green.
 
 Thresholds are [settings](settings.md), for all devices, for a model or for one device; a
-threshold that is "off" turns its rule off. `python -m bench.alerts` prints what judging costs: 64
-devices through every rule stay under 2 ms a tick.
+threshold that is "off" turns its rule off. `python -m bench.alerts` measures the cost: judging 64
+devices by every rule takes less than 2 ms per sample.
 
 ## When each rule fires and ends
 
-"Sent" says whether a person is told; what is not sent is on the board.
+"Sent" says whether people are notified; every alert is on the board.
 
 | rule | level | sent | fires when | for | ends when | for |
 |---|---|---|---|---|---|---|
@@ -74,9 +74,9 @@ devices through every rule stay under 2 ms a tick.
 PROMETHEUS = """
 ## The same rules in Prometheus
 
-[andon-rules.yml](../deploy/prometheus/andon-rules.yml) is made from the same catalogue, and a
-test plays the timelines through `promtool test rules`. `severity` is info where andon tells
-nobody. What andon does and Prometheus cannot:
+[andon-rules.yml](../deploy/prometheus/andon-rules.yml) is generated from the same catalogue, and a
+test plays the timelines through `promtool test rules`. `severity` is info where andon notifies no
+one. The rules differ from andon in these points:
 
 """
 
@@ -89,8 +89,8 @@ def manners() -> str:
         [
             INTRO + "\n".join(rows),
             "",
-            "The rules about leases judge what the lease book says, in a server that follows it;",
-            "while it cannot be read, nothing about leases begins or ends.",
+            "The rules about leases need a server that follows the lease book; while it cannot be",
+            "read, alerts about leases neither begin nor end.",
             PROMETHEUS + "\n".join(f"- {words}" for words in DIFFERENCES),
             "",
             "| not in the file | why |",

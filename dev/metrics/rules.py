@@ -14,14 +14,14 @@ NAMES = frozenset(row.name for row in ALL)
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A query that is computed ahead."""
+    """A recording rule: a query that is computed in advance."""
 
     name: str
     query: str
 
 
 def metric(name: str, prefix: str) -> str:
-    """A name of the catalogue with its prefix; a misspelt one does not get into a file."""
+    """The full name of a metric; a misspelt one raises KeyError."""
     if name not in NAMES:
         raise KeyError(name)
     return f"{prefix}_{name}"
@@ -53,7 +53,7 @@ def recordings(prefix: str = "andon") -> tuple[Recording, ...]:
 
 
 def of_andon(prefix: str = "andon") -> tuple[Alert, ...]:
-    """What only somebody else can see: that andon itself cannot look, or is silent."""
+    """What only Prometheus can see: that andon cannot read devices, or does not run."""
 
     def m(name: str) -> str:
         return metric(name, prefix)
@@ -61,10 +61,10 @@ def of_andon(prefix: str = "andon") -> tuple[Alert, ...]:
     return (
         Alert("AndonSourceFailed", f"{m('source_failed')} == 1", "5m", "warning",
               "The {{ $labels.source }} devices on {{ $labels.instance }} cannot be read",
-              "andon doctor says why"),
+              "Run andon doctor to see why."),
         Alert("AndonSnapshotOld", f"{m('snapshot_age_seconds')} > 60", "1m", "critical",
               "andon on {{ $labels.instance }} has read nothing for a minute",
-              "andon doctor; then start the exporter anew"),
+              "Run andon doctor, then restart the exporter."),
     )  # fmt: skip
 
 
@@ -77,14 +77,14 @@ def rules(prefix: str = "andon") -> str:
     """The whole file; YAML is a superset of JSON strings, so nothing needs a library."""
     missing = [(rule.name, why) for rule in RULES if (why := alerting.unsaid(rule))]
     lines = [
-        "# Made from andon's catalogues of metrics and of alert rules (make golden writes it).",
-        "# Do not edit. `level` is the level in andon; `severity` is info where andon tells",
-        "# nobody, so that a route by severity wakes nobody for a busy, healthy GPU.",
+        "# Generated from andon's catalogues of metrics and alert rules by `make golden`; do not edit.",
+        "# `level` is the level in andon. `severity` is info where andon notifies no one, so that a",
+        "# route by severity sends nothing for a busy, healthy GPU.",
         "#",
-        "# What andon does and this file cannot:",
+        "# These rules differ from andon:",
         *(f"# - {words}" for words in alerting.DIFFERENCES),
         "#",
-        "# Rules of andon that are not here, and why:",
+        "# Rules of andon that are not in this file, and why:",
         *(f"# - {name}: {why}" for name, why in missing),
         "groups:",
         f"  - name: {prefix}-recording",

@@ -27,8 +27,8 @@ def settings_page() -> str:
     lines = [
         "# Settings",
         "",
-        "A flag beats an `ANDON_*` variable, which beats the file, which beats the default. The",
-        "file is the one that `--config` or `ANDON_CONFIG` names, else",
+        "A flag overrides an `ANDON_*` variable, which overrides the file, which overrides the",
+        "default. The file is the one that `--config` or `ANDON_CONFIG` names, else",
         "`~/.config/andon/andon.toml`, else `/etc/andon/andon.toml`. `andon config check` reports",
         "every mistake at once, and `andon config show` says where each value comes from.",
         "",
@@ -42,7 +42,7 @@ def settings_page() -> str:
         "",
         "## Tables for alerts",
         "",
-        "Only the file can hold these, each as often as needed.",
+        "These tables can only be in the file. Each can occur several times.",
     ]
     for name, columns in (("override", OVERRIDE_COLUMNS), ("notifier", NOTIFIER_COLUMNS)):
         lines += ["", f"`[[alerts.{name}]]`{ABOUT[name]}", "", "| key | what it does | allowed |",
@@ -52,9 +52,9 @@ def settings_page() -> str:
 
 
 ABOUT = {
-    "override": ": other figures for one device or one model. Beside these keys any threshold "
-    'of `[alerts]` by its name,\nand any rule\'s name with `"off"`.',
-    "notifier": ": who is told. See [notifiers.md](notifiers.md).",
+    "override": " sets other thresholds for one device or one model. Beside these keys it takes "
+    'any\nthreshold of `[alerts]` by its name, and any rule\'s name with `"off"`.',
+    "notifier": " notifies people. See [notifiers.md](notifiers.md).",
 }
 
 
