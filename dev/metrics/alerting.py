@@ -227,7 +227,7 @@ UNSAID = {
 """Why a rule of the catalogue is not in the file."""
 
 DIFFERENCES = (
-    "Prometheus counts the whole time between two scrapes; andon counts at most half a minute of it",
+    "Prometheus counts all time between two scrapes; andon counts at most half a minute of it",
     "a series that ends resolves its alert; in andon missing data is not recovery",
     "alerts do not inhibit each other: use inhibit_rules of Alertmanager",
     "a flapping alert does not clear more slowly",
