@@ -63,7 +63,7 @@ def rows(prefix: str = "andon") -> tuple[Row, ...]:
                 f'sum({metric("gpu_state", prefix)}{{{AT}, state="ok"}})', "ok")), 6, 4, "stat"),
             Panel("Power now", "watt", (Query(f"sum({on('gpu_power_watts')})", "all"),),
                   6, 4, "stat"),
-            Panel("Hottest GPU", "celsius", (Query(f"max({on('gpu_temperature_celsius')})", "all"),),
+            Panel("Hottest", "celsius", (Query(f"max({on('gpu_temperature_celsius')})", "all"),),
                   6, 4, "stat"),
             Panel("Age of the values", "s", (
                 Query(f"max({at('snapshot_age_seconds')})", "oldest"),), 6, 4, "stat"),

@@ -17,6 +17,7 @@ from tests.conftest import REPOSITORY
 from tests.unit.test_wire import FULL
 
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+PROSE = [*sorted(REPOSITORY.glob("*.md")), *sorted((REPOSITORY / "docs").glob("*.md"))]
 
 
 def read(name: str) -> str:
@@ -93,6 +94,13 @@ def test_every_command_in_the_docs_exists(page: Path) -> None:
         words = shlex.split(line.partition("#")[0].partition("|")[0])
         words = words[words.index("andon") + 1 :]
         assert not words or words[0].startswith("-") or words[0] in COMMANDS, line
+
+
+@pytest.mark.parametrize("page", PROSE, ids=lambda p: p.name)
+def test_prose_wraps_at_a_hundred_columns(page: Path) -> None:
+    prose = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    lines = [line for line in prose.splitlines() if not line.startswith(("|", "<!--", "    "))]
+    assert [line for line in lines if len(line) > 100] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
