@@ -78,8 +78,8 @@ def rules(prefix: str = "andon") -> str:
     missing = [(rule.name, why) for rule in RULES if (why := alerting.unsaid(rule))]
     lines = [
         "# Generated from andon's metrics and alert rules by `make golden`; do not edit. `level`",
-        "# is the level in andon. `severity` is info where andon notifies no one, so that a route by",
-        "# severity sends nothing for a busy, healthy GPU.",
+        "# is the level in andon. `severity` is info where andon notifies no one, so that a route",
+        "# by severity sends nothing for a busy, healthy GPU.",
         "#",
         "# These rules differ from andon:",
         *(f"# - {words}" for words in alerting.DIFFERENCES),

@@ -53,8 +53,8 @@ def settings_page() -> str:
 
 
 ABOUT = {
-    "override": " sets other thresholds for one device or one model. Beside these keys it takes "
-    'any\nthreshold of `[alerts]` by its name, and any rule\'s name with `"off"`.',
+    "override": " sets other thresholds for one device or one model. Beside these keys\n"
+    'it takes any threshold of `[alerts]` by its name, and any rule\'s name with `"off"`.',
     "notifier": " notifies people. See [notifiers.md](notifiers.md).",
 }
 
