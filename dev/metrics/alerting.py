@@ -1,7 +1,7 @@
 """The catalogue of alert rules as PromQL: one alert for each rung that PromQL can express.
 
-`for` is how long a rung must hold, `keep_firing_for` how long it must be clear, and the clear
-threshold uses `ALERTS`: an alert keeps firing until the value has left the band in between.
+`for` is the time for which a rung must hold, `keep_firing_for` the time for which it must be clear.
+The query reads `ALERTS` for the clear value: an alert continues until its value has left the band.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ HALF = 0.05  # of the last digit that is shown
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """A condition, how long it must hold, and what to know and do about it."""
+    """A condition, how long it must hold, and what a person should know and do."""
 
     name: str
     query: str
@@ -36,13 +36,13 @@ class Alert:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """PromQL expressions that the rungs are built from."""
+    """The words of PromQL that the rungs are made of."""
 
     prefix: str
     figures: Thresholds
 
     def m(self, name: str) -> str:
-        """A metric of the catalogue; an unknown name is an error."""
+        """The full name of a metric; a misspelt one raises KeyError."""
         if name not in NAMES:
             raise KeyError(name)
         return f"{self.prefix}_{name}"
@@ -51,9 +51,9 @@ class Terms:
         return f"100 * {self.m(part)} / {self.m(whole)}"
 
     def reason(self, *reasons: str) -> str:
-        """Whether one of these limited the clocks within the last five seconds.
+        """Whether one of these held the clocks down within the last five seconds.
 
-        If scrapes are further apart than that, the latest one counts.
+        Where scrapes are further apart than that, the latest one counts.
         """
         series = f'{self.m("gpu_throttle")}{{reason=~"{"|".join(sorted(reasons))}"}}'
         return f"(max by ({DEVICE}) (max_over_time({series}[5s]) or {series}) == 1)"
@@ -63,7 +63,7 @@ class Terms:
 
 
 Query = Callable[[Terms, str], str]
-"""The query of a rung; the second argument selects the alert itself while it is firing."""
+"""The query of a rung; the second argument selects the alert itself while it fires."""
 
 
 def _above(value: Callable[[Terms], str], least: Callable[[Terms], float], clear: float,
@@ -213,30 +213,30 @@ QUERIES: dict[str, tuple[Query | None, ...]] = {
 }  # fmt: skip
 
 UNSAID = {
-    "xid": "an event is not a metric: andon notifies of it directly",
+    "xid": "an event is not a metric: andon reports it itself",
     "memory_leak": "a robust trend with its uncertainty cannot be expressed in PromQL",
     "idle": "who holds a device is not a metric yet",
     "squatter": "who holds a device is not a metric yet",
     "idle_lease": "who holds a device is not a metric yet",
     "orphan": "who holds a device is not a metric yet",
     "ghost_memory": "which leases ended is not a metric",
-    "store": "andon reports its own problems directly; AndonSnapshotOld covers its silence",
-    "sampler": "andon reports its own problems directly; AndonSnapshotOld covers its silence",
-    "notifier": "andon reports its own problems directly",
+    "store": "andon reports its own problems; AndonSnapshotOld fires when it does not run",
+    "sampler": "andon reports its own problems; AndonSnapshotOld fires when it does not run",
+    "notifier": "andon reports its own problems",
 }
 """Why a rule of the catalogue is not in the file."""
 
 DIFFERENCES = (
-    "the full time between two scrapes counts; andon counts at most half a minute of it",
-    "a series that ends resolves its alert here; in andon missing data is not recovery",
-    "there is no inhibition: use inhibit_rules of Alertmanager",
-    "the clear time of an alert that keeps returning is not extended",
-    "a vendor whose devices all hang is one alert in andon, but one per device here",
+    "Prometheus counts all time between two scrapes; andon counts at most half a minute of it",
+    "a series that ends resolves its alert; in andon missing data is not recovery",
+    "alerts do not inhibit each other: use inhibit_rules of Alertmanager",
+    "a flapping alert does not clear more slowly",
+    "if all devices of a vendor hang, there is an alert for each device; andon raises one",
 )
 
 
 def unsaid(rule: Rule) -> str | None:
-    """Why a rule is not in the file; None if it is."""
+    """Why a rule is not in the file; None where it is."""
     return None if rule.name in QUERIES else UNSAID[rule.name]
 
 

@@ -1,4 +1,4 @@
-"""Generates deploy/grafana/andon.json: one dashboard for any number of nodes."""
+"""deploy/grafana/andon.json, made from the catalogue: one dashboard for any number of nodes."""
 
 import json
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ AT = 'instance=~"$instance"'
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One query of a panel, and the legend of its series."""
+    """One query of a panel, and the names of its series."""
 
     text: str
     legend: str
@@ -22,7 +22,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One panel: its queries, its unit (Grafana's name), and its width."""
+    """One panel: its queries, its unit (by Grafana's name) and its size."""
 
     title: str
     unit: str
@@ -70,7 +70,7 @@ def rows(prefix: str = "andon") -> tuple[Row, ...]:
             Panel("State", "short", (
                 Query(f"{on('gpu_state')} == 1", "{{instance}} GPU {{device}} {{state}}"),),
                   24, 5, "table"),
-            Panel("Devices", "short", devices("gpu_info", "{{name}}"), 24, 6, "table"),
+            Panel("Device info", "short", devices("gpu_info", "{{name}}"), 24, 6, "table"),
         )),
         Row("GPU $device", (
             Panel("Utilisation", "percent", devices("gpu_utilization_percent"), 6, 5, "gauge", 100),
@@ -102,7 +102,7 @@ def rows(prefix: str = "andon") -> tuple[Row, ...]:
                   devices("gpu_ecc_uncorrected_errors_total")),
             Panel("PCIe lanes", "short", devices("gpu_pcie_lanes")),
         )),
-        Row("Who", (
+        Row("Users", (
             Panel("Memory by user", "bytes", (
                 Query(f"sum by (user) ({on('gpu_user_memory_bytes')})", "{{user}}"),),
                   stacked=True),
@@ -113,7 +113,7 @@ def rows(prefix: str = "andon") -> tuple[Row, ...]:
                       "{{instance}} GPU {{device}}"),), 24),
         )),
         Row("Node", (
-            Panel("Processors", "percentunit", (Query(at("node_cpu_ratio"), "{{instance}}"),),
+            Panel("CPU", "percentunit", (Query(at("node_cpu_ratio"), "{{instance}}"),),
                   most=1),
             Panel("Load", "short", (Query(at("node_load_1m"), "{{instance}}"),)),
             Panel("Memory", "bytes", (Query(at("node_memory_used_bytes"), "{{instance}} used"),
@@ -131,7 +131,7 @@ def rows(prefix: str = "andon") -> tuple[Row, ...]:
             Panel("CPU time", "percentunit", (
                 Query(cpu.format(at("own_cpu_seconds_total")), "{{instance}} own"),
                 Query(cpu.format(at("reader_cpu_seconds_total")), "{{instance}} readers"))),
-            Panel("Latest sample", "s", (
+            Panel("Time of the last sample", "s", (
                 Query(at("reader_last_tick_seconds"), "{{instance}}"),)),
             Panel("Missed, dropped, failed", "short", (
                 Query(cpu.format(at("missed_ticks_total")), "{{instance}} missed samples"),
@@ -144,7 +144,7 @@ def rows(prefix: str = "andon") -> tuple[Row, ...]:
 
 
 def variables(prefix: str = "andon") -> dict[str, str]:
-    """The dashboard's variables: name and query."""
+    """What can be chosen above the panels: name and query."""
     state = metric("gpu_state", prefix)
     return {
         "instance": f"label_values({metric('devices', prefix)}, instance)",

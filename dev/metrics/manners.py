@@ -1,4 +1,4 @@
-"""Generates docs/alerting.md from the catalogue of alert rules: how alerts behave."""
+"""docs/alerting.md, made from the catalogue of alert rules: how alerts behave."""
 
 from dev.metrics.alerting import DIFFERENCES, unsaid
 
@@ -15,56 +15,57 @@ def _time(value: float) -> str:
 
 INTRO = f"""# How alerts behave
 
-`andon alerts rules` lists what each rule is for, with the current thresholds. This page describes
-when an alert fires, when it resolves, and when people are notified. More than two hundred tables in
-`tests/timelines` test it.
+This page says when an alert begins, when it ends, and when people are notified. `andon alerts
+rules` lists the rules with the thresholds in force. More than two hundred tables in
+`tests/timelines` test this behaviour.
 
-- **pending, firing, resolved.** A rule has rungs. Each has a level, a condition, how long it must
-  hold and how long it must be clear. An alert is pending from the first sample that meets a
-  condition, fires when a rung has held long enough, and is resolved when all have been clear long
-  enough. An alert that was only pending leaves no trace.
-- **Two thresholds.** What fired at 80 °C is clear at 75 °C but not at 79 °C: the table has both.
-- **The device's own limits come first.** If a device reports its slowdown temperature, that is
-  used, and the alert shows both numbers.
-- **Durations count observed time**, on a clock that neither jumps nor stops in suspend. Of the
-  time since the last sample at most {_time(SEEN_SECONDS)} count: a night of suspend is not
-  evidence, and neither is a restart.
-- **Missing data is not recovery.** If a device does not respond or a value cannot be read, a
-  firing alert keeps firing and shows since when there is no data. A pending one is dropped after
+- **States.** A rule has one or more *levels*, each with a condition, a time for which it must hold,
+  and a time for which it must be clear. An alert is *pending* from the first sample in which a
+  condition is true, *fires* when a condition has held for its time, and is *resolved* when all have
+  been clear for theirs. An alert that was only pending leaves no trace.
+- **Two thresholds.** An alert that fired at 80 °C is clear at 75 °C, not at 79 °C. The table below
+  lists both values.
+- **Own limits first.** A device that reports its slowdown temperature is judged by it, and the
+  alert shows both numbers.
+- **Durations count observed time**, on a clock that neither jumps nor stops in suspend. Of the time
+  since the last sample at most {_time(SEEN_SECONDS)} count, so a night of suspend or a restart does
+  not make an alert fire.
+- **Missing data is not recovery.** While a device does not respond or a value cannot be read, a
+  firing alert continues and says since when there is no data. A pending one is dropped after
   {_time(FORGET_SECONDS)} without data.
-- **People are notified once** for each level of an episode: `firing`, then `worse` if the level
-  rises, `resolved` at the end if anything was sent. A falling level is not sent, and neither is
-  info. Reminders follow after {_time(RENOTIFY_SECONDS)}, then after twice as long each time, up to
-  a day.
-- **Acknowledged**: no reminders, until it becomes worse than what was acknowledged. **Silenced**:
-  nothing is sent until the silence ends; then whatever still fires and was not sent is sent, and
-  so is the end of what was sent before.
-- **One problem, one message.** A lost device inhibits its other alerts and those of its MIG
-  instances; a hung one inhibits all but Xid, memory errors and its loss; a vendor's hung driver
-  its devices; heat inhibits throttling and idleness; an idle lease its idle devices; memory of an
-  ended lease inhibits unattributed memory; a critical Xid the error counter. Inhibited alerts are
-  shown, and sent if they still fire when the first has ended.
-- **Flapping alerts clear more slowly.** An alert that fires again within {_time(FLAP_SECONDS)}
-  must be clear twice as long as the last time, up to {MOST_FACTOR} times.
-- **Throttle reasons flicker.** A card that regulates its temperature sets and clears its throttle
-  reason every second: it counts for {_time(FLICKER_SECONDS)} after it was seen.
-- **A restart changes nothing**: what was sent is not sent again, and what was not is. After a
-  reboot the time in between is taken from the wall clock, a day at most; earlier Xids and memory
-  errors end when the device has been fine for a minute.
-- **Predictions** are made only if the data supports them: ten minutes of a steady rise. The
-  message has the best estimate, the earliest and the latest time, from the median of all slopes
-  (Theil and Sen). Noise, a step, work that allocates and frees, and a device that warms up to a
-  steady temperature do not count.
-- **A busy, healthy GPU raises info only.** Eight H200 at 99 % of their power and 97 % of their
-  memory for an hour: no message, green lamps.
+- **Each level notifies once** per episode: `firing`, then `worse` if the level rises, and
+  `resolved` at the end if anything was sent. A falling level sends nothing, and info is never sent.
+  Reminders follow after {_time(RENOTIFY_SECONDS)}, then after twice as long each time, up to a day.
+- **Acknowledged** alerts send no reminders until they get worse than the acknowledged level.
+  **Silenced** alerts send nothing until the silence ends. Then alerts that still fire and were not
+  sent are sent, and so is the end of those that were sent before.
+- **Related alerts send one message.** An alert inhibits those that follow from it; they are shown,
+  and are sent if they still fire when it ends. A lost device inhibits its other alerts and those of
+  its MIG instances. A device that does not respond inhibits all but Xid, memory errors and its
+  loss. A vendor's hung driver inhibits the alerts that its devices do not respond. Heat inhibits
+  throttling and idleness, an idle lease its idle devices, memory left by a lease the memory that no
+  process accounts for, and a critical Xid the error counter.
+- **Flapping alerts clear more slowly.** An alert that fires again within {_time(FLAP_SECONDS)} must
+  be clear for twice as long as the last time, up to {MOST_FACTOR} times.
+- **Short gaps do not count.** A card that regulates its heat sets and drops its throttle reason
+  every second; a reason counts as present for {_time(FLICKER_SECONDS)} after it was last seen.
+- **A restart changes nothing.** What was sent is not sent again, and what was not is sent. After a
+  reboot the time in between is taken from the wall clock, a day at most. Xids and memory errors
+  from before a reboot are resolved when the device has been fine for a minute.
+- **Predictions** need ten minutes of data in which every part rises steadily. The message has the
+  best estimate, the earliest and the latest time, from the median of all slopes (Theil and Sen).
+  Noise, a step, memory that is taken and freed again, and a device that warms up to a stable
+  temperature lead to no prediction.
+- **A busy, healthy GPU raises only info.** Eight H200 at 99 % of their power and 97 % of their
+  memory for an hour cause no message, and their lamps stay green.
 
 Thresholds are [settings](settings.md), for all devices, for a model or for one device; a
-threshold of "off" turns its rule off. `python -m bench.alerts` measures the cost: 64 devices
-through every rule stay under 2 ms per sample.
+threshold that is "off" turns its rule off. `python -m bench.alerts` measures the cost: judging 64
+devices by every rule takes less than 2 ms per sample.
 
 ## When each rule fires and ends
 
-"Sent" says whether people are notified; the rest is only on the board.
+"Sent" says whether people are notified; every alert is on the board.
 
 | rule | level | sent | fires when | for | ends when | for |
 |---|---|---|---|---|---|---|
@@ -75,7 +76,7 @@ PROMETHEUS = """
 
 [andon-rules.yml](../deploy/prometheus/andon-rules.yml) is generated from the same catalogue, and a
 test plays the timelines through `promtool test rules`. `severity` is info where andon notifies no
-one. What andon does and Prometheus cannot:
+one. The rules differ from andon in these points:
 
 """
 
@@ -88,8 +89,8 @@ def manners() -> str:
         [
             INTRO + "\n".join(rows),
             "",
-            "The rules about leases use the lease book, in a server that follows it;",
-            "while it cannot be read, no alert about leases begins or ends.",
+            "The rules about leases need a server that follows the lease book; while it cannot be",
+            "read, alerts about leases neither begin nor end.",
             PROMETHEUS + "\n".join(f"- {words}" for words in DIFFERENCES),
             "",
             "| not in the file | why |",

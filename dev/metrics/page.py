@@ -1,4 +1,4 @@
-"""Generates docs/metrics.md from the catalogue."""
+"""docs/metrics.md, made from the catalogue."""
 
 from collections.abc import Iterable
 
@@ -8,9 +8,9 @@ INTRO = """# Metrics
 
     andon exporter                                  # http://127.0.0.1:26367/metrics
     andon exporter --port 9700 --prefix lab --interval 2s
-    andon exporter --simulate 4                     # try it without a GPU
+    andon exporter --simulate 4                     # without a GPU
 
-or in code, for a program with its own server (`render()`) or without one:
+In Python, for a program that has a server of its own (`render()`) or needs one:
 
 ```python
 from andon import PrometheusExporter, get_gpu_monitor
@@ -20,23 +20,23 @@ exporter.register_gpu_metrics(get_gpu_monitor())
 exporter.start()
 ```
 
-- A value that a device does not report is absent: a missing series never means 0.
-- A device that is lost, stale or asleep has `gpu_info` and `gpu_state` but no readings. A device
-  that was removed has no series from the next scrape on.
-- The devices are read at the interval, not per scrape; `snapshot_age_seconds` says how old the
+- A value that a device does not report has no series; it is never exported as 0.
+- A device that is lost, stale or asleep has `gpu_info` and `gpu_state` and no readings. A removed
+  device has no series from the next scrape on.
+- The devices are sampled at the interval, not per scrape; `snapshot_age_seconds` says how old the
   values are.
 - `device` is the node's index (`3:0` is the first partition of board 3), `uuid` is the identity.
-  A partition's `parent` is in `gpu_info`: do not add up a board and its partitions.
-- Labels never contain a pid, process name or command line. They contain users: the 16 largest of
-  a device by name, the rest as `(others)`.
+  `gpu_info` has a partition's `parent`: do not add up a board and its partitions.
+- Labels never contain a pid, a process name or a command line. They do contain users: the 16
+  largest of each device by name, the others as `(others)`.
 - Simulated devices are marked: `simulated` is 1, and `gpu_info` has `simulated="true"`.
-- Every name begins with the prefix and `_`, which the tables omit. The first four names are kept
-  from the systems that andon replaces; all others use base units.
-- Prefix, address and port are settings too: `exporter.prefix` (also used for the server's
+- Every name begins with the prefix and `_`, which the tables leave out. The first four names have
+  fixed units, per cent included; all others use base units.
+- Prefix, address and port are also settings: `exporter.prefix` (which also applies to the server's
   `/metrics`), `exporter.host` and `exporter.port`.
 
-By default it listens on loopback and answers only requests for this machine's own names.
-`--host` opens it to other machines, without a password: use a firewall.
+By default the exporter listens on loopback and answers only to this machine's own names. `--host`
+opens it to other machines, without a password: use a firewall.
 
 [scrape.yml](../deploy/prometheus/scrape.yml) is a scrape configuration,
 [andon-rules.yml](../deploy/prometheus/andon-rules.yml) has recording and alerting rules, and
@@ -50,7 +50,11 @@ def page() -> str:
     return "\n".join(
         [
             INTRO,
-            *_section("A device", "Labels `device` and `uuid`, and those in the table.", DEVICE),
+            *_section(
+                "A device",
+                "Every series has the labels `device` and `uuid`, and those in the table.",
+                DEVICE,
+            ),
             *_section("The node", "", NODE),
             *_section("andon itself", "", (*ITSELF, *COSTS, *SERVICE)),
         ]
@@ -66,6 +70,6 @@ def _section(title: str, words: str, rows: Iterable[Metric]) -> list[str]:
 
 def _line(row: Metric) -> str:
     labels = ", ".join(f"`{name}`" for name in row.labels)
-    always = " Also for a device that does not respond." if row.when is When.ALWAYS else ""
+    always = " Also of a device that does not answer." if row.when is When.ALWAYS else ""
     cells = (f"`{row.name}`", row.kind, row.unit, labels, row.help + always, f"`{row.source}`")
     return "| " + " | ".join(cells) + " |"

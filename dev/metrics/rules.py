@@ -1,4 +1,4 @@
-"""Generates deploy/prometheus/andon-rules.yml: recording rules and alerts."""
+"""deploy/prometheus/andon-rules.yml, made from the catalogues: recording rules and alerts."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ NAMES = frozenset(row.name for row in ALL)
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A precomputed query."""
+    """A recording rule: a query that is computed in advance."""
 
     name: str
     query: str
 
 
 def metric(name: str, prefix: str) -> str:
-    """A name of the catalogue with its prefix; an unknown name is an error."""
+    """The full name of a metric; a misspelt one raises KeyError."""
     if name not in NAMES:
         raise KeyError(name)
     return f"{prefix}_{name}"
@@ -53,7 +53,7 @@ def recordings(prefix: str = "andon") -> tuple[Recording, ...]:
 
 
 def of_andon(prefix: str = "andon") -> tuple[Alert, ...]:
-    """What andon cannot report itself: that it cannot read devices, or is silent."""
+    """What only Prometheus can see: that andon cannot read devices, or does not run."""
 
     def m(name: str) -> str:
         return metric(name, prefix)
@@ -61,10 +61,10 @@ def of_andon(prefix: str = "andon") -> tuple[Alert, ...]:
     return (
         Alert("AndonSourceFailed", f"{m('source_failed')} == 1", "5m", "warning",
               "The {{ $labels.source }} devices on {{ $labels.instance }} cannot be read",
-              "andon doctor says why"),
+              "Run andon doctor to see why."),
         Alert("AndonSnapshotOld", f"{m('snapshot_age_seconds')} > 60", "1m", "critical",
               "andon on {{ $labels.instance }} has read nothing for a minute",
-              "run andon doctor; then restart the exporter"),
+              "Run andon doctor, then restart the exporter."),
     )  # fmt: skip
 
 
@@ -74,17 +74,17 @@ def alerts(prefix: str = "andon") -> tuple[Alert, ...]:
 
 
 def rules(prefix: str = "andon") -> str:
-    """The whole file; JSON strings are valid YAML, so no library is needed."""
+    """The whole file; YAML is a superset of JSON strings, so nothing needs a library."""
     missing = [(rule.name, why) for rule in RULES if (why := alerting.unsaid(rule))]
     lines = [
-        "# Generated from andon's catalogues of metrics and alert rules (make golden writes it).",
-        "# Do not edit. `level` is the level in andon; `severity` is info where andon notifies no",
-        "# one, so that routing by severity wakes no one for a busy, healthy GPU.",
+        "# Generated from andon's metrics and alert rules by `make golden`; do not edit. `level`",
+        "# is the level in andon. `severity` is info where andon notifies no one, so that a route",
+        "# by severity sends nothing for a busy, healthy GPU.",
         "#",
-        "# What andon does and this file cannot:",
+        "# These rules differ from andon:",
         *(f"# - {words}" for words in alerting.DIFFERENCES),
         "#",
-        "# Rules of andon that are not included, and why:",
+        "# Rules of andon that are not in this file, and why:",
         *(f"# - {name}: {why}" for name, why in missing),
         "groups:",
         f"  - name: {prefix}-recording",

@@ -17,6 +17,7 @@ from tests.conftest import REPOSITORY
 from tests.unit.test_wire import FULL
 
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+PROSE = [*sorted(REPOSITORY.glob("*.md")), *sorted((REPOSITORY / "docs").glob("*.md"))]
 
 
 def read(name: str) -> str:
@@ -27,8 +28,8 @@ def settings_page() -> str:
     lines = [
         "# Settings",
         "",
-        "A flag beats an `ANDON_*` variable, which beats the file, which beats the default. The",
-        "file is the one that `--config` or `ANDON_CONFIG` names, else",
+        "A flag overrides an `ANDON_*` variable, which overrides the file, which overrides the",
+        "default. The file is the one that `--config` or `ANDON_CONFIG` names, else",
         "`~/.config/andon/andon.toml`, else `/etc/andon/andon.toml`. `andon config check` reports",
         "every mistake at once, and `andon config show` says where each value comes from.",
         "",
@@ -42,7 +43,7 @@ def settings_page() -> str:
         "",
         "## Tables for alerts",
         "",
-        "Only the file can hold these, each as often as needed.",
+        "These tables can only be in the file. Each can occur several times.",
     ]
     for name, columns in (("override", OVERRIDE_COLUMNS), ("notifier", NOTIFIER_COLUMNS)):
         lines += ["", f"`[[alerts.{name}]]`{ABOUT[name]}", "", "| key | what it does | allowed |",
@@ -52,9 +53,9 @@ def settings_page() -> str:
 
 
 ABOUT = {
-    "override": ": other figures for one device or one model. Beside these keys any threshold "
-    'of `[alerts]` by its name,\nand any rule\'s name with `"off"`.',
-    "notifier": ": who is told. See [notifiers.md](notifiers.md).",
+    "override": " sets other thresholds for one device or one model. Beside these keys\n"
+    'it takes any threshold of `[alerts]` by its name, and any rule\'s name with `"off"`.',
+    "notifier": " notifies people. See [notifiers.md](notifiers.md).",
 }
 
 
@@ -93,6 +94,13 @@ def test_every_command_in_the_docs_exists(page: Path) -> None:
         words = shlex.split(line.partition("#")[0].partition("|")[0])
         words = words[words.index("andon") + 1 :]
         assert not words or words[0].startswith("-") or words[0] in COMMANDS, line
+
+
+@pytest.mark.parametrize("page", PROSE, ids=lambda p: p.name)
+def test_prose_wraps_at_a_hundred_columns(page: Path) -> None:
+    prose = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    lines = [line for line in prose.splitlines() if not line.startswith(("|", "<!--", "    "))]
+    assert [line for line in lines if len(line) > 100] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
