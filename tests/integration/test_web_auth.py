@@ -390,7 +390,7 @@ def test_a_state_folder_that_others_may_write_is_refused(
 def test_a_token_that_others_may_read_is_refused(tmp_path: Path, mode: int) -> None:
     make_token(tmp_path)
     (tmp_path / "token").chmod(mode)
-    with pytest.raises(Denied, match="others may read"):
+    with pytest.raises(Denied, match="other users can read"):
         read_token(tmp_path / "token")
 
 
