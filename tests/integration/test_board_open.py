@@ -12,7 +12,7 @@ from tests.integration.serving import Served, serving
 
 DEVICES = 4
 KEPT = "({...localStorage})"
-REFUSED = "the link was used before, or is too old"
+REFUSED = "the link has expired or was already used"
 
 
 @pytest.fixture(scope="module")

@@ -89,7 +89,7 @@ def test_a_server_without_history_says_so(tmp_path: Path) -> None:
         for more in ((), ("--who",)):
             done = andon(tmp_path, "history", *more, "--url", served.url)
             assert done.code == 3
-            assert "history was switched off" in done.err
+            assert "history is disabled" in done.err
 
 
 def test_watching_goes_on_when_the_server_comes_back(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ class _Future(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         known = {"/api/health": {"version": "9.1"}, "/api/snapshot": {"schema": "andon.snapshot/9"}}
-        gone = {"reason": f"there is nothing at {self.path}", "hint": "look elsewhere"}
+        gone = {"reason": f"not found: {self.path}", "hint": "look elsewhere"}
         said: object = known.get(self.path) or {"error": gone}
         self.send_response(200 if self.path in known else 404)
         self.end_headers()

@@ -84,7 +84,7 @@ def test_a_token_that_cannot_be_used_matters_only_where_it_is_wanted(
     asked = connect(server.url, None, quiet)
     assert asked.get("/api/x") == {}
     server.status = 401
-    server.body = b'{"error": {"reason": "changing something needs the token", "hint": "h"}}'
+    server.body = b'{"error": {"reason": "changes need the token", "hint": "h"}}'
     with pytest.raises(Denied, match="other users can read the token"):
         asked.post("/api/x")
     assert {shown for _, shown in server.asked} == {None}

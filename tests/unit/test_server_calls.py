@@ -77,7 +77,7 @@ def test_a_man_between_gets_no_token(
     if own:
         assert server.proofs == 0, "another user's listener is not even asked"
     else:
-        assert "passes requests on" in refused.value.reason
+        assert "relays requests" in refused.value.reason
     monkeypatch.setattr(calls, "listeners", lambda address, port: frozenset())
     with pytest.raises(Denied):
         ask(server, Token(TOKEN, own), Trust.PROVEN)

@@ -92,7 +92,7 @@ class Parts:
         if snapshots:
             assert self.station.wait_for_first(10)
         self.keys, self.audit = Keys(TOKEN), audit or Audit(folder)
-        kept = memory or NoHistory("history was switched off", "start without --no-history")
+        kept = memory or NoHistory("history is disabled", "start without --no-history")
         self.watcher = Watcher(self.sampler.subscribe(1.0), Rulebook(), MemoryAlertStore)
         surveyor = Availability(lambda: self.sampler.once(hasty=True), simulated=True)
         self.env = {VARIABLE: os.environ.get(VARIABLE, str(folder / "book"))}

@@ -56,7 +56,7 @@ class Server:
         try:
             return self._ask("GET", f"{path}?{urlencode(given)}" if given else path)
         except Gone as exc:
-            if f"there is nothing at {path}" not in exc.reason:
+            if f"not found: {path}" not in exc.reason:
                 raise
             raise self.of_another_version(f"it has no {path}") from exc
 

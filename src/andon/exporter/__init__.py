@@ -1,4 +1,4 @@
-"""Snapshots as Prometheus text: the catalogue, the rendering, and a small server for it."""
+"""Snapshots as Prometheus text: the catalogue, the rendering, and a small HTTP server."""
 
 from andon.exporter.exposition import CONTENT_TYPE, Exposition
 from andon.exporter.spreads import Service

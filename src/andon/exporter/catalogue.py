@@ -1,7 +1,7 @@
-"""Every metric in one table: its name, kind and help, and which value of the model it shows.
+"""Every metric in one table: its name, kind and help, and the value of the model it shows.
 
-The page, the golden exposition, the dashboard and the rules are made from this table. The first
-four names are kept ones, per cent included; all later names use base units.
+The docs page, the golden exposition, the dashboard and the rules are generated from this table. The
+first four names are stable ones, percent included; all others use base units.
 """
 
 from collections.abc import Callable, Iterable
@@ -28,10 +28,10 @@ class MetricKind(StrEnum):
 
 
 class When(StrEnum):
-    """When a device's metric is there at all."""
+    """When a device's metric is exported."""
 
     ALWAYS = "always"
-    ANSWERED = "answered"  # only with a sample of this round: an old number is none
+    ANSWERED = "answered"  # only with a current sample: stale values are not exported
 
 
 Read = Callable[[Any], float | None]
@@ -41,7 +41,7 @@ Scale = Callable[[float], float]
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One row. `read` gives its one value, or `spread` several, each with labels of its own."""
+    """One row. `read` returns one value, or `spread` several, each with its own labels."""
 
     name: str
     kind: MetricKind
@@ -55,7 +55,7 @@ class Metric:
 
     @property
     def unit(self) -> str:
-        """Its unit in words, which the name ends in."""
+        """Its unit, from the end of its name."""
         return UNITS.get(self.name.removesuffix("_total").rpartition("_")[2], "")
 
 
@@ -68,7 +68,7 @@ def _hertz(mhz: float) -> float:
 
 
 def _scale_of(name: str, source: str) -> Scale | None:
-    """From the model's unit to the metric's, by the names of both."""
+    """Converts the model's unit to the metric's, by the names of both."""
     if name.endswith("_ratio") and source.endswith("_percent"):
         return _ratio
     return _hertz if name.endswith("_hertz") and source.endswith("_mhz") else None
@@ -100,66 +100,67 @@ def _since(seen: ExportedDevice) -> float:
 
 
 DEVICE: tuple[Metric, ...] = (
-    _gauge("gpu_temperature_celsius", "sample.temperature_celsius", "Temperature of the chip."),
+    _gauge("gpu_temperature_celsius", "sample.temperature_celsius", "GPU core temperature."),
     _gauge("gpu_utilization_percent", "sample.utilization_percent",
-           "Share of the time in which something ran on the device."),
+           "Percentage of time that at least one kernel was running."),
     _gauge("gpu_memory_used_bytes", "sample.memory_used_bytes",
-           "Memory in use, without the driver's reserve."),
-    _gauge("gpu_power_watts", "sample.power_watts", "Power drawn by the board."),
+           "Memory in use, excluding what the driver reserves."),
+    _gauge("gpu_power_watts", "sample.power_watts", "Power draw of the board."),
     _several("gpu_info", "device", spreads.info,
              ("name", "vendor", "pci", "driver", "parent", "memory_kind", "simulated"),
-             "What the device is; parent is the board of a partition.", When.ALWAYS),
+             "Device properties; parent is the UUID of a partition's GPU.", When.ALWAYS),
     _several("gpu_state", "state", spreads.states, ("state",),
-             "1 for the state the device is in, 0 for the others.", When.ALWAYS),
+             "1 for the current state of the device, 0 for the others.", When.ALWAYS),
     Metric("gpu_state_since_timestamp_seconds", MetricKind.GAUGE,
-           "When the device came into its state.", "since", _since, when=When.ALWAYS),
-    _gauge("gpu_memory_total_bytes", "device.memory_total_bytes", "Memory of the device."),
-    _gauge("gpu_memory_free_bytes", "sample.memory_free_bytes", "Memory that can be allocated."),
+           "When the device entered its current state.", "since", _since, when=When.ALWAYS),
+    _gauge("gpu_memory_total_bytes", "device.memory_total_bytes", "Total memory of the device."),
+    _gauge("gpu_memory_free_bytes", "sample.memory_free_bytes", "Memory available for allocation."),
     _gauge("gpu_memory_reserved_bytes", "sample.memory_reserved_bytes",
-           "Memory that the driver keeps for itself."),
+           "Memory reserved by the driver."),
     _gauge("gpu_memory_unattributed_bytes", "memory_unattributed_bytes",
-           "Memory in use that no process explains."),
+           "Memory in use that no visible process accounts for."),
     _gauge("gpu_memory_activity_ratio", "sample.memory_utilization_percent",
-           "Share of the time in which memory was read or written."),
+           "Fraction of time that memory was read or written."),
     _gauge("gpu_memory_temperature_celsius", "sample.memory_temperature_celsius",
-           "Temperature of the memory."),
+           "Memory temperature."),
     _gauge("gpu_slowdown_temperature_celsius", "device.limits.slowdown_celsius",
-           "Temperature at which the device slows itself down."),
-    _gauge("gpu_power_limit_watts", "sample.power_limit_watts", "Power limit in force."),
+           "Temperature at which thermal throttling starts."),
+    _gauge("gpu_power_limit_watts", "sample.power_limit_watts", "Current power limit."),
     _gauge("gpu_power_default_limit_watts", "device.limits.power_default_watts",
-           "Power limit that the device was made for."),
+           "Default power limit."),
     _counter("gpu_energy_joules_total", "sample.energy_joules",
-             "Energy used since the driver began to count."),
-    _gauge("gpu_fan_ratio", "sample.fan_percent", "Speed of the fan, of its highest."),
-    _gauge("gpu_sm_clock_hertz", "sample.sm_clock_mhz", "Clock of the processors."),
+             "Energy used since the driver started counting."),
+    _gauge("gpu_fan_ratio", "sample.fan_percent", "Fan speed as a fraction of its maximum."),
+    _gauge("gpu_sm_clock_hertz", "sample.sm_clock_mhz", "SM clock."),
     _gauge("gpu_sm_clock_limit_hertz", "device.limits.sm_clock_mhz",
-           "Highest clock of the processors."),
-    _gauge("gpu_memory_clock_hertz", "sample.memory_clock_mhz", "Clock of the memory."),
+           "Maximum SM clock."),
+    _gauge("gpu_memory_clock_hertz", "sample.memory_clock_mhz", "Memory clock."),
     _several("gpu_throttle", "sample.throttle", spreads.throttles, ("reason",),
-             "1 while this reason holds the clocks down, else 0."),
-    _gauge("gpu_encoder_ratio", "sample.encoder_percent", "Use of the video encoder."),
-    _gauge("gpu_decoder_ratio", "sample.decoder_percent", "Use of the video decoder."),
+             "1 while the clocks are throttled for this reason, else 0."),
+    _gauge("gpu_encoder_ratio", "sample.encoder_percent", "Utilization of the video encoder."),
+    _gauge("gpu_decoder_ratio", "sample.decoder_percent", "Utilization of the video decoder."),
     _gauge("gpu_sm_active_ratio", "sample.sm_active_percent",
-           "Share of the processors that worked; read while somebody watches."),
+           "Fraction of SMs that were active; read only while someone is watching."),
     _gauge("gpu_tensor_active_ratio", "sample.tensor_active_percent",
-           "Share of the tensor units that worked; read while somebody watches."),
-    _gauge("gpu_pcie_generation", "sample.pcie_generation", "PCIe generation in use."),
+           "Fraction of tensor cores that were active; read only while someone is watching."),
+    _gauge("gpu_pcie_generation", "sample.pcie_generation", "Current PCIe generation."),
     _gauge("gpu_pcie_generation_limit", "device.limits.pcie_generation",
-           "Highest PCIe generation of the device."),
-    _gauge("gpu_pcie_lanes", "sample.pcie_width", "PCIe lanes in use."),
-    _gauge("gpu_pcie_lanes_limit", "device.limits.pcie_width", "PCIe lanes of the device."),
+           "Maximum PCIe generation of the device."),
+    _gauge("gpu_pcie_lanes", "sample.pcie_width", "Current number of PCIe lanes."),
+    _gauge("gpu_pcie_lanes_limit", "device.limits.pcie_width",
+           "Maximum number of PCIe lanes of the device."),
     _counter("gpu_ecc_uncorrected_errors_total", "sample.ecc_uncorrected",
-             "Memory errors that could not be corrected."),
+             "Uncorrectable memory errors."),
     _gauge("gpu_performance_state", "sample.performance_state",
            "Performance state: 0 is the fastest."),
     _several("gpu_processes", "processes", spreads.processes, ("kind",),
              "Processes on the device."),
     _several("gpu_user_processes", "processes.user", spreads.user_processes, ("user",),
-             "Processes on the device by user; beyond the largest ones as (others)."),
+             "Processes on the device by user; the smallest are summed as (others)."),
     _several("gpu_user_memory_bytes", "processes.memory_bytes", spreads.user_memory, ("user",),
-             "Memory held on the device by user; beyond the largest ones as (others)."),
+             "Memory used on the device by user; the smallest are summed as (others)."),
 )  # fmt: skip
-"""Rows of one device: each is read from its `DeviceStatus`, seen through `spreads.Seen`."""
+"""Rows of one device: each is read from a `spreads.ExportedDevice`."""
 
 
 def _age(own: SelfReadings) -> float:
@@ -172,23 +173,23 @@ def _devices(snapshot: Snapshot) -> float:
 
 NODE: tuple[Metric, ...] = (
     _several("node_info", "node", spreads.node, ("node", "version"),
-             "The node, and the version of andon on it."),
+             "The node and its version of andon."),
     _several("version_info", "versions", spreads.versions, ("component", "version"),
              "Versions of drivers and libraries."),
-    Metric("devices", MetricKind.GAUGE, "Devices known on this node, whatever their state.",
+    Metric("devices", MetricKind.GAUGE, "Devices known on this node, in any state.",
            "devices",
            _devices),
-    _gauge("simulated", "simulated", "1 where the devices are simulated: no number here is real."),
+    _gauge("simulated", "simulated", "1 if the devices are simulated: no value is real."),
     _several("source_failed", "faults", spreads.faults, ("source",),
-             "1 for a vendor that cannot be read as a whole, else 0."),
-    _gauge("node_cpu_ratio", "host.cpu_percent", "Use of all processors of the node."),
-    _gauge("node_memory_used_bytes", "host.memory_used_bytes", "Memory of the node in use."),
-    _gauge("node_memory_total_bytes", "host.memory_total_bytes", "Memory of the node."),
-    _gauge("node_load_1m", "host.load_1m", "Load of the node over the last minute."),
+             "1 if a vendor's devices cannot be read at all, else 0."),
+    _gauge("node_cpu_ratio", "host.cpu_percent", "CPU utilization of the node."),
+    _gauge("node_memory_used_bytes", "host.memory_used_bytes", "Memory in use on the node."),
+    _gauge("node_memory_total_bytes", "host.memory_total_bytes", "Total memory of the node."),
+    _gauge("node_load_1m", "host.load_1m", "Load average of the node over one minute."),
     _several("node_disk_used_bytes", "host.disk.used_bytes", spreads.disk_used, ("mount",),
-             "Space in use on a local file system."),
+             "Used space of a local file system."),
     _several("node_disk_total_bytes", "host.disk.total_bytes", spreads.disk_total, ("mount",),
-             "Space on a local file system."),
+             "Size of a local file system."),
     _several("node_network_received_bytes_total", "host.network.received_bytes", spreads.received,
              ("interface",), "Bytes received.", kind=MetricKind.COUNTER),
     _several("node_network_sent_bytes_total", "host.network.sent_bytes", spreads.sent,
@@ -198,34 +199,35 @@ NODE: tuple[Metric, ...] = (
 
 ITSELF: tuple[Metric, ...] = (
     _gauge("snapshot_timestamp_seconds", "snapshot.at", "When these values were read."),
-    Metric("snapshot_age_seconds", MetricKind.GAUGE, "How old these values are.",
+    Metric("snapshot_age_seconds", MetricKind.GAUGE, "Age of these values.",
            "now - snapshot.at",
            _age),
 )  # fmt: skip
 COSTS: tuple[Metric, ...] = (
-    _counter("ticks_total", "costs.ticks", "Looks at the devices."),
-    _counter("missed_ticks_total", "costs.missed", "Looks that came too late and were left out."),
+    _counter("ticks_total", "costs.ticks", "Snapshots taken of the devices."),
+    _counter("missed_ticks_total", "costs.missed",
+             "Snapshots skipped because the one before took too long."),
     _counter("impossible_readings_total", "costs.impossible",
-             "Values that cannot be, such as 4294967295 %, and are shown as unknown."),
+             "Impossible values, such as 4294967295 %, reported as unknown."),
     _counter("own_cpu_seconds_total", "costs.own_cpu_seconds",
-             "Processor time of the sampler itself."),
+             "CPU time of the sampler itself."),
     _counter("own_wall_seconds_total", "costs.own_wall_seconds",
-             "Time of the sampler itself, without waiting."),
+             "Wall time of the sampler itself, without waiting."),
     _counter("reader_cpu_seconds_total", "costs.reader_cpu_seconds",
-             "Processor time of the readers, the driver's calls included."),
+             "CPU time of the readers, including driver calls."),
     _counter("reader_wall_seconds_total", "costs.reader_wall_seconds",
-             "Time that the readers took, the driver's calls included."),
+             "Wall time of the readers, including driver calls."),
     _gauge("reader_last_tick_seconds", "costs.reader_last_wall_seconds",
-           "Time that the readers took for the latest look."),
+           "Wall time of the readers for the last snapshot."),
 )  # fmt: skip
 SERVICE: tuple[Metric, ...] = (
     _counter("dropped_snapshots_total", "service.dropped",
-             "Snapshots that were replaced before anybody took them."),
-    _counter("scrapes_total", "service.scrapes", "Answers given to scrapers before this one."),
+             "Snapshots replaced before they were used."),
+    _counter("scrapes_total", "service.scrapes", "Scrapes answered before this one."),
     _counter("scrape_failures_total", "service.failures",
-             "Requests that got an error or were cut off."),
-    _counter("scrape_seconds_total", "service.seconds", "Time spent on making answers."),
+             "Requests that failed or were aborted."),
+    _counter("scrape_seconds_total", "service.seconds", "Time spent on rendering responses."),
 )  # fmt: skip
-"""Rows of andon itself: read from `spreads.Own`, as far as its parts are known."""
+"""Rows of andon itself: read from `spreads.SelfReadings`, if its parts are known."""
 
 ALL = (*DEVICE, *NODE, *ITSELF, *COSTS, *SERVICE)

@@ -1,4 +1,4 @@
-"""A snapshot as Prometheus text; what is not in the snapshot is not in the text."""
+"""Renders a snapshot as Prometheus text; unknown values are left out."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ from andon.model.device import DeviceStatus, Snapshot
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 Starts = tuple[str, ...]
-"""For each device metric, how its line begins: made once per device, used at every scrape."""
+"""For each device metric, the start of its line: built once per device, used at every scrape."""
 Headed = tuple[Metric, str, str]
-"""A metric with its whole name and the two lines above its series."""
+"""A metric with its full name and its HELP and TYPE lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A device of this scrape, with its prepared beginnings."""
+    """A device of this scrape, with the starts of its lines."""
 
     seen: ExportedDevice
     answered: bool
@@ -41,7 +41,7 @@ class Exposition:
     def render(
         self, snapshot: Snapshot, costs: Costs | None, now: float, service: Service | None = None
     ) -> str:
-        """The whole text. `costs` and `service` are left out where nobody knows them."""
+        """The whole text; without `costs` and `service` if they are None."""
         out = [self._about(snapshot)]
         own = SelfReadings(snapshot, now, costs, service)
         _plain(self._itself, own, out)
@@ -50,7 +50,7 @@ class Exposition:
         return "".join(out)
 
     def _about(self, snapshot: Snapshot) -> str:
-        """Devices and node; whoever asks again before the next look gets the same text."""
+        """Devices and node; cached until the next snapshot."""
         known, text = self._latest
         if known is not snapshot:
             out: list[str] = []
@@ -72,7 +72,7 @@ class Exposition:
         )
 
     def _places(self, snapshot: Snapshot) -> list[_Place]:
-        """Every device once, by its label and uuid; what is no longer there is forgotten."""
+        """Every device once, by its label and uuid; removed devices are forgotten."""
         kept: dict[tuple[str, str], Starts] = {}
         places: dict[str, _Place] = {}
         for status, name, seen in _named(snapshot):
@@ -111,14 +111,14 @@ def _device_lines(row: Metric, at: int, places: Sequence[_Place]) -> list[str]:
             continue
         if scale is not None:
             value = scale(value)
-        shown = value if type(value) is int else number(value)  # most are: no call for them
+        shown = value if type(value) is int else number(value)  # most are: saves a call
         if shown is not None:
             lines.append(f"{place.starts[at]}{shown}\n")
     return lines
 
 
 def _lines(row: Metric, subject: object, name: str) -> list[str]:
-    """The series of one row about a subject that has no labels of its own."""
+    """The series of one row for a subject without labels of its own."""
     if row.read is None:
         return _several(row, subject, f"{name}{{")
     value = row.read(subject)
@@ -128,7 +128,7 @@ def _lines(row: Metric, subject: object, name: str) -> list[str]:
 
 def _several(row: Metric, subject: object, start: str) -> list[str]:
     points = row.spread(subject) if row.spread is not None else ()
-    if type(points) is tuple:  # states and reasons: the same ones again and again
+    if type(points) is tuple:  # states and reasons repeat: cached
         return [_text(start, points)] if points else []
     return [f"{start}{text}}} {value}\n" for text, value in points]
 
@@ -139,7 +139,7 @@ def _text(start: str, points: tuple[tuple[str, int], ...]) -> str:
 
 
 def _named(snapshot: Snapshot) -> list[tuple[DeviceStatus, str, ExportedDevice]]:
-    """Each device under its number; a partition as `3:0`, as on the screen."""
+    """Each device with its label: its index, or `3:0` for a partition, as on screen."""
     boards = {s.device.uuid: s for s in snapshot.devices if s.device.parent is None}
     counted = dict.fromkeys(boards, 0)
     below: dict[str, set[int]] = {}
@@ -158,6 +158,6 @@ def _named(snapshot: Snapshot) -> list[tuple[DeviceStatus, str, ExportedDevice]]
 
 def _seen(status: DeviceStatus, below: set[int] | None, snapshot: Snapshot) -> ExportedDevice:
     processes = status.processes
-    if below:  # shown by its partitions: nobody is counted twice
+    if below:  # its partitions have these: no process counts twice
         processes = tuple(process for process in processes if process.pid not in below)
     return ExportedDevice(status, status.device, status.sample, processes, snapshot.versions)

@@ -1,4 +1,4 @@
-"""Keeps the last snapshot of a session, so that a scrape touches no device."""
+"""Keeps the last snapshot of a session, so that a scrape reads no device."""
 
 import threading
 import time
@@ -11,11 +11,11 @@ from andon.exporter.exposition import Exposition
 from andon.exporter.spreads import Service
 from andon.model.device import Snapshot
 
-FIRST_SECONDS = 5.0  # a scrape that comes before the first look waits for it, but not for ever
+FIRST_SECONDS = 5.0  # how long a scrape waits for the first snapshot
 
 
 class Latest:
-    """Follows a subscription in a thread of its own until it is closed."""
+    """Follows a subscription in its own thread until it is closed."""
 
     def __init__(self, subscription: Subscription, costs: Callable[[], Costs | None]) -> None:
         self._subscription, self._costs = subscription, costs
@@ -25,14 +25,14 @@ class Latest:
         self._thread.start()
 
     def snapshot(self, timeout_seconds: float = FIRST_SECONDS) -> Snapshot:
-        """The last one, however old: its age is published with it."""
+        """The last snapshot, however old: its age is exported too."""
         self._first.wait(timeout_seconds)
         if self._snapshot is None:
-            raise Unavailable("nothing has been read yet", hint="try again in a few seconds")
+            raise Unavailable("no reading yet", hint="try again in a few seconds")
         return self._snapshot
 
     def text(self, exposition: Exposition, service: Service | None) -> str:
-        """The snapshot as it is scraped now."""
+        """The snapshot as Prometheus text."""
         return exposition.render(self.snapshot(), self._costs(), time.time(), service)
 
     @property

@@ -1,4 +1,4 @@
-"""One HTTP request and its answer: the little that a scraper needs, read strictly."""
+"""One HTTP request and its answer: only what a scraper needs, parsed strictly."""
 
 from dataclasses import dataclass
 from io import BufferedIOBase
@@ -11,12 +11,12 @@ END = b"\r\n\r\n"
 
 
 class MalformedRequest(Exception):
-    """This is not a request that can be answered."""
+    """The request is malformed."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """What is asked for; `host` is the name without its port."""
+    """What is requested; `host` is the name without its port."""
 
     method: str
     path: str
@@ -25,7 +25,7 @@ class HttpRequest:
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """What is sent back."""
+    """The response."""
 
     status: int
     kind: str
@@ -42,7 +42,7 @@ class HttpAnswer:
 
 
 def receive(first: bytes, rest: BufferedIOBase) -> bytes:
-    """The head of a request from its first line on; Malformed if it is too long or ends early."""
+    """The head of a request, given its first line; MalformedRequest if too long or incomplete."""
     head = first
     while not head.endswith(END):
         line = rest.readline(MOST_BYTES)
@@ -53,10 +53,10 @@ def receive(first: bytes, rest: BufferedIOBase) -> bytes:
 
 
 def parse(head: bytes) -> HttpRequest:
-    """The first line and the Host; a second Host or a folded line is no request."""
+    """The first line and the Host; a second Host or a folded line is malformed."""
     first, *lines = head.decode("latin-1").split("\r\n")
-    words = first.split(" ")
-    if len(words) != 3 or not words[2].startswith("HTTP/1.") or not words[1].startswith("/"):
+    parts = first.split(" ")
+    if len(parts) != 3 or not parts[2].startswith("HTTP/1.") or not parts[1].startswith("/"):
         raise MalformedRequest
     hosts = []
     for line in lines:
@@ -68,7 +68,7 @@ def parse(head: bytes) -> HttpRequest:
     if len(hosts) > 1:
         raise MalformedRequest
     return HttpRequest(
-        words[0], words[1].partition("?")[0], _without_port(hosts[0] if hosts else "")
+        parts[0], parts[1].partition("?")[0], _without_port(hosts[0] if hosts else "")
     )
 
 

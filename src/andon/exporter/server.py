@@ -1,7 +1,7 @@
-"""A small HTTP server for one text: `/metrics`, `/healthz`, and nothing else.
+"""A small HTTP server for `/metrics` and `/healthz`, and nothing else.
 
-`http.server` speaks HTTP. Every connection has one request and a deadline, and a fixed number of
-threads answers them. When all of those are taken, the oldest connection is ended: a scrape takes
+Built on `http.server`. Every connection has one request and a deadline, and a limited number of
+threads answers them. When all of those are busy, the oldest connection is closed: a scrape takes
 milliseconds, so the oldest one is the one that hangs.
 """
 
@@ -30,16 +30,16 @@ from andon.version import __version__
 log = logging.getLogger("andon.exporter")
 
 PLACES = 32  # threads at most
-MOST_OPEN = 2 * PLACES  # connections, those that wait for a thread included
+MOST_OPEN = 2 * PLACES  # connections, including those that wait for a thread
 DEADLINE_SECONDS = 10.0
 SILENCE_SECONDS = 5.0
-POLL_SECONDS = 0.1  # how long `stop` may have to wait; a look costs some 20 µs
+POLL_SECONDS = 0.1  # how long `stop` may have to wait; a poll costs about 20 µs
 
 Text = Callable[[Service], str]
 
 
 class MetricsServer(TCPServer):
-    """Serves a text that is made anew for every request; `start` returns, `stop` waits."""
+    """Serves a text that is rendered for every request; `start` returns, `stop` waits."""
 
     request_queue_size = 64
     allow_reuse_address = True
@@ -62,7 +62,7 @@ class MetricsServer(TCPServer):
 
     @property
     def port(self) -> int:
-        """The port in use, also where any free one was asked for."""
+        """The actual port, also if port 0 was requested."""
         return int(self.server_address[1])
 
     @property
@@ -77,7 +77,7 @@ class MetricsServer(TCPServer):
         self._thread.start()
 
     def stop(self) -> None:
-        """End the listening and every open connection. May be called twice."""
+        """Stop listening and close every open connection. May be called twice."""
         thread, self._thread = self._thread, None
         if thread is not None:
             self.shutdown()
@@ -98,7 +98,7 @@ class MetricsServer(TCPServer):
             self._failures += failed
             self._scrapes += not failed
 
-    # What the parent class calls, in the thread that listens.
+    # Called by the parent class, in the listening thread.
 
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._counting:
@@ -116,19 +116,19 @@ class MetricsServer(TCPServer):
             self.shutdown_request(request)
 
     def service_actions(self) -> None:
-        """After every poll: a client that sends or takes a byte now and then is ended too."""
+        """After every poll: also closes clients that send or read a byte now and then."""
         late = time.monotonic() - DEADLINE_SECONDS
         for connection in self._connections():
             if self._open.get(connection, late) < late:
                 self._give_up(connection)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no news; the counter says how many."""
+        """A client that disconnected is only counted."""
         self.count(failed=True)
 
     def _keep_workers(self, wanted: int) -> None:
-        """As many as connections were ever open at once. A thread per scrape would cost more than
-        the scrape, and those of a pool of the standard library keep a program from ending."""
+        """As many threads as connections were ever open at once. A thread per scrape would cost
+        more than the scrape, and those of a ThreadPoolExecutor keep a program from exiting."""
         if self._workers < min(wanted, PLACES):
             self._workers += 1
             threading.Thread(target=self._work, name="metrics worker", daemon=True).start()
@@ -140,7 +140,7 @@ class MetricsServer(TCPServer):
     def _answer(self, request: socket.socket, client_address: Any) -> None:
         try:
             self.finish_request(request, client_address)
-        except Exception:  # noqa: BLE001 - one client's trouble must not be another's
+        except Exception:  # noqa: BLE001 - one client must not affect another
             self.handle_error(request, client_address)
         finally:
             with self._counting:
@@ -148,7 +148,7 @@ class MetricsServer(TCPServer):
             self.shutdown_request(request)
 
     def _give_up(self, connection: socket.socket) -> None:
-        """It counts until its thread is done with it, and is not chosen again."""
+        """It counts until its thread has finished, and is not chosen again."""
         with self._counting:
             if connection in self._open:
                 self._open[connection] = math.inf
@@ -160,7 +160,7 @@ class MetricsServer(TCPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """One request, then the connection ends: an idle scraper holds no place."""
+    """One request, then the connection is closed: an idle scraper uses no thread."""
 
     server: MetricsServer
     protocol_version = request_version = "HTTP/1.1"
@@ -174,13 +174,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile = self._written = BytesIO()
 
     def finish(self) -> None:
-        """Head and body leave together."""
+        """Send head and body together."""
         self.connection.sendall(self._written.getvalue())
         self.rfile.close()
 
     def parse_request(self) -> bool:
-        """http.server's own parser takes folded lines, two Hosts and half a head, and needs a
-        fifth of a scrape's time."""
+        """http.server's own parser accepts folded lines, two Hosts and an incomplete head, and
+        needs a fifth of a scrape's time."""
         self.close_connection = True
         try:
             self.asked = parse(receive(self.raw_requestline, self.rfile))
@@ -194,17 +194,17 @@ class _Handler(BaseHTTPRequestHandler):
         began = time.perf_counter()
         answer = self._answer()
         failed = answer.status != HTTPStatus.OK
-        if failed or answer.kind is CONTENT_TYPE:  # before it is sent: the next scrape tells it
+        if failed or answer.kind is CONTENT_TYPE:  # before it is sent: the next scrape reports it
             self.server.count(time.perf_counter() - began, failed)
         self._send(answer)
 
     do_GET = do_HEAD = _serve  # noqa: N815 - the names that http.server looks for
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What the standard library refuses by itself: a method that is not here, or no HTTP."""
+        """What the standard library refuses: an unsupported method, or a malformed request."""
         if code == HTTPStatus.NOT_IMPLEMENTED:
             self.server.count(failed=True)
-            self._send(HttpAnswer.plain(405, "nothing can be changed here\n"))
+            self._send(HttpAnswer.plain(405, "only GET and HEAD are allowed\n"))
         else:
             self._send(HttpAnswer.plain(400, "malformed HTTP request\n"))
 
@@ -212,11 +212,11 @@ class _Handler(BaseHTTPRequestHandler):
         return f"andon/{__version__}"
 
     def log_error(self, *args: Any) -> None:
-        """A client that sends or takes nothing is no news; the counter says how many."""
+        """A client that neither sends nor reads is only counted."""
         self.server.count(failed=True)
 
     def log_request(self, *args: Any) -> None:
-        """Nobody reads a line per scrape."""
+        """A log line per scrape would be noise."""
 
     def _answer(self) -> HttpAnswer:
         try:
@@ -224,18 +224,18 @@ class _Handler(BaseHTTPRequestHandler):
         except AndonError as error:
             return HttpAnswer.of(error)
         except Exception:
-            log.exception("a scrape failed; the next one is tried")
-            return HttpAnswer.plain(500, "the values could not be rendered\n")
+            log.exception("a scrape failed")
+            return HttpAnswer.plain(500, "the metrics could not be rendered\n")
 
     def _content(self) -> HttpAnswer:
         if self.asked.path == "/healthz":
             return HttpAnswer.plain(200, "ok\n")
         if self.server.local_only and not is_loopback(self.asked.host):
-            raise Denied("this address is not one of this machine's own names",
-                         hint="ask for http://127.0.0.1 or http://localhost")  # fmt: skip
+            raise Denied("the Host header is not a loopback name",
+                         hint="use http://127.0.0.1 or http://localhost")  # fmt: skip
         if self.asked.path != "/metrics":
             hint = "the metrics are at /metrics"
-            raise Gone(f"there is nothing at {self.asked.path[:80]!r}", hint=hint)
+            raise Gone(f"not found: {self.asked.path[:80]!r}", hint=hint)
         text = self.server.text(self.server.service())
         return HttpAnswer(200, CONTENT_TYPE, text.encode("utf-8", "replace"))
 
@@ -253,9 +253,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(answer.body)
 
 
-@lru_cache(maxsize=64)  # a scraper uses one name, and reading an address takes 12 µs
+@lru_cache(maxsize=64)  # a scraper uses one name, and parsing an address takes 12 µs
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can mean itself by it."""
+    """Whether it is a loopback address or name."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -266,16 +266,16 @@ def _cut(connection: socket.socket) -> None:
     try:
         connection.shutdown(socket.SHUT_RDWR)
     except OSError:
-        return  # it went by itself
+        return  # it was already closed
 
 
 def _why_not(host: str, port: int, exc: OSError | OverflowError) -> AndonError:
     number = exc.errno if isinstance(exc, OSError) else None
     if number == errno.EADDRINUSE:
-        who = f"see who: ss -ltnp 'sport = :{port}'; or choose another --port"
-        return Conflict(f"port {port} of {host} is in use", hint=who)
+        who = f"to see by what: ss -ltnp 'sport = :{port}'; or use another --port"
+        return Conflict(f"port {port} on {host} is in use", hint=who)
     if number == errno.EACCES:
-        return Denied(f"port {port} is not open to this user", hint="ports from 1024 on are")
+        return Denied(f"no permission to use port {port}", hint="use a port of 1024 or above")
     if isinstance(exc, OverflowError):
         return Invalid(f"{port} is not a port", hint="0 to 65535")
     return Invalid(f"{host} is not an address of this machine", hint="try --host 127.0.0.1")

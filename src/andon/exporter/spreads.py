@@ -1,4 +1,4 @@
-"""Metrics with labels of their own: how one part of a snapshot becomes several series."""
+"""Metrics with several series: how one part of a snapshot becomes labelled values."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -10,20 +10,20 @@ from andon.model.device import Device, DeviceStatus, Process, ProcessKind, Sampl
 from andon.version import __version__
 
 MOST_USERS = 16
-MOST_PARTS = 64  # disks, interfaces, throttle reasons: more would be a mistake somewhere
+MOST_PARTS = 64  # disks, interfaces, throttle reasons: more would be a bug
 OTHERS = "(others)"
-NOBODY_KNOWN = "(unknown)"
+UNKNOWN_USER = "(unknown)"
 REASONS = (
     "gpu_idle", "applications_clocks_setting", "sw_power_cap", "hw_slowdown", "sync_boost",
     "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown",
     "display_clock_setting",
 )  # fmt: skip
-"""What NVIDIA's driver can say; of other vendors only the reasons that hold are known."""
-_TELLS_ALL = frozenset({"nvidia", "sim"})
+"""All reasons of NVIDIA's driver; of other vendors only the active ones are known."""
+_REPORT_ALL = frozenset({"nvidia", "sim"})
 _DRIVERS = {"nvidia": ("driver",), "amd": ("amdgpu",), "intel": ("xe", "i915")}
 
 Points = Iterable[tuple[str, int]]
-"""Labels and a whole number each; a tuple where the same points come again and again."""
+"""Labels and an integer each; a tuple if the same points repeat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class SelfReadings:
-    """What andon says of itself; costs and service where they are known."""
+    """Readings about andon itself; costs and service if known."""
 
     snapshot: Snapshot
     now: float
@@ -48,7 +48,7 @@ class SelfReadings:
 
 @dataclass(frozen=True, slots=True)
 class ExportedDevice:
-    """A device as the exporter reads it; a board without the processes of its partitions."""
+    """A device as the exporter reads it; a GPU without the processes of its partitions."""
 
     status: DeviceStatus
     device: Device
@@ -73,7 +73,7 @@ def throttles(seen: ExportedDevice) -> Points:
     given = seen.sample.throttle if seen.sample else None
     if given is None:
         return ()
-    return _throttled(given, seen.device.vendor in _TELLS_ALL)
+    return _throttled(given, seen.device.vendor in _REPORT_ALL)
 
 
 def processes(seen: ExportedDevice) -> Points:
@@ -90,7 +90,7 @@ def user_processes(seen: ExportedDevice) -> Points:
 
 
 def user_memory(seen: ExportedDevice) -> Points:
-    """A user of whose processes one has an unknown size would look smaller than they are."""
+    """Without users who have a process of unknown size: their sum would be too low."""
     if not seen.processes:
         return ()
     unknown = {_user(p) for p in seen.processes if p.memory_bytes is None}
@@ -152,19 +152,19 @@ def _one_of(state: State) -> tuple[tuple[str, int], ...]:
 
 
 @lru_cache(maxsize=256)
-def _throttled(given: tuple[str, ...], tells_all: bool) -> tuple[tuple[str, int], ...]:
-    named = dict.fromkeys(REASONS if tells_all else (), 0) | dict.fromkeys(given, 1)
+def _throttled(given: tuple[str, ...], reports_all: bool) -> tuple[tuple[str, int], ...]:
+    named = dict.fromkeys(REASONS if reports_all else (), 0) | dict.fromkeys(given, 1)
     return tuple(_once((label("reason", reason), on) for reason, on in named.items()))
 
 
 def _driver(vendor: str, known: Mapping[str, str]) -> str | None:
-    """None where two drivers of one vendor are loaded: it could be either."""
+    """None if two drivers of one vendor are loaded: it could be either."""
     found = [known[name] for name in _DRIVERS.get(vendor, ()) if name in known]
     return found[0] if len(found) == 1 else None
 
 
 def _user(process: Process) -> str:
-    return label("user", process.user or NOBODY_KNOWN)
+    return label("user", process.user or UNKNOWN_USER)
 
 
 def _by_user(found: Iterable[Process], size: Callable[[Process], int]) -> dict[str, int]:
@@ -176,7 +176,7 @@ def _by_user(found: Iterable[Process], size: Callable[[Process], int]) -> dict[s
 
 
 def _largest(sums: dict[str, int]) -> Points:
-    """A few users by name and the rest in one: any number of accounts makes few series."""
+    """The largest users by name and the rest as one, so that the number of series is bounded."""
     if len(sums) <= MOST_USERS:
         return sums.items()
     ranked = sorted(sums.items(), key=lambda item: (-item[1], item[0]))
@@ -187,5 +187,5 @@ def _largest(sums: dict[str, int]) -> Points:
 
 
 def _once(points: Points) -> Points:
-    """Each series once: names that differ only in what is hidden become the same label."""
+    """Each series once: names that differ only in replaced characters become the same label."""
     return list(dict(points).items())[:MOST_PARTS]

@@ -1,4 +1,4 @@
-"""Labels and numbers as the exposition format wants them."""
+"""Labels and numbers in the exposition format."""
 
 import re
 from functools import lru_cache
@@ -6,7 +6,7 @@ from functools import lru_cache
 from andon.core.settings.kinds import WORD
 from andon.errors import Invalid
 
-# Surrogates cannot be encoded, and a NUL ends the text for some readers: nothing may hide there.
+# Surrogates cannot be encoded, and for some readers a NUL ends the text.
 _HARMFUL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 LONGEST_VALUE = 200
@@ -14,18 +14,18 @@ LONGEST_VALUE = 200
 
 @lru_cache(maxsize=4096)
 def label(name: str, value: str) -> str:
-    """`name="value"`, whatever the value holds."""
+    """`name="value"`, escaped, whatever the value contains."""
     shown = _HARMFUL.sub("\N{REPLACEMENT CHARACTER}", value[:LONGEST_VALUE])
     return f'{name}="{shown.translate(_ESCAPES)}"'
 
 
 def labels(**values: str | None) -> str:
-    """Several labels; one that is unknown is left out, which means the same as empty."""
+    """Several labels; an unknown one is left out, which means the same as empty."""
     return ",".join(label(name, value) for name, value in values.items() if value)
 
 
 def number(value: float) -> str | None:
-    """A value as text; None for what is no number."""
+    """A value as text; None if it is not a finite number."""
     if type(value) is int:  # most of them
         return str(value)
     if isinstance(value, bool):
@@ -36,9 +36,9 @@ def number(value: float) -> str | None:
 
 
 def checked_prefix(prefix: str) -> str:
-    """The beginning of every metric's name; Invalid where the format does not allow it."""
+    """The prefix of every metric's name; Invalid if the format does not allow it."""
     try:
         WORD.read(prefix)
     except ValueError as exc:
-        raise Invalid(f"{prefix!r} cannot begin a metric's name", hint=WORD.words) from exc
+        raise Invalid(f"{prefix!r} is not a valid metric prefix", hint=WORD.words) from exc
     return prefix

@@ -1,1 +1,1 @@
-"""The server: REST, live events and a page, over one sampler."""
+"""The server: the board, REST and live events, over one sampler."""

@@ -1,4 +1,4 @@
-"""Puts the server together: routes, live events and pages behind the one gate."""
+"""Assembles the server: routes, live events and pages behind one gate."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -48,7 +48,7 @@ def _api(shop: AppState, run: Callable[[], AbstractAsyncContextManager[None]]) -
         title="andon",
         version=__version__,
         description="Watches, explains, shares and records GPUs.",
-        docs_url=None,  # the built-in pages load scripts from other hosts
+        docs_url=None,  # the built-in pages would load scripts from other hosts
         redoc_url=None,
         lifespan=lifespan,
         redirect_slashes=False,
@@ -57,11 +57,11 @@ def _api(shop: AppState, run: Callable[[], AbstractAsyncContextManager[None]]) -
     api.include_router(charts.routes(shop))
     describe(api)
     add_board(api)
-    _speak_one_shape(api)
+    _handle_errors(api)
     return api
 
 
-def _speak_one_shape(api: FastAPI) -> None:
+def _handle_errors(api: FastAPI) -> None:
     @api.exception_handler(AndonError)
     def ours(_request: Request, error: AndonError) -> Response:
         seconds = {"Retry-After": str(error.retry_seconds)} if isinstance(error, Busy) else None
@@ -69,11 +69,11 @@ def _speak_one_shape(api: FastAPI) -> None:
 
     @api.exception_handler(HTTPException)
     def theirs(request: Request, error: HTTPException) -> Response:
-        hint = "GET /openapi.json lists what there is"
+        hint = "GET /openapi.json lists all routes"
         path = request.url.path[:200]
         reason = {
-            404: f"there is nothing at {path}",
-            405: f"{request.method[:20]} is not possible at {path}",
+            404: f"not found: {path}",
+            405: f"{request.method[:20]} is not allowed for {path}",
         }.get(error.status_code, str(error.detail))
         body = problem(error.status_code, reason, hint)
         return Response(body, error.status_code, error.headers, media_type=_JSON)
@@ -81,7 +81,7 @@ def _speak_one_shape(api: FastAPI) -> None:
     @api.exception_handler(RequestValidationError)
     def invalid(_request: Request, error: RequestValidationError) -> Response:
         wrong = [_mistake(one) for one in error.errors()]
-        body = problem(422, "; ".join(wrong[:8]), "GET /openapi.json says what is allowed")
+        body = problem(422, "; ".join(wrong[:8]), "GET /openapi.json describes the parameters")
         return Response(body, 422, media_type=_JSON)
 
     @api.exception_handler(Exception)

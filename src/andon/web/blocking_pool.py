@@ -1,4 +1,4 @@
-"""Carries out what may take a while: never in the server's loop, and only so much at once."""
+"""Runs slow work outside the server's event loop, with a limit on how much at once."""
 
 import asyncio
 import threading
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Visit:
-    """One caller, who may leave before it is served."""
+    """One caller, who may disconnect before being served."""
 
     def __init__(self) -> None:
         self._left = threading.Event()
@@ -27,13 +27,13 @@ class Visit:
         self._left.set()
 
     def go_on(self) -> None:
-        """Called by whoever works for it, now and then."""
+        """Called regularly by the work; raises once the caller has disconnected."""
         if self._left.is_set():
-            raise Gone("nobody waits for this any more", hint="ask again")
+            raise Gone("the client disconnected", hint="send the request again")
 
 
 class BlockingPool:
-    """Threads of its own: who waits here keeps nobody else from being answered."""
+    """A separate thread pool: waiting here does not delay other requests."""
 
     def __init__(self, most: int = MOST_AT_ONCE, most_waiting: int = MOST_WAITING) -> None:
         self._most, self._most_waiting = most, most_waiting
@@ -43,7 +43,7 @@ class BlockingPool:
     async def do(
         self, request: Request, work: Callable[[Visit], T], wait_seconds: float = 0.0
     ) -> T:
-        """What the work brings; it is told when the caller leaves or the server ends."""
+        """The result of the work, which is notified if the caller or the server ends."""
         waits = wait_seconds > 0
         self._refuse_more(waits)
         visit, loop = Visit(), asyncio.get_running_loop()
@@ -63,11 +63,11 @@ class BlockingPool:
     def _refuse_more(self, waits: bool) -> None:
         if waits and self._waiting >= self._most_waiting:
             raise Unavailable(
-                f"{self._waiting} callers wait for devices already, and more may not",
-                hint="ask with wait_seconds 0, or again later",
+                f"{self._waiting} clients are already waiting for devices, the maximum",
+                hint="use wait_seconds 0, or try again later",
             )
         if self._busy >= self._most:
-            raise Unavailable("too much is asked of the leases at once", hint="try again")
+            raise Unavailable("too many lease requests at once", hint="try again")
 
     def _done(self, waited: bool) -> None:
         self._busy -= 1
@@ -75,7 +75,7 @@ class BlockingPool:
 
 
 async def _watch(request: Request, visit: Visit) -> None:
-    """The body was read: whatever else comes is the end of the connection."""
+    """The body has been read: anything else received is the end of the connection."""
     with suppress(RuntimeError):
         while (await request.receive())["type"] != "http.disconnect":
             pass

@@ -1,7 +1,7 @@
-"""Reads the past in a thread of its own, so that dear questions delay only each other.
+"""Reads history in a separate thread, so that expensive requests delay only each other.
 
-Who asks the same while it is being read gets the same answer. Of those who wait, callers with a
-right key come first, and one peer without may have only its share of the queue.
+Identical requests that are in progress share one answer. Waiting requests with a valid key come
+first, and each peer without one gets only its share of the queue.
 """
 
 import asyncio
@@ -18,13 +18,13 @@ from andon.core.access.peers import peer_of
 from andon.errors import Gone, Unavailable
 from andon.web.transport.auth import TRUSTED
 
-THREADS = 1  # a second one would only take turns with the first, and with the loop
+THREADS = 1  # a second one would only compete with the first and with the loop
 MOST_WAITING = 32
-SHARE = 16  # of one peer without a key, at work and waiting
+SHARE = 16  # of one peer without a key, running and waiting
 
 
 class Busy(Unavailable):
-    """Too much is asked at once; Retry-After says when to ask again."""
+    """Too many requests at once; Retry-After says when to try again."""
 
     retry_seconds = 5
 
@@ -34,12 +34,12 @@ class _Job:
     key: Hashable
     work: Callable[[], bytes]
     found: "asyncio.Future[bytes]"
-    peer: str | None  # None for one who showed a right key
+    peer: str | None  # None with a valid key
     callers: int = 0
 
 
 class HistoryReader:
-    """A small pool with a bounded queue; everything but the work itself happens in the loop."""
+    """A small pool with a bounded queue; only the work itself runs outside the loop."""
 
     def __init__(
         self, threads: int = THREADS, most_waiting: int = MOST_WAITING, share: int = SHARE
@@ -52,14 +52,14 @@ class HistoryReader:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="andon history")
 
     async def read(self, request: Request, key: Hashable, work: Callable[[], bytes]) -> bytes:
-        """What the work brings; `key` says when two questions are the same."""
+        """The result of the work; requests with an equal `key` are the same."""
         job = self._jobs.get(key) or self._queued(request, key, work)
         job.callers += 1
         gone = asyncio.ensure_future(_gone(request))
         try:
             await asyncio.wait((job.found, gone), return_when=asyncio.FIRST_COMPLETED)
             if not job.found.done():
-                raise Gone("the caller has left", hint="ask again")
+                raise Gone("the client disconnected", hint="send the request again")
             return job.found.result()
         finally:
             gone.cancel()
@@ -80,11 +80,11 @@ class HistoryReader:
     def _refuse_more(self, peer: str | None) -> None:
         waiting = sum(map(len, self._waiting.values()))
         if waiting >= self._most_waiting:
-            raise Busy("too many questions about the past wait already", hint="try again")
+            raise Busy("too many history requests are waiting", hint="try again")
         if peer is not None and self._of_peers[peer] >= self._share:
             raise Busy(
-                f"{self._share} questions about the past wait from this address already",
-                hint="try again; with the token the whole queue is yours",
+                f"{self._share} history requests from this address are waiting, the maximum",
+                hint="try again; with the token the limit is higher",
             )
 
     def _next(self) -> None:
@@ -108,7 +108,7 @@ class HistoryReader:
         self._next()
 
     def _forget(self, job: _Job) -> None:
-        """Nobody waits for it any more: if it was not begun, it never is."""
+        """No caller is left: if it has not started, it is dropped."""
         if not job.callers:
             with suppress(ValueError):
                 self._waiting[job.peer is None].remove(job)
@@ -122,6 +122,6 @@ class HistoryReader:
 
 
 async def _gone(request: Request) -> None:
-    """A question has no body: whatever comes after it is the end of the connection."""
+    """A GET has no body: anything received after it is the end of the connection."""
     while (await request.receive())["type"] != "http.disconnect":
         pass

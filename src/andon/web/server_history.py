@@ -1,4 +1,4 @@
-"""The server's past: the recorder and its store, or the reason why there is none."""
+"""The server's history: the recorder and its store, or the reason why there is none."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Protocol, cast
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from andon.engine.sampling.recorder import Recorder
 
 METRICS = tuple(name for name in SAMPLE_VALUES if name != "throttle")
-"""The readings that have a least, a mean and a most."""
+"""The readings with a minimum, mean and maximum."""
 
 
 class ServerHistory(Protocol):
-    """What the server remembers beyond the last minutes."""
+    """What the server has recorded beyond the last minutes."""
 
     def health(self) -> wire.Json: ...
 
@@ -37,13 +37,13 @@ class ServerHistory(Protocol):
     def uses(self, uuid: str | None, since: float, until: float) -> wire.Json: ...
 
     def store(self) -> Store:
-        """To be asked for more; Unavailable with the reason where there is none."""
+        """The store itself; raises Unavailable with the reason if there is none."""
 
     def close(self) -> None: ...
 
 
 class NoHistory:
-    """A server that remembers only its last minutes, and says so."""
+    """For a server without history: every call says so."""
 
     def __init__(self, reason: str, hint: str) -> None:
         self._reason, self._hint = reason, hint
@@ -74,7 +74,7 @@ class NoHistory:
 
 
 class Recorded:
-    """The recorder's store, asked."""
+    """History from the recorder's store."""
 
     def __init__(self, recorder: "Recorder", budget_bytes: int | None = None) -> None:
         self._recorder, self._budget_bytes = recorder, budget_bytes
@@ -84,7 +84,7 @@ class Recorded:
         return {"state": "ok" if found.pop("ok") else "failing", **found}
 
     def vitals(self) -> StoreStats:
-        """What the alerts are told of the store."""
+        """The state of the store, for alerts."""
         health = self._recorder.health()
         try:
             size = self._recorder.store.size_bytes()
@@ -95,11 +95,11 @@ class Recorded:
         )
 
     def knows(self, uuid: str) -> bool:
-        """Whether the store has something of a device that is not here now."""
+        """Whether the store has history of a device that is not present now."""
         return any(device.uuid == uuid for device in self._directory().devices())
 
     def devices(self) -> wire.Json:
-        """Every device with a past, those that are gone among them."""
+        """Every device with history, including removed ones."""
         found = self._directory().devices()
         return {
             "items": [
@@ -111,7 +111,7 @@ class Recorded:
     def history(self, uuid: str, metric: str, since: float, until: float, points: int) -> wire.Json:
         known = HOST_METRICS if uuid == HOST else METRICS
         if metric not in known:
-            raise Invalid(f"{metric[:60]!r} is not kept", hint=f"one of: {', '.join(known)}")
+            raise Invalid(f"{metric[:60]!r} is not recorded", hint=f"one of: {', '.join(known)}")
         _check_span(since, until)
         found = self._recorder.store.history(uuid, metric, since, until, points)
         return {
@@ -134,12 +134,12 @@ class Recorded:
         self._recorder.close()
 
     def _directory(self) -> Directory:
-        """Every store that a server writes can say what it holds."""
+        """Every store that a server writes can list its devices."""
         return cast("Directory", self._recorder.store)
 
 
 def _bucket(one: Bucket) -> wire.Json:
-    """By hand: `asdict` takes a hundred times as long, and a question may want thousands."""
+    """Written out: `asdict` takes a hundred times as long, and an answer may have thousands."""
     return {
         "since": one.since,
         "until": one.until,
@@ -152,13 +152,13 @@ def _bucket(one: Bucket) -> wire.Json:
 
 def _check_span(since: float, until: float) -> None:
     if since >= until:
-        raise Invalid("the time ends before it begins", hint="from must be less than to")
+        raise Invalid("the time range is empty", hint="from must be less than to")
 
 
 def open_memory(sampler: Sampler, settings: Settings, wanted: bool) -> ServerHistory:
-    """What can be had."""
+    """The recorder, or NoHistory if history is disabled."""
     if not wanted:
-        return NoHistory("history was switched off", "start without --no-history")
+        return NoHistory("history is disabled", "start without --no-history")
     from andon.app import open_store, separate_history
     from andon.engine.sampling.recorder import Recorder
 

@@ -1,4 +1,4 @@
-"""Starts the server: its port, its certificate, its parts in the right order, and its end."""
+"""Starts and stops the server: its port, its certificate and its parts in the right order."""
 
 import errno
 import signal
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 FIRST_LOOK_SECONDS = 5.0
 GRACE_SECONDS = 2
 BACKLOG = 4096
-"""Accepting is quick, and where this queue is full the kernel drops the attempts of all, who then
-wait a second before the next: a short one would hand the door to whoever knocks most often."""
+"""Accepting is fast. When this queue is full the kernel drops everyone's attempts, and they retry
+after a second: a short queue would favour whoever connects most often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +52,12 @@ class ServeOptions:
     key: Path | None = None
     allowed_hosts: tuple[str, ...] = ()
     history: bool = True
-    lends_simulated: bool = False  # whether simulated devices may be leased: they were asked for
+    lends_simulated: bool = False  # whether simulated devices may be leased (--simulate was given)
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """What the person is told when the server answers."""
+    """What is printed once the server is ready."""
 
     url: str
     port: int
@@ -68,7 +68,7 @@ class Started:
 
 
 def serve(settings: Settings, place: ServeOptions, tell: Callable[[Started], None]) -> None:
-    """Serve until a signal; every mistake of the caller is found before anything starts."""
+    """Serve until a signal; invalid options are reported before anything starts."""
     folder = open_state_folder()
     check_certificate(place)
     with ExitStack() as stack:
@@ -109,7 +109,7 @@ def serve(settings: Settings, place: ServeOptions, tell: Callable[[Started], Non
 
 
 def _linked(settings: Settings, url: str) -> Settings:
-    """Messages link to the board; an address on loopback would lead nobody there."""
+    """Notifications link to the board; a loopback address would be useless in them."""
     return replace(settings, alerts_board_url=settings.alerts_board_url or url)
 
 
@@ -140,7 +140,7 @@ def _lender(
     leases: "LeaseTracker | None",
     simulated: bool,
 ) -> "RemoteLeases | None":
-    """Its looks are the sampler's own: this process calls no driver."""
+    """It uses the sampler's snapshots: this process calls no driver."""
     if leases is None:
         return None  # a recording, or a system without locks
     from andon.engine.sharing.availability import Availability
@@ -174,7 +174,7 @@ def _exposition(station: SnapshotFeed) -> Callable[[], str]:
     def text() -> str:
         snapshot = station.last
         if snapshot is None:
-            raise Unavailable("nothing has been read yet", hint="try again in a few seconds")
+            raise Unavailable("no reading yet", hint="try again in a few seconds")
         return exposition.render(snapshot, station.costs(), time.time())
 
     return text
@@ -198,9 +198,9 @@ def _run(
         http="h11",
         loop="asyncio",
         log_config=None,
-        log_level="error",  # strangers who send nonsense must not fill a log
+        log_level="error",  # clients that send garbage must not fill the log
         access_log=False,
-        proxy_headers=False,  # an address that a header claims is nobody's
+        proxy_headers=False,  # an address in a header proves nothing
         server_header=False,
         ws="wsproto",
         ws_max_size=64_000,
@@ -211,14 +211,14 @@ def _run(
         ssl_keyfile=place.key,
     )
     places = Places(places_for(raised_limit()))
-    # uvicorn raises the signal that ended it once more: by then it has done its work.
+    # uvicorn raises the signal that stopped it again after its shutdown.
     signal.signal(signal.SIGTERM, lambda *_: None)
     with suppress(KeyboardInterrupt):
         QuietServer(config, ready, places, RequestTurns(knows)).run([listening])
 
 
 def names(place: ServeOptions, loopback: bool) -> frozenset[str]:
-    """The names that a Host header may have; addresses are judged by themselves."""
+    """The names that a Host header may have; IP addresses are checked separately."""
     own = {"localhost", *(name.lower().rstrip(".") for name in place.allowed_hosts)}
     if not loopback:
         own |= {place.host.lower(), socket.gethostname().lower(), socket.getfqdn().lower()}
@@ -227,11 +227,13 @@ def names(place: ServeOptions, loopback: bool) -> frozenset[str]:
 
 @contextmanager
 def bound(host: str, port: int) -> Iterator[socket.socket]:
-    """A listening socket, or a sentence that says why there is none."""
+    """A listening socket; raises with the reason if there is none."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as exc:
-        raise Invalid(f"{host!r} is no address of this machine", hint="--host 127.0.0.1") from exc
+        raise Invalid(
+            f"{host!r} is not an address of this machine", hint="--host 127.0.0.1"
+        ) from exc
     family, kind, protocol, _, address = found[0]
     with socket.socket(family, kind, protocol) as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -248,13 +250,13 @@ def _unbound(exc: OSError, host: str, port: int) -> AndonError:
         hint = f"another andon? open http://{host}:{port}, or use: --port {port + 1}"
         return Conflict(f"port {port} on {host} is in use", hint=hint)
     if exc.errno in (errno.EACCES, errno.EPERM):
-        return Denied(f"port {port} is not for this user", hint="use a port from 1024 on")
-    reason = f"{host} port {port} cannot be served: {exc.strerror}"
+        return Denied(f"no permission to use port {port}", hint="use a port of 1024 or above")
+    reason = f"cannot listen on {host} port {port}: {exc.strerror}"
     return Unavailable(reason, hint="--host takes an address of this machine")
 
 
 def check_certificate(place: ServeOptions) -> None:
-    """Loaded once before the start, so that a mistake is a sentence and not a traceback."""
+    """Load it once before the start, so that a mistake is an error message, not a traceback."""
     if place.certificate is None:
         if place.key is not None:
             raise Invalid("--tls-key needs --tls-cert", hint="give both")
@@ -268,12 +270,12 @@ def check_certificate(place: ServeOptions) -> None:
         reason = getattr(exc, "reason", None) or exc.strerror if isinstance(exc, OSError) else exc
         raise Invalid(
             f"the certificate {files} cannot be used: {reason or exc}",
-            hint="PEM files that belong together, the key without a password",
+            hint="use a matching pair of PEM files, the key without a password",
         ) from exc
 
 
 def _url(place: ServeOptions, address: str, port: int) -> str:
     scheme = "http" if place.certificate is None else "https"
-    everywhere = address in ("0.0.0.0", "::")  # noqa: S104 (told, not bound)
+    everywhere = address in ("0.0.0.0", "::")  # noqa: S104 (compared, not bound)
     name = socket.gethostname() if everywhere else address
     return f"{scheme}://{f'[{name}]' if ':' in name else name}:{port}"

@@ -1,1 +1,1 @@
-"""Who may connect, with which key, how often, and how many at once."""
+"""Access decisions: who may connect, with which key, how often, and how many at once."""

@@ -1,4 +1,4 @@
-"""How often an address may show a wrong key before it has to wait."""
+"""Limits how often an address may send a wrong key before it has to wait."""
 
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from andon.core.access.peers import peer_of
 
 ALLOWED = 10
 WITHIN_SECONDS = 60.0
-KEPT = 4096  # addresses; the oldest are forgotten first
+KEPT = 4096  # addresses; the oldest are dropped first
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,14 +19,14 @@ class Count:
 
 
 class Lockout:
-    """Counts failures by peer, which may have many addresses."""
+    """Counts failures per peer, which may have many addresses."""
 
     def __init__(self, allowed: int = ALLOWED, within_seconds: float = WITHIN_SECONDS) -> None:
         self._allowed, self._within = allowed, within_seconds
         self._counts: OrderedDict[str, Count] = OrderedDict()
 
     def wait_seconds(self, address: str | None, now: float) -> float:
-        """How long the address has to wait; 0 lets it try."""
+        """How long the address has to wait; 0 if it may try."""
         count = self._counts.get(peer_of(address))
         if count is None or count.failures < self._allowed:
             return 0.0

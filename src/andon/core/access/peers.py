@@ -1,4 +1,4 @@
-"""Whose connections count together: one peer is one machine, and all of loopback is one."""
+"""Which connections count together: one peer is one machine, and all of loopback is one."""
 
 import ipaddress
 
@@ -6,7 +6,7 @@ LOOPBACK = "loopback"
 
 
 def peer_of(address: str | None) -> str:
-    """A name for quotas: 127.0.0.0/8 is this machine, an IPv6 /64 is one customer."""
+    """A key for quotas: 127.0.0.0/8 is this machine, an IPv6 /64 is one customer."""
     try:
         found = ipaddress.ip_address(address or "")
     except ValueError:

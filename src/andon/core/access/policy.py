@@ -1,8 +1,8 @@
-"""Who may do what at the server, from the address, the method, Host, Origin and the key shown.
+"""Decides what a request may do, from its address, method, Host, Origin and key.
 
-A page of a stranger can make a browser send requests to this machine. Three things stop it here:
-the Host must be a name of ours (a rebound name is not), the Origin must be ours (a foreign page
-is not), and no cookie exists that a browser would send along by itself.
+A foreign web page can make a browser send requests to this machine. Three checks stop it: the Host
+must be one of our names (a rebound DNS name is not), the Origin must be ours, and there is no
+cookie that a browser would send automatically.
 """
 
 import ipaddress
@@ -14,11 +14,11 @@ from andon.core.access.server_proof import PATH as PROOF
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 SHELL = frozenset({"/", "/healthz", "/favicon.ico", PROOF})
-"""What anyone may fetch: it holds no reading. The page has to load before it can show a key, and
+"""What anyone may fetch; it contains no readings. The page must load before it can send a key, and
 a client sends its token only after the server has proved that it knows it."""
 SHELL_FOLDER = "/static/"
 EXCHANGE = ("POST", "/api/session")
-"""A one-time code is shown here instead of a key."""
+"""Takes a one-time code instead of a key."""
 LIVE = "/socket.io/"
 
 PROXY_HEADERS = frozenset(
@@ -29,7 +29,7 @@ PROXY_HEADERS = frozenset(
         "x-appengine-user-ip", "x-azure-clientip",
     }
 )  # fmt: skip
-"""What proxies add, beside all that begins with `x-forwarded`."""
+"""Headers that proxies add, besides all that start with `x-forwarded`."""
 
 _HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(?::(?P<port>[0-9]{1,5}))?", re.ASCII)
 _ORIGIN = re.compile(r"(?P<scheme>https?)://(?P<place>[^/?#@\s]+)", re.ASCII)
@@ -37,11 +37,11 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class ShownKey(StrEnum):
-    """What the caller showed."""
+    """The kind of key that the caller sent."""
 
     NONE = "none"
     WRONG = "wrong"
-    CODE = "code"  # a one-time code, where one is exchanged for a session
+    CODE = "code"  # a one-time code, to be exchanged for a session
     SESSION = "session"
     TOKEN = "token"  # noqa: S105 (the name of a kind, not a secret)
 
@@ -60,7 +60,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class AccessRequest:
-    """One request or WebSocket handshake, as far as it decides about access."""
+    """What matters for access in one request or WebSocket handshake."""
 
     method: str
     path: str
@@ -69,14 +69,14 @@ class AccessRequest:
     origins: tuple[str, ...] = ()
     fetch_site: str | None = None
     fetch_mode: str | None = None
-    forwarded: bool = False  # a proxy says that it speaks for somebody else
-    admitted: bool = False  # it goes on with a live connection that was let in before
+    forwarded: bool = False  # sent by a proxy for another client
+    admitted: bool = False  # continues a live connection that was admitted before
     key: ShownKey = ShownKey.NONE
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why not, and what to do; the status is HTTP's."""
+    """An HTTP status, the reason for it, and what to do."""
 
     status: int
     reason: str
@@ -84,17 +84,17 @@ class Refusal:
 
 
 def judge(call: AccessRequest, rules: Rules) -> Refusal | None:
-    """None lets the call through."""
-    return _foreign(call, rules) or _keyless(call, rules)
+    """Why the request is refused; None if it is allowed."""
+    return _check_origin(call, rules) or _check_key(call, rules)
 
 
 def changes(call: AccessRequest) -> bool:
-    """Whether the call may change state; the live connection's own transport does not."""
+    """Whether the request may change state; the transport of live events does not."""
     return call.method not in SAFE_METHODS and not _is_live(call)
 
 
 def is_open(call: AccessRequest) -> bool:
-    """What needs no key on any address."""
+    """Whether it needs no key on any address."""
     if (call.method, call.path) == EXCHANGE:
         return True
     return call.method in ("GET", "HEAD") and (
@@ -102,18 +102,18 @@ def is_open(call: AccessRequest) -> bool:
     )
 
 
-def is_proxys(header: str) -> bool:
-    """Whether a header, in small letters, says that the request came by way of a proxy."""
+def is_proxy_header(header: str) -> bool:
+    """Whether a header name, in lower case, shows that a proxy forwarded the request."""
     return header in PROXY_HEADERS or header.startswith("x-forwarded")
 
 
 def is_loopback(address: str | None) -> bool:
-    """Whether an address is this machine's own; a name is not an address."""
+    """Whether an address is a loopback address; a name is not an address."""
     found = _address(address or "")
     return found is not None and found.is_loopback
 
 
-def _foreign(call: AccessRequest, rules: Rules) -> Refusal | None:
+def _check_origin(call: AccessRequest, rules: Rules) -> Refusal | None:
     host = parse_host(call.hosts[0]) if len(call.hosts) == 1 else None
     if host is None or not _is_ours(host[0], rules):
         return Refusal(
@@ -121,41 +121,41 @@ def _foreign(call: AccessRequest, rules: Rules) -> Refusal | None:
             "the Host header is not a name of this server",
             "use http://localhost, or start it with: andon serve --allow-host NAME",
         )
-    if any(not _same_place(origin, host) for origin in call.origins) or len(call.origins) > 1:
+    if any(not _same_server(origin, host) for origin in call.origins) or len(call.origins) > 1:
         return Refusal(
-            403, "another site's page may not use this server", "open the server's own page"
+            403, "pages of other sites may not use this server", "open the server's own page"
         )
     from_elsewhere = call.fetch_site in ("cross-site", "same-site")
     if from_elsewhere and not (call.fetch_mode == "navigate" and call.method == "GET"):
         return Refusal(
-            403, "another site's page may not use this server", "open the server's own page"
+            403, "pages of other sites may not use this server", "open the server's own page"
         )
     return None
 
 
-def _keyless(call: AccessRequest, rules: Rules) -> Refusal | None:
+def _check_key(call: AccessRequest, rules: Rules) -> Refusal | None:
     if call.key is ShownKey.WRONG:
         return Refusal(
             401,
-            "the token is not this server's",
-            "the server's token is in its state folder; a session ends with the server: andon open",
+            "wrong token for this server",
+            "the server's token is in its state folder; after a restart sign in again: andon open",
         )
     if call.key.is_right or is_open(call):
         return None
     if changes(call):
-        return Refusal(401, "changing something needs the token", _HOW)
+        return Refusal(401, "changes need the token", _HOW_TO_SIGN_IN)
     if rules.loopback and is_loopback(call.peer) and not call.forwarded:
         return None
     if call.admitted and _is_live(call):
         return None
-    return Refusal(401, "this address needs the token for reading, too", _HOW)
+    return Refusal(401, "reading from this address needs the token", _HOW_TO_SIGN_IN)
 
 
-_HOW = "send Authorization: Bearer TOKEN, or in a browser: andon open"
+_HOW_TO_SIGN_IN = "send Authorization: Bearer TOKEN, or in a browser: andon open"
 
 
 def parse_host(text: str) -> tuple[str, int | None] | None:
-    """The name and port of a Host header; None for anything that is not plainly one."""
+    """The name and port of a Host header; None if it is malformed."""
     found = _HOST.fullmatch(text.lower())
     if found is None:
         return None
@@ -166,15 +166,15 @@ def parse_host(text: str) -> tuple[str, int | None] | None:
 
 
 def _is_ours(name: str, rules: Rules) -> bool:
-    """A rebound name needs a name: an address in the Host header cannot lie."""
+    """DNS rebinding needs a name: an IP address in the Host header is safe."""
     if name in rules.names:
         return True
     address = _address(name)
     return address is not None and (address.is_loopback or not rules.loopback)
 
 
-def _same_place(origin: str, host: tuple[str, int | None]) -> bool:
-    """Scheme apart: a proxy may speak TLS for us. Without a port it is the scheme's own."""
+def _same_server(origin: str, host: tuple[str, int | None]) -> bool:
+    """Ignores the scheme: a proxy may terminate TLS. Without a port, the scheme's default."""
     found = _ORIGIN.fullmatch(origin.lower())
     place = parse_host(found["place"]) if found else None
     if found is None or place is None:

@@ -1,8 +1,8 @@
-"""How many connections may be open, how they are shared out, and which one goes when all are taken.
+"""How many connections may be open, how they are divided, and which is closed when all are used.
 
-Nobody can tell a stranger from the owner before a request is there, and all may come from the same
-address. So whoever says nothing gives way to whoever comes later, requests without a right key
-may fill only their share, and the rest is kept for those who show one.
+Until a request has arrived an anonymous client cannot be told from the owner, and all may come from
+the same address. So connections that have sent nothing are closed in favour of newer ones, requests
+without a valid key get only their share, and the rest is reserved for valid keys.
 """
 
 from dataclasses import dataclass
@@ -14,24 +14,24 @@ FEWEST = 16
 
 
 class PeerStanding(StrEnum):
-    """How far a connection is, and what it is used for."""
+    """The state of a connection, and what it is used for."""
 
-    SILENT = "silent"  # nothing was sent yet
-    BEGUN = "begun"  # in a TLS handshake or a request, or between two requests of a stranger
-    KEPT = "kept"  # between two requests of someone who has shown a right key
-    STRANGER = "stranger"  # at work for a request without a right key
-    LIVE = "live"  # the same, and it waits for live events
-    OWNER = "owner"  # at work for someone who has shown a right key
+    SILENT = "silent"  # has sent nothing yet
+    BEGUN = "begun"  # in a TLS handshake or a request, or between two anonymous requests
+    KEPT = "kept"  # between two requests with a valid key
+    STRANGER = "stranger"  # serving a request without a valid key
+    LIVE = "live"  # the same, waiting for live events
+    OWNER = "owner"  # serving a request with a valid key
 
 
 AT_WORK = (PeerStanding.STRANGER, PeerStanding.LIVE, PeerStanding.OWNER)
 WAITING = (PeerStanding.SILENT, PeerStanding.BEGUN, PeerStanding.KEPT)
-"""Those that nobody works for, in the order in which they give way."""
+"""Those with no request to serve, in the order in which they are closed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quotas:
-    """The most connections of each kind; what is left is kept for the token."""
+    """The maximum number of connections of each kind; the rest is reserved for the token."""
 
     most: int = MOST
 
@@ -41,29 +41,29 @@ class Quotas:
 
     @property
     def at_work(self) -> int:
-        """Two tenths stay for those who have not asked yet, so that anybody can."""
+        """Two tenths stay for connections without a request yet, so that anyone can send one."""
         return self.most - 2 * self.tenth
 
     @property
     def strangers(self) -> int:
-        """Of those at work without a right key; one tenth stays for those with one."""
+        """Requests without a valid key; one tenth stays for those with one."""
         return self.at_work - self.tenth
 
     @property
     def live(self) -> int:
-        """Of the strangers that wait for live events; one tenth stays for plain requests."""
+        """Anonymous clients waiting for live events; one tenth stays for plain requests."""
         return self.strangers - self.tenth
 
 
 def places_for(files: int | None) -> int:
-    """As many connections as there are files for; None is no limit."""
+    """How many connections the limit of open files allows; None is no limit."""
     if files is None:
         return MOST
     return max(FEWEST, min(MOST, files - min(RESERVED_FILES, files // 2)))
 
 
 def may_work(quotas: Quotas, counts: dict[PeerStanding, int], wanted: PeerStanding) -> bool:
-    """Whether one more may be worked for, where so many are of each kind."""
+    """Whether one more request may be served, given the count of each kind."""
     strangers = counts[PeerStanding.STRANGER] + counts[PeerStanding.LIVE]
     if strangers + counts[PeerStanding.OWNER] >= quotas.at_work:
         return False
@@ -75,10 +75,10 @@ def may_work(quotas: Quotas, counts: dict[PeerStanding, int], wanted: PeerStandi
 
 
 def gives_way(quotas: Quotas, counts: dict[PeerStanding, int]) -> PeerStanding | None:
-    """Of which kind the oldest is closed when one more has come; None where there is room.
+    """The kind whose oldest connection is closed for a new one; None if there is room.
 
-    The silent go first, but for a tenth: a flood of those who begin a request and do not end it
-    must not take away the moment that a new connection needs for its first byte.
+    Silent ones are closed first, except for a tenth: a flood of unfinished requests must leave a
+    new connection the time to send its first byte.
     """
     if sum(counts.values()) <= quotas.most:
         return None

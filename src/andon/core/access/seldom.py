@@ -1,4 +1,4 @@
-"""What happens again and again is told once a minute, with how often it happened."""
+"""Limits repeated messages to one a minute, with a count."""
 
 from collections import OrderedDict
 from collections.abc import Hashable
@@ -10,24 +10,24 @@ MOST_KINDS = 512
 
 @dataclass(slots=True)
 class _Kind:
-    told_at: float
-    untold: int = 0
+    reported_at: float
+    held_back: int = 0
 
 
 class Seldom:
-    """Counts by kind; the kinds are bounded, and the one that was told longest ago is forgotten."""
+    """Counts by kind; the number of kinds is bounded: the one reported longest ago is dropped."""
 
     def __init__(self, every_seconds: float = EVERY_SECONDS, most_kinds: int = MOST_KINDS) -> None:
         self._every, self._most = every_seconds, most_kinds
         self._kinds: OrderedDict[Hashable, _Kind] = OrderedDict()
 
     def happened(self, kind: Hashable, now: float) -> int | None:
-        """How often since it was told last, this time included; None where it is not told now."""
+        """How often it happened since the last report, including now; None: do not report."""
         known = self._kinds.get(kind)
-        if known is not None and now - known.told_at < self._every:
-            known.untold += 1
+        if known is not None and now - known.reported_at < self._every:
+            known.held_back += 1
             return None
-        count = 1 if known is None else known.untold + 1
+        count = 1 if known is None else known.held_back + 1
         self._kinds[kind] = _Kind(now)
         self._kinds.move_to_end(kind)
         while len(self._kinds) > self._most:
@@ -35,11 +35,11 @@ class Seldom:
         return count
 
     def due(self, now: float) -> list[tuple[Hashable, int]]:
-        """What was held back and has waited long enough, with how often; it counts as told."""
+        """The kinds held back long enough, with their counts; they count as reported."""
         found = [
-            (kind, known.untold)
+            (kind, known.held_back)
             for kind, known in self._kinds.items()
-            if known.untold and now - known.told_at >= self._every
+            if known.held_back and now - known.reported_at >= self._every
         ]
         for kind, _ in found:
             self._kinds[kind] = _Kind(now)

@@ -1,8 +1,8 @@
-"""How a server proves that it knows a token before the token is sent to it.
+"""Lets a server prove that it knows a token before the token is sent to it.
 
 The client sends a random nonce. The server answers with its own address and an HMAC, keyed with the
 token, over the nonce and that address. A listener that does not know the token cannot answer, and
-one that passes the question on to the real server names the real server's address and not its own.
+one that relays the request to the real server returns the real server's address, not its own.
 """
 
 import hmac
@@ -14,7 +14,7 @@ PATH = "/api/proof"
 NONCE_BYTES = 32
 ROOT = 0
 
-# Each use of the token has a text of its own: no answer can serve as any other secret.
+# Each use of the token has its own label, so that no answer can serve as another secret.
 _KEY = b"andon.proof/1 key"
 _STATEMENT = b"andon.proof/1 server statement"
 _LONGEST_PLACE = 100
@@ -22,7 +22,7 @@ _LONGEST_PLACE = 100
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What a server answers: the address at which it was asked, and the proof."""
+    """A server's answer: the address at which it was asked, and the proof."""
 
     place: str
     proof: str
@@ -30,12 +30,12 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Who is at the other end of a connection, as far as this machine can tell."""
+    """What this machine knows about the other end of a connection."""
 
     address: str
     port: int
     encrypted: bool = False  # TLS has verified its name already
-    listeners: Set[int] = frozenset()  # the users who listen there; empty where that is unknown
+    listeners: Set[int] = frozenset()  # the uids that listen there; empty if unknown
 
     @property
     def place(self) -> str:
@@ -60,16 +60,16 @@ def prove(key: bytes, nonce: bytes, place: str) -> Statement:
 
 
 def place_of(address: str, port: int) -> str:
-    """An address and port, written the same way at both ends of a connection."""
+    """An address and port, in the same form at both ends of a connection."""
     plain = _plain(address)
     return f"[{plain}]:{port}" if ":" in plain else f"{plain}:{port}"
 
 
-def parse_statement(said: object) -> Statement | None:
-    """What a stranger answered; None where it is no statement."""
-    if not isinstance(said, dict):
+def parse_statement(answer: object) -> Statement | None:
+    """A statement from an untrusted answer; None if it is not one."""
+    if not isinstance(answer, dict):
         return None
-    place, proof = said.get("address"), said.get("proof")
+    place, proof = answer.get("address"), answer.get("proof")
     if not isinstance(place, str) or not isinstance(proof, str):
         return None
     if not 0 < len(place) <= _LONGEST_PLACE or len(proof) != 64:
@@ -78,12 +78,12 @@ def parse_statement(said: object) -> Statement | None:
 
 
 def is_foreign(listeners: Set[int], uid: int) -> bool:
-    """Whether a user other than this one and root listens there, as far as that is known."""
+    """Whether a user other than this one and root is known to listen there."""
     return bool(listeners - {uid, ROOT})
 
 
 def doubt(said: Statement | None, token: str, nonce: bytes, peer: Peer, uid: int) -> str | None:
-    """Why the token may not be sent to this peer; None where it has proved itself."""
+    """Why the token must not be sent to this peer; None if it has proved itself."""
     if said is None:
         return "it did not prove that it knows the token"
     expected = prove(proof_key(token), nonce, said.place)
@@ -91,14 +91,14 @@ def doubt(said: Statement | None, token: str, nonce: bytes, peer: Peer, uid: int
         return "it does not know the token"
     if said.place == peer.place or peer.encrypted:
         return None
-    # The proof is another address's: a tunnel or a proxy of ours or root's, or a man between.
+    # The proof is for another address: our own or root's tunnel or proxy, or a man in the middle.
     if is_foreign(peer.listeners, uid) or (peer.is_local and not peer.listeners):
-        return f"it passes requests on to the server at {said.place}"
+        return f"it relays requests to the server at {said.place}"
     return None
 
 
 def _plain(address: str) -> str:
-    """Without a zone, and an IPv4 address as one."""
+    """Without a zone; an IPv4-mapped address as IPv4."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

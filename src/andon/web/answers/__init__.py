@@ -1,1 +1,1 @@
-"""What the routes and events say, and its description for OpenAPI."""
+"""The payloads of routes and events, and their description for OpenAPI."""

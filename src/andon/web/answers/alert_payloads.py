@@ -1,4 +1,4 @@
-"""What the routes about alerts say: the list, the catalogue, and who may read command lines."""
+"""Payloads about alerts: the board, the rules, and alerts without command lines."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -22,7 +22,7 @@ BOARD_SCHEMA, RULES_SCHEMA = "andon.board/1", "andon.rules/1"
 
 
 def for_strangers(alert: Alert) -> Alert:
-    """Without command lines: names of programs are enough for those who show no token."""
+    """Without command lines: callers without the token see only program names."""
     if all(party.command is None for party in alert.who):
         return alert
     return replace(alert, who=tuple(replace(party, command=None) for party in alert.who))
@@ -34,7 +34,7 @@ def board_to_json(
     holders: Mapping[str, Sequence[Holder]] | None = None,
     holders_note: str | None = None,
 ) -> Json:
-    """The lamps as they hang over the line, and who holds the devices below them."""
+    """The lamp and the lease holders of every device."""
     return {
         "schema": BOARD_SCHEMA,
         "node": node,
@@ -65,7 +65,7 @@ def board_to_json(
 def rules_to_json(
     rulebook: Rulebook, devices: Sequence[Device], awake: frozenset[Precondition] = READINGS
 ) -> Json:
-    """The catalogue, with the thresholds that are in force here."""
+    """All rules, with the thresholds in effect here."""
     return {
         "schema": RULES_SCHEMA,
         "rules": [_rule_to_json(rule, rulebook, devices, awake) for rule in RULES],
@@ -76,7 +76,7 @@ def _rule_to_json(
     rule: Rule, rulebook: Rulebook, devices: Sequence[Device], awake: frozenset[Precondition]
 ) -> Json:
     reason = inactive_reason(rule, awake) or (
-        "off in the settings" if rule.name in rulebook.thresholds.off else None
+        "disabled in the settings" if rule.name in rulebook.thresholds.off else None
     )
     return {
         "name": rule.name,
@@ -107,7 +107,7 @@ def _rule_to_json(
 
 
 def _judged(rule: Rule, devices: Iterable[Device]) -> Iterable[Device]:
-    """Those that a figure is compared for."""
+    """The devices whose readings are compared with a threshold."""
     return devices if rule.about is Subject.DEVICE and rule.threshold is not None else ()
 
 

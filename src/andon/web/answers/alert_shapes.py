@@ -1,4 +1,4 @@
-"""The shapes of what goes in and out of the routes about alerts, for OpenAPI."""
+"""Request and response types of the routes about alerts, for OpenAPI."""
 
 from typing import Annotated, Any, Literal
 
@@ -14,7 +14,7 @@ Note = Annotated[str, Field(max_length=1000)]
 
 
 class Seen(BaseModel):
-    """Who has seen an alert."""
+    """Who acknowledges an alert."""
 
     model_config = ConfigDict(extra="forbid")
     by: Short = ""
@@ -22,7 +22,7 @@ class Seen(BaseModel):
 
 
 class Hush(BaseModel):
-    """What is not to be told for a while; without rule, device and subject, everything."""
+    """What to silence and for how long; without rule, device and subject, everything."""
 
     model_config = ConfigDict(extra="forbid")
     seconds: Annotated[float, Field(ge=1, le=LONGEST_SILENCE_SECONDS)]
@@ -34,7 +34,7 @@ class Hush(BaseModel):
 
 
 class Trial(BaseModel):
-    """Which notifier to try; none means all."""
+    """The notifier to test; null for all."""
 
     model_config = ConfigDict(extra="forbid")
     notifier: Short | None = None
@@ -50,7 +50,7 @@ class AlertList(BaseModel):
     worst: Level | None
     alerts: list[Alert]
     silences: list[Silence]
-    note: str | None = Field(description="why past alerts are missing, where they are")
+    note: str | None = Field(description="why past alerts are missing, if they are")
 
 
 class Rung(BaseModel):
@@ -65,7 +65,7 @@ class Rung(BaseModel):
 
 
 class OnDevice(BaseModel):
-    """What a rule compares for one device, and the limit that the device itself states."""
+    """A rule's threshold for one device, and the limit that the device itself reports."""
 
     uuid: str
     index: int
@@ -75,7 +75,7 @@ class OnDevice(BaseModel):
 
 
 class Rule(BaseModel):
-    """One row of the catalogue."""
+    """One alert rule."""
 
     name: str
     title: str
@@ -113,12 +113,12 @@ class LampShape(BaseModel):
 
 
 class HolderShape(BaseModel):
-    """Who holds a device, or a part of it, by a lease."""
+    """A lease that holds a device or a part of it."""
 
-    lease: str | None = Field(description="its id; null where the lease cannot be read")
+    lease: str | None = Field(description="its id; null if the lease cannot be read")
     user: str
-    until: float | None = Field(description="UTC seconds; null where it ends with its work")
-    memory_bytes: int | None = Field(description="of a shared device; null for the whole")
+    until: float | None = Field(description="UTC seconds; null if it ends with its job")
+    memory_bytes: int | None = Field(description="of a shared device; null if exclusive")
     standing: Standing
 
 
@@ -133,23 +133,23 @@ class BoardShape(BaseModel):
     lamp: Lamp
     devices: list[LampShape]
     holders: dict[str, list[HolderShape]] = Field(description="by the device's uuid")
-    holders_note: str | None = Field(description="why nobody can say who holds what")
+    holders_note: str | None = Field(description="why the leases are unknown, if they are")
 
 
 class SilenceList(BaseModel):
-    """What is not told at present."""
+    """The active silences."""
 
     silences: list[Silence]
 
 
 class Ended(BaseModel):
-    """It is over."""
+    """Whether it has ended."""
 
     ended: bool
 
 
 class Outcome(BaseModel):
-    """What became of one test message."""
+    """The result of one test message."""
 
     notifier: str
     ok: bool
@@ -158,12 +158,12 @@ class Outcome(BaseModel):
 
 
 class Outcomes(BaseModel):
-    """What became of them all."""
+    """The results of all test messages."""
 
     results: list[Outcome]
     note: str | None
 
 
 def says(shape: Any) -> dict[int | str, dict[str, Any]]:
-    """A route's answer, for the description of the API; the bytes are made by the wire."""
+    """A route's response type for OpenAPI; the bytes are encoded by `wire`."""
     return {200: {"model": shape}}

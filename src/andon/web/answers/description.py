@@ -1,4 +1,4 @@
-"""OpenAPI with the shape of every answer, from a table of routes and types."""
+"""OpenAPI with the type of every response, from a table of routes and types."""
 
 from typing import Any
 
@@ -18,12 +18,12 @@ ANSWERS: dict[str, type[BaseModel]] = {
     "/api/devices/{device}/charts": schemas.Charts,
     "/api/devices/{device}/uses": schemas.Uses,
 }
-"""What a GET answers; the board's types are made from these."""
+"""The responses to GET; the board's types are generated from these."""
 _REF = "#/components/schemas/{model}"
 
 
 def describe(api: FastAPI) -> None:
-    """Make /openapi.json say what is in an answer, too."""
+    """Add the response types to /openapi.json."""
 
     def openapi() -> dict[str, Any]:
         if api.openapi_schema is None:
@@ -34,7 +34,7 @@ def describe(api: FastAPI) -> None:
 
 
 def described(api: FastAPI) -> dict[str, Any]:
-    """The whole description."""
+    """The complete OpenAPI document."""
     found = get_openapi(
         title=api.title, version=api.version, description=api.description, routes=api.routes
     )

@@ -1,4 +1,4 @@
-"""`/api/health`: what each part of the server does, as it is and not as it should be."""
+"""`/api/health`: the actual state of each part of the server."""
 
 import os
 import time
@@ -12,24 +12,24 @@ from andon.web.answers.payloads import why_not
 from andon.web.snapshot_feed import SnapshotFeed
 
 LATE_TICKS = 3.0
-LATE_SECONDS = 3.0  # a node that is slow for a moment is not ill
+LATE_SECONDS = 3.0  # a short delay is not a fault
 
 
 class HealthPart(Protocol):
-    """A part that can say how it is: a table with at least `state` and `reason`."""
+    """A part that reports its health: a table with at least `state` and `reason`."""
 
     def health(self) -> wire.Json: ...
 
 
 def health(station: SnapshotFeed, parts: Mapping[str, HealthPart]) -> wire.Json:
-    """The whole; `status` is the worst of what matters: ok, degraded or failing."""
+    """The whole server; `status` is the worst state of its parts: ok, degraded or failing."""
     snapshot = station.last
     sampler = _sampler(station)
-    told = {name: part.health() for name, part in parts.items()}
+    states = {name: part.health() for name, part in parts.items()}
     backends = [] if snapshot is None else _backends(snapshot)
     reason, hint = (None, None) if snapshot is None or snapshot.devices else why_not(snapshot)
     return {
-        "status": _status(sampler, backends, told),
+        "status": _status(sampler, backends, states),
         "version": __version__,
         "node": None if snapshot is None else snapshot.node,
         "at": time.time(),
@@ -40,7 +40,7 @@ def health(station: SnapshotFeed, parts: Mapping[str, HealthPart]) -> wire.Json:
         "sampler": sampler,
         "readers": [_reader(pid) for pid in station.reader_pids()],
         "backends": backends,
-        **told,
+        **states,
     }
 
 
@@ -61,19 +61,19 @@ def _sampler(station: SnapshotFeed) -> wire.Json:
 
 def _sampling_state(station: SnapshotFeed, age: float | None) -> tuple[str, str | None]:
     if not station.runs:
-        return "stopped", "the loop has ended"
+        return "stopped", "the sampling loop has ended"
     if age is None:
-        return "starting", "the first look is not done yet"
+        return "starting", "waiting for the first reading"
     bound = station.settings.deadline_seconds + max(
         LATE_SECONDS, LATE_TICKS * station.settings.interval_seconds
     )
     if age > bound:
-        return "late", f"the last look was {age:.1f} s ago"
+        return "late", f"the last reading was {age:.1f} s ago"
     return "ok", None
 
 
 def _reader(pid: int) -> wire.Json:
-    """Whether a reader's process is really there."""
+    """Whether a reader's process exists."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -84,7 +84,7 @@ def _reader(pid: int) -> wire.Json:
 
 
 def _backends(snapshot: Snapshot) -> list[wire.Json]:
-    """One row per vendor: what its devices answer, and why it is at fault, if it is."""
+    """One row per vendor: the states of its devices, and its fault if there is one."""
     faults = {fault.source: fault for fault in snapshot.faults}
     names = sorted({s.device.vendor for s in snapshot.devices} | set(faults))
     return [_backend(name, snapshot, faults) for name in names]
@@ -105,12 +105,12 @@ def _backend(name: str, snapshot: Snapshot, faults: Mapping[str, object]) -> wir
 
 
 def _silent(silent: Sequence[State]) -> str:
-    return f"{len(silent)} of its devices do not answer"
+    return f"{len(silent)} of its devices {'is' if len(silent) == 1 else 'are'} not responding"
 
 
-def _status(sampler: wire.Json, backends: list[wire.Json], told: Mapping[str, wire.Json]) -> str:
+def _status(sampler: wire.Json, backends: list[wire.Json], others: Mapping[str, wire.Json]) -> str:
     if sampler["state"] in ("late", "stopped"):
         return "failing"
-    parts = [*backends, *told.values()]
-    ill = any(part["state"] in ("failing", "degraded") for part in parts)
-    return "degraded" if ill or sampler["state"] == "starting" else "ok"
+    parts = [*backends, *others.values()]
+    degraded = any(part["state"] in ("failing", "degraded") for part in parts)
+    return "degraded" if degraded or sampler["state"] == "starting" else "ok"

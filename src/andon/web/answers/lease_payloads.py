@@ -1,4 +1,4 @@
-"""What the routes and events about leases say, and what of it is for callers with the token."""
+"""Payloads about leases, with and without what only callers with the token may see."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,7 +9,7 @@ from andon.web.answers.payloads import iso
 
 
 def for_strangers(found: LeaseList) -> LeaseList:
-    """Without what leases are for, and without the numbers that prove whose they are."""
+    """Without commands, and without the fences that prove ownership."""
     shown = tuple(replace(row, command=None, fence=None) for row in found.leases)
     return replace(found, leases=shown)
 
@@ -20,12 +20,12 @@ def leases(found: LeaseList, trusted: bool) -> Json:
 
 
 def lent(row: LeaseRow, environment: Mapping[str, str]) -> Json:
-    """A lease as its asker gets it."""
+    """A lease as returned to its requester."""
     return {**row_to_json(row), "environment": dict(environment)}
 
 
 def text(found: LeaseList, trusted: bool) -> str:
-    """As JSON. A file in the book may hold what is no text: that must not end an answer."""
+    """As JSON. A lease file may contain invalid UTF-8: that must not break a response."""
     return sendable(leases(found, trusted))
 
 

@@ -1,4 +1,4 @@
-"""The shapes of what goes in and out of the routes about leases, for OpenAPI."""
+"""Request and response types of the routes about leases, for OpenAPI."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -18,7 +18,7 @@ Fence = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 class Ask(BaseModel):
-    """Which devices are wanted, for how long, and how long that is worth waiting for."""
+    """The requested devices, for how long, and how long to wait for them."""
 
     model_config = ConfigDict(extra="forbid")
     gpus: Count | Range = 1
@@ -38,7 +38,7 @@ class Ask(BaseModel):
 
 
 class Renewal(BaseModel):
-    """How long it is to live from now; a lease over the network wants its fence."""
+    """The new lifetime from now; a lease made over the network requires its fence."""
 
     model_config = ConfigDict(extra="forbid")
     seconds: Lifetime = 600.0
@@ -46,7 +46,7 @@ class Renewal(BaseModel):
 
 
 class Withholding(BaseModel):
-    """Why a device is given to nobody."""
+    """Why a device is taken out of service."""
 
     model_config = ConfigDict(extra="forbid")
     reason: Annotated[str, Field(max_length=200)] = ""
@@ -62,12 +62,12 @@ class LeaseListShape(BaseModel):
     waiting: list[WaitingRow]
     cordons: list[CordonRow]
     book: BookRow | None
-    note: str | None = Field(description="why there is nothing, or nothing can be known")
+    note: str | None = Field(description="why the list is empty or unknown")
 
 
 @dataclass(frozen=True, slots=True)
 class LentShape(LeaseRow):
-    """A lease, and what makes a process see its devices alone."""
+    """A lease, and the environment that makes only its devices visible to a process."""
 
     environment: dict[str, str]
 
@@ -80,7 +80,7 @@ class Released(BaseModel):
 
 
 class CordonState(BaseModel):
-    """Whether a device is withheld now."""
+    """Whether a device is out of service now."""
 
     uuid: str
     cordoned: bool

@@ -1,4 +1,4 @@
-"""What the routes and events say, made from snapshots; pure, so that golden files can hold it."""
+"""Payloads of routes and events, built from snapshots; pure, so that golden files can test them."""
 
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
@@ -14,12 +14,12 @@ from andon.model.device import DeviceStatus, Snapshot, State
 from andon.units import MIB
 
 HIGH_USAGE_PERCENT = 50
-NO_DEVICE = "no device was found on this node"
-NO_DEVICE_HINT = "andon doctor says why; try: andon serve --simulate 4"
+NO_DEVICE = "no GPU found on this node"
+NO_DEVICE_HINT = "andon doctor finds out why; to try it: andon serve --simulate 4"
 
 
 def about(snapshot: Snapshot) -> wire.Json:
-    """What every payload begins with; a node without a device says why."""
+    """The start of every payload; a node without a device says why."""
     answering = any(s.state in (State.OK, State.ASLEEP) for s in snapshot.devices)
     reason, hint = (None, None) if answering else why_not(snapshot)
     return {
@@ -34,7 +34,7 @@ def about(snapshot: Snapshot) -> wire.Json:
 
 
 def why_not(snapshot: Snapshot) -> tuple[str, str]:
-    """Why nothing answers here, and what to do."""
+    """Why no device responds here, and what to do."""
     if snapshot.faults:
         first = snapshot.faults[0]
         return f"{first.source}: {first.reason}", first.hint
@@ -48,7 +48,7 @@ def iso(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
 
 
-# The kept routes and events.
+# The stable routes and events (DESIGN section 9).
 
 
 def gpu_summary(snapshot: Snapshot, settings: Settings) -> wire.Json:
@@ -70,7 +70,7 @@ def gpu_summary(snapshot: Snapshot, settings: Settings) -> wire.Json:
 
 
 def _gpu(status: DeviceStatus, settings: Settings) -> wire.Json:
-    """An old sample is not this round's: a device that did not answer is all unknown."""
+    """A device that did not respond is all unknown: an old sample does not count."""
     free, total = _read(status, "memory_free_bytes"), status.device.memory_total_bytes
     utilization = _read(status, "utilization_percent")
     weights = settings.score_memory_weight, settings.score_utilization_weight
@@ -96,7 +96,7 @@ def _gpu(status: DeviceStatus, settings: Settings) -> wire.Json:
 
 
 def gpu_metrics(snapshot: Snapshot) -> wire.Json:
-    """Every device as `andon.snapshot/1` shows it, without its processes."""
+    """Every device as in `andon.snapshot/1`, without its processes."""
     shown = map(wire.status_to_json, snapshot.devices)
     gpus = [{k: v for k, v in status.items() if k != "processes"} for status in shown]
     return {**about(snapshot), "gpus": gpus}
@@ -117,7 +117,7 @@ def gpu_processes(snapshot: Snapshot) -> wire.Json:
 def high_usage(
     snapshot: Snapshot, uuids: Collection[str], threshold: float = HIGH_USAGE_PERCENT
 ) -> wire.Json:
-    """`high_gpu_usage_alert`: the devices among these that are above the threshold."""
+    """`high_gpu_usage_alert`: these devices, with the threshold they are above."""
     gpus = [
         {
             "index": s.device.index,
@@ -133,12 +133,12 @@ def high_usage(
         **about(snapshot),
         "threshold_percent": threshold,
         "gpus": gpus,
-        "message": f"above {threshold:g} %: {names}",
+        "message": f"utilisation above {threshold:g} %: {names}",
     }
 
 
 def busy_uuids(snapshot: Snapshot, rulebook: Rulebook | None = None) -> frozenset[str]:
-    """The devices above the threshold now: that of the rule `high_usage`, for each device."""
+    """The devices that are above their threshold of the rule `high_usage` now."""
     return frozenset(s.device.uuid for s in snapshot.devices if _is_busy(s, rulebook))
 
 
@@ -169,7 +169,7 @@ def device(snapshot: Snapshot, name: str) -> wire.Json:
 
 
 def named(snapshot: Snapshot, name: str) -> DeviceStatus:
-    """The device with this UUID, the beginning of one, or this index."""
+    """The device with this UUID, UUID prefix or index."""
     known = {s.device.uuid: s for s in snapshot.devices}
     if name in known:
         return known[name]
@@ -178,15 +178,15 @@ def named(snapshot: Snapshot, name: str) -> DeviceStatus:
     if not found and len(name) >= 8:
         found = [s for u, s in known.items() if u.lower().startswith(name.lower())]
     if len(found) > 1:
-        raise Invalid(f"{_short(name)} names several devices", hint="give the whole UUID")
+        raise Invalid(f"{_short(name)} matches several devices", hint="give the whole UUID")
     if not found:
         numbers = ", ".join(str(s.device.index) for s in boards) or "none"
-        raise Gone(f"there is no device {_short(name)}", hint=f"the devices here: {numbers}")
+        raise Gone(f"there is no device {_short(name)}", hint=f"devices here: {numbers}")
     return found[0]
 
 
 def why(snapshots: Sequence[Snapshot], name: str) -> wire.Json:
-    """`andon.why/1` of one device, from the minutes that the server remembers."""
+    """`andon.why/1` of one device, from the last minutes."""
     latest = snapshots[-1]
     status = named(latest, name)
     reasons = explain(snapshots, status.device.uuid)
@@ -233,16 +233,16 @@ def processes(snapshot: Snapshot) -> wire.Json:
 
 
 def nodes(snapshot: Snapshot) -> wire.Json:
-    """This node alone; a hub will list the others."""
+    """Only this node."""
     states: dict[str, int] = {}
     for status in snapshot.devices:
         states[str(status.state)] = states.get(str(status.state), 0) + 1
     node = {**about(snapshot), "devices": len(snapshot.devices), "states": states}
-    return {"items": [node], "note": "this server watches its own node only"}
+    return {"items": [node], "note": "this server monitors only its own node"}
 
 
 def to_come(what: str) -> wire.Json:
-    return {"items": [], "note": f"this version keeps no {what} yet"}
+    return {"items": [], "note": f"this version has no {what} yet"}
 
 
 def _read(status: DeviceStatus, name: str) -> float | None:

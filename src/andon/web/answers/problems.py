@@ -1,4 +1,4 @@
-"""The one shape of every error that leaves the server."""
+"""The one format of every error that the server returns."""
 
 from collections.abc import Sequence
 from http import HTTPStatus
@@ -13,18 +13,18 @@ KINDS = {
     503: "unavailable",
 }  # fmt: skip
 
-UNEXPECTED = ("something unexpected went wrong here", "the server's log has it")
+UNEXPECTED = ("internal server error", "see the server's log")
 _LONGEST = 400
 _JSON = b"application/json"
 
 
 def problem(status: int, reason: str, hint: str = "", details: Sequence[str] = ()) -> bytes:
-    """`{"error": {"kind", "reason", "hint"}}`, with `details` where there are some."""
+    """`{"error": {"kind", "reason", "hint"}}`, with `details` if there are any."""
     kind = KINDS.get(status, "failed" if status >= 500 else "invalid")
-    told: wire.Json = {"kind": kind, "reason": reason, "hint": hint}
+    error: wire.Json = {"kind": kind, "reason": reason, "hint": hint}
     if details:
-        told["details"] = list(details)
-    return wire.dumps({"error": told}).encode("utf-8", "replace")
+        error["details"] = list(details)
+    return wire.dumps({"error": error}).encode("utf-8", "replace")
 
 
 def problem_of(error: AndonError) -> bytes:
@@ -32,13 +32,13 @@ def problem_of(error: AndonError) -> bytes:
 
 
 class Shaped:
-    """Passes on what an application sends; a library's error in plain text gets our shape."""
+    """Forwards what an application sends; a library's plain-text error gets our format."""
 
     def __init__(self, send: Send) -> None:
         self.begun = False
         self._send = send
         self._held: Message | None = None
-        self._words = b""
+        self._text = b""
 
     async def __call__(self, message: Message) -> None:
         self.begun = True
@@ -47,17 +47,17 @@ class Shaped:
         elif self._held is None:
             await self._send(message)
         else:
-            self._words += message.get("body", b"")[:_LONGEST]
+            self._text += message.get("body", b"")[:_LONGEST]
             if not message.get("more_body", False):
-                await self._tell(self._held)
+                await self._send_problem(self._held)
 
-    async def _tell(self, start: Message) -> None:
+    async def _send_problem(self, start: Message) -> None:
         status = start["status"]
-        words = self._words[:_LONGEST].decode("utf-8", "replace").strip().strip('"')
-        body = problem(status, words or HTTPStatus(status).phrase, "see docs/server.md")
-        told = {b"content-type": _JSON, b"content-length": str(len(body)).encode()}
-        kept = [(k, v) for k, v in start.get("headers", ()) if k.lower() not in told]
-        await self._send({**start, "headers": [*kept, *told.items()]})
+        text = self._text[:_LONGEST].decode("utf-8", "replace").strip().strip('"')
+        body = problem(status, text or HTTPStatus(status).phrase, "see docs/server.md")
+        replaced = {b"content-type": _JSON, b"content-length": str(len(body)).encode()}
+        kept = [(k, v) for k, v in start.get("headers", ()) if k.lower() not in replaced]
+        await self._send({**start, "headers": [*kept, *replaced.items()]})
         await self._send({"type": "http.response.body", "body": body})
 
 

@@ -1,13 +1,13 @@
-"""What the routes say, as types: for OpenAPI, and so for the board, which is generated from it.
+"""Types of the responses, for OpenAPI and for the board's generated types.
 
-Only described, not built: `payloads` and `wire` make them, and a test holds the two together.
+Only descriptions: `payloads` and `wire` build the responses, and a test compares the two.
 """
 
 from pydantic import BaseModel, Field
 
 
 class Limits(BaseModel):
-    """What the device itself states as its bounds."""
+    """The limits that the device itself reports."""
 
     slowdown_celsius: float | None
     power_default_watts: float | None
@@ -17,7 +17,7 @@ class Limits(BaseModel):
 
 
 class Sample(BaseModel):
-    """One device at one instant; null means that the device cannot say."""
+    """One device at one instant; null means that the device does not report it."""
 
     at: float
     utilization_percent: float | None
@@ -64,7 +64,7 @@ class Process(BaseModel):
 
 
 class DeviceStatus(BaseModel):
-    """A device: its facts, its state, its latest reading."""
+    """A device: its properties, its state and its latest reading."""
 
     uuid: str
     index: int
@@ -96,7 +96,7 @@ class Disk(BaseModel):
 
 
 class Network(BaseModel):
-    """One interface; the counters run since it came up."""
+    """One interface; the counters start when it comes up."""
 
     name: str
     received_bytes: int
@@ -137,7 +137,7 @@ class Snapshot(BaseModel):
 
 
 class About(BaseModel):
-    """What most payloads begin with."""
+    """The start of most payloads."""
 
     node: str
     at: float
@@ -149,7 +149,7 @@ class About(BaseModel):
 
 
 class Evidence(BaseModel):
-    """A reading that a reason rests on."""
+    """A reading that supports a reason."""
 
     name: str
     value: float | str | None
@@ -158,7 +158,7 @@ class Evidence(BaseModel):
 
 
 class Reason(BaseModel):
-    """One reason, with what it rests on and what to do."""
+    """One reason, with its evidence and what to do."""
 
     code: str
     sentence: str
@@ -190,7 +190,7 @@ class Why(About):
 
 
 class Sampler(BaseModel):
-    """The one loop."""
+    """The sampling loop."""
 
     state: str
     reason: str | None
@@ -220,7 +220,7 @@ class Backend(BaseModel):
 
 
 class Health(BaseModel):
-    """What each part does; further parts are tables with at least `state` and `reason`."""
+    """The state of each part; further parts are tables with at least `state` and `reason`."""
 
     model_config = {"extra": "allow"}
 
@@ -238,7 +238,7 @@ class Health(BaseModel):
 
 
 class Band(BaseModel):
-    """Least, mean and most of each span; null where nothing was read."""
+    """Minimum, mean and maximum of each span; null if there is no reading."""
 
     min: list[float | None]
     mean: list[float | None]
@@ -257,7 +257,7 @@ class Charts(BaseModel):
 
 
 class Use(BaseModel):
-    """One process on one device for a while."""
+    """One process on one device over an interval."""
 
     pid: int
     started: float | None
@@ -269,7 +269,7 @@ class Use(BaseModel):
 
 
 class Uses(BaseModel):
-    """Who was on a device, the latest first."""
+    """The processes that used a device, latest first."""
 
     device: str
     since: float
@@ -279,7 +279,7 @@ class Uses(BaseModel):
 
 
 class Recent(BaseModel):
-    """The last two minutes of one reading, device by device."""
+    """The last two minutes of one reading, for each device."""
 
     metric: str
     at: list[float]
@@ -287,7 +287,7 @@ class Recent(BaseModel):
 
 
 class Features(BaseModel):
-    """What this server can do."""
+    """The features of this server."""
 
     version: str
     features: dict[str, bool]

@@ -1,4 +1,4 @@
-"""A dear answer, made once for all who ask before the next snapshot comes."""
+"""An expensive answer, computed once per snapshot for all callers."""
 
 import threading
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from andon.model.device import Snapshot
 
 
 class Once:
-    """The last answer of each kind of caller; whoever comes meanwhile waits for it."""
+    """The last answer with and without the token; concurrent callers wait for it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

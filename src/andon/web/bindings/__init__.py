@@ -1,1 +1,1 @@
-"""All that binds to the insides of asyncio, uvicorn, python-socketio and python-engineio."""
+"""Everything that relies on internals of asyncio, uvicorn, python-socketio and python-engineio."""

@@ -1,8 +1,8 @@
-"""Accepts connections: all of what binds to asyncio's way of serving a socket is here.
+"""Accepts connections in place of asyncio's own server.
 
-asyncio's own server counts nothing, makes transport and protocol for whoever connects, and waits a
-minute for a TLS handshake. Here a connection is counted before anything else happens, and as long
-as it has sent nothing it is a bare socket: thousands of silent ones cost a descriptor each.
+That one counts nothing, creates a transport and a protocol for every connection, and waits a minute
+for a TLS handshake. Here a connection is counted first, and until it has sent something it is only
+a socket: thousands of silent ones cost one descriptor each.
 """
 
 import asyncio
@@ -18,9 +18,9 @@ from andon.web.transport.turns import LONGEST_HEAD, RequestTurns
 
 log = logging.getLogger("andon.web")
 
-OWED_SECONDS = 10.0  # for the TLS handshake and a whole request, from connecting
-AT_ONCE = 64  # accepted before others have their turn in the loop
-AGAIN_SECONDS = 0.2  # until accepting is tried again when files are short
+OWED_SECONDS = 10.0  # from connecting, for the TLS handshake and a complete request
+AT_ONCE = 64  # accepted per turn of the loop
+AGAIN_SECONDS = 0.2  # until accepting is retried when descriptors run out
 CLOSING_SECONDS = 2.0  # for the end of a TLS connection
 LEAST_SECONDS = 0.05
 _SHORT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -29,7 +29,7 @@ Connect = Callable[[Seat], asyncio.Protocol]
 
 
 class Accepted(socket.socket):
-    """A socket whose seat is given back when its descriptor is closed, whoever closes it."""
+    """A socket whose seat is released when its descriptor is closed, whoever closes it."""
 
     __slots__ = ("seat",)
 
@@ -41,7 +41,7 @@ class Accepted(socket.socket):
 
 
 class Acceptor:
-    """Takes connections from one listening socket until it is closed."""
+    """Accepts connections from one listening socket until it is closed."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Acceptor:
         self._listen()
 
     def close(self) -> None:
-        """Accept no more, and end those who have not begun; the others are the server's."""
+        """Stop accepting, and close connections that have not begun; the server has the others."""
         self._loop.remove_reader(self._listening)
         if self._timer is not None:
             self._timer.cancel()
@@ -88,10 +88,10 @@ class Acceptor:
             self._arrived(accepted)
 
     def _pause(self, exc: OSError) -> None:
-        """The socket stays ready while files are short: asking again at once would be a spin."""
+        """The socket stays ready while descriptors are short: retrying at once would spin."""
         if exc.errno not in _SHORT:
             raise exc
-        log.error("no connection can be accepted: %s", exc.strerror)
+        log.error("cannot accept connections: %s", exc.strerror)
         self._loop.remove_reader(self._listening)
         self._loop.call_later(AGAIN_SECONDS, self._listen)
 
@@ -101,13 +101,13 @@ class Acceptor:
         now = self._loop.time()
         seat = accepted.seat = self._places.arrive(lambda: self._end_silent(seat), now)
         self._silent[seat] = accepted
-        # By number: asked for a socket that it does not know, a selector draws its whole picture.
-        self._loop.add_reader(accepted.fileno(), self._speaks, seat)
+        # By number: given an unknown socket, a selector builds the text of its whole map.
+        self._loop.add_reader(accepted.fileno(), self._readable, seat)
         if self._timer is None:
             self._timer = self._loop.call_at(now + OWED_SECONDS, self._expire)
 
-    def _speaks(self, seat: Seat) -> None:
-        """Its first bytes are there, or its end."""
+    def _readable(self, seat: Seat) -> None:
+        """Its first bytes have arrived, or its end."""
         accepted = self._silent[seat]
         try:
             begun = accepted.recv(LONGEST_HEAD, socket.MSG_PEEK)
@@ -126,10 +126,10 @@ class Acceptor:
             self._turns.wait(lambda: self._join(seat))
 
     def _join(self, seat: Seat) -> None:
-        """From here on asyncio has it: the handshake where there is one, then the protocol."""
+        """Hand it to asyncio: the TLS handshake if there is one, then the protocol."""
         accepted = self._silent.pop(seat, None)
         if accepted is None:
-            return  # it gave way while it waited for its turn
+            return  # it was closed while it waited for its turn
         seat.has_turn = self._context is None
         left = max(LEAST_SECONDS, seat.arrived_at + OWED_SECONDS - self._loop.time())
         secured = self._context is not None
@@ -147,13 +147,13 @@ class Acceptor:
         task.add_done_callback(lambda done: self._joined(done, accepted))
 
     def _joined(self, task: "asyncio.Task[object]", accepted: Accepted) -> None:
-        """Who fails the handshake is a stranger like others: it is worth no word."""
+        """A failed handshake is not logged: any client can cause one."""
         self._joining.discard(task)
         failed = None if task.cancelled() else task.exception()
         if task.cancelled() or failed is not None:
             accepted.close()
         if failed is not None and not isinstance(failed, OSError):  # TLS errors are among these
-            log.error("a connection could not be served", exc_info=failed)
+            log.error("a connection failed", exc_info=failed)
 
     def _end_silent(self, seat: Seat) -> None:
         accepted = self._silent.pop(seat, None)
@@ -162,7 +162,7 @@ class Acceptor:
             accepted.close()
 
     def _expire(self) -> None:
-        """One timer for all of them: the oldest is due first."""
+        """One timer for all: the oldest is due first."""
         self._timer = None
         now = self._loop.time()
         while (oldest := self._places.oldest(PeerStanding.SILENT)) is not None:

@@ -1,4 +1,4 @@
-"""What keeps one slow client from costing the others anything."""
+"""Keeps one slow client from delaying the others."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -10,9 +10,9 @@ AGAIN_SECONDS = (0.2, 1.0)
 
 
 class BoundedQueue(asyncio.Queue[Any]):
-    """A client's queue with an end, in place of the library's that has none.
+    """A client's outbound queue with a limit; the library's has none.
 
-    Putting never waits: what does not fit is dropped and marks the client, which is then cut off.
+    Putting never waits: what does not fit is dropped and marks the client, which is then closed.
     """
 
     def __init__(self, *_: object) -> None:
@@ -27,14 +27,14 @@ class BoundedQueue(asyncio.Queue[Any]):
 
 
 class ClientSocket:
-    """One WebSocket, which can be cut although its client takes nothing any more."""
+    """One WebSocket, which can be closed even if its client has stopped reading."""
 
     def __init__(self, held: Awaitable[None]) -> None:
         self._task = asyncio.ensure_future(held)
         self._is_cut = False
 
     async def held(self) -> None:
-        """Until the connection ends, or is cut."""
+        """Wait until the connection ends or is cut."""
         try:
             await self._task
         except asyncio.CancelledError:
@@ -42,8 +42,8 @@ class ClientSocket:
                 raise
 
     def cut(self) -> None:
-        """The library takes the first cancellation as the client's end, and then waits for a writer
-        that is stuck: the later ones end that."""
+        """The library takes the first cancellation as a disconnect and then waits for a stuck
+        writer: the later ones end that."""
         self._is_cut = True
         self._task.cancel()
         loop = asyncio.get_running_loop()

@@ -1,7 +1,6 @@
 """The server's HTTP connections: each has a deadline and a seat, and no error is plain text.
 
-Whoever begins a request and does not end it, or asks and does not take the answer, costs a seat and
-memory. Both have a deadline. What binds to uvicorn's protocol is here.
+An unfinished request or an unread response costs a seat and memory, so both have a deadline.
 """
 
 import asyncio
@@ -23,19 +22,19 @@ from andon.web.transport.turns import RequestTurns
 
 STALLED_SECONDS = 60.0
 
-BAD_REQUEST = Refusal(400, "this is no HTTP request that can be read", "is the URL http or https?")
+BAD_REQUEST = Refusal(400, "malformed HTTP request", "is the URL http or https?")
 BAD_UPGRADE = Refusal(
-    400, "this is no WebSocket handshake", "version 13, with a key of 16 bytes in base64"
+    400, "malformed WebSocket handshake", "use version 13 and a 16-byte key in base64"
 )
 
 
 class Dates:
-    """The date that answers carry, asked with every request: no clock has to wake the server."""
+    """The Date header, updated with every request so that no timer has to wake the server."""
 
     def __init__(self) -> None:
         self._second = 0
 
-    def tell(self, state: ServerState) -> None:
+    def update(self, state: ServerState) -> None:
         second = int(time.time())
         if second != self._second:
             self._second = second
@@ -43,14 +42,14 @@ class Dates:
 
 
 class SharedState:
-    """What the connections of one server have in common."""
+    """What the connections of one server share."""
 
     def __init__(self, turns: RequestTurns | None = None) -> None:
         self.dates, self.turns = Dates(), turns or RequestTurns()
 
 
 class Connection(H11Protocol):
-    """uvicorn's own, with deadlines and our words."""
+    """uvicorn's connection, with deadlines and our error format."""
 
     def __init__(
         self,
@@ -66,7 +65,7 @@ class Connection(H11Protocol):
         self._owed: asyncio.TimerHandle | None = None
         self._stall: asyncio.TimerHandle | None = None
 
-    # What asyncio calls.
+    # Called by asyncio.
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -74,7 +73,7 @@ class Connection(H11Protocol):
         self._owes(self._seat.arrived_at + OWED_SECONDS)
 
     def data_received(self, data: bytes) -> None:
-        """A stranger's next request waits for its turn; what belongs to one does not."""
+        """An anonymous client's next request waits for its turn; the body of one does not."""
         if self._held:
             self._held += data
         elif self._goes_first(data):
@@ -97,7 +96,7 @@ class Connection(H11Protocol):
             self._take(data)
 
     def _take(self, data: bytes) -> None:
-        self._shared.dates.tell(self.server_state)
+        self._shared.dates.update(self.server_state)
         super().data_received(data)
         if self.transport.get_protocol() is not self:
             return  # a WebSocket now
@@ -112,7 +111,7 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """More waits to be taken than the system holds for the client."""
+        """The client does not read, and the socket's buffer is full."""
         super().pause_writing()
         self._stall = self._stall or self.loop.call_later(STALLED_SECONDS, self._give_up)
         self._seat.stall()
@@ -121,7 +120,7 @@ class Connection(H11Protocol):
         super().resume_writing()
         self._moves()
 
-    # What uvicorn calls.
+    # Called by uvicorn.
 
     def send_400_response(self, msg: str) -> None:
         self._answer(BAD_REQUEST)
@@ -137,7 +136,7 @@ class Connection(H11Protocol):
         self._seat.rest()
         super().on_response_complete()
 
-    # How it is carried out.
+    # Deadlines and refusals.
 
     def _owes(self, due: float) -> None:
         if self._owed is None and not self.transport.is_closing():
@@ -160,7 +159,7 @@ class Connection(H11Protocol):
         self.transport.abort()
 
     def _answer(self, refusal: Refusal) -> None:
-        """Where nothing was answered yet; in the middle of an answer there is nothing to say."""
+        """Refuse if no response has begun; in the middle of one, only close."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             body = problem(refusal.status, refusal.reason, refusal.hint)
             head = h11.Response(

@@ -1,4 +1,4 @@
-"""python-socketio's server as it is used here; what reaches into the library is in this module.
+"""python-socketio's server as used here, with everything that relies on its internals.
 
 tests/unit/test_web_live_server.py has a test for each of these bindings.
 """
@@ -21,14 +21,14 @@ NAMESPACE = "/"
 
 
 class EngineServer(engineio.AsyncServer):  # type: ignore[misc]
-    """Engine.IO with outboxes that have an end."""
+    """Engine.IO with bounded outbound queues."""
 
     def create_queue(self, *_: object, **__: object) -> BoundedQueue:
         return BoundedQueue()
 
 
 class LiveServer(socketio.AsyncServer):  # type: ignore[misc]
-    """Reports every connection that began with a real handshake, and its end."""
+    """Reports the start and end of every connection that had a real handshake."""
 
     def __init__(
         self, tally: LiveTally, began: Callable[[str, Scope], None], ended: Callable[[str], None]
@@ -43,19 +43,19 @@ class LiveServer(socketio.AsyncServer):  # type: ignore[misc]
             logger=log,
             engineio_logger=log,
             namespaces=[NAMESPACE],
-            cors_allowed_origins=[],  # the gate checks origins; no CORS header is ever sent
+            cors_allowed_origins=[],  # the gate checks origins; no CORS header is sent
             max_http_buffer_size=MAX_MESSAGE_BYTES,
-            async_handlers=False,  # a client's requests wait for each other, not in memory
+            async_handlers=False,  # a client's requests are handled one at a time
             http_compression=False,
         )
 
-    # What the library calls.
+    # Called by the library.
 
     def _engineio_server_class(self) -> type[EngineServer]:
         return EngineServer
 
     async def _handle_eio_connect(self, eio_sid: str, environ: dict[str, Any]) -> None:
-        """Called for a handshake alone: no packet of a client leads here."""
+        """Called only for a handshake: no client packet leads here."""
         await super()._handle_eio_connect(eio_sid, environ)
         self._began(eio_sid, environ["asgi.scope"])
 
@@ -66,18 +66,18 @@ class LiveServer(socketio.AsyncServer):  # type: ignore[misc]
             self._ended(eio_sid)
 
     async def _handle_eio_message(self, eio_sid: str, data: Any) -> None:
-        """Not for a connection that has ended: joining again would leave it in the rooms."""
+        """Ignores connections that have ended: joining again would leave them in the rooms."""
         if eio_sid in self.environ:
             await self._tally.tried("a packet", super()._handle_eio_message(eio_sid, data))
 
-    # What the rest of the server calls.
+    # Called by the rest of the server.
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request or one WebSocket; what comes in was checked before."""
+        """Serve one request or WebSocket; its input was checked before."""
         await self.handle_request(scope, receive, send)
 
     def connection_of(self, sid: str) -> str | None:
-        """The connection that a client in the namespace came by."""
+        """The connection of a client in the namespace."""
         found: str | None = self.manager.eio_sid_from_sid(sid, NAMESPACE)
         return found
 
@@ -87,11 +87,11 @@ class LiveServer(socketio.AsyncServer):  # type: ignore[misc]
         return False
 
     def slow(self) -> list[str]:
-        """The connections that did not take what was sent to them."""
+        """The connections that read too slowly."""
         return [name for name, one in list(self.eio.sockets.items()) if one.queue.overrun]
 
     async def end(self, connection: str) -> None:
-        """Close one connection: it hears of it if it listens, and whatever waits for it goes on."""
+        """Close one connection, notify its client if possible, and release what waits for it."""
         socket = self.eio.sockets.pop(connection, None)
         if socket is None:
             return

@@ -1,4 +1,4 @@
-"""uvicorn's server without its clock and its accepting: it wakes when something happens."""
+"""uvicorn's server without its timer and its accept loop: it wakes only for events."""
 
 import asyncio
 import gc
@@ -18,7 +18,7 @@ CALM_SECONDS = 5.0
 
 
 class QuietServer(uvicorn.Server):
-    """Woken by a signal alone; the date that answers carry is told by their connection."""
+    """Its main loop wakes only for a signal; each connection sets its own Date header."""
 
     def __init__(
         self,
@@ -29,19 +29,19 @@ class QuietServer(uvicorn.Server):
     ) -> None:
         super().__init__(config)
         self._ready = ready
-        self._places = Places() if places is None else places  # an empty one is false
+        self._places = Places() if places is None else places  # an empty one is falsy
         self._shared = SharedState(turns)
         self._acceptors: list[Acceptor] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._woken = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup([])  # it serves nothing by itself: connections are counted by us
+        await super().startup([])  # no sockets: the acceptors below serve them
         self._acceptors = [
             Acceptor(one, self._places, self._connection, self.config.ssl, self._shared.turns)
             for one in sockets or []
         ]
-        # What is there now stays: looking through it for garbage again and again finds none.
+        # What exists now stays: scanning it for garbage again and again would find nothing.
         gc.collect()
         gc.freeze()
         self._places.crowded, self._places.calmed = heap.collect_rarely, self._calmed
@@ -64,7 +64,7 @@ class QuietServer(uvicorn.Server):
             self._loop.call_soon_threadsafe(self._woken.set)
 
     def _calmed(self) -> None:
-        """Not at once: those who left have to be forgotten first."""
+        """Delayed, so that closed connections are freed first."""
         asyncio.get_running_loop().call_later(CALM_SECONDS, heap.release_memory)
 
     def _connection(self, seat: Seat) -> Connection:

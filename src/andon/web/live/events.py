@@ -1,4 +1,4 @@
-"""Live events over Socket.IO: every client has a bounded outbox, and one that overruns it goes."""
+"""Live events over Socket.IO: a client whose bounded outbound queue overflows is disconnected."""
 
 import asyncio
 import time
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from andon.engine.sharing.remote_leases import RemoteLeases
 
 UPDATE_SECONDS = 5.0
-MOST_ALERTS = 512  # that wait to be sent; the list has them all
-SLOW_END = "the end of a slow client"
+MOST_ALERTS = 512  # waiting to be sent; /api/alerts has them all
+SLOW_END = "disconnecting a slow client"
 EVERYONE = "everyone"
 TRUST = {False: "strangers", True: "trusted"}
 ROOMS = {False: "snapshot", True: "snapshot with commands"}
@@ -46,7 +46,7 @@ ROOMS = {False: "snapshot", True: "snapshot with commands"}
 
 @dataclass(slots=True)
 class LiveClient:
-    """One that has joined, and what it asked for."""
+    """One client that has joined, and its subscriptions."""
 
     visitor: Visitor
     wants: set[str] = field(default_factory=set)
@@ -57,7 +57,7 @@ class LiveClient:
 
 
 class Live:
-    """Hands snapshots to clients; nothing here waits for one, and sampling waits for nobody."""
+    """Sends snapshots to clients; it never waits for one, and sampling never waits for it."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Live:
         return entered
 
     def is_admitted(self, connection: str) -> bool:
-        """Whether the gate let this connection in before."""
+        """Whether the gate has admitted this connection before."""
         return self._visitors.of(connection) is not None
 
     def health(self) -> wire.Json:
@@ -114,7 +114,7 @@ class Live:
 
     @asynccontextmanager
     async def run(self) -> AsyncIterator[None]:
-        """Publish what the station hears, as long as the server runs."""
+        """Publish every new snapshot while the server runs."""
         loop, self._came = asyncio.get_running_loop(), asyncio.Event()
 
         def arrived(snapshot: Snapshot) -> None:
@@ -141,7 +141,7 @@ class Live:
             with suppress(asyncio.CancelledError):
                 await pump
 
-    # What is told.
+    # What is published.
 
     def _arrived(self, snapshot: Snapshot) -> None:
         self._newest = snapshot
@@ -154,7 +154,7 @@ class Live:
             self._came.set()
 
     def _leased(self, found: LeaseList) -> None:
-        """The whole list: a newer one takes the place of one that was not sent yet."""
+        """The whole list: a newer one replaces one that was not sent yet."""
         self._leases = found
         if self._came is not None:
             self._came.set()
@@ -167,11 +167,11 @@ class Live:
             await self._tried("alerts", self._publish_alerts())
             await self._tried("leases", self._publish_leases())
             if newest is not None:
-                await self._tried("looking for slow clients", self._drop_the_slow())
+                await self._tried("finding slow clients", self._drop_the_slow())
                 await self._tried("snapshots", self._publish(newest))
 
     async def _tried(self, what: str, work: Awaitable[None]) -> None:
-        """One kind of update that fails leaves the others, and /api/health says so."""
+        """A kind of update that fails does not affect the others; /api/health reports it."""
         if await self._tally.tried(what, work):
             self._troubles.pop(what, None)
         else:
@@ -196,7 +196,7 @@ class Live:
         due, self._slot = slot != self._slot, slot
         if not self._clients:
             return
-        self._station.looked()
+        self._station.watched()
         if due:
             await self._emit("gpu_status_update", self._summary(snapshot), EVERYONE)
         if risen:
@@ -210,7 +210,7 @@ class Live:
         for connection in self._server.slow():
             self._tally.drop()
             if not await self._tally.tried(SLOW_END, self._drop(connection)):
-                self._troubles[SLOW_END] = "a slow client cannot be dropped"
+                self._troubles[SLOW_END] = "a slow client cannot be disconnected"
 
     async def _drop(self, connection: str) -> None:
         visitor = self._visitors.of(connection)
@@ -223,7 +223,7 @@ class Live:
         await self._server.emit(event, value, to=to)
 
     def _busy_in(self, snapshot: Snapshot) -> frozenset[str]:
-        """Those above the threshold of the rule: each is told once when it comes there."""
+        """The devices above the rule's threshold: each is reported once when it rises above."""
         return payloads.busy_uuids(snapshot, self._watcher.rulebook if self._watcher else None)
 
     def _high_usage(self, snapshot: Snapshot, uuids: frozenset[str]) -> wire.Json:
@@ -236,7 +236,7 @@ class Live:
     def _summary(self, snapshot: Snapshot) -> wire.Json:
         return payloads.gpu_summary(snapshot, self._station.settings)
 
-    # What clients ask. These never wait: a new client's first event follows its acceptance.
+    # Requests of clients. These never wait: a new client's first event follows its acceptance.
 
     def _began(self, connection: str, scope: Scope) -> None:
         self._visitors.began(scope[VISITOR], connection)
@@ -245,17 +245,17 @@ class Live:
         self._transport.ended(connection)
 
     async def _connect(self, sid: str, _environ: object, auth: object = None) -> None:
-        """What the handshake proved is in the table of visitors, and only there."""
+        """What the handshake proved is only in the table of visitors."""
         visitor = self._visitors.of(self._server.connection_of(sid))
         if visitor is None or visitor.joined:
-            raise Refused("this connection has no handshake of its own")
+            raise Refused("this connection has no handshake")
         self._grade(auth, visitor)
         visitor.joined = True
         self._clients[sid] = LiveClient(visitor)
         self._transport.start(self._welcome(sid))
 
     def _grade(self, auth: object, visitor: Visitor) -> None:
-        """The key in Socket.IO's own greeting; a wrong one is refused, and counted."""
+        """Check the key in Socket.IO's connect packet; a wrong one is refused and counted."""
         shown = auth.get("token") if isinstance(auth, dict) else None
         secret = shown if isinstance(shown, str) else None
         key = self._keys.grade(secret)
@@ -269,17 +269,17 @@ class Live:
     def _refuse_key(self, address: str | None) -> None:
         if not self._lockout.wait_seconds(address, self._clock()):
             self._lockout.failed(address, self._clock())
-            raise Refused("the token is not this server's")
+            raise Refused("wrong token for this server")
         raise Refused("too many wrong tokens from this address")
 
     async def _welcome(self, sid: str) -> None:
-        """It may have left already; the library forgets such a client by itself."""
+        """It may have disconnected already; then the library forgets it."""
         client = self._clients.get(sid)
         if client is None:
             return
         await self._server.enter_room(sid, EVERYONE)
         await self._server.enter_room(sid, TRUST[client.trusted])
-        with suppress(AndonError):  # before the first snapshot: the first update will say
+        with suppress(AndonError):  # no snapshot yet: the first update will have it
             snapshot = self._station.latest()
             await self._emit("gpu_status", self._summary(snapshot), sid)
             busy = self._busy_in(snapshot)
@@ -287,7 +287,7 @@ class Live:
                 await self._emit("high_gpu_usage_alert", self._high_usage(snapshot, busy), sid)
 
     async def _disconnect(self, sid: str, _reason: object = None) -> None:
-        """There is nothing else to be connected for."""
+        """Leaving the namespace ends the connection."""
         client = self._clients.pop(sid, None)
         if client is not None:
             self._transport.start(self._transport.end(client.visitor))
@@ -305,7 +305,7 @@ class Live:
     async def _want(self, sid: str, what: object, wanted: bool) -> wire.Json:
         client = self._clients.get(sid)
         if client is None or what != "snapshot":
-            reason = "there is no such event to subscribe to"
+            reason = "no such event to subscribe to"
             return {"error": {"kind": "gone", "reason": reason, "hint": "snapshot"}}
         (client.wants.add if wanted else client.wants.discard)("snapshot")
         room = ROOMS[client.trusted]
@@ -315,5 +315,5 @@ class Live:
 
 
 def _risen(before: frozenset[str], busy: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
-    """The devices that have come above the threshold, and all that are: one alert per episode."""
+    """The devices that rose above the threshold, and all that are above it."""
     return busy - before, busy

@@ -1,7 +1,7 @@
-"""What a live client may send: one grammar, checked before the Socket.IO library sees anything.
+"""What a live client may send, checked before the Socket.IO library sees it.
 
 Engine.IO frames: close, pong, message, and for an upgrade the probe and its end. Messages: join,
-leave, and the events below with at most one argument. There is one namespace and nothing binary.
+leave, and the events below with at most one argument. There is one namespace and no binary data.
 """
 
 import json
@@ -11,8 +11,8 @@ from typing import Any, NoReturn
 
 EVENTS = frozenset({"request_gpu_update", "subscribe", "unsubscribe"})
 RESERVED = frozenset({"connect", "connect_error", "disconnect", "disconnecting", "message", "*"})
-"""Names of the libraries' own events; theirs have handlers that no client may call."""
-MAX_MESSAGE_BYTES = 64_000  # clients have little to say
+"""Names of the libraries' own events, whose handlers no client may call."""
+MAX_MESSAGE_BYTES = 64_000  # clients send little
 MOST_FRAMES = 16  # in one request
 MOST_ARGUMENTS = 1
 _SEPARATOR = "\x1e"
@@ -25,28 +25,28 @@ _JOIN, _LEAVE, _EVENT = "0", "1", "2"
 
 
 class MalformedFrame(StrEnum):
-    """Why a frame is refused; also the kinds that the log and the counters know."""
+    """Why a frame is refused; also its kind in the log."""
 
     SIZE = "too large"
     BINARY = "binary data"
-    FRAME = "no frame that a client may send"
-    PACKET = "no packet that a client may send"
-    NAMESPACE = "a namespace"
-    JSON = "no JSON that can be read"
-    RESERVED = "a reserved event"
-    EVENT = "an unknown event"
+    FRAME = "unexpected frame type"
+    PACKET = "unexpected packet type"
+    NAMESPACE = "namespace not allowed"
+    JSON = "malformed JSON"
+    RESERVED = "reserved event name"
+    EVENT = "unknown event"
     ARGUMENTS = "too many arguments"
     COUNT = "too many frames at once"
-    TEXT = "no UTF-8 text"
+    TEXT = "invalid UTF-8"
 
 
 def check_frame(frame: object) -> MalformedFrame | None:
-    """One WebSocket frame; None lets it pass."""
+    """What is wrong with a WebSocket frame; None if it is valid."""
     return MalformedFrame.BINARY if not isinstance(frame, str) else _check(frame, _WEBSOCKET)
 
 
 def check_body(body: bytes) -> list[MalformedFrame]:
-    """What is wrong in the body of a polling request; an empty list lets it pass."""
+    """What is wrong with the body of a polling request; an empty list if it is valid."""
     if len(body) > MAX_MESSAGE_BYTES:
         return [MalformedFrame.SIZE]
     try:
@@ -99,7 +99,7 @@ def _check_event(data: str | None) -> MalformedFrame | None:
 
 
 def _parsed(data: str) -> list[Any]:
-    """The value in a list, or an empty list; never more lenient than the library's own parser."""
+    """The value in a list, or an empty list if malformed; at least as strict as the library."""
     try:
         return [json.loads(data, parse_int=_whole, parse_constant=_constant)]
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Requests to the path of live events: what they ask, and the scopes that the library is given."""
+"""Requests to the path of live events: parsing them, and the scopes passed to the library."""
 
 from collections.abc import Awaitable
 from contextlib import suppress
@@ -12,7 +12,7 @@ from andon.web.transport.auth import refuse
 
 POLLING, WEBSOCKET = "polling", "websocket"
 VISITOR = "andon.visitor"
-"""The place in a scope made here that names the connection it belongs to."""
+"""The key in a scope made here for the connection it belongs to."""
 _MOST_FIELDS = 8
 _LONGEST_NAME = 64
 _UPGRADE = [(b"connection", b"upgrade"), (b"upgrade", b"websocket")]
@@ -20,10 +20,10 @@ _UPGRADE = [(b"connection", b"upgrade"), (b"upgrade", b"websocket")]
 
 @dataclass(frozen=True, slots=True)
 class LiveRequest:
-    """The query of a request, as far as it means anything here."""
+    """The relevant part of a request's query."""
 
     transport: str
-    name: str | None  # of the connection
+    name: str | None  # of the connection (Engine.IO's sid)
 
     @property
     def query(self) -> bytes:
@@ -32,7 +32,7 @@ class LiveRequest:
 
 
 def asked(scope: Scope) -> LiveRequest | None:
-    """None for what is no request of Socket.IO; JSONP, which no client of today uses, included."""
+    """None if it is not a Socket.IO request; JSONP, which no current client uses, is refused."""
     try:
         query = parse_qs(
             scope.get("query_string", b"").decode("ascii"), max_num_fields=_MOST_FIELDS
@@ -49,7 +49,7 @@ def asked(scope: Scope) -> LiveRequest | None:
 
 
 def request_scope(asked: LiveRequest, method: str, visitor: Visitor, body: bytes = b"") -> Scope:
-    """For the library: nothing that the client wrote but the name of a connection we know."""
+    """For the library: of the client's input, only the name of a known connection."""
     headers = [(b"content-length", str(len(body)).encode())]
     return {"type": "http", "method": method, **_shared(asked, visitor), "headers": headers}
 
@@ -63,7 +63,7 @@ def _shared(asked: LiveRequest, visitor: Visitor) -> dict[str, object]:
 
 
 def replayed(body: bytes) -> Receive:
-    """For the library: a body that was read and checked before."""
+    """For the library: a body that has been read and checked."""
 
     async def received() -> Message:
         return {"type": "http.request", "body": body, "more_body": False}
@@ -72,7 +72,7 @@ def replayed(body: bytes) -> Receive:
 
 
 async def read_body(receive: Receive) -> bytes | None:
-    """The gate has seen to its size; None where the client hung up."""
+    """The body, whose size the gate has checked; None if the client disconnected."""
     parts = list[bytes]()
     while True:
         message = await receive()
@@ -84,13 +84,13 @@ async def read_body(receive: Receive) -> bytes | None:
 
 
 async def hung_up(receive: Receive) -> None:
-    """Until the client has gone."""
+    """Wait until the client disconnects."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 async def until_gone(work: Awaitable[None]) -> None:
-    """A client that goes away in the middle of an answer is no error."""
+    """A client that disconnects in the middle of a response is not an error."""
     with suppress(OSError):
         await work
 
@@ -98,7 +98,7 @@ async def until_gone(work: Awaitable[None]) -> None:
 async def turn_away(
     scope: Scope, receive: Receive, send: Send, refusal: Refusal, wait_seconds: float = 0.0
 ) -> None:
-    """Refuse, and close the connection: an idle one would keep its place for a while."""
+    """Refuse, and close the connection: an idle one would keep its seat for a while."""
 
     async def closing(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -110,7 +110,7 @@ async def turn_away(
 
 
 class Begun:
-    """Passes an answer on, and remembers that it has begun."""
+    """Forwards a response, and remembers whether it has begun."""
 
     def __init__(self, send: Send) -> None:
         self._send = send

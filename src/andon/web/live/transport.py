@@ -1,7 +1,7 @@
-"""The way in to live events: handshakes, polls and WebSockets, checked before the library.
+"""The entry to live events: handshakes, polls and WebSockets, checked before the library.
 
-The library gets a scope that was made here and packets that fit the grammar in `frames`. What a
-connection proved stays in the table of visitors, where no packet can reach it.
+The library gets a scope made here and only packets that `frames` accepts. What a connection proved
+stays in the table of visitors, where no packet can change it.
 """
 
 import asyncio
@@ -33,18 +33,18 @@ from andon.web.transport.auth import TRUSTED, shown_key
 from andon.web.transport.keys import Keys
 
 SILENT_SECONDS = 10.0
-"""For joining after a handshake, for the next poll after one, and for an upgrade."""
+"""The timeout for joining after a handshake, for the next poll, and for an upgrade."""
 RETRY_SECONDS = 10.0
 
-BAD_QUERY = Refusal(400, "no Socket.IO request", "use EIO=4 and transport=polling or websocket")
-BAD_METHOD = Refusal(405, "live events know GET and POST", "use a Socket.IO client")
-BAD_PACKET = Refusal(400, "malformed Socket.IO packet", "docs/server.md lists what can be sent")
-UNKNOWN = Refusal(400, "there is no such live connection", "connect again")
+BAD_QUERY = Refusal(400, "not a Socket.IO request", "use EIO=4 and transport=polling or websocket")
+BAD_METHOD = Refusal(405, "live events accept only GET and POST", "use a Socket.IO client")
+BAD_PACKET = Refusal(
+    400, "malformed Socket.IO packet", "docs/server.md lists what clients can send"
+)
+UNKNOWN = Refusal(400, "unknown live connection", "connect again")
 OVERLAP = Refusal(400, "this live connection is already in use", "poll once at a time")
 ENDED = Refusal(401, "the session has ended", "run: andon open")
-FULL = Refusal(
-    503, "there is no place for another live client", "show the token, or try again later"
-)
+FULL = Refusal(503, "too many live clients", "send the token, or try again later")
 FAILED = Refusal(500, *UNEXPECTED)
 
 
@@ -72,10 +72,10 @@ class Transport:
             if not await self._tally.tried("a request", work) and not begun.is_so:
                 await turn_away(scope, receive, send, FAILED)
 
-    # For the rest of the live side.
+    # For the other modules of live events.
 
     async def end(self, visitor: Visitor) -> None:
-        """End a connection, whichever transport it uses and however far it got."""
+        """End a connection, whatever its transport and state."""
         self._visitors.leave(visitor)
         if visitor.connection is not None:
             await self._server.end(visitor.connection)
@@ -83,20 +83,20 @@ class Transport:
             visitor.line.cut()
 
     def ended(self, connection: str) -> None:
-        """The library has closed a connection: from now on nothing of it counts."""
+        """The library has closed a connection: ignore it from now on."""
         visitor = self._visitors.of(connection)
         if visitor is not None:
             self._visitors.leave(visitor)
             self.start(self.end(visitor))
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run it beside the rest."""
+        """Run it as a separate task."""
         task = asyncio.ensure_future(self._tally.tried("work for a client", work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def tie(self, visitor: Visitor, secret: str) -> bool:
-        """The connection ends with this session; False where it has ended already."""
+        """Let the connection end with this session; False if the session has already ended."""
         found = self._keys.session(secret)
         if found is None:
             return False
@@ -105,7 +105,7 @@ class Transport:
         loop = asyncio.get_running_loop()
         expiry = loop.call_later(max(0.0, seconds), lambda: self.start(self.end(visitor)))
         visitor.expiries.append(expiry)
-        return self._keys.session(secret) is not None  # it may have ended before it was noted
+        return self._keys.session(secret) is not None  # it may have ended meanwhile
 
     # Handshakes.
 
@@ -116,14 +116,14 @@ class Transport:
             self._tally.refuse()
             await turn_away(scope, receive, send, FULL, wait_seconds=RETRY_SECONDS)
             return None
-        if trusted and not self._stands(visitor, shown_key(scope["headers"]) or ""):
+        if trusted and not self._has_valid_key(visitor, shown_key(scope["headers"]) or ""):
             self._visitors.leave(visitor)
             await turn_away(scope, receive, send, ENDED)
             return None
         self._expect(visitor)
         return visitor
 
-    def _stands(self, visitor: Visitor, secret: str) -> bool:
+    def _has_valid_key(self, visitor: Visitor, secret: str) -> bool:
         return self._keys.grade(secret) is ShownKey.TOKEN or self.tie(visitor, secret)
 
     def _expect(self, visitor: Visitor) -> None:
@@ -184,7 +184,7 @@ class Transport:
     async def _poll(
         self, asked: LiveRequest, visitor: Visitor, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """One at a time; another one ends the connection, as Engine.IO has it."""
+        """One poll at a time; a second one ends the connection, as in Engine.IO."""
         if visitor.polls:
             await self.end(visitor)
         if visitor.gone or self._server.uses_websocket(asked.name or ""):
@@ -201,7 +201,7 @@ class Transport:
     async def _answered(
         self, asked: LiveRequest, visitor: Visitor, receive: Receive, send: Send
     ) -> None:
-        """Until there is something to say; a client that hangs up loses its place at once."""
+        """Wait until there is something to send; a client that disconnects is removed at once."""
         made = request_scope(asked, "GET", visitor)
         answer = asyncio.ensure_future(self._server.answer(made, replayed(b""), send))
         leaving = asyncio.ensure_future(hung_up(receive))
@@ -241,8 +241,8 @@ class Transport:
     async def _carry(
         self, asked: LiveRequest, visitor: Visitor, receive: Receive, send: Send
     ) -> None:
-        """Until the WebSocket ends; an upgrade that failed ends the connection as well, because
-        the library would answer each of its polls with nothing from then on."""
+        """Serve a WebSocket until it ends; a failed upgrade ends the connection too, because the
+        library would return nothing to its polls from then on."""
         made = websocket_scope(asked, visitor)
         line = visitor.line = ClientSocket(
             self._server.answer(made, self._checked(visitor, receive), send)
@@ -254,7 +254,7 @@ class Transport:
             await self.end(visitor)
 
     def _checked(self, visitor: Visitor, receive: Receive) -> Receive:
-        """What the client sends, without what is malformed and what comes after its end."""
+        """What the client sends, without malformed frames and frames after its end."""
 
         async def checked() -> Message:
             while True:
@@ -267,14 +267,14 @@ class Transport:
                 if wrong is None:
                     return message
                 self._tally.ignore(wrong)
-                await asyncio.sleep(0)  # a flood of them must not keep the others waiting
+                await asyncio.sleep(0)  # a flood of them must not delay other clients
 
         return checked
 
     # Sessions.
 
     def _session_ended(self, name: bytes) -> None:
-        """From any thread."""
+        """Called from any thread."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._end_session, name)
 

@@ -1,4 +1,4 @@
-"""Who is connected to live events: what each connection proved, and how many there may be."""
+"""The connections to live events: what each has proved, and how many there may be."""
 
 import asyncio
 from collections import Counter
@@ -9,28 +9,28 @@ from andon.web.bindings.client_socket import ClientSocket
 
 MOST = 1000
 MOST_ANONYMOUS = 500
-"""From one peer, and all of loopback is one: the other places are for those who show a key."""
+"""Per peer, and all of loopback is one: the other places are for clients with a key."""
 
 
 @dataclass(slots=True, eq=False)
 class Visitor:
-    """One connection. Only the handshake and the key in the greeting decide what it may see."""
+    """One connection. Only the handshake and the key in the connect packet decide its rights."""
 
     address: str | None
     peer: str
     trusted: bool = False
-    sessions: set[bytes] = field(default_factory=set)  # when one of them ends, so does this
+    sessions: set[bytes] = field(default_factory=set)  # if one of them ends, so does the connection
     connection: str | None = None  # the library's name for it
     line: ClientSocket | None = None  # its WebSocket
-    polls: bool = False  # one request waits for events
+    polls: bool = False  # a request is waiting for events
     joined: bool = False
     gone: bool = False
-    due: asyncio.TimerHandle | None = None  # when it has to have gone on
+    due: asyncio.TimerHandle | None = None  # the timeout for its next step
     expiries: list[asyncio.TimerHandle] = field(default_factory=list)  # of its sessions
 
 
 class Visitors:
-    """The table of connections, with its quotas. It is filled by handshakes and by nothing else."""
+    """The table of connections, with its quotas. Only handshakes add to it."""
 
     def __init__(self, most: int = MOST, most_anonymous: int = MOST_ANONYMOUS) -> None:
         self._most, self._most_anonymous = most, most_anonymous
@@ -42,7 +42,7 @@ class Visitors:
         return len(self._all)
 
     def admit(self, address: str | None, trusted: bool) -> Visitor | None:
-        """A new one, or None where there is no place for it."""
+        """A new visitor, or None if the limit is reached."""
         visitor = Visitor(address, peer_of(address), trusted)
         if len(self._all) >= self._most:
             return None
@@ -64,13 +64,13 @@ class Visitors:
         return [one for one in self._all if session in one.sessions]
 
     def trust(self, visitor: Visitor) -> None:
-        """It has shown a right key; its place is no longer one of the anonymous ones."""
+        """It has sent a valid key and no longer counts as anonymous."""
         if not visitor.trusted:
             visitor.trusted = True
             self._forget_anonymous(visitor)
 
     def leave(self, visitor: Visitor) -> None:
-        """Once or twice: the library and the transport both say so."""
+        """Remove it. May be called twice: by the library and by the transport."""
         if visitor.gone:
             return
         visitor.gone = True

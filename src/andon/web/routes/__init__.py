@@ -1,1 +1,1 @@
-"""The routes: each a few lines over the answers."""
+"""The REST routes: each a few lines that call the payloads."""

@@ -1,4 +1,4 @@
-"""REST about alerts: what is wrong, what the rules are, and what a person does about it."""
+"""REST for alerts: active and past alerts, rules, acknowledgements and silences."""
 
 import secrets
 import time
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 MOST = 1000
 FURTHEST = 32_503_680_000.0
-Named = Annotated[str, Path(max_length=300, description="the alert's id; # is %23 in a URL")]
+Named = Annotated[str, Path(max_length=300, description="the alert's id; in a URL, # is %23")]
 Asked = Callable[[], "Watcher"]
 
 
@@ -53,7 +53,7 @@ def alert_routes(
 
     def watching() -> "Watcher":
         if watcher is None:
-            raise Unavailable("this server does not watch for alerts", hint="start: andon serve")
+            raise Unavailable("alerts are not available on this server", hint="start: andon serve")
         return watcher
 
     _reading(router, station, watching)
@@ -73,7 +73,7 @@ def _reading(router: APIRouter, station: SnapshotFeed, watching: Asked) -> None:
         since: Annotated[float | None, Query(ge=0, le=FURTHEST)] = None,
         limit: Annotated[int, Query(ge=1, le=MOST)] = 100,
     ) -> Response:
-        """andon.alerts/1: what fires and is pending, the worst first; then what ended."""
+        """andon.alerts/1: firing and pending alerts, worst first, then resolved ones."""
         snapshot = station.latest()
         subject = None if device is None else _subject(snapshot, device)
         wanted = Wanted(since, None, state, level, rule, subject, limit)
@@ -82,13 +82,13 @@ def _reading(router: APIRouter, station: SnapshotFeed, watching: Asked) -> None:
 
     @router.get("/api/alerts/rules", tags=["explain"], responses=says(RuleList))
     def rules() -> Response:
-        """andon.rules/1: the catalogue, with the thresholds that are in force here."""
+        """andon.rules/1: all alert rules, with the thresholds in effect here."""
         devices = [status.device for status in station.latest().devices]
         return _json(rules_to_json(watching().rulebook, devices, watching().awake))
 
     @router.get("/api/alerts/{alert}", tags=["explain"], responses=says(Alert))
     def alert(request: Request, alert: Named) -> Response:
-        """One alert, of the present or the past."""
+        """One alert, current or past."""
         return _json(_shown(request, watching().find(alert)))
 
 
@@ -97,7 +97,7 @@ def _board(
 ) -> None:
     @router.get("/api/board", tags=["explain"], responses=says(BoardShape))
     def board() -> Response:
-        """andon.board/1: a lamp per device, who holds it, and one headline for the node."""
+        """andon.board/1: a lamp and the holders of each device, and one headline for the node."""
         snapshot = station.latest()
         lit = lamps.board(snapshot, watching().alerts())
         page = None if leases is None else leases.page()
@@ -113,29 +113,29 @@ def _changing(router: APIRouter, station: SnapshotFeed, watching: Asked) -> None
         """Send a test message; needs the token."""
         outcomes = watching().test(given.notifier)
         results = [_outcome(name, error) for name, error in outcomes.items()]
-        note = None if results else "no notifier is set up: see [[alerts.notifier]]"
+        note = None if results else "no notifier is configured: see [[alerts.notifier]]"
         return _json({"results": results, "note": note})
 
     @router.post("/api/alerts/{alert}/acknowledge", tags=["explain"], responses=says(Alert))
     def acknowledge(request: Request, alert: Named, given: Seen) -> Response:
-        """Somebody has seen it: it is not told again unless it gets worse; needs the token."""
+        """Acknowledge: no more notifications unless it gets worse; needs the token."""
         return _json(_shown(request, watching().acknowledge(alert, given.by, given.note)))
 
     @router.delete("/api/alerts/{alert}/acknowledge", tags=["explain"], responses=says(Alert))
     def unacknowledge(request: Request, alert: Named) -> Response:
-        """Take that back; needs the token."""
+        """Remove the acknowledgement; needs the token."""
         return _json(_shown(request, watching().unacknowledge(alert)))
 
 
 def _silences(router: APIRouter, station: SnapshotFeed, watching: Asked) -> None:
     @router.get("/api/silences", tags=["explain"], responses=says(SilenceList))
     def silences() -> Response:
-        """What is not told at present, and until when."""
+        """The active silences, and when they end."""
         return _json({"silences": [silence_to_json(one) for one in watching().silences()]})
 
     @router.post("/api/silences", tags=["explain"], responses=says(Silence))
     def silence(given: Hush) -> Response:
-        """Tell nothing of this for a while; needs the token."""
+        """Silence notifications for a while; needs the token."""
         made = _silence(given, station.latest())
         return _json(silence_to_json(watching().silence(made)))
 
@@ -147,7 +147,7 @@ def _silences(router: APIRouter, station: SnapshotFeed, watching: Asked) -> None
 
 
 def _found(watcher: "Watcher", wanted: Wanted) -> tuple[list[Alert], str | None]:
-    """The present from memory, the past from the ledger; where that fails, the present alone."""
+    """Current alerts from memory, past ones from the store; if that fails, only current ones."""
     now = [alert for alert in watcher.alerts() if matches(wanted, alert)]
     room = wanted.limit - len(now)
     if wanted.state not in (None, Phase.RESOLVED) or room <= 0:
@@ -165,7 +165,7 @@ def _found(watcher: "Watcher", wanted: Wanted) -> tuple[list[Alert], str | None]
 
 
 def _subject(snapshot: Snapshot, device: str) -> str:
-    """A device that is here, one that was, or what is no device: node, store, sampler."""
+    """A present device, a removed one, or another subject: node, store, sampler."""
     try:
         return payloads.named(snapshot, device).device.uuid
     except Gone:
@@ -198,7 +198,7 @@ def _outcome(name: str, error: AndonError | None) -> wire.Json:
 
 def _silence(given: Hush, snapshot: Snapshot) -> Silence:
     if given.device is not None and given.subject is not None:
-        raise Invalid("a device and a subject are the same thing", hint="give one of them")
+        raise Invalid("device and subject exclude each other", hint="give only one of them")
     subject = given.subject
     if given.device is not None:
         subject = payloads.named(snapshot, str(given.device)).device.uuid

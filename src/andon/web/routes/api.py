@@ -1,7 +1,7 @@
-"""REST: every route, each a few lines over the payloads.
+"""The REST routes.
 
-What only reads the last snapshot is answered at once. What takes longer runs in threads, and what
-anybody can make dear in a thread of its own (`reading`), where it delays only its like.
+What only reads the last snapshot is answered in the event loop. What takes longer runs in threads,
+and what anyone can make expensive in a separate one (`reading`), where it delays only its kind.
 """
 
 import math
@@ -41,13 +41,13 @@ MAX_POINTS = 10_000
 DAY_SECONDS = 86_400.0
 PLACES = ("alerts", "leases", "jobs", "runs", "nodes")
 TO_COME = {"jobs": "share", "runs": "record"}
-"""What has a place and a tag already, and nothing to say yet."""
-FURTHEST = 32_503_680_000.0  # the year 3000: times beyond it are milliseconds by mistake
+"""Routes with a tag that return nothing yet."""
+FURTHEST = 32_503_680_000.0  # the year 3000: later times are milliseconds by mistake
 
 
 @dataclass(frozen=True, slots=True)
 class AppState:
-    """What the routes draw from."""
+    """What the routes use."""
 
     station: SnapshotFeed
     keys: Keys
@@ -59,13 +59,13 @@ class AppState:
     lender: "RemoteLeases | None" = None
     leases: "LeaseTracker | None" = None
     past: HistoryReader = field(default_factory=HistoryReader)
-    """For what reads the store."""
+    """For requests that read the store."""
     minutes: HistoryReader = field(default_factory=HistoryReader)
-    """For what goes through all of the last two minutes."""
+    """For requests that read all of the last two minutes."""
 
     @property
     def features(self) -> dict[str, bool]:
-        """Which of the board's places have something to show."""
+        """Which of the board's pages have something to show."""
         there = {name: name not in TO_COME for name in PLACES}
         return there | {"alerts": self.watcher is not None, "leases": self.lender is not None}
 
@@ -77,42 +77,38 @@ class Problem(BaseModel):
     reason: str
     hint: str
     details: list[str] | None = Field(
-        default=None, description="one sentence each, where there is more to say: of every device"
+        default=None, description="one sentence each, for example per device"
     )
 
 
 class Problems(BaseModel):
-    """Every error has this shape."""
+    """The format of every error."""
 
     error: Problem
 
 
 class Code(BaseModel):
-    """The one-time code of a link."""
+    """The one-time code of a sign-in link."""
 
     model_config = ConfigDict(extra="forbid")
     code: Annotated[str, Field(min_length=1, max_length=200)]
 
 
 ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": Problems, "description": words}
-    for status, words in {
-        400: "The request cannot be read.",
+    status: {"model": Problems, "description": text}
+    for status, text in {
+        400: "The request is malformed.",
         401: "The token is missing or wrong.",
         403: "The Host or Origin is not this server's.",
-        404: "There is no such thing.",
-        409: "It is not in a state for that.",
-        422: "A parameter makes no sense.",
+        404: "Not found.",
+        409: "The current state does not allow this.",
+        422: "A parameter is invalid.",
         429: "Too many wrong tokens; Retry-After says when.",
-        503: "What is needed is not there now.",
+        503: "Not available now.",
     }.items()
 }
-DeviceName = Annotated[
-    str, Path(max_length=200, description="UUID, the beginning of one, or index")
-]
-Past = Annotated[
-    str, Path(max_length=200, description='UUID, the beginning of one, index, or "host"')
-]
+DeviceName = Annotated[str, Path(max_length=200, description="UUID, UUID prefix or index")]
+Past = Annotated[str, Path(max_length=200, description='UUID, UUID prefix, index or "host"')]
 Moment = Annotated[float | None, Query(ge=0, le=FURTHEST, description="UTC seconds")]
 _KEPT = ", ".join(dict.fromkeys((*METRICS, *HOST_METRICS)))
 
@@ -134,7 +130,7 @@ def routes(shop: AppState) -> APIRouter:
 def _kept(router: APIRouter, shop: AppState) -> None:
     @router.get("/api/gpu/summary", tags=["kept"])
     async def gpu_summary(request: Request) -> Response:
-        """The node in one table: counts, means, one entry per board."""
+        """The node in one table: counts, means and one entry per GPU."""
         return _json(payloads.gpu_summary(_seen(request, shop), shop.station.settings))
 
     @router.get("/api/gpu/metrics", tags=["kept"])
@@ -149,23 +145,23 @@ def _kept(router: APIRouter, shop: AppState) -> None:
 
     @router.get("/api/health", tags=["kept"])
     async def api_health() -> Response:
-        """What each part of the server does; 200 whenever it can say so."""
+        """The state of each part of the server; always 200 while it runs."""
         return _json(health(shop.station, shop.parts))
 
 
 def _devices(router: APIRouter, shop: AppState) -> None:
-    dear = Once()
+    expensive = Once()
 
     @router.get("/api/snapshot", tags=["watch"])
     async def snapshot(request: Request) -> Response:
         """andon.snapshot/1: the whole node at one instant."""
-        # In the loop itself: the text is mostly made already, and a thread would cost more.
+        # In the event loop: the text is mostly cached, and a thread would cost more.
         text = shop.texts.of(shop.station.latest(), _trusted(request))
         return Response(text, media_type="application/json")
 
     @router.get("/api/snapshots", tags=["watch"])
     async def snapshots(request: Request) -> Response:
-        """The snapshots of the last two minutes, the oldest first."""
+        """The snapshots of the last two minutes, oldest first."""
         past, trusted = shop.station.past(), _trusted(request)
 
         def made() -> bytes:
@@ -174,12 +170,12 @@ def _devices(router: APIRouter, shop: AppState) -> None:
 
         key = ("snapshots", past[-1].at, trusted)
         return sent(
-            await shop.minutes.read(request, key, lambda: dear.answer(past[-1], trusted, made))
+            await shop.minutes.read(request, key, lambda: expensive.answer(past[-1], trusted, made))
         )
 
     @router.get("/api/system", tags=["watch"])
     async def system(request: Request) -> Response:
-        """The machine itself: processor, memory, load, disks, network, versions."""
+        """The machine itself: CPU, memory, load, disks, network and versions."""
         return _json(payloads.system(_seen(request, shop)))
 
     @router.get("/api/devices", tags=["watch"])
@@ -205,7 +201,7 @@ def _devices(router: APIRouter, shop: AppState) -> None:
 
     @router.get("/api/processes", tags=["watch"])
     async def processes(request: Request) -> Response:
-        """Every process on a device, and whose it is."""
+        """Every process on a device, with its user."""
         return _json(payloads.processes(_seen(request, shop)))
 
 
@@ -219,7 +215,7 @@ def _past(router: APIRouter, shop: AppState) -> None:
         end: Annotated[Moment, Query(alias="to")] = None,
         points: Annotated[int, Query(ge=1, le=MAX_POINTS)] = 300,
     ) -> Response:
-        """Least, mean and most per bucket; the last day if not told otherwise."""
+        """Minimum, mean and maximum per bucket; by default for the last day."""
         since, until = _span(start, end)
 
         def made() -> bytes:
@@ -231,7 +227,7 @@ def _past(router: APIRouter, shop: AppState) -> None:
 
     @router.get("/api/history/devices", tags=["watch"])
     async def recorded(request: Request) -> Response:
-        """Every device with a past, those that are gone among them."""
+        """Every device with history, including removed ones."""
         made = await shop.past.read(request, "devices", lambda: dumped(shop.memory.devices()))
         return sent(made)
 
@@ -242,7 +238,7 @@ def _past(router: APIRouter, shop: AppState) -> None:
         start: Annotated[Moment, Query(alias="from")] = None,
         end: Annotated[Moment, Query(alias="to")] = None,
     ) -> Response:
-        """Who was on a device, or on any, from when until when; the last day if not told."""
+        """Which processes used a device, or any, and when; by default in the last day."""
         since, until = _span(start, end)
 
         def made() -> bytes:
@@ -255,7 +251,7 @@ def _past(router: APIRouter, shop: AppState) -> None:
 def _later(router: APIRouter, shop: AppState) -> None:
     @router.get("/api/nodes", tags=["fleet"])
     async def nodes(request: Request) -> Response:
-        """The nodes that this server knows."""
+        """The nodes of this server."""
         return _json(payloads.nodes(_seen(request, shop)))
 
     for name, tag in TO_COME.items():
@@ -274,7 +270,7 @@ def _sessions(router: APIRouter, shop: AppState) -> None:
         request: Request,
         nonce: Annotated[str, Query(pattern="^[0-9a-f]{64}$", max_length=64)],
     ) -> Response:
-        """That this server knows the token: an HMAC over the nonce and the server's address."""
+        """Proof that this server knows the token: an HMAC over the nonce and its address."""
         address, port = request.scope.get("server") or ("", 0)
         said = shop.keys.prove(bytes.fromhex(nonce), server_proof.place_of(address, port or 0))
         answer = _json({"address": said.place, "proof": said.proof})
@@ -288,33 +284,35 @@ def _sessions(router: APIRouter, shop: AppState) -> None:
 
     @router.post("/api/session", tags=["access"])
     async def new_session(given: Code) -> Response:
-        """A session's secret for a one-time code."""
+        """Exchange a one-time code for a session's secret."""
         secret = shop.keys.exchange(given.code)
         if secret is None:
-            words = problem(401, "the link was used before, or is too old", "andon open")
-            return Response(words, 401, media_type="application/json")
+            body = problem(
+                401, "the link has expired or was already used", "for a new one: andon open"
+            )
+            return Response(body, 401, media_type="application/json")
         return _json({"secret": secret, "expires_in_seconds": SESSION_SECONDS})
 
     @router.delete("/api/session", tags=["access"])
     async def end_session(request: Request) -> Response:
-        """End the session whose secret is shown."""
+        """End the session whose secret is sent."""
         secret = request.headers.get("authorization", "").partition(" ")[2].strip()
         if shop.keys.grade(secret) is not ShownKey.SESSION or not shop.keys.end_session(secret):
-            raise Gone("there is no such session", hint="a token is no session")
+            raise Gone("no such session", hint="send a session's secret, not the token")
         return _json({"ended": True})
 
 
 def _machines(router: APIRouter, shop: AppState) -> None:
     @router.get("/healthz", tags=["machines"])
     async def healthz() -> Response:
-        """Open to all, and says only this."""
+        """Says ok to anyone while the server runs."""
         return Response("ok\n", media_type="text/plain")
 
     @router.get("/metrics", tags=["machines"])
     async def metrics() -> Response:
         """Prometheus text."""
         if shop.expose is None:
-            raise Gone("this version has no exporter", hint="/api/gpu/metrics says the same")
+            raise Gone("this server has no exporter", hint="/api/gpu/metrics has the same readings")
         return Response(shop.expose(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
@@ -328,13 +326,13 @@ def _trusted(request: Request) -> bool:
 
 
 def _span(start: float | None, end: float | None) -> tuple[float, float]:
-    """Now is a whole second, so that those who ask in the same one ask the same."""
+    """Now is rounded to a second, so that concurrent requests are identical."""
     until = math.ceil(time.time()) if end is None else end
     return max(0.0, until - DAY_SECONDS) if start is None else start, until
 
 
 def _uuid(shop: AppState, name: str) -> str:
-    """A device that is gone can still have a past, and so has the node itself."""
+    """A removed device may still have history, and so has the node itself."""
     if name == HOST:
         return HOST
     try:

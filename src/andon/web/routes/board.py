@@ -1,4 +1,4 @@
-"""The board's files; where they were left out of the package, a page that says how to get them."""
+"""The board's files; if the package was built without them, a page that says how to get them."""
 
 from importlib.resources import files
 from pathlib import Path
@@ -13,21 +13,21 @@ _NAMED_BY_CONTENT = "assets/"
 _FOREVER = "public, max-age=31536000, immutable"
 _WITHOUT = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>andon</title><h1>andon runs, without its board</h1>
-<p>This package was built without the page that belongs here. To get it:</p>
+<title>andon</title><h1>andon is running without its board</h1>
+<p>This package was built without the board. To get it:</p>
 <ul>
 <li>from PyPI: <code>pip install --force-reinstall andon</code></li>
 <li>from a clone: <code>python3 frontend/build.py</code>
  (Node 18 or newer; ANDON_BUILD_BOARD must not be 0)</li>
 </ul>
-<p>Everything else is here: <a href="/api/snapshot">/api/snapshot</a>,
+<p>Everything else is available: <a href="/api/snapshot">/api/snapshot</a>,
 <a href="/metrics">/metrics</a>, <a href="/openapi.json">the API</a>,
 and in a terminal <code>andon</code>.</p></html>
 """
 
 
 class Compressed(StaticFiles):
-    """Sends what was compressed when it was built, and lets browsers keep what never changes."""
+    """Serves files compressed at build time, and lets browsers cache what never changes."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         packed = f"{path}.gz"
@@ -51,7 +51,7 @@ def _kind(path: str) -> str:
 
 
 def add_board(api: FastAPI, folder: Path = STATIC) -> None:
-    """The page at /, and its files."""
+    """Add the page at / and its files."""
     there = (folder / "index.html").exists()
 
     def page() -> Response:

@@ -1,4 +1,4 @@
-"""What the board draws: several readings at once, who used a device, the last minutes."""
+"""Routes for the board's charts: several readings at once, processes, the last minutes."""
 
 import math
 import time
@@ -36,7 +36,7 @@ MOST_USES = 1_000
 
 
 def routes(shop: AppState) -> APIRouter:
-    """The routes that exist because a picture needs them."""
+    """The routes that only the charts need."""
     router = APIRouter(responses=ERRORS, tags=["board"])
 
     @router.get("/api/devices/{device}/charts")
@@ -48,7 +48,7 @@ def routes(shop: AppState) -> APIRouter:
         end: Annotated[Moment, Query(alias="to")] = None,
         points: Annotated[int, Query(ge=1, le=MOST_POINTS)] = 300,
     ) -> Response:
-        """Several readings over time in columns, and what slowed the device down."""
+        """Several readings over time in columns, and the throttle reasons."""
         names, (since, until) = _names(metrics), _span(start, end)
 
         def made() -> bytes:
@@ -65,7 +65,7 @@ def routes(shop: AppState) -> APIRouter:
         start: Annotated[Moment, Query(alias="from")] = None,
         end: Annotated[Moment, Query(alias="to")] = None,
     ) -> Response:
-        """Who was on the device, and when; the last day if not told otherwise."""
+        """Which processes used the device and when; by default in the last day."""
         since, until = _span(start, end)
 
         def made() -> bytes:
@@ -85,7 +85,7 @@ def routes(shop: AppState) -> APIRouter:
 
     @router.get("/api/features")
     async def features() -> Response:
-        """What this server can do: the board shows a place for each."""
+        """The features of this server: the board shows a page for each."""
         return sent(dumped({"version": __version__, "features": shop.features}))
 
     return router
@@ -94,7 +94,7 @@ def routes(shop: AppState) -> APIRouter:
 def drawn(
     store: Store, uuid: str, names: Sequence[str], since: float, until: float, points: int
 ) -> wire.Json:
-    """Columns, as a chart wants them."""
+    """Readings in columns, as a chart needs them."""
     found = {name: store.history(uuid, name, since, until, points) for name in names}
     masks = store.history(uuid, "throttle", since, until, points)
     return {
@@ -108,7 +108,7 @@ def drawn(
 
 
 def used(store: Store, uuid: str, since: float, until: float) -> wire.Json:
-    """Who was there, the latest first."""
+    """The processes on a device, latest first."""
     found = sorted(store.uses(uuid, since, until), key=lambda use: use.last, reverse=True)
     shown = [{k: v for k, v in asdict(use).items() if k != "device"} for use in found[:MOST_USES]]
     left_out = len(found) - len(shown)
@@ -116,7 +116,7 @@ def used(store: Store, uuid: str, since: float, until: float) -> wire.Json:
 
 
 def lately(past: Sequence[Snapshot], metric: str) -> wire.Json:
-    """A device that did not answer leaves a gap, as does one that was not there yet."""
+    """A device that did not respond, or was not present yet, leaves a gap."""
     uuids = [status.device.uuid for status in past[-1].devices] if past else []
     columns: dict[str, list[float | None]] = {uuid: [] for uuid in uuids}
     for snapshot in past:
@@ -139,7 +139,7 @@ def _columns(buckets: Sequence[Bucket]) -> wire.Json:
 
 
 def _reasons(bucket: Bucket) -> list[str]:
-    """Of a span with several readings the least and the greatest mask are known: both were read."""
+    """The reasons in the lowest and the highest mask of a span: both were read."""
     if bucket.min is None or bucket.max is None:
         return []
     masks = int(bucket.min), int(bucket.max)
@@ -148,7 +148,7 @@ def _reasons(bucket: Bucket) -> list[str]:
 
 
 def _short(value: float | None) -> float | None:
-    """A mean of bytes has no use for fractions."""
+    """A mean of bytes needs no fraction."""
     if value is None:
         return None
     return round(value, 2) if abs(value) < 1e6 else round(value)
@@ -158,7 +158,9 @@ def _names(text: str) -> list[str]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     unknown = [name for name in names if name not in METRICS]
     if unknown or not names or len(names) > MOST_METRICS:
-        wrong = f"{unknown[0][:60]!r} is not kept" if unknown else f"1 to {MOST_METRICS} readings"
+        wrong = (
+            f"{unknown[0][:60]!r} is not recorded" if unknown else f"1 to {MOST_METRICS} readings"
+        )
         raise Invalid(wrong, hint=f"some of: {', '.join(METRICS)}")
     return names
 
@@ -167,5 +169,5 @@ def _span(start: float | None, end: float | None) -> tuple[float, float]:
     until = math.ceil(time.time()) if end is None else end
     since = max(0.0, until - DAY_SECONDS) if start is None else start
     if since >= until:
-        raise Invalid("the time ends before it begins", hint="from must be less than to")
+        raise Invalid("the time range is empty", hint="from must be less than to")
     return since, until

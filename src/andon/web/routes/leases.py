@@ -1,4 +1,4 @@
-"""REST about leases: who holds what, and how a caller gets, keeps and gives back devices."""
+"""REST for leases: list, request, renew and release them; cordon devices."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # locks are not on every system
     from andon.engine.sharing.remote_leases import RemoteLeases
 
 Named = Annotated[str, Path(min_length=1, max_length=100, description="the lease's id")]
-Device = Annotated[str, Path(max_length=200, description="UUID, the beginning of one, or index")]
+Device = Annotated[str, Path(max_length=200, description="UUID, UUID prefix or index")]
 Lending = Callable[[], "RemoteLeases"]
 
 
@@ -39,7 +39,7 @@ def lease_routes(router: APIRouter, station: SnapshotFeed, lender: "RemoteLeases
 
     def lending() -> "RemoteLeases":
         if lender is None:
-            raise Unavailable("this server does not lend devices", hint="start: andon serve")
+            raise Unavailable("leases are not available on this server", hint="start: andon serve")
         return lender
 
     _reading(router, lending)
@@ -51,7 +51,7 @@ def lease_routes(router: APIRouter, station: SnapshotFeed, lender: "RemoteLeases
 def _reading(router: APIRouter, lending: Lending) -> None:
     @router.get("/api/leases", tags=["share"], responses=says(LeaseListShape))
     def leases(request: Request) -> Response:
-        """andon.leases/1: who holds what, until when, what is used of it, and who waits."""
+        """andon.leases/1: leases with their actual use, the queue and the cordons."""
         trusted = bool(request.scope.get(TRUSTED))
         return _json(lease_payloads.leases(lending().listed(), trusted))
 
@@ -61,7 +61,7 @@ def _asking(router: APIRouter, lending: Lending, desk: BlockingPool) -> None:
         "/api/leases", tags=["share"], status_code=201, responses={201: {"model": LentShape}}
     )
     async def lend(request: Request, given: Ask) -> Response:
-        """Claim devices for a while; needs the token. It lives on when the server ends."""
+        """Request a lease; needs the token. It outlives the server."""
         wanted, lender = _request(given), lending()
         lent = await desk.do(
             request,
@@ -78,7 +78,7 @@ def _asking(router: APIRouter, lending: Lending, desk: BlockingPool) -> None:
 def _keeping(router: APIRouter, lending: Lending, desk: BlockingPool) -> None:
     @router.post("/api/leases/{lease}/renew", tags=["share"], responses=says(LeaseRow))
     async def renew(request: Request, lease: Named, given: Renewal) -> Response:
-        """Let a lease end so much later from now; needs the token, and its fence."""
+        """Extend a lease, counted from now; needs the token and its fence."""
         lender = lending()
         row = await desk.do(request, lambda _: lender.renew(lease, given.seconds, given.fence))
         _note(request, lease=row.id, seconds=given.seconds)
@@ -88,7 +88,7 @@ def _keeping(router: APIRouter, lending: Lending, desk: BlockingPool) -> None:
     async def release(
         request: Request, lease: Named, fence: Annotated[Fence | None, Query()] = None
     ) -> Response:
-        """End a lease, and with it what it is for; needs the token, and its fence."""
+        """Release a lease and stop its job; needs the token and its fence."""
         lender = lending()
         ended = await desk.do(request, lambda _: lender.release(lease, fence))
         _note(request, lease=ended.id)
@@ -100,14 +100,14 @@ def _cordons(
 ) -> None:
     @router.put("/api/devices/{device}/cordon", tags=["share"], responses=says(CordonState))
     async def cordon(request: Request, device: Device, given: Withholding) -> Response:
-        """Give a device to nobody; needs the token, and a server of the book's owner."""
+        """Take a device out of service; needs the token and a server of the book's owner."""
         uuid, lender = payloads.named(station.latest(), device).device.uuid, lending()
         await desk.do(request, lambda _: lender.cordon(uuid, given.reason))
         return _json({"uuid": uuid, "cordoned": True})
 
     @router.delete("/api/devices/{device}/cordon", tags=["share"], responses=says(CordonState))
     async def uncordon(request: Request, device: Device) -> Response:
-        """Give a device out again; needs the token, and a server of the book's owner."""
+        """Return a device to service; needs the token and a server of the book's owner."""
         uuid, lender = payloads.named(station.latest(), device).device.uuid, lending()
         await desk.do(request, lambda _: lender.uncordon(uuid))
         return _json({"uuid": uuid, "cordoned": False})
@@ -130,7 +130,7 @@ def _request(given: Ask) -> work.DeviceRequest:
 
 
 def _note(request: Request, **facts: object) -> None:
-    """What the audit log says of it beside the path."""
+    """Add details to the audit log's line about this request."""
     notes = request.scope.get(NOTES)
     if isinstance(notes, dict):
         notes.update(facts)

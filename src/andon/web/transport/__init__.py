@@ -1,1 +1,1 @@
-"""What every request passes: seats, the gate, keys, the audit log, the server log."""
+"""What every request passes through: seats, turns, the gate, keys, and the logs."""

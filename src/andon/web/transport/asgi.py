@@ -1,4 +1,4 @@
-"""What applications and servers pass each other, as the types of ASGI."""
+"""The types of ASGI."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any

@@ -1,7 +1,6 @@
-"""The log of every change that was asked for: who, from where, what came of it.
+"""The audit log: every requested change, from where, with which key, and its result.
 
-It is written in a thread of its own: a disk that hangs stops the request that waits for its line,
-and nothing else.
+It is written in its own thread: a disk that hangs delays only the request that waits for its line.
 """
 
 import asyncio
@@ -17,7 +16,7 @@ from andon.errors import Unavailable
 from andon.host.private_files import open_regular
 
 NAME = "audit.jsonl"
-MOST_BYTES = 10_000_000  # then it becomes the one before it, which is kept
+MOST_BYTES = 10_000_000  # then it is rotated; one earlier file is kept
 MOST_WAITING = 64
 DEADLINE_SECONDS = 3.0
 
@@ -25,7 +24,7 @@ _Line = tuple[bytes, "Future[None]"]
 
 
 class Audit:
-    """One JSON line per fact; what cannot be written down is not done."""
+    """One JSON line per event; a change that cannot be logged is not made."""
 
     def __init__(
         self,
@@ -40,29 +39,29 @@ class Audit:
         self._thread: threading.Thread | None = None
 
     def write(self, event: str, **facts: object) -> None:
-        """Append a line at once, however long that takes; not for the server's loop."""
+        """Append a line and wait for it; not for the event loop."""
         try:
             self._append(_line(event, facts))
         except OSError as exc:
             raise self._failed(exc.strerror or str(exc)) from exc
 
     async def record(self, event: str, **facts: object) -> None:
-        """Append a line in time, or say that it could not be."""
+        """Append a line within the deadline; raises if that fails."""
         done: Future[None] = Future()
         try:
             self._waiting.put_nowait((_line(event, facts), done))
         except queue.Full:
-            raise self._failed("too many lines wait for it") from None
+            raise self._failed("too many lines are waiting") from None
         self._start()
         try:
             await asyncio.wait_for(asyncio.wrap_future(done), self._deadline)
         except TimeoutError:
-            raise self._failed(f"no answer within {self._deadline:g} s") from None
+            raise self._failed(f"no response within {self._deadline:g} s") from None
         except OSError as exc:
             raise self._failed(exc.strerror or str(exc)) from exc
 
     def _start(self) -> None:
-        """A daemon: a disk that hangs must not keep the server from ending."""
+        """A daemon: a disk that hangs must not keep the server from stopping."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._follow, name="andon audit", daemon=True)
             self._thread.start()
@@ -71,7 +70,7 @@ class Audit:
         while True:
             line, done = self._waiting.get()
             if not done.set_running_or_notify_cancel():
-                continue  # its request was answered that it could not be written
+                continue  # its request has already failed with a timeout
             try:
                 self._append(line)
             except OSError as exc:
@@ -80,7 +79,7 @@ class Audit:
                 done.set_result(None)
 
     def _append(self, line: bytes) -> None:
-        """Opened for each line, so that logrotate may move the file."""
+        """Open the file for each line, so that logrotate may move it."""
         with self._lock:
             if self._size() + len(line) > self._most_bytes:
                 self.path.replace(self.earlier)
@@ -97,7 +96,7 @@ class Audit:
             return 0
 
     def _failed(self, reason: str) -> Unavailable:
-        hint = f"nothing was changed; see to {self.path}: a file, on a disk with room that answers"
+        hint = f"nothing was changed; check {self.path} and the free space on its disk"
         return Unavailable(f"the audit log cannot be written: {reason}", hint=hint)
 
 
@@ -108,5 +107,5 @@ def _line(event: str, facts: dict[str, object]) -> bytes:
 def _write_whole(descriptor: int, line: bytes) -> None:
     size = os.fstat(descriptor).st_size
     if os.write(descriptor, line) != len(line):
-        os.ftruncate(descriptor, size)  # half a line would spoil the next one
+        os.ftruncate(descriptor, size)  # a partial line would corrupt the next one
         raise OSError(28, "No space left on device")

@@ -1,4 +1,4 @@
-"""The gate: one ASGI layer in front of everything, REST, pages, polling and WebSocket alike."""
+"""The gate: one ASGI layer in front of everything: REST, pages, polling and WebSockets."""
 
 import json
 import secrets
@@ -19,7 +19,7 @@ from andon.core.access.policy import (
     changes,
     is_loopback,
     is_open,
-    is_proxys,
+    is_proxy_header,
     judge,
 )
 from andon.core.access.seldom import Seldom
@@ -32,11 +32,11 @@ from andon.web.transport.keys import Keys
 from andon.web.transport.places import SEAT, Seat
 
 ALWAYS = frozenset({"/healthz", PROOF})
-"""Answered however many strangers there are: who has a token asks for the proof first."""
+"""Answered even when all connections are in use: owners of a token request the proof first."""
 TRUSTED = "andon.trusted"
-"""The place in an ASGI scope that says whether the caller showed a right key."""
+"""The key in an ASGI scope for whether the caller sent a valid key."""
 NOTES = "andon.notes"
-"""The place in an ASGI scope for what the log is to say of a change, beside what came of it."""
+"""The key in an ASGI scope for what the audit log adds to a change's result."""
 _POLICY = (
     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
     "object-src 'none'"
@@ -50,12 +50,12 @@ SECURITY_HEADERS = (
     (b"cross-origin-opener-policy", b"same-origin"),
 )
 MAX_BODY_BYTES = 64_000
-_KEPT_BY_NOBODY = (b"cache-control", b"no-store")
+_NO_STORE = (b"cache-control", b"no-store")
 
 
 @dataclass(frozen=True, slots=True)
 class GateConfig:
-    """What the gate decides with."""
+    """What the gate's decisions depend on."""
 
     rules: Rules
     keys: Keys
@@ -66,11 +66,11 @@ class GateConfig:
 
 
 class Gate:
-    """Lets through what may pass, marks who is trusted, writes down what changes something."""
+    """Admits or refuses requests, marks trusted callers, and logs requested changes."""
 
-    def __init__(self, app: App, doors: GateConfig) -> None:
-        self._app, self._doors = app, doors
-        self._lockout, self._guesses = doors.lockout, Seldom()
+    def __init__(self, app: App, config: GateConfig) -> None:
+        self._app, self._config = app, config
+        self._lockout, self._guesses = config.lockout, Seldom()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -81,7 +81,7 @@ class Gate:
             await self._app(scope, receive, send)
 
     async def _answered(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """What goes wrong behind the gate has the shape of every other error."""
+        """Errors behind the gate have the same format as every other error."""
         shaped = Shaped(send)
         try:
             await self._judged(scope, receive, shaped)
@@ -93,7 +93,7 @@ class Gate:
     async def _judged(self, scope: Scope, receive: Receive, send: Send) -> None:
         call = self._call(scope)
         guarded = _guarded(send)
-        refusal = judge(call, self._doors.rules) or _too_large(scope["headers"])
+        refusal = judge(call, self._config.rules) or _too_large(scope["headers"])
         if _is_exchange(call) and refusal is None:
             call, receive = await self._with_code(call, receive)
         waiting = self._waiting(call)
@@ -102,7 +102,7 @@ class Gate:
             return
         if refusal is not None:
             if call.key is ShownKey.WRONG:
-                self._lockout.failed(call.peer, self._doors.clock())
+                self._lockout.failed(call.peer, self._config.clock())
             await refuse(scope, receive, guarded, refusal)
             return
         scope[TRUSTED] = call.key.is_right
@@ -123,25 +123,25 @@ class Gate:
             origins=_texts(headers, b"origin"),
             fetch_site=site[0] if site else None,
             fetch_mode=mode[0] if mode else None,
-            forwarded=any(is_proxys(name.decode("latin-1")) for name, _ in headers),
+            forwarded=any(is_proxy_header(name.decode("latin-1")) for name, _ in headers),
             admitted=self._is_admitted(scope),
-            key=self._doors.keys.grade(shown_key(headers)),
+            key=self._config.keys.grade(shown_key(headers)),
         )
 
     def _is_admitted(self, scope: Scope) -> bool:
-        """Clients show their key when they connect, and no browser can with a WebSocket: whoever
-        knows the connection's secret name had it from an answer to a right key."""
+        """Browsers cannot send a key with a WebSocket: whoever knows the connection's secret id
+        received it in answer to a valid key."""
         if not scope["path"].startswith(LIVE):
             return False
         given = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("sid", [])
-        return len(given) == 1 and self._doors.is_admitted(given[0])
+        return len(given) == 1 and self._config.is_admitted(given[0])
 
     def _waiting(self, call: AccessRequest) -> float:
-        """On one's own machine a right key always passes: else any user could lock out its owner.
+        """On loopback a valid key always passes: otherwise any user could lock out the owner.
 
-        Guessing is hopeless at any rate (the token has 256 bits); the wait keeps the noise down.
+        Guessing is hopeless anyway (the token has 256 bits); the delay limits the noise.
         """
-        waiting = self._lockout.wait_seconds(call.peer, self._doors.clock())
+        waiting = self._lockout.wait_seconds(call.peer, self._config.clock())
         if call.path in ALWAYS or (is_loopback(call.peer) and not _guesses(call)):
             return 0.0
         return waiting
@@ -149,15 +149,15 @@ class Gate:
     async def _with_code(
         self, call: AccessRequest, receive: Receive
     ) -> tuple[AccessRequest, Receive]:
-        """A code stands in the body. A right one is a key like others: it passes every wait."""
+        """The code is in the body. A valid one is a key like others: it is never delayed."""
         body, receive = await _read(receive)
-        if call.key is ShownKey.NONE and self._doors.keys.knows_code(_code(body)):
+        if call.key is ShownKey.NONE and self._config.keys.knows_code(_code(body)):
             call = replace(call, key=ShownKey.CODE)
         return call, receive
 
     async def _pass(self, call: AccessRequest, scope: Scope, receive: Receive, send: Send) -> None:
         if not is_open(call) or call.path == "/":
-            send = _with_headers(send, (_KEPT_BY_NOBODY,))
+            send = _with_headers(send, (_NO_STORE,))
         if call.method == "HEAD" and not call.path.startswith(LIVE):
             scope = {**scope, "method": "GET"}  # the server itself leaves the body out
         if not changes(call):
@@ -170,7 +170,7 @@ class Gate:
         number = secrets.token_hex(4)
         facts = {"id": number, "method": call.method, "path": call.path[:200]}
         try:
-            await self._doors.audit.record("asked", **facts, peer=call.peer, key=str(call.key))
+            await self._config.audit.record("asked", **facts, peer=call.peer, key=str(call.key))
         except AndonError as error:
             await _answer(send, error.http_status, problem_of(error))
             return
@@ -179,23 +179,23 @@ class Gate:
         await self._app(scope, receive, self._noting(number, notes, send))
 
     async def _note_guess(self, call: AccessRequest) -> None:
-        """A wrong code counts as a wrong key. It needs no right at all and changes nothing, so
-        that the log has it once a minute, with how many there were."""
-        now = self._doors.clock()
+        """A wrong code counts as a wrong key. Anyone can send one and it changes nothing, so it is
+        logged once a minute, with a count."""
+        now = self._config.clock()
         self._lockout.failed(call.peer, now)
         count = self._guesses.happened("code", now)
         if count is not None:
             with suppress(AndonError):
-                await self._doors.audit.record("wrong code", peer=call.peer, count=count)
+                await self._config.audit.record("wrong code", peer=call.peer, count=count)
 
     def _noting(self, number: str, notes: dict[str, object], send: Send) -> Send:
-        """What came of a change."""
+        """Log the result of a change."""
 
         async def noting(message: Message) -> None:
             if message["type"] == "http.response.start":
-                with suppress(AndonError):  # it was written that it was asked for
+                with suppress(AndonError):  # the request itself has been logged
                     status = message["status"]
-                    await self._doors.audit.record("done", id=number, status=status, **notes)
+                    await self._config.audit.record("done", id=number, status=status, **notes)
             await send(message)
 
         return noting
@@ -203,7 +203,9 @@ class Gate:
 
 FULL = Refusal(503, "all connections of this server are in use", "try again in a few seconds")
 FULL_SECONDS = 10.0
-_TOO_OFTEN = Refusal(429, "too many wrong tokens from this address", "wait, then use the right one")
+_TOO_OFTEN = Refusal(
+    429, "too many wrong tokens from this address", "wait, then use the correct one"
+)
 
 
 def _is_exchange(call: AccessRequest) -> bool:
@@ -215,7 +217,7 @@ def _guesses(call: AccessRequest) -> bool:
 
 
 async def _read(receive: Receive) -> tuple[bytes, Receive]:
-    """A body whose size was checked, and a way to read it once more."""
+    """A body whose size was checked, and a way to read it again."""
     first, body = await receive(), b""
     while first["type"] == "http.request":
         body += first.get("body", b"")
@@ -241,7 +243,7 @@ def _code(body: bytes) -> str:
 
 
 def _seated(call: AccessRequest, scope: Scope) -> bool:
-    """Whether the connection's request may be worked for now; what is in ALWAYS always is."""
+    """Whether the connection's request may be served now; paths in ALWAYS always are."""
     seat: Seat | None = (scope.get("state") or {}).get(SEAT)
     if seat is None or call.path in ALWAYS:
         return True
@@ -249,12 +251,14 @@ def _seated(call: AccessRequest, scope: Scope) -> bool:
 
 
 def _too_large(headers: list[tuple[bytes, bytes]]) -> Refusal | None:
-    """Told before a byte of it is read: what a caller sends is held in memory."""
+    """Checked before the body is read, because it is held in memory."""
     if _texts(headers, b"transfer-encoding"):
-        return Refusal(411, "the length of what is sent must be told", "send Content-Length")
+        return Refusal(411, "the length of the body is missing", "send Content-Length")
     sizes = _texts(headers, b"content-length")
     if any(len(size) > 9 or not size.isdecimal() or int(size) > MAX_BODY_BYTES for size in sizes):
-        return Refusal(413, "more was sent than any request here needs", f"{MAX_BODY_BYTES} bytes")
+        return Refusal(
+            413, "the request body is too large", f"the maximum is {MAX_BODY_BYTES} bytes"
+        )
     return None
 
 
@@ -288,7 +292,7 @@ async def _answer(
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),
-        _KEPT_BY_NOBODY,
+        _NO_STORE,
         *more,
     ]
     await send({"type": f"{kind}.start", "status": status, "headers": headers})
@@ -315,7 +319,7 @@ def _texts(headers: list[tuple[bytes, bytes]], name: bytes) -> tuple[str, ...]:
 
 
 def shown_key(headers: list[tuple[bytes, bytes]]) -> str | None:
-    """The bearer's secret; another scheme or two headers are a wrong key and not none."""
+    """The bearer token; another scheme or two headers count as a wrong key, not as none."""
     authorization = _texts(headers, b"authorization")
     if not authorization:
         return None

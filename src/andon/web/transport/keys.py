@@ -1,4 +1,4 @@
-"""The server's secrets: the token in its file, one-time codes, and sessions of browsers."""
+"""The server's secrets: the token in its file, one-time codes, and browser sessions."""
 
 import hashlib
 import hmac
@@ -18,12 +18,12 @@ from andon.host.server.state_folder import TOKEN, read_token
 
 CODE_SECONDS = 120.0
 SESSION_SECONDS = 12 * 3600.0
-KEPT = 256  # sessions, and codes; the oldest are forgotten first
+KEPT = 256  # sessions, and codes; the oldest are dropped first
 _TOKEN_BYTES = 32
 
 
 def make_token(folder: Path) -> str:
-    """The token of this folder; made whole or not at all, also when two servers start at once."""
+    """The token of this folder; created atomically, even when two servers start at once."""
     path, fresh = folder / TOKEN, folder / f".token.{secrets.token_hex(4)}"
     if not os.path.lexists(path):
         try:
@@ -37,7 +37,7 @@ def make_token(folder: Path) -> str:
         except OSError as exc:
             raise Denied(
                 f"the token cannot be written to {folder}: {exc.strerror}",
-                hint="free some space, or set XDG_STATE_HOME to a folder of yours",
+                hint="free some space, or set XDG_STATE_HOME to a folder you own",
             ) from exc
     return read_token(path)
 
@@ -51,7 +51,7 @@ def _write(path: Path, text: str) -> None:
 
 
 class Keys:
-    """Grades what callers show. Secrets are kept as hashes, and compared in constant time."""
+    """Checks keys. Secrets are stored as hashes and compared in constant time."""
 
     def __init__(self, token: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._token, self._proof_key = _digest(token), server_proof.proof_key(token)
@@ -70,39 +70,41 @@ class Keys:
         with self._lock:
             return (
                 ShownKey.SESSION
-                if _lives(self._sessions, digest, self._clock())
+                if _is_valid(self._sessions, digest, self._clock())
                 else ShownKey.WRONG
             )
 
     def prove(self, nonce: bytes, place: str) -> Statement:
-        """That this server knows the token, to a client that has not sent it yet."""
+        """Prove to a client that has not sent the token yet that this server knows it."""
         return server_proof.prove(self._proof_key, nonce, place)
 
     def new_code(self) -> str:
-        """For a link: good once, and not for long."""
+        """For a link: valid once, and only for a short time."""
         return self._new(self._codes, CODE_SECONDS)
 
     def knows_code(self, code: str) -> bool:
-        """Whether a code is good now; it is not spent."""
+        """Whether a code is valid now; this does not use it up."""
         with self._lock:
-            return _lives(self._codes, _digest(code), self._clock())
+            return _is_valid(self._codes, _digest(code), self._clock())
 
     def exchange(self, code: str) -> str | None:
-        """A session's secret for a code; the code is spent."""
+        """A session's secret for a code, which is used up."""
         digest = _digest(code)
         with self._lock:
-            good = _lives(self._codes, digest, self._clock())
+            valid = _is_valid(self._codes, digest, self._clock())
             self._codes.pop(digest, None)
-        return self._new(self._sessions, SESSION_SECONDS) if good else None
+        return self._new(self._sessions, SESSION_SECONDS) if valid else None
 
     def session(self, secret: str) -> tuple[bytes, float] | None:
-        """The name of a session, which is no secret, and how many seconds it has left."""
+        """The name of a session, which is not secret, and its remaining seconds."""
         name, now = _digest(secret), self._clock()
         with self._lock:
-            return (name, self._sessions[name] - now) if _lives(self._sessions, name, now) else None
+            return (
+                (name, self._sessions[name] - now) if _is_valid(self._sessions, name, now) else None
+            )
 
     def listen(self, listener: Callable[[bytes], None]) -> None:
-        """Call this with the name of each session that ends before its time, from any thread."""
+        """Call this with the name of each session that ends early, from any thread."""
         self._listeners.append(listener)
 
     def end_session(self, secret: str) -> bool:
@@ -115,12 +117,12 @@ class Keys:
 
     def _new(self, table: OrderedDict[bytes, float], seconds: float) -> str:
         secret = secrets.token_urlsafe(_TOKEN_BYTES)
-        gone = list[bytes]()
+        dropped = list[bytes]()
         with self._lock:
             table[_digest(secret)] = self._clock() + seconds
             while len(table) > KEPT:
-                gone.append(table.popitem(last=False)[0])
-        for name in gone:
+                dropped.append(table.popitem(last=False)[0])
+        for name in dropped:
             self._notify(name)
         return secret
 
@@ -129,8 +131,8 @@ class Keys:
             listener(name)
 
 
-def _lives(table: OrderedDict[bytes, float], digest: bytes, now: float) -> bool:
-    """A lookup by hash tells nothing of the secret by the time it takes."""
+def _is_valid(table: OrderedDict[bytes, float], digest: bytes, now: float) -> bool:
+    """The time of a lookup by hash reveals nothing about the secret."""
     until = table.get(digest)
     if until is not None and until <= now:
         del table[digest]

@@ -1,4 +1,4 @@
-"""The open connections of a server: each has a seat from its accept until its socket is closed."""
+"""The open connections of a server: each has a seat from accept until its socket is closed."""
 
 import logging
 from collections.abc import Callable
@@ -8,17 +8,17 @@ from andon.core.access.seldom import Seldom
 
 log = logging.getLogger("andon.web")
 
-MOST_STALLED = 64  # an answer may have megabytes
+MOST_STALLED = 64  # a response may be megabytes
 SEAT = "andon.seat"
-"""The place in an ASGI scope's state for the connection's seat."""
+"""The key in an ASGI scope's state for the connection's seat."""
 
 
 def _nothing() -> None:
-    """Of those that are gone nothing is left to be ended."""
+    """A closed connection has nothing left to end."""
 
 
 class Seat:
-    """One connection: how far it is, and how it can be ended."""
+    """One connection: its state, and how to end it."""
 
     __slots__ = ("_places", "arrived_at", "end", "has_turn", "standing", "trusted")
 
@@ -26,21 +26,21 @@ class Seat:
         self._places = places
         self.end, self.arrived_at = end, at
         self.standing = PeerStanding.SILENT
-        self.trusted = False  # whether its last request showed a right key
+        self.trusted = False  # whether its last request had a valid key
         self.has_turn = False  # whether its next request has waited already
 
     def begin(self, end: Callable[[], None]) -> None:
-        """It has sent something; from now on it is ended in this way."""
+        """It has sent something; from now on `end` closes it."""
         self.end = end
         self._places.move(self, PeerStanding.BEGUN)
 
     def work(self, trusted: bool, live: bool) -> bool:
-        """Whether there is room to work for its request; the room is taken."""
+        """Whether its request may be served; if so, it counts from now on."""
         self.trusted = trusted
         return self._places.work(self, PeerStanding.LIVE if live else PeerStanding.STRANGER)
 
     def rest(self) -> None:
-        """Its request is answered."""
+        """Its request has been answered."""
         if self.standing not in WAITING:
             self._places.move(self, PeerStanding.KEPT if self.trusted else PeerStanding.BEGUN)
 
@@ -51,22 +51,22 @@ class Seat:
         self._places.stalled.pop(self, None)
 
     def leave(self) -> None:
-        """Its socket is closed; once is enough."""
+        """Its socket is closed. May be called twice."""
         self._places.leave(self)
-        self.end = _nothing  # a connection that refers to itself would wait for the collector
+        self.end = _nothing  # a reference cycle would wait for the garbage collector
 
 
 class Places:
-    """All seats by standing, the oldest of each first."""
+    """All seats by standing, oldest first."""
 
     def __init__(self, most: int = MOST) -> None:
         self.quotas = Quotas(most)
         self.stalled: dict[Seat, None] = {}
         self.crowded: Callable[[], None] = _nothing
         self.calmed: Callable[[], None] = _nothing
-        """Called when there are many, and when few are left of them."""
+        """Called when there are many connections, and when few are left."""
         self._were_many = False
-        self._given_way = Seldom()
+        self._closed = Seldom()
         self._of: dict[PeerStanding, dict[Seat, None]] = {standing: {} for standing in PeerStanding}
 
     def __len__(self) -> int:
@@ -79,7 +79,7 @@ class Places:
         return next(iter(self._of[standing]), None)
 
     def arrive(self, end: Callable[[], None], at: float) -> Seat:
-        """A seat for a connection that was accepted; where all are taken, another one goes."""
+        """A seat for an accepted connection; if all are taken, another one is closed."""
         seat = Seat(self, end, at)
         self._of[seat.standing][seat] = None
         if not self._were_many and len(self) > 3 * self.quotas.tenth:
@@ -98,9 +98,7 @@ class Places:
         wanted = PeerStanding.OWNER if seat.trusted else stranger
         seat.rest()
         if not may_work(self.quotas, self.counts(), wanted):
-            log.warning(
-                "a request was refused: all connections of its kind (%s) are in use", wanted
-            )
+            log.warning("refused a request: all connections of its kind (%s) are in use", wanted)
             return False
         self.move(seat, wanted)
         return True
@@ -118,16 +116,16 @@ class Places:
             self.calmed()
 
     def _make_room(self, now: float) -> None:
-        """Ended seats count until their sockets are closed, so each is taken out at once."""
+        """Seats count until their sockets are closed, so remove this one at once."""
         standing = gives_way(self.quotas, self.counts())
         seat = None if standing is None else self.oldest(standing)
         if seat is not None:
             self.leave(seat)
             seat.end()
-            self._tell(now)
+            self._log_closed(now)
 
-    def _tell(self, now: float) -> None:
-        """Counted here: in a flood, making a record for the log would cost more than all else."""
-        count = self._given_way.happened("gave way", now)
+    def _log_closed(self, now: float) -> None:
+        """Counted here: in a flood, creating a log record each time would cost the most."""
+        count = self._closed.happened("closed", now)
         if count is not None:
-            log.warning("all connections are in use: %d without a request gave way", count)
+            log.warning("all connections are in use: closed %d without a request", count)

@@ -1,8 +1,8 @@
-"""Requests of strangers take turns, a few in each round of the loop; others do not queue with them.
+"""Anonymous requests take turns, a few in each turn of the event loop; others skip the queue.
 
-A thousand requests that come at once would be one long round, and whoever connects then needs
-several rounds until it is answered. What is looked at here is the bare head of a request: a right
-key or `/healthz` go on at once.
+A thousand requests at once would be one long turn, and a new connection needs several turns until
+it is answered. Only the raw head of a request is examined here: with a valid key, or for
+`/healthz`, it is not queued.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ class RequestTurns:
         self._waiting: deque[Callable[[], None]] = deque()
 
     def is_first(self, data: bytes) -> bool:
-        """Whether what begins so does not have to wait. The gate decides what it may do."""
+        """Whether a request with this head skips the queue. The gate decides what it may do."""
         if data.startswith(_HEALTH):
             return True
         found = _KEY.search(data[:LONGEST_HEAD])
