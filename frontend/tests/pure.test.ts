@@ -12,7 +12,7 @@ import { LiveStore } from "../src/live/store";
 import { paths } from "../src/parts/Sparkline";
 
 const device = (more: object) => ({
-  uuid: "GPU-1", index: 1, vendor: "x", name: "X", pci: null, state: "ok", reason: null, hint: null, since: 10,
+  uuid: "GPU-1", index: 1, label: "1", vendor: "x", name: "X", pci: null, state: "ok", reason: null, hint: null, since: 10,
   parent: null, memory_kind: "device", memory_total_bytes: 1, memory_unattributed_bytes: null, visible: true,
   cuda_index: null, limits: {}, sample: { utilization_percent: 50, throttle: [] }, missing: {}, processes: [], ...more,
 }) as never;
@@ -170,10 +170,10 @@ test("silence is noticed by the page's own clock, and a new snapshot ends it", (
   assert.equal(store.get().snapshot?.at, 500, "a clock that was set back does not stop the board");
 });
 
-test("instances are counted after their board", () => {
+test("a device is called as the server calls it", () => {
   const store = new LiveStore(() => 0);
-  store.heard(snapshot(1, [device({ index: 6 }), device({ uuid: "M-0", parent: "GPU-1" }), device({ uuid: "M-1", parent: "GPU-1" })]));
-  assert.deepEqual(["GPU-1", "M-0", "M-1"].map((uuid) => store.label(uuid)), ["6", "6:0", "6:1"]);
+  store.heard(snapshot(1, [device({ index: 6, label: "6" }), device({ uuid: "M-1", parent: "GPU-1", label: "6:1" })]));
+  assert.deepEqual(["GPU-1", "M-1"].map((uuid) => store.label(uuid)), ["6", "6:1"]);
 });
 
 test("unknown is a dash and never a zero", () => {

@@ -7,7 +7,7 @@ from andon.core.conditions.finding import Judgement
 from andon.core.conditions.lease_words import holders_of, strangers_of
 from andon.core.conditions.rules import BY_NAME
 from andon.model.alert import Alert, Event, Party
-from andon.model.device import DeviceStatus, Process, Snapshot
+from andon.model.device import DeviceStatus, Process, Snapshot, device_labels
 
 VENDORS = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
 
@@ -75,7 +75,7 @@ class AlertRenderer:
 
     def _number(self, subject: str) -> str:
         if self._labels is None:
-            self._labels = words.labels(self.snapshot)
+            self._labels = device_labels(self.snapshot.devices)
         return self._labels.get(subject, "?")
 
     def _called(self, subject: str) -> str:

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from andon.core.conditions.lease_words import program
-from andon.core.conditions.words import labels
 from andon.core.sampling.bands import Band, band
 from andon.model.alert import Alert, Level, Party, Phase
-from andon.model.device import DeviceStatus, Snapshot, State
+from andon.model.device import DeviceStatus, Snapshot, State, device_labels
 from andon.units import human_seconds
 
 
@@ -84,7 +83,7 @@ def board(snapshot: Snapshot, alerts: Iterable[Alert]) -> LampBoard:
     for alert in sorted(alerts, key=_urgency):
         if alert.state is not Phase.RESOLVED:
             mine.setdefault(alert.subject, []).append(alert)
-    numbers = labels(snapshot)
+    numbers = device_labels(snapshot.devices)
     devices = tuple(_lit(status, mine.get(status.device.uuid, [])) for status in snapshot.devices)
     known = {status.device.uuid for status in snapshot.devices}
     others = [a for subject, on in mine.items() if subject not in known for a in on if _counts(a)]

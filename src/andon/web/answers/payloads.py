@@ -10,7 +10,7 @@ from andon.core.settings.resolution import Settings
 from andon.core.sharing.placement import score
 from andon.errors import Gone, Invalid
 from andon.model import wire
-from andon.model.device import DeviceStatus, Snapshot, State
+from andon.model.device import DeviceStatus, Snapshot, State, device_labels
 from andon.units import MIB
 
 HIGH_USAGE_PERCENT = 50
@@ -97,7 +97,7 @@ def _gpu(status: DeviceStatus, settings: Settings) -> wire.Json:
 
 def gpu_metrics(snapshot: Snapshot) -> wire.Json:
     """Every device as `andon.snapshot/1` shows it, without its processes."""
-    shown = map(wire.status_to_json, snapshot.devices)
+    shown = wire.statuses_to_json(snapshot)
     gpus = [{k: v for k, v in status.items() if k != "processes"} for status in shown]
     return {**about(snapshot), "gpus": gpus}
 
@@ -161,11 +161,13 @@ def system(snapshot: Snapshot) -> wire.Json:
 
 
 def devices(snapshot: Snapshot) -> wire.Json:
-    return {**about(snapshot), "items": [wire.status_to_json(s) for s in snapshot.devices]}
+    return {**about(snapshot), "items": wire.statuses_to_json(snapshot)}
 
 
 def device(snapshot: Snapshot, name: str) -> wire.Json:
-    return {**about(snapshot), "device": wire.status_to_json(named(snapshot, name))}
+    found = named(snapshot, name)
+    label = device_labels(snapshot.devices)[found.device.uuid]
+    return {**about(snapshot), "device": wire.status_to_json(found, label)}
 
 
 def named(snapshot: Snapshot, name: str) -> DeviceStatus:

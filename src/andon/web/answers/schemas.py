@@ -68,6 +68,7 @@ class DeviceStatus(BaseModel):
 
     uuid: str
     index: int
+    label: str
     vendor: str
     name: str
     pci: str | None

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from andon.model import wire
-from andon.model.device import DeviceStatus, Process, Snapshot
+from andon.model.device import DeviceStatus, Process, Snapshot, device_labels
 from andon.web.snapshot_feed import HIDDEN, without_commands
 
 
@@ -33,21 +33,23 @@ class DeviceTexts:
         self._facts: tuple[object, ...] = ()
         self._hides = False
 
-    def of(self, status: DeviceStatus) -> str:
+    def of(self, status: DeviceStatus, label: str) -> str:
         rows = self._rows.of(status.processes, self._processes)
         return (
-            f'{self._before(status)},"sample":{self._sample(status)},'
+            f'{self._before(status, label)},"sample":{self._sample(status)},'
             f'"missing":{self._missing(status)},"processes":[{rows}]}}'
         )
 
-    def _before(self, status: DeviceStatus) -> str:
+    def _before(self, status: DeviceStatus, label: str) -> str:
         facts = (
             status.device, status.state, status.since, status.reason, status.hint, status.visible,
-            status.cuda_index, status.memory_unattributed_bytes,
+            status.cuda_index, status.memory_unattributed_bytes, label,
         )  # fmt: skip
         if facts != self._facts:
             self._facts = facts
-        return self._state.of(self._facts, lambda _: wire.dumps(wire.state_to_json(status))[:-1])
+        return self._state.of(
+            self._facts, lambda _: wire.dumps(wire.state_to_json(status, label))[:-1]
+        )
 
     def _sample(self, status: DeviceStatus) -> str:
         values = wire.status_sample_to_json(status)
@@ -92,7 +94,10 @@ class SnapshotTexts:
         }
         self._devices[trusted] = present  # what is gone is forgotten
         node = wire.dumps(wire.node_to_json(snapshot))[:-1]
-        devices = ",".join([present[s.device.uuid].of(s) for s in snapshot.devices])
+        names = device_labels(snapshot.devices)
+        devices = ",".join(
+            [present[s.device.uuid].of(s, names[s.device.uuid]) for s in snapshot.devices]
+        )
         faults = ",".join([wire.dumps(wire.fault_to_json(fault)) for fault in snapshot.faults])
         return _sendable(f'{node},"devices":[{devices}],"faults":[{faults}]}}')
 
