@@ -32,7 +32,7 @@ idle_seconds = 1
 idle_lease_seconds = 2
 squatter_seconds = 1
 orphan_seconds = 1
-ghost_memory_seconds = 1
+leftover_memory_seconds = 1
 [sampling]
 interval = 0.2
 """
@@ -189,7 +189,7 @@ def test_memory_that_stays_when_its_lease_ended_is_a_ghost(served: Served, node:
         wait_until(lambda: leases_of_processes(served) == [name], "the mark on its process")
         show(node, used=SIZE)
         assert andon("release", name).code == 0
-    found = told(served, "ghost_memory")
+    found = told(served, "leftover_memory")
     assert found["message"] == f"GPU 0: 22.0 GiB stayed in use when lease {name} ({ME}) ended"
     assert found["evidence"] == {"lease": name, "user": ME}
     free = andon("free", "--gpus", "2")

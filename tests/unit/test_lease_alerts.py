@@ -104,14 +104,14 @@ def test_an_orphan_names_what_is_left_and_how_to_end_it() -> None:
 
 def test_a_ghost_names_the_lease_that_left_it() -> None:
     former = Sharing(former={"GPU-0": Former("lease:k3f9", "alice", AT)})
-    alert = one(after(120, gpu(0, used_gib=40), leases=(), sharing=former), "ghost_memory")
+    alert = one(after(120, gpu(0, used_gib=40), leases=(), sharing=former), "leftover_memory")
     assert alert.message == "GPU 0: 40.0 GiB stayed in use when lease k3f9 (alice) ended"
     assert alert.advice == "Find who has it open: sudo fuser -v /dev/nvidia*"
     assert alert.evidence == {"lease": "k3f9", "user": "alice"}
     assert alert.value == 40 * GIB
 
 
-@pytest.mark.parametrize("rule", ["squatter", "ghost_memory"])
+@pytest.mark.parametrize("rule", ["squatter", "leftover_memory"])
 def test_the_title_on_a_phone_says_more_than_the_device(rule: str) -> None:
     former = Sharing({"GPU-0": frozenset({4711})}, former={"GPU-0": Former("k3f9", "alice", AT)})
     leases = (HELD,) if rule == "squatter" else ()

@@ -347,7 +347,7 @@ def test_quiet_hours_hold_back(monkeypatch: pytest.MonkeyPatch) -> None:
     always = Quiet(0, 1439)
     asleep = Heard("asleep")
     phone = Heard()
-    route = Route("asleep", quiet=always, wakes=None)
+    route = Route("asleep", quiet=always, bypass_quiet_hours=None)
     playing = Playing(monkeypatch, (asleep, route), phone)
     playing.lose()
     wait_for(lambda: phone.kinds() == [FIRING])

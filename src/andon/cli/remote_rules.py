@@ -75,7 +75,7 @@ def _on_device(value: Json) -> Json:
         "index": whole_in(value, "index", wire.MOST_INDEX),
         "threshold": number_in(value, "threshold"),
         "limit": number_in(value, "limit"),
-        "off": flag_in(value, "off"),
+        "disabled": flag_in(value, "disabled"),
     }
 
 

@@ -165,4 +165,4 @@ def open_memory(sampler: Sampler, settings: Settings, wanted: bool) -> ServerHis
     session = sampler.subscribe(settings.interval_seconds)
     kept = kept_apart(settings)
     recorder = Recorder(lambda: open_store(kept), session, settings.history_flush_seconds)
-    return Recorded(recorder, settings.history_megabytes * 1_000_000)
+    return Recorded(recorder, settings.history_max_megabytes * 1_000_000)

@@ -75,7 +75,7 @@ def _rung(rung: Json) -> str:
 
 
 def _on_device(one: Json, rule: Json) -> tuple[str, str]:
-    if one["off"]:
+    if one["disabled"]:
         return f"GPU {one['index']}", "off"
     words = measured(one["threshold"], rule["unit"])
     if one["limit"] is not None:

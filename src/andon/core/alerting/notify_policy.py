@@ -10,7 +10,7 @@ from andon.model.alert import Alert, Level, NoticeKind, Phase, Silence
 
 LONGEST_SECONDS = 86_400.0
 NOT_BEHIND_A_HANG = frozenset({"driver_hung", "device_lost", "xid", "ecc"})
-INHIBITORS = frozenset({"device_lost", "driver_hung", "thermal", "xid", "ghost_memory", "idle"})
+INHIBITORS = frozenset({"device_lost", "driver_hung", "thermal", "xid", "leftover_memory", "idle"})
 BEHIND_HEAT = frozenset({"throttle_thermal", "idle"})
 
 Episodes = Mapping[str, Mapping[str, Episode]]
@@ -41,7 +41,7 @@ def inhibitor(
     if found is None and rule == "idle":
         return _spoken_for(alert, episodes.get(holder or "", {}).get("idle_lease"), holder)
     if found is None and rule == "unattributed_memory":
-        found = own.get("ghost_memory")
+        found = own.get("leftover_memory")
     if found is None and rule == "ecc":
         return _explained(alert, own.get("xid"))
     return None if found is None else found.alert.id

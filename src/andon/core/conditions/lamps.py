@@ -63,7 +63,7 @@ PHRASES: Mapping[str, tuple[str, str]] = {
     "memory_leak": ("filling up", "is filling up"),
     "idle": ("held and idle", "is held and idle"),
     "squatter": ("shared unasked", "is used outside its lease"),
-    "ghost_memory": ("memory held", "has memory of a lease that ended"),
+    "leftover_memory": ("memory held", "has memory of a lease that ended"),
 }
 """The word under a lamp, and how a headline goes on after `GPU 3`."""
 _STATES = {

@@ -20,14 +20,16 @@ class Thresholds:
 
     thermal_celsius: float = 80.0
     thermal_margin_celsius: float = 5.0  # below the slowdown temperature that the device states
-    thermal_told_celsius: float = 90.0  # for a device that states none
+    thermal_notify_celsius: float = 90.0  # for a device that states none
     thermal_critical_celsius: float = 95.0
     memory_percent: float = 90.0
     power_percent: float = 95.0
     idle_seconds: float = 300.0
     high_usage_percent: float = 50.0
     clock_loss_percent: float = 20.0
-    clock_loss_designed_percent: float = 35.0  # at the power limit that the device was built for
+    clock_loss_default_limit_percent: float = (
+        35.0  # at the power limit that the device was built for
+    )
     fan_celsius: float = 70.0
     unattributed_percent: float = 10.0
     unattributed_bytes: float = float(GIB)
@@ -39,7 +41,7 @@ class Thresholds:
     squatter_seconds: float = 60.0
     idle_lease_seconds: float = 1800.0
     orphan_seconds: float = 60.0
-    ghost_memory_seconds: float = 60.0
+    leftover_memory_seconds: float = 60.0
     off: frozenset[str] = frozenset()
 
 

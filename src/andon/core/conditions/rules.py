@@ -301,12 +301,12 @@ LEASE_RULES = (
         "orphan_seconds", "seconds", needs=Precondition.LEASES, weight=4,
     ),
     Rule(
-        "ghost_memory", "Memory of a lease that ended", Subject.DEVICE,
+        "leftover_memory", "Memory of a lease that ended", Subject.DEVICE,
         (Rung(WARNING, "memory stays in use after the lease that held it ended", 60,
-              "none for 60 s, or somebody takes it", 60, for_figure="ghost_memory_seconds"),),
+              "none for 60 s, or somebody takes it", 60, for_figure="leftover_memory_seconds"),),
         "The device is withheld: the next holder would find less memory than was promised.",
         "Find who has it open: sudo fuser -v /dev/nvidia*",
-        "ghost_memory_seconds", "bytes", needs=Precondition.LEASES, weight=5,
+        "leftover_memory_seconds", "bytes", needs=Precondition.LEASES, weight=5,
     ),
 )  # fmt: skip
 

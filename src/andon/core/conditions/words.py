@@ -223,7 +223,7 @@ _SENTENCES: Mapping[str, Say] = {
     "sampler": _reasoned("Looks are missed"),
     "notifier": _reasoned("{it} fails"),
     "squatter": lease_words.squatter,
-    "ghost_memory": lease_words.ghost_memory,
+    "leftover_memory": lease_words.leftover_memory,
 }
 _OF_LEASES: Mapping[str, Callable[[str, Judgement, str], str]] = {
     "idle_lease": lease_words.idle_lease,

@@ -65,7 +65,7 @@ class Route:
     devices: tuple[str, ...] = ()
     owners: tuple[str, ...] = ()
     quiet: Quiet | None = None
-    wakes: Level | None = Level.CRITICAL
+    bypass_quiet_hours: Level | None = Level.CRITICAL
     """From this level on quiet hours do not count; None: they always count."""
 
 
@@ -105,6 +105,6 @@ def when_quiet_ends(route: Route, at: float, offset: Offset) -> float:
 
 def _wakes(route: Route, notice: Notice) -> bool:
     """Good news wakes nobody."""
-    if route.wakes is None or notice.kind is NoticeKind.RESOLVED:
+    if route.bypass_quiet_hours is None or notice.kind is NoticeKind.RESOLVED:
         return False
-    return notice.alert.level.rank >= route.wakes.rank
+    return notice.alert.level.rank >= route.bypass_quiet_hours.rank

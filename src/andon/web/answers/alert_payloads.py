@@ -111,7 +111,7 @@ def _on_device(rule: Rule, device: Device, rulebook: Rulebook) -> Json:
         "index": device.index,
         "threshold": _figure(rule, figures),
         "limit": device.limits.slowdown_celsius if rule.name == "thermal" else None,
-        "off": rule.name in figures.off,
+        "disabled": rule.name in figures.off,
     }
 
 

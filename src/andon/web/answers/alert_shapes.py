@@ -71,7 +71,7 @@ class OnDevice(BaseModel):
     index: int
     threshold: float | None
     limit: float | None
-    off: bool
+    disabled: bool
 
 
 class Rule(BaseModel):
