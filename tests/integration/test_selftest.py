@@ -258,11 +258,11 @@ def test_time_that_stands_still_is_told() -> None:
 @pytest.mark.parametrize(
     ("sampling", "trial", "grade"),
     [
-        (replace(FINE, missed=1), "ticks", Grade.FAILURE),
-        (replace(FINE, dropped=2), "ticks", Grade.FAILURE),
-        (FINE, "ticks", Grade.OK),
+        (replace(FINE, missed=1), "snapshots", Grade.FAILURE),
+        (replace(FINE, dropped=2), "snapshots", Grade.FAILURE),
+        (FINE, "snapshots", Grade.OK),
         (FINE, "cost", Grade.OK),
-        (replace(FINE, own_cpu_seconds=0.6), "cost", Grade.WARNING),
+        (replace(FINE, sampler_cpu_seconds=0.6), "cost", Grade.WARNING),
         (Sampling(), "cost", Grade.OK),
     ],
 )

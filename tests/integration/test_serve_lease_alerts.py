@@ -250,7 +250,7 @@ def test_a_book_that_hangs_delays_no_look_and_is_told(
         said = health()
         assert "has not answered for" in said["leases"]["reason"]
         assert (said["sampler"]["state"], said["sampler"]["missed"]) == ("ok", 0)
-        assert said["sampler"]["ticks"] >= 8
+        assert said["sampler"]["snapshots"] >= 8
         board = served.ask("/api/board").json()
         assert (board["holders"], board["holders_note"]) == ({}, said["leases"]["reason"])
         served.process.terminate()

@@ -175,9 +175,10 @@ def test_another_address_needs_the_token(outside: Served, transport: str) -> Non
 
 
 def test_sampling_goes_on_with_nobody_connected(home: Served) -> None:
-    before = home.ask("/api/health").json()["sampler"]["ticks"]
+    before = home.ask("/api/health").json()["sampler"]["snapshots"]
     wait_until(
-        lambda: home.ask("/api/health").json()["sampler"]["ticks"] >= before + 2, "the next ticks"
+        lambda: home.ask("/api/health").json()["sampler"]["snapshots"] >= before + 2,
+        "the next ticks",
     )
 
 

@@ -42,7 +42,7 @@ def file(state: Path) -> str:
 
 
 def written(served: Served) -> int:
-    return int(served.ask("/api/health").json()["store"]["written_ticks"])
+    return int(served.ask("/api/health").json()["store"]["written_snapshots"])
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ class Recorded:
         except (AndonError, OSError):
             size = None
         return StoreStats(
-            health.reason, health.hint or "", health.dropped_ticks, size, self._budget_bytes
+            health.reason, health.hint or "", health.dropped_snapshots, size, self._budget_bytes
         )
 
     def knows(self, uuid: str) -> bool:

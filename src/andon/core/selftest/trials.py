@@ -27,7 +27,7 @@ class SelftestTrial(Named):
     LINK = "link", "readings"
     MOVEMENT = "movement", "readings"
     TIME = "time", "sampling"
-    TICKS = "ticks", "sampling"
+    SNAPSHOTS = "snapshots", "sampling"
     COST = "cost", "sampling"
     LOAD = "load", "load"
     LOAD_UTILIZATION = "load_utilization", "load"
@@ -40,11 +40,11 @@ class SelftestTrial(Named):
 class Sampling:
     """How the sampling itself went; the seconds are CPU time of all ticks together."""
 
-    ticks: int = 0
+    snapshots: int = 0
     interval_seconds: float = 1.0
     missed: int = 0
     dropped: int = 0
-    own_cpu_seconds: float = 0.0
+    sampler_cpu_seconds: float = 0.0
     reader_cpu_seconds: float = 0.0
 
 

@@ -197,9 +197,9 @@ class Sampler(BaseModel):
     reason: str | None
     age_seconds: float | None
     interval_seconds: float
-    ticks: int
+    snapshots: int
     missed: int
-    own_cpu_seconds: float
+    sampler_cpu_seconds: float
     reader_cpu_seconds: float
 
 
