@@ -49,11 +49,11 @@ test("few tiles are wide rather than tall, and leave no column empty", () => {
 });
 
 test("a holder is told once where it is the one who computes", () => {
-  const held = (more: object) => ({ lease: "k7qm2", user: "alice", until: null, memory_bytes: null, standing: "held", ...more });
+  const held = (more: object) => ({ lease: "k7qm2", user: "alice", until: null, memory_bytes: null, state: "held", ...more });
   assert.equal(heldBy(undefined), null);
   assert.deepEqual(heldBy([held({})]), { users: "alice", until: null });
   assert.deepEqual(heldBy([held({ until: 5 }), held({ user: "bob" })]), { users: "alice, bob", until: null });
-  assert.equal(heldBy([held({ standing: "orphaned" })])?.users, "alice (orphaned)");
+  assert.equal(heldBy([held({ state: "orphaned" })])?.users, "alice (orphaned)");
   assert.equal(occupants("", null, null), "nobody");
   assert.equal(occupants("bob · python", null, null), "bob · python");
   assert.equal(occupants("", "alice", "14:20"), "held by alice until 14:20");
@@ -135,7 +135,7 @@ test("the time moves, zooms and never runs ahead of now", () => {
 });
 
 test("the server's lamp counts, unless the device's state has changed since", () => {
-  const said = saidBy({ at: 20, devices: [{ uuid: "GPU-1", index: 1, lamp: "amber", word: "too hot", reason: "GPU 1 is too hot: 90 °C", for: "alice", alerts: [] }] } as never);
+  const said = saidBy({ at: 20, devices: [{ uuid: "GPU-1", index: 1, lamp: "amber", status: "too hot", reason: "GPU 1 is too hot: 90 °C", affected_user: "alice", alerts: [] }] } as never);
   assert.equal(lampOf(device({}), said, 21).colour, "amber");
   assert.equal(lampOf(device({}), said, 21).forWhom, "alice");
   assert.equal(lampOf(device({ since: 21, state: "lost" }), said, 21).colour, "red");

@@ -174,7 +174,7 @@ def test_work_that_outlives_its_lock_is_orphaned_and_withheld() -> None:
         kill(pid)
         wait_for(lambda: not is_alive(pid))
         assert held() == []
-        assert [found["standing"] for found in leases()] == ["orphaned"]
+        assert [found["state"] for found in leases()] == ["orphaned"]
         refused = andon("run", "--no-wait", "--", "true")
         assert "whose work still lives" in refused.err
         os.killpg(pid, signal.SIGKILL)

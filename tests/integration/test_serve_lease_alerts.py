@@ -101,7 +101,7 @@ def test_the_board_knows_the_holder_before_and_while_its_work_runs(
         [name] = held()
         wait_until(lambda: holders(served), "the holder")
         [one] = holders(served)[device().uuid]
-        assert (one["lease"], one["user"], one["standing"]) == (name, ME, "held")
+        assert (one["lease"], one["user"], one["state"]) == (name, ME, "held")
         assert one["memory_bytes"] is None
         assert one["until"] is not None
         show(node, StandInProcess(work_pid(), memory=SIZE))
@@ -176,7 +176,7 @@ def test_an_orphan_made_by_a_kill_is_told_with_the_command_that_ends_it(served: 
         assert left != pid
         assert found["advice"].endswith(f": kill {left}")
         [one] = holders(served)[device().uuid]
-        assert (one["lease"], one["standing"]) == (name, "orphaned")
+        assert (one["lease"], one["state"]) == (name, "orphaned")
         os.kill(left, signal.SIGTERM)  # as the advice says
         wait_until(lambda: not holders(served), "the end of the work")
 
@@ -206,7 +206,7 @@ def test_a_hostile_book_leaves_the_server_well_and_says_who(served: Served, tmp_
         fcntl.flock(locked, fcntl.LOCK_EX)
         wait_until(lambda: len(holders(served)) == 2, "everything withheld")
         [one] = holders(served)[device().uuid]
-        assert (one["lease"], one["user"], one["standing"]) == (None, ME, "unreadable")
+        assert (one["lease"], one["user"], one["state"]) == (None, ME, "unreadable")
     wait_until(lambda: not holders(served), "its end")
     folder.rename(folder.with_name("away"))
     wait_until(lambda: served.ask("/api/board").json()["holders_note"], "the reason")
@@ -274,7 +274,7 @@ def test_simulated_devices_are_leased_and_shown_and_never_mix(
         [name] = held()
         wait_until(lambda: holders(served), "the holder")
         [[one]] = holders(served).values()
-        assert (one["lease"], one["standing"]) == (name, "held")
+        assert (one["lease"], one["state"]) == (name, "held")
         assert told(served, "idle_lease")["subject"] == f"lease:{name}"
         # What the server heard of a device withholds it from those who look but once.
         told(served, "xid")

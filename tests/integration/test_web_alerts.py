@@ -17,7 +17,7 @@ from andon.errors import Unavailable
 from andon.model.alert import Event, EventKind, Party
 from andon.model.alert_wire import alert_from_json, alert_to_json, alerts_from_json, alerts_to_json
 from andon.model.device import Snapshot
-from andon.model.work import Standing
+from andon.model.work import LeaseState
 from andon.web.answers.alert_payloads import board_to_json, for_strangers, rules_to_json
 from andon.web.transport.audit import NAME
 from tests.unit import alert_pages
@@ -197,10 +197,10 @@ def test_where_past_alerts_cannot_be_read_the_present_is_told_with_a_note(
 
 
 HOLDERS = {
-    drawn.uuid(0): [Holder("k7qm2", "alice", AT + 3600, None, Standing.HELD)],
+    drawn.uuid(0): [Holder("k7qm2", "alice", AT + 3600, None, LeaseState.HELD)],
     drawn.uuid(1): [
-        Holder("p3xw9", "bob", None, 10 * 2**30, Standing.HELD),
-        Holder(None, "carol", None, None, Standing.UNREADABLE),
+        Holder("p3xw9", "bob", None, 10 * 2**30, LeaseState.HELD),
+        Holder(None, "carol", None, None, LeaseState.UNREADABLE),
     ],
 }
 

@@ -12,7 +12,7 @@ class LeaseKind(StrEnum):
     NETWORK = "network"
 
 
-class Standing(StrEnum):
+class LeaseState(StrEnum):
     """How a lease in the book stands."""
 
     HELD = "held"
@@ -88,7 +88,7 @@ class Claim:
     """A lease as the book shows it; the user is the file's owner, whatever the file says."""
 
     lease: Lease | None  # None: locked, and unreadable
-    standing: Standing
+    state: LeaseState
     uid: int
     user: str
     file: str = ""

@@ -32,9 +32,9 @@ class DeviceLamp:
     uuid: str
     index: int
     lamp: Lamp
-    word: str  # one or two words: "working", "too hot"
+    status: str  # one or two words: "working", "too hot"
     reason: str | None = None  # a sentence, where it is not fine
-    owner: str | None = None  # for whom: the user whose work it concerns
+    affected_user: str | None = None  # the user whose work it concerns
     alerts: tuple[str, ...] = ()  # ids of what is pending or firing, worst first
 
 
@@ -96,14 +96,14 @@ def _lit(status: DeviceStatus, alerts: list[Alert]) -> DeviceLamp:
     worst = next((alert for alert in alerts if _counts(alert)), None)
     lamp, word = _STATES.get(status.state, (Lamp.GREEN, _working(status)))
     reason = status.reason if status.state is not State.OK else None
-    owner = None
+    user = None
     if worst is not None and _LAMPS[worst.level].rank >= lamp.rank:
         lamp, word = _LAMPS[worst.level], PHRASES.get(worst.rule, (worst.rule, ""))[0]
         reason = worst.message
-        owner = next((party.user for party in worst.who if party.user), None)
+        user = next((party.user for party in worst.who if party.user), None)
     device = status.device
     ids = tuple(alert.id for alert in alerts)
-    return DeviceLamp(device.uuid, device.index, lamp, word, reason, owner, ids)
+    return DeviceLamp(device.uuid, device.index, lamp, word, reason, user, ids)
 
 
 def _working(status: DeviceStatus) -> str:
@@ -115,7 +115,7 @@ def _working(status: DeviceStatus) -> str:
 def _overall(devices: tuple[DeviceLamp, ...], others: list[Alert]) -> Lamp:
     """The worst lamp; cards that sleep, beside others that do not, are no news."""
     lamps = [lamp.lamp for lamp in devices] + [_LAMPS[alert.level] for alert in others]
-    awake = [lamp.lamp for lamp in devices if lamp.word != "asleep"]
+    awake = [lamp.lamp for lamp in devices if lamp.status != "asleep"]
     if not lamps or (not awake and not others):
         return Lamp.GREY
     counted = awake + [_LAMPS[alert.level] for alert in others]
@@ -144,8 +144,8 @@ def _calm_headline(devices: tuple[DeviceLamp, ...], numbers: Mapping[str, str]) 
     count = len(devices)
     if not devices:
         return "No GPU is known on this node"
-    silent = [d for d in devices if d.word == "silent"]
-    asleep = [d for d in devices if d.word == "asleep"]
+    silent = [d for d in devices if d.status == "silent"]
+    asleep = [d for d in devices if d.status == "asleep"]
     if silent:
         named = ", ".join(numbers[d.uuid] for d in silent)
         return f"GPU {named} has not answered lately"

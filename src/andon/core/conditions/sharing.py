@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from andon.core.conditions.finding import ENDED, UNKNOWN, Judgement
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.conditions.state import Episode, Former, HeldDevices, Sharing
-from andon.core.conditions.unattributed import least_ghost_bytes
+from andon.core.conditions.unattributed import least_unattributed_bytes
 from andon.model.alert import Alert
 from andon.model.device import DeviceStatus, MemoryKind, State
 
@@ -115,7 +115,7 @@ def leftover_memory(
     spare = status.memory_unattributed_bytes if status.answered else None
     if spare is None:
         return UNKNOWN
-    least = least_ghost_bytes(device.memory_total_bytes, len(status.processes))
+    least = least_unattributed_bytes(device.memory_total_bytes, len(status.processes))
     if spare <= least:
         return None
     whose = former or _remembered(known)

@@ -7,5 +7,5 @@ GHOST_SHARE = 0.02
 CONTEXT_BYTES = 256 * MIB  # what a process may take without its being counted for it
 
 
-def least_ghost_bytes(total_bytes: int | None, processes: int) -> float:
+def least_unattributed_bytes(total_bytes: int | None, processes: int) -> float:
     return max(GHOST_BYTES, GHOST_SHARE * (total_bytes or 0), CONTEXT_BYTES * processes)

@@ -1,6 +1,6 @@
 """Why it is full: who holds memory, since when, working or not, dead or alive; and what fails."""
 
-from andon.core.conditions.unattributed import least_ghost_bytes
+from andon.core.conditions.unattributed import least_unattributed_bytes
 from andon.core.explain.growth import growth
 from andon.core.explain.measures import (
     ecc_rise,
@@ -191,7 +191,7 @@ def _trust(idle_seconds: float | None) -> float:
 
 
 def _least_ghost(view: View) -> float:
-    return least_ghost_bytes(view.status.device.memory_total_bytes, len(view.processes))
+    return least_unattributed_bytes(view.status.device.memory_total_bytes, len(view.processes))
 
 
 def _mostly_unexplained(view: View) -> bool:

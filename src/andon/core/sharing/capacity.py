@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from andon.core.conditions.unattributed import least_ghost_bytes
+from andon.core.conditions.unattributed import least_unattributed_bytes
 from andon.core.sharing.holdings import NOWHERE, Here, occupancy
 from andon.core.sharing.obstacles import Obstacle, ObstacleKind
 from andon.core.sharing.placement import MEMORY_WEIGHT, UTILIZATION_WEIGHT, score
@@ -180,6 +180,8 @@ def _ghost(status: DeviceStatus) -> Obstacle | None:
     spare = status.memory_unattributed_bytes
     if spare is None or status.device.memory_kind is MemoryKind.UNIFIED:
         return None
-    if spare <= least_ghost_bytes(status.device.memory_total_bytes, len(status.processes)):
+    if spare <= least_unattributed_bytes(status.device.memory_total_bytes, len(status.processes)):
         return None
-    return Obstacle(ObstacleKind.GHOST, f"{human_bytes(spare)} in use that no process explains")
+    return Obstacle(
+        ObstacleKind.UNATTRIBUTED_MEMORY, f"{human_bytes(spare)} in use that no process explains"
+    )

@@ -138,18 +138,20 @@ def _bar(
     if not status.visible:
         return Obstacle(ObstacleKind.MASKED, "hidden from this process by a mask")
     if uuid in divided:
-        return Obstacle(ObstacleKind.DIVIDED, "divided into instances: one of those can be taken")
+        return Obstacle(
+            ObstacleKind.PARTITIONED, "divided into instances: one of those can be taken"
+        )
     if uuid in excluded:
-        return Obstacle(ObstacleKind.UNASKED, "excluded")
+        return Obstacle(ObstacleKind.NOT_REQUESTED, "excluded")
     for words, uuids in wanted:
         if uuid not in uuids:
-            return Obstacle(ObstacleKind.UNASKED, words)
+            return Obstacle(ObstacleKind.NOT_REQUESTED, words)
     asked = request.memory_bytes
     if asked is not None and total is not None:
         kept = (status.sample.memory_reserved_bytes or 0) if status.sample else 0
         if total - kept < asked:  # what the driver keeps for itself is nobody's to have
             words = f"it has {human_bytes(total - kept)}, {human_bytes(asked)} wanted"
-            return Obstacle(ObstacleKind.SMALL, words)
+            return Obstacle(ObstacleKind.TOO_SMALL, words)
     return None
 
 

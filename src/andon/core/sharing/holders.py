@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from andon.core.conditions.state import ALONE, Former, HeldDevices, Sharing
-from andon.core.conditions.unattributed import least_ghost_bytes
+from andon.core.conditions.unattributed import least_unattributed_bytes
 from andon.core.sharing.holdings import Here, is_owners, judge, nearest
 from andon.model.alert import Party
 from andon.model.device import NAMES_MISSING, DeviceStatus, Process, ProcessKind
-from andon.model.work import BookEntry, Claim, Kin, Lease, Standing
+from andon.model.work import BookEntry, Claim, Kin, Lease, LeaseState
 from andon.model.work_wire import LONGEST_ID, PLAIN
 
 SETTLING_SECONDS = 30.0  # a process list may be some seconds older than the book
@@ -43,7 +43,7 @@ class Holder:
     user: str
     until: float | None
     memory_bytes: int | None
-    standing: Standing
+    state: LeaseState
 
 
 def wanted_pids(entries: Iterable[BookEntry], statuses: Iterable[DeviceStatus]) -> set[int]:
@@ -199,7 +199,7 @@ def _held(
     marks: Marks,
     kin: Mapping[int, Kin],
 ) -> HeldDevices:
-    name, orphaned = lease_name(lease), claim.standing is Standing.ORPHANED
+    name, orphaned = lease_name(lease), claim.state is LeaseState.ORPHANED
     command = plain(lease.command, LONGEST_COMMAND) or None
     who: tuple[Party, ...] = (Party(lease.owner.pid, claim.user, _program(command), command),)
     remedy = ""
@@ -272,7 +272,7 @@ def _spare(status: DeviceStatus) -> bool | None:
     size = status.memory_unattributed_bytes if status.answered else None
     if size is None:
         return None
-    return size > least_ghost_bytes(status.device.memory_total_bytes, len(status.processes))
+    return size > least_unattributed_bytes(status.device.memory_total_bytes, len(status.processes))
 
 
 def _concerns(claim: Claim, uuid: str) -> bool:
@@ -286,5 +286,5 @@ def _holder(claim: Claim, uuid: str) -> Holder:
         claim.user,
         None if lease is None else lease.until,
         None if share is None else share.memory_bytes,
-        claim.standing,
+        claim.state,
     )

@@ -8,27 +8,32 @@ class ObstacleKind(StrEnum):
     """What stands in the way, one word each."""
 
     MASKED = "masked"  # hidden from this process
-    UNASKED = "unasked"  # the request does not want this one
-    DIVIDED = "divided"  # a board cut into instances
-    SMALL = "small"  # it never had that much memory
+    NOT_REQUESTED = "not_requested"  # the request does not want this one
+    PARTITIONED = "partitioned"  # a board cut into instances
+    TOO_SMALL = "too_small"  # it never had that much memory
     LOST = "lost"
     STALE = "stale"
     UNKNOWN = "unknown"  # a reading is missing: unknown is not free
     ECC = "ecc"
     BROKEN = "broken"  # it reported an error that means so
-    GHOST = "ghost"  # memory that no process explains
+    UNATTRIBUTED_MEMORY = "unattributed_memory"  # memory that no process explains
     CORDONED = "cordoned"
     LEASED = "leased"
     ORPHANED = "orphaned"
     UNREADABLE = "unreadable"
-    STRANGER = "stranger"  # a process without a lease
+    UNLEASED_PROCESS = "unleased_process"  # a process without a lease
     BUSY = "busy"  # busy, and nobody is seen
     FULL = "full"
     RESERVED = "reserved"  # for somebody who waits in front
 
 
 NEVER = frozenset(
-    {ObstacleKind.MASKED, ObstacleKind.UNASKED, ObstacleKind.DIVIDED, ObstacleKind.SMALL}
+    {
+        ObstacleKind.MASKED,
+        ObstacleKind.NOT_REQUESTED,
+        ObstacleKind.PARTITIONED,
+        ObstacleKind.TOO_SMALL,
+    }
 )
 """Nothing that happens on the device takes these away."""
 
@@ -39,7 +44,7 @@ HEALTH = frozenset(
         ObstacleKind.UNKNOWN,
         ObstacleKind.ECC,
         ObstacleKind.BROKEN,
-        ObstacleKind.GHOST,
+        ObstacleKind.UNATTRIBUTED_MEMORY,
         ObstacleKind.CORDONED,
     }
 )
@@ -50,6 +55,6 @@ HEALTH = frozenset(
 class Obstacle:
     """One reason; `until` is when it is expected to go."""
 
-    bar: ObstacleKind
+    kind: ObstacleKind
     words: str
     until: float | None = None

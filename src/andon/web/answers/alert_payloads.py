@@ -40,15 +40,15 @@ def board_to_json(
                 "uuid": one.uuid,
                 "index": one.index,
                 "lamp": str(one.lamp),
-                "word": one.word,
+                "status": one.status,
                 "reason": one.reason,
-                "for": one.owner,
+                "affected_user": one.affected_user,
                 "alerts": list(one.alerts),
             }
             for one in board.devices
         ],
         "holders": {
-            uuid: [{**asdict(one), "standing": str(one.standing)} for one in on]
+            uuid: [{**asdict(one), "state": str(one.state)} for one in on]
             for uuid, on in (holders or {}).items()
         },
         "holders_note": holders_note,

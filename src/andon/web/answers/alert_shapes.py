@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from andon.core.conditions.lamps import Lamp
 from andon.model.alert import Alert, Level, Silence
-from andon.model.work import Standing
+from andon.model.work import LeaseState
 
 LONGEST_SILENCE_SECONDS = 366 * 86_400.0
 Short = Annotated[str, Field(max_length=200)]
@@ -106,9 +106,9 @@ class LampShape(BaseModel):
     uuid: str
     index: int
     lamp: Lamp
-    word: str
+    status: str
     reason: str | None
-    for_: Annotated[str | None, Field(alias="for")]
+    affected_user: str | None
     alerts: list[str]
 
 
@@ -119,7 +119,7 @@ class HolderShape(BaseModel):
     user: str
     until: float | None = Field(description="UTC seconds; null where it ends with its work")
     memory_bytes: int | None = Field(description="of a shared device; null for the whole")
-    standing: Standing
+    state: LeaseState
 
 
 class BoardShape(BaseModel):

@@ -148,8 +148,8 @@ def _as_json(outlook: "Candidates") -> dict[str, Any]:
         "schema": "andon.free/1",
         "at": outlook.snapshot.at,
         "simulated": outlook.snapshot.simulated,
-        "wanted": outlook.need.least,
-        "met": bool(outlook.choice.chosen),
+        "requested": outlook.need.least,
+        "available": bool(outlook.choice.chosen),
         "chosen": [room.uuid for room in outlook.choice.chosen],
         "reason": outlook.choice.reason,
         "devices": [
@@ -160,7 +160,7 @@ def _as_json(outlook: "Candidates") -> dict[str, Any]:
                 "utilization_percent": c.utilization_percent,
                 "score": None if c.score is None else round(c.score, 4),
                 "chosen": c.chosen,
-                "code": None if c.obstacle is None else str(c.obstacle.bar),
+                "code": None if c.obstacle is None else str(c.obstacle.kind),
                 "reason": None if c.obstacle is None else c.obstacle.words,
                 "until": None if c.obstacle is None else c.obstacle.until,
             }
