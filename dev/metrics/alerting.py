@@ -256,7 +256,7 @@ def _alert(rule: Rule, place: int, rung: Rung, query: Query, prefix: str) -> Ale
     name = "Andon" + "".join(word.capitalize() for word in rule.name.split("_"))
     several = len([q for q in QUERIES[rule.name] if q is not None]) > 1
     if several:
-        name += str(rung.level).capitalize() if rung.told else "Shown"
+        name += str(rung.level).capitalize() if rung.notify else "Shown"
     where = NODE if rule.name.startswith("node_") else GPU
     by = "instance, job" if rule.name.startswith("node_") else DEVICE
     fires = f'on ({by}) ALERTS{{alertname="{name}", alertstate="firing"}}'
@@ -264,7 +264,7 @@ def _alert(rule: Rule, place: int, rung: Rung, query: Query, prefix: str) -> Ale
         name,
         query(Terms(prefix, Thresholds()), fires),
         seconds(rung.for_seconds),
-        str(rung.level) if rung.told else "info",
+        str(rung.level) if rung.notify else "info",
         f"{where}: {rule.title.lower()} ({rung.condition})",
         rule.advice,
         rule.name,

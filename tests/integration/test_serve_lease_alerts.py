@@ -128,7 +128,7 @@ def test_an_idle_lease_is_told_to_its_owner_and_over_when_it_is_given_back(
         assert found["subject"] == f"lease:{name}"
         assert found["message"].startswith(f"Lease {name} ({ME}) leaves GPU 0 idle")
         assert found["advice"].endswith(f"andon release {name}")
-        assert [party["user"] for party in found["who"]] == [ME]
+        assert [party["user"] for party in found["affected"]] == [ME]
         assert told(served, "idle")["inhibited_by"] == found["id"]
         listed = andon("alerts", "--url", served.url)
         assert f"idle_lease@{name}" in listed.out
@@ -153,7 +153,7 @@ def test_a_process_outside_the_lease_is_told_with_both_names(served: Served, nod
         )
         assert (found["value"], found["evidence"]["lease"]) == (SIZE, name)
         assert f"Ask {them}" in found["advice"]
-        assert found["who"][0]["pid"] == stranger
+        assert found["affected"][0]["pid"] == stranger
         wait_until(lambda: set(leases_of_processes(served)) == {name, None}, "both marks")
 
 
@@ -172,7 +172,7 @@ def test_an_orphan_made_by_a_kill_is_told_with_the_command_that_ends_it(served: 
         assert found["subject"] == f"lease:{name}"
         assert f"Lease {name} ({ME}) is orphaned: its holder is gone" in found["message"]
         assert "GPU 0 withheld" in found["message"]
-        left = found["who"][0]["pid"]
+        left = found["affected"][0]["pid"]
         assert left != pid
         assert found["advice"].endswith(f": kill {left}")
         [one] = holders(served)[device().uuid]

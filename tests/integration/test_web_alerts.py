@@ -95,7 +95,7 @@ def test_command_lines_are_for_those_with_the_token(client: Caller) -> None:
         assert "train.py" not in client.get(route).text
     alert = client.get(at(number), headers=BEARER).json()
     shown = for_strangers(alert_from_json(alert))
-    assert all(party.command is None for party in shown.who)
+    assert all(party.command is None for party in shown.affected)
 
 
 def test_one_alert_is_found_by_its_id_and_another_is_gone(client: Caller) -> None:
@@ -170,8 +170,8 @@ def test_the_rules_tell_the_threshold_of_each_device(client: Caller) -> None:
     assert rules["thermal"]["threshold"] == 80.0
     assert rules["thermal"]["devices"][0]["limit"] == 92
     assert (rules["high_usage"]["threshold"], rules["high_usage"]["unit"]) == (50.0, "percent")
-    assert rules["squatter"]["awake"] is False
-    assert rules["squatter"]["asleep_reason"]
+    assert rules["squatter"]["active"] is False
+    assert rules["squatter"]["inactive_reason"]
 
 
 def test_the_board_has_a_lamp_for_every_device_and_a_headline(client: Caller) -> None:

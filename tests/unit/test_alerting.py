@@ -23,7 +23,7 @@ from andon.core.alerting.validity import validate
 from andon.core.conditions.finding import Judgement
 from andon.core.conditions.forecast import Arrival, Trend
 from andon.core.conditions.rulebook import Override, Rulebook, Thresholds
-from andon.core.conditions.rules import BY_NAME, RULES, SERVED, asleep_reason, severity
+from andon.core.conditions.rules import BY_NAME, RULES, SERVED, inactive_reason, severity
 from andon.core.conditions.words import advice, message
 from andon.errors import Conflict, Gone, Invalid
 from andon.model.alert import Event, EventKind, Level, NoticeKind, Phase, Silence
@@ -223,7 +223,7 @@ def test_the_current_alerts_have_the_numbers_of_the_last_look() -> None:
     alert = alerting.current(played(*[85] * 4, 87))[0]
     assert (alert.state, alert.value, alert.limit) == (Phase.FIRING, 87, 89)
     assert alert.message == "GPU 0 is too hot: 87 °C, it slows down at 89 °C"
-    assert [party.user for party in alert.who] == ["alice"]
+    assert [party.user for party in alert.affected] == ["alice"]
 
 
 def test_a_device_that_warms_steadily_says_when_it_slows_down() -> None:
@@ -282,10 +282,10 @@ def test_a_forecast_names_its_bounds() -> None:
 
 
 def test_what_waits_for_leases_says_so() -> None:
-    assert asleep_reason(BY_NAME["thermal"]) is None
-    assert asleep_reason(BY_NAME["idle"]) is not None
-    assert asleep_reason(BY_NAME["idle"], SERVED) is None
-    assert asleep_reason(BY_NAME["squatter"], SERVED) is None
+    assert inactive_reason(BY_NAME["thermal"]) is None
+    assert inactive_reason(BY_NAME["idle"]) is not None
+    assert inactive_reason(BY_NAME["idle"], SERVED) is None
+    assert inactive_reason(BY_NAME["squatter"], SERVED) is None
 
 
 def test_heat_outranks_idleness() -> None:

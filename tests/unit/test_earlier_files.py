@@ -1,4 +1,4 @@
-"""What andon wrote before its names were settled is still read: its lease book, its server file.
+"""What andon wrote before its names were settled is still read: lease book, server file, history.
 
 The files were written by commit 00f863a: `andon run`, `andon.lease()` and a lease over REST, a
 waiting `andon run`, `andon cordon` and `andon serve`, all with simulated devices.
@@ -8,17 +8,24 @@ import fcntl
 import json
 import os
 import shutil
+import sqlite3
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 
+from andon.core import alerting
+from andon.core.alerting.past import Query
+from andon.core.conditions.state import Moment
 from andon.host.server import server_file
 from andon.leases import book as book_module
 from andon.leases import places
 from andon.leases.book import Book
+from andon.model.alert import NoticeKind
 from andon.model.work import LeaseKind
+from andon.stores.sqlite import SqliteStore
+from andon.stores.sqlite_alerts import SqliteAlertStore
 from tests.conftest import REPOSITORY
 
 EARLIER = REPOSITORY / "tests" / "recorded" / "state-00f863a"
@@ -82,3 +89,30 @@ def test_an_earlier_server_is_found(tmp_path: Path) -> None:
     said = server_file.announced(tmp_path)
     assert said is not None
     assert (said.url, said.pid, said.node) == ("http://127.0.0.1:34111", 21440, "vm")
+
+
+def test_an_earlier_history_is_read_with_its_alerts(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript((EARLIER / "history.sql").read_text())
+    for readonly in (True, False):  # before and after it is brought up to date
+        store = SqliteStore(path, readonly=readonly)
+        [use] = store.usage(None, 0, 2e9)
+        assert (use.user, use.pid, use.peak_memory_bytes) == ("ada", 4711, 1024)
+        assert store.history("GPU-1", "utilization_percent", 0, 2e9, 1)[0].count == 1
+        store.close()
+    alerts = SqliteAlertStore(path)
+    saved = alerts.load()
+    assert saved is not None
+    state = alerting.restore(dict(saved.state), Moment(2e9, 2e9), None)
+    [episode] = [on["leftover_memory"] for on in state.episodes.values()]
+    assert episode.notified_rank is not None
+    assert episode.alert.id.startswith("leftover_memory@")
+    assert [silence.rule for silence in state.silences] == ["leftover_memory"]
+    assert [silence.since > 0 for silence in state.silences] == [True]
+    kinds = [errand.notice.kind for errand in saved.errands]
+    assert kinds == [NoticeKind.FIRING, NoticeKind.WORSE]
+    past = alerts.episodes(Query(rule="leftover_memory"))
+    assert past
+    assert all(alert.rule == "leftover_memory" for alert in past)
+    alerts.close()

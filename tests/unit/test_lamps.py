@@ -33,7 +33,7 @@ def alert(
 ) -> Alert:
     return Alert(f"{rule}@{subject}#1", rule, subject, level, state, AT,
                  severity=severity(level, BY_NAME[rule]), message=f"{rule} of {subject}",
-                 who=who)  # fmt: skip
+                 affected=who)  # fmt: skip
 
 
 def shown(statuses: Iterable[DeviceStatus], *alerts: Alert) -> LampBoard:

@@ -85,7 +85,7 @@ def test_who_was_there_is_written_up_to_the_last_tick() -> None:
     for second in range(5):
         bus.publish(replace(seen, at=AT + second), float(second))
     recorder.close()
-    (use,) = store.uses(GPU, AT, AT + 100)
+    (use,) = store.usage(GPU, AT, AT + 100)
     assert (use.pid, use.first, use.last) == (7, AT, AT + 4)
 
 

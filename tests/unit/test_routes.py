@@ -20,7 +20,7 @@ HOT = Alert(
     state=Phase.FIRING,
     since=MIDNIGHT,
     device=3,
-    who=(Party(1, "ada"),),
+    affected=(Party(1, "ada"),),
 )
 
 

@@ -34,7 +34,7 @@ class ServerHistory(Protocol):
         self, uuid: str, metric: str, since: float, until: float, points: int
     ) -> wire.Json: ...
 
-    def uses(self, uuid: str | None, since: float, until: float) -> wire.Json: ...
+    def usage(self, uuid: str | None, since: float, until: float) -> wire.Json: ...
 
     def store(self) -> Store:
         """To be asked for more; Unavailable with the reason where there is none."""
@@ -63,7 +63,7 @@ class NoHistory:
     def history(self, uuid: str, metric: str, since: float, until: float, points: int) -> wire.Json:
         raise Unavailable(self._reason, hint=self._hint)
 
-    def uses(self, uuid: str | None, since: float, until: float) -> wire.Json:
+    def usage(self, uuid: str | None, since: float, until: float) -> wire.Json:
         raise Unavailable(self._reason, hint=self._hint)
 
     def store(self) -> Store:
@@ -117,15 +117,15 @@ class Recorded:
         return {
             "device": uuid,
             "metric": metric,
-            "from": since,
-            "to": until,
+            "since": since,
+            "until": until,
             "buckets": [_bucket(one) for one in found],
         }
 
-    def uses(self, uuid: str | None, since: float, until: float) -> wire.Json:
+    def usage(self, uuid: str | None, since: float, until: float) -> wire.Json:
         _check_span(since, until)
-        found = self._recorder.store.uses(uuid, since, until)
-        return {"from": since, "to": until, "items": [asdict(use) for use in found]}
+        found = self._recorder.store.usage(uuid, since, until)
+        return {"since": since, "until": until, "items": [asdict(use) for use in found]}
 
     def store(self) -> Store:
         return self._recorder.store

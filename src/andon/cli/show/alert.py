@@ -25,7 +25,7 @@ def render_alert(alert: Alert, width: int, color: bool, now: float) -> str:
         ("threshold", measured(alert.threshold, alert.unit)),
         ("its limit", measured(alert.limit, alert.unit)),
         *(_evidence(name, value) for name, value in alert.evidence.items()),
-        *(("who", people([party])) for party in alert.who),
+        *(("who", people([party])) for party in alert.affected),
         ("do", alert.advice),
     ]
     for name, words in rows:

@@ -133,8 +133,8 @@ def _in_full(
     for other in also:
         words = f"{other.message} ({names[other.id]})"
         lines += hung(say("  ") + say("also ", "dim"), words, "", width)
-    if alert.who:
-        lines += hung(say("  ") + say("who  ", "dim"), people(alert.who), "", width)
+    if alert.affected:
+        lines += hung(say("  ") + say("who  ", "dim"), people(alert.affected), "", width)
     if alert.advice:
         lines += hung(say("  ") + say("do   ", "dim"), alert.advice, "", width)
     return lines

@@ -127,7 +127,7 @@ def _changed(
     fires = bool(up) and episode.fired is None
     if fires:
         alert = replace(alert, state=Phase.FIRING, fired=moment.wall)
-    told = any(rung.told and up >> place & 1 for place, rung in enumerate(rule.rungs))
+    told = any(rung.notify and up >> place & 1 for place, rung in enumerate(rule.rungs))
     quiet = sum(1 << place for place, since in enumerate(episode.calm) if since is not None)
     return replace(
         episode,
@@ -137,7 +137,7 @@ def _changed(
         dark=None,
         fired=moment.steady if fires else episode.fired,
         factor=factor if fires else episode.factor,
-        tellable=episode.tellable or told,
+        notifiable=episode.notifiable or told,
     )
 
 
@@ -201,7 +201,7 @@ def for_seconds(rung: Rung, figures: Thresholds) -> float:
 def clear_seconds(rung: Rung, episode: Episode) -> float:
     """How long it must be calm: longer for what keeps coming back, shorter for a new start."""
     plain = rung.clear_seconds
-    if episode.anew:
+    if episode.restarted:
         return min(plain, ANEW_SECONDS)
     return plain if episode.factor == 1 else min(plain * episode.factor, max(plain, FLAP_SECONDS))
 

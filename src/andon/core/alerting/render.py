@@ -43,9 +43,9 @@ class AlertRenderer:
             unit=BY_NAME[rule].unit,
             message=words.message(rule, it, finding, lasted, self._devices(finding)),
             advice=words.advice(rule, self._number(subject), finding),
-            who=_reported(finding)
+            affected=_reported(finding)
             or _concerned(finding, words.parties(self._people(subject, status, finding)))
-            or alert.who,
+            or alert.affected,
             evidence=words.evidence(rule, finding),
         )
 

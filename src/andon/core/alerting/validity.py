@@ -27,7 +27,7 @@ def validate(state: AlertState) -> None:
 def _wrongs(episode: Episode) -> list[str]:
     alert, rungs = episode.alert, BY_NAME[episode.alert.rule].rungs
     firing = alert.state is Phase.FIRING
-    told = episode.told
+    told = episode.notified_rank
     checks = {
         "it is over and kept": alert.state is Phase.RESOLVED,
         "one time for each rung": not len(episode.held) == len(episode.calm) == len(rungs),

@@ -100,7 +100,7 @@ def _lit(status: DeviceStatus, alerts: list[Alert]) -> DeviceLamp:
     if worst is not None and _LAMPS[worst.level].rank >= lamp.rank:
         lamp, word = _LAMPS[worst.level], PHRASES.get(worst.rule, (worst.rule, ""))[0]
         reason = worst.message
-        user = next((party.user for party in worst.who if party.user), None)
+        user = next((party.user for party in worst.affected if party.user), None)
     device = status.device
     ids = tuple(alert.id for alert in alerts)
     return DeviceLamp(device.uuid, device.index, lamp, word, reason, user, ids)
@@ -160,7 +160,7 @@ def _of_device(snapshot: Snapshot, lamp: DeviceLamp, alerts: list[Alert], number
     rule = "device_lost" if worst is None else worst.rule
     told = f"GPU {number} {PHRASES.get(rule, ('', 'needs help'))[1]}"
     status = next(s for s in snapshot.devices if s.device.uuid == lamp.uuid)
-    whom = "" if worst is None else _whose(snapshot, status, worst.who)
+    whom = "" if worst is None else _whose(snapshot, status, worst.affected)
     return f"{told}: {whom}" if whom else told
 
 

@@ -4,7 +4,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from andon.core.conditions.rules import READINGS, RULES, Precondition, Rule, Subject, asleep_reason
+from andon.core.conditions.rules import (
+    READINGS,
+    RULES,
+    Precondition,
+    Rule,
+    Subject,
+    inactive_reason,
+)
 from andon.model.device import Device
 from andon.units import GIB
 
@@ -116,13 +123,13 @@ def listing(
 def _row(
     rule: Rule, rulebook: Rulebook, devices: tuple[Device, ...], awake: frozenset[Precondition]
 ) -> Json:
-    asleep = asleep_reason(rule, awake)
+    asleep = inactive_reason(rule, awake)
     off = rule.name in rulebook.thresholds.off
     reason = "it is off in the settings" if off and asleep is None else asleep
     return {
         "name": rule.name,
         "title": rule.title,
-        "about": str(rule.about),
+        "subject_kind": str(rule.subject_kind),
         "level": str(rule.level),
         "for_seconds": rule.for_seconds,
         "clear_seconds": rule.clear_seconds,
@@ -130,15 +137,15 @@ def _row(
         "unit": rule.unit,
         "why": rule.why,
         "advice": rule.advice,
-        "awake": reason is None,
-        "asleep_reason": reason,
+        "active": reason is None,
+        "inactive_reason": reason,
         "levels": [{**asdict(rung), "level": str(rung.level)} for rung in rule.rungs],
         "devices": {one.uuid: _figure(rule, rulebook, one) for one in _concerned(rule, devices)},
     }
 
 
 def _concerned(rule: Rule, devices: tuple[Device, ...]) -> tuple[Device, ...]:
-    return devices if rule.about is Subject.DEVICE and rule.threshold is not None else ()
+    return devices if rule.subject_kind is Subject.DEVICE and rule.threshold is not None else ()
 
 
 def _figure(rule: Rule, rulebook: Rulebook, device: Device | None) -> float | None:

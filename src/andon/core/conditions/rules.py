@@ -40,9 +40,9 @@ class Rung:
     level: Level
     condition: str  # in words, for people; the judges hold it in code
     for_seconds: float
-    calm: str
+    clear_condition: str
     clear_seconds: float
-    told: bool = True
+    notify: bool = True
     for_figure: str | None = None  # the threshold that sets `for_seconds`, where one does
 
 
@@ -52,7 +52,7 @@ class Rule:
 
     name: str
     title: str
-    about: Subject
+    subject_kind: Subject
     rungs: tuple[Rung, ...]
     why: str
     advice: str
@@ -76,7 +76,7 @@ class Rule:
         return self.rungs[0].clear_seconds
 
 
-def asleep_reason(rule: Rule, awake: frozenset[Precondition] = READINGS) -> str | None:
+def inactive_reason(rule: Rule, awake: frozenset[Precondition] = READINGS) -> str | None:
     """Why a rule judges nothing here; None where it does."""
     return ASLEEP[rule.needs] if rule.needs not in awake else None
 
@@ -97,7 +97,7 @@ DEVICE_RULES = (
         "thermal", "Too hot", Subject.DEVICE,
         (
             Rung(WARNING, "at 80 °C, or 5 °C below its own slowdown if that is less", 60,
-                 "5 °C below that", 120, told=False),
+                 "5 °C below that", 120, notify=False),
             Rung(WARNING, "that, and within 5 °C of its slowdown, or a thermal reason", 60,
                  "as above", 120),
             Rung(CRITICAL, "that, and at its slowdown, or slowed down by the hardware", 30,
@@ -109,14 +109,14 @@ DEVICE_RULES = (
     ),
     Rule(
         "memory", "Memory nearly full", Subject.DEVICE,
-        (Rung(INFO, "90 % of its memory in use", 60, "87 %", 120, told=False),),
+        (Rung(INFO, "90 % of its memory in use", 60, "87 %", 120, notify=False),),
         "Training and inference servers fill the memory by design: worth knowing, no trouble.",
         "Nothing, if the work is meant to: the next allocation may fail.",
         "memory_percent", "percent", weight=6,
     ),
     Rule(
         "power", "At its power limit", Subject.DEVICE,
-        (Rung(INFO, "95 % of the power limit in force", 60, "90 %", 120, told=False),),
+        (Rung(INFO, "95 % of the power limit in force", 60, "90 %", 120, notify=False),),
         "A full load looks like this: worth knowing, no trouble.",
         "Nothing: a full load does this.", "power_percent", "percent", weight=4,
     ),
@@ -177,7 +177,7 @@ DEVICE_RULES = (
         "ecc", "Memory errors", Subject.DEVICE,
         (
             Rung(INFO, "errors from before andon first saw it", 0, "24 h without another, or the "
-                 "counter began anew 60 s ago", DAY_SECONDS, told=False),
+                 "counter began anew 60 s ago", DAY_SECONDS, notify=False),
             Rung(CRITICAL, "the count of uncorrected errors rose", 0, "24 h without another, or "
                  "the counter began anew 60 s ago", DAY_SECONDS),
         ),
@@ -189,7 +189,7 @@ DEVICE_RULES = (
         "xid", "The driver reports an error", Subject.DEVICE,
         (
             Rung(INFO, "an error that is the application's own", 0, "1 h without another, or 60 s "
-                 "after a reboot", HOUR_SECONDS, told=False),
+                 "after a reboot", HOUR_SECONDS, notify=False),
             Rung(WARNING, "any other error", 0, "24 h without another, or 60 s after a reboot",
                  DAY_SECONDS),
             Rung(CRITICAL, "an error that means a broken or stuck device", 0, "24 h without "
@@ -208,7 +208,7 @@ DEVICE_RULES = (
     Rule(
         "unattributed_memory", "Memory that no process explains", Subject.DEVICE,
         (
-            Rung(INFO, "10 % of its memory, and 1 GiB", 600, "5 %", 120, told=False),
+            Rung(INFO, "10 % of its memory, and 1 GiB", 600, "5 %", 120, notify=False),
             Rung(WARNING, "that, while it does nothing", 600, "it works, or the above", 120),
         ),
         "A process that died badly, or one that you may not see, keeps it from others.",
@@ -225,7 +225,7 @@ DEVICE_RULES = (
     ),
     Rule(
         "high_usage", "In use", Subject.DEVICE,
-        (Rung(INFO, "more than 50 % busy", 60, "40 %", 60, told=False),),
+        (Rung(INFO, "more than 50 % busy", 60, "40 %", 60, notify=False),),
         "Somebody works with it: worth knowing before you start.",
         "Nothing: this is what it is for.", "high_usage_percent", "percent",
     ),
@@ -234,7 +234,7 @@ DEVICE_RULES = (
 NODE_RULES = (
     Rule(
         "node_cpu", "The node's CPU is busy", Subject.NODE,
-        (Rung(INFO, "95 % busy", 600, "90 %", 120, told=False),),
+        (Rung(INFO, "95 % busy", 600, "90 %", 120, notify=False),),
         "Devices wait for a CPU that prepares their data.",
         "Fewer or faster loaders, or more cores.", "node_cpu_percent", "percent", weight=3,
     ),

@@ -101,11 +101,11 @@ class Episode:
     dark: float | None = None  # the last look that could tell, while there is no data
     fired: float | None = None
     factor: int = 1  # of the clear times: it doubles when an alert comes back within the hour
-    anew: bool = False  # what it counts began anew: a short calm is enough
-    tellable: bool = False  # a rung that people are told of has held
-    told: int | None = None  # the rank of the highest level that a person was told
+    restarted: bool = False  # what it counts began anew: a short calm is enough
+    notifiable: bool = False  # a rung that people are told of has held
+    notified_rank: int | None = None  # the rank of the highest level that a person was told
     covered: int | None = None  # the rank that an acknowledgement covers
-    told_at: float | None = None
+    notified_at: float | None = None
     reminders: int = 0  # since the last notice of another kind
 
 

@@ -92,8 +92,10 @@ def one(notice: Notice, at: float, offset: Offset) -> Message:
         lines.append(
             f"No data since {clock(alert.no_data_since, at, offset)}: the last word counts."
         )
-    if alert.who:
-        lines.append(f"Who: {'; '.join(_party(p) for p in alert.who[:MOST_NAMED])}{_more(alert)}")
+    if alert.affected:
+        lines.append(
+            f"Who: {'; '.join(_party(p) for p in alert.affected[:MOST_NAMED])}{_more(alert)}"
+        )
     if alert.advice and not over:
         lines.append(f"Do: {alert.advice}")
     title = f"{_word(notice)} {notice.node}: {_headline(alert)}"
@@ -117,8 +119,8 @@ def several(notices: Sequence[Notice], at: float, offset: Offset) -> Message:
 
 def without_secrets(notice: Notice) -> Notice:
     """For notifiers that pass on the alert itself: command lines go through redaction once more."""
-    who = tuple(replace(p, command=p.command and shown(p.command)) for p in notice.alert.who)
-    return replace(notice, alert=replace(notice.alert, who=who))
+    who = tuple(replace(p, command=p.command and shown(p.command)) for p in notice.alert.affected)
+    return replace(notice, alert=replace(notice.alert, affected=who))
 
 
 def shown(command: str) -> str:
@@ -152,7 +154,7 @@ def _summary(notices: Sequence[Notice], level: Level | None) -> str:
 
 def _item(notice: Notice, at: float, offset: Offset) -> str:
     alert = notice.alert
-    who = ", ".join(dict.fromkeys(p.user for p in alert.who if p.user))
+    who = ", ".join(dict.fromkeys(p.user for p in alert.affected if p.user))
     about = f" ({who})" if who else ""
     if notice.kind is NoticeKind.RESOLVED:
         return f"• RESOLVED {_headline(alert)}{about}, {_when(notice, at, offset).lower()}"
@@ -197,7 +199,7 @@ def _party(party: Party) -> str:
 
 
 def _more(alert: Alert) -> str:
-    rest = len(alert.who) - MOST_NAMED
+    rest = len(alert.affected) - MOST_NAMED
     return f"; and {rest} more" if rest > 0 else ""
 
 

@@ -75,7 +75,7 @@ def concerns(route: Route, alert: Alert) -> bool:
         alert.level.rank >= max(route.level.rank, Level.WARNING.rank)
         and (not route.rules or alert.rule in route.rules)
         and (not route.devices or any(is_device(name, alert) for name in route.devices))
-        and (not route.owners or any(party.user in route.owners for party in alert.who))
+        and (not route.owners or any(party.user in route.owners for party in alert.affected))
         and alert.subject != f"notifier:{route.name}"
     )
 

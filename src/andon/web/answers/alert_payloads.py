@@ -5,7 +5,14 @@ from dataclasses import asdict, replace
 
 from andon.core.conditions.lamps import LampBoard
 from andon.core.conditions.rulebook import Rulebook, Thresholds
-from andon.core.conditions.rules import READINGS, RULES, Precondition, Rule, Subject, asleep_reason
+from andon.core.conditions.rules import (
+    READINGS,
+    RULES,
+    Precondition,
+    Rule,
+    Subject,
+    inactive_reason,
+)
 from andon.core.sharing.holders import Holder
 from andon.model.alert import Alert
 from andon.model.device import Device
@@ -16,9 +23,9 @@ BOARD_SCHEMA, RULES_SCHEMA = "andon.board/1", "andon.rules/1"
 
 def for_strangers(alert: Alert) -> Alert:
     """Without command lines: names of programs are enough for those who show no token."""
-    if all(party.command is None for party in alert.who):
+    if all(party.command is None for party in alert.affected):
         return alert
-    return replace(alert, who=tuple(replace(party, command=None) for party in alert.who))
+    return replace(alert, affected=tuple(replace(party, command=None) for party in alert.affected))
 
 
 def board_to_json(
@@ -68,13 +75,13 @@ def rules_to_json(
 def _rule_to_json(
     rule: Rule, rulebook: Rulebook, devices: Sequence[Device], awake: frozenset[Precondition]
 ) -> Json:
-    reason = asleep_reason(rule, awake) or (
+    reason = inactive_reason(rule, awake) or (
         "it is off in the settings" if rule.name in rulebook.thresholds.off else None
     )
     return {
         "name": rule.name,
         "title": rule.title,
-        "about": str(rule.about),
+        "subject_kind": str(rule.subject_kind),
         "level": str(rule.level),
         "for_seconds": _for_seconds(rule, rulebook.thresholds),
         "clear_seconds": rule.clear_seconds,
@@ -82,16 +89,16 @@ def _rule_to_json(
         "unit": rule.unit if rule.threshold is None else rule.threshold.rpartition("_")[2],
         "why": rule.why,
         "advice": rule.advice,
-        "awake": reason is None,
-        "asleep_reason": reason,
-        "rungs": [
+        "active": reason is None,
+        "inactive_reason": reason,
+        "levels": [
             {
                 "level": str(rung.level),
                 "condition": rung.condition,
                 "for_seconds": rung.for_seconds,
-                "calm": rung.calm,
+                "clear_condition": rung.clear_condition,
                 "clear_seconds": rung.clear_seconds,
-                "told": rung.told,
+                "notify": rung.notify,
             }
             for rung in rule.rungs
         ],
@@ -101,7 +108,7 @@ def _rule_to_json(
 
 def _judged(rule: Rule, devices: Iterable[Device]) -> Iterable[Device]:
     """Those that a figure is compared for."""
-    return devices if rule.about is Subject.DEVICE and rule.threshold is not None else ()
+    return devices if rule.subject_kind is Subject.DEVICE and rule.threshold is not None else ()
 
 
 def _on_device(rule: Rule, device: Device, rulebook: Rulebook) -> Json:

@@ -59,9 +59,9 @@ class Rung(BaseModel):
     level: Level
     condition: str
     for_seconds: float
-    calm: str
+    clear_condition: str
     clear_seconds: float
-    told: bool
+    notify: bool
 
 
 class OnDevice(BaseModel):
@@ -79,7 +79,7 @@ class Rule(BaseModel):
 
     name: str
     title: str
-    about: str
+    subject_kind: str
     level: Level
     for_seconds: float
     clear_seconds: float
@@ -87,9 +87,9 @@ class Rule(BaseModel):
     unit: str
     why: str
     advice: str
-    awake: bool
-    asleep_reason: str | None
-    rungs: list[Rung]
+    active: bool
+    inactive_reason: str | None
+    levels: list[Rung]
     devices: list[OnDevice]
 
 

@@ -257,7 +257,7 @@ class Charts(BaseModel):
     throttle: list[list[str]]
 
 
-class Use(BaseModel):
+class UsageRow(BaseModel):
     """One process on one device for a while."""
 
     pid: int
@@ -269,14 +269,14 @@ class Use(BaseModel):
     peak_memory_bytes: int | None
 
 
-class Uses(BaseModel):
+class Usage(BaseModel):
     """Who was on a device, the latest first."""
 
     device: str
     since: float
     until: float
-    items: list[Use]
-    left_out: int
+    items: list[UsageRow]
+    omitted: int
 
 
 class Recent(BaseModel):

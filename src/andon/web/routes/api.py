@@ -215,8 +215,8 @@ def _past(router: APIRouter, shop: AppState) -> None:
         request: Request,
         device: Past,
         metric: Annotated[str, Query(max_length=60, description=f"one of: {_KEPT}")],
-        start: Annotated[Moment, Query(alias="from")] = None,
-        end: Annotated[Moment, Query(alias="to")] = None,
+        start: Annotated[Moment, Query(alias="since")] = None,
+        end: Annotated[Moment, Query(alias="until")] = None,
         points: Annotated[int, Query(ge=1, le=MAX_POINTS)] = 300,
     ) -> Response:
         """Least, mean and most per bucket; the last day if not told otherwise."""
@@ -235,19 +235,19 @@ def _past(router: APIRouter, shop: AppState) -> None:
         made = await shop.past.read(request, "devices", lambda: dumped(shop.memory.devices()))
         return sent(made)
 
-    @router.get("/api/uses", tags=["watch"])
-    async def uses(
+    @router.get("/api/usage", tags=["watch"])
+    async def usage(
         request: Request,
         device: Annotated[str | None, Query(max_length=200)] = None,
-        start: Annotated[Moment, Query(alias="from")] = None,
-        end: Annotated[Moment, Query(alias="to")] = None,
+        start: Annotated[Moment, Query(alias="since")] = None,
+        end: Annotated[Moment, Query(alias="until")] = None,
     ) -> Response:
         """Who was on a device, or on any, from when until when; the last day if not told."""
         since, until = _span(start, end)
 
         def made() -> bytes:
             uuid = None if device is None else _uuid(shop, device)
-            return dumped(shop.memory.uses(uuid, since, until))
+            return dumped(shop.memory.usage(uuid, since, until))
 
         return sent(await shop.past.read(request, ("all uses", device, since, until), made))
 
