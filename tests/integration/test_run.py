@@ -50,7 +50,7 @@ def test_a_command_sees_its_devices_alone_and_leaves_nothing(tmp_path: Path) -> 
     assert begin["devices"] == uuids
     assert begin["choice"]["world_size"] == 2
     assert len(begin["choice"]["candidates"]) == 8
-    assert (end["event"], end["code"], end["end"]) == ("end", 0, "fine")
+    assert (end["event"], end["exit_code"], end["outcome"]) == ("end", 0, "succeeded")
     assert set(end["summary"]) == set(uuids)
 
 
@@ -314,7 +314,7 @@ def test_memory_that_ran_out_is_recognised_told_and_tried_again(tmp_path: Path) 
     assert words in done.err  # the command's own words still come through
     assert "out of device memory, says PyTorch" in done.err
     [record] = records(tmp_path / "state")
-    assert (record[-1]["end"], record[-1]["said_by"]) == ("device_memory", "PyTorch")
+    assert (record[-1]["outcome"], record[-1]["reported_by"]) == ("device_out_of_memory", "PyTorch")
     again = andon("run", "--retry-oom", "1", "--", PYTHON, "-c", failing)
     assert again.code == 125  # no device here has more than the one it had
     assert "trying again with more memory" in again.err

@@ -295,7 +295,7 @@ def test_simulated_devices_are_plausible(capsys: pytest.CaptureFixture[str]) -> 
     value = json.loads(capsys.readouterr().out)
     assert value["schema"] == "andon.selftest/1"
     assert value["grade"] in ("ok", "warning")
-    assert "SIMULATED" in value["findings"][0]["found"] + value["findings"][1]["found"]
+    assert "SIMULATED" in value["findings"][0]["message"] + value["findings"][1]["message"]
 
 
 def test_a_device_that_overheats_in_the_simulation_is_still_plausible(

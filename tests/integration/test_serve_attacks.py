@@ -225,7 +225,7 @@ def test_nobody_on_this_machine_keeps_a_browser_from_signing_in(tmp_path: Path) 
         assert served.ask("/api/session", "POST", **sent).status == 200
         assert served.ask("/api/session", "POST", **sent).status == 429
         lines = (served.state / "andon" / "audit.jsonl").read_text().splitlines()
-        assert [json.loads(line)["event"] for line in lines].count("wrong code") == 1
+        assert [json.loads(line)["event"] for line in lines].count("wrong_code") == 1
         assert len(lines) <= 6
 
 

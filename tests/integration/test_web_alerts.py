@@ -113,7 +113,7 @@ def test_seeing_needs_the_token_and_is_written_down(client: Caller, parts: Parts
     assert (said["acknowledged"]["by"], said["acknowledged"]["note"]) == ("alice", "on my way")
     log = parts.audit.path.read_text().splitlines()
     assert parts.audit.path.name == NAME
-    assert [json.loads(line)["event"] for line in log] == ["asked", "done"]
+    assert [json.loads(line)["event"] for line in log] == ["requested", "done"]
     assert json.loads(log[0])["path"].endswith("/acknowledge")
     again = client.delete(at(number, "/acknowledge"), headers=BEARER)
     assert again.json()["acknowledged"] is None

@@ -134,7 +134,7 @@ def test_what_was_lent_is_written_down(client: Caller, parts: Parts) -> None:
     made = lend(client, gpus=2, seconds=60)
     client.delete(f"/api/leases/{made['id']}", params={"fence": made["fence"]}, headers=BEARER)
     log = [json.loads(line) for line in parts.audit.path.read_text().splitlines()]
-    assert [line["event"] for line in log] == ["asked", "done", "asked", "done"]
+    assert [line["event"] for line in log] == ["requested", "done", "requested", "done"]
     assert (log[1]["lease"], log[1]["devices"], log[1]["seconds"]) == (
         made["id"],
         [device["uuid"] for device in made["devices"]],

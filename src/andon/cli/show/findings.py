@@ -110,7 +110,7 @@ def _to_json(finding: Finding) -> wire.Json:
         "id": str(finding.check),
         "area": finding.check.area,
         "grade": str(finding.grade),
-        "found": finding.words,
+        "message": finding.words,
         "fix": finding.fix or None,
         "evidence": dict(finding.evidence),
     }

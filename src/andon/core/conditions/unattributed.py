@@ -2,10 +2,10 @@
 
 from andon.units import GIB, MIB
 
-GHOST_BYTES = GIB // 2  # less than this, or than 2 % of the device, is bookkeeping
-GHOST_SHARE = 0.02
+LEAST_BYTES = GIB // 2  # less than this, or than 2 % of the device, is bookkeeping
+LEAST_SHARE = 0.02
 CONTEXT_BYTES = 256 * MIB  # what a process may take without its being counted for it
 
 
 def least_unattributed_bytes(total_bytes: int | None, processes: int) -> float:
-    return max(GHOST_BYTES, GHOST_SHARE * (total_bytes or 0), CONTEXT_BYTES * processes)
+    return max(LEAST_BYTES, LEAST_SHARE * (total_bytes or 0), CONTEXT_BYTES * processes)

@@ -153,7 +153,7 @@ def _own_server(listeners: list[PortListener], tls: bool) -> Finding:
         words = f"your server listens on {where} with TLS: reading needs the token"
         return ok(Check.SERVER, words, **place)
     words = f"your server listens on {where} without TLS: the token crosses the network in clear"
-    return warning(Check.SERVER_IN_CLEAR, words, _CLOSE, **place)
+    return warning(Check.SERVER_WITHOUT_TLS, words, _CLOSE, **place)
 
 
 def _stranger(listener: PortListener) -> Finding:
@@ -198,10 +198,12 @@ def _kernel(facts: MachineFacts) -> Iterator[Finding]:
     }
     if security.protected_hardlinks:
         words = "the kernel guards hard links, so a file in the lease book is its owner's"
-        yield ok(Check.LINKS_GUARDED, words, **place)
+        yield ok(Check.LINKS_PROTECTED, words, **place)
         return
     words = (
         "fs.protected_hardlinks is 0: a user may give another's lease file a second name and "
         "keep it in the book"
     )
-    yield warning(Check.LINKS_UNGUARDED, words, "sudo sysctl -w fs.protected_hardlinks=1", **place)
+    yield warning(
+        Check.LINKS_UNPROTECTED, words, "sudo sysctl -w fs.protected_hardlinks=1", **place
+    )

@@ -32,9 +32,9 @@ LONG_SECONDS = 300.0
 SOME_SECONDS = 30.0
 
 
-def full(view: View) -> Reason | None:
+def memory_full(view: View) -> Reason | None:
     """Nearly full, by processes that work: normal, and the answer to "who holds it?"."""
-    if not _is_full(view) or hoarded(view) or _mostly_unexplained(view):
+    if not _is_full(view) or idle_memory(view) or _mostly_unexplained(view):
         return None
     holder = view.holder(view.processes)
     told = say("Its memory is {share} full", share=measured(view, memory_percent))
@@ -46,10 +46,12 @@ def full(view: View) -> Reason | None:
     advice = "Nothing, if the work is meant to: training and inference servers fill it by design."
     if _is_tight(view):
         advice = "The next allocation may fail: a smaller batch or cache leaves room."
-    return conclude(ReasonCode.FULL, CERTAIN, told, more, holder, advice, mild=not _is_tight(view))
+    return conclude(
+        ReasonCode.MEMORY_FULL, CERTAIN, told, more, holder, advice, mild=not _is_tight(view)
+    )
 
 
-def hoarded(view: View) -> Reason | None:
+def idle_memory(view: View) -> Reason | None:
     """A process that does nothing holds memory that others could use."""
     process = view.holder([p for p in view.compute if _hoards(view, p)])
     if process is None:
@@ -66,10 +68,10 @@ def hoarded(view: View) -> Reason | None:
     advice = "Ask its owner whether it is still needed: ending it frees the memory."
     if process.user is None and process.name is None:
         advice = f"This system does not show it: it died badly, or lives elsewhere. {_open(view)}"
-    return conclude(ReasonCode.HOARDED, _trust(lasted), told, more, process, advice, mild=roomy)
+    return conclude(ReasonCode.IDLE_MEMORY, _trust(lasted), told, more, process, advice, mild=roomy)
 
 
-def ghost(view: View) -> Reason | None:
+def unattributed_memory(view: View) -> Reason | None:
     """Memory in use that no process explains."""
     spare = memory_unattributed_bytes(view)
     if spare is None or not view.owns_memory or spare < _least_ghost(view):
@@ -85,10 +87,12 @@ def ghost(view: View) -> Reason | None:
         told = told + Clause("; ") + view.naming(dead) + say(" held {held} and is gone", held=held)
     more = [view.derived("processes", len(view.processes)), *view.who(dead)]
     advice = f"One that died badly, a container's, or one that you may not see. {_open(view)}"
-    return conclude(ReasonCode.GHOST, CERTAIN if dead else LIKELY, told, more, dead, advice)
+    return conclude(
+        ReasonCode.UNATTRIBUTED_MEMORY, CERTAIN if dead else LIKELY, told, more, dead, advice
+    )
 
 
-def leak(view: View) -> Reason | None:
+def memory_leak(view: View) -> Reason | None:
     """Memory rises steadily over at least a minute."""
     found = growth(view)
     if found is None or not view.owns_memory:
@@ -107,7 +111,7 @@ def leak(view: View) -> Reason | None:
     advice = "Save the work before it ends for want of memory, and look for what is kept per step."
     process = found.process
     return conclude(
-        ReasonCode.LEAK,
+        ReasonCode.MEMORY_LEAK,
         confidence,
         told,
         [*more, *view.who(process)],
@@ -196,7 +200,7 @@ def _least_ghost(view: View) -> float:
 
 def _mostly_unexplained(view: View) -> bool:
     used, spare = view.sample.memory_used_bytes, memory_unattributed_bytes(view)
-    return ghost(view) is not None and (spare or 0) > (used or 0) / 2
+    return unattributed_memory(view) is not None and (spare or 0) > (used or 0) / 2
 
 
 def _departed(view: View, spare: int) -> Process | None:

@@ -9,12 +9,12 @@ from andon.model.device import Process
 class ReasonCode(StrEnum):
     """Every explanation there is, one word each."""
 
-    NOTHING = "nothing"  # nothing is wrong
+    HEALTHY = "healthy"  # nothing is wrong
     LOST = "lost"  # the driver says that it is gone
     HUNG = "hung"  # asked, and no answer
     ASLEEP = "asleep"  # suspended, and left alone
     NO_DRIVER = "no_driver"
-    MISMATCH = "mismatch"  # the driver and its library are of two versions
+    VERSION_MISMATCH = "version_mismatch"  # the driver and its library are of two versions
     NO_PERMISSION = "no_permission"
     NO_DEVICE = "no_device"
     HEAT = "heat"  # a thermal slowdown costs clocks now
@@ -31,12 +31,12 @@ class ReasonCode(StrEnum):
     CLOCKS_SET = "clocks_set"  # applications clocks, sync boost or a display hold them
     LOW_CLOCKS = "low_clocks"  # under load, and no reason given
     NARROW_LINK = "narrow_link"  # PCIe narrower or slower than the card's, while busy
-    UNDERFED = "underfed"  # work is there, and the device waits for data
-    SHALLOW = "shallow"  # always busy, and little of the chip works
-    FULL = "full"  # nearly full, held by processes that work
-    HOARDED = "hoarded"  # memory held by a process that does nothing
-    GHOST = "ghost"  # memory that no process explains
-    LEAK = "leak"  # memory rises steadily
+    STARVED = "starved"  # work is there, and the device waits for data
+    LOW_OCCUPANCY = "low_occupancy"  # always busy, and little of the chip works
+    MEMORY_FULL = "memory_full"  # nearly full, held by processes that work
+    IDLE_MEMORY = "idle_memory"  # memory held by a process that does nothing
+    UNATTRIBUTED_MEMORY = "unattributed_memory"  # memory that no process explains
+    MEMORY_LEAK = "memory_leak"  # memory rises steadily
     SHARED = "shared"  # several users compete
     GRAPHICS = "graphics"  # a desktop takes memory
     IDLE_HELD = "idle_held"  # held, and idle
@@ -44,7 +44,7 @@ class ReasonCode(StrEnum):
     SLOWER_THAN_PEERS = "slower_than_peers"
     UNIFIED = "unified"  # the memory is the system's
     PARTITIONED = "partitioned"  # MIG
-    BLIND = "blind"  # important values cannot be read
+    UNREADABLE = "unreadable"  # important values cannot be read
 
 
 CERTAIN_FROM = 0.9
@@ -80,7 +80,7 @@ class Reason:
         return self.weight >= TROUBLE_FROM
 
     @property
-    def confidence_word(self) -> str:
+    def confidence_label(self) -> str:
         """The confidence as a person says it."""
         if self.confidence >= CERTAIN_FROM:
             return "certain"

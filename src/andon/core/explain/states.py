@@ -86,7 +86,7 @@ def unified(view: View) -> Reason | None:
     return conclude(ReasonCode.UNIFIED, CERTAIN, told, [kind], advice=advice, mild=bool(used))
 
 
-def blind(view: View) -> Reason | None:
+def unreadable(view: View) -> Reason | None:
     """Important values that cannot be read, with their reasons; no trouble if enough is known."""
     if view.status.state is not State.OK:
         return None
@@ -98,7 +98,7 @@ def blind(view: View) -> Reason | None:
     more = [_absence(view, name) for name in gone]
     mild = bool(view.instances) or not (any(name in gone for name in JUDGED_BY) or _unowned(view))
     advice = "andon status --verbose gives every reason; andon doctor, how to change it."
-    return conclude(ReasonCode.BLIND, CERTAIN, told, more, advice=advice, mild=mild)
+    return conclude(ReasonCode.UNREADABLE, CERTAIN, told, more, advice=advice, mild=mild)
 
 
 def nothing(view: View) -> Reason | None:
@@ -119,7 +119,7 @@ def nothing(view: View) -> Reason | None:
         CERTAIN if len(known) == len(HEALTH) and view.sample.throttle is not None else LIKELY
     )
     more = [view.read("throttle"), view.read("sm_clock_mhz"), *view.who(holder)]
-    return conclude(ReasonCode.NOTHING, confidence, say("Nothing is wrong") + told, more, holder)
+    return conclude(ReasonCode.HEALTHY, confidence, say("Nothing is wrong") + told, more, holder)
 
 
 def _held(view: View, holder: Process) -> Clause:
@@ -158,9 +158,9 @@ def _code_of(reason: str, otherwise: ReasonCode) -> ReasonCode:
     """What kind of trouble a driver's words mean; backends write them, so a few words suffice."""
     words = reason.lower()
     if "version" in words and ("differ" in words or "mismatch" in words):
-        return ReasonCode.MISMATCH
+        return ReasonCode.VERSION_MISMATCH
     if "mismatch" in words:
-        return ReasonCode.MISMATCH
+        return ReasonCode.VERSION_MISMATCH
     if any(word in words for word in ("permission", "denied", "not permitted", "blocked")):
         return ReasonCode.NO_PERMISSION
     if any(word in words for word in ("no device", "no gpu", "no card", "device was found")):

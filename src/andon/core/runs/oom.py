@@ -14,13 +14,13 @@ SIGKILL = 9
 class CommandEnding(StrEnum):
     """What ended it."""
 
-    FINE = "fine"
+    SUCCEEDED = "succeeded"
     FAILED = "failed"
-    DEVICE_MEMORY = "device_memory"
-    HOST_MEMORY = "host_memory"
+    DEVICE_OUT_OF_MEMORY = "device_out_of_memory"
+    HOST_OUT_OF_MEMORY = "host_out_of_memory"
     SIGNAL = "signal"
     TIMEOUT = "timeout"
-    ASKED = "asked"  # a person or `andon release`
+    STOPPED = "stopped"  # a person or `andon release`
 
 
 PATTERNS = (
@@ -69,7 +69,7 @@ class Verdict:
 
     end: CommandEnding
     words: str
-    said_by: str | None = None
+    reported_by: str | None = None
 
 
 def complaint(tail: str) -> tuple[str, str] | None:
@@ -92,17 +92,17 @@ def verdict(
 ) -> Verdict:
     """The one reason. A complaint counts only where the command failed: many are caught."""
     if code == 0:
-        return Verdict(CommandEnding.FINE, "it ended well")
+        return Verdict(CommandEnding.SUCCEEDED, "it ended well")
     if ended_for is not None:
         return Verdict(CommandEnding.TIMEOUT, ended_for)
     said = complaint(tail)
     if said is not None:
-        return Verdict(CommandEnding.DEVICE_MEMORY, _device_words(*said, strains), said[0])
+        return Verdict(CommandEnding.DEVICE_OUT_OF_MEMORY, _device_words(*said, strains), said[0])
     if SIGKILL in (signal, code - 128) and host_kills > 0:  # of the command, or a shell's word
         words = "the kernel killed it for want of host memory (OOM killer)"
-        return Verdict(CommandEnding.HOST_MEMORY, words)
+        return Verdict(CommandEnding.HOST_OUT_OF_MEMORY, words)
     if asked:
-        return Verdict(CommandEnding.ASKED, "it was asked to end")
+        return Verdict(CommandEnding.STOPPED, "it was asked to end")
     if signal is not None:
         full = [strain for strain in strains if strain.at_limit]
         more = f"; {_full_words(full)}" if full else ""

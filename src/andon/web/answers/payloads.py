@@ -58,7 +58,7 @@ def gpu_summary(snapshot: Snapshot, settings: Settings) -> wire.Json:
     return {
         **about(snapshot),
         "gpu_count": len(boards),
-        "answering": len(answered),
+        "responding_count": len(answered),
         "utilization_percent": _mean([_read(s, "utilization_percent") for s in answered]),
         "memory_used_mb": _mib(_sum([_read(s, "memory_used_bytes") for s in answered])),
         "memory_total_mb": _mib(_sum([s.device.memory_total_bytes for s in boards])),
@@ -218,9 +218,9 @@ def reason_to_json(reason: Reason) -> wire.Json:
         "code": str(reason.code),
         "sentence": reason.sentence,
         "weight": reason.weight,
-        "trouble": reason.is_trouble,
+        "problem": reason.is_trouble,
         "confidence": reason.confidence,
-        "confidence_word": reason.confidence_word,
+        "confidence_label": reason.confidence_label,
         "evidence": [
             {"name": e.name, "value": e.value, "unit": e.unit, "at": e.at} for e in reason.evidence
         ],

@@ -164,9 +164,9 @@ class Reason(BaseModel):
     code: str
     sentence: str
     weight: float
-    trouble: bool
+    problem: bool
     confidence: float
-    confidence_word: str
+    confidence_label: str
     evidence: list[Evidence]
     process: Process | None
     advice: str

@@ -139,7 +139,7 @@ def _granted(
         finally:
             line.clear()
         code, verdict = running.on_grant(grant)
-        if verdict.end is not CommandEnding.DEVICE_MEMORY or retries < 1:
+        if verdict.end is not CommandEnding.DEVICE_OUT_OF_MEMORY or retries < 1:
             return _ended((code, verdict), choices)
         retries -= 1
         request = larger(request, grant)
@@ -150,7 +150,7 @@ def _ended(result: "tuple[int, Verdict]", choices: Choices) -> int:
     from andon.core.runs.oom import CommandEnding
 
     code, verdict = result
-    if verdict.end not in (CommandEnding.FINE, CommandEnding.FAILED, CommandEnding.ASKED):
+    if verdict.end not in (CommandEnding.SUCCEEDED, CommandEnding.FAILED, CommandEnding.STOPPED):
         notice(verdict.words, choices)
     return code
 
