@@ -306,7 +306,8 @@ HEALTHY = (
             )
         ),
         device=card(A100).uuid,
-        # Every byte has a pid, so nothing is a ghost; UNREADABLE about the names would be a fair second.
+        # Every byte has a pid, so nothing is unattributed;
+        # UNREADABLE about the names would be a fair second.
         expect=ReasonCode.HEALTHY,
         never=frozenset(
             {ReasonCode.UNATTRIBUTED_MEMORY, ReasonCode.IDLE_MEMORY, ReasonCode.IDLE_HELD}

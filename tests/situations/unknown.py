@@ -120,7 +120,7 @@ UNKNOWN = (
         source="github issues utkuozdemir/nvidia_gpu_exporter#203, NVIDIA/DCGM#80",
         snapshots=still(*_partitioned(), looks=4),
         device=BOARD.uuid,
-        # Its memory is its instances', whose processes are listed with them: no ghost. UNREADABLE would
+        # Its memory is its instances', whose processes are listed with them. UNREADABLE would
         # be true; that MIG is the reason is more helpful.
         expect=ReasonCode.PARTITIONED,
         never=frozenset(

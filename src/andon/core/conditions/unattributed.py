@@ -1,4 +1,4 @@
-"""From how much on memory that no process explains is a ghost and not bookkeeping."""
+"""From how much on memory that no process explains counts: less than that is bookkeeping."""
 
 from andon.units import GIB, MIB
 

@@ -74,7 +74,7 @@ def idle_memory(view: View) -> Reason | None:
 def unattributed_memory(view: View) -> Reason | None:
     """Memory in use that no process explains."""
     spare = memory_unattributed_bytes(view)
-    if spare is None or not view.owns_memory or spare < _least_ghost(view):
+    if spare is None or not view.owns_memory or spare < _least_unattributed(view):
         return None
     told = say(
         "No process explains {spare} of the {used} in use",
@@ -194,7 +194,7 @@ def _trust(idle_seconds: float | None) -> float:
     return CERTAIN if idle_seconds >= LONG_SECONDS else LIKELY
 
 
-def _least_ghost(view: View) -> float:
+def _least_unattributed(view: View) -> float:
     return least_unattributed_bytes(view.status.device.memory_total_bytes, len(view.processes))
 
 
