@@ -79,7 +79,7 @@ def measure(port: int, pid: int, mode: str, count: int, pause_seconds: float) ->
         began = time.perf_counter()
         body = scrape(port)
         seconds.append(time.perf_counter() - began)
-    cpu = _cpu_seconds(pid) - before - _grown(first, body, b"own_cpu_seconds_total")
+    cpu = _cpu_seconds(pid) - before - _grown(first, body, b"sampler_cpu_seconds_total")
     empty = []
     for _ in range(count):
         time.sleep(pause_seconds)

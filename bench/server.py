@@ -75,7 +75,7 @@ def stay(options: argparse.Namespace) -> Stay:
             looks = tuple(_looks(server, seconds))
             after = server.health()["sampler"]
         driver = _driver(environment, min(seconds, MOST_DRIVER_SECONDS))
-    ticks, missed = (after[name] - before[name] for name in ("ticks", "missed"))
+    ticks, missed = (after[name] - before[name] for name in ("snapshots", "missed"))
     return Stay(words, looks, ticks, missed, driver)
 
 

@@ -18,7 +18,7 @@ HOST = "127.0.0.1"
 CONNECT_SECONDS = 15.0
 AGAIN_SECONDS = 1.0
 CHARTS = (
-    "/api/devices/{device}/charts?points=2000&from={since}&metrics=utilization_percent,"
+    "/api/devices/{device}/charts?points=2000&since={since}&metrics=utilization_percent,"
     "memory_used_bytes,temperature_celsius,power_watts,sm_clock_mhz,memory_clock_mhz"
 )
 WEEK_SECONDS = 7 * 86_400

@@ -193,7 +193,7 @@ def _get(server: Served, path: str, headers: dict[str, str]) -> tuple[int, bytes
 
 def _gap(server: Served, since: float, until: float) -> float:
     """The longest time without a reading in the server's own history."""
-    span = f"from={since}&to={until}&points={int(2 * (until - since)) or 1}"
+    span = f"since={since}&until={until}&points={int(2 * (until - since)) or 1}"
     path = f"/api/devices/0/history?metric=utilization_percent&{span}"
     found: Any = json.loads(_get(server, path, {})[1])
     times: list[float] = [bucket["since"] for bucket in found["buckets"] if bucket["count"]]

@@ -94,12 +94,12 @@ def _thermal_shown(t: Terms, fires: str) -> str:
     return f"{temp} >= {first} or ({temp} > {first} - 5 and {fires})"
 
 
-def _thermal_told(t: Terms, fires: str) -> str:
+def _thermal_notified(t: Terms, fires: str) -> str:
     temp, first, _ = _thermal(t)
     slowdown = t.m("gpu_slowdown_temperature_celsius")
     near = (
         f"({slowdown} - {t.figures.thermal_margin_celsius:g} or "
-        f"{temp} * 0 + {t.figures.thermal_told_celsius:g})"
+        f"{temp} * 0 + {t.figures.thermal_notify_celsius:g})"
     )
     hot = f"({temp} >= {near} or {temp} and on ({DEVICE}) {t.reason(*THERMAL)})"
     return f"({hot} and {temp} >= {first}) or ({temp} > {first} - 5 and {fires})"  # fmt: skip
@@ -117,7 +117,7 @@ def _throttle_power(t: Terms, fires: str) -> str:
     clock, highest = t.m("gpu_sm_clock_hertz"), t.m("gpu_sm_clock_limit_hertz")
     limit, default = t.m("gpu_power_limit_watts"), t.m("gpu_power_default_limit_watts")
     loss = f"100 * (1 - {clock} / {highest})"
-    lowered, designed = t.figures.clock_loss_percent, t.figures.clock_loss_designed_percent
+    lowered, designed = t.figures.clock_loss_percent, t.figures.clock_loss_default_limit_percent
     bound = (
         f"({lowered:g} + {designed - lowered:g} * ({limit} >= bool 0.98 * {default})"
         f" or {clock} * 0 + {designed:g})"
@@ -188,7 +188,7 @@ def _ecc(t: Terms, fires: str) -> str:
 
 
 QUERIES: dict[str, tuple[Query | None, ...]] = {
-    "thermal": (_thermal_shown, _thermal_told, _thermal_critical),
+    "thermal": (_thermal_shown, _thermal_notified, _thermal_critical),
     "memory": (_above(_memory, lambda t: t.figures.memory_percent, 3),),
     "power": (_above(_power, lambda t: t.figures.power_percent, 5),),
     "throttle_thermal": (
@@ -219,7 +219,7 @@ UNSAID = {
     "squatter": "who holds a device is not a metric yet",
     "idle_lease": "who holds a device is not a metric yet",
     "orphan": "who holds a device is not a metric yet",
-    "ghost_memory": "which leases ended is not a metric",
+    "leftover_memory": "which leases ended is not a metric",
     "store": "andon reports its own problems; AndonSnapshotOld fires when it does not run",
     "sampler": "andon reports its own problems; AndonSnapshotOld fires when it does not run",
     "notifier": "andon reports its own problems",
@@ -256,7 +256,7 @@ def _alert(rule: Rule, place: int, rung: Rung, query: Query, prefix: str) -> Ale
     name = "Andon" + "".join(word.capitalize() for word in rule.name.split("_"))
     several = len([q for q in QUERIES[rule.name] if q is not None]) > 1
     if several:
-        name += str(rung.level).capitalize() if rung.told else "Shown"
+        name += str(rung.level).capitalize() if rung.notify else "Shown"
     where = NODE if rule.name.startswith("node_") else GPU
     by = "instance, job" if rule.name.startswith("node_") else DEVICE
     fires = f'on ({by}) ALERTS{{alertname="{name}", alertstate="firing"}}'
@@ -264,7 +264,7 @@ def _alert(rule: Rule, place: int, rung: Rung, query: Query, prefix: str) -> Ale
         name,
         query(Terms(prefix, Thresholds()), fires),
         seconds(rung.for_seconds),
-        str(rung.level) if rung.told else "info",
+        str(rung.level) if rung.notify else "info",
         f"{where}: {rule.title.lower()} ({rung.condition})",
         rule.advice,
         rule.name,

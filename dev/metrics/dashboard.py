@@ -81,7 +81,8 @@ def rows(prefix: str = "andon") -> tuple[Row, ...]:
         ), each="device"),
         Row("Over time", (
             Panel("Utilisation", "percent", devices("gpu_utilization_percent"), most=100),
-            Panel("Memory activity", "percentunit", devices("gpu_memory_activity_ratio"), most=1),
+            Panel("Memory activity", "percentunit",
+                  devices("gpu_memory_utilization_ratio"), most=1),
             Panel("Memory used", "bytes", devices("gpu_memory_used_bytes")),
             Panel("Memory not accounted for", "bytes",
                   devices("gpu_memory_unattributed_bytes")),
@@ -100,7 +101,7 @@ def rows(prefix: str = "andon") -> tuple[Row, ...]:
                       "{{instance}} GPU {{device}} {{reason}}"),), stacked=True),
             Panel("Uncorrected memory errors", "short",
                   devices("gpu_ecc_uncorrected_errors_total")),
-            Panel("PCIe lanes", "short", devices("gpu_pcie_lanes")),
+            Panel("PCIe lanes", "short", devices("gpu_pcie_width")),
         )),
         Row("Users", (
             Panel("Memory by user", "bytes", (
@@ -129,12 +130,12 @@ def rows(prefix: str = "andon") -> tuple[Row, ...]:
         )),
         Row("andon itself", (
             Panel("CPU time", "percentunit", (
-                Query(cpu.format(at("own_cpu_seconds_total")), "{{instance}} own"),
+                Query(cpu.format(at("sampler_cpu_seconds_total")), "{{instance}} own"),
                 Query(cpu.format(at("reader_cpu_seconds_total")), "{{instance}} readers"))),
             Panel("Time of the last sample", "s", (
-                Query(at("reader_last_tick_seconds"), "{{instance}}"),)),
+                Query(at("reader_last_snapshot_seconds"), "{{instance}}"),)),
             Panel("Missed, dropped, failed", "short", (
-                Query(cpu.format(at("missed_ticks_total")), "{{instance}} missed samples"),
+                Query(cpu.format(at("missed_snapshots_total")), "{{instance}} missed samples"),
                 Query(cpu.format(at("dropped_snapshots_total")), "{{instance}} dropped"),
                 Query(cpu.format(at("scrape_failures_total")), "{{instance}} failed scrapes"))),
             Panel("Vendors that cannot be read", "short", (

@@ -102,7 +102,7 @@ def manners() -> str:
 
 
 def _row(rule: Rule, rung: Rung) -> str:
-    told = "yes" if rung.told else "no"
+    told = "yes" if rung.notify else "no"
     cells = (f"`{rule.name}`", str(rung.level), told, rung.condition, _time(rung.for_seconds),
-             rung.calm, _time(rung.clear_seconds))  # fmt: skip
+             rung.clear_condition, _time(rung.clear_seconds))  # fmt: skip
     return "| " + " | ".join(cells) + " |"

@@ -47,7 +47,7 @@ def recordings(prefix: str = "andon") -> tuple[Recording, ...]:
         Recording(f"instance_user:{prefix}_gpu_user_memory_bytes:sum",
                   f"sum by (instance, job, user) ({m('gpu_user_memory_bytes')})"),
         Recording(f"instance:{prefix}_cpu_ratio:rate5m",
-                  f"rate({m('own_cpu_seconds_total')}[5m])"
+                  f"rate({m('sampler_cpu_seconds_total')}[5m])"
                   f" + rate({m('reader_cpu_seconds_total')}[5m])"),
     )  # fmt: skip
 

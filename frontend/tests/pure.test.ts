@@ -12,7 +12,7 @@ import { LiveStore } from "../src/live/store";
 import { paths } from "../src/parts/Sparkline";
 
 const device = (more: object) => ({
-  uuid: "GPU-1", index: 1, vendor: "x", name: "X", pci: null, state: "ok", reason: null, hint: null, since: 10,
+  uuid: "GPU-1", index: 1, label: "1", vendor: "x", name: "X", pci: null, state: "ok", reason: null, hint: null, since: 10,
   parent: null, memory_kind: "device", memory_total_bytes: 1, memory_unattributed_bytes: null, visible: true,
   cuda_index: null, limits: {}, sample: { utilization_percent: 50, throttle: [] }, missing: {}, processes: [], ...more,
 }) as never;
@@ -49,11 +49,11 @@ test("few tiles are wide rather than tall, and leave no column empty", () => {
 });
 
 test("a holder is told once where it is the one who computes", () => {
-  const held = (more: object) => ({ lease: "k7qm2", user: "alice", until: null, memory_bytes: null, standing: "held", ...more });
+  const held = (more: object) => ({ lease: "k7qm2", user: "alice", until: null, memory_bytes: null, state: "held", ...more });
   assert.equal(heldBy(undefined), null);
   assert.deepEqual(heldBy([held({})]), { users: "alice", until: null });
   assert.deepEqual(heldBy([held({ until: 5 }), held({ user: "bob" })]), { users: "alice, bob", until: null });
-  assert.equal(heldBy([held({ standing: "orphaned" })])?.users, "alice (orphaned)");
+  assert.equal(heldBy([held({ state: "orphaned" })])?.users, "alice (orphaned)");
   assert.equal(occupants("", null, null), "no processes");
   assert.equal(occupants("bob · python", null, null), "bob · python");
   assert.equal(occupants("", "alice", "14:20"), "held by alice until 14:20");
@@ -135,7 +135,7 @@ test("the time moves, zooms and never runs ahead of now", () => {
 });
 
 test("the server's lamp counts, unless the device's state has changed since", () => {
-  const said = serverLamps({ at: 20, devices: [{ uuid: "GPU-1", index: 1, lamp: "amber", word: "too hot", reason: "GPU 1 is too hot: 90 °C", for: "alice", alerts: [] }] } as never);
+  const said = serverLamps({ at: 20, devices: [{ uuid: "GPU-1", index: 1, lamp: "amber", status: "too hot", reason: "GPU 1 is too hot: 90 °C", affected_user: "alice", alerts: [] }] } as never);
   assert.equal(lampOf(device({}), said, 21).colour, "amber");
   assert.equal(lampOf(device({}), said, 21).forWhom, "alice");
   assert.equal(lampOf(device({ since: 21, state: "lost" }), said, 21).colour, "red");
@@ -170,10 +170,10 @@ test("silence is noticed by the page's own clock, and a new snapshot ends it", (
   assert.equal(store.get().snapshot?.at, 500, "a clock that was set back does not stop the board");
 });
 
-test("instances are counted after their board", () => {
+test("a device is called as the server calls it", () => {
   const store = new LiveStore(() => 0);
-  store.received(snapshot(1, [device({ index: 6 }), device({ uuid: "M-0", parent: "GPU-1" }), device({ uuid: "M-1", parent: "GPU-1" })]));
-  assert.deepEqual(["GPU-1", "M-0", "M-1"].map((uuid) => store.label(uuid)), ["6", "6:0", "6:1"]);
+  store.received(snapshot(1, [device({ index: 6, label: "6" }), device({ uuid: "M-1", parent: "GPU-1", label: "6:1" })]));
+  assert.deepEqual(["GPU-1", "M-1"].map((uuid) => store.label(uuid)), ["6", "6:1"]);
 });
 
 test("unknown is a dash and never a zero", () => {

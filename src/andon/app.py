@@ -180,7 +180,7 @@ def open_store(settings: Settings, readonly: bool = False) -> Store:
         raw_seconds=settings.history_raw_days * DAY_SECONDS,
         minute_seconds=settings.history_minute_days * DAY_SECONDS,
         hour_seconds=settings.history_hour_days * DAY_SECONDS,
-        most_bytes=settings.history_megabytes * 1_000_000,
+        most_bytes=settings.history_max_megabytes * 1_000_000,
     )
     if settings.history_path == IN_MEMORY:
         memory: Store = load(STORES, "memory")(retention)
@@ -241,10 +241,10 @@ def rulebook(settings: Settings) -> "Rulebook":
     off = {RULES_OF[name] for name, figure in given.items() if figure is None}
     figures = {name: figure for name, figure in given.items() if figure is not None}
     overrides = [
-        Override(one.device, one.model, one.figures, frozenset(one.off))
+        Override(one.device, one.model, one.figures, frozenset(one.disabled_rules))
         for one in settings.alerts_overrides
     ]
-    thresholds = Thresholds(**figures, off=frozenset(off | set(settings.alerts_off)))
+    thresholds = Thresholds(**figures, off=frozenset(off | set(settings.alerts_disabled_rules)))
     return Rulebook(thresholds, overrides, settings.alerts_renotify_seconds)
 
 
@@ -271,12 +271,14 @@ def open_notifiers(settings: Settings, node: str = "") -> "list[RoutedNotifier]"
         quiet = "" if one.kind == "alertmanager" else settings.alerts_quiet_hours
         route = Route(
             name=one.name,
-            level=one.level or Level(settings.alerts_minimum_level),
+            level=one.minimum_level or Level(settings.alerts_minimum_level),
             rules=one.rules,
             devices=one.devices,
             owners=one.owners,
             quiet=parse_quiet(quiet if one.quiet_hours is None else one.quiet_hours),
-            wakes=None if one.wakes == "never" else Level(one.wakes),
+            bypass_quiet_hours=None
+            if one.bypass_quiet_hours == "never"
+            else Level(one.bypass_quiet_hours),
         )
         try:
             found.append((load(NOTIFIERS, one.kind)(one, voice), route))

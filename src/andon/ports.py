@@ -103,7 +103,7 @@ class Store(Protocol):
     ) -> Sequence[Bucket]:
         """The span in `points` buckets of equal length; one without a reading has count 0."""
 
-    def uses(self, device: str | None, since: float, until: float) -> Sequence[UsageInterval]:
+    def usage(self, device: str | None, since: float, until: float) -> Sequence[UsageInterval]:
         """Who used a device, or any device, within the span; earliest first."""
 
     def maintain(self, at: float) -> Maintenance:

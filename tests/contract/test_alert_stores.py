@@ -118,10 +118,10 @@ def test_old_episodes_go_and_what_fires_stays(reopen: Reopen) -> None:
 
 def test_long_command_lines_and_crowds_are_not_kept_for_a_year(reopen: Reopen) -> None:
     crowd = tuple(Party(n, "ada", "python", "x" * 4096) for n in range(100))
-    reopen().save({}, [replace(HOT, who=crowd)], [])
+    reopen().save({}, [replace(HOT, affected=crowd)], [])
     (kept,) = reopen().episodes(Query())
-    assert len(kept.who) == 4
-    assert all(len(party.command or "") <= 200 for party in kept.who)
+    assert len(kept.affected) == 4
+    assert all(len(party.command or "") <= 200 for party in kept.affected)
 
 
 # SQLite's own.

@@ -72,7 +72,7 @@ def test_an_empty_store_answers_with_gaps(store: Kept) -> None:
     found = store.history(GPU, "utilization_percent", AT, AT + 10, 5)
     assert [bucket.count for bucket in found] == [0] * 5
     assert [bucket.mean for bucket in found] == [None] * 5
-    assert list(store.uses(None, 0, AT)) == []
+    assert list(store.usage(None, 0, AT)) == []
     assert list(store.devices()) == []
 
 
@@ -143,7 +143,7 @@ def test_a_new_start_finds_what_was_kept(reopen: Reopen) -> None:
     first.close()
     second = reopen()
     assert second.history(GPU, "utilization_percent", AT, AT + 1, 1)[0].mean == 42
-    assert [use.user for use in second.uses(GPU, AT, AT + 1)] == ["ada"]
+    assert [use.user for use in second.usage(GPU, AT, AT + 1)] == ["ada"]
     assert [(d.index, d.name) for d in second.devices()] == [(3, "H200")]
     assert "utilization_percent" in second.metrics(GPU)
 
@@ -151,7 +151,7 @@ def test_a_new_start_finds_what_was_kept(reopen: Reopen) -> None:
 def test_an_interval_that_grows_is_one(store: Kept) -> None:
     for last, peak in ((0, 10), (5, 30), (10, 30)):
         store.write([], [UsageInterval(GPU, 7, 1.0, "ada", "python", AT, AT + last, peak)])
-    assert list(store.uses(GPU, AT, AT + 60)) == [
+    assert list(store.usage(GPU, AT, AT + 60)) == [
         UsageInterval(GPU, 7, 1.0, "ada", "python", AT, AT + 10, 30)
     ]
 
@@ -160,7 +160,7 @@ def test_intervals_around_a_restart_are_one(store: Kept) -> None:
     store.write([], [UsageInterval(GPU, 7, 1.0, "ada", "python", AT, AT + 100, 10)])
     store.write([], [UsageInterval(GPU, 7, 1.0, "ada", "python", AT + 130, AT + 200, 5)])
     store.write([], [UsageInterval(GPU, 7, 1.0, "ada", "python", AT + 900, AT + 901, 5)])
-    found = [(u.first, u.last, u.peak_memory_bytes) for u in store.uses(GPU, AT, AT + 1000)]
+    found = [(u.first, u.last, u.peak_memory_bytes) for u in store.usage(GPU, AT, AT + 1000)]
     assert found == [(AT, AT + 200, 10), (AT + 900, AT + 901, 5)]
 
 
@@ -171,9 +171,9 @@ def test_who_is_answered_for_a_span_and_a_device(store: Kept) -> None:
         UsageInterval("GPU-2", 3, None, "eve", None, AT, AT + 200),
     ]
     store.write([], uses)
-    assert [u.user for u in store.uses(GPU, AT + 50, AT + 150)] == ["bob"]
-    assert [u.user for u in store.uses(None, AT, AT + 90)] == ["ada", "eve"]
-    assert store.uses(GPU, AT, AT + 1)[0].started is None
+    assert [u.user for u in store.usage(GPU, AT + 50, AT + 150)] == ["bob"]
+    assert [u.user for u in store.usage(None, AT, AT + 90)] == ["ada", "eve"]
+    assert store.usage(GPU, AT, AT + 1)[0].started is None
 
 
 def test_it_may_be_closed_twice(store: Kept) -> None:

@@ -149,7 +149,7 @@ def server(env: dict[str, str]) -> Iterator[Callable[..., Any]]:
 
 def the_network_lends_renews_and_takes_back(scene: Scene) -> str:
     with book() as env, server(env) as ask:
-        soon(lambda: ask("GET", "/api/health")["sampler"]["ticks"] > 1, "the first samples")
+        soon(lambda: ask("GET", "/api/health")["sampler"]["snapshots"] > 1, "the first samples")
         lent = ask("POST", "/api/leases", {"gpus": 1, "seconds": 600})
         uuid, fence = lent["devices"][0]["uuid"], lent["fence"]
         assert lent["environment"]["CUDA_VISIBLE_DEVICES"] == uuid

@@ -154,7 +154,7 @@ ANSWERS: dict[str, Any] = {
             for n in range(4)
         ],
     },
-    "/api/uses": {
+    "/api/usage": {
         "items": [
             {"device": _UUID, "pid": 7, "started": 1763170000.0, "user": "bob", "name": "train",
              "first": 1763170001.0, "last": 1763170009.0, "peak_memory_bytes": 1 << 30}

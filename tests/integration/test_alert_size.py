@@ -21,7 +21,7 @@ def episode(day: int, number: int) -> Alert:
     name = f"device_lost@GPU-{number % 64:08x}-1111-2222-3333-444455556666#{since:.0f}"
     return replace(
         HOT, id=name, since=since, fired=since + 60, resolved=since + 600,
-        state=Phase.RESOLVED, who=CROWD,
+        state=Phase.RESOLVED, affected=CROWD,
     )  # fmt: skip
 
 

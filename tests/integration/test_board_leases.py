@@ -295,7 +295,7 @@ def test_an_orphan_and_what_cannot_be_read_are_marked(
         show(page, home)
         orphan = page.locator("li.lease.orphaned")
         expect(orphan.locator("svg.lamp.amber")).to_have_count(1)
-        expect(orphan.locator(".standing")).to_have_text("orphaned")
+        expect(orphan.locator(".state")).to_have_text("orphaned")
         expect(orphan.locator(".why-not")).to_contain_text("has exited")
         expect(orphan.get_by_role("button", name="Release", exact=True)).to_have_count(0)
         with (book / "leases" / "hostile.lease").open("w") as file:
@@ -304,7 +304,7 @@ def test_an_orphan_and_what_cannot_be_read_are_marked(
             fcntl.flock(file, fcntl.LOCK_EX)
             unreadable = page.locator("li.lease.unreadable")
             expect(unreadable.locator("svg.lamp.red")).to_have_count(1)
-            expect(unreadable.locator(".standing")).to_have_text("unreadable")
+            expect(unreadable.locator(".state")).to_have_text("unreadable")
             assert violations(page) == []
         os.killpg(pid, signal.SIGKILL)
     assert seen.complaints == []

@@ -80,9 +80,9 @@ def test_for_a_person_it_fits_the_screen(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_eight_devices_answer(node: StandIn) -> None:
     found = findings(andon("doctor", "--json"))
-    assert found["devices_answer"]["evidence"]["count"] == 8
-    assert found["devices_answer"]["evidence"]["first_answer_seconds"] > 0
-    assert found["library_found"]["found"].endswith("(by LD_LIBRARY_PATH)")
+    assert found["devices_respond"]["evidence"]["count"] == 8
+    assert found["devices_respond"]["evidence"]["first_answer_seconds"] > 0
+    assert found["library_found"]["message"].endswith("(by LD_LIBRARY_PATH)")
     assert "no_device" not in found
     assert "driver" not in {f["area"] for f in found.values() if f["grade"] == "failure"}
 
@@ -101,7 +101,7 @@ def test_a_library_off_the_loaders_path_is_found(library: Path, root: Path) -> N
     done = Outcome(made.returncode, made.stdout, made.stderr)
     found = findings(done)["library_off_path"]
     assert done.code == 3
-    assert folder in found["found"]
+    assert folder in found["message"]
     assert "ldconfig" in found["fix"]
 
 
@@ -115,7 +115,7 @@ def test_a_driver_that_refuses_is_told_with_its_reason(
         done = andon("doctor", "--json")
     found = findings(done)
     assert done.code == 3
-    assert words in found["reader_fault"]["found"]
+    assert words in found["reader_fault"]["message"]
     assert found["reader_fault"]["fix"]
 
 
@@ -143,9 +143,9 @@ def test_a_lost_and_a_hung_device_are_told_and_the_others_counted(node: StandIn)
         done = andon("doctor", "--json")
     found = findings(done)
     assert done.code == 1
-    assert found["devices_answer"]["evidence"]["count"] == 6
-    assert found["device_lost"]["found"].startswith("GPU 2 is lost")
-    assert found["device_stale"]["found"].startswith("GPU 5 does not answer")
+    assert found["devices_respond"]["evidence"]["count"] == 6
+    assert found["device_lost"]["message"].startswith("GPU 2 is lost")
+    assert found["device_stale"]["message"].startswith("GPU 5 does not answer")
 
 
 def test_nouveau_hidepid_and_a_sleeping_card_are_found_under_a_root(root: Path) -> None:
@@ -155,11 +155,11 @@ def test_nouveau_hidepid_and_a_sleeping_card_are_found_under_a_root(root: Path) 
     done = andon("doctor", "--json")
     found = findings(done)
     assert done.code == 3
-    assert "0000:01:00.0" in found["nouveau"]["found"]
+    assert "0000:01:00.0" in found["nouveau"]["message"]
     assert found["suspended"]["grade"] == "ok"
-    assert "6.8.0-made-up" in found["kernel"]["found"]
+    assert "6.8.0-made-up" in found["kernel"]["message"]
     if os.geteuid() == 0:
-        assert found["proc_open"]["grade"] == "ok", "root sees everyone's processes"
+        assert found["proc_visible"]["grade"] == "ok", "root sees everyone's processes"
     else:
         assert found["proc_hidden"]["grade"] == "warning"
 
@@ -195,8 +195,8 @@ def test_mistakes_in_the_settings_do_not_end_the_examination(node: StandIn, tmp_
     done = andon("doctor", "--json", "--config", str(path))
     found = findings(done)
     assert done.code == 1
-    assert "soon" in found["settings_wrong"]["found"]
-    assert "devices_answer" in found
+    assert "soon" in found["settings_wrong"]["message"]
+    assert "devices_respond" in found
 
 
 # The self-test.
@@ -216,7 +216,7 @@ def test_a_reading_that_cannot_be_true_fails_the_test(node: StandIn) -> None:
     assert done.code == 1
     wrong = {f["id"]: f for f in done.json()["findings"] if f["grade"] == "failure"}
     assert set(wrong) == {"temperature", "processes"}
-    assert "GPU 3" in wrong["temperature"]["found"]
+    assert "GPU 3" in wrong["temperature"]["message"]
 
 
 def test_without_a_device_the_self_test_ends_with_3(node: StandIn) -> None:

@@ -62,7 +62,7 @@ def test_a_book_of_nobodys_without_root_s_is_told_with_what_he_may_do() -> None:
     )
     (foreign,) = found["book_foreign"]
     assert foreign["grade"] == "warning"
-    assert "can cordon devices, reorder the queue" in foreign["found"]
+    assert "can cordon devices, reorder the queue" in foreign["message"]
     assert foreign["evidence"]["uid"] == NOBODY
     assert foreign["fix"] == "sudo andon setup"
 
@@ -83,7 +83,7 @@ def test_beside_root_s_book_it_decides_nothing_and_odd_files_are_counted() -> No
     )
     assert "book_foreign" not in found
     (ignored,) = found["book_ignored"]
-    assert "is ignored" in ignored["found"]
+    assert "is ignored" in ignored["message"]
     (odd,) = found["book_malformed"]
     assert odd["evidence"]["count"] == 4
     assert "reboot" not in json.dumps(found), "no name of his choice is shown or to be pasted"
@@ -108,7 +108,7 @@ def test_his_state_folder_his_token_and_his_listener_are_told() -> None:
         """
     )
     assert found["state_exposed"][0]["grade"] == "failure"
-    assert "can read and replace the token" in found["state_exposed"][0]["found"]
+    assert "can read and replace the token" in found["state_exposed"][0]["message"]
     assert found["token_exposed"][0]["grade"] == "failure"
     assert found["records_exposed"][0]["evidence"]["mode"] == "0644"
     (stranger,) = found["port_foreign"]
@@ -120,7 +120,7 @@ def test_an_empty_machine_is_fine() -> None:
     security = [f for listed in found.values() for f in listed if f["area"] == "security"]
     assert security
     assert {f["grade"] for f in security} <= {"ok", "warning"}
-    assert {f["id"] for f in security if f["grade"] == "warning"} <= {"links_unguarded"}
+    assert {f["id"] for f in security if f["grade"] == "warning"} <= {"links_unprotected"}
 
 
 # Beside a server of one's own.
@@ -138,7 +138,7 @@ def test_a_server_on_loopback_is_fine_and_a_killed_one_is_told(
     with serving(tmp_path, "--no-history") as served:
         found = of_servers(tmp_path, monkeypatch)
         assert found["server"]["evidence"]["port"] == served.port
-        assert ", on loopback only" in found["server"]["found"]
+        assert ", on loopback only" in found["server"]["message"]
         served.process.kill()
         served.process.wait()
         assert set(of_servers(tmp_path, monkeypatch)) == {"server_gone"}
@@ -149,5 +149,5 @@ def test_a_server_beyond_loopback_without_tls_is_told(
 ) -> None:
     with serving(tmp_path, "--no-history", "--host", "0.0.0.0") as served:
         found = of_servers(tmp_path, monkeypatch)
-    assert found["server_in_clear"]["evidence"]["port"] == served.port
-    assert "--tls-cert" in found["server_in_clear"]["fix"]
+    assert found["server_without_tls"]["evidence"]["port"] == served.port
+    assert "--tls-cert" in found["server_without_tls"]["fix"]

@@ -71,7 +71,7 @@ def test_prometheus_answers_for_the_kept_names(scraped: tuple[int, Prometheus]) 
 def test_the_values_are_fresh_and_sampled_at_the_interval(scraped: tuple[int, Prometheus]) -> None:
     _, server = scraped
     assert server.query("andon_snapshot_age_seconds < 60")
-    wait_until(lambda: server.query("increase(andon_ticks_total[1m]) > 0"), "more ticks")
+    wait_until(lambda: server.query("increase(andon_snapshots_total[1m]) > 0"), "more ticks")
 
 
 @pytest.mark.parametrize("name", sorted(queries(json.loads(dashboard()))))
@@ -170,7 +170,7 @@ def test_the_kept_exporter_serves_this_process_sampler(monkeypatch: pytest.Monke
         library.shared().close()
     assert len(alone["lab_gpu_power_watts"].series) == 2
     assert len(found["lab_gpu_power_watts"].series) == 2
-    assert "lab_ticks_total" in found
+    assert "lab_snapshots_total" in found
 
 
 FORKED = """

@@ -225,8 +225,8 @@ def test_a_sampler_without_sessions_rests(node: StandIn, sampler: Sampler) -> No
     with sampler.subscribe(0.1) as session:
         assert session.get(10) is not None
     wait_for(lambda: not any(t.name == "sampler" for t in threading.enumerate()))
-    ticks = sampler.costs().ticks
-    assert sampler.costs().ticks == ticks
+    ticks = sampler.costs().snapshots
+    assert sampler.costs().snapshots == ticks
 
 
 @pytest.mark.parametrize("form", ["--json", "--csv"])

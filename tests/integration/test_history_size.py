@@ -30,5 +30,5 @@ def test_a_year_of_eight_devices_stays_within_its_budget(
             span = (now - days * DAY_SECONDS, now - 60.0, points)
             found = store.history(device.uuid, "utilization_percent", *span)
             assert all(bucket.count for bucket in found), (device.index, days)
-    assert store.uses(None, now - 80 * DAY_SECONDS, now - 79 * DAY_SECONDS)
+    assert store.usage(None, now - 80 * DAY_SECONDS, now - 79 * DAY_SECONDS)
     store.close()

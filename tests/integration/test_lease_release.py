@@ -16,7 +16,7 @@ from andon.errors import Conflict, Gone
 from andon.host.kin import here, myself, started_ticks
 from andon.leases.book import Book
 from andon.model import wire, work_wire
-from andon.model.work import Claim, Lease, LeaseKind, Standing
+from andon.model.work import Claim, Lease, LeaseKind, LeaseState
 from tests.integration.conftest import andon, is_alive
 from tests.integration.leasing import FOREVER, end_of, line, running, soon, work_pid
 from tests.integration.lending import children, lending
@@ -259,7 +259,7 @@ def test_a_holder_that_stays_stopped_is_reported_with_the_way_out(book: Book) ->
         with pytest.raises(Conflict, match="is stopped") as told:
             releaser.release(book, HOG, timeout_seconds=0.5)
         assert told.value.hint.endswith(f"kill -CONT {started.pid}")
-        claim = Claim(held, Standing.HELD, os.getuid(), "me", f"{HOG}-1.lease")
+        claim = Claim(held, LeaseState.HELD, os.getuid(), "me", f"{HOG}-1.lease")
         [(name, words)] = overdue(book, [claim], 1000.0 + 3600)
         assert name == HOG
         assert words.endswith(f"resume it: kill -CONT {started.pid}")
@@ -278,7 +278,7 @@ def test_an_overdue_lease_names_no_process_that_is_not_its_holder(book: Book) ->
     with process("sleep", "1000") as other:
         held = lease(0, name=HOG, owner=myself(other.pid), until=1000.0)
         made = book.write_lease(held)
-        claim = Claim(held, Standing.HELD, os.getuid(), "mallory", made.hold.name)
+        claim = Claim(held, LeaseState.HELD, os.getuid(), "mallory", made.hold.name)
         [(_, words)] = overdue(book, [claim], 5000.0)
         assert str(other.pid) not in words
         made.release()

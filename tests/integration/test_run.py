@@ -50,7 +50,7 @@ def test_a_command_sees_its_devices_alone_and_leaves_nothing(tmp_path: Path) -> 
     assert begin["devices"] == uuids
     assert begin["choice"]["world_size"] == 2
     assert len(begin["choice"]["candidates"]) == 8
-    assert (end["event"], end["code"], end["end"]) == ("end", 0, "fine")
+    assert (end["event"], end["exit_code"], end["outcome"]) == ("end", 0, "succeeded")
     assert set(end["summary"]) == set(uuids)
 
 
@@ -174,7 +174,7 @@ def test_work_that_outlives_its_lock_is_orphaned_and_withheld() -> None:
         kill(pid)
         wait_for(lambda: not is_alive(pid))
         assert held() == []
-        assert [found["standing"] for found in leases()] == ["orphaned"]
+        assert [found["state"] for found in leases()] == ["orphaned"]
         refused = andon("run", "--no-wait", "--", "true")
         assert "whose job is still running" in refused.err
         os.killpg(pid, signal.SIGKILL)
@@ -314,7 +314,7 @@ def test_memory_that_ran_out_is_recognised_told_and_tried_again(tmp_path: Path) 
     assert words in done.err  # the command's own words still come through
     assert "out of GPU memory: PyTorch" in done.err
     [record] = records(tmp_path / "state")
-    assert (record[-1]["end"], record[-1]["said_by"]) == ("device_memory", "PyTorch")
+    assert (record[-1]["outcome"], record[-1]["reported_by"]) == ("device_out_of_memory", "PyTorch")
     again = andon("run", "--retry-oom", "1", "--", PYTHON, "-c", failing)
     assert again.code == 125  # no device here has more than the one it had
     assert "retrying with more memory" in again.err

@@ -52,7 +52,7 @@ def test_the_kernels_oom_killer_is_told_from_other_ends(
     assert (done.code, done.out) == (137, "")
     assert "out of host memory (OOM killer)" in done.err
     [record] = records(tmp_path / "state")
-    assert record[-1]["end"] == "host_memory"
+    assert record[-1]["outcome"] == "host_out_of_memory"
     assert entries() == []
 
 
@@ -73,7 +73,7 @@ def test_other_ends_are_told_and_recorded_each_as_its_own(
     assert words in done.err
     assert (done.err == "") == (words == "")
     [record] = records(tmp_path / "state")
-    assert (record[-1]["code"], record[-1]["end"]) == (code, end)
+    assert (record[-1]["exit_code"], record[-1]["outcome"]) == (code, end)
     assert entries() == []
 
 

@@ -262,11 +262,11 @@ def test_time_that_stands_still_is_told() -> None:
 @pytest.mark.parametrize(
     ("sampling", "trial", "grade"),
     [
-        (replace(FINE, missed=1), "ticks", Grade.FAILURE),
-        (replace(FINE, dropped=2), "ticks", Grade.FAILURE),
-        (FINE, "ticks", Grade.OK),
+        (replace(FINE, missed=1), "snapshots", Grade.FAILURE),
+        (replace(FINE, dropped=2), "snapshots", Grade.FAILURE),
+        (FINE, "snapshots", Grade.OK),
         (FINE, "cost", Grade.OK),
-        (replace(FINE, own_cpu_seconds=0.6), "cost", Grade.WARNING),
+        (replace(FINE, sampler_cpu_seconds=0.6), "cost", Grade.WARNING),
         (Sampling(), "cost", Grade.OK),
     ],
 )
@@ -299,7 +299,7 @@ def test_simulated_devices_are_plausible(capsys: pytest.CaptureFixture[str]) -> 
     value = json.loads(capsys.readouterr().out)
     assert value["schema"] == "andon.selftest/1"
     assert value["grade"] in ("ok", "warning")
-    assert "SIMULATED" in value["findings"][0]["found"] + value["findings"][1]["found"]
+    assert "SIMULATED" in value["findings"][0]["message"] + value["findings"][1]["message"]
 
 
 def test_a_device_that_overheats_in_the_simulation_is_still_plausible(

@@ -79,7 +79,7 @@ def test_history_is_kept_while_it_runs(home: Served) -> None:
     assert home.ask("/api/health").json()["store"]["state"] == "ok"
     assert home.ask("/api/devices/0/history?metric=nonsense").status == 422
     assert home.ask("/api/devices/GPU-nobody/history?metric=power_watts").status == 404
-    assert home.ask(f"{path}&from=2&to=1").status == 422
+    assert home.ask(f"{path}&since=2&until=1").status == 422
     assert not (home.state / "andon" / "history.db").exists(), "a simulation is no history"
 
 

@@ -64,7 +64,9 @@ def test_a_lost_device_is_told_once_although_the_server_is_started_again(tmp_pat
     assert message["body"].endswith("https://gpus.example/")
     with losing(tmp_path, config) as served:
         wait_until(lambda: health(served)["firing"] >= 1, "what was known before")
-        wait_until(lambda: served.ask("/api/health").json()["sampler"]["ticks"] > 8, "some looks")
+        wait_until(
+            lambda: served.ask("/api/health").json()["sampler"]["snapshots"] > 8, "some looks"
+        )
     assert messages(told) == [message]
 
 

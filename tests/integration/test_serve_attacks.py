@@ -184,7 +184,9 @@ def test_no_umask_opens_the_state_or_the_history_to_others(tmp_path: Path) -> No
     home = tmp_path / "home"
     file = home / "state" / "andon" / "history.db"
     with serving(home / "state", umask=0, ANDON_HISTORY=str(file)) as served:
-        wait_until(lambda: served.ask("/api/health").json()["store"]["written_ticks"], "a write")
+        wait_until(
+            lambda: served.ask("/api/health").json()["store"]["written_snapshots"], "a write"
+        )
         modes = {path: path.stat().st_mode & 0o077 for path in home.rglob("*")}
     assert {"history.db", "history.db-wal", "token", "audit.jsonl"} <= {p.name for p in modes}
     assert set(modes.values()) == {0}, modes
@@ -223,7 +225,7 @@ def test_nobody_on_this_machine_keeps_a_browser_from_signing_in(tmp_path: Path) 
         assert served.ask("/api/session", "POST", **sent).status == 200
         assert served.ask("/api/session", "POST", **sent).status == 429
         lines = (served.state / "andon" / "audit.jsonl").read_text().splitlines()
-        assert [json.loads(line)["event"] for line in lines].count("wrong code") == 1
+        assert [json.loads(line)["event"] for line in lines].count("wrong_code") == 1
         assert len(lines) <= 6
 
 

@@ -32,7 +32,7 @@ idle_seconds = 1
 idle_lease_seconds = 2
 squatter_seconds = 1
 orphan_seconds = 1
-ghost_memory_seconds = 1
+leftover_memory_seconds = 1
 [sampling]
 interval = 0.2
 """
@@ -101,7 +101,7 @@ def test_the_board_knows_the_holder_before_and_while_its_work_runs(
         [name] = held()
         wait_until(lambda: holders(served), "the holder")
         [one] = holders(served)[device().uuid]
-        assert (one["lease"], one["user"], one["standing"]) == (name, ME, "held")
+        assert (one["lease"], one["user"], one["state"]) == (name, ME, "held")
         assert one["memory_bytes"] is None
         assert one["until"] is not None
         show(node, StandInProcess(work_pid(), memory=SIZE))
@@ -128,7 +128,7 @@ def test_an_idle_lease_is_told_to_its_owner_and_over_when_it_is_given_back(
         assert found["subject"] == f"lease:{name}"
         assert found["message"].startswith(f"Lease {name} ({ME}) has left GPU 0 idle")
         assert found["advice"].endswith(f"andon release {name}")
-        assert [party["user"] for party in found["who"]] == [ME]
+        assert [party["user"] for party in found["affected"]] == [ME]
         assert told(served, "idle")["inhibited_by"] == found["id"]
         listed = andon("alerts", "--url", served.url)
         assert f"idle_lease@{name}" in listed.out
@@ -153,7 +153,7 @@ def test_a_process_outside_the_lease_is_told_with_both_names(served: Served, nod
         )
         assert (found["value"], found["evidence"]["lease"]) == (SIZE, name)
         assert f"Ask {them}" in found["advice"]
-        assert found["who"][0]["pid"] == stranger
+        assert found["affected"][0]["pid"] == stranger
         wait_until(lambda: set(leases_of_processes(served)) == {name, None}, "both marks")
 
 
@@ -172,11 +172,11 @@ def test_an_orphan_made_by_a_kill_is_told_with_the_command_that_ends_it(served: 
         assert found["subject"] == f"lease:{name}"
         assert f"Lease {name} ({ME}) is orphaned: its holder exited" in found["message"]
         assert "GPU 0 withheld" in found["message"]
-        left = found["who"][0]["pid"]
+        left = found["affected"][0]["pid"]
         assert left != pid
         assert found["advice"].endswith(f": kill {left}")
         [one] = holders(served)[device().uuid]
-        assert (one["lease"], one["standing"]) == (name, "orphaned")
+        assert (one["lease"], one["state"]) == (name, "orphaned")
         os.kill(left, signal.SIGTERM)  # as the advice says
         wait_until(lambda: not holders(served), "the end of the work")
 
@@ -189,7 +189,7 @@ def test_memory_that_stays_when_its_lease_ended_is_a_ghost(served: Served, node:
         wait_until(lambda: leases_of_processes(served) == [name], "the mark on its process")
         show(node, used=SIZE)
         assert andon("release", name).code == 0
-    found = told(served, "ghost_memory")
+    found = told(served, "leftover_memory")
     assert found["message"] == f"GPU 0: 22.0 GiB still in use after lease {name} ({ME}) ended"
     assert found["evidence"] == {"lease": name, "user": ME}
     free = andon("free", "--gpus", "2")
@@ -206,7 +206,7 @@ def test_a_hostile_book_leaves_the_server_well_and_says_who(served: Served, tmp_
         fcntl.flock(locked, fcntl.LOCK_EX)
         wait_until(lambda: len(holders(served)) == 2, "everything withheld")
         [one] = holders(served)[device().uuid]
-        assert (one["lease"], one["user"], one["standing"]) == (None, ME, "unreadable")
+        assert (one["lease"], one["user"], one["state"]) == (None, ME, "unreadable")
     wait_until(lambda: not holders(served), "its end")
     folder.rename(folder.with_name("away"))
     wait_until(lambda: served.ask("/api/board").json()["holders_note"], "the reason")
@@ -250,7 +250,7 @@ def test_a_book_that_hangs_delays_no_look_and_is_told(
         said = health()
         assert "has not responded for" in said["leases"]["reason"]
         assert (said["sampler"]["state"], said["sampler"]["missed"]) == ("ok", 0)
-        assert said["sampler"]["ticks"] >= 8
+        assert said["sampler"]["snapshots"] >= 8
         board = served.ask("/api/board").json()
         assert (board["holders"], board["holders_note"]) == ({}, said["leases"]["reason"])
         served.process.terminate()
@@ -274,7 +274,7 @@ def test_simulated_devices_are_leased_and_shown_and_never_mix(
         [name] = held()
         wait_until(lambda: holders(served), "the holder")
         [[one]] = holders(served).values()
-        assert (one["lease"], one["standing"]) == (name, "held")
+        assert (one["lease"], one["state"]) == (name, "held")
         assert told(served, "idle_lease")["subject"] == f"lease:{name}"
         # What the server heard of a device withholds it from those who look but once.
         told(served, "xid")

@@ -255,7 +255,7 @@ def test_the_lease_of_a_command_is_told_too_when_it_begins_and_ends(counter: Cou
         assert line(process) == "started"
         while not (rows := heard.get(timeout=READY_SECONDS)["leases"]):
             continue  # its place in the line may be told first
-        assert [(row["kind"], row["standing"]) for row in rows] == [("command", "held")]
+        assert [(row["kind"], row["state"]) for row in rows] == [("command", "held")]
         process.terminate()
         process.wait()
         while heard.get(timeout=READY_SECONDS)["leases"]:
@@ -268,7 +268,11 @@ def test_a_commands_lease_is_ended_and_moved_by_its_users_server(counter: Counte
     with running("lease", *work) as process:
         assert line(process) == "started"
         [row] = counter.listed()["leases"]
-        assert (row["kind"], row["releasable"], row["why_not"]) == ("command", True, None)
+        assert (row["kind"], row["releasable"], row["not_releasable_reason"]) == (
+            "command",
+            True,
+            None,
+        )
         renewed = counter.ask("POST", f"/api/leases/{row['id']}/renew", {"seconds": 7200})
         assert renewed.json()["until"] > row["until"] + 3000
         assert counter.ask("DELETE", f"/api/leases/{row['id']}").status == 200

@@ -85,7 +85,7 @@ def test_another_users_lease_is_refused_with_who_to_ask(folder: Path) -> None:
     python = python_for_all()
     with lending(folder, wrapped=AS_NOBODY, python=python, PYTHONPATH=PACKAGES) as counter:
         [row] = counter.listed()["leases"]
-        assert (row["releasable"], row["why_not"]) == (
+        assert (row["releasable"], row["not_releasable_reason"]) == (
             False,
             "lease k7qm2 belongs to root: ask root",
         )
@@ -147,7 +147,7 @@ def test_a_hostile_file_withholds_and_breaks_nothing(folder: Path) -> None:
             fcntl.flock(held, fcntl.LOCK_EX)
             soon(lambda: len(counter.listed()["leases"]) == 2)
             row = next(row for row in counter.listed()["leases"] if row["id"] is None)
-            assert (row["standing"], row["kind"], row["devices"]) == ("unreadable", None, [])
+            assert (row["state"], row["kind"], row["devices"]) == ("unreadable", None, [])
             assert row["releasable"] is False
             refused = counter.ask("POST", "/api/leases", {"gpus": 1})
             assert refused.status == 409

@@ -148,7 +148,7 @@ def test_a_change_of_an_alert_is_told_and_command_lines_only_with_the_token(
             )  # fmt: skip
             told = [_of(heard["alert"], number) for heard in (mine, other)]
     assert [alert["acknowledged"]["by"] for alert in told] == ["alice", "alice"]
-    commands = [[party["command"] for party in alert["who"]] for alert in told]
+    commands = [[party["command"] for party in alert["affected"]] for alert in told]
     assert any(commands[0])
     assert commands[1]
     assert not any(commands[1])
@@ -175,9 +175,10 @@ def test_another_address_needs_the_token(outside: Served, transport: str) -> Non
 
 
 def test_sampling_goes_on_with_nobody_connected(home: Served) -> None:
-    before = home.ask("/api/health").json()["sampler"]["ticks"]
+    before = home.ask("/api/health").json()["sampler"]["snapshots"]
     wait_until(
-        lambda: home.ask("/api/health").json()["sampler"]["ticks"] >= before + 2, "the next ticks"
+        lambda: home.ask("/api/health").json()["sampler"]["snapshots"] >= before + 2,
+        "the next ticks",
     )
 
 

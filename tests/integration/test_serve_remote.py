@@ -42,7 +42,7 @@ def file(state: Path) -> str:
 
 
 def written(served: Served) -> int:
-    return int(served.ask("/api/health").json()["store"]["written_ticks"])
+    return int(served.ask("/api/health").json()["store"]["written_snapshots"])
 
 
 @pytest.mark.parametrize(
@@ -62,8 +62,8 @@ def test_a_servers_history_is_what_its_file_says(
 
 def test_who_was_there_is_what_the_file_says(home: Served, span: tuple[str, ...]) -> None:
     asked = ("history", "--who", "1", "--json", *span)
-    there = andon(home.state, *asked, "--url", home.url).json()["uses"]
-    here = andon(home.state, *asked, ANDON_HISTORY=file(home.state)).json()["uses"]
+    there = andon(home.state, *asked, "--url", home.url).json()["usage"]
+    here = andon(home.state, *asked, ANDON_HISTORY=file(home.state)).json()["usage"]
     growing = {"last": None, "peak_memory_bytes": None}  # they are there still
     assert there
     assert [use | growing for use in there] == [use | growing for use in here]

@@ -111,14 +111,14 @@ def test_silent_strangers_before_a_handshake_are_counted_too(tmp_path: Path) -> 
         )  # fmt: skip
         for _ in range(2 * FEW_FILES):
             stack.enter_context(connect(served))
-        before = _asked_by_tls(served, certificate, "/api/health")["store"]["written_ticks"]
+        before = _asked_by_tls(served, certificate, "/api/health")["store"]["written_snapshots"]
         open_files = len(list(Path(f"/proc/{served.process.pid}/fd").iterdir()))
         assert QUOTAS.most < open_files < FEW_FILES - 50  # `prlimit` becomes what it starts
 
         def written() -> bool:
             health = _asked_by_tls(served, certificate, "/api/health")
             assert health["store"]["state"] == "ok"
-            return bool(health["store"]["written_ticks"] > before)
+            return bool(health["store"]["written_snapshots"] > before)
 
         wait_until(written, "history to go on")
     assert log.stat().st_size < 10_000, log.read_text()[:2000]

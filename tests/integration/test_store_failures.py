@@ -62,13 +62,13 @@ class Recording:
     def fails_with(self, words: str) -> None:
         """Sampling goes on, health says why, and the ticks wait."""
         self.goes_on_until(lambda: words in (self.recorder.health().reason or ""))
-        assert self.recorder.health().buffered_ticks > 0
+        assert self.recorder.health().buffered_snapshots > 0
 
     def recovers(self) -> None:
         """By itself, and without a tick lost."""
         self.goes_on_until(lambda: self.recorder.health().ok)
         self.recorder.close()
-        assert self.recorder.health().dropped_ticks == 0
+        assert self.recorder.health().dropped_snapshots == 0
 
     def goes_on_until(self, condition: Callable[[], bool]) -> None:
         end = time.monotonic() + 30
@@ -93,7 +93,7 @@ def count(path: Path, until: int) -> int:
 def test_a_full_disk_is_said_and_once_emptied_everything_is_written(disk: Path) -> None:
     recording = Recording(disk / "history.db")
     recording.tick()
-    recording.goes_on_until(lambda: recording.recorder.health().written_ticks > 0)
+    recording.goes_on_until(lambda: recording.recorder.health().written_snapshots > 0)
     filler = disk / "filler"
     fill(filler)
     recording.fails_with("the disk is full")
@@ -115,7 +115,7 @@ def fill(path: Path) -> None:
 def test_a_read_only_remount_is_said_and_ends(disk: Path) -> None:
     recording = Recording(disk / "history.db")
     recording.tick()
-    recording.goes_on_until(lambda: recording.recorder.health().written_ticks > 0)
+    recording.goes_on_until(lambda: recording.recorder.health().written_snapshots > 0)
     remounted(disk, "ro", recording.store)
     recording.fails_with("cannot be written")
     remounted(disk, "rw", recording.store)
@@ -137,7 +137,7 @@ def remounted(disk: Path, how: str, store: SqliteStore) -> None:
 def test_a_locked_file_is_said_and_waited_for(tmp_path: Path) -> None:
     recording = Recording(tmp_path / "history.db")
     recording.tick()
-    recording.goes_on_until(lambda: recording.recorder.health().written_ticks > 0)
+    recording.goes_on_until(lambda: recording.recorder.health().written_snapshots > 0)
     other = sqlite3.connect(tmp_path / "history.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     recording.fails_with("is locked by another process")
@@ -151,10 +151,10 @@ def test_a_deleted_file_is_begun_anew(tmp_path: Path) -> None:
     path = tmp_path / "state" / "history.db"
     recording = Recording(path)
     recording.tick()
-    recording.goes_on_until(lambda: recording.recorder.health().written_ticks > 0)
+    recording.goes_on_until(lambda: recording.recorder.health().written_snapshots > 0)
     shutil.rmtree(path.parent)
-    written = recording.recorder.health().written_ticks
-    recording.goes_on_until(lambda: recording.recorder.health().written_ticks > written + 3)
+    written = recording.recorder.health().written_snapshots
+    recording.goes_on_until(lambda: recording.recorder.health().written_snapshots > written + 3)
     recording.recovers()
     assert count(path, 1000) > 0
 
@@ -163,7 +163,7 @@ def test_a_file_damaged_under_our_hands_is_moved_aside_and_never_deleted(tmp_pat
     path = tmp_path / "history.db"
     recording = Recording(path)
     recording.tick()
-    recording.goes_on_until(lambda: recording.recorder.health().written_ticks > 0)
+    recording.goes_on_until(lambda: recording.recorder.health().written_snapshots > 0)
     recording.store.close()
     noise = random.Random(4).randbytes(64 * 4096)
     with path.open("r+b") as file:

@@ -146,7 +146,7 @@ for name in ("fcntl", "grp", "pwd", "resource", "termios", "tty"):
     sys.modules.pop(name, None)
 from andon.cli.main import run
 assert run(["watch", "-n", "1", "-q", "--out", {out!r}]) in (0, 3)
-assert run(["cost", "--ticks", "1", "-q"]) in (0, 3)
+assert run(["cost", "--count", "1", "-q"]) in (0, 3)
 print("JSON")
 sys.exit(run(["status", "--json"]))
 """

@@ -17,7 +17,7 @@ from andon.errors import Unavailable
 from andon.model.alert import Event, EventKind, Party
 from andon.model.alert_wire import alert_from_json, alert_to_json, alerts_from_json, alerts_to_json
 from andon.model.device import Snapshot
-from andon.model.work import Standing
+from andon.model.work import LeaseState
 from andon.web.answers.alert_payloads import board_to_json, for_strangers, rules_to_json
 from andon.web.transport.audit import NAME
 from tests.unit import alert_pages
@@ -95,7 +95,7 @@ def test_command_lines_are_for_those_with_the_token(client: Caller) -> None:
         assert "train.py" not in client.get(route).text
     alert = client.get(at(number), headers=BEARER).json()
     shown = for_strangers(alert_from_json(alert))
-    assert all(party.command is None for party in shown.who)
+    assert all(party.command is None for party in shown.affected)
 
 
 def test_one_alert_is_found_by_its_id_and_another_is_gone(client: Caller) -> None:
@@ -113,7 +113,7 @@ def test_seeing_needs_the_token_and_is_written_down(client: Caller, parts: Parts
     assert (said["acknowledged"]["by"], said["acknowledged"]["note"]) == ("alice", "on my way")
     log = parts.audit.path.read_text().splitlines()
     assert parts.audit.path.name == NAME
-    assert [json.loads(line)["event"] for line in log] == ["asked", "done"]
+    assert [json.loads(line)["event"] for line in log] == ["requested", "done"]
     assert json.loads(log[0])["path"].endswith("/acknowledge")
     again = client.delete(at(number, "/acknowledge"), headers=BEARER)
     assert again.json()["acknowledged"] is None
@@ -170,8 +170,8 @@ def test_the_rules_tell_the_threshold_of_each_device(client: Caller) -> None:
     assert rules["thermal"]["threshold"] == 80.0
     assert rules["thermal"]["devices"][0]["limit"] == 92
     assert (rules["high_usage"]["threshold"], rules["high_usage"]["unit"]) == (50.0, "percent")
-    assert rules["squatter"]["awake"] is False
-    assert rules["squatter"]["asleep_reason"]
+    assert rules["squatter"]["active"] is False
+    assert rules["squatter"]["inactive_reason"]
 
 
 def test_the_board_has_a_lamp_for_every_device_and_a_headline(client: Caller) -> None:
@@ -197,10 +197,10 @@ def test_where_past_alerts_cannot_be_read_the_present_is_told_with_a_note(
 
 
 HOLDERS = {
-    drawn.uuid(0): [Holder("k7qm2", "alice", AT + 3600, None, Standing.HELD)],
+    drawn.uuid(0): [Holder("k7qm2", "alice", AT + 3600, None, LeaseState.HELD)],
     drawn.uuid(1): [
-        Holder("p3xw9", "bob", None, 10 * 2**30, Standing.HELD),
-        Holder(None, "carol", None, None, Standing.UNREADABLE),
+        Holder("p3xw9", "bob", None, 10 * 2**30, LeaseState.HELD),
+        Holder(None, "carol", None, None, LeaseState.UNREADABLE),
     ],
 }
 

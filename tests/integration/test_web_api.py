@@ -149,7 +149,7 @@ def test_a_device_has_an_index_a_uuid_and_the_beginning_of_one(client: Caller) -
         ("POST", "/api/gpu/summary", 405, "invalid"),
         ("GET", "/api/devices/0/history", 422, "invalid"),
         ("GET", "/api/devices/0/history?metric=power_watts&points=0", 422, "invalid"),
-        ("GET", "/api/devices/0/history?metric=power_watts&from=now", 422, "invalid"),
+        ("GET", "/api/devices/0/history?metric=power_watts&since=now", 422, "invalid"),
         ("GET", "/api/devices/0/history?metric=power_watts", 503, "unavailable"),
         ("GET", "/static/nothing.js", 404, "gone"),
         ("GET", "/static/..%2fapp.py", 404, "gone"),

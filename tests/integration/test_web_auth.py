@@ -144,7 +144,7 @@ def test_wrong_codes_cannot_fill_the_log(tmp_path: Path) -> None:
         assert caller.post("/api/session", json={"code": "guess"}).status_code == 401
     parts.close()
     lines = (tmp_path / "audit.jsonl").read_text().splitlines()
-    assert [json.loads(line)["event"] for line in lines] == ["wrong code"]
+    assert [json.loads(line)["event"] for line in lines] == ["wrong_code"]
 
 
 def test_asking_without_a_key_is_not_guessing(outside: Caller) -> None:
@@ -190,9 +190,9 @@ def test_every_change_is_written_down_with_what_came_of_it(home: Caller, tmp_pat
         (line["event"], line.get("path"), line.get("status"), line.get("key")) for line in lines
     ]
     assert told == [
-        ("asked", "/api/links", None, "token"),
+        ("requested", "/api/links", None, "token"),
         ("done", None, 200, None),
-        ("wrong code", None, None, None),
+        ("wrong_code", None, None, None),
     ]
     assert lines[0]["id"] == lines[1]["id"]
     assert lines[2]["count"] == 1
@@ -273,7 +273,9 @@ def test_too_many_lines_that_wait_are_refused_at_once(tmp_path: Path) -> None:
 
     async def play() -> None:
         audit = Hanging(tmp_path, deadline_seconds=60.0)
-        waiting = [asyncio.ensure_future(audit.record("asked")) for _ in range(MOST_WAITING + 8)]
+        waiting = [
+            asyncio.ensure_future(audit.record("requested")) for _ in range(MOST_WAITING + 8)
+        ]
         done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         assert all(isinstance(one.exception(), Unavailable) for one in done)
         held.set()

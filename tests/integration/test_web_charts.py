@@ -57,7 +57,7 @@ def asked(tmp_path: Path, path: str, store: Store | None) -> Any:
 def test_several_readings_come_in_columns_with_gaps(tmp_path: Path) -> None:
     said = asked(
         tmp_path,
-        "/api/devices/0/charts?metrics=utilization_percent,power_watts&from=100&to=110&points=5",
+        "/api/devices/0/charts?metrics=utilization_percent,power_watts&since=100&until=110&points=5",
         filled(),
     ).json()
     assert said["at"] == [100, 102, 104, 106, 108]
@@ -71,10 +71,10 @@ def test_several_readings_come_in_columns_with_gaps(tmp_path: Path) -> None:
 
 
 def test_who_was_there_is_told_with_the_peak(tmp_path: Path) -> None:
-    said = asked(tmp_path, "/api/devices/0/uses?from=100&to=110", filled()).json()
+    said = asked(tmp_path, "/api/devices/0/usage?since=100&until=110", filled()).json()
     assert [(use["user"], use["first"], use["last"], use["peak_memory_bytes"])
             for use in said["items"]] == [("alice", 101.0, 105.0, 400)]  # fmt: skip
-    assert said["left_out"] == 0
+    assert said["omitted"] == 0
 
 
 def test_the_last_minutes_have_gaps_where_a_device_was_silent() -> None:
@@ -89,8 +89,8 @@ def test_the_last_minutes_have_gaps_where_a_device_was_silent() -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["charts?metrics=nonsense", "charts?metrics=", "charts?from=5&to=4", "uses?from=5&to=4",
-     "charts?points=0", "charts?metrics=throttle"],
+    ["charts?metrics=nonsense", "charts?metrics=", "charts?since=5&until=4",
+     "usage?since=5&until=4", "charts?points=0", "charts?metrics=throttle"],
 )  # fmt: skip
 def test_nonsense_is_told_as_such(tmp_path: Path, path: str) -> None:
     answer = asked(tmp_path, f"/api/devices/0/{path}", filled())
@@ -98,7 +98,7 @@ def test_nonsense_is_told_as_such(tmp_path: Path, path: str) -> None:
     assert answer.json()["error"]["hint"]
 
 
-@pytest.mark.parametrize("path", ["charts", "uses"])
+@pytest.mark.parametrize("path", ["charts", "usage"])
 def test_a_dead_store_is_a_reason_and_not_an_empty_chart(tmp_path: Path, path: str) -> None:
     answer = asked(tmp_path, f"/api/devices/0/{path}", None)
     assert answer.status_code == 503

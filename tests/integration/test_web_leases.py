@@ -27,7 +27,7 @@ from andon.leases.book import Book
 from andon.leases.holder import Keeper
 from andon.model.device import Process, Snapshot
 from andon.model.lease_list import BookRow, LeaseList
-from andon.model.work import Cordon, LeaseKind, Standing
+from andon.model.work import Cordon, LeaseKind, LeaseState
 from andon.units import GIB
 from andon.web.answers import lease_payloads
 from andon.web.answers.lease_shapes import LeaseListShape, LentShape
@@ -134,7 +134,7 @@ def test_what_was_lent_is_written_down(client: Caller, parts: Parts) -> None:
     made = lend(client, gpus=2, seconds=60)
     client.delete(f"/api/leases/{made['id']}", params={"fence": made["fence"]}, headers=BEARER)
     log = [json.loads(line) for line in parts.audit.path.read_text().splitlines()]
-    assert [line["event"] for line in log] == ["asked", "done", "asked", "done"]
+    assert [line["event"] for line in log] == ["requested", "done", "requested", "done"]
     assert (log[1]["lease"], log[1]["devices"], log[1]["seconds"]) == (
         made["id"],
         [device["uuid"] for device in made["devices"]],
@@ -186,7 +186,7 @@ def test_another_users_lease_is_refused_with_who_to_ask(
     assert "ask " in answer.json()["error"]["hint"]
     [row] = client.get("/api/leases").json()["leases"]
     assert row["releasable"] is False
-    assert row["why_not"].startswith(f"lease k7qm2 belongs to {entry.user}: ask ")
+    assert row["not_releasable_reason"].startswith(f"lease k7qm2 belongs to {entry.user}: ask ")
     held.release()
 
 
@@ -339,7 +339,7 @@ def a_list() -> LeaseList:
     claims = [
         claim(network),
         replace(claim(bobs, user="bob"), uid=1001, file="p3xw9.lease"),
-        replace(claim(None, Standing.UNREADABLE, "eve"), uid=1002, file="x.lease"),
+        replace(claim(None, LeaseState.UNREADABLE, "eve"), uid=1002, file="x.lease"),
     ]
     statuses = [
         gpu(0, 20, 90, processes=[Process(7, memory_bytes=20 * GIB)]),

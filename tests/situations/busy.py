@@ -50,9 +50,14 @@ BUSY = (
             every=5.0,
         ),
         device=card(A100).uuid,
-        expect=ReasonCode.UNDERFED,
+        expect=ReasonCode.STARVED,
         never=frozenset(
-            {ReasonCode.HOARDED, ReasonCode.IDLE_HELD, ReasonCode.NOTHING, ReasonCode.SHALLOW}
+            {
+                ReasonCode.IDLE_MEMORY,
+                ReasonCode.IDLE_HELD,
+                ReasonCode.HEALTHY,
+                ReasonCode.LOW_OCCUPANCY,
+            }
         ),
         mentions=("97",),
     ),
@@ -80,8 +85,8 @@ BUSY = (
             ]
         ),
         device=card(V100).uuid,
-        expect=ReasonCode.UNDERFED,
-        never=frozenset({ReasonCode.HOARDED, ReasonCode.IDLE_HELD, ReasonCode.NOTHING}),
+        expect=ReasonCode.STARVED,
+        never=frozenset({ReasonCode.IDLE_MEMORY, ReasonCode.IDLE_HELD, ReasonCode.HEALTHY}),
     ),
     Situation(
         name="The job waits for a slow disk: short spikes, and even the processor rests",
@@ -107,8 +112,8 @@ BUSY = (
         ),
         device=card(A100).uuid,
         # The processor does not witness it here; the spikes do: it works whenever data arrive.
-        expect=ReasonCode.UNDERFED,
-        never=frozenset({ReasonCode.HOARDED, ReasonCode.NOTHING, ReasonCode.SHALLOW}),
+        expect=ReasonCode.STARVED,
+        never=frozenset({ReasonCode.IDLE_MEMORY, ReasonCode.HEALTHY, ReasonCode.LOW_OCCUPANCY}),
     ),
     Situation(
         name="Video is encoded on the card and decoded on an exhausted processor",
@@ -133,8 +138,8 @@ BUSY = (
             every=2.0,
         ),
         device=card(T4).uuid,
-        expect=ReasonCode.UNDERFED,
-        never=frozenset({ReasonCode.HOARDED, ReasonCode.IDLE_HELD, ReasonCode.SHALLOW}),
+        expect=ReasonCode.STARVED,
+        never=frozenset({ReasonCode.IDLE_MEMORY, ReasonCode.IDLE_HELD, ReasonCode.LOW_OCCUPANCY}),
         mentions=("98",),
     ),
     Situation(
@@ -163,9 +168,9 @@ BUSY = (
             every=10.0,
         ),
         device=card(A100, 2).uuid,
-        expect=ReasonCode.SHALLOW,
+        expect=ReasonCode.LOW_OCCUPANCY,
         never=frozenset(
-            {ReasonCode.NOTHING, ReasonCode.UNDERFED, ReasonCode.HOARDED, ReasonCode.POWER_CAP}
+            {ReasonCode.HEALTHY, ReasonCode.STARVED, ReasonCode.IDLE_MEMORY, ReasonCode.POWER_CAP}
         ),
         mentions=("100", "72"),
     ),
@@ -195,8 +200,8 @@ BUSY = (
             every=2.0,
         ),
         device=card(H200).uuid,
-        expect=ReasonCode.SHALLOW,
-        never=frozenset({ReasonCode.NOTHING, ReasonCode.UNDERFED, ReasonCode.LOW_CLOCKS}),
+        expect=ReasonCode.LOW_OCCUPANCY,
+        never=frozenset({ReasonCode.HEALTHY, ReasonCode.STARVED, ReasonCode.LOW_CLOCKS}),
         mentions=("99",),
     ),
     Situation(
@@ -223,7 +228,7 @@ BUSY = (
         device=card(A100, 2).uuid,
         # 17 % below its highest clock, without a flag: only the peers show that something is odd.
         expect=ReasonCode.SLOWER_THAN_PEERS,
-        never=frozenset({ReasonCode.NOTHING, ReasonCode.HEAT, ReasonCode.POWER_CAP}),
+        never=frozenset({ReasonCode.HEALTHY, ReasonCode.HEAT, ReasonCode.POWER_CAP}),
     ),
     Situation(
         name="One of four cards is capped at half the watts of its peers",
@@ -251,7 +256,7 @@ BUSY = (
         device="",
         # That it is slower than its peers follows; the cap is the cause.
         expect=ReasonCode.POWER_CAP,
-        never=frozenset({ReasonCode.NOTHING, ReasonCode.LOW_CLOCKS}),
+        never=frozenset({ReasonCode.HEALTHY, ReasonCode.LOW_CLOCKS}),
         mentions=("150",),
     ),
 )

@@ -32,15 +32,15 @@ HEALTHY = (
         source="counter-example to github issue NVIDIA/nccl#968",
         snapshots=still(training(H200), cpu=34.0, looks=6, every=5.0),
         device=card(H200).uuid,
-        expect=ReasonCode.NOTHING,
-        never=ALARMS | {ReasonCode.FULL, ReasonCode.GHOST},
+        expect=ReasonCode.HEALTHY,
+        never=ALARMS | {ReasonCode.MEMORY_FULL, ReasonCode.UNATTRIBUTED_MEMORY},
     ),
     Situation(
         name="An idle data-centre card with only the driver's own reserve in use",
         source="measured on a real H200 (shared/FACTS.md); github issue vllm-project/vllm#10797",
         snapshots=still(seen(card(H200), idle(H200)), looks=4, every=5.0),
         device="",
-        expect=ReasonCode.NOTHING,
+        expect=ReasonCode.HEALTHY,
         never=ALARMS,
     ),
     Situation(
@@ -53,7 +53,7 @@ HEALTHY = (
             seen(card(RTX_4090), idle(RTX_4090, temperature_celsius=44)), looks=4, every=5.0
         ),
         device=card(RTX_4090).uuid,
-        expect=ReasonCode.NOTHING,
+        expect=ReasonCode.HEALTHY,
         never=ALARMS,
     ),
     Situation(
@@ -62,7 +62,7 @@ HEALTHY = (
         snapshots=still(seen(card(RTX_4090), idle(RTX_4090, fan_percent=30)), looks=4, every=5.0),
         device=card(RTX_4090).uuid,
         # 30 % is the least at which these fans can turn at all: no alarm, though it can be heard.
-        expect=ReasonCode.NOTHING,
+        expect=ReasonCode.HEALTHY,
         never=ALARMS,
     ),
     Situation(
@@ -98,15 +98,15 @@ HEALTHY = (
         ),
         device=card(H200).uuid,
         # FULL would be true as a remark; first it is not, because nothing is wrong.
-        expect=ReasonCode.NOTHING,
+        expect=ReasonCode.HEALTHY,
         never=frozenset(
             {
-                ReasonCode.HOARDED,
-                ReasonCode.GHOST,
-                ReasonCode.LEAK,
+                ReasonCode.IDLE_MEMORY,
+                ReasonCode.UNATTRIBUTED_MEMORY,
+                ReasonCode.MEMORY_LEAK,
                 ReasonCode.IDLE_HELD,
-                ReasonCode.UNDERFED,
-                ReasonCode.SHALLOW,
+                ReasonCode.STARVED,
+                ReasonCode.LOW_OCCUPANCY,
             }
         ),
     ),
@@ -130,7 +130,7 @@ HEALTHY = (
             looks=4,
         ),
         device=card(A100).uuid,
-        expect=ReasonCode.NOTHING,
+        expect=ReasonCode.HEALTHY,
         never=ALARMS,
     ),
     Situation(
@@ -154,7 +154,7 @@ HEALTHY = (
         ),
         device=card(A100).uuid,
         # One quiet look in ten, and it is the newest: too little to call it idle.
-        expect=ReasonCode.NOTHING,
+        expect=ReasonCode.HEALTHY,
         never=UNUSED,
     ),
     Situation(
@@ -184,10 +184,15 @@ HEALTHY = (
             ]
         ),
         device=card(A100).uuid,
-        # It is eight seconds old. UNDERFED would be the next best guess; a leak it is not.
-        expect=ReasonCode.NOTHING,
+        # It is eight seconds old. STARVED would be the next best guess; a leak it is not.
+        expect=ReasonCode.HEALTHY,
         never=frozenset(
-            {ReasonCode.LEAK, ReasonCode.HOARDED, ReasonCode.GHOST, ReasonCode.IDLE_HELD}
+            {
+                ReasonCode.MEMORY_LEAK,
+                ReasonCode.IDLE_MEMORY,
+                ReasonCode.UNATTRIBUTED_MEMORY,
+                ReasonCode.IDLE_HELD,
+            }
         ),
     ),
     Situation(
@@ -205,9 +210,14 @@ HEALTHY = (
             looks=1,
         ),
         device=card(A100).uuid,
-        expect=ReasonCode.NOTHING,
+        expect=ReasonCode.HEALTHY,
         never=frozenset(
-            {ReasonCode.HOARDED, ReasonCode.IDLE_HELD, ReasonCode.LEAK, ReasonCode.GHOST}
+            {
+                ReasonCode.IDLE_MEMORY,
+                ReasonCode.IDLE_HELD,
+                ReasonCode.MEMORY_LEAK,
+                ReasonCode.UNATTRIBUTED_MEMORY,
+            }
         ),
     ),
     Situation(
@@ -221,7 +231,7 @@ HEALTHY = (
             )
         ),
         device=card(A100).uuid,
-        expect=ReasonCode.NOTHING,
+        expect=ReasonCode.HEALTHY,
         never=frozenset({ReasonCode.CLOCKS_SET, ReasonCode.LOW_CLOCKS, ReasonCode.POWER_CAP}),
     ),
     Situation(
@@ -250,8 +260,8 @@ HEALTHY = (
         ),
         device=card(T4).uuid,
         # Its kernels idle and the card does not: what works here is another engine.
-        expect=ReasonCode.NOTHING,
-        never=UNUSED | {ReasonCode.SHALLOW},
+        expect=ReasonCode.HEALTHY,
+        never=UNUSED | {ReasonCode.LOW_OCCUPANCY},
     ),
     Situation(
         name="A busy small card beside a bigger one is slower by nature, not by fault",
@@ -261,7 +271,7 @@ HEALTHY = (
         ),
         snapshots=still(training(A100, 0), training(T4, 1), training(A100, 2), looks=4),
         device=card(T4, 1).uuid,
-        expect=ReasonCode.NOTHING,
+        expect=ReasonCode.HEALTHY,
         never=frozenset({ReasonCode.SLOWER_THAN_PEERS, ReasonCode.LOW_CLOCKS}),
     ),
     Situation(
@@ -269,7 +279,7 @@ HEALTHY = (
         source="github issue leptonai/gpud#604, asked from the other side",
         snapshots=still(training(H200, 0), lost(card(H200, 1), work(H200))),
         device=card(H200, 0).uuid,
-        expect=ReasonCode.NOTHING,
+        expect=ReasonCode.HEALTHY,
         never=frozenset({ReasonCode.LOST, ReasonCode.HUNG}),
     ),
     Situation(
@@ -282,8 +292,8 @@ HEALTHY = (
             faults=(Fault("amd", "the AMD library was not found", "no AMD driver is installed"),),
         ),
         device=card(A100).uuid,
-        expect=ReasonCode.NOTHING,
-        never=frozenset({ReasonCode.NO_DRIVER, ReasonCode.NO_DEVICE, ReasonCode.BLIND}),
+        expect=ReasonCode.HEALTHY,
+        never=frozenset({ReasonCode.NO_DRIVER, ReasonCode.NO_DEVICE, ReasonCode.UNREADABLE}),
     ),
     Situation(
         name="Inside a container the driver names host pids that nobody here can look up",
@@ -296,9 +306,12 @@ HEALTHY = (
             )
         ),
         device=card(A100).uuid,
-        # Every byte has a pid, so nothing is a ghost; BLIND about the names would be a fair second.
-        expect=ReasonCode.NOTHING,
-        never=frozenset({ReasonCode.GHOST, ReasonCode.HOARDED, ReasonCode.IDLE_HELD}),
+        # Every byte has a pid, so nothing is unattributed;
+        # UNREADABLE about the names would be a fair second.
+        expect=ReasonCode.HEALTHY,
+        never=frozenset(
+            {ReasonCode.UNATTRIBUTED_MEMORY, ReasonCode.IDLE_MEMORY, ReasonCode.IDLE_HELD}
+        ),
     ),
     Situation(
         name="Four MPS clients of one user share a card as intended",
@@ -318,8 +331,10 @@ HEALTHY = (
             )
         ),
         device=card(V100).uuid,
-        expect=ReasonCode.NOTHING,
-        never=frozenset({ReasonCode.SHARED, ReasonCode.GHOST, ReasonCode.HOARDED}),
+        expect=ReasonCode.HEALTHY,
+        never=frozenset(
+            {ReasonCode.SHARED, ReasonCode.UNATTRIBUTED_MEMORY, ReasonCode.IDLE_MEMORY}
+        ),
     ),
     Situation(
         name="A desktop of ordinary size on a big card",
@@ -342,7 +357,7 @@ HEALTHY = (
         device=card(RTX_4090).uuid,
         # GRAPHICS would be true, and 4 % of the card is not worth a first place. The
         # lowered link of a card at 4 % is rest as well.
-        expect=ReasonCode.NOTHING,
+        expect=ReasonCode.HEALTHY,
         never=ALARMS,
     ),
 )

@@ -119,7 +119,7 @@ HEAT = (
         ),
         device=card(A100).uuid,
         expect=ReasonCode.HEAT,
-        never=frozenset({ReasonCode.NOTHING, ReasonCode.LOW_CLOCKS}),
+        never=frozenset({ReasonCode.HEALTHY, ReasonCode.LOW_CLOCKS}),
         mentions=("88",),
     ),
     Situation(
@@ -150,7 +150,7 @@ HEAT = (
         ),
         device=card(T4).uuid,
         expect=ReasonCode.HOT,
-        never=frozenset({ReasonCode.HEAT, ReasonCode.FAN_FAILED, ReasonCode.NOTHING}),
+        never=frozenset({ReasonCode.HEAT, ReasonCode.FAN_FAILED, ReasonCode.HEALTHY}),
         mentions=("91",),
     ),
     Situation(
@@ -270,7 +270,7 @@ HEAT = (
         ),
         device=card(RTX_4090).uuid,
         expect=ReasonCode.FAN_IDLE,
-        never=frozenset({ReasonCode.FAN, ReasonCode.NOTHING, ReasonCode.FAN_FAILED}),
+        never=frozenset({ReasonCode.FAN, ReasonCode.HEALTHY, ReasonCode.FAN_FAILED}),
         mentions=("100",),
     ),
     Situation(

@@ -39,7 +39,12 @@ HELD = (
         device=card(A100).uuid,
         expect=ReasonCode.IDLE_HELD,
         never=frozenset(
-            {ReasonCode.HOARDED, ReasonCode.GHOST, ReasonCode.UNDERFED, ReasonCode.NOTHING}
+            {
+                ReasonCode.IDLE_MEMORY,
+                ReasonCode.UNATTRIBUTED_MEMORY,
+                ReasonCode.STARVED,
+                ReasonCode.HEALTHY,
+            }
         ),
         blames=PID,
     ),
@@ -66,9 +71,9 @@ HELD = (
             {
                 ReasonCode.SLOWER_THAN_PEERS,
                 ReasonCode.LOW_CLOCKS,
-                ReasonCode.HOARDED,
-                ReasonCode.UNDERFED,
-                ReasonCode.NOTHING,
+                ReasonCode.IDLE_MEMORY,
+                ReasonCode.STARVED,
+                ReasonCode.HEALTHY,
             }
         ),
         blames=PID,
@@ -104,13 +109,13 @@ HELD = (
         ),
         device=card(RTX_4090).uuid,
         # It holds memory by design and is there to wait: idle and held, which is not hoarding. One
-        # can argue for HOARDED (the letter) and for NOTHING (the design).
+        # can argue for IDLE_MEMORY (the letter) and for HEALTHY (the design).
         expect=ReasonCode.IDLE_HELD,
         never=frozenset(
             {
-                ReasonCode.GHOST,
-                ReasonCode.LEAK,
-                ReasonCode.UNDERFED,
+                ReasonCode.UNATTRIBUTED_MEMORY,
+                ReasonCode.MEMORY_LEAK,
+                ReasonCode.STARVED,
                 ReasonCode.FAN_FAILED,
                 ReasonCode.NARROW_LINK,
             }

@@ -44,8 +44,15 @@ MEMORY = (
             every=5.0,
         ),
         device=card(A100).uuid,
-        expect=ReasonCode.FULL,
-        never=frozenset({ReasonCode.HOARDED, ReasonCode.GHOST, ReasonCode.LEAK, ReasonCode.SHARED}),
+        expect=ReasonCode.MEMORY_FULL,
+        never=frozenset(
+            {
+                ReasonCode.IDLE_MEMORY,
+                ReasonCode.UNATTRIBUTED_MEMORY,
+                ReasonCode.MEMORY_LEAK,
+                ReasonCode.SHARED,
+            }
+        ),
         blames=PID,
     ),
     Situation(
@@ -61,8 +68,10 @@ MEMORY = (
             looks=5,
         ),
         device=card(RTX_4090).uuid,
-        expect=ReasonCode.FULL,
-        never=frozenset({ReasonCode.SHARED, ReasonCode.HOARDED, ReasonCode.GHOST}),
+        expect=ReasonCode.MEMORY_FULL,
+        never=frozenset(
+            {ReasonCode.SHARED, ReasonCode.IDLE_MEMORY, ReasonCode.UNATTRIBUTED_MEMORY}
+        ),
         blames=5001,
     ),
     Situation(
@@ -85,9 +94,11 @@ MEMORY = (
         ),
         device=card(RTX_4060).uuid,
         # FULL answers the question; GRAPHICS is what can be done about it.
-        expect=ReasonCode.FULL,
+        expect=ReasonCode.MEMORY_FULL,
         also=frozenset({ReasonCode.GRAPHICS}),
-        never=frozenset({ReasonCode.SHARED, ReasonCode.GHOST, ReasonCode.HOARDED}),
+        never=frozenset(
+            {ReasonCode.SHARED, ReasonCode.UNATTRIBUTED_MEMORY, ReasonCode.IDLE_MEMORY}
+        ),
     ),
     Situation(
         name="A desktop takes more than half of a small card",
@@ -112,7 +123,9 @@ MEMORY = (
         ),
         device=card(RTX_4060).uuid,
         expect=ReasonCode.GRAPHICS,
-        never=frozenset({ReasonCode.GHOST, ReasonCode.HOARDED, ReasonCode.SHARED}),
+        never=frozenset(
+            {ReasonCode.UNATTRIBUTED_MEMORY, ReasonCode.IDLE_MEMORY, ReasonCode.SHARED}
+        ),
         blames=2001,
     ),
     Situation(
@@ -139,14 +152,14 @@ MEMORY = (
             every=MINUTE,
         ),
         device=card(A100).uuid,
-        expect=ReasonCode.HOARDED,
+        expect=ReasonCode.IDLE_MEMORY,
         never=frozenset(
             {
-                ReasonCode.GHOST,
-                ReasonCode.UNDERFED,
-                ReasonCode.FULL,
-                ReasonCode.LEAK,
-                ReasonCode.NOTHING,
+                ReasonCode.UNATTRIBUTED_MEMORY,
+                ReasonCode.STARVED,
+                ReasonCode.MEMORY_FULL,
+                ReasonCode.MEMORY_LEAK,
+                ReasonCode.HEALTHY,
             }
         ),
         blames=8008,
@@ -166,9 +179,14 @@ MEMORY = (
         ),
         device=card(RTX_3090).uuid,
         # It is FULL and SHARED as well; the idle part is the one that can be given back.
-        expect=ReasonCode.HOARDED,
+        expect=ReasonCode.IDLE_MEMORY,
         never=frozenset(
-            {ReasonCode.GHOST, ReasonCode.LEAK, ReasonCode.UNDERFED, ReasonCode.NOTHING}
+            {
+                ReasonCode.UNATTRIBUTED_MEMORY,
+                ReasonCode.MEMORY_LEAK,
+                ReasonCode.STARVED,
+                ReasonCode.HEALTHY,
+            }
         ),
         blames=9002,
     ),
@@ -189,11 +207,11 @@ MEMORY = (
         expect=ReasonCode.SHARED,
         never=frozenset(
             {
-                ReasonCode.GHOST,
-                ReasonCode.HOARDED,
-                ReasonCode.UNDERFED,
-                ReasonCode.FULL,
-                ReasonCode.NOTHING,
+                ReasonCode.UNATTRIBUTED_MEMORY,
+                ReasonCode.IDLE_MEMORY,
+                ReasonCode.STARVED,
+                ReasonCode.MEMORY_FULL,
+                ReasonCode.HEALTHY,
             }
         ),
     ),
@@ -206,9 +224,14 @@ MEMORY = (
             every=10.0,
         ),
         device=card(RTX_3090).uuid,
-        expect=ReasonCode.GHOST,
+        expect=ReasonCode.UNATTRIBUTED_MEMORY,
         never=frozenset(
-            {ReasonCode.HOARDED, ReasonCode.NOTHING, ReasonCode.GRAPHICS, ReasonCode.FULL}
+            {
+                ReasonCode.IDLE_MEMORY,
+                ReasonCode.HEALTHY,
+                ReasonCode.GRAPHICS,
+                ReasonCode.MEMORY_FULL,
+            }
         ),
     ),
     Situation(
@@ -231,9 +254,9 @@ MEMORY = (
             every=10.0,
         ),
         device=card(A100_PCIE).uuid,
-        # SHALLOW is true of the numbers; without a process there is nobody to tell it to.
-        expect=ReasonCode.GHOST,
-        never=frozenset({ReasonCode.HOARDED, ReasonCode.UNDERFED, ReasonCode.NOTHING}),
+        # LOW_OCCUPANCY is true of the numbers; without a process there is nobody to tell it to.
+        expect=ReasonCode.UNATTRIBUTED_MEMORY,
+        never=frozenset({ReasonCode.IDLE_MEMORY, ReasonCode.STARVED, ReasonCode.HEALTHY}),
     ),
     Situation(
         name="The driver names a dead process that still holds memory",
@@ -250,8 +273,8 @@ MEMORY = (
         device=card(RTX_3090).uuid,
         # A dead process or one of another container: the numbers cannot tell. The pid is known, so
         # it is no ghost by the letter; that its name is not known belongs into the sentence.
-        expect=ReasonCode.HOARDED,
-        never=frozenset({ReasonCode.GHOST, ReasonCode.NOTHING, ReasonCode.UNDERFED}),
+        expect=ReasonCode.IDLE_MEMORY,
+        never=frozenset({ReasonCode.UNATTRIBUTED_MEMORY, ReasonCode.HEALTHY, ReasonCode.STARVED}),
         blames=31794,
     ),
     Situation(
@@ -267,8 +290,8 @@ MEMORY = (
         ),
         device=card(A100).uuid,
         # The one running process is the likely owner, and the driver does not say so.
-        expect=ReasonCode.GHOST,
-        never=frozenset({ReasonCode.HOARDED, ReasonCode.NOTHING, ReasonCode.LEAK}),
+        expect=ReasonCode.UNATTRIBUTED_MEMORY,
+        never=frozenset({ReasonCode.IDLE_MEMORY, ReasonCode.HEALTHY, ReasonCode.MEMORY_LEAK}),
     ),
     Situation(
         name="A server's memory grows with every request",
@@ -297,9 +320,14 @@ MEMORY = (
             every=MINUTE,
         ),
         device=card(RTX_4090).uuid,
-        expect=ReasonCode.LEAK,
+        expect=ReasonCode.MEMORY_LEAK,
         never=frozenset(
-            {ReasonCode.GHOST, ReasonCode.HOARDED, ReasonCode.NOTHING, ReasonCode.FULL}
+            {
+                ReasonCode.UNATTRIBUTED_MEMORY,
+                ReasonCode.IDLE_MEMORY,
+                ReasonCode.HEALTHY,
+                ReasonCode.MEMORY_FULL,
+            }
         ),
         blames=7200,
     ),
@@ -326,8 +354,10 @@ MEMORY = (
             every=10 * MINUTE,
         ),
         device=card(RTX_4060).uuid,
-        expect=ReasonCode.LEAK,
-        never=frozenset({ReasonCode.GHOST, ReasonCode.HOARDED, ReasonCode.NOTHING}),
+        expect=ReasonCode.MEMORY_LEAK,
+        never=frozenset(
+            {ReasonCode.UNATTRIBUTED_MEMORY, ReasonCode.IDLE_MEMORY, ReasonCode.HEALTHY}
+        ),
         blames=1460,
     ),
     Situation(
@@ -347,7 +377,7 @@ MEMORY = (
             every=MINUTE,
         ),
         device=card(A100).uuid,
-        expect=ReasonCode.NOTHING,
+        expect=ReasonCode.HEALTHY,
         never=ALARMS,
     ),
 )

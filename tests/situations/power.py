@@ -94,7 +94,7 @@ POWER = (
         # an owner would call it POWER_BOUND.
         expect=ReasonCode.POWER_CAP,
         never=frozenset(
-            {ReasonCode.LOW_CLOCKS, ReasonCode.POWER_LIMIT_LOWERED, ReasonCode.NOTHING}
+            {ReasonCode.LOW_CLOCKS, ReasonCode.POWER_LIMIT_LOWERED, ReasonCode.HEALTHY}
         ),
         mentions=("70",),
     ),
@@ -141,7 +141,7 @@ POWER = (
         ),
         device=card(LAPTOP).uuid,
         expect=ReasonCode.POWER_CAP,
-        never=frozenset({ReasonCode.POWER_BOUND, ReasonCode.NOTHING, ReasonCode.LOW_CLOCKS}),
+        never=frozenset({ReasonCode.POWER_BOUND, ReasonCode.HEALTHY, ReasonCode.LOW_CLOCKS}),
         mentions=("588",),
     ),
     Situation(
@@ -166,7 +166,7 @@ POWER = (
         ),
         device=card(H200).uuid,
         expect=ReasonCode.POWER_LIMIT_LOWERED,
-        never=frozenset({ReasonCode.POWER_BOUND, ReasonCode.LOW_CLOCKS, ReasonCode.NOTHING}),
+        never=frozenset({ReasonCode.POWER_BOUND, ReasonCode.LOW_CLOCKS, ReasonCode.HEALTHY}),
         mentions=("500", "700"),
     ),
     Situation(
@@ -221,7 +221,7 @@ POWER = (
                 ReasonCode.HEAT,
                 ReasonCode.LOW_CLOCKS,
                 ReasonCode.POWER_CAP,
-                ReasonCode.SHALLOW,
+                ReasonCode.LOW_OCCUPANCY,
             }
         ),
         mentions=("300", "power"),
@@ -246,7 +246,7 @@ POWER = (
         device=card(A100).uuid,
         expect=ReasonCode.HARDWARE_SLOWDOWN,
         never=frozenset(
-            {ReasonCode.HEAT, ReasonCode.LOW_CLOCKS, ReasonCode.POWER_CAP, ReasonCode.SHALLOW}
+            {ReasonCode.HEAT, ReasonCode.LOW_CLOCKS, ReasonCode.POWER_CAP, ReasonCode.LOW_OCCUPANCY}
         ),
         mentions=("345",),
     ),
@@ -269,7 +269,7 @@ POWER = (
         device=card(T4).uuid,
         expect=ReasonCode.CLOCKS_SET,
         never=frozenset(
-            {ReasonCode.LOW_CLOCKS, ReasonCode.POWER_CAP, ReasonCode.HEAT, ReasonCode.SHALLOW}
+            {ReasonCode.LOW_CLOCKS, ReasonCode.POWER_CAP, ReasonCode.HEAT, ReasonCode.LOW_OCCUPANCY}
         ),
         mentions=("585",),
     ),
@@ -333,9 +333,9 @@ POWER = (
             looks=6,
         ),
         device=card(RTX_4090).uuid,
-        # SHALLOW would also fit (busy, few watts); the clock explains the watts.
+        # LOW_OCCUPANCY would also fit (busy, few watts); the clock explains the watts.
         expect=ReasonCode.LOW_CLOCKS,
-        never=frozenset({ReasonCode.HEAT, ReasonCode.POWER_CAP, ReasonCode.NOTHING}),
+        never=frozenset({ReasonCode.HEAT, ReasonCode.POWER_CAP, ReasonCode.HEALTHY}),
         mentions=("210",),
     ),
     Situation(
@@ -358,7 +358,7 @@ POWER = (
         device=card(RTX_4090).uuid,
         expect=ReasonCode.LOW_CLOCKS,
         never=frozenset(
-            {ReasonCode.HEAT, ReasonCode.POWER_CAP, ReasonCode.NOTHING, ReasonCode.SHALLOW}
+            {ReasonCode.HEAT, ReasonCode.POWER_CAP, ReasonCode.HEALTHY, ReasonCode.LOW_OCCUPANCY}
         ),
         mentions=("975",),
     ),
@@ -375,7 +375,7 @@ POWER = (
         ),
         device=card(RTX_3090).uuid,
         expect=ReasonCode.NARROW_LINK,
-        never=frozenset({ReasonCode.NOTHING, ReasonCode.LOW_CLOCKS}),
+        never=frozenset({ReasonCode.HEALTHY, ReasonCode.LOW_CLOCKS}),
         mentions=("16",),
     ),
     Situation(
@@ -392,7 +392,7 @@ POWER = (
         ),
         device=card(RTX_PRO).uuid,
         expect=ReasonCode.NARROW_LINK,
-        never=frozenset({ReasonCode.NOTHING, ReasonCode.LOW_CLOCKS}),
+        never=frozenset({ReasonCode.HEALTHY, ReasonCode.LOW_CLOCKS}),
         mentions=("2", "5"),
     ),
 )

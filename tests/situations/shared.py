@@ -27,17 +27,17 @@ ALARMS = frozenset(
         ReasonCode.HARDWARE_SLOWDOWN,
         ReasonCode.LOW_CLOCKS,
         ReasonCode.NARROW_LINK,
-        ReasonCode.UNDERFED,
-        ReasonCode.SHALLOW,
-        ReasonCode.HOARDED,
-        ReasonCode.GHOST,
-        ReasonCode.LEAK,
+        ReasonCode.STARVED,
+        ReasonCode.LOW_OCCUPANCY,
+        ReasonCode.IDLE_MEMORY,
+        ReasonCode.UNATTRIBUTED_MEMORY,
+        ReasonCode.MEMORY_LEAK,
         ReasonCode.IDLE_HELD,
         ReasonCode.ECC,
         ReasonCode.SLOWER_THAN_PEERS,
     }
 )
-UNUSED = frozenset({ReasonCode.IDLE_HELD, ReasonCode.HOARDED, ReasonCode.UNDERFED})
+UNUSED = frozenset({ReasonCode.IDLE_HELD, ReasonCode.IDLE_MEMORY, ReasonCode.STARVED})
 PID = 4242
 
 

@@ -29,7 +29,7 @@ OUT = (
         ),
         device="",
         expect=ReasonCode.LOST,
-        never=frozenset({ReasonCode.HUNG, ReasonCode.SHALLOW, ReasonCode.NOTHING}),
+        never=frozenset({ReasonCode.HUNG, ReasonCode.LOW_OCCUPANCY, ReasonCode.HEALTHY}),
     ),
     Situation(
         name="A lost card was hot and full in its last sample",
@@ -50,7 +50,7 @@ OUT = (
         device=card(RTX_4090).uuid,
         # The last sample may serve as evidence; it is not what is wrong now.
         expect=ReasonCode.LOST,
-        never=frozenset({ReasonCode.NOTHING, ReasonCode.GHOST}),
+        never=frozenset({ReasonCode.HEALTHY, ReasonCode.UNATTRIBUTED_MEMORY}),
     ),
     Situation(
         name="The firmware hangs and every question to the card blocks",
@@ -61,7 +61,12 @@ OUT = (
         device=card(A100).uuid,
         expect=ReasonCode.HUNG,
         never=frozenset(
-            {ReasonCode.SHALLOW, ReasonCode.LOST, ReasonCode.NOTHING, ReasonCode.GHOST}
+            {
+                ReasonCode.LOW_OCCUPANCY,
+                ReasonCode.LOST,
+                ReasonCode.HEALTHY,
+                ReasonCode.UNATTRIBUTED_MEMORY,
+            }
         ),
     ),
     Situation(
@@ -72,7 +77,7 @@ OUT = (
         snapshots=still(training(A100, 0), stale(card(A100, 1), None, ago=20 * MINUTE)),
         device="",
         expect=ReasonCode.HUNG,
-        never=frozenset({ReasonCode.NOTHING, ReasonCode.ASLEEP}),
+        never=frozenset({ReasonCode.HEALTHY, ReasonCode.ASLEEP}),
     ),
     Situation(
         name="A laptop's second card is suspended, and a monitor must not wake it",
@@ -83,7 +88,9 @@ OUT = (
         snapshots=still(asleep(card(LAPTOP))),
         device=card(LAPTOP).uuid,
         expect=ReasonCode.ASLEEP,
-        never=frozenset({ReasonCode.HUNG, ReasonCode.LOST, ReasonCode.BLIND, ReasonCode.NO_DRIVER}),
+        never=frozenset(
+            {ReasonCode.HUNG, ReasonCode.LOST, ReasonCode.UNREADABLE, ReasonCode.NO_DRIVER}
+        ),
     ),
     Situation(
         name="A container was started without its GPUs",
@@ -99,7 +106,9 @@ OUT = (
         ),
         device="",
         expect=ReasonCode.NO_DRIVER,
-        never=frozenset({ReasonCode.NOTHING, ReasonCode.MISMATCH, ReasonCode.NO_PERMISSION}),
+        never=frozenset(
+            {ReasonCode.HEALTHY, ReasonCode.VERSION_MISMATCH, ReasonCode.NO_PERMISSION}
+        ),
         mentions=("--gpus",),
     ),
     Situation(
@@ -116,7 +125,7 @@ OUT = (
         ),
         device="",
         expect=ReasonCode.NO_DRIVER,
-        never=frozenset({ReasonCode.NOTHING, ReasonCode.NO_DEVICE}),
+        never=frozenset({ReasonCode.HEALTHY, ReasonCode.NO_DEVICE}),
         mentions=("driver",),
     ),
     Situation(
@@ -138,8 +147,8 @@ OUT = (
             )
         ),
         device="",
-        expect=ReasonCode.MISMATCH,
-        never=frozenset({ReasonCode.NOTHING, ReasonCode.NO_DEVICE, ReasonCode.NO_PERMISSION}),
+        expect=ReasonCode.VERSION_MISMATCH,
+        never=frozenset({ReasonCode.HEALTHY, ReasonCode.NO_DEVICE, ReasonCode.NO_PERMISSION}),
         mentions=("reboot",),
     ),
     Situation(
@@ -156,7 +165,7 @@ OUT = (
         ),
         device="",
         expect=ReasonCode.NO_PERMISSION,
-        never=frozenset({ReasonCode.NOTHING, ReasonCode.MISMATCH, ReasonCode.NO_DEVICE}),
+        never=frozenset({ReasonCode.HEALTHY, ReasonCode.VERSION_MISMATCH, ReasonCode.NO_DEVICE}),
         mentions=("permission",),
     ),
     Situation(
@@ -175,7 +184,7 @@ OUT = (
         # Behind it stands a lack of permission, which the words do not show: NO_DRIVER is "cannot
         # be read". NO_PERMISSION would need a look at the device files.
         expect=ReasonCode.NO_DRIVER,
-        never=frozenset({ReasonCode.NOTHING, ReasonCode.MISMATCH, ReasonCode.NO_DEVICE}),
+        never=frozenset({ReasonCode.HEALTHY, ReasonCode.VERSION_MISMATCH, ReasonCode.NO_DEVICE}),
         mentions=("container",),
     ),
     Situation(
@@ -184,6 +193,6 @@ OUT = (
         snapshots=still(),
         device="",
         expect=ReasonCode.NO_DEVICE,
-        never=frozenset({ReasonCode.NOTHING, ReasonCode.LOST}),
+        never=frozenset({ReasonCode.HEALTHY, ReasonCode.LOST}),
     ),
 )

@@ -108,10 +108,10 @@ UNKNOWN = (
         never=frozenset(
             {
                 ReasonCode.IDLE_HELD,
-                ReasonCode.HOARDED,
-                ReasonCode.GHOST,
-                ReasonCode.UNDERFED,
-                ReasonCode.NOTHING,
+                ReasonCode.IDLE_MEMORY,
+                ReasonCode.UNATTRIBUTED_MEMORY,
+                ReasonCode.STARVED,
+                ReasonCode.HEALTHY,
             }
         ),
     ),
@@ -120,10 +120,12 @@ UNKNOWN = (
         source="github issues utkuozdemir/nvidia_gpu_exporter#203, NVIDIA/DCGM#80",
         snapshots=still(*_partitioned(), looks=4),
         device=BOARD.uuid,
-        # Its memory is its instances', whose processes are listed with them: no ghost. BLIND would
+        # Its memory is its instances', whose processes are listed with them. UNREADABLE would
         # be true; that MIG is the reason is more helpful.
         expect=ReasonCode.PARTITIONED,
-        never=frozenset({ReasonCode.GHOST, ReasonCode.IDLE_HELD, ReasonCode.HOARDED}),
+        never=frozenset(
+            {ReasonCode.UNATTRIBUTED_MEMORY, ReasonCode.IDLE_HELD, ReasonCode.IDLE_MEMORY}
+        ),
     ),
     Situation(
         name="A chip without memory of its own shows none",
@@ -147,9 +149,9 @@ UNKNOWN = (
         expect=ReasonCode.UNIFIED,
         never=frozenset(
             {
-                ReasonCode.GHOST,
-                ReasonCode.HOARDED,
-                ReasonCode.FULL,
+                ReasonCode.UNATTRIBUTED_MEMORY,
+                ReasonCode.IDLE_MEMORY,
+                ReasonCode.MEMORY_FULL,
                 ReasonCode.FAN_FAILED,
                 ReasonCode.NARROW_LINK,
             }
@@ -169,9 +171,14 @@ UNKNOWN = (
         ),
         device=card(A100).uuid,
         # Nobody can say whose it is, so nobody may say that it is nobody's.
-        expect=ReasonCode.BLIND,
+        expect=ReasonCode.UNREADABLE,
         never=frozenset(
-            {ReasonCode.GHOST, ReasonCode.HOARDED, ReasonCode.IDLE_HELD, ReasonCode.NOTHING}
+            {
+                ReasonCode.UNATTRIBUTED_MEMORY,
+                ReasonCode.IDLE_MEMORY,
+                ReasonCode.IDLE_HELD,
+                ReasonCode.HEALTHY,
+            }
         ),
     ),
     Situation(
@@ -179,13 +186,13 @@ UNKNOWN = (
         source="github issue Project-HAMi/HAMi#235, told of a virtual card",
         snapshots=still(_blind(T4, 0.4), looks=4),
         device=card(T4).uuid,
-        expect=ReasonCode.BLIND,
+        expect=ReasonCode.UNREADABLE,
         never=frozenset(
             {
-                ReasonCode.GHOST,
+                ReasonCode.UNATTRIBUTED_MEMORY,
                 ReasonCode.PARTITIONED,
                 ReasonCode.IDLE_HELD,
-                ReasonCode.NOTHING,
+                ReasonCode.HEALTHY,
                 ReasonCode.FAN_FAILED,
             }
         ),
@@ -201,7 +208,7 @@ UNKNOWN = (
         ),
         device=card(A100).uuid,
         expect=ReasonCode.ECC,
-        never=frozenset({ReasonCode.NOTHING, ReasonCode.HEAT, ReasonCode.LOST}),
+        never=frozenset({ReasonCode.HEALTHY, ReasonCode.HEAT, ReasonCode.LOST}),
         mentions=("14",),
     ),
     Situation(
@@ -220,7 +227,7 @@ UNKNOWN = (
         ),
         device="",
         expect=ReasonCode.ECC,
-        never=frozenset({ReasonCode.NOTHING, ReasonCode.POWER_BOUND}),
+        never=frozenset({ReasonCode.HEALTHY, ReasonCode.POWER_BOUND}),
         mentions=("3",),
     ),
 )

@@ -160,7 +160,7 @@ class Player:
             subject = uuid_of(int(label)) if label else None
         self.silences += 1
         until = wall + seconds(words[1])
-        return Silence(f"s{self.silences}", until, rule, subject, begun=wall)
+        return Silence(f"s{self.silences}", until, rule, subject, since=wall)
 
     def _pause(self, match: re.Match[str], at: float) -> float:
         kind, lasts = match[1], seconds(match[2])

@@ -33,7 +33,7 @@ def lost() -> Alert:
     xid = explain(79)
     return alert(
         "xid", 3, Level.CRITICAL, f"GPU 3 reports Xid 79: {xid.meaning}", advice=xid.advice(3),
-        since=AT - 125, fired=AT - 125, who=(TRAINING, SERVING), notified=1,
+        since=AT - 125, fired=AT - 125, affected=(TRAINING, SERVING), notified=1,
         last_notified=AT - 120, value=79.0, unit="xid",
     )  # fmt: skip
 
@@ -43,7 +43,7 @@ def hot() -> Alert:
         "thermal", 2, Level.WARNING, "GPU 2 is too hot: 86 °C (slowdown threshold 89 °C)",
         advice="Check the cooling: dust, blocked slots, a warm room, a neighbouring card. Until "
         "then, a lower power limit keeps it cooler.",
-        value=86.0, threshold=80.0, limit=89.0, unit="celsius", who=(SERVING,),
+        value=86.0, threshold=80.0, limit=89.0, unit="celsius", affected=(SERVING,),
         acknowledged=Acknowledgement(AT - 300, "carol", "a fan is ordered"), notified=2,
         evidence={"slowdown_in_seconds": 1260.0},
     )  # fmt: skip

@@ -12,10 +12,10 @@ from andon.model.work import (
     Kin,
     Lease,
     LeaseKind,
+    LeaseState,
     Need,
     Owner,
     Share,
-    Standing,
     Ticket,
 )
 from andon.units import GIB
@@ -81,7 +81,7 @@ def lease(
     return Lease(id=name, shares=shares, **(values | more))
 
 
-def claim(held: Lease | None, standing: Standing = Standing.HELD, user: str = "alice") -> Claim:
+def claim(held: Lease | None, standing: LeaseState = LeaseState.HELD, user: str = "alice") -> Claim:
     return Claim(held, standing, 1000, user, "k7qm2.lease")
 
 

@@ -70,7 +70,7 @@ def test_a_broken_device_is_told_with_its_error_and_returned_when_that_is_over()
         state = alerting.step(state, seen, Moment(AT + second, float(second)), book).state
         room = rooms_of([status], ailments=ailments(alerting.current(state)))[0]
         found = obstacle(room, need(even_if_used=True))
-        told[second] = None if found is None else f"{found.bar}: {found.words}"
+        told[second] = None if found is None else f"{found.kind}: {found.words}"
     assert str(told[0]).startswith("broken: reports Xid 79: the GPU has fallen off the bus")
     assert told[86_375] == told[0]
     assert told[86_475] is None
@@ -81,7 +81,7 @@ def test_a_board_takes_its_instances_along() -> None:
     part = replace(part, device=replace(part.device, parent="GPU-0"))
     [room] = rooms_of([part], ailments={"GPU-0": "reports Xid 48"})
     assert room.trouble is not None
-    assert room.trouble.bar is ObstacleKind.BROKEN
+    assert room.trouble.kind is ObstacleKind.BROKEN
 
 
 def test_every_ailment_is_waited_for_and_goes_with_its_cure() -> None:
@@ -90,12 +90,12 @@ def test_every_ailment_is_waited_for_and_goes_with_its_cure() -> None:
         ObstacleKind.LOST: gpu(0, state=State.LOST),
         ObstacleKind.STALE: gpu(0, state=State.STALE),
         ObstacleKind.ECC: gpu(0, ecc_uncorrected=1),
-        ObstacleKind.GHOST: gpu(0, used_gib=12),
+        ObstacleKind.UNATTRIBUTED_MEMORY: gpu(0, used_gib=12),
     }
     for bar, status in sick.items():
         [room] = rooms_of([status])
         found = obstacle(room, need())
-        assert (found.bar if found else None) is bar
+        assert (found.kind if found else None) is bar
         assert bar in HEALTH
         assert not hopeful(room, need()), "work that ends does not cure it"
         assert obstacle(rooms_of([gpu(0)])[0], need()) is None

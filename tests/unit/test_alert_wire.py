@@ -50,7 +50,7 @@ FULL = Alert(
     unit="celsius",
     message="GPU 3 is too hot: 86 °C (slowdown threshold 89 °C)",
     advice="Check the cooling.",
-    who=(Party(4101, "alice", "python", "python train.py", AT - 4260),),
+    affected=(Party(4101, "alice", "python", "python train.py", AT - 4260),),
     acknowledged=Acknowledgement(AT - 100, "bob", "the fan is on its way"),
     silenced_until=AT + 7200,
     inhibited_by="device_lost@GPU-3#1767614390",
@@ -78,7 +78,7 @@ ALERTS = st.builds(
         name: st.none() | TIMES
         for name in ("fired", "resolved", "no_data_since", "silenced_until", "last_notified")
     },
-    who=st.lists(PARTIES, max_size=3).map(tuple),
+    affected=st.lists(PARTIES, max_size=3).map(tuple),
     acknowledged=st.none() | st.builds(Acknowledgement, TIMES, st.text(), st.text()),
     inhibited_by=st.none() | st.text(),
     notified=st.integers(0, 99),
@@ -134,7 +134,7 @@ def test_the_worst_level_is_of_what_fires(alerts: list[Alert], worst: str | None
         {"since": None},
         {"since": "now"},
         {"value": float("inf")},
-        {"who": [{"user": "alice"}]},
+        {"affected": [{"user": "alice"}]},
         {"message": 7},
         {"acknowledged": []},
         {"evidence": 3},

@@ -223,7 +223,7 @@ def test_the_current_alerts_have_the_numbers_of_the_last_look() -> None:
     alert = alerting.current(played(*[85] * 4, 87))[0]
     assert (alert.state, alert.value, alert.limit) == (Phase.FIRING, 87, 89)
     assert alert.message == "GPU 0 is too hot: 87 °C (slowdown threshold 89 °C)"
-    assert [party.user for party in alert.who] == ["alice"]
+    assert [party.user for party in alert.affected] == ["alice"]
 
 
 def test_a_device_that_warms_steadily_says_when_it_slows_down() -> None:

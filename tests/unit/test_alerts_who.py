@@ -12,7 +12,7 @@ def test_the_process_that_died_of_it_is_named() -> None:
     event = Event(EventKind.XID, uuid(1), AT, 31, "MMU Fault", "kernel log", (77,), (culprit,))
     outcome = alerting.step(EMPTY, Observation(farm(), (event,)), Moment(AT, 1.0), Rulebook())
     (alert,) = [a for a in alerting.current(outcome.state) if a.rule == "xid"]
-    assert alert.who == (culprit,)
+    assert alert.affected == (culprit,)
     assert not any(p.pid == 77 for status in farm().devices for p in status.processes)
 
 
@@ -20,7 +20,7 @@ def test_a_report_without_a_name_concerns_those_who_are_on_the_device() -> None:
     event = Event(EventKind.XID, uuid(0), AT, 31)
     outcome = alerting.step(EMPTY, Observation(farm(), (event,)), Moment(AT, 1.0), Rulebook())
     (alert,) = [a for a in alerting.current(outcome.state) if a.rule == "xid"]
-    assert {party.pid for party in alert.who} == {p.pid for p in farm().devices[0].processes}
+    assert {party.pid for party in alert.affected} == {p.pid for p in farm().devices[0].processes}
 
 
 def test_a_reset_by_the_driver_is_a_warning_and_one_that_failed_is_critical() -> None:

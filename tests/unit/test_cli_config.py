@@ -59,7 +59,7 @@ def test_show_gives_each_value_with_its_origin(
     assert settings["node"] == {
         "value": "rack7",
         "origin": "ANDON_NODE",
-        "place": "node.name",
+        "key": "node.name",
         "variable": "ANDON_NODE",
     }
     assert settings["simulate"]["value"] == 3

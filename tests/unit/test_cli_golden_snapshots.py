@@ -374,7 +374,7 @@ def ticks(count: int) -> list[Snapshot]:
 
 
 COSTS = CostReport(
-    ticks=20,
+    snapshots=20,
     devices=8,
     simulated=False,
     interval_seconds=1.0,

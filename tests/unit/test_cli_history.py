@@ -21,7 +21,7 @@ from andon.cli.show.history import (
     render_history,
     render_uses,
     sparks_at,
-    uses_to_json,
+    usage_to_json,
 )
 from andon.cli.show.text import display_width
 from andon.core.history.intervals import UsageInterval
@@ -93,7 +93,7 @@ def test_json_and_csv_hold_the_same(golden: Golden) -> None:
     rows = list(csv.DictReader(io.StringIO(history_to_csv(lines(4)))))
     whole = [b for series in found["series"] for b in series["buckets"] if b["count"]]
     assert [float(row["max"]) for row in rows] == [bucket["max"] for bucket in whole]
-    assert uses_to_json(USES)["uses"][1]["started"] is None
+    assert usage_to_json(USES)["usage"][1]["started"] is None
 
 
 @pytest.fixture

@@ -247,7 +247,7 @@ def test_cost_without_nvidia_smi_says_so(
     monkeypatch.setattr(
         snapshot_source, "sampling", lambda choices: FakeSampler(*[golden.farm()] * 3)
     )
-    assert run(["cost", "--ticks", "2"]) == 0
+    assert run(["cost", "--count", "2"]) == 0
     assert "nvidia-smi is not installed" in capsys.readouterr().out
 
 
@@ -261,7 +261,7 @@ def test_cost_runs_nvidia_smi_as_often(
     monkeypatch.setattr(
         snapshot_source, "sampling", lambda choices: FakeSampler(*[golden.farm()] * 3)
     )
-    assert run(["cost", "--ticks", "2", "--json"]) == 0
+    assert run(["cost", "--count", "2", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["nvidia_smi"]["wall_seconds"] > 0
     assert (tmp_path / "runs").read_text() == "run\nrun\n"
 
@@ -276,7 +276,7 @@ def test_cost_survives_an_nvidia_smi_that_fails(
     monkeypatch.setattr(
         snapshot_source, "sampling", lambda choices: FakeSampler(*[golden.farm()] * 3)
     )
-    assert run(["cost", "--ticks", "1"]) == 0
+    assert run(["cost", "--count", "1"]) == 0
     assert "nvidia-smi does not work here" in capsys.readouterr().out
 
 

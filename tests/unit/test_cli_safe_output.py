@@ -10,7 +10,7 @@ import pytest
 from andon.cli.commands.watch.status import as_json_text
 from andon.cli.main import run
 from andon.cli.show import csv_rows
-from andon.cli.show.history import uses_to_csv as past_to_csv
+from andon.cli.show.history import usage_to_csv as past_to_csv
 from andon.cli.show.process_rows import uses, uses_to_csv
 from andon.cli.terminal import Terminal
 from andon.core.history.intervals import UsageInterval

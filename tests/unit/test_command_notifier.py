@@ -41,7 +41,7 @@ def test_it_reads_the_alerts_as_json(tmp_path: Path) -> None:
     assert first["kind"] == "firing"
     assert first["id"] == notice().id
     assert first["alert"]["value"] == 91.0
-    assert first["alert"]["who"][0]["command"] == "python train.py --token *** --epochs 9"
+    assert first["alert"]["affected"][0]["command"] == "python train.py --token *** --epochs 9"
 
 
 def test_exit_code_and_complaint_are_told() -> None:

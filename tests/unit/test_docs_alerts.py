@@ -20,7 +20,7 @@ def rule_table() -> str:
 
 def _levels(rule: Rule) -> str:
     steps = [
-        f"{rung.level}{'' if rung.told else ' (shown, not sent)'}: {rung.condition}, "
+        f"{rung.level}{'' if rung.notify else ' (shown, not sent)'}: {rung.condition}, "
         + (f"for {human_seconds(rung.for_seconds)}" if rung.for_seconds else "at once")
         for rung in rule.rungs
     ]

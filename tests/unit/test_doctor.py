@@ -159,7 +159,7 @@ def test_a_word_from_outside_cannot_move_the_cursor() -> None:
         ([], 0, Grade.OK),
         ([ok(Check.KERNEL, "x")], 0, Grade.OK),
         ([unknown(Check.CLOCK, "x")], 0, Grade.OK),
-        ([ok(Check.KERNEL, "x"), warning(Check.CLOCK_LOOSE, "x", "y")], 0, Grade.WARNING),
+        ([ok(Check.KERNEL, "x"), warning(Check.CLOCK_UNSYNCHRONISED, "x", "y")], 0, Grade.WARNING),
         ([warning(Check.NO_DEVICE, "x", "y")], 0, Grade.WARNING),
         ([failure(Check.NOUVEAU, "x", "y")], 1, Grade.FAILURE),
         ([failure(Check.NO_DEVICE, "x", "y")], 3, Grade.FAILURE),

@@ -64,7 +64,7 @@ def itself() -> Iterator[Case]:
     yield case(
         "a state that cannot be written",
         own(server(), state=replace(OWN.state, writable=False)),
-        (C.STATE_CLOSED, FAIL),
+        (C.STATE_NOT_WRITABLE, FAIL),
         says="install -d",
     )
     for kind in ("nfs4", "cifs", "lustre"):
@@ -108,7 +108,7 @@ def itself() -> Iterator[Case]:
 
 def machines() -> Iterator[Case]:
     fine: dict[str, tuple[tuple[Check, Grade], ...]] = {
-        "no_gpu": (*NOTHING, (C.NO_CARD, WARN)), "container": ((C.PIDS_OWN, WARN),),
+        "no_gpu": (*NOTHING, (C.NO_CARD, WARN)), "container": ((C.OWN_PID_NAMESPACE, WARN),),
     }  # fmt: skip
     for name, make in MACHINES.items():
         yield case(name, make(), *fine.get(name, ()))

@@ -297,7 +297,7 @@ def denied() -> Iterator[Case]:
         "denied in a container",
         closed,
         (C.NODE_DENIED, WARN),
-        (C.PIDS_OWN, WARN),
+        (C.OWN_PID_NAMESPACE, WARN),
         says="--group-add video",
     )
     for path in ("/dev/kfd", "/dev/dri/renderD128"):

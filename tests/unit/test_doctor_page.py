@@ -62,6 +62,6 @@ def test_the_symptoms_that_people_come_with_have_an_entry(words: str) -> None:
 def test_every_trouble_that_the_doctor_knows_is_on_the_page() -> None:
     """What is a warning or a failure and needs more than its one line."""
     named = {mark.partition(".")[2] for _, mark in MARKS}
-    plain = {"reader_fault", "kernel_troubled", "no_cgroups"}  # their one line says it all
+    plain = {"reader_fault", "kernel_tainted", "no_cgroups"}  # their one line says it all
     troubles = {str(check) for made in CASES for check, _ in made.expected}
     assert troubles - named - plain == set()

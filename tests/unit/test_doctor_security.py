@@ -290,7 +290,7 @@ def servers() -> Iterator[Case]:
     yield case(
         "a server on every address, in clear text",
         secure(server=RUNNING, listeners=(MINE, everywhere)),
-        (C.SERVER_IN_CLEAR, WARN),
+        (C.SERVER_WITHOUT_TLS, WARN),
         says="listens on 0.0.0.0 port 26366 without TLS|--tls-cert",
     )
     yield case(
@@ -328,7 +328,7 @@ def servers() -> Iterator[Case]:
     yield case(
         "hard links are not guarded",
         secure(protected_hardlinks=False),
-        (C.LINKS_UNGUARDED, WARN),
+        (C.LINKS_UNPROTECTED, WARN),
         says="sysctl -w fs.protected_hardlinks=1",
     )
     yield case("the kernel does not say", secure(protected_hardlinks=None))

@@ -26,7 +26,9 @@ from tests.unit.test_doctor_machines import (
 
 
 def containers() -> Iterator[Case]:
-    yield case("in a container with two", container(), (C.PIDS_OWN, WARN), says="--pid=host")
+    yield case(
+        "in a container with two", container(), (C.OWN_PID_NAMESPACE, WARN), says="--pid=host"
+    )
     yield case("in a container with the host's pids", box(container(), own_pids=False))
     empty = replace(broken(container()), nodes=(), libraries=(), cards=())
     empty = kernel(empty, nvidia_version=None, modules=())
@@ -66,7 +68,7 @@ def containers() -> Iterator[Case]:
     yield case(
         "a toolkit that nobody knows",
         alone,
-        (C.TOOLKIT_NOT_WIRED, WARN),
+        (C.TOOLKIT_NOT_CONFIGURED, WARN),
         says="nvidia-ctk runtime configure",
     )
     fresh = Specification("/etc/cdi/nvidia.yaml", (VERSION,))
@@ -99,7 +101,7 @@ def systems() -> Iterator[Case]:
         yield case(
             f"taint bit {bit}",
             kernel(server(), taint=1 << bit),
-            *([(C.KERNEL_TROUBLED, WARN)] if bad else []),
+            *([(C.KERNEL_TAINTED, WARN)] if bad else []),
             says="dmesg" if bad else "taint",
         )
     yield case("no taint is known", kernel(server(), taint=None))
@@ -132,7 +134,9 @@ def systems() -> Iterator[Case]:
             says="set-ntp",
         )
     yield case(
-        "the clock is loose", replace(server(), clock=Clock(AT, False)), (C.CLOCK_LOOSE, WARN)
+        "the clock is loose",
+        replace(server(), clock=Clock(AT, False)),
+        (C.CLOCK_UNSYNCHRONISED, WARN),
     )
     yield case("the clock cannot be asked", replace(server(), clock=Clock(AT, None)))
 
@@ -170,7 +174,7 @@ def devices() -> Iterator[Case]:
     yield case(
         "six of eight",
         seen(server(), devices=snapshot(6).devices),
-        (C.DEVICES_FEWER, WARN),
+        (C.DEVICES_MISSING, WARN),
         says="6 of 8 nvidia cards",
     )
     yield case("two of eight in a container", box(container(), own_pids=False))
@@ -218,7 +222,7 @@ def masks() -> Iterator[Case]:
         facts = replace(server(), masks={"CUDA_VISIBLE_DEVICES": value})
         yield case(f"mask {value}", facts, says=f"programs see {shown} of 8 devices")
     facts = replace(server(), masks={"CUDA_VISIBLE_DEVICES": "0,x"})
-    yield case("a mask that breaks off", facts, (C.MASK_DOUBTFUL, WARN), says="list from")
+    yield case("a mask that breaks off", facts, (C.MASK_AMBIGUOUS, WARN), says="list from")
     other = replace(h200(1), device=replace(h200(1).device, name="NVIDIA L4"))
     mixed = replace(
         server(),
@@ -228,7 +232,7 @@ def masks() -> Iterator[Case]:
     yield case(
         "CUDA's numbers are its own",
         mixed,
-        (C.MASK_DOUBTFUL, WARN),
+        (C.MASK_AMBIGUOUS, WARN),
         says="export CUDA_DEVICE_ORDER=PCI_BUS_ID",
     )
     yield case("CUDA's order is set", replace(mixed, masks={"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}))

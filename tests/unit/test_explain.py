@@ -116,7 +116,7 @@ def test_a_healthy_full_load_has_nothing_wrong_with_it() -> None:
             throttle=("sw_power_cap",),
         )
     )
-    assert codes(reasons) == [ReasonCode.NOTHING, ReasonCode.FULL, ReasonCode.POWER_BOUND]
+    assert codes(reasons) == [ReasonCode.HEALTHY, ReasonCode.MEMORY_FULL, ReasonCode.POWER_BOUND]
     assert not any(reason.is_trouble for reason in reasons)
     assert reasons[0].sentence.startswith("OK: 99 % busy, 66 °C")
     assert reasons[1].process is not None
@@ -124,19 +124,19 @@ def test_a_healthy_full_load_has_nothing_wrong_with_it() -> None:
 
 def test_an_idle_device_that_nobody_holds_is_fine() -> None:
     reasons = why(card(IDLE))
-    assert codes(reasons) == [ReasonCode.NOTHING]
+    assert codes(reasons) == [ReasonCode.HEALTHY]
     assert "no compute processes" in reasons[0].sentence
-    assert reasons[0].confidence_word == "certain"
+    assert reasons[0].confidence_label == "certain"
 
 
 def test_an_idle_card_that_rests_its_link_is_fine() -> None:
-    assert codes(why(card(IDLE, pcie_generation=1, pcie_width=8))) == [ReasonCode.NOTHING]
+    assert codes(why(card(IDLE, pcie_generation=1, pcie_width=8))) == [ReasonCode.HEALTHY]
 
 
 def test_nothing_is_less_certain_where_less_is_known() -> None:
     reasons = why(card({"utilization_percent": 50, "memory_used_bytes": GIB}))
-    assert reasons[0].code is ReasonCode.NOTHING
-    assert reasons[0].confidence_word == "likely"
+    assert reasons[0].code is ReasonCode.HEALTHY
+    assert reasons[0].confidence_label == "likely"
 
 
 # States.
@@ -170,7 +170,7 @@ def test_the_hint_of_a_lost_device_is_the_advice_and_its_last_heat_the_evidence(
 def test_a_device_lost_with_its_driver_is_told_as_the_drivers_trouble() -> None:
     words = "the driver and its library have different versions"
     (reason,) = why(replace(card(TRAINING), state=State.LOST, reason=words))
-    assert reason.code is ReasonCode.MISMATCH
+    assert reason.code is ReasonCode.VERSION_MISMATCH
 
 
 def test_a_device_that_is_no_longer_listed_is_lost() -> None:
@@ -185,7 +185,7 @@ def test_a_device_that_is_no_longer_listed_is_lost() -> None:
     [
         ("the NVIDIA library libnvidia-ml.so.1 was not found", ReasonCode.NO_DRIVER),
         ("the NVIDIA driver is not loaded", ReasonCode.NO_DRIVER),
-        ("the driver and its library have different versions", ReasonCode.MISMATCH),
+        ("the driver and its library have different versions", ReasonCode.VERSION_MISMATCH),
         ("no permission to use the NVIDIA driver", ReasonCode.NO_PERMISSION),
         ("the operating system blocked the driver", ReasonCode.NO_PERMISSION),
         ("no device was found", ReasonCode.NO_DEVICE),
@@ -209,7 +209,7 @@ def test_a_node_with_neither_device_nor_fault_has_no_device() -> None:
 def test_unknown_values_are_told_with_their_reasons_and_nothing_is_concluded() -> None:
     blank = replace(card({}), missing={"utilization_percent": "no permission"})
     (reason,) = why(blank)
-    assert reason.code is ReasonCode.BLIND
+    assert reason.code is ReasonCode.UNREADABLE
     assert ("missing.utilization_percent", "no permission") in [
         (e.name, e.value) for e in reason.evidence
     ]
@@ -217,7 +217,7 @@ def test_unknown_values_are_told_with_their_reasons_and_nothing_is_concluded() -
 
 def test_a_device_without_a_fan_or_a_thermometer_can_still_be_judged() -> None:
     reasons = why(card({**TRAINING, "temperature_celsius": None}))
-    assert codes(reasons) == [ReasonCode.NOTHING, ReasonCode.BLIND]
+    assert codes(reasons) == [ReasonCode.HEALTHY, ReasonCode.UNREADABLE]
 
 
 def test_a_mig_instance_says_why_it_shows_little_and_its_board_that_it_is_divided() -> None:
@@ -225,13 +225,17 @@ def test_a_mig_instance_says_why_it_shows_little_and_its_board_that_it_is_divide
     part = card({"memory_used_bytes": 30 * GIB}, BOB, number=1)
     part = replace(part, device=replace(part.device, parent=UUID, limits=Limits()))
     assert codes(why(board, part, uuid="GPU-1")) == [ReasonCode.PARTITIONED]
-    assert codes(why(board, part)) == [ReasonCode.PARTITIONED, ReasonCode.NOTHING, ReasonCode.BLIND]
+    assert codes(why(board, part)) == [
+        ReasonCode.PARTITIONED,
+        ReasonCode.HEALTHY,
+        ReasonCode.UNREADABLE,
+    ]
 
 
 def test_unified_memory_is_a_fact_and_no_ghost() -> None:
     plain = card(TRAINING)
     shared = replace(plain, device=replace(plain.device, memory_kind=MemoryKind.UNIFIED))
-    assert codes(why(shared)) == [ReasonCode.NOTHING, ReasonCode.UNIFIED]
+    assert codes(why(shared)) == [ReasonCode.HEALTHY, ReasonCode.UNIFIED]
 
 
 # Heat and fan.
@@ -268,7 +272,7 @@ def test_hot_is_near_its_own_limit_or_warm_by_any_measure(
 def test_an_old_driver_that_names_only_the_hardware_means_heat_above_the_limit() -> None:
     slowed = card(TRAINING, temperature_celsius=90, throttle=("hw_slowdown",), sm_clock_mhz=600)
     (reason,) = why(slowed)
-    assert (reason.code, reason.confidence_word) == (ReasonCode.HEAT, "likely")
+    assert (reason.code, reason.confidence_label) == (ReasonCode.HEAT, "likely")
 
 
 def test_hot_memory_under_a_cool_chip_is_what_slows_it_down() -> None:
@@ -284,13 +288,13 @@ def test_hot_memory_is_told_apart_from_a_hot_chip() -> None:
 
 def test_the_fan_is_explained_by_heat_and_load() -> None:
     reasons = why(card(TRAINING, ALICE, fan_percent=50))
-    assert codes(reasons) == [ReasonCode.NOTHING, ReasonCode.FAN]
+    assert codes(reasons) == [ReasonCode.HEALTHY, ReasonCode.FAN]
     assert reasons[1].process == ALICE
 
 
 def test_a_loud_fan_is_what_people_ask_about_and_no_trouble() -> None:
     reasons = why(card(TRAINING, ALICE, fan_percent=82))
-    assert codes(reasons) == [ReasonCode.FAN, ReasonCode.NOTHING]
+    assert codes(reasons) == [ReasonCode.FAN, ReasonCode.HEALTHY]
     assert not any(reason.is_trouble for reason in reasons)
 
 
@@ -301,11 +305,11 @@ def test_a_fan_that_runs_on_an_idle_cool_card_is_odd() -> None:
 def test_a_fan_that_runs_on_after_work_is_not_odd() -> None:
     warm = {**IDLE, "temperature_celsius": 48, "fan_percent": 45}
     past = film(3, 1.0, lambda k: {**warm, "utilization_percent": 0 if k else 90})
-    assert codes(explain(past, UUID)) == [ReasonCode.NOTHING, ReasonCode.FAN]
+    assert codes(explain(past, UUID)) == [ReasonCode.HEALTHY, ReasonCode.FAN]
 
 
 def test_a_quiet_fan_at_a_third_is_how_some_cards_idle() -> None:
-    assert codes(why(card(IDLE, fan_percent=33))) == [ReasonCode.NOTHING]
+    assert codes(why(card(IDLE, fan_percent=33))) == [ReasonCode.HEALTHY]
 
 
 def test_a_fan_that_stands_on_a_hot_card_has_failed() -> None:
@@ -330,10 +334,10 @@ def test_a_limit_that_costs_a_good_part_of_the_clock_as_designed_is_told_first()
     bound = {**TRAINING, "power_watts": 694.0, "throttle": ("sw_power_cap",)}
     assert codes(why(card(bound, sm_clock_mhz=1665))) == [
         ReasonCode.POWER_BOUND,
-        ReasonCode.NOTHING,
+        ReasonCode.HEALTHY,
     ]
     assert codes(why(card(bound, sm_clock_mhz=1755))) == [
-        ReasonCode.NOTHING,
+        ReasonCode.HEALTHY,
         ReasonCode.POWER_BOUND,
     ]
 
@@ -342,7 +346,7 @@ def test_dense_work_on_an_h200_at_its_own_limit_is_healthy_as_measured() -> None
     dense = {**TRAINING, "power_watts": 690.9, "throttle": ("sw_power_cap",)}
     assert codes(why(card(dense, sm_clock_mhz=1440))) == [
         ReasonCode.POWER_BOUND,
-        ReasonCode.NOTHING,
+        ReasonCode.HEALTHY,
     ]
     assert codes(why(card(dense, sm_clock_mhz=1200))) == [ReasonCode.POWER_CAP]
     starved = card(dense, sm_clock_mhz=1440, power_watts=420.0)
@@ -351,7 +355,7 @@ def test_dense_work_on_an_h200_at_its_own_limit_is_healthy_as_measured() -> None
 
 def test_a_lowered_limit_that_costs_nothing_is_a_fact() -> None:
     assert codes(why(card(IDLE, power_limit_watts=500.0))) == [
-        ReasonCode.NOTHING,
+        ReasonCode.HEALTHY,
         ReasonCode.POWER_LIMIT_LOWERED,
     ]
 
@@ -364,9 +368,9 @@ def test_the_brake_and_an_unexplained_hardware_slowdown_are_told_apart() -> None
 
 def test_set_clocks_are_a_trouble_only_where_they_cost_much() -> None:
     held = ("applications_clocks_setting",)
-    assert codes(why(card(TRAINING, throttle=held))) == [ReasonCode.NOTHING]
+    assert codes(why(card(TRAINING, throttle=held))) == [ReasonCode.HEALTHY]
     assert codes(why(card(TRAINING, throttle=held, sm_clock_mhz=1700))) == [
-        ReasonCode.NOTHING,
+        ReasonCode.HEALTHY,
         ReasonCode.CLOCKS_SET,
     ]
     assert codes(why(card(TRAINING, throttle=held, sm_clock_mhz=900))) == [ReasonCode.CLOCKS_SET]
@@ -374,10 +378,10 @@ def test_set_clocks_are_a_trouble_only_where_they_cost_much() -> None:
 
 def test_low_clocks_under_load_without_a_reason() -> None:
     (reason,) = why(card(TRAINING, sm_clock_mhz=900))
-    assert (reason.code, reason.confidence_word) == (ReasonCode.LOW_CLOCKS, "likely")
+    assert (reason.code, reason.confidence_label) == (ReasonCode.LOW_CLOCKS, "likely")
     (reason,) = why(card({**TRAINING, "throttle": None}, sm_clock_mhz=900))
-    assert (reason.code, reason.confidence_word) == (ReasonCode.LOW_CLOCKS, "possible")
-    assert codes(why(card(IDLE, sm_clock_mhz=345))) == [ReasonCode.NOTHING]
+    assert (reason.code, reason.confidence_label) == (ReasonCode.LOW_CLOCKS, "possible")
+    assert codes(why(card(IDLE, sm_clock_mhz=345))) == [ReasonCode.HEALTHY]
 
 
 def test_a_narrow_link_counts_while_it_works() -> None:
@@ -389,9 +393,9 @@ def test_a_narrow_link_counts_while_it_works() -> None:
 def test_a_link_that_was_read_while_the_card_rested_proves_nothing() -> None:
     rested = node(card(IDLE, at=AT - 4, pcie_generation=1), at=AT - 4)
     now = card(TRAINING, pcie_generation=1, read_at={"pcie_generation": AT - 4})
-    assert codes(explain([rested, node(now)], UUID)) == [ReasonCode.NOTHING]
+    assert codes(explain([rested, node(now)], UUID)) == [ReasonCode.HEALTHY]
     alone = card(TRAINING, pcie_generation=1, read_at={"pcie_generation": AT - 4})
-    assert codes(why(alone)) == [ReasonCode.NOTHING]
+    assert codes(why(alone)) == [ReasonCode.HEALTHY]
 
 
 def test_a_device_that_lags_behind_its_busy_peers_is_told() -> None:
@@ -399,7 +403,7 @@ def test_a_device_that_lags_behind_its_busy_peers_is_told() -> None:
     slow = card(TRAINING, sm_clock_mhz=1500)
     assert codes(why(slow, *others)) == [ReasonCode.SLOWER_THAN_PEERS]
     idle = [card(IDLE, number=n) for n in (1, 2)]
-    assert codes(why(slow, *idle)) == [ReasonCode.NOTHING]
+    assert codes(why(slow, *idle)) == [ReasonCode.HEALTHY]
 
 
 # Memory.
@@ -409,21 +413,21 @@ def test_memory_held_by_a_process_that_does_nothing_is_hoarded() -> None:
     busy = replace(ALICE, memory_bytes=100 * GIB)
     past = film(21, 20.0, lambda _: {**TRAINING, "memory_used_bytes": 131 * GIB}, busy, BOB)
     reasons = explain(past, UUID)
-    assert codes(reasons) == [ReasonCode.HOARDED]
+    assert codes(reasons) == [ReasonCode.IDLE_MEMORY]
     assert reasons[0].process == BOB
     assert "bob's jupyter holds 30.0 GiB and has been idle for 6 min" in reasons[0].sentence
-    assert reasons[0].confidence_word == "certain"
+    assert reasons[0].confidence_label == "certain"
 
 
 def test_a_process_whose_share_is_unknown_is_not_called_idle() -> None:
     quiet = replace(BOB, utilization_percent=None)
     reasons = why(card(TRAINING, ALICE, quiet, memory_used_bytes=131 * GIB))
-    assert ReasonCode.HOARDED not in codes(reasons)
+    assert ReasonCode.IDLE_MEMORY not in codes(reasons)
 
 
 def test_memory_that_no_process_explains_is_a_ghost() -> None:
     (reason,) = why(card(IDLE, memory_used_bytes=38 * GIB))
-    assert (reason.code, reason.process) == (ReasonCode.GHOST, None)
+    assert (reason.code, reason.process) == (ReasonCode.UNATTRIBUTED_MEMORY, None)
     assert "38.0 GiB of the 38.0 GiB" in reason.sentence
     assert "/dev/nvidia*" in reason.advice
 
@@ -432,22 +436,22 @@ def test_a_ghost_names_the_process_that_is_gone_and_held_as_much() -> None:
     values = {**IDLE, "memory_used_bytes": 30 * GIB}
     past = [node(card(values, BOB, at=AT - 9), at=AT - 9), node(card(values))]
     (reason,) = explain(past, UUID)
-    assert (reason.code, reason.process) == (ReasonCode.GHOST, BOB)
+    assert (reason.code, reason.process) == (ReasonCode.UNATTRIBUTED_MEMORY, BOB)
 
 
 def test_what_a_driver_keeps_for_itself_or_for_each_process_is_no_ghost() -> None:
     clients = [replace(ALICE, pid=n, memory_bytes=3 * GIB) for n in range(1, 14)]
-    assert codes(why(card(TRAINING, *clients, memory_used_bytes=42 * GIB))) == [ReasonCode.NOTHING]
-    assert codes(why(card(IDLE, memory_used_bytes=600 * MIB))) == [ReasonCode.NOTHING]
+    assert codes(why(card(TRAINING, *clients, memory_used_bytes=42 * GIB))) == [ReasonCode.HEALTHY]
+    assert codes(why(card(IDLE, memory_used_bytes=600 * MIB))) == [ReasonCode.HEALTHY]
 
 
 def test_a_list_of_processes_that_cannot_be_read_supports_no_ghost() -> None:
     unlisted = {"processes": "no permission"}
     status = replace(card(IDLE, memory_used_bytes=38 * GIB), missing=unlisted)
-    assert codes(why(status)) == [ReasonCode.BLIND]
+    assert codes(why(status)) == [ReasonCode.UNREADABLE]
     assert codes(why(replace(card(IDLE), missing=unlisted))) == [
-        ReasonCode.NOTHING,
-        ReasonCode.BLIND,
+        ReasonCode.HEALTHY,
+        ReasonCode.UNREADABLE,
     ]
 
 
@@ -458,7 +462,7 @@ def _growing(k: int) -> dict[str, object]:
 
 def test_memory_that_rises_steadily_leaks_with_the_time_that_is_left() -> None:
     reasons = explain(film(30, 10.0, _growing, ALICE), UUID)
-    leak = of(ReasonCode.LEAK, reasons)
+    leak = of(ReasonCode.MEMORY_LEAK, reasons)
     assert "full in 21 min" in leak.sentence
     assert leak.process is None, "its own size did not grow, so it is not accused"
 
@@ -477,7 +481,10 @@ def test_the_process_that_grew_is_named() -> None:
         )
         for k, snapshot in enumerate(past)
     ]
-    assert of(ReasonCode.LEAK, explain(grown, UUID)).process == grown[-1].devices[0].processes[0]
+    assert (
+        of(ReasonCode.MEMORY_LEAK, explain(grown, UUID)).process
+        == grown[-1].devices[0].processes[0]
+    )
 
 
 @pytest.mark.parametrize(
@@ -493,30 +500,30 @@ def test_the_process_that_grew_is_named() -> None:
 def test_a_step_a_saw_or_a_short_past_is_no_leak(
     frame: Callable[[int], dict[str, object]], count: int, step: float
 ) -> None:
-    assert ReasonCode.LEAK not in codes(explain(film(count, step, frame, ALICE), UUID))
+    assert ReasonCode.MEMORY_LEAK not in codes(explain(film(count, step, frame, ALICE), UUID))
 
 
 def test_a_program_that_loads_does_not_leak() -> None:
     fresh = replace(ALICE, started=AT - 300)
-    assert ReasonCode.LEAK not in codes(explain(film(30, 10.0, _growing, fresh), UUID))
+    assert ReasonCode.MEMORY_LEAK not in codes(explain(film(30, 10.0, _growing, fresh), UUID))
 
 
 def test_a_desktop_is_a_fact_and_comes_first_where_little_is_left() -> None:
     desktop = Process(7, ProcessKind.GRAPHICS, name="Xorg", memory_bytes=GIB)
     assert codes(why(card(IDLE, desktop, memory_used_bytes=GIB))) == [
-        ReasonCode.NOTHING,
+        ReasonCode.HEALTHY,
         ReasonCode.GRAPHICS,
     ]
     large = replace(desktop, memory_bytes=20 * GIB)
     work = replace(ALICE, memory_bytes=110 * GIB)
     reasons = why(card(TRAINING, work, large, memory_used_bytes=130 * GIB))
-    assert codes(reasons) == [ReasonCode.GRAPHICS, ReasonCode.NOTHING, ReasonCode.FULL]
+    assert codes(reasons) == [ReasonCode.GRAPHICS, ReasonCode.HEALTHY, ReasonCode.MEMORY_FULL]
 
 
 def test_a_device_without_room_for_another_allocation_is_full_first() -> None:
     work = replace(ALICE, memory_bytes=139 * GIB)
     tight = card(TRAINING, work, memory_used_bytes=139 * GIB, memory_free_bytes=300 * MIB)
-    assert codes(why(tight)) == [ReasonCode.FULL, ReasonCode.NOTHING]
+    assert codes(why(tight)) == [ReasonCode.MEMORY_FULL, ReasonCode.HEALTHY]
 
 
 def test_errors_of_the_memory_are_serious() -> None:
@@ -534,35 +541,35 @@ def test_a_device_that_is_held_and_idle_names_its_holder() -> None:
     (reason,) = explain(past, UUID)
     assert (reason.code, reason.process) == (ReasonCode.IDLE_HELD, BOB)
     assert "for 2 s, bob's jupyter holds 30.0 GiB" in reason.sentence
-    assert reason.confidence_word == "possible"
+    assert reason.confidence_label == "possible"
     small = replace(BOB, memory_bytes=10 * GIB)
     held["memory_used_bytes"] = 10 * GIB
     (reason,) = explain(film(20, 30.0, lambda _: held, small), UUID)
-    assert (reason.code, reason.confidence_word) == (ReasonCode.IDLE_HELD, "certain")
+    assert (reason.code, reason.confidence_label) == (ReasonCode.IDLE_HELD, "certain")
 
 
 def test_a_holder_that_has_just_started_is_named_and_not_blamed() -> None:
     held = {**IDLE, "memory_used_bytes": 40 * GIB}
     young = replace(BOB, memory_bytes=40 * GIB, started=AT - 10.0)
     (reason, *_) = explain(film(5, 0.5, lambda _: held, young), UUID)
-    assert (reason.code, reason.process) == (ReasonCode.NOTHING, young)
+    assert (reason.code, reason.process) == (ReasonCode.HEALTHY, young)
     assert "bob's jupyter holds 40.0 GiB" in reason.sentence
 
 
 def test_much_memory_on_a_device_that_is_idle_for_long_is_hoarded_unless_a_server_waits() -> None:
     held = {**IDLE, "memory_used_bytes": 30 * GIB}
-    assert codes(explain(film(20, 30.0, lambda _: held, BOB), UUID)) == [ReasonCode.HOARDED]
+    assert codes(explain(film(20, 30.0, lambda _: held, BOB), UUID)) == [ReasonCode.IDLE_MEMORY]
     server = replace(BOB, name="VLLM::EngineCore")
     assert codes(explain(film(20, 30.0, lambda _: held, server), UUID)) == [ReasonCode.IDLE_HELD]
 
 
 def test_one_look_a_pause_or_a_start_is_no_idleness() -> None:
     held = {**IDLE, "memory_used_bytes": 30 * GIB}
-    assert codes(why(card(held, BOB))) == [ReasonCode.NOTHING]
+    assert codes(why(card(held, BOB))) == [ReasonCode.HEALTHY]
     paused = film(9, 5.0, lambda k: {**held, "utilization_percent": 98 if k < 8 else 0}, BOB)
     assert ReasonCode.IDLE_HELD not in codes(explain(paused, UUID))
     fresh = replace(BOB, started=AT - 20)
-    assert codes(explain(film(5, 1.0, lambda _: held, fresh), UUID)) == [ReasonCode.NOTHING]
+    assert codes(explain(film(5, 1.0, lambda _: held, fresh), UUID)) == [ReasonCode.HEALTHY]
 
 
 def test_a_device_that_is_busy_now_is_not_held_idle() -> None:
@@ -571,7 +578,7 @@ def test_a_device_that_is_busy_now_is_not_held_idle() -> None:
 
 def test_a_gap_in_the_past_is_not_idleness() -> None:
     held = {**IDLE, "memory_used_bytes": 30 * GIB}
-    assert codes(explain(film(2, 4000.0, lambda _: held, BOB), UUID)) == [ReasonCode.NOTHING]
+    assert codes(explain(film(2, 4000.0, lambda _: held, BOB), UUID)) == [ReasonCode.HEALTHY]
 
 
 def test_bursts_and_a_busy_cpu_mean_that_it_waits_for_data() -> None:
@@ -580,32 +587,32 @@ def test_bursts_and_a_busy_cpu_mean_that_it_waits_for_data() -> None:
 
     past = [replace(s, host=Host(cpu_percent=98.0)) for s in film(7, 0.5, bursts, ALICE)]
     (reason,) = explain(past, UUID)
-    assert reason.code is ReasonCode.UNDERFED
+    assert reason.code is ReasonCode.STARVED
     assert "between 3 % and 95 %" in reason.sentence
     assert "the node's CPU is 98 % busy" in reason.sentence
-    assert reason.confidence_word == "likely"
+    assert reason.confidence_label == "likely"
 
 
 def test_low_use_without_a_process_is_not_underfed() -> None:
-    assert ReasonCode.UNDERFED not in codes(why(card(IDLE, utilization_percent=10)))
+    assert ReasonCode.STARVED not in codes(why(card(IDLE, utilization_percent=10)))
 
 
 def test_a_device_that_decodes_video_is_not_underfed() -> None:
     values = {**TRAINING, "utilization_percent": 20, "decoder_percent": 90}
-    assert ReasonCode.UNDERFED not in codes(why(card(values, ALICE)))
+    assert ReasonCode.STARVED not in codes(why(card(values, ALICE)))
 
 
 def test_always_busy_with_little_of_the_chip_is_shallow() -> None:
     (reason,) = why(card(TRAINING, sm_active_percent=12.0))
-    assert (reason.code, reason.confidence_word) == (ReasonCode.SHALLOW, "certain")
+    assert (reason.code, reason.confidence_label) == (ReasonCode.LOW_OCCUPANCY, "certain")
     (reason,) = why(card(TRAINING, power_watts=150.0))
-    assert (reason.code, reason.confidence_word) == (ReasonCode.SHALLOW, "possible")
-    assert ReasonCode.SHALLOW not in codes(why(card(TRAINING, sm_active_percent=85.0)))
+    assert (reason.code, reason.confidence_label) == (ReasonCode.LOW_OCCUPANCY, "possible")
+    assert ReasonCode.LOW_OCCUPANCY not in codes(why(card(TRAINING, sm_active_percent=85.0)))
 
 
 def test_waiting_for_memory_is_not_shallow() -> None:
     values = {**TRAINING, "power_watts": 150.0, "memory_utilization_percent": 90}
-    assert ReasonCode.SHALLOW not in codes(why(card(values)))
+    assert ReasonCode.LOW_OCCUPANCY not in codes(why(card(values)))
 
 
 def test_two_users_at_work_compete_and_neither_is_accused() -> None:

@@ -194,7 +194,7 @@ def assert_numbers_are_evidence(reason: Reason) -> None:
 def assert_evidence_is_true(reason: Reason, past: Sequence[Snapshot], uuid: str) -> None:
     for evidence in reason.evidence:
         if evidence.value is None:
-            assert reason.code is ReasonCode.BLIND
+            assert reason.code is ReasonCode.UNREADABLE
             assert _known(past, uuid, evidence.name) is None
         else:
             assert evidence.value in _truths(evidence, reason, past, uuid), evidence
@@ -213,7 +213,7 @@ def assert_ranked(reasons: Sequence[Reason]) -> None:
     if not any(r.code in (ReasonCode.NO_DEVICE, ReasonCode.NO_DRIVER) for r in reasons):
         assert len({r.code for r in reasons}) == len(reasons)
     assert all(0 < r.confidence <= 1 and r.sentence.endswith(".") for r in reasons)
-    fine = any(r.code is ReasonCode.NOTHING for r in reasons)
+    fine = any(r.code is ReasonCode.HEALTHY for r in reasons)
     assert not (fine and any(r.is_trouble for r in reasons))
 
 
@@ -245,7 +245,7 @@ def _truths(
         return [sum(getattr(p, kind) or 0 for p in view.compute if p.user == user)]
     if evidence.name in MEASURES:
         return [MEASURES[evidence.name](view)]
-    if evidence.name == "reason" and reason.code is ReasonCode.BLIND:
+    if evidence.name == "reason" and reason.code is ReasonCode.UNREADABLE:
         return [view.status.reason, *view.status.missing.values()]
     return [_other(evidence.name, reason, view)]
 
@@ -279,7 +279,7 @@ def _other(name: str, reason: Reason, view: View) -> object:
         "parent": view.status.device.parent,
         "memory_kind": str(view.status.device.memory_kind),
         "memory_total_bytes": view.status.device.memory_total_bytes,
-        "processes": 0 if reason.code is ReasonCode.NOTHING else len(view.processes),
+        "processes": 0 if reason.code is ReasonCode.HEALTHY else len(view.processes),
         "compute": len(view.compute),
         "instances": len(view.instances),
         "peers": len(peers(view)),

@@ -195,8 +195,8 @@ def test_the_age_is_that_of_the_snapshot_and_never_below_nothing() -> None:
 
 
 def test_costs_that_nobody_knows_are_not_there() -> None:
-    assert "andon_ticks_total" not in parse(Exposition().render(farm(), None, AT))
-    assert values(scrape(farm())["andon_missed_ticks_total"]) == [2]
+    assert "andon_snapshots_total" not in parse(Exposition().render(farm(), None, AT))
+    assert values(scrape(farm())["andon_missed_snapshots_total"]) == [2]
     assert values(scrape(farm())["andon_scrape_failures_total"]) == [3]
 
 

@@ -17,7 +17,7 @@ from andon.core.sharing.holders import (
 )
 from andon.core.sharing.holdings import Here
 from andon.model.device import NAMES_MISSING, DeviceStatus, Process, ProcessKind
-from andon.model.work import BookEntry, Kin, Standing, Work
+from andon.model.work import BookEntry, Kin, LeaseState, Work
 from andon.units import GIB
 from tests.unit.sharing_parts import claim, entry, gpu, kin, lease, owner
 
@@ -183,12 +183,12 @@ def test_two_files_of_one_id_are_two_subjects() -> None:
 def test_holders_are_told_by_device_and_what_cannot_be_read_may_hold_any() -> None:
     whole = claim(lease(0, until=9.0))
     part = claim(lease(1, name="p3xw9", memory_gib=10), user="bob")
-    closed = replace(claim(None, Standing.UNREADABLE, "mallory"), file="x.lease")
+    closed = replace(claim(None, LeaseState.UNREADABLE, "mallory"), file="x.lease")
     assert holders(BookView((whole, part)), ["GPU-0", "GPU-1", "GPU-2"]) == {
-        "GPU-0": [Holder("k7qm2", "alice", 9.0, None, Standing.HELD)],
-        "GPU-1": [Holder("p3xw9", "bob", None, 10 * GIB, Standing.HELD)],
+        "GPU-0": [Holder("k7qm2", "alice", 9.0, None, LeaseState.HELD)],
+        "GPU-1": [Holder("p3xw9", "bob", None, 10 * GIB, LeaseState.HELD)],
     }
-    unreadable = Holder(None, "mallory", None, None, Standing.UNREADABLE)
+    unreadable = Holder(None, "mallory", None, None, LeaseState.UNREADABLE)
     assert holders(BookView((closed,)), ["GPU-2"]) == {"GPU-2": [unreadable]}
 
 

@@ -14,7 +14,7 @@ from andon.core.sharing.holdings import (
     occupancy,
 )
 from andon.model.device import Process, ProcessKind
-from andon.model.work import Kin, Standing, Work
+from andon.model.work import Kin, LeaseState, Work
 from andon.units import GIB
 from tests.unit.sharing_parts import claim, entry, gpu, kin, lease, owner
 
@@ -58,8 +58,8 @@ def test_numbers_of_another_pid_namespace_say_nothing() -> None:
 
 def test_what_is_locked_is_held_and_what_cannot_be_read_may_hold_anything() -> None:
     held, unreadable = judge([entry(lease(0)), entry(None)], [gpu(0)], {}, HERE)
-    assert held.standing is Standing.HELD
-    assert unreadable.standing is Standing.UNREADABLE
+    assert held.state is LeaseState.HELD
+    assert unreadable.state is LeaseState.UNREADABLE
     assert unreadable.lease is None
 
 
@@ -80,7 +80,7 @@ def test_what_is_unlocked_is_free_unless_its_work_lives() -> None:
     ]
     for found, status, known, standing in cases:
         claims = judge([found], [status], known, HERE)
-        assert [c.standing for c in claims] == [Standing.ORPHANED] * standing, (found, known)
+        assert [c.state for c in claims] == [LeaseState.ORPHANED] * standing, (found, known)
 
 
 def test_a_process_of_a_lease_that_is_held_makes_no_orphan_of_an_older_one() -> None:

@@ -33,7 +33,7 @@ def alert(
 ) -> Alert:
     return Alert(f"{rule}@{subject}#1", rule, subject, level, state, AT,
                  severity=severity(level, BY_NAME[rule]), message=f"{rule} of {subject}",
-                 who=who)  # fmt: skip
+                 affected=who)  # fmt: skip
 
 
 def shown(statuses: Iterable[DeviceStatus], *alerts: Alert) -> LampBoard:
@@ -70,7 +70,7 @@ def test_the_headline_says_what_and_for_whom() -> None:
 
 def test_amber_says_for_whom() -> None:
     lamp = shown(EIGHT, alert("thermal", who=ALICE)).devices[3]
-    assert (lamp.lamp, lamp.word, lamp.owner) == (Lamp.AMBER, "too hot", "alice")
+    assert (lamp.lamp, lamp.status, lamp.affected_user) == (Lamp.AMBER, "too hot", "alice")
     assert lamp.reason == "thermal of GPU-3"
     assert lamp.alerts == ("thermal@GPU-3#1",)
 
@@ -91,7 +91,7 @@ def test_information_leaves_the_lamp_green() -> None:
 
 def test_heat_outranks_idleness() -> None:
     lamp = shown(EIGHT, alert("idle"), alert("thermal")).devices[3]
-    assert lamp.word == "too hot"
+    assert lamp.status == "too hot"
 
 
 def test_the_worst_device_leads_and_the_others_are_counted() -> None:
@@ -116,7 +116,7 @@ def test_a_trouble_of_the_node_leads_where_the_devices_are_fine() -> None:
     ("busy", "word"), [(0, "idle"), (20, "lightly used"), (98, "in use"), (None, "fine")]
 )
 def test_a_healthy_device_says_what_it_does(busy: int | None, word: str) -> None:
-    assert shown([status(0, busy=busy)]).devices[0].word == word
+    assert shown([status(0, busy=busy)]).devices[0].status == word
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_a_squatter_is_named_beside_the_lease_with_the_time() -> None:
         "GPU 0: used outside lease k3f9 (alice) by pid 4711 (bob, train.py) for 2 min"
     )
     assert alert.advice == "Ask bob to lease a device: andon run -- COMMAND"
-    assert [(party.pid, party.user) for party in alert.who] == [(4711, "bob"), (100, "alice")]
+    assert [(party.pid, party.user) for party in alert.affected] == [(4711, "bob"), (100, "alice")]
     assert (alert.value, alert.unit) == (22 * GIB, "bytes")
     assert alert.evidence == {"lease": "k3f9", "user": "alice", "since": AT, "pids": "4711"}
     lamp = board(Snapshot("n", AT, devices=(there,)), [alert])
@@ -90,11 +90,11 @@ def test_an_idle_lease_names_its_devices_and_the_command_that_gives_it_back() ->
     assert alert.message == "Lease k3f9 (alice) has left GPU 0, 1 idle for 31 min"
     assert alert.advice == "If unused, alice can release it: andon release k3f9"
     assert (alert.where, alert.device, alert.threshold) == ("lease k3f9", None, 1800.0)
-    assert [party.user for party in alert.who] == ["alice"]
+    assert [party.user for party in alert.affected] == ["alice"]
     idle = [a for a in alerting.current(after(1860)) if a.rule == "idle"]
     assert [a.inhibited_by for a in idle] == [alert.id, alert.id]
     assert {a.advice for a in idle} == {alert.advice}
-    assert [party.user for a in idle for party in a.who] == ["alice", "alice"]
+    assert [party.user for a in idle for party in a.affected] == ["alice", "alice"]
 
 
 def test_an_orphan_names_what_is_left_and_how_to_end_it() -> None:
@@ -112,14 +112,14 @@ def test_an_orphan_names_what_is_left_and_how_to_end_it() -> None:
 
 def test_a_ghost_names_the_lease_that_left_it() -> None:
     former = Sharing(former={"GPU-0": PreviousLease("lease:k3f9", "alice", AT)})
-    alert = one(after(120, gpu(0, used_gib=40), leases=(), sharing=former), "ghost_memory")
+    alert = one(after(120, gpu(0, used_gib=40), leases=(), sharing=former), "leftover_memory")
     assert alert.message == "GPU 0: 40.0 GiB still in use after lease k3f9 (alice) ended"
     assert alert.advice == "Find out who has it open: sudo fuser -v /dev/nvidia*"
     assert alert.evidence == {"lease": "k3f9", "user": "alice"}
     assert alert.value == 40 * GIB
 
 
-@pytest.mark.parametrize("rule", ["squatter", "ghost_memory"])
+@pytest.mark.parametrize("rule", ["squatter", "leftover_memory"])
 def test_the_title_on_a_phone_says_more_than_the_device(rule: str) -> None:
     former = Sharing(
         {"GPU-0": frozenset({4711})}, former={"GPU-0": PreviousLease("k3f9", "alice", AT)}
@@ -148,7 +148,7 @@ def test_the_owner_of_an_idle_lease_is_told_and_nobody_else(
     wait_for(lambda: ours.kinds("idle_lease") == [NoticeKind.FIRING])
     assert bobs.told == []
     rows = {row["name"]: row for row in playing.watcher.rules()}
-    assert rows["idle_lease"]["awake"]
+    assert rows["idle_lease"]["active"]
     playing.watcher.close()
 
 

@@ -15,7 +15,7 @@ from andon.core.sharing.rights import (
     next_fence,
 )
 from andon.errors import Conflict, Denied, Invalid
-from andon.model.work import LeaseKind, Standing, Work
+from andon.model.work import LeaseKind, LeaseState, Work
 from tests.unit.sharing_parts import claim, lease, owner
 
 HERE = Here("b", "n")
@@ -46,8 +46,8 @@ def test_a_lease_in_another_container_is_ended_there() -> None:
 
 
 def test_what_has_no_holder_or_no_words_cannot_be_ended() -> None:
-    assert isinstance(barred(claim(None, Standing.UNREADABLE), ROOT), Denied)
-    orphan = claim(lease(0, work=Work(7, 7, 7)), Standing.ORPHANED)
+    assert isinstance(barred(claim(None, LeaseState.UNREADABLE), ROOT), Denied)
+    orphan = claim(lease(0, work=Work(7, 7, 7)), LeaseState.ORPHANED)
     assert (
         words(orphan, ALICE) == "the holder of lease k7qm2 has exited: stop its job (see andon ps)"
     )

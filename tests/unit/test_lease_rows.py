@@ -13,7 +13,7 @@ from andon.model.lease_list import (
     list_from_json,
     list_to_json,
 )
-from andon.model.work import Claim, Cordon, LeaseKind, Standing
+from andon.model.work import Claim, Cordon, LeaseKind, LeaseState
 from andon.units import GIB
 from andon.web.answers.lease_payloads import for_strangers
 from tests.unit.sharing_parts import claim, gpu, kin, lease, need, rooms_of, ticket
@@ -31,26 +31,26 @@ def test_what_is_used_is_summed_over_the_leases_devices_and_no_others() -> None:
     ]
     family = {pid: kin(pid) for pid in (7, 8, 9)}
     [row] = lease_rows([mine], rooms_of(statuses, mine, kin=family, here=HERE), ALICE)
-    assert (row.used_bytes, row.promised_bytes) == (15 * GIB, None)
+    assert (row.used_bytes, row.reserved_bytes) == (15 * GIB, None)
     assert row.utilization_percent == 70.0
     assert (row.id, row.user, row.kind, row.pid) == ("k7qm2", "alice", LeaseKind.COMMAND, 100)
     assert (row.since, row.until, row.command, row.fence) == (1000.0, 5000.0, "python train.py", 9)
-    assert (row.releasable, row.why_not) == (True, None)
+    assert (row.releasable, row.not_releasable_reason) == (True, None)
 
 
 def test_promises_are_summed_where_memory_was_promised() -> None:
     part = claim(lease(0, 1, memory_gib=10))
     [row] = lease_rows([part], rooms_of([gpu(0), gpu(1)], part), ALICE)
-    assert row.promised_bytes == 20 * GIB
+    assert row.reserved_bytes == 20 * GIB
 
 
 def test_of_what_cannot_be_read_nothing_is_claimed() -> None:
-    closed = Claim(None, Standing.UNREADABLE, 1001, "bob", "x.lease")
+    closed = Claim(None, LeaseState.UNREADABLE, 1001, "bob", "x.lease")
     [row] = lease_rows([closed], rooms_of([gpu(0, busy=90)], closed), ALICE)
     unknown = (row.id, row.kind, row.since, row.until, row.command, row.fence, row.pid)
     assert unknown == (None,) * 7
     assert (row.devices, row.utilization_percent, row.releasable) == ((), None, False)
-    assert row.why_not == "a lease of bob cannot be read: ask bob, or root"
+    assert row.not_releasable_reason == "a lease of bob cannot be read: ask bob, or root"
 
 
 def test_a_device_that_is_not_here_has_no_utilisation() -> None:
@@ -70,7 +70,7 @@ def test_the_line_and_the_cordons_are_told_in_order() -> None:
 
 
 def a_list() -> LeaseList:
-    held = [claim(lease(0, command="secret", fence=9)), claim(None, Standing.UNREADABLE)]
+    held = [claim(lease(0, command="secret", fence=9)), claim(None, LeaseState.UNREADABLE)]
     return LeaseList(
         1000.0,
         lease_rows(held, rooms_of([gpu(0)], *held), ALICE),

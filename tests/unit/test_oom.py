@@ -37,7 +37,7 @@ SAID = [
 def test_every_framework_is_understood(name: str, line: str) -> None:
     tail = f"Traceback (most recent call last):\n  File x\n{line}\nsome last words\n"
     found = verdict(1, None, tail, [])
-    assert (found.end, found.said_by) == (CommandEnding.DEVICE_MEMORY, name)
+    assert (found.end, found.reported_by) == (CommandEnding.DEVICE_OUT_OF_MEMORY, name)
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name)
@@ -71,18 +71,18 @@ def test_the_numbers_are_told() -> None:
 
 
 def test_a_complaint_that_was_caught_is_none() -> None:
-    assert verdict(0, None, SAID[0][1], []).end is CommandEnding.FINE
+    assert verdict(0, None, SAID[0][1], []).end is CommandEnding.SUCCEEDED
 
 
 def test_other_ends_are_told_apart() -> None:
     full = [Strain(0, 79 * GIB, 80 * GIB)]
-    assert verdict(137, 9, "", [], host_kills=1).end is CommandEnding.HOST_MEMORY
-    assert verdict(137, None, "", [], host_kills=1).end is CommandEnding.HOST_MEMORY
+    assert verdict(137, 9, "", [], host_kills=1).end is CommandEnding.HOST_OUT_OF_MEMORY
+    assert verdict(137, None, "", [], host_kills=1).end is CommandEnding.HOST_OUT_OF_MEMORY
     assert verdict(137, 9, "", [], host_kills=0).end is CommandEnding.SIGNAL
     assert verdict(137, None, "", [], host_kills=0).end is CommandEnding.FAILED
     assert verdict(139, 11, "", full).words == "ended by signal 11; GPU 0 held 79.0 GiB of 80.0 GiB"
     assert verdict(143, 15, "", [], ended_for="lease abc has ended").end is CommandEnding.TIMEOUT
-    assert verdict(130, 2, "", [], asked=True).end is CommandEnding.ASKED
+    assert verdict(130, 2, "", [], asked=True).end is CommandEnding.STOPPED
     assert verdict(3, None, "", full).words == "exit code 3; GPU 0 held 79.0 GiB of 80.0 GiB"
     assert not Strain(0, 70 * GIB, 80 * GIB).at_limit
     assert not Strain(0, None, 80 * GIB).at_limit

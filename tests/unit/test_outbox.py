@@ -50,7 +50,7 @@ def test_who_was_not_told_of_the_trouble_is_not_told_of_its_end() -> None:
 def test_who_was_told_hears_of_the_end_though_the_owner_is_gone_by_then() -> None:
     route = Route("phone", owners=("ada",))
     found = box(told("1"), routes=(route,))
-    over = replace(told("2", RESOLVED), alert=replace(HOT, id="a", who=()))
+    over = replace(told("2", RESOLVED), alert=replace(HOT, id="a", affected=()))
     assert ids(found.add([over], [route], MIDNIGHT, utc)) == ["1", "2"]
 
 

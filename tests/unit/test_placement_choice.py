@@ -12,7 +12,7 @@ from andon.core.sharing.eligibility import bars, named, need_of, preferred
 from andon.core.sharing.obstacles import ObstacleKind
 from andon.errors import Gone, Unavailable
 from andon.model.device import DeviceStatus, Process, ProcessKind, State
-from andon.model.work import Claim, Cordon, PlacementOrder, Standing
+from andon.model.work import Claim, Cordon, LeaseState, PlacementOrder
 from andon.units import GIB
 from tests.unit.sharing_parts import claim, gpu, lease, need, request, rooms_of
 
@@ -27,9 +27,9 @@ STRANGER = Process(4711, user="bob", memory_bytes=22 * GIB)
          [], {}, None, ""),
         (gpu(0, state=State.ASLEEP), [], {}, None, ""),
         (gpu(0), [claim(lease(0))], {}, ObstacleKind.LEASED, "held by lease k7qm2 (alice)"),
-        (gpu(0), [claim(lease(0), Standing.ORPHANED)], {}, ObstacleKind.ORPHANED,
+        (gpu(0), [claim(lease(0), LeaseState.ORPHANED)], {}, ObstacleKind.ORPHANED,
          "orphaned by lease k7qm2 (alice), whose job is still running"),
-        (gpu(0), [claim(None, Standing.UNREADABLE)], {}, ObstacleKind.UNREADABLE,
+        (gpu(0), [claim(None, LeaseState.UNREADABLE)], {}, ObstacleKind.UNREADABLE,
          "alice holds a lease that cannot be read (k7qm2.lease)"),
         (gpu(0), [claim(lease(0, memory_gib=31))], {}, ObstacleKind.LEASED,
          "31.0 GiB held by lease k7qm2 (alice)"),
@@ -38,7 +38,7 @@ STRANGER = Process(4711, user="bob", memory_bytes=22 * GIB)
          "71.0 GiB held by lease k7qm2 (alice); 9.0 GiB free, 20.0 GiB requested"),
         (gpu(0), [claim(lease(0, memory_gib=31))], {"shared": True, "memory_bytes": 20 * GIB},
          None, ""),
-        (gpu(0, used_gib=22, processes=[STRANGER]), [], {}, ObstacleKind.STRANGER,
+        (gpu(0, used_gib=22, processes=[STRANGER]), [], {}, ObstacleKind.UNLEASED_PROCESS,
          "pid 4711 (bob) uses 22.0 GiB without a lease"),
         (gpu(0, used_gib=22, processes=[STRANGER]), [], {"even_if_used": True}, None, ""),
         (gpu(0, processes=[STRANGER]), [claim(lease(0))], {"even_if_used": True},
@@ -57,7 +57,7 @@ STRANGER = Process(4711, user="bob", memory_bytes=22 * GIB)
         (gpu(0, busy=80), [], {},
          ObstacleKind.BUSY, "80 % busy, but no visible process uses it"),
         (gpu(0, used_gib=12), [], {},
-         ObstacleKind.GHOST, "12.0 GiB used by no visible process"),
+         ObstacleKind.UNATTRIBUTED_MEMORY, "12.0 GiB used by no visible process"),
         (gpu(0, ecc_uncorrected=3), [], {}, ObstacleKind.ECC, "3 uncorrected memory errors (ECC)"),
         (gpu(0, used_gib=1), [], {"memory_bytes": 80 * GIB}, ObstacleKind.FULL,
          "79.0 GiB free, 80.0 GiB requested"),
@@ -71,7 +71,7 @@ def test_every_device_that_is_not_free_says_why(
     words: str,
 ) -> None:
     found = obstacle(rooms_of([status], *claims)[0], need(**more))
-    assert (found.bar if found else None, found.words if found else "") == (bar, words)
+    assert (found.kind if found else None, found.words if found else "") == (bar, words)
 
 
 def test_a_cordon_and_an_ailment_withhold_a_device() -> None:
@@ -87,7 +87,7 @@ def test_an_instance_needs_no_utilisation_and_its_board_is_not_taken() -> None:
     found = bars([board, part], request(), {})
     assert found["GPU-7"] is None
     assert found["GPU-6"] is not None
-    assert found["GPU-6"].bar is ObstacleKind.DIVIDED
+    assert found["GPU-6"].kind is ObstacleKind.PARTITIONED
     assert named("6:0", [board, part]) == {"GPU-7"}
     assert pick(rooms_of([board, part]), need_of([board, part], request(), found))
 

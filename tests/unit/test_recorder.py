@@ -64,9 +64,9 @@ def test_every_snapshot_is_written() -> None:
     for number in range(5):
         playing.tick(number)
     wait_for(lambda: count(store) == 5)
-    wait_for(lambda: playing.recorder.health().written_ticks == 5)
+    wait_for(lambda: playing.recorder.health().written_snapshots == 5)
     health = playing.recorder.health()
-    assert (health.ok, health.buffered_ticks, health.dropped_ticks) == (True, 0, 0)
+    assert (health.ok, health.buffered_snapshots, health.dropped_snapshots) == (True, 0, 0)
     playing.recorder.close()
 
 
@@ -85,7 +85,7 @@ def test_who_was_there_is_written_up_to_the_last_tick() -> None:
     for second in range(5):
         bus.publish(replace(seen, at=AT + second), float(second))
     recorder.close()
-    (use,) = store.uses(GPU, AT, AT + 100)
+    (use,) = store.usage(GPU, AT, AT + 100)
     assert (use.pid, use.first, use.last) == (7, AT, AT + 4)
 
 
@@ -98,7 +98,7 @@ def test_while_the_store_fails_the_ticks_wait_and_health_says_so() -> None:
     health = playing.recorder.health()
     assert (health.reason, health.hint) == ("the disk is full", "free some space")
     assert health.since is not None
-    assert health.buffered_ticks == 1
+    assert health.buffered_snapshots == 1
     store.broken = False
     playing.tick(2)
     wait_for(lambda: playing.recorder.health().ok)
@@ -114,7 +114,7 @@ def test_a_store_that_takes_for_ever_does_not_hold_up_the_bus() -> None:
     assert store.entered.wait(20)
     for number in range(200):
         playing.tick(number)
-    assert playing.recorder.health().dropped_ticks > 0
+    assert playing.recorder.health().dropped_snapshots > 0
     store.held.set()
     playing.recorder.close()
 

@@ -20,7 +20,7 @@ HOT = Alert(
     state=Phase.FIRING,
     since=MIDNIGHT,
     device=3,
-    who=(Party(1, "ada"),),
+    affected=(Party(1, "ada"),),
 )
 
 
@@ -109,8 +109,11 @@ def test_they_are_local() -> None:
 def test_what_is_critical_wakes_people_unless_told_otherwise() -> None:
     at = MIDNIGHT + 3 * HOUR
     assert due(NIGHT, notice(Level.CRITICAL), at, utc) == at
-    assert due(replace(NIGHT, wakes=None), notice(Level.CRITICAL), at, utc) == MIDNIGHT + 7 * HOUR
-    assert due(replace(NIGHT, wakes=Level.WARNING), notice(), at, utc) == at
+    assert (
+        due(replace(NIGHT, bypass_quiet_hours=None), notice(Level.CRITICAL), at, utc)
+        == MIDNIGHT + 7 * HOUR
+    )
+    assert due(replace(NIGHT, bypass_quiet_hours=Level.WARNING), notice(), at, utc) == at
 
 
 def test_good_news_wakes_nobody() -> None:

@@ -77,7 +77,7 @@ EXPECTED = Settings(
     history_raw_days=1.0,
     history_minute_days=12.0,
     history_hour_days=40.0,
-    history_megabytes=20,
+    history_max_megabytes=20,
     exporter_prefix="lab",
     exporter_host="::1",
     exporter_port=9700,
@@ -115,7 +115,7 @@ def test_every_setting_can_be_given_in_the_file() -> None:
     raw_days = 1
     minute_days = 12
     hour_days = 40
-    megabytes = 20
+    max_megabytes = 20
     [exporter]
     prefix = "lab"
     host = "::1"
@@ -138,7 +138,7 @@ def test_every_setting_can_be_given_by_a_variable() -> None:
         "ANDON_SHARE_LABELS": "quiet:3", "ANDON_COLOR": "always",
         "ANDON_HISTORY": "h.db", "ANDON_HISTORY_FLUSH": "1s", "ANDON_HISTORY_RAW_DAYS": "1",
         "ANDON_HISTORY_MINUTE_DAYS": "12", "ANDON_HISTORY_HOUR_DAYS": "40",
-        "ANDON_HISTORY_MEGABYTES": "20",
+        "ANDON_HISTORY_MAX_MEGABYTES": "20",
         "ANDON_EXPORTER_PREFIX": "lab", "ANDON_EXPORTER_HOST": "::1",
         "ANDON_EXPORTER_PORT": "9700",
     }  # fmt: skip

@@ -23,7 +23,7 @@ TEXT = f"""
 [alerts]
 thermal_celsius = 75
 power_percent = "off"
-off = ["fan"]
+disabled_rules = ["fan"]
 renotify_seconds = "1h"
 quiet_hours = "22:00-07:00"
 time_zone = "Europe/Berlin"
@@ -37,18 +37,18 @@ xid = "off"
 
 [[alerts.override]]
 model = "H200"
-off = ["fan", "ecc"]
+disabled_rules = ["fan", "ecc"]
 
 [[alerts.notifier]]
 name = "phone"
 kind = "apprise"
 url = "slack://T1JJ3T3L2/A1BRTD4JD/{SECRET}/#gpus"
-level = "critical"
+minimum_level = "critical"
 rules = ["thermal", "device_lost"]
 devices = [0, "GPU-1234"]
 owners = ["ada"]
 quiet_hours = "23:00-06:00"
-wakes = "never"
+bypass_quiet_hours = "never"
 
 [[alerts.notifier]]
 name = "log"
@@ -87,12 +87,12 @@ def test_everything_can_be_written_in_the_file() -> None:
         name="phone",
         kind="apprise",
         url=f"slack://T1JJ3T3L2/A1BRTD4JD/{SECRET}/#gpus",
-        level=Level.CRITICAL,
+        minimum_level=Level.CRITICAL,
         rules=("thermal", "device_lost"),
         devices=("0", "GPU-1234"),
         owners=("ada",),
         quiet_hours="23:00-06:00",
-        wakes="never",
+        bypass_quiet_hours="never",
     )
     assert log.command == ("logger", "-t", "andon", "two words")
     assert log.timeout_seconds == 5
@@ -107,9 +107,9 @@ def test_each_threshold_can_be_given_by_a_variable_and_has_the_rulebooks_default
         assert getattr(resolve(None, {field.variable: "12"}, {}).settings, field.name) == 12, name
     assert Settings().alerts_renotify_seconds == RENOTIFY_SECONDS
     found = resolve(
-        None, {"ANDON_ALERTS_OFF": "fan,xid", "ANDON_ALERTS_THERMAL_CELSIUS": "off"}, {}
+        None, {"ANDON_ALERTS_DISABLED_RULES": "fan,xid", "ANDON_ALERTS_THERMAL_CELSIUS": "off"}, {}
     )
-    assert found.settings.alerts_off == ("fan", "xid")
+    assert found.settings.alerts_disabled_rules == ("fan", "xid")
     assert found.settings.alerts_thermal_celsius is None
 
 
@@ -126,8 +126,12 @@ def test_the_rulebook_follows_the_settings() -> None:
 def test_the_routes_follow_the_settings() -> None:
     routes = [route for _, route in app.open_notifiers(from_file(TEXT).settings, "node7")]
     phone, log, am = routes
-    assert (phone.quiet, phone.wakes, phone.level) == (QuietHours(1380, 360), None, Level.CRITICAL)
-    assert (log.quiet, log.wakes, log.level) == (
+    assert (phone.quiet, phone.bypass_quiet_hours, phone.level) == (
+        QuietHours(1380, 360),
+        None,
+        Level.CRITICAL,
+    )
+    assert (log.quiet, log.bypass_quiet_hours, log.level) == (
         QuietHours(1320, 420),
         Level.CRITICAL,
         Level.WARNING,
@@ -139,7 +143,7 @@ WRONG = f"""
 [alerts]
 thermal_celsius = "warm"
 quiet_hours = "22-7"
-off = ["fna"]
+disabled_rules = ["fna"]
 minimum_level = "info"
 tempo = 1
 
@@ -158,7 +162,7 @@ kind = "pigeon"
 rules = ["termal"]
 devices = ["gpu three"]
 quiet_hours = "late"
-level = "info"
+minimum_level = "info"
 
 [[alerts.notifier]]
 name = "a b"
@@ -188,7 +192,7 @@ def test_every_mistake_is_told_at_once_and_no_secret_with_it() -> None:
         "override 2: there is no setting 'speed'",
         "notifier 1: name is missing", "notifier 1.kind: 'pigeon' is not alertmanager, apprise",
         "there is no rule 'termal': did you mean thermal?", "notifier 1.devices",
-        "notifier 1.level",
+        "notifier 1.minimum_level",
         "notifier 1.quiet_hours: 'late' is not a time", "notifier 2.name", "notifier 2.url",
         "notifier 3 (am): alertmanager takes no command", "begin with http://",
         "notifier 3 (am): timeout_seconds", "notifier 4 (am): command is missing",

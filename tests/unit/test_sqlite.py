@@ -215,7 +215,7 @@ def test_who_asks_while_it_is_packed_sees_all_of_it(tmp_path: Path) -> None:
 BROKEN = (
     "DROP TABLE device",
     "DROP TABLE alert_state",
-    "ALTER TABLE episode RENAME COLUMN weight TO heaviness",
+    "ALTER TABLE episode RENAME COLUMN body_length TO heaviness",
     "PRAGMA user_version = 1",
 )
 
@@ -246,7 +246,7 @@ def test_a_table_that_vanishes_while_it_is_used_costs_one_write(tmp_path: Path) 
     with pytest.raises(Unavailable):
         store.write([tick(AT, 1)], [UsageInterval(GPU, 1, None, "ada", None, AT, AT)])
     store.write([tick(AT, 1)], [UsageInterval(GPU, 1, None, "ada", None, AT, AT)])
-    assert len(store.uses(None, AT - 1, AT + 1)) == 1
+    assert len(store.usage(None, AT - 1, AT + 1)) == 1
     store.close()
     assert len(set_aside(tmp_path)) == 1
 

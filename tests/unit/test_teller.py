@@ -69,7 +69,7 @@ def test_what_is_there_is_told_and_crossed_off(
     wait_for(lambda: desk.deliveries == [])
     assert len(phone.batches) == 1
     assert desk.settled == 2, "before it was told, and after"
-    assert (teller.health().ok, teller.health().told) == (True, 2)
+    assert (teller.health().ok, teller.health().sent) == (True, 2)
 
 
 def test_what_fails_is_tried_again(

@@ -31,7 +31,7 @@ HOT = Alert(
     unit="celsius",
     message="GPU 3 is too hot: 91 °C (slowdown threshold 89 °C)",
     advice="Check the cooling: dust, blocked slots, a warm room.",
-    who=(Party(4242, "ada", "python", "python train.py --token hunter2hunter2 --epochs 9"),),
+    affected=(Party(4242, "ada", "python", "python train.py --token hunter2hunter2 --epochs 9"),),
 )
 LOST = replace(
     HOT,
@@ -44,7 +44,7 @@ LOST = replace(
     severity=100,
     message="GPU 5 is lost: the driver says that it has fallen off the bus",
     advice="Look for the cause: sudo dmesg | grep -i xid. Then reset it, or reboot.",
-    who=(Party(1, "bob"), Party(2, "bob"), Party(3, "eve")),
+    affected=(Party(1, "bob"), Party(2, "bob"), Party(3, "eve")),
 )
 DISK = replace(
     HOT,
@@ -58,7 +58,7 @@ DISK = replace(
     severity=50,
     message="/home is nearly full: 97 %",
     advice="Make room: du -xh --max-depth 2 /home | sort -h | tail",
-    who=(),
+    affected=(),
 )
 
 
@@ -122,7 +122,7 @@ def test_titles_are_short_whatever_the_message() -> None:
 def test_no_secret_leaves() -> None:
     assert "hunter2" not in text(notice())
     assert HIDDEN in text(notice())
-    (party,) = without_secrets(notice()).alert.who
+    (party,) = without_secrets(notice()).alert.affected
     assert party.command == f"python train.py --token {HIDDEN} --epochs 9"
 
 

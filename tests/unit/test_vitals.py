@@ -11,7 +11,7 @@ from andon.errors import Invalid
 from andon.host.clock import offset
 
 BEGIN = SelfStats(at=0.0)
-GOOD = SelfStats(at=300.0, ticks=300, cpu_seconds=3.0, store=StoreStats(None, "", 0, 10, 100))
+GOOD = SelfStats(at=300.0, snapshots=300, cpu_seconds=3.0, store=StoreStats(None, "", 0, 10, 100))
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,9 @@ def test_each_trouble_has_its_words(now: SelfStats, subject: str, words: str) ->
 def test_a_healthy_server_has_none() -> None:
     assert troubles(BEGIN, GOOD) == ()
     assert troubles(BEGIN, BEGIN) == ()
-    assert troubles(GOOD, replace(GOOD, at=301.0, ticks=301, missed=1)) == (), "too early to say"
+    assert troubles(GOOD, replace(GOOD, at=301.0, snapshots=301, missed=1)) == (), (
+        "too early to say"
+    )
 
 
 def test_several_of_the_sampler_are_one() -> None:
@@ -50,11 +52,11 @@ def test_the_pulse_compares_now_with_minutes_ago(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("andon.engine.sampling.self_monitor.time.monotonic", lambda: now[0])
     pulse = SelfMonitor(lambda: costs[0], StoreStats)
     assert pulse() == ()
-    now[0], costs[0] = 60.0, Costs(ticks=30, missed=30)
+    now[0], costs[0] = 60.0, Costs(snapshots=30, missed=30)
     assert [trouble.subject for trouble in pulse()] == ["sampler"]
     now[0] = 62.0
     assert [trouble.subject for trouble in pulse()] == ["sampler"], "felt every few seconds"
-    now[0], costs[0] = 500.0, Costs(ticks=470, missed=30)
+    now[0], costs[0] = 500.0, Costs(snapshots=470, missed=30)
     assert pulse() == (), "what was missed is long ago"
 
 

@@ -347,7 +347,7 @@ def test_quiet_hours_hold_back(monkeypatch: pytest.MonkeyPatch) -> None:
     always = QuietHours(0, 1439)
     asleep = Heard("asleep")
     phone = Heard()
-    route = Route("asleep", quiet=always, wakes=None)
+    route = Route("asleep", quiet=always, bypass_quiet_hours=None)
     playing = Playing(monkeypatch, (asleep, route), phone)
     playing.lose()
     wait_for(lambda: phone.kinds() == [FIRING])
@@ -469,7 +469,7 @@ def test_the_rules_say_what_counts_for_each_device(monkeypatch: pytest.MonkeyPat
     playing.tick(State.OK, State.OK)
     rows = {row["name"]: row for row in playing.watcher.rules()}
     assert rows["thermal"]["devices"] == {"GPU-0": 80.0, "GPU-1": 80.0}
-    assert rows["thermal"]["awake"]
-    assert not rows["idle_lease"]["awake"]
-    assert rows["idle_lease"]["asleep_reason"]
+    assert rows["thermal"]["active"]
+    assert not rows["idle_lease"]["active"]
+    assert rows["idle_lease"]["inactive_reason"]
     playing.watcher.close()

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,8 @@ from andon.model.device import (
     Sample,
     Snapshot,
     State,
+    device_labels,
+    with_labels,
 )
 
 SAMPLE_KEYS = [
@@ -37,7 +40,7 @@ SAMPLE_KEYS = [
     "performance_state", "sm_active_percent", "tensor_active_percent", "read_at",
 ]  # fmt: skip
 DEVICE_KEYS = [
-    "uuid", "index", "vendor", "name", "pci", "state", "reason", "hint", "since", "parent",
+    "uuid", "index", "label", "vendor", "name", "pci", "state", "reason", "hint", "since", "parent",
     "memory_kind", "memory_total_bytes", "memory_unattributed_bytes", "visible", "cuda_index",
     "limits", "sample", "missing", "processes",
 ]  # fmt: skip
@@ -75,6 +78,38 @@ FULL = Snapshot(
     ),
     faults=(Fault("amd", "no library", "install it"),),
 )  # fmt: skip
+
+
+PARTED = Snapshot(
+    node="n1",
+    at=1.0,
+    devices=tuple(
+        DeviceStatus(Device(uuid, 6, "nvidia", "H200", parent=parent), State.OK, 1.0)
+        for uuid, parent in (("GPU-6", None), ("MIG-a", "GPU-6"), ("MIG-b", "GPU-6"))
+    ),
+)
+
+
+def test_every_device_has_the_label_that_it_is_called_by() -> None:
+    out = wire.snapshot_to_json(PARTED)
+    assert [one["label"] for one in out["devices"]] == ["6", "6:0", "6:1"]
+    assert wire.snapshot_from_json(out) == PARTED
+
+
+def test_a_label_that_is_absent_is_computed() -> None:
+    out = wire.snapshot_to_json(PARTED)
+    for one in out["devices"]:
+        del one["label"]
+    read = wire.snapshot_from_json(out)
+    assert list(device_labels(read.devices).values()) == ["6", "6:0", "6:1"]
+
+
+def test_a_partition_keeps_its_label_where_others_are_left_out() -> None:
+    alone = replace(PARTED, devices=with_labels(PARTED.devices)[2:])
+    out = wire.snapshot_to_json(alone)
+    assert [one["label"] for one in out["devices"]] == ["6:1"]
+    read = wire.snapshot_from_json(out)
+    assert wire.snapshot_to_json(read) == out
 
 
 def test_the_keys_are_those_of_the_design_in_its_order() -> None:

@@ -66,7 +66,7 @@ class Hand(Sampler):
         self.bus.publish(snapshot, time.monotonic())
 
     def costs(self) -> Costs:
-        return Costs(ticks=len(self._given))
+        return Costs(snapshots=len(self._given))
 
     def reader_pids(self) -> list[int]:
         return []

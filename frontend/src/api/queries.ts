@@ -1,7 +1,7 @@
 /** The queries to the server, and how often they run. */
 import { QueryClient, useQuery, type UseQueryResult } from "@tanstack/react-query";
 import { get, Problem } from "./client";
-import type { Alert, Alerts, Board, Charts, Features, Health, Leases, Rules, Uses, Why } from "./types";
+import type { Alert, Alerts, Board, Charts, Features, Health, Leases, Rules, Usage, Why } from "./types";
 
 export const client = new QueryClient({
   defaultOptions: {
@@ -79,7 +79,7 @@ export interface Span {
 }
 
 function spanOf(uuid: string, what: string, span: Span): string {
-  return `/api/devices/${encodeURIComponent(uuid)}/${what}?from=${span.since}&to=${span.until}`;
+  return `/api/devices/${encodeURIComponent(uuid)}/${what}?since=${span.since}&until=${span.until}`;
 }
 
 export function useCharts(uuid: string, span: Span, points: number): Found<Charts> {
@@ -91,10 +91,10 @@ export function useCharts(uuid: string, span: Span, points: number): Found<Chart
   });
 }
 
-export function useUses(uuid: string, span: Span): Found<Uses> {
-  return useQuery<Uses, Problem>({
-    queryKey: ["uses", uuid, span.since, span.until],
-    queryFn: ({ signal }) => get<Uses>(spanOf(uuid, "uses", span), signal),
+export function useUsage(uuid: string, span: Span): Found<Usage> {
+  return useQuery<Usage, Problem>({
+    queryKey: ["usage", uuid, span.since, span.until],
+    queryFn: ({ signal }) => get<Usage>(spanOf(uuid, "usage", span), signal),
     placeholderData: (before) => (before?.device === uuid ? before : undefined),
     gcTime: 10_000,
   });

@@ -10,8 +10,8 @@ export type Why = Schemas["Why"];
 export type Reason = Schemas["Reason"];
 export type Health = Schemas["Health"];
 export type Charts = Schemas["Charts"];
-export type Uses = Schemas["Uses"];
-export type Use = Schemas["Use"];
+export type Usage = Schemas["Usage"];
+export type UsageRow = Schemas["UsageRow"];
 export type Recent = Schemas["Recent"];
 export type Features = Schemas["Features"];
 /** The server always sends every field of these, including those with a default. */

@@ -1,7 +1,7 @@
 /** All charts of a device over one time range, which can be selected, moved and zoomed. */
 import { useCallback, useEffect, useMemo, useState } from "react";
-import { useCharts, useUses } from "../api/queries";
-import type { Device, Uses } from "../api/types";
+import { useCharts, useUsage } from "../api/queries";
+import type { Device, Usage } from "../api/types";
 import { dateOf, duration, gib, throttleName } from "../lib/format";
 import { keep } from "../lib/router";
 import { useTheme } from "../lib/theme";
@@ -25,7 +25,7 @@ export function DeviceCharts({ device, query }: { device: Device; query: URLSear
   const [cursor, setCursor] = useState<number | null>(null);
   const asked = fetchSpan(view, now);
   const charts = useCharts(device.uuid, asked, pointsOf(view.seconds));
-  const uses = useUses(device.uuid, asked);
+  const uses = useUsage(device.uuid, asked);
   const until = view.until ?? now;
   const since = until - view.seconds;
   const ring = live.rings.of(device.uuid);
@@ -95,7 +95,7 @@ function throttleRows(drawn: Parameters<typeof bands>[0]): Strip[] {
   }));
 }
 
-function useRows(uses: Uses | undefined, now: number): Strip[] {
+function useRows(uses: Usage | undefined, now: number): Strip[] {
   return useMemo(() => (uses?.items ?? []).slice(0, MOST_USES).map((use) => ({
     key: `${use.pid}-${use.started}-${use.first}`,
     label: [use.user, use.name ?? `pid ${use.pid}`].filter(Boolean).join(" · "),

@@ -11,7 +11,7 @@ export interface Held {
 export function heldBy(holders: Holder[] | undefined): Held | null {
   const first = holders?.[0];
   if (!holders || !first) return null;
-  const users = [...new Set(holders.map((one) => (one.standing === "held" ? one.user : `${one.user} (${one.standing})`)))].join(", ");
+  const users = [...new Set(holders.map((one) => (one.state === "held" ? one.user : `${one.user} (${one.state})`)))].join(", ");
   return { users, until: holders.length > 1 || first.until === null ? null : hourOf(first.until) };
 }
 

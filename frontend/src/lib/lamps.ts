@@ -24,7 +24,7 @@ export function lampOf(device: Device, server: ServerLamps | null, at: number): 
   const said = server?.devices.get(device.uuid);
   if (!server || !said || server.at < device.since) return plain(device, at);
   if (said.lamp === "green") return { ...plain(device, at), colour: "green", word: workOf(device) };
-  return { colour: said.lamp as Colour, word: said.word, reason: said.reason, forWhom: said.for };
+  return { colour: said.lamp as Colour, word: said.status, reason: said.reason, forWhom: said.affected_user };
 }
 
 function plain(device: Device, at: number): Lamp {

@@ -56,7 +56,7 @@ export class LiveStore {
     if (before && snapshot.at > before.at) this.tickSeconds = Math.min(60, snapshot.at - before.at);
     this.receivedAt = this.clock();
     this.byUuid = new Map(snapshot.devices.map((device) => [device.uuid, device]));
-    this.labels = labelsOf(snapshot.devices);
+    this.labels = new Map(snapshot.devices.map((device) => [device.uuid, device.label]));
     this.rings.add(snapshot);
     this.change({ snapshot, staleSeconds: null, refusal: null });
   }
@@ -82,23 +82,6 @@ export class LiveStore {
     this.now = { ...this.now, ...part };
     for (const listener of this.listeners) listener();
   }
-}
-
-function labelsOf(devices: Device[]): Map<string, string> {
-  const boards = new Map(devices.map((device) => [device.uuid, device.index]));
-  const counted = new Map<string, number>();
-  const labels = new Map<string, string>();
-  for (const device of devices) {
-    const board = device.parent === null ? undefined : boards.get(device.parent);
-    if (device.parent === null || board === undefined) {
-      labels.set(device.uuid, String(device.index));
-      continue;
-    }
-    const number = counted.get(device.parent) ?? 0;
-    counted.set(device.parent, number + 1);
-    labels.set(device.uuid, `${board}:${number}`);
-  }
-  return labels;
 }
 
 export const live = new LiveStore();

@@ -22,7 +22,7 @@ export function AlertsPage({ name, search }: { name: string | null; search: stri
   if (!found.data) return <p className="dim">Loading…</p>;
   const term = search.trim().toLowerCase();
   const shown = found.data.alerts.filter((one) =>
-    !term || [one.message, one.rule, one.where, ...one.who.map((w) => w.user ?? "")].some((t) => t.toLowerCase().includes(term)));
+    !term || [one.message, one.rule, one.where, ...one.affected.map((w) => w.user ?? "")].some((t) => t.toLowerCase().includes(term)));
   const open = shown.filter((one) => one.state !== "resolved");
   const past = shown.filter((one) => one.state === "resolved");
   const lit = open.filter(isLit);
@@ -76,7 +76,7 @@ const RULES: Column<Rule>[] = [
   { name: "max level", by: (r) => r.level, cell: (r) => r.level },
   { name: "threshold", by: (r) => r.threshold, cell: (r) => (r.threshold === null ? "–" : withUnit(r.threshold, UNITS[r.unit] ?? r.unit)), number: true },
   { name: "after", by: (r) => r.for_seconds, cell: (r) => duration(r.for_seconds), number: true },
-  { name: "description", cell: (r) => <>{r.why} <span className="dim">{r.advice}</span>{!r.awake && <em> inactive: {r.asleep_reason}</em>}</> },
+  { name: "description", cell: (r) => <>{r.why} <span className="dim">{r.advice}</span>{!r.active && <em> inactive: {r.inactive_reason}</em>}</> },
 ];
 const UNITS: Record<string, string> = { celsius: "°C", percent: "%", seconds: "s", watts: "W" };
 

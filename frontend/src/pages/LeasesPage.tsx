@@ -59,7 +59,7 @@ function matching(leases: Lease[], search: string): Lease[] {
   if (!term) return leases;
   return leases.filter((one) => {
     const devices = one.devices.map((device) => `gpu ${device.index}`);
-    return [one.id, one.user, one.command, one.standing, ...devices].some((text) => text?.toLowerCase().includes(term));
+    return [one.id, one.user, one.command, one.state, ...devices].some((text) => text?.toLowerCase().includes(term));
   });
 }
 

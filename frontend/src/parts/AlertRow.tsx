@@ -15,7 +15,7 @@ const PAUSES: [string, number][] = [["1 h", 3_600], ["8 h", 28_800], ["1 d", 86_
 const NAME = "andon.name";
 
 export function AlertRow({ alert, at, open }: { alert: Alert; at: number; open: boolean }) {
-  const people = [...new Set(alert.who.map((one) => one.user).filter(Boolean))].join(", ");
+  const people = [...new Set(alert.affected.map((one) => one.user).filter(Boolean))].join(", ");
   const marks = [
     alert.state === "pending" && "pending",
     alert.no_data_since !== null && `no data for ${duration(at - alert.no_data_since)}`,

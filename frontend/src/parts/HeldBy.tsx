@@ -14,7 +14,7 @@ export function HeldBy({ holders, at, links = false }: { holders: Holder[]; at: 
             {one.lease && (links ? <a href={leaseLink(one.lease)}>{one.lease}</a> : one.lease)}
           </span>
           <span className="dim">{facts(one, at)}</span>
-          {one.standing !== "held" && <span className="standing"><Lamp colour={one.standing === "orphaned" ? "amber" : "red"} /> {one.standing}</span>}
+          {one.state !== "held" && <span className="state"><Lamp colour={one.state === "orphaned" ? "amber" : "red"} /> {one.state}</span>}
         </li>
       ))}
     </ul>

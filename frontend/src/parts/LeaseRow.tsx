@@ -33,13 +33,13 @@ export function LeaseRow({ lease, at, chosen }: Props) {
   useEffect(() => {
     if (chosen) row.current?.scrollIntoView({ block: "nearest" });
   }, [chosen]);
-  const meaning = MEANING[lease.standing];
+  const meaning = MEANING[lease.state];
   return (
-    <li ref={row} className={`lease ${lease.standing}${chosen ? " chosen" : ""}`} data-lease={lease.id ?? ""}>
+    <li ref={row} className={`lease ${lease.state}${chosen ? " chosen" : ""}`} data-lease={lease.id ?? ""}>
       <div className="whose">
         <h2>{lease.user} <code>{lease.id ?? DASH}</code></h2>
         <p>
-          <Lamp colour={COLOURS[lease.standing] ?? "grey"} /> <span className="standing">{lease.standing}</span>{" "}
+          <Lamp colour={COLOURS[lease.state] ?? "grey"} /> <span className="state">{lease.state}</span>{" "}
           {lease.simulated && <span className="simulated">SIMULATED</span>}
         </p>
       </div>
@@ -88,13 +88,13 @@ function End({ lease, at }: { lease: Lease; at: number }) {
     if (lease.until === null) return "";
     return lease.until > now ? `${duration(lease.until - now)} left` : "expired";
   }, at);
-  if (lease.standing !== "held") return <>{DASH}</>;
+  if (lease.state !== "held") return <>{DASH}</>;
   if (lease.until === null) return <span className="small">{lease.kind === "library" ? "its program ends" : "its command ends"}</span>;
   return <>{hourOf(lease.until, at)} <span className="small">{left}</span></>;
 }
 
 function Memory({ lease }: { lease: Lease }) {
-  const { used_bytes: used, promised_bytes: promised } = lease;
+  const { used_bytes: used, reserved_bytes: promised } = lease;
   const whole = useLive(() => lease.devices.reduce((sum, one) => sum + (live.device(one.uuid)?.memory_total_bytes ?? NaN), 0));
   const most = promised ?? whole;
   if (!lease.devices.length) return <>{DASH}</>;
@@ -117,7 +117,7 @@ function Actions({ lease, id, at }: { lease: Lease; id: string; at: number }) {
   const trusted = useTrusted();
   const change = useChange("leases", "board");
   const [asking, setAsking] = useState(false);
-  const lengths = lease.until === null || lease.standing !== "held" ? [] : longer(lease.until, at);
+  const lengths = lease.until === null || lease.state !== "held" ? [] : longer(lease.until, at);
   const [selected, setSelected] = useState("");
   const length = lengths.find((one) => one.text === selected) ?? lengths[0];
   const path = `/api/leases/${encodeURIComponent(id)}`;
@@ -138,10 +138,10 @@ function Actions({ lease, id, at }: { lease: Lease; id: string; at: number }) {
         </span>
       )}
       {may && <button type="button" disabled={change.isPending} onClick={() => setAsking(true)}>Release</button>}
-      {!lease.releasable && lease.why_not && <span className="dim why-not">{lease.why_not}</span>}
+      {!lease.releasable && lease.not_releasable_reason && <span className="dim why-not">{lease.not_releasable_reason}</span>}
       {change.isPending && <span role="status" className="dim">waiting for its holder…</span>}
       {change.error && <span role="alert" className="wrong">{change.error.oneLine}</span>}
-      {lease.standing === "held" && (
+      {lease.state === "held" && (
         <span className="same">
           {length && <Command text={`andon lease extend ${id} --for ${length.text}`} />}
           <Command text={`andon release ${id}`} />

@@ -29,8 +29,8 @@ function shown(value: number | string | null, unit: string): string {
 
 function ReasonRow({ reason }: { reason: Reason }) {
   return (
-    <li className={reason.trouble ? "trouble" : undefined}>
-      <p>{reason.sentence} <span className="dim">({reason.confidence_word})</span></p>
+    <li className={reason.problem ? "trouble" : undefined}>
+      <p>{reason.sentence} <span className="dim">({reason.confidence_label})</span></p>
       {reason.advice && <p className="dim">{reason.advice}</p>}
       <details>
         <summary>Evidence</summary>

@@ -52,7 +52,7 @@ class Server:
 
     def get(self, path: str, **asked: object) -> wire.Json:
         """GET a path that every server of this version has."""
-        given = {name.rstrip("_"): value for name, value in asked.items() if value is not None}
+        given = {name: value for name, value in asked.items() if value is not None}
         try:
             return self._ask("GET", f"{path}?{urlencode(given)}" if given else path)
         except Gone as exc:

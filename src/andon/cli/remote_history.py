@@ -40,11 +40,11 @@ class RemoteHistory:
         self, device: str, metric: str, since: float, until: float, points: int
     ) -> Sequence[Bucket]:
         path = f"/api/devices/{quote(device, safe='')}/history"
-        payload = self._server.get(path, metric=metric, from_=since, to=until, points=points)
+        payload = self._server.get(path, metric=metric, since=since, until=until, points=points)
         return self._each(payload, "buckets", _bucket)
 
-    def uses(self, device: str | None, since: float, until: float) -> Sequence[UsageInterval]:
-        payload = self._server.get("/api/uses", device=device, from_=since, to=until)
+    def usage(self, device: str | None, since: float, until: float) -> Sequence[UsageInterval]:
+        payload = self._server.get("/api/usage", device=device, since=since, until=until)
         return self._each(payload, "items", _use)
 
     def close(self) -> None:

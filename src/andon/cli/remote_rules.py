@@ -35,13 +35,13 @@ def results_from_json(payload: Json) -> Json:
 
 
 def _rule(value: Json) -> Json:
-    rungs = each_in(value, "rungs", _rung)
+    rungs = each_in(value, "levels", _rung)
     if not rungs:
-        raise Wrong("rungs", "is empty")
+        raise Wrong("levels", "is empty")
     return {
         "name": text_in(value, "name", NAME),
         "title": text_in(value, "title"),
-        "about": text_in(value, "about", NAME),
+        "subject_kind": text_in(value, "subject_kind", NAME),
         "level": str(choice_in(value, "level", Level)),
         "for_seconds": _seconds(value, "for_seconds"),
         "clear_seconds": _seconds(value, "clear_seconds"),
@@ -49,11 +49,11 @@ def _rule(value: Json) -> Json:
         "unit": text_in(value, "unit", NAME),
         "why": text_in(value, "why"),
         "advice": text_in(value, "advice"),
-        "awake": flag_in(value, "awake"),
-        "asleep_reason": (some_text_in if flag_in(value, "awake") else text_in)(
-            value, "asleep_reason"
+        "active": flag_in(value, "active"),
+        "inactive_reason": (some_text_in if flag_in(value, "active") else text_in)(
+            value, "inactive_reason"
         ),
-        "rungs": rungs,
+        "levels": rungs,
         "devices": each_in(value, "devices", _on_device),
     }
 
@@ -63,9 +63,9 @@ def _rung(value: Json) -> Json:
         "level": str(choice_in(value, "level", Level)),
         "condition": text_in(value, "condition"),
         "for_seconds": _seconds(value, "for_seconds"),
-        "calm": text_in(value, "calm"),
+        "clear_condition": text_in(value, "clear_condition"),
         "clear_seconds": _seconds(value, "clear_seconds"),
-        "told": flag_in(value, "told"),
+        "notify": flag_in(value, "notify"),
     }
 
 
@@ -75,7 +75,7 @@ def _on_device(value: Json) -> Json:
         "index": whole_in(value, "index", wire.MOST_INDEX),
         "threshold": number_in(value, "threshold"),
         "limit": number_in(value, "limit"),
-        "off": flag_in(value, "off"),
+        "disabled": flag_in(value, "disabled"),
     }
 
 

@@ -116,7 +116,7 @@ class Running:
         log.begin(lease, {**self._facts(chosen, snapshot), **facts})
         log.follow(self._sampler, snapshot)
         kills = _host_kills()
-        end: dict[str, Any] = {"code": None, "end": "not started"}
+        end: dict[str, Any] = {"exit_code": None, "outcome": "not_started"}
         try:
             outcome = launcher.run(_Check(held, self._notify), self._notify)
             if held is not None:
@@ -132,12 +132,12 @@ class Running:
                 outcome.interrupted,
             )
             end = {
-                "code": outcome.code,
+                "exit_code": outcome.code,
                 "signal": outcome.signal,
-                "seconds": round(outcome.seconds, 3),
-                "end": str(judged.end),
-                "words": judged.words,
-                "said_by": judged.said_by,
+                "duration_seconds": round(outcome.seconds, 3),
+                "outcome": str(judged.end),
+                "message": judged.words,
+                "reported_by": judged.reported_by,
             }
             return outcome.code, judged
         finally:
@@ -153,7 +153,7 @@ class Running:
             "node": snapshot.node,
             "user": user_name(os.getuid()),
             "command": self.words,
-            "folder": os.getcwd(),  # noqa: PTH109 - it may have been removed, and is only shown
+            "working_directory": os.getcwd(),  # noqa: PTH109 - it may have been removed, and is only shown
             "pid": os.getpid(),
             "simulated": snapshot.simulated,
             "devices": [device.uuid for device in chosen],

@@ -13,7 +13,7 @@ from andon.cli.sources import sampling as sampling
 from andon.cli.sources import settings_of as settings_of
 from andon.cli.terminal import Choices, notice
 from andon.errors import Gone, Invalid
-from andon.model.device import Snapshot
+from andon.model.device import Snapshot, with_labels
 
 if TYPE_CHECKING:
     from andon.cli.remote import Remote, Server
@@ -81,7 +81,8 @@ def chosen_uuids(snapshot: Snapshot, wanted: Sequence[str]) -> set[str]:
 
 def only(snapshot: Snapshot, uuids: set[str]) -> Snapshot:
     """The snapshot with only these devices."""
-    return replace(snapshot, devices=tuple(s for s in snapshot.devices if s.device.uuid in uuids))
+    kept = tuple(s for s in with_labels(snapshot.devices) if s.device.uuid in uuids)
+    return replace(snapshot, devices=kept)
 
 
 def split_devices(given: Sequence[str]) -> list[str]:

@@ -123,7 +123,7 @@ class GPUMonitor:
 
     def get_gpu_metrics(self) -> list[dict[str, Any]]:
         """Every device as in `andon.snapshot/1`, without its processes."""
-        shown = map(wire.status_to_json, self._snapshot(use_cache=True).devices)
+        shown = wire.statuses_to_json(self._snapshot(use_cache=True))
         return [{k: v for k, v in status.items() if k != "processes"} for status in shown]
 
     def get_gpu_processes(self) -> list[dict[str, Any]]:

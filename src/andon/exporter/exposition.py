@@ -8,7 +8,7 @@ from andon.engine.sampling.sampler import Costs
 from andon.exporter.catalogue import COSTS, DEVICE, ITSELF, NODE, SERVICE, Metric, When
 from andon.exporter.spreads import ExportedDevice, SelfReadings, Service
 from andon.exporter.texts import checked_prefix, labels, number
-from andon.model.device import DeviceStatus, Snapshot
+from andon.model.device import DeviceStatus, Snapshot, device_labels
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -140,20 +140,16 @@ def _text(start: str, points: tuple[tuple[str, int], ...]) -> str:
 
 def _named(snapshot: Snapshot) -> list[tuple[DeviceStatus, str, ExportedDevice]]:
     """Each device with its label: its index, or `3:0` for a partition, as on screen."""
-    boards = {s.device.uuid: s for s in snapshot.devices if s.device.parent is None}
-    counted = dict.fromkeys(boards, 0)
+    boards = {s.device.uuid for s in snapshot.devices if s.device.parent is None}
+    names = device_labels(snapshot.devices)
     below: dict[str, set[int]] = {}
     for status in snapshot.devices:
         if status.device.parent in boards:
             below.setdefault(status.device.parent, set()).update(p.pid for p in status.processes)
-    out = []
-    for status in snapshot.devices:
-        parent, name = status.device.parent, str(status.device.index)
-        if parent in counted:
-            name = f"{boards[parent].device.index}:{counted[parent]}"
-            counted[parent] += 1
-        out.append((status, name, _seen(status, below.get(status.device.uuid), snapshot)))
-    return out
+    return [
+        (s, names[s.device.uuid], _seen(s, below.get(s.device.uuid), snapshot))
+        for s in snapshot.devices
+    ]
 
 
 def _seen(status: DeviceStatus, below: set[int] | None, snapshot: Snapshot) -> ExportedDevice:

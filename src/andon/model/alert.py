@@ -79,7 +79,7 @@ class Silence:
     subject: str | None = None
     by: str = ""
     note: str = ""
-    begun: float = 0.0
+    since: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class Alert:
     unit: str = ""
     message: str = ""
     advice: str = ""
-    who: tuple[Party, ...] = ()
+    affected: tuple[Party, ...] = ()
     acknowledged: Acknowledgement | None = None
     silenced_until: float | None = None
     inhibited_by: str | None = None

@@ -90,7 +90,7 @@ def alert_to_json(alert: Alert) -> Json:
         "unit": alert.unit,
         "message": alert.message,
         "advice": alert.advice,
-        "who": [_party_to_json(party) for party in alert.who],
+        "affected": [_party_to_json(party) for party in alert.affected],
         "acknowledged": None if seen is None else {"at": seen.at, "by": seen.by, "note": seen.note},
         "silenced_until": alert.silenced_until,
         "inhibited_by": alert.inhibited_by,
@@ -108,7 +108,7 @@ def silence_to_json(silence: Silence) -> Json:
         "until": silence.until,
         "by": silence.by,
         "note": silence.note,
-        "begun": silence.begun,
+        "since": silence.since,
     }
 
 
@@ -188,7 +188,7 @@ def _alert(value: Json) -> Alert:
         unit=text_in(value, "unit", NAME),
         message=text_in(value, "message"),
         advice=text_in(value, "advice"),
-        who=tuple(each_in(value, "who", _party)),
+        affected=tuple(each_in(value, "affected", _party)),
         acknowledged=inside(value, "acknowledged", _acknowledgement),
         inhibited_by=some_text_in(value, "inhibited_by"),
         notified=whole_in(value, "notified"),
@@ -206,7 +206,7 @@ def _silence(value: Json) -> Silence:
         subject=some_text_in(value, "subject", NAME),
         by=text_in(value, "by"),
         note=text_in(value, "note"),
-        begun=some_time_in(value, "begun") or 0.0,
+        since=some_time_in(value, "since") or 0.0,
     )
 
 

@@ -21,7 +21,7 @@ from andon.model.json_fields import (
     whole_in,
 )
 from andon.model.wire import MOST_INDEX, Json
-from andon.model.work import LeaseKind, Share, Standing
+from andon.model.work import LeaseKind, LeaseState, Share
 
 LEASES = "andon.leases/1"
 
@@ -36,7 +36,7 @@ class LeaseRow:
     id: str | None
     user: str
     uid: int
-    standing: Standing
+    state: LeaseState
     kind: LeaseKind | None
     devices: tuple[Share, ...]
     since: float | None
@@ -44,12 +44,12 @@ class LeaseRow:
     command: str | None
     simulated: bool
     used_bytes: int
-    promised_bytes: int | None
+    reserved_bytes: int | None
     utilization_percent: float | None
     fence: int | None
     pid: int | None  # of its holder
     releasable: bool  # by the user who made this list
-    why_not: str | None
+    not_releasable_reason: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def list_to_json(found: LeaseList, timestamp: str) -> Json:
 def row_to_json(row: LeaseRow) -> Json:
     return {
         **asdict(row),
-        "standing": str(row.standing),
+        "state": str(row.state),
         "kind": None if row.kind is None else str(row.kind),
         "devices": [asdict(share) for share in row.devices],
     }
@@ -140,7 +140,7 @@ def _row(value: Json) -> LeaseRow:
         id=some_text_in(value, "id", NAME),
         user=text_in(value, "user", NAME),
         uid=whole_in(value, "uid", MOST_PID),
-        standing=choice_in(value, "standing", Standing),
+        state=choice_in(value, "state", LeaseState),
         kind=None if value.get("kind") is None else choice_in(value, "kind", LeaseKind),
         devices=tuple(each_in(value, "devices", _share)),
         since=some_time_in(value, "since"),
@@ -148,12 +148,12 @@ def _row(value: Json) -> LeaseRow:
         command=some_text_in(value, "command"),
         simulated=flag_in(value, "simulated"),
         used_bytes=whole_in(value, "used_bytes"),
-        promised_bytes=some_whole_in(value, "promised_bytes"),
+        reserved_bytes=some_whole_in(value, "reserved_bytes"),
         utilization_percent=number_in(value, "utilization_percent", 0),
         fence=some_whole_in(value, "fence"),
         pid=some_whole_in(value, "pid", MOST_PID),
         releasable=flag_in(value, "releasable"),
-        why_not=some_text_in(value, "why_not"),
+        not_releasable_reason=some_text_in(value, "not_releasable_reason"),
     )
 
 

@@ -2,8 +2,8 @@
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, replace
 from operator import attrgetter
 from typing import Any
 
@@ -25,6 +25,7 @@ from andon.model.device import (
     Sample,
     Snapshot,
     State,
+    device_labels,
 )
 from andon.model.json_fields import (
     MOST_PID,
@@ -110,7 +111,7 @@ def loads(text: str | bytes) -> Json:
 def snapshot_to_json(snapshot: Snapshot) -> Json:
     return {
         **node_to_json(snapshot),
-        "devices": [status_to_json(status) for status in snapshot.devices],
+        "devices": statuses_to_json(snapshot),
         "faults": [fault_to_json(fault) for fault in snapshot.faults],
     }
 
@@ -128,21 +129,28 @@ def node_to_json(snapshot: Snapshot) -> Json:
     }
 
 
-def status_to_json(status: DeviceStatus) -> Json:
+def statuses_to_json(snapshot: Snapshot) -> list[Json]:
+    """Every device of a snapshot, each under its label."""
+    names = device_labels(snapshot.devices)
+    return [status_to_json(status, names[status.device.uuid]) for status in snapshot.devices]
+
+
+def status_to_json(status: DeviceStatus, label: str) -> Json:
     return {
-        **state_to_json(status),
+        **state_to_json(status, label),
         "sample": status_sample_to_json(status),
         "missing": missing_with_shares(status),
         "processes": [process_to_json(process) for process in status.processes],
     }
 
 
-def state_to_json(status: DeviceStatus) -> Json:
+def state_to_json(status: DeviceStatus, label: str) -> Json:
     """The part of a status about the device, without readings."""
     device = status.device
     return {
         "uuid": device.uuid,
         "index": device.index,
+        "label": label,
         "vendor": device.vendor,
         "name": device.name,
         "pci": device.pci,
@@ -270,11 +278,22 @@ def snapshot_from_json(value: Json) -> Snapshot:
             boot=some_text_in(value, "boot", NAME),
             versions=texts_in(value, "versions"),
             host=inside(value, "host", _host_from_json) or Host(),
-            devices=tuple(each_in(value, "devices", status_from_json, MOST_DEVICES)),
+            devices=_unlabelled(each_in(value, "devices", status_from_json, MOST_DEVICES)),
             faults=tuple(each_in(value, "faults", fault_from_json, MOST_DEVICES)),
         )
     except Wrong as wrong:
         raise Invalid(f"not a valid {SNAPSHOT}: {wrong}") from wrong
+
+
+def _unlabelled(statuses: Iterable[DeviceStatus]) -> tuple[DeviceStatus, ...]:
+    """Without the labels that follow from the list; an older sender states none."""
+    listed = tuple(statuses)
+    bare = tuple(replace(status, label="") for status in listed)
+    told = device_labels(bare)
+    return tuple(
+        status if status.label not in ("", told[status.device.uuid]) else plain
+        for status, plain in zip(listed, bare, strict=True)
+    )
 
 
 def status_from_json(value: Json) -> DeviceStatus:
@@ -290,6 +309,7 @@ def status_from_json(value: Json) -> DeviceStatus:
         sample=inside(value, "sample", sample_from_json),
         missing={name: why for name, why in missing.items() if name not in DERIVED},
         processes=tuple(each_in(value, "processes", process_from_json)),
+        label=some_text_in(value, "label", NAME) or "",
     )
 
 

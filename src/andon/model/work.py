@@ -12,7 +12,7 @@ class LeaseKind(StrEnum):
     NETWORK = "network"
 
 
-class Standing(StrEnum):
+class LeaseState(StrEnum):
     """Status of a lease in the book."""
 
     HELD = "held"
@@ -88,7 +88,7 @@ class Claim:
     """A lease in the book; the user is the file's owner, whatever the file says."""
 
     lease: Lease | None  # None: locked but unreadable
-    standing: Standing
+    state: LeaseState
     uid: int
     user: str
     file: str = ""

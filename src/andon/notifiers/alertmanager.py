@@ -119,13 +119,13 @@ class Alertmanager:
         alert = without_secrets(notice).alert
         who = [
             f"{p.user or '?'}: {p.command or p.name or 'a process'} (pid {p.pid})"
-            for p in alert.who
+            for p in alert.affected
         ]
         texts = {
             "summary": ("SIMULATED " if self._simulated else "") + alert.message,
             "description": alert.advice,
             "where": alert.where,
-            "who": "; ".join(who),
+            "affected": "; ".join(who),
             "alert": alert.id,
             "acknowledged_by": alert.acknowledged.by if alert.acknowledged else "",
             "no_data": "yes" if alert.no_data_since is not None else "",

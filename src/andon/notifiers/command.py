@@ -100,7 +100,7 @@ class CommandNotifier:
             "title": message.title,
             "body": message.body,
             "level": message.level,
-            "board": self._context.board_url,
+            "board_url": self._context.board_url,
             "notices": [alert_wire.notice_to_json(without_secrets(n)) for n in notices],
         }
 

@@ -87,7 +87,7 @@ class MemoryStore:
         rows = (point(at, value) for at, value in found)
         return buckets(rows, since, until, points, scale_of(metric))
 
-    def uses(self, device: str | None, since: float, until: float) -> Sequence[UsageInterval]:
+    def usage(self, device: str | None, since: float, until: float) -> Sequence[UsageInterval]:
         with self._lock:
             found = [use for use in self._uses.values() if device in (None, use.device)]
         return [use for use in joined(found) if use.last >= since and use.first < until]

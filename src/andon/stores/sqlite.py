@@ -54,7 +54,7 @@ class SqliteStore:
             names.describe(connection, devices)
             connection.executemany(SQL["put_head"], self._heads(connection, ticks))
             connection.executemany(
-                SQL["put_use"], [_use_row(names.device(connection, u.device), u) for u in uses]
+                SQL["put_usage"], [_use_row(names.device(connection, u.device), u) for u in uses]
             )
 
     def history(
@@ -64,10 +64,10 @@ class SqliteStore:
             rows = list(self._rows(connection, device, metric, since, until, points))
         return buckets(rows, since, until, points, scale_of(metric))
 
-    def uses(self, device: str | None, since: float, until: float) -> Sequence[UsageInterval]:
+    def usage(self, device: str | None, since: float, until: float) -> Sequence[UsageInterval]:
         near = {"uuid": device, "since": since - JOIN_SECONDS, "until": until + JOIN_SECONDS}
         with self._database.reading() as connection:
-            found = [_use(row) for row in connection.execute(SQL["uses"], near)]
+            found = [_use(row) for row in connection.execute(SQL["usage"], near)]
         return [use for use in joined(found) if use.last >= since and use.first < until]
 
     def maintain(self, at: float) -> Maintenance:

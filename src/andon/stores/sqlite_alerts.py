@@ -33,7 +33,7 @@ class SqliteAlertStore:
     def load(self) -> SavedAlerts | None:
         with self._database.reading() as connection:
             found = connection.execute(SQL["get_state"]).fetchone()
-            rows = connection.execute(SQL["errands"]).fetchall()
+            rows = connection.execute(SQL["outbox"]).fetchall()
         if found is None:
             return None
         try:
@@ -47,11 +47,11 @@ class SqliteAlertStore:
         with self._database.transaction() as connection:
             connection.execute(SQL["put_state"], (_text(state),))
             connection.executemany(SQL["put_episode"], [_row(a) for a in changed if is_kept(a)])
-            known = {(row[0], row[1]) for row in connection.execute(SQL["errands"])}
+            known = {(row[0], row[1]) for row in connection.execute(SQL["outbox"])}
             pending = {delivery.key: delivery for delivery in deliveries}
-            connection.executemany(SQL["drop_errand"], known - pending.keys())
+            connection.executemany(SQL["drop_outbox"], known - pending.keys())
             new = [_delivery_row(e) for key, e in pending.items() if key not in known]
-            connection.executemany(SQL["put_errand"], new)
+            connection.executemany(SQL["put_outbox"], new)
 
     def episodes(self, query: Query) -> Sequence[Alert]:
         asked = {

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from andon.errors import Invalid
 from andon.stores.sqlite_file import migrate, refuse_newer
+from andon.stores.statements import migrations
 
 _TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
 Form = dict[str, frozenset[str]]
@@ -40,7 +41,7 @@ def bring_up_to_date(connection: sqlite3.Connection) -> None:
 
 def refuse_foreign(connection: sqlite3.Connection) -> None:
     """Raise Invalid for a file with another program's tables."""
-    foreign = sorted(_names(connection) - _wanted().keys())
+    foreign = sorted(_names(connection) - _ours())
     if foreign:
         raise Invalid(
             f"the history file is another program's database: it has a table {foreign[0][:40]!r}",
@@ -67,3 +68,15 @@ def _wanted() -> Form:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         migrate(connection)
         return _form(connection)
+
+
+@lru_cache(maxsize=1)
+def _ours() -> frozenset[str]:
+    """Every table that this or an earlier form has: a later one may have renamed it."""
+    steps = migrations("sqlite")
+    found: set[str] = set()
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        for count in range(1, len(steps) + 1):
+            migrate(connection, steps[:count])
+            found |= _names(connection)
+    return frozenset(found)

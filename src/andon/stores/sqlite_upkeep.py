@@ -131,7 +131,7 @@ def delete(connection: sqlite3.Connection, tier: Tier, before: int) -> Maintenan
 
 def forget(connection: sqlite3.Connection, before: float) -> Maintenance:
     """Delete usage intervals older than the coarsest tier."""
-    return Maintenance(deleted_uses=connection.execute(SQL["drop_uses"], (before,)).rowcount)
+    return Maintenance(deleted_uses=connection.execute(SQL["drop_usage"], (before,)).rowcount)
 
 
 def used_bytes(connection: sqlite3.Connection) -> int:

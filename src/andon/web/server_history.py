@@ -34,7 +34,7 @@ class ServerHistory(Protocol):
         self, uuid: str, metric: str, since: float, until: float, points: int
     ) -> wire.Json: ...
 
-    def uses(self, uuid: str | None, since: float, until: float) -> wire.Json: ...
+    def usage(self, uuid: str | None, since: float, until: float) -> wire.Json: ...
 
     def store(self) -> Store:
         """The store itself; raises Unavailable with the reason if there is none."""
@@ -63,7 +63,7 @@ class NoHistory:
     def history(self, uuid: str, metric: str, since: float, until: float, points: int) -> wire.Json:
         raise Unavailable(self._reason, hint=self._hint)
 
-    def uses(self, uuid: str | None, since: float, until: float) -> wire.Json:
+    def usage(self, uuid: str | None, since: float, until: float) -> wire.Json:
         raise Unavailable(self._reason, hint=self._hint)
 
     def store(self) -> Store:
@@ -91,7 +91,7 @@ class Recorded:
         except (AndonError, OSError):
             size = None
         return StoreStats(
-            health.reason, health.hint or "", health.dropped_ticks, size, self._budget_bytes
+            health.reason, health.hint or "", health.dropped_snapshots, size, self._budget_bytes
         )
 
     def knows(self, uuid: str) -> bool:
@@ -117,15 +117,15 @@ class Recorded:
         return {
             "device": uuid,
             "metric": metric,
-            "from": since,
-            "to": until,
+            "since": since,
+            "until": until,
             "buckets": [_bucket(one) for one in found],
         }
 
-    def uses(self, uuid: str | None, since: float, until: float) -> wire.Json:
+    def usage(self, uuid: str | None, since: float, until: float) -> wire.Json:
         _check_span(since, until)
-        found = self._recorder.store.uses(uuid, since, until)
-        return {"from": since, "to": until, "items": [asdict(use) for use in found]}
+        found = self._recorder.store.usage(uuid, since, until)
+        return {"since": since, "until": until, "items": [asdict(use) for use in found]}
 
     def store(self) -> Store:
         return self._recorder.store
@@ -165,4 +165,4 @@ def open_memory(sampler: Sampler, settings: Settings, wanted: bool) -> ServerHis
     session = sampler.subscribe(settings.interval_seconds)
     kept = separate_history(settings)
     recorder = Recorder(lambda: open_store(kept), session, settings.history_flush_seconds)
-    return Recorded(recorder, settings.history_megabytes * 1_000_000)
+    return Recorded(recorder, settings.history_max_megabytes * 1_000_000)

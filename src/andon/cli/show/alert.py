@@ -25,7 +25,7 @@ def render_alert(alert: Alert, width: int, color: bool, now: float) -> str:
         ("threshold", measured(alert.threshold, alert.unit)),
         ("limit", measured(alert.limit, alert.unit)),
         *(_evidence(name, value) for name, value in alert.evidence.items()),
-        *(("affected", people([party])) for party in alert.who),
+        *(("affected", people([party])) for party in alert.affected),
         ("what to do", alert.advice),
     ]
     for name, text in rows:

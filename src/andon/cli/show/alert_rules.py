@@ -27,15 +27,15 @@ def render_rules(rules: Sequence[Json], width: int, color: bool) -> str:
         columns.append(
             TableColumn("CONDITION", lambda rule: say(_condition(rule), "dim"), elastic=20)
         )
-    awake = [TableRow(rule) for rule in rules if rule["awake"]]
-    asleep = [TableRow(rule, style="dim") for rule in rules if not rule["awake"]]
+    awake = [TableRow(rule) for rule in rules if rule["active"]]
+    asleep = [TableRow(rule, style="dim") for rule in rules if not rule["active"]]
     lines = draw(columns, awake, width)
     if asleep:
         waiting: list[TableColumn[Json]] = [
             TableColumn("", lambda rule: say(*ENDED)),
             columns[1],
             columns[5],
-            TableColumn("", lambda rule: say(rule["asleep_reason"]), elastic=20),
+            TableColumn("", lambda rule: say(rule["inactive_reason"]), elastic=20),
         ]
         lines += [Text(), *draw(waiting, asleep, width)[1:]]
     return "".join(line.paint(color) + "\n" for line in lines)
@@ -45,9 +45,9 @@ def render_rule(rule: Json, width: int, color: bool) -> str:
     """One rule in detail: its levels, its thresholds by device, why it exists, what to do."""
     lines = hung(say(*LAMPS[Level(rule["level"])]) + say(" "), rule["title"], "bold", width)
     rows = [("name", rule["name"]), ("why", rule["why"]), ("what to do", rule["advice"])]
-    if not rule["awake"]:
-        rows.append(("inactive", rule["asleep_reason"]))
-    rows += [("level", _rung(rung)) for rung in rule["rungs"]]
+    if not rule["active"]:
+        rows.append(("inactive", rule["inactive_reason"]))
+    rows += [("level", _rung(rung)) for rung in rule["levels"]]
     if rule["threshold"] is not None:
         rows.append(("threshold", measured(rule["threshold"], rule["unit"])))
     rows += [_on_device(one, rule) for one in rule["devices"]]
@@ -58,7 +58,7 @@ def render_rule(rule: Json, width: int, color: bool) -> str:
 
 def _condition(rule: Json) -> str:
     """The condition of the lowest level."""
-    return str(rule["rungs"][0]["condition"])
+    return str(rule["levels"][0]["condition"])
 
 
 def _threshold(rule: Json) -> Text:
@@ -71,13 +71,13 @@ def _lasting(seconds: float) -> Text:
 
 def _rung(rung: Json) -> str:
     lasts = f"after {human_seconds(rung['for_seconds'])}" if rung["for_seconds"] else "at once"
-    sent = "" if rung["told"] else "; shown, not sent"
-    calm = f"clears after {human_seconds(rung['clear_seconds'])} of: {rung['calm']}"
+    sent = "" if rung["notify"] else "; shown, not sent"
+    calm = f"clears after {human_seconds(rung['clear_seconds'])} of: {rung['clear_condition']}"
     return f"{rung['level']} {lasts}: {rung['condition']}{sent}; {calm}"
 
 
 def _on_device(one: Json, rule: Json) -> tuple[str, str]:
-    if one["off"]:
+    if one["disabled"]:
         return f"GPU {one['index']}", "off"
     text = measured(one["threshold"], rule["unit"])
     if one["limit"] is not None:

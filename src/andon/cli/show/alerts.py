@@ -133,8 +133,8 @@ def _in_full(
     for other in also:
         text = f"{other.message} ({names[other.id]})"
         lines += hung(say("  ") + say("related     ", "dim"), text, "", width)
-    if alert.who:
-        lines += hung(say("  ") + say("affected    ", "dim"), people(alert.who), "", width)
+    if alert.affected:
+        lines += hung(say("  ") + say("affected    ", "dim"), people(alert.affected), "", width)
     if alert.advice:
         lines += hung(say("  ") + say("what to do  ", "dim"), alert.advice, "", width)
     return lines

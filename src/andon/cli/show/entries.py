@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, replace
 
-from andon.model.device import DeviceStatus, Snapshot
+from andon.model.device import DeviceStatus, Snapshot, device_labels, with_labels
 
 _NOISE = re.compile(
     r"\b(NVIDIA|GeForce|Tesla|Quadro|AMD|Radeon(?= (RX|PRO|Pro))|Instinct|ATI|Intel(\(R\))?"
@@ -32,24 +32,22 @@ class NamedDevice:
 def entries(snapshot: Snapshot) -> list[NamedDevice]:
     """Boards in the order of the snapshot, each followed by its instances."""
     known = {status.device.uuid for status in snapshot.devices}
+    names = device_labels(snapshot.devices)
     out: list[NamedDevice] = []
     for status in snapshot.devices:
         if status.device.parent not in known:
             parts = [s for s in snapshot.devices if s.device.parent == status.device.uuid]
-            out.append(_board(status, parts))
-            out += [
-                NamedDevice(part, f"{status.device.index}:{number}", instance=True)
-                for number, part in enumerate(parts)
-            ]
+            out.append(_board(status, parts, names[status.device.uuid]))
+            out += [NamedDevice(part, names[part.device.uuid], instance=True) for part in parts]
     return out
 
 
-def _board(status: DeviceStatus, parts: list[DeviceStatus]) -> NamedDevice:
+def _board(status: DeviceStatus, parts: list[DeviceStatus], label: str) -> NamedDevice:
     """A board without the processes of its instances, so that none is counted twice."""
     below = {process.pid for part in parts for process in part.processes}
     own = tuple(process for process in status.processes if process.pid not in below)
     shown = replace(status, processes=own) if below else status
-    return NamedDevice(shown, str(status.device.index), divided=bool(parts))
+    return NamedDevice(shown, label, divided=bool(parts))
 
 
 def is_masked(snapshot: Snapshot) -> bool:
@@ -63,7 +61,8 @@ def is_masked(snapshot: Snapshot) -> bool:
 def only_visible(snapshot: Snapshot) -> Snapshot:
     """The devices this process may use; the board of a visible instance stays, as its heading."""
     parents = {s.device.parent for s in snapshot.devices if s.visible}
-    kept = tuple(s for s in snapshot.devices if s.visible or s.device.uuid in parents)
+    listed = with_labels(snapshot.devices)
+    kept = tuple(s for s in listed if s.visible or s.device.uuid in parents)
     return replace(snapshot, devices=kept)
 
 

@@ -6,7 +6,7 @@ from andon.cli.show.entries import NamedDevice, entries, is_masked, unreal
 from andon.cli.show.render import fault_lines, flow
 from andon.cli.show.text import Text, say
 from andon.model import wire
-from andon.model.device import DeviceStatus, MemoryKind, Snapshot, State
+from andon.model.device import DeviceStatus, MemoryKind, Snapshot, State, device_labels
 
 SCHEMA = "andon.devices/1"
 INDENT = "  "
@@ -89,20 +89,22 @@ def _limits(status: DeviceStatus) -> list[tuple[str, str]]:
 
 
 def devices_to_json(snapshot: Snapshot) -> wire.Json:
+    names = device_labels(snapshot.devices)
     return {
         "schema": SCHEMA,
         "node": snapshot.node,
         "at": snapshot.at,
         "simulated": snapshot.simulated,
         "versions": dict(snapshot.versions),
-        "devices": [_to_json(status) for status in snapshot.devices],
+        "devices": [_to_json(s, names[s.device.uuid]) for s in snapshot.devices],
         "faults": [wire.fault_to_json(fault) for fault in snapshot.faults],
     }
 
 
-def _to_json(status: DeviceStatus) -> wire.Json:
+def _to_json(status: DeviceStatus, label: str) -> wire.Json:
     return {
         **wire.device_to_json(status.device),
+        "label": label,
         "state": str(status.state),
         "reason": status.reason,
         "visible": status.visible,

@@ -121,7 +121,7 @@ def _to_json(finding: Finding) -> wire.Json:
         "id": str(finding.check),
         "area": finding.check.area,
         "grade": str(finding.grade),
-        "found": finding.words,
+        "message": finding.words,
         "fix": finding.fix or None,
         "hint": finding.hint or None,
         "evidence": dict(finding.evidence),

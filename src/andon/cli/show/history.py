@@ -15,7 +15,7 @@ from andon.model.device import Device
 from andon.model.wire import Json
 from andon.units import GIB, human_bytes, human_seconds
 
-HISTORY, USES = "andon.history/1", "andon.uses/1"
+HISTORY, USAGE = "andon.history/1", "andon.usage/1"
 LEAST_SPARKS, MOST_SPARKS = 8, 72
 AROUND_SPARKS = 58  # what the other columns take
 
@@ -122,17 +122,17 @@ def history_to_csv(lines: Sequence[HistoryLine]) -> str:
     return _csv(names, history_to_rows(lines))
 
 
-def uses_to_json(uses: Iterable[UsageInterval]) -> Json:
-    return {"schema": USES, "uses": list(uses_to_rows(uses))}
+def usage_to_json(uses: Iterable[UsageInterval]) -> Json:
+    return {"schema": USAGE, "usage": list(usage_to_rows(uses))}
 
 
-def uses_to_rows(uses: Iterable[UsageInterval]) -> Iterator[Json]:
+def usage_to_rows(uses: Iterable[UsageInterval]) -> Iterator[Json]:
     for use in uses:
         yield {name: getattr(use, name) for name in _USE}
 
 
-def uses_to_csv(uses: Iterable[UsageInterval]) -> str:
-    return _csv(_USE, uses_to_rows(uses))
+def usage_to_csv(uses: Iterable[UsageInterval]) -> str:
+    return _csv(_USE, usage_to_rows(uses))
 
 
 _USE = ("device", "pid", "started", "user", "name", "first", "last", "peak_memory_bytes")

@@ -15,7 +15,7 @@ HISTORY: Mapping[str, str] = {
     "device": "string", "index": "int32", "metric": "string", "since": "time", "until": "time",
     "count": "int64", "min": "float64", "mean": "float64", "max": "float64",
 }  # fmt: skip
-USES: Mapping[str, str] = {
+USAGE: Mapping[str, str] = {
     "device": "string", "pid": "int64", "started": "time", "user": "string", "name": "string",
     "first": "time", "last": "time", "peak_memory_bytes": "int64",
 }  # fmt: skip

@@ -68,7 +68,9 @@ def _first_obstacle(candidates: "Candidates") -> str:
     from andon.engine.sharing.availability import names
     from andon.engine.sharing.refusal import obstacle_words
 
-    barred = [c for c in candidates.choice.candidates if c.obstacle and c.obstacle.bar not in NEVER]
+    barred = [
+        c for c in candidates.choice.candidates if c.obstacle and c.obstacle.kind not in NEVER
+    ]
     if not barred:
         return ""
     soonest = min(barred, key=lambda c: (c.obstacle and c.obstacle.until) or float("inf"))

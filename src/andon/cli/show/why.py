@@ -138,13 +138,13 @@ def _in_full(entry: NamedDevice, found: WhyAnswer, width: int) -> list[Text]:
 
 def _reason(reason: Reason, width: int, first: bool, at: float) -> list[Text]:
     """The sentence, its evidence, the process, and what to do."""
-    doubt = "" if reason.confidence_word == "certain" else f" ({reason.confidence_word})"
+    doubt = "" if reason.confidence_label == "certain" else f" ({reason.confidence_label})"
     text = _BEFORE_UNIT.sub(UNBROKEN, reason.sentence) + doubt
     lines = paragraph(text, width, "bold" if first else "", indent=0)
     lines += _labelled("evidence", _shown(reason.evidence, at), width)
     if reason.process is not None:
         lines += _labelled("process", _who(reason.process, at), width)
-    if reason.weight > WEIGHTS[ReasonCode.NOTHING][0]:  # a plain fact needs no action
+    if reason.weight > WEIGHTS[ReasonCode.HEALTHY][0]:  # a plain fact needs no action
         lines += _labelled("what to do", [reason.advice], width, "")
     return lines
 
@@ -280,9 +280,9 @@ def _reason_to_json(reason: Reason) -> wire.Json:
         "code": str(reason.code),
         "sentence": reason.sentence,
         "weight": reason.weight,
-        "trouble": reason.is_trouble,
+        "problem": reason.is_trouble,
         "confidence": reason.confidence,
-        "confidence_word": reason.confidence_word,
+        "confidence_label": reason.confidence_label,
         "evidence": [
             {"name": e.name, "value": e.value, "unit": e.unit, "at": e.at} for e in reason.evidence
         ],

@@ -127,7 +127,7 @@ def _changed(
     fires = bool(up) and episode.fired is None
     if fires:
         alert = replace(alert, state=Phase.FIRING, fired=moment.wall)
-    notifies = any(rung.told and up >> place & 1 for place, rung in enumerate(rule.rungs))
+    notifies = any(rung.notify and up >> place & 1 for place, rung in enumerate(rule.rungs))
     quiet = sum(1 << place for place, since in enumerate(episode.calm) if since is not None)
     return replace(
         episode,
@@ -137,7 +137,7 @@ def _changed(
         dark=None,
         fired=moment.steady if fires else episode.fired,
         factor=factor if fires else episode.factor,
-        tellable=episode.tellable or notifies,
+        notifiable=episode.notifiable or notifies,
     )
 
 
@@ -201,7 +201,7 @@ def for_seconds(rung: Rung, figures: Thresholds) -> float:
 def clear_seconds(rung: Rung, episode: Episode) -> float:
     """How long it must be calm: longer if it keeps recurring, shorter after a reset."""
     plain = rung.clear_seconds
-    if episode.anew:
+    if episode.restarted:
         return min(plain, RESTART_CLEAR_SECONDS)
     return plain if episode.factor == 1 else min(plain * episode.factor, max(plain, FLAP_SECONDS))
 

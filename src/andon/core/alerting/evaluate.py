@@ -178,7 +178,11 @@ class Evaluation:
     def _after_a_boot(self, subject: str, on: Mapping[str, Episode]) -> None:
         """After a reboot an earlier error clears only while the device works."""
         episode, status = on.get("xid"), self.statuses.get(subject)
-        if episode is None or not episode.anew or "xid" in self.found.get(subject, _NO_FINDING):
+        if (
+            episode is None
+            or not episode.restarted
+            or "xid" in self.found.get(subject, _NO_FINDING)
+        ):
             return
         if subject != "node" and (status is None or status.state is not DeviceState.OK):
             self.add(subject, "xid", NEITHER)

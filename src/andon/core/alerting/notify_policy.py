@@ -10,7 +10,7 @@ from andon.model.alert import Alert, Level, NoticeKind, Phase, Silence
 
 LONGEST_SECONDS = 86_400.0
 NOT_BEHIND_A_HANG = frozenset({"driver_hung", "device_lost", "xid", "ecc"})
-INHIBITORS = frozenset({"device_lost", "driver_hung", "thermal", "xid", "ghost_memory", "idle"})
+INHIBITORS = frozenset({"device_lost", "driver_hung", "thermal", "xid", "leftover_memory", "idle"})
 BEHIND_HEAT = frozenset({"throttle_thermal", "idle"})
 
 Episodes = Mapping[str, Mapping[str, Episode]]
@@ -41,7 +41,7 @@ def inhibitor(
     if found is None and rule == "idle":
         return _lease_inhibitor(alert, episodes.get(holder or "", {}).get("idle_lease"), holder)
     if found is None and rule == "unattributed_memory":
-        found = own.get("ghost_memory")
+        found = own.get("leftover_memory")
     if found is None and rule == "ecc":
         return _xid_inhibitor(alert, own.get("xid"))
     return None if found is None else found.alert.id
@@ -84,10 +84,10 @@ def due(episode: Episode, moment: Moment, renotify_seconds: float) -> NoticeKind
         return None
     if episode.covered is not None:
         return None
-    if episode.told is None:
-        new = episode.tellable and not _ends(episode)
+    if episode.notified_rank is None:
+        new = episode.notifiable and not _ends(episode)
         return NoticeKind.FIRING if new else None
-    if alert.level.rank > episode.told:
+    if alert.level.rank > episode.notified_rank:
         return NoticeKind.WORSE if not _ends(episode) else None
     return NoticeKind.REMINDER if moment.steady >= remind_at(episode, renotify_seconds) else None
 
@@ -99,8 +99,10 @@ def mark_notified(episode: Episode, kind: NoticeKind, moment: Moment) -> Episode
     return replace(
         episode,
         alert=alert,
-        told=max(alert.level.rank, -1 if episode.told is None else episode.told),
-        told_at=moment.steady,
+        notified_rank=max(
+            alert.level.rank, -1 if episode.notified_rank is None else episode.notified_rank
+        ),
+        notified_at=moment.steady,
         reminders=episode.reminders + 1 if again else 0,
     )
 
@@ -121,8 +123,8 @@ def _ends(episode: Episode) -> bool:
 
 def remind_at(episode: Episode, renotify_seconds: float) -> float:
     """When a reminder is due if it still fires; intervals double, up to a day."""
-    if renotify_seconds <= 0 or episode.told_at is None:
+    if renotify_seconds <= 0 or episode.notified_at is None:
         return NEVER
     longest = max(renotify_seconds, LONGEST_SECONDS)
     wait: float = min(renotify_seconds * 2 ** min(episode.reminders, 16), longest)
-    return episode.told_at + wait
+    return episode.notified_at + wait

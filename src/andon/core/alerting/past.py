@@ -45,7 +45,7 @@ def is_kept(alert: Alert) -> bool:
 
 def trimmed(alert: Alert) -> Alert:
     """The form kept for a year: with a few of the people affected, and short command lines."""
-    return replace(alert, who=tuple(_short(party) for party in alert.who[:MOST_PARTIES]))
+    return replace(alert, affected=tuple(_short(party) for party in alert.affected[:MOST_PARTIES]))
 
 
 def _short(party: Party) -> Party:

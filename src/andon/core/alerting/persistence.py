@@ -93,13 +93,13 @@ def _shifted(episode: Episode, shift: float) -> Episode:
         calm=calm,
         dark=moved(episode.dark),
         fired=moved(episode.fired),
-        told_at=moved(episode.told_at),
-        anew=anew,
+        notified_at=moved(episode.notified_at),
+        restarted=anew,
     )
 
 
-_PLAIN = ("up", "holds", "dark", "fired", "factor", "anew", "tellable", "told", "covered",
-          "told_at", "reminders")  # fmt: skip
+_PLAIN = ("up", "holds", "dark", "fired", "factor", "restarted", "notifiable", "notified_rank",
+          "covered", "notified_at", "reminders")  # fmt: skip
 
 
 def _episode_to_json(episode: Episode) -> Json:

@@ -7,7 +7,7 @@ from andon.core.conditions.finding import Judgement
 from andon.core.conditions.lease_texts import holders_of, strangers_of
 from andon.core.conditions.rules import BY_NAME
 from andon.model.alert import Alert, Event, Party
-from andon.model.device import DeviceStatus, Process, Snapshot
+from andon.model.device import DeviceStatus, Process, Snapshot, device_labels
 
 VENDORS = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
 
@@ -43,9 +43,9 @@ class AlertRenderer:
             unit=BY_NAME[rule].unit,
             message=texts.message(rule, it, finding, lasted, self._devices(finding)),
             advice=texts.advice(rule, self._number(subject), finding),
-            who=_reported(finding)
+            affected=_reported(finding)
             or _concerned(finding, texts.parties(self._processes(subject, status, finding)))
-            or alert.who,
+            or alert.affected,
             evidence=texts.evidence(rule, finding),
         )
 
@@ -75,7 +75,7 @@ class AlertRenderer:
 
     def _number(self, subject: str) -> str:
         if self._labels is None:
-            self._labels = texts.labels(self.snapshot)
+            self._labels = device_labels(self.snapshot.devices)
         return self._labels.get(subject, "?")
 
     def _subject_name(self, subject: str) -> str:

@@ -124,10 +124,10 @@ class _Step:
     def _after(
         self, subject: str, rule: str, episode: Episode, finding: Judgement | None
     ) -> Episode | None:
-        if rule == "ecc" and subject in self.evaluation.reset and not episode.anew:
-            episode = replace(episode, anew=True, calm=(None,) * len(episode.calm))
-        elif episode.anew and finding is not None and finding.holds:
-            episode = replace(episode, anew=False)
+        if rule == "ecc" and subject in self.evaluation.reset and not episode.restarted:
+            episode = replace(episode, restarted=True, calm=(None,) * len(episode.calm))
+        elif episode.restarted and finding is not None and finding.holds:
+            episode = replace(episode, restarted=False)
         return advance(
             episode, BY_NAME[rule], finding, self.moment, self.last, self._figures(subject),
             self.renderer.rendered, self._factor(rule, subject),
@@ -159,7 +159,7 @@ class _Step:
         alert = after.alert
         key = f"{alert.rule}@{alert.subject}"
         self.ended[key] = LastEnd(moment.steady, after.factor)
-        if after.told is not None:
+        if after.notified_rank is not None:
             if silenced_until(self.silences, alert, moment.wall) is not None:
                 self.owed.append(alert)
             else:
@@ -207,7 +207,7 @@ class _Step:
                     self._notice(after.alert, kind)
                 if after is not episode:
                     self._put(subject, rule, after)
-                if after.told is not None:
+                if after.notified_rank is not None:
                     self.remind_at = min(self.remind_at, remind_at(after, renotify))
 
     def _put(self, subject: str, rule: str, episode: Episode) -> None:

@@ -27,7 +27,7 @@ def validate(state: AlertState) -> None:
 def _wrongs(episode: Episode) -> list[str]:
     alert, rungs = episode.alert, BY_NAME[episode.alert.rule].rungs
     firing = alert.state is Phase.FIRING
-    told = episode.told
+    told = episode.notified_rank
     checks = {
         "it is resolved but kept": alert.state is Phase.RESOLVED,
         "needs one time for each rung": not len(episode.held) == len(episode.calm) == len(rungs),

@@ -34,7 +34,7 @@ def thermal(seen: DeviceView) -> Judgement | None:
         return UNKNOWN
     slowdown = seen.device.limits.slowdown_celsius
     if slowdown is None:
-        first, notify_from = figures.thermal_celsius, figures.thermal_told_celsius
+        first, notify_from = figures.thermal_celsius, figures.thermal_notify_celsius
         critical = figures.thermal_critical_celsius
     else:
         critical, notify_from = slowdown, slowdown - figures.thermal_margin_celsius
@@ -102,7 +102,7 @@ def throttle_power(seen: DeviceView) -> Judgement | None:
     limit, default = sample.power_limit_watts, seen.device.limits.power_default_watts
     lowered = limit is not None and default is not None and limit < DESIGNED_SHARE * default
     figures = seen.figures
-    most = figures.clock_loss_percent if lowered else figures.clock_loss_designed_percent
+    most = figures.clock_loss_percent if lowered else figures.clock_loss_default_limit_percent
     loss = 100.0 * (1 - sample.sm_clock_mhz / highest)
     if loss <= most - 5:
         return None

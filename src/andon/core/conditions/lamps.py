@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from andon.core.conditions.lease_texts import program
-from andon.core.conditions.texts import labels
 from andon.core.sampling.bands import Band, band
 from andon.model.alert import Alert, Level, Party, Phase
-from andon.model.device import DeviceStatus, Snapshot, State
+from andon.model.device import DeviceStatus, Snapshot, State, device_labels
 from andon.units import human_seconds
 
 
@@ -33,9 +32,9 @@ class DeviceLamp:
     uuid: str
     index: int
     lamp: Lamp
-    word: str  # one or two words: "in use", "too hot"
+    status: str  # one or two words: "in use", "too hot"
     reason: str | None = None  # a sentence, if it is not fine
-    owner: str | None = None  # the user whose work is affected
+    affected_user: str | None = None  # the user whose work is affected
     alerts: tuple[str, ...] = ()  # ids of pending or firing alerts, worst first
 
 
@@ -65,7 +64,7 @@ PHRASES: Mapping[str, tuple[str, str]] = {
     "memory_leak": ("filling up", "is running out of memory"),
     "idle": ("held but idle", "is held but idle"),
     "squatter": ("unleased use", "is used outside its lease"),
-    "ghost_memory": ("memory held", "has memory left by an ended lease"),
+    "leftover_memory": ("memory held", "has memory left by an ended lease"),
 }
 """The label under a lamp, and how a headline continues after `GPU 3`."""
 _STATES = {
@@ -85,7 +84,7 @@ def board(snapshot: Snapshot, alerts: Iterable[Alert]) -> LampBoard:
     for alert in sorted(alerts, key=_urgency):
         if alert.state is not Phase.RESOLVED:
             mine.setdefault(alert.subject, []).append(alert)
-    numbers = labels(snapshot)
+    numbers = device_labels(snapshot.devices)
     devices = tuple(_lit(status, mine.get(status.device.uuid, [])) for status in snapshot.devices)
     known = {status.device.uuid for status in snapshot.devices}
     others = [a for subject, on in mine.items() if subject not in known for a in on if _counts(a)]
@@ -98,14 +97,14 @@ def _lit(status: DeviceStatus, alerts: list[Alert]) -> DeviceLamp:
     worst = next((alert for alert in alerts if _counts(alert)), None)
     lamp, word = _STATES.get(status.state, (Lamp.GREEN, _working(status)))
     reason = status.reason if status.state is not State.OK else None
-    owner = None
+    user = None
     if worst is not None and _LAMPS[worst.level].rank >= lamp.rank:
         lamp, word = _LAMPS[worst.level], PHRASES.get(worst.rule, (worst.rule, ""))[0]
         reason = worst.message
-        owner = next((party.user for party in worst.who if party.user), None)
+        user = next((party.user for party in worst.affected if party.user), None)
     device = status.device
     ids = tuple(alert.id for alert in alerts)
-    return DeviceLamp(device.uuid, device.index, lamp, word, reason, owner, ids)
+    return DeviceLamp(device.uuid, device.index, lamp, word, reason, user, ids)
 
 
 def _working(status: DeviceStatus) -> str:
@@ -117,7 +116,7 @@ def _working(status: DeviceStatus) -> str:
 def _overall(devices: tuple[DeviceLamp, ...], others: list[Alert]) -> Lamp:
     """The worst lamp; sleeping cards do not count unless all of them sleep."""
     lamps = [lamp.lamp for lamp in devices] + [_LAMPS[alert.level] for alert in others]
-    awake = [lamp.lamp for lamp in devices if lamp.word != "asleep"]
+    awake = [lamp.lamp for lamp in devices if lamp.status != "asleep"]
     if not lamps or (not awake and not others):
         return Lamp.GREY
     counted = awake + [_LAMPS[alert.level] for alert in others]
@@ -146,8 +145,8 @@ def _calm_headline(devices: tuple[DeviceLamp, ...], numbers: Mapping[str, str]) 
     count = len(devices)
     if not devices:
         return "No GPU found on this node"
-    silent = [d for d in devices if d.word == SILENT]
-    asleep = [d for d in devices if d.word == "asleep"]
+    silent = [d for d in devices if d.status == SILENT]
+    asleep = [d for d in devices if d.status == "asleep"]
     if silent:
         named = ", ".join(numbers[d.uuid] for d in silent)
         return f"GPU {named} {'is' if len(silent) == 1 else 'are'} not responding"
@@ -169,7 +168,7 @@ def _of_device(snapshot: Snapshot, lamp: DeviceLamp, alerts: list[Alert], number
     rule = "device_lost" if worst is None else worst.rule
     text = f"GPU {number} {PHRASES.get(rule, ('', 'needs attention'))[1]}"
     status = next(s for s in snapshot.devices if s.device.uuid == lamp.uuid)
-    whom = "" if worst is None else _whose(snapshot, status, worst.who)
+    whom = "" if worst is None else _whose(snapshot, status, worst.affected)
     return f"{text}: {whom}" if whom else text
 
 

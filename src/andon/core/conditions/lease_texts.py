@@ -60,7 +60,7 @@ def orphan(subject: str, finding: Judgement, gpus: str = "") -> str:
     return f"{_capital(_named(held))} is orphaned: {why}{withheld}"
 
 
-def ghost_memory(gpu: str, finding: Judgement) -> str:
+def leftover_memory(gpu: str, finding: Judgement) -> str:
     former = finding.details[0] if finding.details else None
     size = human_bytes(finding.value or 0)
     if not isinstance(former, PreviousLease) or not former.id:

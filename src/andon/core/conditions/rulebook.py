@@ -27,14 +27,14 @@ class Thresholds:
 
     thermal_celsius: float = 80.0
     thermal_margin_celsius: float = 5.0  # below the device's slowdown temperature
-    thermal_told_celsius: float = 90.0  # for a device without one
+    thermal_notify_celsius: float = 90.0  # for a device without one
     thermal_critical_celsius: float = 95.0
     memory_percent: float = 90.0
     power_percent: float = 95.0
     idle_seconds: float = 300.0
     high_usage_percent: float = 50.0
     clock_loss_percent: float = 20.0
-    clock_loss_designed_percent: float = 35.0  # at the device's default power limit
+    clock_loss_default_limit_percent: float = 35.0  # at the device's default power limit
     fan_celsius: float = 70.0
     unattributed_percent: float = 10.0
     unattributed_bytes: float = float(GIB)
@@ -46,7 +46,7 @@ class Thresholds:
     squatter_seconds: float = 60.0
     idle_lease_seconds: float = 1800.0
     orphan_seconds: float = 60.0
-    ghost_memory_seconds: float = 60.0
+    leftover_memory_seconds: float = 60.0
     off: frozenset[str] = frozenset()
 
 
@@ -127,7 +127,7 @@ def _row(
     return {
         "name": rule.name,
         "title": rule.title,
-        "about": str(rule.about),
+        "subject_kind": str(rule.subject_kind),
         "level": str(rule.level),
         "for_seconds": rule.for_seconds,
         "clear_seconds": rule.clear_seconds,
@@ -135,15 +135,15 @@ def _row(
         "unit": rule.unit,
         "why": rule.why,
         "advice": rule.advice,
-        "awake": reason is None,
-        "asleep_reason": reason,
+        "active": reason is None,
+        "inactive_reason": reason,
         "levels": [{**asdict(rung), "level": str(rung.level)} for rung in rule.rungs],
         "devices": {one.uuid: _figure(rule, rulebook, one) for one in _concerned(rule, devices)},
     }
 
 
 def _concerned(rule: Rule, devices: tuple[Device, ...]) -> tuple[Device, ...]:
-    return devices if rule.about is Subject.DEVICE and rule.threshold is not None else ()
+    return devices if rule.subject_kind is Subject.DEVICE and rule.threshold is not None else ()
 
 
 def _figure(rule: Rule, rulebook: Rulebook, device: Device | None) -> float | None:

@@ -40,9 +40,9 @@ class Rung:
     level: Level
     condition: str  # as text for people; the code is in the judges
     for_seconds: float
-    calm: str
+    clear_condition: str
     clear_seconds: float
-    told: bool = True
+    notify: bool = True
     for_figure: str | None = None  # the threshold that sets `for_seconds`, if any
 
 
@@ -52,7 +52,7 @@ class Rule:
 
     name: str
     title: str
-    about: Subject
+    subject_kind: Subject
     rungs: tuple[Rung, ...]
     why: str
     advice: str
@@ -97,7 +97,7 @@ DEVICE_RULES = (
         "thermal", "Too hot", Subject.DEVICE,
         (
             Rung(WARNING, "at 80 °C, or 5 °C below its slowdown temperature if that is lower", 60,
-                 "5 °C below that", 120, told=False),
+                 "5 °C below that", 120, notify=False),
             Rung(WARNING, "that, and within 5 °C of its slowdown temperature or thermally "
                  "throttled", 60, "as above", 120),
             Rung(CRITICAL, "that, and at its slowdown temperature or throttled by the hardware", 30,
@@ -109,14 +109,14 @@ DEVICE_RULES = (
     ),
     Rule(
         "memory", "Memory nearly full", Subject.DEVICE,
-        (Rung(INFO, "90 % of its memory in use", 60, "87 %", 120, told=False),),
+        (Rung(INFO, "90 % of its memory in use", 60, "87 %", 120, notify=False),),
         "Training and inference servers fill memory by design: worth knowing, not a problem.",
         "Nothing to do if this is intended; the next allocation may fail.",
         "memory_percent", "percent", weight=6,
     ),
     Rule(
         "power", "At its power limit", Subject.DEVICE,
-        (Rung(INFO, "95 % of the current power limit", 60, "90 %", 120, told=False),),
+        (Rung(INFO, "95 % of the current power limit", 60, "90 %", 120, notify=False),),
         "Normal under full load: worth knowing, not a problem.",
         "Nothing to do: this is normal under full load.", "power_percent", "percent", weight=4,
     ),
@@ -178,7 +178,7 @@ DEVICE_RULES = (
         "ecc", "Memory errors", Subject.DEVICE,
         (
             Rung(INFO, "errors from before andon first saw it", 0, "24 h without another, or 60 s "
-                 "after the counter was reset", DAY_SECONDS, told=False),
+                 "after the counter was reset", DAY_SECONDS, notify=False),
             Rung(CRITICAL, "the count of uncorrected errors rose", 0, "24 h without another, or "
                  "60 s after the counter was reset", DAY_SECONDS),
         ),
@@ -190,7 +190,7 @@ DEVICE_RULES = (
         "xid", "The driver reports an error", Subject.DEVICE,
         (
             Rung(INFO, "an error caused by the application", 0, "1 h without another, or 60 s "
-                 "after a reboot", HOUR_SECONDS, told=False),
+                 "after a reboot", HOUR_SECONDS, notify=False),
             Rung(WARNING, "any other error", 0, "24 h without another, or 60 s after a reboot",
                  DAY_SECONDS),
             Rung(CRITICAL, "an error that means a broken or stuck device", 0, "24 h without "
@@ -209,7 +209,7 @@ DEVICE_RULES = (
     Rule(
         "unattributed_memory", "Unattributed memory", Subject.DEVICE,
         (
-            Rung(INFO, "10 % of its memory, and 1 GiB", 600, "5 %", 120, told=False),
+            Rung(INFO, "10 % of its memory, and 1 GiB", 600, "5 %", 120, notify=False),
             Rung(WARNING, "that, while its utilisation is 0", 600, "in use, or the above", 120),
         ),
         "A process that crashed, or that you cannot see, keeps it from others.",
@@ -226,7 +226,7 @@ DEVICE_RULES = (
     ),
     Rule(
         "high_usage", "In use", Subject.DEVICE,
-        (Rung(INFO, "utilisation above 50 %", 60, "40 %", 60, told=False),),
+        (Rung(INFO, "utilisation above 50 %", 60, "40 %", 60, notify=False),),
         "It is in use: worth knowing before you start.",
         "Nothing to do: this is normal.", "high_usage_percent", "percent",
     ),
@@ -235,7 +235,7 @@ DEVICE_RULES = (
 NODE_RULES = (
     Rule(
         "node_cpu", "Node CPU busy", Subject.NODE,
-        (Rung(INFO, "95 % busy", 600, "90 %", 120, told=False),),
+        (Rung(INFO, "95 % busy", 600, "90 %", 120, notify=False),),
         "Devices wait for the CPU that prepares their data.",
         "Use fewer or faster loaders, or more cores.", "node_cpu_percent", "percent", weight=3,
     ),
@@ -303,12 +303,12 @@ LEASE_RULES = (
         "orphan_seconds", "seconds", needs=Precondition.LEASES, weight=4,
     ),
     Rule(
-        "ghost_memory", "Memory left by a lease", Subject.DEVICE,
+        "leftover_memory", "Memory left by a lease", Subject.DEVICE,
         (Rung(WARNING, "memory stays in use after the lease that held it ended", 60,
-              "none for 60 s, or leased again", 60, for_figure="ghost_memory_seconds"),),
+              "none for 60 s, or leased again", 60, for_figure="leftover_memory_seconds"),),
         "The device is withheld: the next holder would get less memory than reserved.",
         "Find out who has it open: sudo fuser -v /dev/nvidia*",
-        "ghost_memory_seconds", "bytes", needs=Precondition.LEASES, weight=5,
+        "leftover_memory_seconds", "bytes", needs=Precondition.LEASES, weight=5,
     ),
 )  # fmt: skip
 

@@ -10,7 +10,7 @@ from andon.model.alert import Alert
 from andon.model.device import DeviceStatus, MemoryKind, State
 
 LEASE = "lease:"
-RULES = frozenset({"squatter", "idle_lease", "orphan", "ghost_memory"})
+RULES = frozenset({"squatter", "idle_lease", "orphan", "leftover_memory"})
 
 Statuses = Mapping[str, DeviceStatus]
 Episodes = Mapping[str, Mapping[str, Episode]]
@@ -68,10 +68,14 @@ def _of_device(
     uuid = status.device.uuid
     if holders or "squatter" in on:
         yield uuid, "squatter", squatter(status, holders, sharing)
-    if uuid in sharing.former or "ghost_memory" in on:
-        known = on["ghost_memory"].alert if "ghost_memory" in on else None
+    if uuid in sharing.former or "leftover_memory" in on:
+        known = on["leftover_memory"].alert if "leftover_memory" in on else None
         former = sharing.former.get(uuid)
-        yield uuid, "ghost_memory", ghost(status, bool(holders), former, known, divided)
+        yield (
+            uuid,
+            "leftover_memory",
+            leftover_memory(status, bool(holders), former, known, divided),
+        )
 
 
 def squatter(
@@ -91,7 +95,7 @@ def squatter(
     return UNKNOWN if status.device.uuid in sharing.unsure else None
 
 
-def ghost(
+def leftover_memory(
     status: DeviceStatus,
     held: bool,
     former: PreviousLease | None,

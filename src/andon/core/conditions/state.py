@@ -101,11 +101,11 @@ class Episode:
     dark: float | None = None  # the last sample with data, while there is none
     fired: float | None = None
     factor: int = 1  # of the clear times; doubles if the alert recurs within an hour
-    anew: bool = False  # its counter was reset: a short calm is enough
-    tellable: bool = False  # a rung that notifies people has held
-    told: int | None = None  # the rank of the highest level notified
+    restarted: bool = False  # its counter was reset: a short calm is enough
+    notifiable: bool = False  # a rung that notifies people has held
+    notified_rank: int | None = None  # the rank of the highest level notified
     covered: int | None = None  # the rank that an acknowledgement covers
-    told_at: float | None = None
+    notified_at: float | None = None
     reminders: int = 0  # since the last notice that was not a reminder
 
 

@@ -10,7 +10,7 @@ from andon.core.conditions.rules import BY_NAME
 from andon.core.conditions.track import Track
 from andon.core.events.xids import explain_event
 from andon.model.alert import Event, EventKind, Party
-from andon.model.device import Process, ProcessKind, Snapshot
+from andon.model.device import Process, ProcessKind
 from andon.units import human_bytes, human_seconds
 
 MOST_PARTIES = 5
@@ -55,21 +55,6 @@ def evidence(rule: str, finding: Judgement) -> Mapping[str, float | str]:
         when = _slows_down(finding)
         return {} if when is None else _bounds("slowdown_in", when)
     return lease_texts.evidence(finding)
-
-
-def labels(snapshot: Snapshot) -> dict[str, str]:
-    """The labels of devices: `3`, and `3:0` for the first partition of board 3."""
-    out: dict[str, str] = {}
-    parts: dict[str, int] = {}
-    for status in snapshot.devices:
-        device = status.device
-        number = str(device.index)
-        if device.parent is not None:
-            place = parts.get(device.parent, 0)
-            parts[device.parent] = place + 1
-            number = f"{number}:{place}"
-        out[device.uuid] = number
-    return out
 
 
 def parties(processes: Iterable[Process]) -> tuple[Party, ...]:
@@ -238,7 +223,7 @@ _SENTENCES: Mapping[str, Say] = {
     "sampler": _reasoned("Readings are missed"),
     "notifier": _reasoned("{it} is failing"),
     "squatter": lease_texts.squatter,
-    "ghost_memory": lease_texts.ghost_memory,
+    "leftover_memory": lease_texts.leftover_memory,
 }
 _OF_LEASES: Mapping[str, Callable[[str, Judgement, str], str]] = {
     "idle_lease": lease_texts.idle_lease,

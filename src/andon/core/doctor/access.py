@@ -126,7 +126,7 @@ def _host(facts: MachineFacts) -> Iterator[Finding]:
         yield warning(Check.TOOLKIT_MISSING, words, _TOOLKIT)
     elif names and not wired:
         words = f"{sorted(names)[0]} is installed, but no container engine is configured to use it"
-        yield warning(Check.TOOLKIT_NOT_WIRED, words, _WIRE)
+        yield warning(Check.TOOLKIT_NOT_CONFIGURED, words, _WIRE)
     elif wired:
         yield ok(Check.TOOLKIT_READY, f"containers can use GPUs ({_ways(facts)})")
     yield from _specifications(facts)
@@ -162,4 +162,4 @@ def _docker(facts: MachineFacts) -> Iterator[Finding]:
         yield ok(Check.DOCKER_READABLE, "Docker's socket is readable: containers are shown by name")
     elif socket:
         words = f"{facts.user.name} cannot read Docker's socket: containers are shown by id"
-        yield ok(Check.DOCKER_CLOSED, words)
+        yield ok(Check.DOCKER_UNREADABLE, words)

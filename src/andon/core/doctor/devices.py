@@ -56,7 +56,7 @@ def _answer(answering: list[DeviceStatus], facts: MachineFacts) -> Finding:
     words = f"{count}: {', '.join(models[:3])}"
     if facts.trial.snapshot is not None and facts.trial.snapshot.simulated:
         return ok(Check.DEVICES_SIMULATED, f"SIMULATED: {words}", count=len(answering))
-    return ok(Check.DEVICES_ANSWER, words, count=len(answering), first_answer_seconds=seconds)
+    return ok(Check.DEVICES_RESPOND, words, count=len(answering), first_answer_seconds=seconds)
 
 
 def _slow(facts: MachineFacts) -> Finding:
@@ -96,7 +96,7 @@ def _fewer(facts: MachineFacts) -> Iterator[Finding]:
         boards = sum(d.device.vendor == vendor and d.device.parent is None for d in facts.devices)
         if 0 < boards < listed:
             words = f"{boards} of {listed} {vendor} cards on the PCI bus are shown"
-            yield warning(Check.DEVICES_FEWER, words, _XID, listed=listed, shown=boards)
+            yield warning(Check.DEVICES_MISSING, words, _XID, listed=listed, shown=boards)
 
 
 _DRIVERS = ("nvidia", "amdgpu")
@@ -113,7 +113,7 @@ def _mask(facts: MachineFacts) -> Iterator[Finding]:
         words = f"{seen.source} hides all {_many(boards, 'device')} from programs"
         yield warning(Check.MASK_HIDES_ALL, words, f"unset {_variable(seen.source)}", **place)
     elif seen.note and (seen.source or not seen.certain or "CUDA_DEVICE_ORDER" in seen.note):
-        yield warning(Check.MASK_DOUBTFUL, seen.note, _numbers_fix(seen.note), **place)
+        yield warning(Check.MASK_AMBIGUOUS, seen.note, _numbers_fix(seen.note), **place)
     elif seen.source or seen.note:
         words = f"{seen.source}: programs see {shown} of {_many(boards, 'device')}"
         yield ok(Check.MASK, words if seen.source else seen.note or "", **place)

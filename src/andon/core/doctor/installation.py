@@ -42,7 +42,7 @@ def _state(state: Folder) -> Finding:
     if not state.writable:
         words = f"{state.path} is not writable: nothing can be recorded"
         fix = f'sudo install -d -o "$USER" "{state.path}"'
-        return failure(Check.STATE_CLOSED, words, fix, **place)
+        return failure(Check.STATE_NOT_WRITABLE, words, fix, **place)
     return _room(state)
 
 

@@ -155,7 +155,7 @@ def _own_server(listeners: list[PortListener], tls: bool) -> Finding:
         words = f"your server listens on {where} with TLS; reading requires the token"
         return ok(Check.SERVER, words, **place)
     words = f"your server listens on {where} without TLS: the token is sent unencrypted"
-    return warning(Check.SERVER_IN_CLEAR, words, _CLOSE, **place)
+    return warning(Check.SERVER_WITHOUT_TLS, words, _CLOSE, **place)
 
 
 def _foreign(listener: PortListener) -> Finding:
@@ -200,10 +200,12 @@ def _kernel(facts: MachineFacts) -> Iterator[Finding]:
     }
     if security.protected_hardlinks:
         words = "the kernel protects hard links, so lease files belong to their owners"
-        yield ok(Check.LINKS_GUARDED, words, **place)
+        yield ok(Check.LINKS_PROTECTED, words, **place)
         return
     words = (
         "fs.protected_hardlinks is 0: a user can hard-link another's lease file and keep it in "
         "the book"
     )
-    yield warning(Check.LINKS_UNGUARDED, words, "sudo sysctl -w fs.protected_hardlinks=1", **place)
+    yield warning(
+        Check.LINKS_UNPROTECTED, words, "sudo sysctl -w fs.protected_hardlinks=1", **place
+    )

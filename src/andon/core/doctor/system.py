@@ -41,7 +41,7 @@ def _kernel(facts: MachineFacts) -> Finding:
     if grave:
         words = f"{name} has seen {' and '.join(grave)} since it started"
         fix = "sudo dmesg --level=err,crit,alert,emerg | tail -50"
-        return warning(Check.KERNEL_TROUBLED, words, fix, **place)
+        return warning(Check.KERNEL_TAINTED, words, fix, **place)
     noted = ", with a kernel warning" if taint >> 9 & 1 else ""
     return ok(Check.KERNEL, name + (f", taint {taint}" if taint else "") + noted, **place)
 
@@ -51,17 +51,19 @@ def _log(facts: MachineFacts) -> Finding:
     why = facts.kernel.log_closed
     if why is None:
         words = "the kernel log is readable, so driver errors are noticed"
-        return ok(Check.LOG_OPEN, words)
+        return ok(Check.LOG_READABLE, words)
     if facts.security.dmesg_restrict:
         why += ", kernel.dmesg_restrict=1"
     words = f"{facts.user.name} cannot read the kernel log ({why}): only NVML reports errors"
-    return ok(Check.LOG_CLOSED, words, reason=why)
+    return ok(Check.LOG_UNREADABLE, words, reason=why)
 
 
 def _processes(facts: MachineFacts) -> Finding:
     proc = facts.proc
     if proc.hidepid in _SEEN or proc.let_off:
-        return ok(Check.PROC_OPEN, "the processes of all users are visible", hidepid=proc.hidepid)
+        return ok(
+            Check.PROC_VISIBLE, "the processes of all users are visible", hidepid=proc.hidepid
+        )
     hidden = _ALL.get(proc.hidepid, "all of")
     words = (
         f"/proc hides {hidden} other users' processes (hidepid={proc.hidepid}): their names are "
@@ -76,8 +78,8 @@ def _processes(facts: MachineFacts) -> Finding:
 def _namespace(facts: MachineFacts) -> Finding:
     words = "this container has its own pid namespace, but the driver reports the host's pids"
     if not any(facts.answers(vendor) for vendor in ("nvidia", "amd", "intel")):
-        return ok(Check.PIDS_OWN, words, own=True)
-    return warning(Check.PIDS_OWN, words, "docker run --pid=host ...", own=True)
+        return ok(Check.OWN_PID_NAMESPACE, words, own=True)
+    return warning(Check.OWN_PID_NAMESPACE, words, "docker run --pid=host ...", own=True)
 
 
 def _clock(facts: MachineFacts) -> Finding:
@@ -91,4 +93,4 @@ def _clock(facts: MachineFacts) -> Finding:
     if clock.synchronised:
         return ok(Check.CLOCK, "the clock is synchronised", **place)
     words = "the clock is not synchronised: records of several machines will not line up"
-    return warning(Check.CLOCK_LOOSE, words, "sudo timedatectl set-ntp true", **place)
+    return warning(Check.CLOCK_UNSYNCHRONISED, words, "sudo timedatectl set-ntp true", **place)

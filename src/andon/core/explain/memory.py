@@ -32,9 +32,9 @@ LONG_SECONDS = 300.0
 SOME_SECONDS = 30.0
 
 
-def full(view: View) -> Reason | None:
+def memory_full(view: View) -> Reason | None:
     """Nearly full, held by busy processes: normal, and the answer to "who holds it?"."""
-    if not _is_full(view) or hoarded(view) or _mostly_unexplained(view):
+    if not _is_full(view) or idle_memory(view) or _mostly_unexplained(view):
         return None
     holder = view.holder(view.processes)
     sentence = say("Memory is {share} full", share=measured(view, memory_percent))
@@ -47,11 +47,11 @@ def full(view: View) -> Reason | None:
     if _is_tight(view):
         advice = "The next allocation may fail; a smaller batch or cache leaves room."
     return conclude(
-        ReasonCode.FULL, CERTAIN, sentence, more, holder, advice, mild=not _is_tight(view)
+        ReasonCode.MEMORY_FULL, CERTAIN, sentence, more, holder, advice, mild=not _is_tight(view)
     )
 
 
-def hoarded(view: View) -> Reason | None:
+def idle_memory(view: View) -> Reason | None:
     """An idle process holds memory that others could use."""
     process = view.holder([p for p in view.compute if _hoards(view, p)])
     if process is None:
@@ -71,11 +71,11 @@ def hoarded(view: View) -> Reason | None:
     if process.user is None and process.name is None:
         advice = f"It is not visible here: it crashed, or is in another container. {_open(view)}"
     return conclude(
-        ReasonCode.HOARDED, _confidence(lasted), sentence, more, process, advice, mild=roomy
+        ReasonCode.IDLE_MEMORY, _confidence(lasted), sentence, more, process, advice, mild=roomy
     )
 
 
-def ghost(view: View) -> Reason | None:
+def unattributed_memory(view: View) -> Reason | None:
     """Memory in use by no visible process."""
     spare = memory_unattributed_bytes(view)
     if spare is None or not view.owns_memory or spare < _least_unattributed(view):
@@ -98,10 +98,12 @@ def ghost(view: View) -> Reason | None:
     advice = (
         f"Perhaps one that crashed, is in another container, or is hidden from you. {_open(view)}"
     )
-    return conclude(ReasonCode.GHOST, CERTAIN if dead else LIKELY, sentence, more, dead, advice)
+    return conclude(
+        ReasonCode.UNATTRIBUTED_MEMORY, CERTAIN if dead else LIKELY, sentence, more, dead, advice
+    )
 
 
-def leak(view: View) -> Reason | None:
+def memory_leak(view: View) -> Reason | None:
     """Memory rises steadily over at least a minute."""
     found = growth(view)
     if found is None or not view.owns_memory:
@@ -120,7 +122,7 @@ def leak(view: View) -> Reason | None:
     advice = "Save the work before memory runs out, and check what is kept at each step."
     process = found.process
     return conclude(
-        ReasonCode.LEAK,
+        ReasonCode.MEMORY_LEAK,
         confidence,
         sentence,
         [*more, *view.who(process)],
@@ -211,7 +213,7 @@ def _least_unattributed(view: View) -> float:
 
 def _mostly_unexplained(view: View) -> bool:
     used, spare = view.sample.memory_used_bytes, memory_unattributed_bytes(view)
-    return ghost(view) is not None and (spare or 0) > (used or 0) / 2
+    return unattributed_memory(view) is not None and (spare or 0) > (used or 0) / 2
 
 
 def _exited(view: View, spare: int) -> Process | None:

@@ -11,7 +11,7 @@ CERTAIN, LIKELY, POSSIBLE = 0.95, 0.75, 0.5
 
 WEIGHTS: dict[ReasonCode, tuple[float, float]] = {
     ReasonCode.LOST: (100, 100),
-    ReasonCode.MISMATCH: (99, 99),
+    ReasonCode.VERSION_MISMATCH: (99, 99),
     ReasonCode.NO_PERMISSION: (98, 98),
     ReasonCode.NO_DRIVER: (97, 97),
     ReasonCode.HUNG: (96, 96),
@@ -21,7 +21,7 @@ WEIGHTS: dict[ReasonCode, tuple[float, float]] = {
     ReasonCode.HARDWARE_SLOWDOWN: (88, 88),
     ReasonCode.MEMORY_HEAT: (84, 60),  # milder: not throttled yet
     ReasonCode.ECC: (80, 80),
-    ReasonCode.LEAK: (65, 47),  # milder: more than an hour until it is full
+    ReasonCode.MEMORY_LEAK: (65, 47),  # milder: more than an hour until it is full
     ReasonCode.HOT: (62, 35),  # milder: warm, but far from its own limit
     ReasonCode.POWER_LIMIT_LOWERED: (
         60,
@@ -29,26 +29,26 @@ WEIGHTS: dict[ReasonCode, tuple[float, float]] = {
     ),  # ranks above POWER_CAP, which it causes; milder: costs little
     ReasonCode.POWER_CAP: (58, 58),
     ReasonCode.LOW_CLOCKS: (52, 52),
-    ReasonCode.GHOST: (48, 48),
-    ReasonCode.HOARDED: (46, 38),  # milder: there is memory left
+    ReasonCode.UNATTRIBUTED_MEMORY: (48, 48),
+    ReasonCode.IDLE_MEMORY: (46, 38),  # milder: there is memory left
     ReasonCode.CLOCKS_SET: (45, 4),  # milder: costs little
-    ReasonCode.BLIND: (42, 6),  # milder: enough can be read to judge it
+    ReasonCode.UNREADABLE: (42, 6),  # milder: enough can be read to judge it
     ReasonCode.SLOWER_THAN_PEERS: (40, 40),
     ReasonCode.NARROW_LINK: (36, 36),
     ReasonCode.SHARED: (34, 34),
     ReasonCode.IDLE_HELD: (33, 33),
-    ReasonCode.SHALLOW: (30, 30),
-    ReasonCode.UNDERFED: (28, 28),
+    ReasonCode.LOW_OCCUPANCY: (30, 30),
+    ReasonCode.STARVED: (28, 28),
     ReasonCode.FAN_IDLE: (24, 24),
     ReasonCode.NO_DEVICE: (20, 20),
     ReasonCode.ASLEEP: (19, 19),
     ReasonCode.PARTITIONED: (18, 5),  # milder: its utilisation is still known
     ReasonCode.UNIFIED: (17, 4),  # milder: its usage is known
-    ReasonCode.FULL: (16, 8),  # milder: there is room for another allocation
+    ReasonCode.MEMORY_FULL: (16, 8),  # milder: there is room for another allocation
     ReasonCode.GRAPHICS: (15, 3),  # milder: it uses little
     ReasonCode.FAN: (14, 6),  # milder: it is not loud
     ReasonCode.POWER_BOUND: (13, 7),  # milder: the clock is near its maximum
-    ReasonCode.NOTHING: (10, 10),
+    ReasonCode.HEALTHY: (10, 10),
 }
 """The weight of each reason, normal and milder. From 20 up it is a problem; between NOTHING and 20
 it is not, but it comes first in the answer."""

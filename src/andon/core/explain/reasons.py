@@ -9,12 +9,12 @@ from andon.model.device import Process
 class ReasonCode(StrEnum):
     """The code of every explanation."""
 
-    NOTHING = "nothing"  # nothing is wrong
+    HEALTHY = "healthy"  # nothing is wrong
     LOST = "lost"  # the driver reports it as lost
     HUNG = "hung"  # no response
     ASLEEP = "asleep"  # suspended; not woken
     NO_DRIVER = "no_driver"
-    MISMATCH = "mismatch"  # the driver and its library differ in version
+    VERSION_MISMATCH = "version_mismatch"  # the driver and its library differ in version
     NO_PERMISSION = "no_permission"
     NO_DEVICE = "no_device"
     HEAT = "heat"  # thermally throttled now
@@ -31,12 +31,12 @@ class ReasonCode(StrEnum):
     CLOCKS_SET = "clocks_set"  # limited by application clocks, sync boost or a display
     LOW_CLOCKS = "low_clocks"  # under load, without a reason
     NARROW_LINK = "narrow_link"  # PCIe narrower or slower than the card supports, while busy
-    UNDERFED = "underfed"  # there is work, but the device waits for data
-    SHALLOW = "shallow"  # always busy, but little of the chip is active
-    FULL = "full"  # nearly full, held by busy processes
-    HOARDED = "hoarded"  # memory held by an idle process
-    GHOST = "ghost"  # memory held by no visible process
-    LEAK = "leak"  # memory rises steadily
+    STARVED = "starved"  # there is work, but the device waits for data
+    LOW_OCCUPANCY = "low_occupancy"  # always busy, but little of the chip is active
+    MEMORY_FULL = "memory_full"  # nearly full, held by busy processes
+    IDLE_MEMORY = "idle_memory"  # memory held by an idle process
+    UNATTRIBUTED_MEMORY = "unattributed_memory"  # memory held by no visible process
+    MEMORY_LEAK = "memory_leak"  # memory rises steadily
     SHARED = "shared"  # several users compete
     GRAPHICS = "graphics"  # a desktop uses memory
     IDLE_HELD = "idle_held"  # held but idle
@@ -44,7 +44,7 @@ class ReasonCode(StrEnum):
     SLOWER_THAN_PEERS = "slower_than_peers"
     UNIFIED = "unified"  # shares the system's memory
     PARTITIONED = "partitioned"  # MIG
-    BLIND = "blind"  # important values cannot be read
+    UNREADABLE = "unreadable"  # important values cannot be read
 
 
 CERTAIN_FROM = 0.9
@@ -80,7 +80,7 @@ class Reason:
         return self.weight >= TROUBLE_FROM
 
     @property
-    def confidence_word(self) -> str:
+    def confidence_label(self) -> str:
         """The confidence as a word."""
         if self.confidence >= CERTAIN_FROM:
             return "certain"

@@ -87,7 +87,7 @@ def unified(view: View) -> Reason | None:
     return conclude(ReasonCode.UNIFIED, CERTAIN, sentence, [kind], advice=advice, mild=bool(used))
 
 
-def blind(view: View) -> Reason | None:
+def unreadable(view: View) -> Reason | None:
     """Important values that cannot be read, and why; not a problem if enough is known."""
     if view.status.state is not State.OK:
         return None
@@ -101,7 +101,7 @@ def blind(view: View) -> Reason | None:
         any(name in unknown for name in JUDGED_BY) or _unowned(view)
     )
     advice = "andon status --verbose lists every reason; andon doctor suggests fixes."
-    return conclude(ReasonCode.BLIND, CERTAIN, sentence, more, advice=advice, mild=mild)
+    return conclude(ReasonCode.UNREADABLE, CERTAIN, sentence, more, advice=advice, mild=mild)
 
 
 def nothing(view: View) -> Reason | None:
@@ -124,7 +124,7 @@ def nothing(view: View) -> Reason | None:
         CERTAIN if len(known) == len(HEALTH) and view.sample.throttle is not None else LIKELY
     )
     more = [view.read("throttle"), view.read("sm_clock_mhz"), *view.who(holder)]
-    return conclude(ReasonCode.NOTHING, confidence, say("OK") + sentence, more, holder)
+    return conclude(ReasonCode.HEALTHY, confidence, say("OK") + sentence, more, holder)
 
 
 def _held(view: View, holder: Process) -> Clause:
@@ -163,9 +163,9 @@ def _code_of(reason: str, otherwise: ReasonCode) -> ReasonCode:
     """The code for a backend's reason text, by the phrases that backends use."""
     text = reason.lower()
     if "version" in text and ("differ" in text or "mismatch" in text):
-        return ReasonCode.MISMATCH
+        return ReasonCode.VERSION_MISMATCH
     if "mismatch" in text:
-        return ReasonCode.MISMATCH
+        return ReasonCode.VERSION_MISMATCH
     if any(phrase in text for phrase in ("permission", "denied", "not permitted", "blocked")):
         return ReasonCode.NO_PERMISSION
     if any(phrase in text for phrase in ("no device", "no gpu", "no card", "device was found")):

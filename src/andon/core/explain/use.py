@@ -10,7 +10,7 @@ from andon.core.explain.measures import (
     utilization_mean_percent,
     utilization_min_percent,
 )
-from andon.core.explain.memory import FULL_PERCENT, hoarded
+from andon.core.explain.memory import FULL_PERCENT, idle_memory
 from andon.core.explain.phrasing import CERTAIN, LIKELY, POSSIBLE, Clause, conclude, listed, say
 from andon.core.explain.reasons import Evidence, Reason, ReasonCode
 from andon.core.explain.view import IDLE_PERCENT, View
@@ -26,8 +26,8 @@ BURST_SAMPLES = 4
 VIDEO_PERCENT = 50  # a device that decodes video may compute little
 CPU_BUSY_PERCENT = 90.0
 ALWAYS_PERCENT = 95.0
-SHALLOW_SM_PERCENT = 40.0
-SHALLOW_POWER_PERCENT = 40.0
+LOW_OCCUPANCY_SM_PERCENT = 40.0
+LOW_OCCUPANCY_POWER_PERCENT = 40.0
 MEMORY_BOUND_PERCENT = 60
 COMPETING_PERCENT = 80
 PART_PERCENT = 5
@@ -39,7 +39,7 @@ def idle_held(view: View) -> Reason | None:
     lasted, most = idle_seconds(view), utilization_max_percent(view)
     if not _settled(view) or not lasted or most is None or most > IDLE_PERCENT:
         return None  # one sample, or a pause in the last minute, does not mean idle
-    if any(p.utilization_percent for p in view.compute) or hoarded(view):
+    if any(p.utilization_percent for p in view.compute) or idle_memory(view):
         return None
     sentence = say("Idle but occupied: {u}", u=view.read("utilization_percent"))
     sentence = sentence + say(" for {s}", s=measured(view, idle_seconds))
@@ -53,7 +53,7 @@ def idle_held(view: View) -> Reason | None:
     return conclude(ReasonCode.IDLE_HELD, _confidence(lasted), sentence, more, holder, advice)
 
 
-def underfed(view: View) -> Reason | None:
+def starved(view: View) -> Reason | None:
     """There is work, but the device waits: low or bursty utilisation."""
     mean, most = utilization_mean_percent(view), utilization_max_percent(view)
     if not _settled(view) or mean is None or most is None or most <= IDLE_PERCENT:
@@ -75,20 +75,20 @@ def underfed(view: View) -> Reason | None:
         "It waits for data, the CPU or requests: try more loader workers, faster storage or larger "
         "batches. Normal for a server with few requests."
     )
-    return conclude(ReasonCode.UNDERFED, confidence, sentence, more, worker, advice)
+    return conclude(ReasonCode.STARVED, confidence, sentence, more, worker, advice)
 
 
-def shallow(view: View) -> Reason | None:
+def low_occupancy(view: View) -> Reason | None:
     """Always busy, but little of the chip is active."""
     least = utilization_min_percent(view)
     if least is None or least < ALWAYS_PERCENT:
         return None
     active, power = view.sample.sm_active_percent, power_percent(view)
     if active is not None:
-        if active >= SHALLOW_SM_PERCENT:
+        if active >= LOW_OCCUPANCY_SM_PERCENT:
             return None
         shown = say("only {a} of the chip is active", a=view.read("sm_active_percent"))
-    elif power is not None and power < SHALLOW_POWER_PERCENT and not _slow_for_a_reason(view):
+    elif power is not None and power < LOW_OCCUPANCY_POWER_PERCENT and not _slow_for_a_reason(view):
         shown = say("draws only {p} of its power limit", p=measured(view, power_percent))
     else:
         return None
@@ -98,7 +98,7 @@ def shallow(view: View) -> Reason | None:
     more = [*(view.read(name) for name in names), *view.who(worker)]
     confidence = CERTAIN if active is not None else POSSIBLE
     advice = "Larger batches, fused kernels or several processes at once would use more of it."
-    return conclude(ReasonCode.SHALLOW, confidence, sentence, more, worker, advice)
+    return conclude(ReasonCode.LOW_OCCUPANCY, confidence, sentence, more, worker, advice)
 
 
 def shared(view: View) -> Reason | None:
@@ -183,7 +183,7 @@ def _active(view: View) -> list[tuple[str, int]]:
 def _crowding(view: View) -> list[tuple[str, int]]:
     """Users with a large part of nearly full memory, if none of them is idle."""
     share, total = memory_percent(view), view.status.device.memory_total_bytes
-    if share is None or total is None or share < FULL_PERCENT or hoarded(view):
+    if share is None or total is None or share < FULL_PERCENT or idle_memory(view):
         return []
     return [one for one in _parts(view, "memory_bytes") if one[1] >= PART_SHARE * total]
 

@@ -22,9 +22,9 @@ class RecorderHealth:
     hint: str | None = None
     since: float | None = None
     """When it started to fail; UTC."""
-    buffered_ticks: int = 0
-    dropped_ticks: int = 0
-    written_ticks: int = 0
+    buffered_snapshots: int = 0
+    dropped_snapshots: int = 0
+    written_snapshots: int = 0
     flushed: float | None = None
     """When something was last committed; UTC."""
 

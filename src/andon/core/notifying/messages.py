@@ -95,9 +95,9 @@ def single_message(notice: Notice, at: float, offset: Offset) -> Message:
     if alert.no_data_since is not None and not over:
         since = local_time(alert.no_data_since, at, offset)
         lines.append(f"No data since {since}; this is the last known state.")
-    if alert.who:
+    if alert.affected:
         lines.append(
-            f"Affected: {'; '.join(_party(p) for p in alert.who[:MOST_NAMED])}{_more(alert)}"
+            f"Affected: {'; '.join(_party(p) for p in alert.affected[:MOST_NAMED])}{_more(alert)}"
         )
     if alert.advice and not over:
         lines.append(f"What to do: {alert.advice}")
@@ -123,9 +123,9 @@ def combined_message(notices: Sequence[Notice], at: float, offset: Offset) -> Me
 def without_secrets(notice: Notice) -> Notice:
     """For notifiers that pass on the alert itself: redact its command lines again."""
     who = tuple(
-        replace(p, command=p.command and redacted_command(p.command)) for p in notice.alert.who
+        replace(p, command=p.command and redacted_command(p.command)) for p in notice.alert.affected
     )
-    return replace(notice, alert=replace(notice.alert, who=who))
+    return replace(notice, alert=replace(notice.alert, affected=who))
 
 
 def redacted_command(command: str) -> str:
@@ -159,7 +159,7 @@ def _summary(notices: Sequence[Notice], level: Level | None) -> str:
 
 def _item(notice: Notice, at: float, offset: Offset) -> str:
     alert = notice.alert
-    who = ", ".join(dict.fromkeys(p.user for p in alert.who if p.user))
+    who = ", ".join(dict.fromkeys(p.user for p in alert.affected if p.user))
     if notice.kind is NoticeKind.RESOLVED:
         affected = f", affected {who}" if who else ""
         return f"• RESOLVED {_headline(alert)}{affected}, {_when(notice, at, offset).lower()}"
@@ -205,7 +205,7 @@ def _party(party: Party) -> str:
 
 
 def _more(alert: Alert) -> str:
-    rest = len(alert.who) - MOST_NAMED
+    rest = len(alert.affected) - MOST_NAMED
     return f"; and {rest} more" if rest > 0 else ""
 
 

@@ -65,7 +65,7 @@ class Route:
     devices: tuple[str, ...] = ()
     owners: tuple[str, ...] = ()
     quiet: QuietHours | None = None
-    wakes: Level | None = Level.CRITICAL
+    bypass_quiet_hours: Level | None = Level.CRITICAL
     """From this level up quiet hours are ignored; None: never."""
 
 
@@ -75,7 +75,7 @@ def concerns(route: Route, alert: Alert) -> bool:
         alert.level.rank >= max(route.level.rank, Level.WARNING.rank)
         and (not route.rules or alert.rule in route.rules)
         and (not route.devices or any(names_device(name, alert) for name in route.devices))
-        and (not route.owners or any(party.user in route.owners for party in alert.who))
+        and (not route.owners or any(party.user in route.owners for party in alert.affected))
         and alert.subject != f"notifier:{route.name}"
     )
 
@@ -105,6 +105,6 @@ def when_quiet_ends(route: Route, at: float, offset: Offset) -> float:
 
 def _wakes(route: Route, notice: Notice) -> bool:
     """Resolved notices never override quiet hours."""
-    if route.wakes is None or notice.kind is NoticeKind.RESOLVED:
+    if route.bypass_quiet_hours is None or notice.kind is NoticeKind.RESOLVED:
         return False
-    return notice.alert.level.rank >= route.wakes.rank
+    return notice.alert.level.rank >= route.bypass_quiet_hours.rank

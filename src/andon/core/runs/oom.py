@@ -14,13 +14,13 @@ SIGKILL = 9
 class CommandEnding(StrEnum):
     """Why it ended."""
 
-    FINE = "fine"
+    SUCCEEDED = "succeeded"
     FAILED = "failed"
-    DEVICE_MEMORY = "device_memory"
-    HOST_MEMORY = "host_memory"
+    DEVICE_OUT_OF_MEMORY = "device_out_of_memory"
+    HOST_OUT_OF_MEMORY = "host_out_of_memory"
     SIGNAL = "signal"
     TIMEOUT = "timeout"
-    ASKED = "asked"  # by a person or `andon release`
+    STOPPED = "stopped"  # by a person or `andon release`
 
 
 PATTERNS = (
@@ -69,7 +69,7 @@ class Verdict:
 
     end: CommandEnding
     words: str
-    said_by: str | None = None
+    reported_by: str | None = None
 
 
 def complaint(tail: str) -> tuple[str, str] | None:
@@ -92,17 +92,17 @@ def verdict(
 ) -> Verdict:
     """The reason. An out-of-memory message counts only if the command failed: many are caught."""
     if code == 0:
-        return Verdict(CommandEnding.FINE, "finished successfully")
+        return Verdict(CommandEnding.SUCCEEDED, "finished successfully")
     if ended_for is not None:
         return Verdict(CommandEnding.TIMEOUT, ended_for)
     said = complaint(tail)
     if said is not None:
-        return Verdict(CommandEnding.DEVICE_MEMORY, _device_words(*said, strains), said[0])
+        return Verdict(CommandEnding.DEVICE_OUT_OF_MEMORY, _device_words(*said, strains), said[0])
     if SIGKILL in (signal, code - 128) and host_kills > 0:  # its own, or as a shell reports it
         words = "killed by the kernel: out of host memory (OOM killer)"
-        return Verdict(CommandEnding.HOST_MEMORY, words)
+        return Verdict(CommandEnding.HOST_OUT_OF_MEMORY, words)
     if asked:
-        return Verdict(CommandEnding.ASKED, "stopped on request")
+        return Verdict(CommandEnding.STOPPED, "stopped on request")
     if signal is not None:
         full = [strain for strain in strains if strain.at_limit]
         more = f"; {_full_words(full)}" if full else ""

@@ -28,7 +28,7 @@ class SelfStats:
     """Counters since the start, at one instant of a monotonic clock."""
 
     at: float
-    ticks: int = 0
+    snapshots: int = 0
     missed: int = 0
     failed: int = 0
     cpu_seconds: float = 0.0
@@ -43,14 +43,14 @@ def troubles(earlier: SelfStats, now: SelfStats) -> tuple[OwnTrouble, ...]:
 
 
 def _sampling(earlier: SelfStats, now: SelfStats) -> Iterator[str]:
-    ticks, missed = now.ticks - earlier.ticks, now.missed - earlier.missed
+    taken, missed = now.snapshots - earlier.snapshots, now.missed - earlier.missed
     failed, seconds = now.failed - earlier.failed, now.at - earlier.at
     span = f"the last {max(1, round(seconds / 60))} min"
     if failed > 0:
         yield f"{failed} readings failed in {span}"
-    if ticks + missed < LEAST_TICKS or seconds <= 0:
+    if taken + missed < LEAST_TICKS or seconds <= 0:
         return
-    share = 100.0 * missed / (ticks + missed)
+    share = 100.0 * missed / (taken + missed)
     if share > MOST_MISSED_PERCENT:
         yield f"{share:.0f} % of readings missed in {span}"
     cost = 100.0 * (now.cpu_seconds - earlier.cpu_seconds) / seconds

@@ -32,7 +32,7 @@ def judge(snapshots: Sequence[Snapshot], sampling: Sampling) -> list[Finding]:
         _identity(snapshots),
         *judge_readings(histories),
         *_time(histories, snapshots),
-        _ticks(sampling),
+        _snapshots(sampling),
         _cost(sampling),
     ]
 
@@ -61,7 +61,7 @@ def _answers(histories: list[History], snapshots: Sequence[Snapshot]) -> Iterato
     prefix = "SIMULATED: " if any(snapshot.simulated for snapshot in snapshots) else ""
     if not silent:
         words = f"{prefix}{many(len(histories), 'device')} responded in {len(snapshots)} samples"
-        yield ok(SelftestTrial.ANSWERS, words, devices=len(histories), looks=len(snapshots))
+        yield ok(SelftestTrial.ANSWERS, words, devices=len(histories), snapshots=len(snapshots))
 
 
 def _identity(snapshots: Sequence[Snapshot]) -> Finding:
@@ -95,7 +95,7 @@ def _time(histories: list[History], snapshots: Sequence[Snapshot]) -> Iterator[F
         yield ok(
             SelftestTrial.TIME,
             f"time advances, at most {longest:.2f} s between samples",
-            longest=longest,
+            longest_seconds=longest,
         )
 
 
@@ -115,20 +115,22 @@ def _latest(snapshots: Sequence[Snapshot]) -> float:
     )
 
 
-def _ticks(sampling: Sampling) -> Finding:
+def _snapshots(sampling: Sampling) -> Finding:
     lost = sampling.missed + sampling.dropped
-    words = f"{sampling.ticks} samples, one every {sampling.interval_seconds:g} s"
+    words = f"{sampling.snapshots} samples, one every {sampling.interval_seconds:g} s"
     if not lost:
-        return ok(SelftestTrial.TICKS, f"{words}, none missed", ticks=sampling.ticks, missed=0)
-    return failure(SelftestTrial.TICKS, f"{words}, {lost} missed", "andon cost", missed=lost)
+        return ok(
+            SelftestTrial.SNAPSHOTS, f"{words}, none missed", snapshots=sampling.snapshots, missed=0
+        )
+    return failure(SelftestTrial.SNAPSHOTS, f"{words}, {lost} missed", "andon cost", missed=lost)
 
 
 def _cost(sampling: Sampling) -> Finding:
-    ticks = max(1, sampling.ticks)
-    own, reader = sampling.own_cpu_seconds / ticks, sampling.reader_cpu_seconds / ticks
+    taken = max(1, sampling.snapshots)
+    own, reader = sampling.sampler_cpu_seconds / taken, sampling.reader_cpu_seconds / taken
     share = (own + reader) / sampling.interval_seconds
     words = f"a sample costs {1e3 * own:.2f} ms of CPU here and {1e3 * reader:.2f} ms in the reader"
-    place = {"own_cpu_seconds": own, "reader_cpu_seconds": reader, "core_percent": 100 * share}
+    place = {"sampler_cpu_seconds": own, "reader_cpu_seconds": reader, "core_percent": 100 * share}
     if share > EXPENSIVE_SHARE:
         return warning(
             SelftestTrial.COST, f"{words}: {100 * share:.1f} % of a core", "andon cost", **place

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from andon.core.doctor.findings import Named
-from andon.model.device import Device, DeviceStatus, Sample, Snapshot
+from andon.model.device import Device, DeviceStatus, Sample, Snapshot, device_labels
 
 DOCTOR = "andon doctor"
 REPORT = "andon status --json # and report it with this output"
@@ -27,7 +27,7 @@ class SelftestTrial(Named):
     LINK = "link", "readings"
     MOVEMENT = "movement", "readings"
     TIME = "time", "sampling"
-    TICKS = "ticks", "sampling"
+    SNAPSHOTS = "snapshots", "sampling"
     COST = "cost", "sampling"
     LOAD = "load", "load"
     LOAD_UTILIZATION = "load_utilization", "load"
@@ -40,11 +40,11 @@ class SelftestTrial(Named):
 class Sampling:
     """Statistics of the sampling; the seconds are CPU time of all samples together."""
 
-    ticks: int = 0
+    snapshots: int = 0
     interval_seconds: float = 1.0
     missed: int = 0
     dropped: int = 0
-    own_cpu_seconds: float = 0.0
+    sampler_cpu_seconds: float = 0.0
     reader_cpu_seconds: float = 0.0
 
 
@@ -71,17 +71,12 @@ def histories_of(snapshots: Sequence[Snapshot]) -> list[History]:
     for snapshot in snapshots:
         for status in snapshot.devices:
             found.setdefault(status.device.uuid, []).append(status)
+    names = device_labels(statuses[-1] for statuses in found.values())
     boards = {s.device.parent for statuses in found.values() for s in statuses}
     return [
-        History(_label(statuses[-1], found), statuses[-1].device, tuple(statuses), uuid in boards)
+        History(f"GPU {names[uuid]}", statuses[-1].device, tuple(statuses), uuid in boards)
         for uuid, statuses in found.items()
     ]
-
-
-def _label(status: DeviceStatus, found: dict[str, list[DeviceStatus]]) -> str:
-    parent = found.get(status.device.parent or "")
-    number = status.device.index
-    return f"GPU {parent[-1].device.index}:{number}" if parent else f"GPU {number}"
 
 
 def many(count: int, thing: str) -> str:

@@ -32,7 +32,7 @@ class OverrideSettings:
     device: str | int | None = None
     model: str | None = None
     figures: Mapping[str, float] = field(default_factory=dict)
-    off: tuple[str, ...] = ()
+    disabled_rules: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +43,12 @@ class NotifierSettings:
     kind: str
     url: str = field(default="", repr=False)
     command: tuple[str, ...] = field(default=(), repr=False)
-    level: Level | None = None
+    minimum_level: Level | None = None
     rules: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
     owners: tuple[str, ...] = ()
     quiet_hours: str | None = None
-    wakes: str = str(Level.CRITICAL)
+    bypass_quiet_hours: str = str(Level.CRITICAL)
     timeout_seconds: float = TIMEOUT_SECONDS
 
 
@@ -129,14 +129,14 @@ NOTIFIER_COLUMNS = (
     TableKey("url", ValueKind("a URL such as slack://…", _url), "for apprise and alertmanager"),
     TableKey("command", ValueKind('a command such as ["/usr/bin/logger"]', _command),
            "for command; it gets the alerts as JSON on standard input"),
-    TableKey("level", ValueKind("warning or critical", _level),
+    TableKey("minimum_level", ValueKind("warning or critical", _level),
            "the lowest level it is sent; else alerts.minimum_level"),
     TableKey("rules", RULES, "only these rules"),
     TableKey("devices", ValueKind('a list such as [0, "GPU-…"]', _devices), "only these devices"),
     TableKey("owners", ValueKind('a list of users such as ["ada"]', RULES.read),
            "only alerts that affect these users' processes or leases"),
     TableKey("quiet_hours", QUIET, 'holds alerts meanwhile; "" for none; else alerts.quiet_hours'),
-    TableKey("wakes",
+    TableKey("bypass_quiet_hours",
              ValueKind("critical, warning or never", _one_of("critical", "warning", "never")),
            "the lowest level that is sent during quiet hours"),
     TableKey("timeout_seconds", SECONDS, "maximum time to send a message"),
@@ -145,7 +145,7 @@ NOTIFIER_COLUMNS = (
 OVERRIDE_COLUMNS = (
     TableKey("device", DEVICE, "for this device"),
     TableKey("model", TEXT, "for every device with this in its name"),
-    TableKey("off", RULES, "rules that are off for it"),
+    TableKey("disabled_rules", RULES, "rules that are off for it"),
 )
 
 Mistakes = list[str]
@@ -197,13 +197,17 @@ def read_overrides(raw: object, where: str, mistakes: Mistakes) -> tuple[Overrid
         values = _values(place, table, (*OVERRIDE_COLUMNS, *figures, *switches), mistakes)
         if ("device" in table) == ("model" in table):
             mistakes.append(f"{place}: name either a device or a model")
-        mistakes += [f"{place}: {words}" for words in unknown_rules(values.get("off", ()))]
-        off = {*values.pop("off", ()), *(name for name in BY_NAME if name in values)}
+        mistakes += [
+            f"{place}: {words}" for words in unknown_rules(values.get("disabled_rules", ()))
+        ]
+        off = {*values.pop("disabled_rules", ()), *(name for name in BY_NAME if name in values)}
         off |= {RULES_OF[n] for n in FIGURES if n in values and values[n] is None}
         if len(mistakes) == before:
             numbers = {n: values[n] for n in FIGURES if values.get(n) is not None}
             who = {key: values[key] for key in ("device", "model") if key in values}
-            found.append(OverrideSettings(**who, figures=numbers, off=tuple(sorted(off))))
+            found.append(
+                OverrideSettings(**who, figures=numbers, disabled_rules=tuple(sorted(off)))
+            )
     return tuple(found)
 
 
@@ -227,12 +231,12 @@ def shown(notifier: NotifierSettings) -> dict[str, object]:
     values: dict[str, object] = {
         "name": notifier.name,
         "kind": notifier.kind,
-        "level": notifier.level,
+        "minimum_level": notifier.minimum_level,
         "rules": list(notifier.rules),
         "devices": list(notifier.devices),
         "owners": list(notifier.owners),
         "quiet_hours": notifier.quiet_hours,
-        "wakes": notifier.wakes,
+        "bypass_quiet_hours": notifier.bypass_quiet_hours,
         "timeout_seconds": notifier.timeout_seconds,
     }
     if notifier.command:

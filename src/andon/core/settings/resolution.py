@@ -87,7 +87,7 @@ def resolve(
                 mistakes.append(f"{place}: {exc}")
     values |= _tables(file, mistakes)
     origin |= dict.fromkeys(values.keys() - origin.keys(), f"file {file[0]}" if file else "")
-    mistakes += _strange_rules(values.get("alerts_off", ()), origin)
+    mistakes += _strange_rules(values.get("alerts_disabled_rules", ()), origin)
     if not mistakes and _weightless(settings := Settings(**values)):
         mistakes.append("score: one of memory_weight and utilization_weight must be above 0")
     if mistakes:
@@ -190,7 +190,10 @@ def _strange_rules(names: tuple[str, ...], origin: Mapping[str, str]) -> list[st
         return []
     from andon.core.settings.alerts import unknown_rules
 
-    return [f"alerts.off ({origin['alerts_off']}): {words}" for words in unknown_rules(names)]
+    return [
+        f"alerts.disabled_rules ({origin['alerts_disabled_rules']}): {words}"
+        for words in unknown_rules(names)
+    ]
 
 
 def _leaves(path: str, text: str, mistakes: list[str]) -> Iterator[tuple[str, object]]:

@@ -51,20 +51,20 @@ class Settings:
     history_raw_days: float = 7.0
     history_minute_days: float = 90.0
     history_hour_days: float = 730.0
-    history_megabytes: int = 250
+    history_max_megabytes: int = 250
     exporter_prefix: str = "andon"
     exporter_host: str = "127.0.0.1"
     exporter_port: int = 26367
     alerts_thermal_celsius: float | None = 80.0
     alerts_thermal_margin_celsius: float = 5.0
-    alerts_thermal_told_celsius: float = 90.0
+    alerts_thermal_notify_celsius: float = 90.0
     alerts_thermal_critical_celsius: float = 95.0
     alerts_memory_percent: float | None = 90.0
     alerts_power_percent: float | None = 95.0
     alerts_idle_seconds: float | None = 300.0
     alerts_high_usage_percent: float | None = 50.0
     alerts_clock_loss_percent: float | None = 20.0
-    alerts_clock_loss_designed_percent: float = 35.0
+    alerts_clock_loss_default_limit_percent: float = 35.0
     alerts_fan_celsius: float | None = 70.0
     alerts_unattributed_percent: float | None = 10.0
     alerts_unattributed_bytes: float = float(2**30)
@@ -76,8 +76,8 @@ class Settings:
     alerts_squatter_seconds: float | None = 60.0
     alerts_idle_lease_seconds: float | None = 1800.0
     alerts_orphan_seconds: float | None = 60.0
-    alerts_ghost_memory_seconds: float | None = 60.0
-    alerts_off: tuple[str, ...] = ()
+    alerts_leftover_memory_seconds: float | None = 60.0
+    alerts_disabled_rules: tuple[str, ...] = ()
     alerts_renotify_seconds: float = 14_400.0
     alerts_minimum_level: str = "warning"
     alerts_quiet_hours: str = ""
@@ -212,7 +212,7 @@ FIELDS = (
         11, 36500,
     ),
     Field(
-        "history_megabytes", "history.megabytes", "ANDON_HISTORY_MEGABYTES", WHOLE,
+        "history_max_megabytes", "history.max_megabytes", "ANDON_HISTORY_MAX_MEGABYTES", WHOLE,
         "maximum size of the history; beyond it the finest readings are deleted first",
         16, 1_000_000,
     ),
@@ -237,7 +237,7 @@ FIELDS = (
         "how far below its own slowdown temperature to notify", 0, 50,
     ),
     _alert(
-        "thermal_told_celsius", NUMBER,
+        "thermal_notify_celsius", NUMBER,
         "temperature to notify at for a device that reports no slowdown temperature", 0, 150,
     ),
     _alert(
@@ -265,7 +265,7 @@ FIELDS = (
         "how much of the clock a power limit may cost", 1, 100,
     ),
     _alert(
-        "clock_loss_designed_percent", NUMBER,
+        "clock_loss_default_limit_percent", NUMBER,
         "the same at the device's default power limit", 1, 100,
     ),
     _alert("fan_celsius", NUMBER_OR_OFF, "the temperature from which the fan must run", 0, 150),
@@ -298,10 +298,10 @@ FIELDS = (
         "how long a job may outlive the holder of its lease", 1, 31_536_000,
     ),
     _alert(
-        "ghost_memory_seconds", SECONDS_OR_OFF,
+        "leftover_memory_seconds", SECONDS_OR_OFF,
         "how long memory may stay in use after its lease ended", 1, 31_536_000,
     ),
-    _alert("off", RULES, "rules that are off on this node"),
+    _alert("disabled_rules", RULES, "rules that are off on this node"),
     _alert(
         "renotify_seconds", SECONDS,
         "time until the first reminder of an alert that still fires; 0 for none", 0, 31_536_000,

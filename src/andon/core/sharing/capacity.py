@@ -173,13 +173,15 @@ def _trouble(status: DeviceStatus, around: Surroundings, taken: bool) -> Obstacl
         return Obstacle(
             ObstacleKind.ECC, f"{sample.ecc_uncorrected} uncorrected memory error{many} (ECC)"
         )
-    return None if taken else _ghost(status)
+    return None if taken else _unattributed(status)
 
 
-def _ghost(status: DeviceStatus) -> Obstacle | None:
+def _unattributed(status: DeviceStatus) -> Obstacle | None:
     spare = status.memory_unattributed_bytes
     if spare is None or status.device.memory_kind is MemoryKind.UNIFIED:
         return None
     if spare <= least_unattributed_bytes(status.device.memory_total_bytes, len(status.processes)):
         return None
-    return Obstacle(ObstacleKind.GHOST, f"{human_bytes(spare)} used by no visible process")
+    return Obstacle(
+        ObstacleKind.UNATTRIBUTED_MEMORY, f"{human_bytes(spare)} used by no visible process"
+    )

@@ -9,11 +9,16 @@ from andon.core.sharing.eligibility import BALANCE, can_balance
 from andon.core.sharing.obstacles import HEALTH, Obstacle, ObstacleKind
 from andon.core.sharing.placement import MAX_UTILIZATION_PERCENT
 from andon.model.device import Process, State
-from andon.model.work import Need, PlacementOrder, Standing
+from andon.model.work import LeaseState, Need, PlacementOrder
 from andon.units import human_bytes
 
 OVERRIDDEN = frozenset(
-    {ObstacleKind.STRANGER, ObstacleKind.BUSY, ObstacleKind.GHOST, ObstacleKind.UNKNOWN}
+    {
+        ObstacleKind.UNLEASED_PROCESS,
+        ObstacleKind.BUSY,
+        ObstacleKind.UNATTRIBUTED_MEMORY,
+        ObstacleKind.UNKNOWN,
+    }
 )
 """What `--even-if-used` overrides; never a lease, and never a device that is not responding."""
 
@@ -45,7 +50,7 @@ class DeviceChoice:
 def obstacle(room: DeviceCapacity, need: Need) -> Obstacle | None:
     """Why this device does not meet the need now; None where it does."""
     found = room.trouble or _tenancy(room, need) or _strangers(room) or _readings(room)
-    if found is not None and not (need.even_if_used and found.bar in OVERRIDDEN):
+    if found is not None and not (need.even_if_used and found.kind in OVERRIDDEN):
         return found
     if found is not None and (leased := _tenancy(room, need)) is not None:
         return leased  # an overridden obstacle must not hide a lease
@@ -58,7 +63,7 @@ def hopeful(room: DeviceCapacity, need: Need) -> bool:
     if total is not None and (need.memory_bytes or 0) > total:
         return False
     return room.uuid in need.eligible and (
-        room.trouble is None or room.trouble.bar not in HEALTH or need.even_if_used
+        room.trouble is None or room.trouble.kind not in HEALTH or need.even_if_used
     )
 
 
@@ -176,7 +181,7 @@ def _held(tenant: Tenant) -> Obstacle:
         return Obstacle(ObstacleKind.UNREADABLE, words)
     size = tenant.share.memory_bytes if tenant.share else None
     part = f"{human_bytes(size)} " if size is not None else ""
-    if claim.standing is Standing.ORPHANED:
+    if claim.state is LeaseState.ORPHANED:
         words = f"{part}orphaned by lease {lease.id} ({claim.user}), whose job is still running"
         return Obstacle(ObstacleKind.ORPHANED, words)
     return Obstacle(
@@ -188,7 +193,7 @@ def _strangers(room: DeviceCapacity) -> Obstacle | None:
     if room.strangers:
         shown = ", ".join(_stranger(process) for process in room.strangers[:3])
         more = f" and {len(room.strangers) - 3} more" if len(room.strangers) > 3 else ""
-        return Obstacle(ObstacleKind.STRANGER, f"{shown}{more} without a lease")
+        return Obstacle(ObstacleKind.UNLEASED_PROCESS, f"{shown}{more} without a lease")
     if not room.tenants and "processes" in room.status.missing:
         why = room.status.missing["processes"]
         return Obstacle(ObstacleKind.UNKNOWN, f"its processes cannot be read: {why}")

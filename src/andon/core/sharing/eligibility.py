@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from andon.core.sampling.masks import leading_number
 from andon.core.sharing.obstacles import Obstacle, ObstacleKind
 from andon.errors import Gone, Unavailable
-from andon.model.device import DeviceStatus
+from andon.model.device import DeviceStatus, device_labels
 from andon.model.work import DeviceRequest, Need
 from andon.units import human_bytes
 
@@ -16,26 +16,13 @@ Labels = Mapping[str, Sequence[str]]
 """A label -> the devices that have it, by index or UUID."""
 
 
-def titles(statuses: Sequence[DeviceStatus]) -> dict[str, str]:
-    """uuid -> the short name on every screen: `3`, or `3:0` for an instance of board 3."""
-    known = {status.device.uuid for status in statuses}
-    out: dict[str, str] = {}
-    for status in statuses:
-        device = status.device
-        if device.parent not in known:
-            out[device.uuid] = str(device.index)
-            parts = [s.device.uuid for s in statuses if s.device.parent == device.uuid]
-            out |= {uuid: f"{device.index}:{number}" for number, uuid in enumerate(parts)}
-    return out
-
-
 def named(name: str, statuses: Sequence[DeviceStatus]) -> set[str]:
     """The devices that an index, `3:0`, a UUID or the start of one means; Gone for none.
 
     A board includes its instances.
     """
-    labels = titles(statuses)
-    found = {uuid for uuid, title in labels.items() if title == name}
+    labels = device_labels(statuses)
+    found = {uuid for uuid, label in labels.items() if label == name}
     if not found and len(name) >= SHORTEST_UUID:
         found = {uuid for uuid in labels if uuid.lower().startswith(name.lower())}
     if not found:
@@ -151,18 +138,18 @@ def _bar(
     if not status.visible:
         return Obstacle(ObstacleKind.MASKED, "hidden from this process by a mask")
     if uuid in divided:
-        return Obstacle(ObstacleKind.DIVIDED, "divided into instances: request one of those")
+        return Obstacle(ObstacleKind.PARTITIONED, "divided into instances: request one of those")
     if uuid in excluded:
-        return Obstacle(ObstacleKind.UNASKED, "excluded")
+        return Obstacle(ObstacleKind.NOT_REQUESTED, "excluded")
     for words, uuids in filters:
         if uuid not in uuids:
-            return Obstacle(ObstacleKind.UNASKED, words)
+            return Obstacle(ObstacleKind.NOT_REQUESTED, words)
     asked = request.memory_bytes
     if asked is not None and total is not None:
         kept = (status.sample.memory_reserved_bytes or 0) if status.sample else 0
         if total - kept < asked:  # the driver's own memory is not available
             words = f"has {human_bytes(total - kept)}, {human_bytes(asked)} requested"
-            return Obstacle(ObstacleKind.SMALL, words)
+            return Obstacle(ObstacleKind.TOO_SMALL, words)
     return None
 
 
@@ -179,7 +166,7 @@ def _impossible(
             hint="andon doctor says why; to try without one: --simulate 4",
         )
     visible = [s for s in statuses if s.visible and s.device.uuid in found]
-    names = titles(statuses)
+    names = device_labels(statuses)
     mistakes = tuple(
         f"GPU {names[uuid]}: {bar.words}" for uuid, bar in found.items() if bar is not None
     )

@@ -8,7 +8,7 @@ from andon.core.conditions.unattributed import least_unattributed_bytes
 from andon.core.sharing.holdings import Here, is_owners, judge, nearest
 from andon.model.alert import Party
 from andon.model.device import NAMES_MISSING, DeviceStatus, Process, ProcessKind
-from andon.model.work import BookEntry, Claim, Kin, Lease, Standing
+from andon.model.work import BookEntry, Claim, Kin, Lease, LeaseState
 from andon.model.work_wire import LONGEST_ID, PLAIN
 
 SETTLING_SECONDS = 30.0  # a process list may be a few seconds older than the book
@@ -43,7 +43,7 @@ class Holder:
     user: str
     until: float | None
     memory_bytes: int | None
-    standing: Standing
+    state: LeaseState
 
 
 def wanted_pids(entries: Iterable[BookEntry], statuses: Iterable[DeviceStatus]) -> set[int]:
@@ -198,7 +198,7 @@ def _held(
     marks: Marks,
     kin: Mapping[int, Kin],
 ) -> HeldDevices:
-    name, orphaned = lease_name(lease), claim.standing is Standing.ORPHANED
+    name, orphaned = lease_name(lease), claim.state is LeaseState.ORPHANED
     command = plain(lease.command, LONGEST_COMMAND) or None
     who: tuple[Party, ...] = (Party(lease.owner.pid, claim.user, _program(command), command),)
     remedy = ""
@@ -285,5 +285,5 @@ def _holder(claim: Claim, uuid: str) -> Holder:
         claim.user,
         None if lease is None else lease.until,
         None if share is None else share.memory_bytes,
-        claim.standing,
+        claim.state,
     )

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from andon.model.device import DeviceStatus, Process, ProcessKind
-from andon.model.work import BookEntry, Claim, Kin, Lease, Standing, Work
+from andon.model.work import BookEntry, Claim, Kin, Lease, LeaseState, Work
 
 BY_ITSELF, BY_FAMILY, BY_USER, BY_WORD = 4, 3, 2, 1
 
@@ -97,14 +97,14 @@ def judge(
     An unlocked file from another boot, or one that cannot be read, claims nothing.
     """
     entries = list(entries)
-    held = [_claim(entry, Standing.HELD) for entry in entries if entry.locked]
+    held = [_claim(entry, LeaseState.HELD) for entry in entries if entry.locked]
     loose = [entry for entry in entries if not entry.locked and entry.lease is not None]
     left = [
         (status.device.uuid, process)
         for status in (statuses if loose else ())
         for process in occupancy(status, held, kin, here).strangers
     ]
-    orphans = [_claim(e, Standing.ORPHANED) for e in loose if _lives(e, left, kin, here)]
+    orphans = [_claim(e, LeaseState.ORPHANED) for e in loose if _lives(e, left, kin, here)]
     return (*held, *orphans)
 
 
@@ -139,8 +139,8 @@ def nearest(
     return lease if strength else None
 
 
-def _claim(entry: BookEntry, standing: Standing) -> Claim:
-    known = Standing.UNREADABLE if entry.lease is None else standing
+def _claim(entry: BookEntry, state: LeaseState) -> Claim:
+    known = LeaseState.UNREADABLE if entry.lease is None else state
     return Claim(entry.lease, known, entry.uid, entry.user, entry.file, entry.left)
 
 

@@ -31,7 +31,7 @@ def lease_row(
         id=_of(lease, lambda one: one.id),
         user=claim.user,
         uid=claim.uid,
-        standing=claim.standing,
+        state=claim.state,
         kind=_of(lease, lambda one: one.kind),
         devices=() if lease is None else lease.shares,
         since=_of(lease, lambda one: one.since),
@@ -39,16 +39,16 @@ def lease_row(
         command=_of(lease, lambda one: one.command),
         simulated=lease is not None and lease.simulated,
         used_bytes=used_bytes,
-        promised_bytes=_of(lease, promised_bytes),
+        reserved_bytes=_of(lease, reserved_bytes),
         utilization_percent=utilization_percent,
         fence=_of(lease, lambda one: one.fence),
         pid=_of(lease, lambda one: one.owner.pid),
         releasable=bar is None,
-        why_not=None if bar is None else f"{bar.reason}: {bar.hint}",
+        not_releasable_reason=None if bar is None else f"{bar.reason}: {bar.hint}",
     )
 
 
-def promised_bytes(lease: Lease) -> int | None:
+def reserved_bytes(lease: Lease) -> int | None:
     """The memory it reserves in total; None where it has whole devices."""
     sizes = [share.memory_bytes for share in lease.shares if share.memory_bytes is not None]
     return sum(sizes) if sizes else None

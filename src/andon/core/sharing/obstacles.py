@@ -8,27 +8,32 @@ class ObstacleKind(StrEnum):
     """What is in the way, one word each."""
 
     MASKED = "masked"  # hidden from this process
-    UNASKED = "unasked"  # not among the devices requested
-    DIVIDED = "divided"  # a board cut into instances
-    SMALL = "small"  # its total memory is too small
+    NOT_REQUESTED = "not_requested"  # not among the devices requested
+    PARTITIONED = "partitioned"  # a board cut into instances
+    TOO_SMALL = "too_small"  # its total memory is too small
     LOST = "lost"
     STALE = "stale"
     UNKNOWN = "unknown"  # a reading is missing: unknown is not free
     ECC = "ecc"
     BROKEN = "broken"  # it reported an error that means it is broken
-    GHOST = "ghost"  # memory used by no visible process
+    UNATTRIBUTED_MEMORY = "unattributed_memory"  # memory used by no visible process
     CORDONED = "cordoned"
     LEASED = "leased"
     ORPHANED = "orphaned"
     UNREADABLE = "unreadable"
-    STRANGER = "stranger"  # a process without a lease
+    UNLEASED_PROCESS = "unleased_process"  # a process without a lease
     BUSY = "busy"  # busy, with no visible process
     FULL = "full"
     RESERVED = "reserved"  # for another user ahead in the queue
 
 
 NEVER = frozenset(
-    {ObstacleKind.MASKED, ObstacleKind.UNASKED, ObstacleKind.DIVIDED, ObstacleKind.SMALL}
+    {
+        ObstacleKind.MASKED,
+        ObstacleKind.NOT_REQUESTED,
+        ObstacleKind.PARTITIONED,
+        ObstacleKind.TOO_SMALL,
+    }
 )
 """Nothing that happens on the device removes these."""
 
@@ -39,7 +44,7 @@ HEALTH = frozenset(
         ObstacleKind.UNKNOWN,
         ObstacleKind.ECC,
         ObstacleKind.BROKEN,
-        ObstacleKind.GHOST,
+        ObstacleKind.UNATTRIBUTED_MEMORY,
         ObstacleKind.CORDONED,
     }
 )
@@ -50,6 +55,6 @@ HEALTH = frozenset(
 class Obstacle:
     """One reason; `until` is when it is expected to end."""
 
-    bar: ObstacleKind
+    kind: ObstacleKind
     words: str
     until: float | None = None

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from andon.core.sharing.holdings import NOWHERE, Here
 from andon.errors import AndonError, Conflict, Denied, Invalid
-from andon.model.work import Claim, Lease, LeaseKind, Standing
+from andon.model.work import Claim, Lease, LeaseKind, LeaseState
 
 AHEAD_MICROSECONDS = 86_400 * 10**6
 MOST_NAMED = 5
@@ -31,7 +31,7 @@ def barred(claim: Claim, asker: Asker) -> AndonError | None:
     if owner.pid_namespace != asker.here.pid_namespace:
         where = f"container {owner.container[:12]}" if owner.container else "another container"
         return Conflict(f"lease {lease.id} is held in {where}", hint="release it there")
-    if claim.standing is Standing.ORPHANED:
+    if claim.state is LeaseState.ORPHANED:
         left = f"stop its job ({_work(claim)})"
         return Conflict(f"the holder of lease {lease.id} has exited", hint=left)
     return None

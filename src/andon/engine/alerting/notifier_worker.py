@@ -38,8 +38,8 @@ class NotifierHealth:
     hint: str | None = None
     since: float | None = None
     """When it started to fail; UTC."""
-    told: int = 0
-    last_told: float | None = None
+    sent: int = 0
+    last_sent: float | None = None
 
 
 class TestMessage:
@@ -192,7 +192,7 @@ class NotifierWorker:
         notices = [delivery.notice for delivery in work.deliveries]
         if self._try(notices, work.firing) is None:
             self._delivered(work.deliveries)
-            self._health = replace(self._health, told=self._health.told + len(notices))
+            self._health = replace(self._health, sent=self._health.sent + len(notices))
             self._settle()  # before the next one: a kill in between repeats at most one message
 
     def _try(self, notices: Sequence[Notice], firing: Sequence[Alert]) -> AndonError | None:
@@ -216,9 +216,9 @@ class NotifierWorker:
         if not self._health.ok:
             log.warning("notifier %s works again", self.name)
         self._failures = 0
-        last = time.time() if with_news else self._health.last_told
-        told = self._health.told
-        self._health = NotifierHealth(self.name, told=told, last_told=last)
+        last = time.time() if with_news else self._health.last_sent
+        told = self._health.sent
+        self._health = NotifierHealth(self.name, sent=told, last_sent=last)
 
     def _failed(self, trouble: AndonError) -> None:
         if self._health.reason != trouble.reason:

@@ -72,7 +72,7 @@ class RunLog:
         counted = self.tallies.add(snapshot)
         self.write(
             "sample",
-            {"taken": snapshot.at, "devices": {s.device.uuid: _short(s) for s in counted}},
+            {"sampled_at": snapshot.at, "devices": {s.device.uuid: _short(s) for s in counted}},
         )
 
     def latest_of_run(self) -> list[DeviceStatus]:
@@ -92,7 +92,7 @@ class RunLog:
             {
                 **facts,
                 "samples": self.tallies.samples,
-                "without_samples": why,
+                "no_samples_reason": why,
                 "summary": self.tallies.result(),
             },
         )

@@ -51,9 +51,9 @@ class Recorder:
                 reason=trouble.reason if trouble else None,
                 hint=trouble.hint if trouble else None,
                 since=self._since,
-                buffered_ticks=len(backlog.ticks),
-                dropped_ticks=backlog.dropped + self._subscription.dropped,
-                written_ticks=backlog.written,
+                buffered_snapshots=len(backlog.ticks),
+                dropped_snapshots=backlog.dropped + self._subscription.dropped,
+                written_snapshots=backlog.written,
                 flushed=self._flushed,
             )
 

@@ -42,10 +42,10 @@ Mark = Callable[[tuple[DeviceStatus, ...]], tuple[DeviceStatus, ...]]
 class Costs:
     """What sampling has cost so far; the reader's wall time includes the driver's."""
 
-    ticks: int = 0
+    snapshots: int = 0
     missed: int = 0
-    own_cpu_seconds: float = 0.0
-    own_wall_seconds: float = 0.0
+    sampler_cpu_seconds: float = 0.0
+    sampler_wall_seconds: float = 0.0
     reader_cpu_seconds: float = 0.0
     reader_wall_seconds: float = 0.0
     reader_last_wall_seconds: float = 0.0
@@ -91,7 +91,7 @@ class Sampler:
         self._ticks = self._failed = 0
         self._last_failure: str | None = None
         self._latest: tuple[DeviceStatus, ...] = ()
-        self._own_cpu = self._own_wall = 0.0
+        self._sampler_cpu = self._sampler_wall = 0.0
         self._began: float | None = None
         self._own_start = 0.0
         self._mark: Mark | None = None
@@ -129,12 +129,12 @@ class Sampler:
 
     def costs(self) -> Costs:
         return Costs(
-            ticks=self._ticks,
+            snapshots=self._ticks,
             missed=self._bus.missed(),
             failed=self._failed,
             impossible=sum(v.roster.impossible for v in self._vendors),
-            own_cpu_seconds=self._own_cpu,
-            own_wall_seconds=self._own_wall,
+            sampler_cpu_seconds=self._sampler_cpu,
+            sampler_wall_seconds=self._sampler_wall,
             reader_cpu_seconds=sum(v.costs.cpu_seconds for v in self._vendors),
             reader_wall_seconds=sum(v.costs.wall_seconds for v in self._vendors),
             reader_last_wall_seconds=sum(v.costs.last_wall_seconds for v in self._vendors),
@@ -252,8 +252,8 @@ class Sampler:
             vendor.ask(self._ticks, watched, time.monotonic())
         waited = self._collect()
         snapshot = self._snapshot(at, hasty, self._new_events())
-        self._own_cpu += time.thread_time() - cpu
-        self._own_wall += time.perf_counter() - wall - waited
+        self._sampler_cpu += time.thread_time() - cpu
+        self._sampler_wall += time.perf_counter() - wall - waited
         return snapshot
 
     def _begin(self) -> None:

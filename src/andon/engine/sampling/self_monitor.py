@@ -32,9 +32,9 @@ class SelfMonitor:
         costs = self._costs()
         return SelfStats(
             at=now,
-            ticks=costs.ticks,
+            snapshots=costs.snapshots,
             missed=costs.missed,
             failed=costs.failed,
-            cpu_seconds=costs.own_cpu_seconds,
+            cpu_seconds=costs.sampler_cpu_seconds,
             store=self._store(),
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from andon.core.sampling.masks import visibility
 from andon.core.sharing.capacity import DeviceCapacity, Surroundings, Weights, rooms
 from andon.core.sharing.choice import DeviceChoice, choose, rank
-from andon.core.sharing.eligibility import Labels, bars, need_of, preferred, titles
+from andon.core.sharing.eligibility import Labels, bars, need_of, preferred
 from andon.core.sharing.holdings import judge
 from andon.core.sharing.queueing import (
     Place,
@@ -25,7 +25,7 @@ from andon.errors import Invalid, Unavailable
 from andon.host.clock import boot_seconds
 from andon.host.kin import here, read_kin
 from andon.leases.book import Book
-from andon.model.device import Snapshot
+from andon.model.device import Snapshot, device_labels
 from andon.model.work import BookEntry, Claim, Cordon, DeviceRequest, Kin, Lease, Need, Ticket
 
 MOST_GPUS = 1024
@@ -206,4 +206,4 @@ def _ahead(line: Sequence[Ticket], ticket: Ticket | None, priority: int) -> Sequ
 
 def names(snapshot: Snapshot) -> dict[str, str]:
     """uuid -> `GPU 3`."""
-    return {uuid: f"GPU {title}" for uuid, title in titles(snapshot.devices).items()}
+    return {uuid: f"GPU {label}" for uuid, label in device_labels(snapshot.devices).items()}

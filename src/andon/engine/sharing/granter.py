@@ -311,8 +311,8 @@ class Granter:
     def _sweep(self, attempt: _Attempt, pages: BookPages, outlook: Candidates) -> None:
         """Our dead files, if all their devices were read: on others a job may still run."""
         seen = {status.device.uuid for status in outlook.snapshot.devices}
-        standing = {claim.file for claim in outlook.claims}
-        dead = [e for e in pages.entries if e.file not in standing and _is_dead(e, seen)]
+        known = {claim.file for claim in outlook.claims}
+        dead = [e for e in pages.entries if e.file not in known and _is_dead(e, seen)]
         mine = any(os.getuid() in (0, entry.uid) for entry in dead)
         if mine or any(name.startswith(".") for name in attempt.names):  # only we write now
             with suppress(OSError):

@@ -8,7 +8,7 @@ from andon.errors import AndonError
 from andon.leases.book import Book
 from andon.leases.holders import is_stopped, open_holder
 from andon.leases.places import LEASES
-from andon.model.work import Claim, Lease, Standing
+from andon.model.work import Claim, Lease, LeaseState
 from andon.units import human_seconds
 
 LATE_SECONDS = 15.0  # a running holder releases a lease within five
@@ -18,7 +18,7 @@ def overdue(book: Book, claims: Iterable[Claim], at: float) -> Iterator[tuple[st
     """The id of each such lease, and a sentence about it."""
     for claim in claims:
         lease = claim.lease
-        if lease is None or lease.until is None or claim.standing is not Standing.HELD:
+        if lease is None or lease.until is None or claim.state is not LeaseState.HELD:
             continue
         late = at - lease.until
         if late > LATE_SECONDS:

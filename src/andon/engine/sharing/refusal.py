@@ -11,7 +11,7 @@ from andon.model.work import DeviceRequest
 from andon.units import human_bytes, human_seconds
 
 DAY_SECONDS = 86_400.0
-SIMULATED_WORK = frozenset({ObstacleKind.STRANGER, ObstacleKind.BUSY})
+SIMULATED_WORK = frozenset({ObstacleKind.UNLEASED_PROCESS, ObstacleKind.BUSY})
 
 
 def refusal(
@@ -43,7 +43,7 @@ def refusal(
 
 def is_hopeless(outlook: Candidates) -> bool:
     """Whether only simulated work is in the way: it never ends, so waiting is useless."""
-    barred = (c.obstacle.bar for c in outlook.choice.candidates if c.obstacle is not None)
+    barred = (c.obstacle.kind for c in outlook.choice.candidates if c.obstacle is not None)
     lasting = sum(bar in SIMULATED_WORK for bar in barred)
     left = len(outlook.need.eligible) - lasting
     return outlook.snapshot.simulated and left < outlook.need.least

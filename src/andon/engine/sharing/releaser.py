@@ -14,7 +14,7 @@ from andon.host.kin import here, user_name
 from andon.leases.book import Book
 from andon.leases.holders import LockTable, described, is_stopped, open_holder, strangers
 from andon.leases.places import LEASES
-from andon.model.work import Claim, Lease, Standing
+from andon.model.work import Claim, Lease, LeaseState
 
 RELEASE_SECONDS = 12.0
 POLL_SECONDS = 0.05
@@ -114,7 +114,7 @@ def _remove(book: Book, folder: Path, claim: Claim, left: Sequence[Locker]) -> L
     """Remove a lease without a holder whose file another user keeps locked: that lock is void."""
     lease, who = claim.lease, ", ".join(described(locker) for locker in left)
     if lease is None or any(e.left for e in book.entries() if e.file == claim.file):
-        raise barred(replace(claim, standing=Standing.ORPHANED), asker()) or Gone("it has ended")
+        raise barred(replace(claim, state=LeaseState.ORPHANED), asker()) or Gone("it has ended")
     try:
         (folder / claim.file).unlink(missing_ok=True)
     except OSError as exc:
@@ -127,7 +127,7 @@ def _remove(book: Book, folder: Path, claim: Claim, left: Sequence[Locker]) -> L
 
 def _find(book: Book, name: str, check: Check) -> tuple[Path, Claim, Lease]:
     path, found, lease = book.find(name, os.getuid())
-    claim = Claim(lease, Standing.HELD, found.uid, user_name(found.uid), found.name)
+    claim = Claim(lease, LeaseState.HELD, found.uid, user_name(found.uid), found.name)
     bar = barred(claim, asker())
     if bar is not None:
         raise bar

@@ -27,7 +27,7 @@ from andon.leases.book import Book
 from andon.leases.holder import Keeper
 from andon.model.device import Snapshot
 from andon.model.lease_list import LeaseList, LeaseRow
-from andon.model.work import Claim, Cordon, DeviceRequest, Lease, LeaseKind, Owner, Standing
+from andon.model.work import Claim, Cordon, DeviceRequest, Lease, LeaseKind, LeaseState, Owner
 
 log = logging.getLogger("andon.remote_leases")
 
@@ -220,7 +220,7 @@ class RemoteLeases:
             for row in self.listed().leases:
                 if (row.id, row.fence, row.uid) == (lease.id, lease.fence, uid):
                     return row
-        claim = Claim(lease, Standing.HELD, uid, lease.owner.user)
+        claim = Claim(lease, LeaseState.HELD, uid, lease.owner.user)
         return lease_row(claim, 0, None, releaser.asker())
 
     def _keeper(self) -> Keeper:
@@ -278,7 +278,7 @@ class RemoteLeases:
 
 def _gist(found: LeaseList) -> object:
     """The part of a list whose change is worth a notification; usage always changes."""
-    rows = [(row.id, row.user, row.fence, row.standing, row.until) for row in found.leases]
+    rows = [(row.id, row.user, row.fence, row.state, row.until) for row in found.leases]
     return rows, found.waiting, found.cordons, found.note
 
 

@@ -23,9 +23,9 @@ BOARD_SCHEMA, RULES_SCHEMA = "andon.board/1", "andon.rules/1"
 
 def for_strangers(alert: Alert) -> Alert:
     """Without command lines: callers without the token see only program names."""
-    if all(party.command is None for party in alert.who):
+    if all(party.command is None for party in alert.affected):
         return alert
-    return replace(alert, who=tuple(replace(party, command=None) for party in alert.who))
+    return replace(alert, affected=tuple(replace(party, command=None) for party in alert.affected))
 
 
 def board_to_json(
@@ -47,15 +47,15 @@ def board_to_json(
                 "uuid": one.uuid,
                 "index": one.index,
                 "lamp": str(one.lamp),
-                "word": one.word,
+                "status": one.status,
                 "reason": one.reason,
-                "for": one.owner,
+                "affected_user": one.affected_user,
                 "alerts": list(one.alerts),
             }
             for one in board.devices
         ],
         "holders": {
-            uuid: [{**asdict(one), "standing": str(one.standing)} for one in on]
+            uuid: [{**asdict(one), "state": str(one.state)} for one in on]
             for uuid, on in (holders or {}).items()
         },
         "holders_note": holders_note,
@@ -81,7 +81,7 @@ def _rule_to_json(
     return {
         "name": rule.name,
         "title": rule.title,
-        "about": str(rule.about),
+        "subject_kind": str(rule.subject_kind),
         "level": str(rule.level),
         "for_seconds": _for_seconds(rule, rulebook.thresholds),
         "clear_seconds": rule.clear_seconds,
@@ -89,16 +89,16 @@ def _rule_to_json(
         "unit": rule.unit if rule.threshold is None else rule.threshold.rpartition("_")[2],
         "why": rule.why,
         "advice": rule.advice,
-        "awake": reason is None,
-        "asleep_reason": reason,
-        "rungs": [
+        "active": reason is None,
+        "inactive_reason": reason,
+        "levels": [
             {
                 "level": str(rung.level),
                 "condition": rung.condition,
                 "for_seconds": rung.for_seconds,
-                "calm": rung.calm,
+                "clear_condition": rung.clear_condition,
                 "clear_seconds": rung.clear_seconds,
-                "told": rung.told,
+                "notify": rung.notify,
             }
             for rung in rule.rungs
         ],
@@ -108,7 +108,7 @@ def _rule_to_json(
 
 def _judged(rule: Rule, devices: Iterable[Device]) -> Iterable[Device]:
     """The devices whose readings are compared with a threshold."""
-    return devices if rule.about is Subject.DEVICE and rule.threshold is not None else ()
+    return devices if rule.subject_kind is Subject.DEVICE and rule.threshold is not None else ()
 
 
 def _on_device(rule: Rule, device: Device, rulebook: Rulebook) -> Json:
@@ -118,7 +118,7 @@ def _on_device(rule: Rule, device: Device, rulebook: Rulebook) -> Json:
         "index": device.index,
         "threshold": _figure(rule, figures),
         "limit": device.limits.slowdown_celsius if rule.name == "thermal" else None,
-        "off": rule.name in figures.off,
+        "disabled": rule.name in figures.off,
     }
 
 

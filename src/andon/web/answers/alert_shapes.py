@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from andon.core.conditions.lamps import Lamp
 from andon.model.alert import Alert, Level, Silence
-from andon.model.work import Standing
+from andon.model.work import LeaseState
 
 LONGEST_SILENCE_SECONDS = 366 * 86_400.0
 Short = Annotated[str, Field(max_length=200)]
@@ -59,9 +59,9 @@ class Rung(BaseModel):
     level: Level
     condition: str
     for_seconds: float
-    calm: str
+    clear_condition: str
     clear_seconds: float
-    told: bool
+    notify: bool
 
 
 class OnDevice(BaseModel):
@@ -71,7 +71,7 @@ class OnDevice(BaseModel):
     index: int
     threshold: float | None
     limit: float | None
-    off: bool
+    disabled: bool
 
 
 class Rule(BaseModel):
@@ -79,7 +79,7 @@ class Rule(BaseModel):
 
     name: str
     title: str
-    about: str
+    subject_kind: str
     level: Level
     for_seconds: float
     clear_seconds: float
@@ -87,9 +87,9 @@ class Rule(BaseModel):
     unit: str
     why: str
     advice: str
-    awake: bool
-    asleep_reason: str | None
-    rungs: list[Rung]
+    active: bool
+    inactive_reason: str | None
+    levels: list[Rung]
     devices: list[OnDevice]
 
 
@@ -106,9 +106,9 @@ class LampShape(BaseModel):
     uuid: str
     index: int
     lamp: Lamp
-    word: str
+    status: str
     reason: str | None
-    for_: Annotated[str | None, Field(alias="for")]
+    affected_user: str | None
     alerts: list[str]
 
 
@@ -119,7 +119,7 @@ class HolderShape(BaseModel):
     user: str
     until: float | None = Field(description="UTC seconds; null if it ends with its job")
     memory_bytes: int | None = Field(description="of a shared device; null if exclusive")
-    standing: Standing
+    state: LeaseState
 
 
 class BoardShape(BaseModel):

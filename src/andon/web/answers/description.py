@@ -16,7 +16,7 @@ ANSWERS: dict[str, type[BaseModel]] = {
     "/api/recent": schemas.Recent,
     "/api/devices/{device}/why": schemas.Why,
     "/api/devices/{device}/charts": schemas.Charts,
-    "/api/devices/{device}/uses": schemas.Uses,
+    "/api/devices/{device}/usage": schemas.Usage,
 }
 """The responses to GET; the board's types are generated from these."""
 _REF = "#/components/schemas/{model}"

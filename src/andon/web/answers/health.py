@@ -52,9 +52,9 @@ def _sampler(station: SnapshotFeed) -> wire.Json:
         "reason": reason,
         "age_seconds": None if age is None else round(age, 3),
         "interval_seconds": station.settings.interval_seconds,
-        "ticks": costs.ticks,
+        "snapshots": costs.snapshots,
         "missed": costs.missed,
-        "own_cpu_seconds": round(costs.own_cpu_seconds, 6),
+        "sampler_cpu_seconds": round(costs.sampler_cpu_seconds, 6),
         "reader_cpu_seconds": round(costs.reader_cpu_seconds, 6),
     }
 

@@ -10,7 +10,7 @@ from andon.core.settings.resolution import Settings
 from andon.core.sharing.placement import score
 from andon.errors import Gone, Invalid
 from andon.model import wire
-from andon.model.device import DeviceStatus, Snapshot, State
+from andon.model.device import DeviceStatus, Snapshot, State, device_labels
 from andon.units import MIB
 
 HIGH_USAGE_PERCENT = 50
@@ -58,7 +58,7 @@ def gpu_summary(snapshot: Snapshot, settings: Settings) -> wire.Json:
     return {
         **about(snapshot),
         "gpu_count": len(boards),
-        "answering": len(answered),
+        "responding_count": len(answered),
         "utilization_percent": _mean([_read(s, "utilization_percent") for s in answered]),
         "memory_used_mb": _mib(_sum([_read(s, "memory_used_bytes") for s in answered])),
         "memory_total_mb": _mib(_sum([s.device.memory_total_bytes for s in boards])),
@@ -97,7 +97,7 @@ def _gpu(status: DeviceStatus, settings: Settings) -> wire.Json:
 
 def gpu_metrics(snapshot: Snapshot) -> wire.Json:
     """Every device as in `andon.snapshot/1`, without its processes."""
-    shown = map(wire.status_to_json, snapshot.devices)
+    shown = wire.statuses_to_json(snapshot)
     gpus = [{k: v for k, v in status.items() if k != "processes"} for status in shown]
     return {**about(snapshot), "gpus": gpus}
 
@@ -161,11 +161,13 @@ def system(snapshot: Snapshot) -> wire.Json:
 
 
 def devices(snapshot: Snapshot) -> wire.Json:
-    return {**about(snapshot), "items": [wire.status_to_json(s) for s in snapshot.devices]}
+    return {**about(snapshot), "items": wire.statuses_to_json(snapshot)}
 
 
 def device(snapshot: Snapshot, name: str) -> wire.Json:
-    return {**about(snapshot), "device": wire.status_to_json(named(snapshot, name))}
+    found = named(snapshot, name)
+    label = device_labels(snapshot.devices)[found.device.uuid]
+    return {**about(snapshot), "device": wire.status_to_json(found, label)}
 
 
 def named(snapshot: Snapshot, name: str) -> DeviceStatus:
@@ -216,9 +218,9 @@ def reason_to_json(reason: Reason) -> wire.Json:
         "code": str(reason.code),
         "sentence": reason.sentence,
         "weight": reason.weight,
-        "trouble": reason.is_trouble,
+        "problem": reason.is_trouble,
         "confidence": reason.confidence,
-        "confidence_word": reason.confidence_word,
+        "confidence_label": reason.confidence_label,
         "evidence": [
             {"name": e.name, "value": e.value, "unit": e.unit, "at": e.at} for e in reason.evidence
         ],

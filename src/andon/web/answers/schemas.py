@@ -68,6 +68,7 @@ class DeviceStatus(BaseModel):
 
     uuid: str
     index: int
+    label: str
     vendor: str
     name: str
     pci: str | None
@@ -163,9 +164,9 @@ class Reason(BaseModel):
     code: str
     sentence: str
     weight: float
-    trouble: bool
+    problem: bool
     confidence: float
-    confidence_word: str
+    confidence_label: str
     evidence: list[Evidence]
     process: Process | None
     advice: str
@@ -196,9 +197,9 @@ class Sampler(BaseModel):
     reason: str | None
     age_seconds: float | None
     interval_seconds: float
-    ticks: int
+    snapshots: int
     missed: int
-    own_cpu_seconds: float
+    sampler_cpu_seconds: float
     reader_cpu_seconds: float
 
 
@@ -256,7 +257,7 @@ class Charts(BaseModel):
     throttle: list[list[str]]
 
 
-class Use(BaseModel):
+class UsageRow(BaseModel):
     """One process on one device over an interval."""
 
     pid: int
@@ -268,14 +269,14 @@ class Use(BaseModel):
     peak_memory_bytes: int | None
 
 
-class Uses(BaseModel):
+class Usage(BaseModel):
     """The processes that used a device, latest first."""
 
     device: str
     since: float
     until: float
-    items: list[Use]
-    left_out: int
+    items: list[UsageRow]
+    omitted: int
 
 
 class Recent(BaseModel):

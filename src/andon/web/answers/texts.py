@@ -6,7 +6,7 @@ from functools import cache
 from math import isfinite
 
 from andon.model import wire
-from andon.model.device import DeviceStatus, Process, Snapshot
+from andon.model.device import DeviceStatus, Process, Snapshot, device_labels
 from andon.web.snapshot_feed import HIDDEN, without_commands
 
 
@@ -44,24 +44,24 @@ class DeviceTexts:
         self._processes_text = ""
         self._hides = False
 
-    def of(self, status: DeviceStatus) -> str:
+    def of(self, status: DeviceStatus, label: str) -> str:
         processes = self._encode_processes(status.processes)
         parts = (
-            self._encode_facts(status),
+            self._encode_facts(status, label),
             member("sample", self._encode_sample(status)),
             member("missing", self._encode_missing(status)),
             member("processes", processes),
         )
         return joined_object(parts)
 
-    def _encode_facts(self, status: DeviceStatus) -> str:
+    def _encode_facts(self, status: DeviceStatus, label: str) -> str:
         """All that `wire.state_to_json` reads, compared before it is built."""
         facts = (
             status.device, status.state, status.since, status.reason, status.hint, status.visible,
-            status.cuda_index, status.memory_unattributed_bytes,
+            status.cuda_index, status.memory_unattributed_bytes, label,
         )  # fmt: skip
         if facts != self._facts:
-            self._facts, self._facts_text = facts, self._state.of(wire.state_to_json(status))
+            self._facts, self._facts_text = facts, self._state.of(wire.state_to_json(status, label))
         return self._facts_text
 
     def _encode_sample(self, status: DeviceStatus) -> str:
@@ -108,7 +108,11 @@ class SnapshotTexts:
             for status in snapshot.devices
         }
         self._devices[trusted] = present  # devices that were removed are forgotten
-        devices = [present[status.device.uuid].of(status) for status in snapshot.devices]
+        names = device_labels(snapshot.devices)
+        devices = [
+            present[status.device.uuid].of(status, names[status.device.uuid])
+            for status in snapshot.devices
+        ]
         parts = (
             self._nodes[trusted].of(wire.node_to_json(snapshot)),
             member("devices", joined_array(devices)),

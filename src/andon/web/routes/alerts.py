@@ -210,7 +210,7 @@ def _silence(given: Hush, snapshot: Snapshot) -> Silence:
         subject=subject,
         by=given.by,
         note=given.note,
-        begun=at,
+        since=at,
     )
 
 

@@ -211,8 +211,8 @@ def _past(router: APIRouter, shop: AppState) -> None:
         request: Request,
         device: Past,
         metric: Annotated[str, Query(max_length=60, description=f"one of: {_KEPT}")],
-        start: Annotated[Moment, Query(alias="from")] = None,
-        end: Annotated[Moment, Query(alias="to")] = None,
+        start: Annotated[Moment, Query(alias="since")] = None,
+        end: Annotated[Moment, Query(alias="until")] = None,
         points: Annotated[int, Query(ge=1, le=MAX_POINTS)] = 300,
     ) -> Response:
         """Minimum, mean and maximum per bucket; by default for the last day."""
@@ -231,19 +231,19 @@ def _past(router: APIRouter, shop: AppState) -> None:
         made = await shop.past.read(request, "devices", lambda: dumped(shop.memory.devices()))
         return sent(made)
 
-    @router.get("/api/uses", tags=["watch"])
-    async def uses(
+    @router.get("/api/usage", tags=["watch"])
+    async def usage(
         request: Request,
         device: Annotated[str | None, Query(max_length=200)] = None,
-        start: Annotated[Moment, Query(alias="from")] = None,
-        end: Annotated[Moment, Query(alias="to")] = None,
+        start: Annotated[Moment, Query(alias="since")] = None,
+        end: Annotated[Moment, Query(alias="until")] = None,
     ) -> Response:
         """Which processes used a device, or any, and when; by default in the last day."""
         since, until = _span(start, end)
 
         def made() -> bytes:
             uuid = None if device is None else _uuid(shop, device)
-            return dumped(shop.memory.uses(uuid, since, until))
+            return dumped(shop.memory.usage(uuid, since, until))
 
         return sent(await shop.past.read(request, ("all uses", device, since, until), made))
 

@@ -44,8 +44,8 @@ def routes(shop: AppState) -> APIRouter:
         request: Request,
         device: DeviceName,
         metrics: Annotated[str, Query(max_length=400)] = ",".join(DRAWN),
-        start: Annotated[Moment, Query(alias="from")] = None,
-        end: Annotated[Moment, Query(alias="to")] = None,
+        start: Annotated[Moment, Query(alias="since")] = None,
+        end: Annotated[Moment, Query(alias="until")] = None,
         points: Annotated[int, Query(ge=1, le=MOST_POINTS)] = 300,
     ) -> Response:
         """Several readings over time in columns, and the throttle reasons."""
@@ -58,12 +58,12 @@ def routes(shop: AppState) -> APIRouter:
         key = ("charts", device, tuple(names), since, until, points)
         return sent(await shop.past.read(request, key, made))
 
-    @router.get("/api/devices/{device}/uses")
-    async def uses(
+    @router.get("/api/devices/{device}/usage")
+    async def usage(
         request: Request,
         device: DeviceName,
-        start: Annotated[Moment, Query(alias="from")] = None,
-        end: Annotated[Moment, Query(alias="to")] = None,
+        start: Annotated[Moment, Query(alias="since")] = None,
+        end: Annotated[Moment, Query(alias="until")] = None,
     ) -> Response:
         """Which processes used the device and when; by default in the last day."""
         since, until = _span(start, end)
@@ -71,7 +71,7 @@ def routes(shop: AppState) -> APIRouter:
         def made() -> bytes:
             return dumped(used(shop.memory.store(), device_uuid(shop, device), since, until))
 
-        return sent(await shop.past.read(request, ("uses", device, since, until), made))
+        return sent(await shop.past.read(request, ("usage", device, since, until), made))
 
     @router.get("/api/recent")
     async def recent(
@@ -109,10 +109,10 @@ def drawn(
 
 def used(store: Store, uuid: str, since: float, until: float) -> wire.Json:
     """The processes on a device, latest first."""
-    found = sorted(store.uses(uuid, since, until), key=lambda use: use.last, reverse=True)
+    found = sorted(store.usage(uuid, since, until), key=lambda use: use.last, reverse=True)
     shown = [{k: v for k, v in asdict(use).items() if k != "device"} for use in found[:MOST_USES]]
-    left_out = len(found) - len(shown)
-    return {"device": uuid, "since": since, "until": until, "items": shown, "left_out": left_out}
+    omitted = len(found) - len(shown)
+    return {"device": uuid, "since": since, "until": until, "items": shown, "omitted": omitted}
 
 
 def lately(past: Sequence[Snapshot], metric: str) -> wire.Json:

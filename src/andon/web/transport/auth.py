@@ -170,7 +170,7 @@ class Gate:
         number = secrets.token_hex(4)
         facts = {"id": number, "method": call.method, "path": call.path[:200]}
         try:
-            await self._config.audit.record("asked", **facts, peer=call.peer, key=str(call.key))
+            await self._config.audit.record("requested", **facts, peer=call.peer, key=str(call.key))
         except AndonError as error:
             await _answer(send, error.http_status, problem_of(error))
             return
@@ -186,7 +186,7 @@ class Gate:
         count = self._guesses.happened("code", now)
         if count is not None:
             with suppress(AndonError):
-                await self._config.audit.record("wrong code", peer=call.peer, count=count)
+                await self._config.audit.record("wrong_code", peer=call.peer, count=count)
 
     def _noting(self, number: str, notes: dict[str, object], send: Send) -> Send:
         """Log the result of a change."""

@@ -153,7 +153,12 @@ def _tables_to_json(resolved: Resolved) -> dict[str, list[dict[str, object]]]:
     from andon.core.settings.alerts import shown
 
     overrides: list[dict[str, object]] = [
-        {"device": one.device, "model": one.model, **one.figures, "off": list(one.off)}
+        {
+            "device": one.device,
+            "model": one.model,
+            **one.figures,
+            "disabled_rules": list(one.disabled_rules),
+        }
         for one in settings.alerts_overrides
     ]
     return {"overrides": overrides, "notifiers": [shown(one) for one in settings.alerts_notifiers]}
@@ -177,7 +182,7 @@ def settings_to_json(resolved: Resolved) -> dict[str, object]:
             row.name: {
                 "value": values[row.name],
                 "origin": resolved.origin[row.name],
-                "place": row.place,
+                "key": row.place,
                 "variable": row.variable,
             }
             for row in describe()

@@ -47,7 +47,7 @@ class Cost:
 class CostReport:
     """The cost of both tools over the same number of samples."""
 
-    ticks: int
+    snapshots: int
     devices: int
     simulated: bool
     interval_seconds: float
@@ -66,7 +66,8 @@ class CostReport:
 
 @click.command()
 @click.option(
-    "--ticks",
+    "--count",
+    "-n",
     type=whole,
     default="20",
     show_default=True,
@@ -82,16 +83,16 @@ class CostReport:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print andon.cost/1: seconds.")
 @shared
-def cost(ticks: int, interval: float | None, as_json: bool) -> int:
+def cost(count: int, interval: float | None, as_json: bool) -> int:
     """Measure what one sample costs: CPU and wall time, andon's own and its reader's.
 
-    nvidia-smi is run as often, where it is installed. Takes TICKS times the interval: samples
+    nvidia-smi is run as often, where it is installed. Takes N times the interval: samples
     in a tight loop would be answered from the driver's caches and seem cheaper than they are.
     The exit code is 3 if there is no device to sample.
     """
     choices = chosen()
     choices.interval_seconds = interval
-    report = measure(choices, ticks, snapshot_source.settings_of(choices).interval_seconds)
+    report = measure(choices, count, snapshot_source.settings_of(choices).interval_seconds)
     terminal = Terminal.of(choices)
     if as_json:
         terminal.show(as_json_text(report_to_json(report), terminal.live))
@@ -100,7 +101,7 @@ def cost(ticks: int, interval: float | None, as_json: bool) -> int:
     return 0
 
 
-def measure(choices: Choices, ticks: int, interval: float) -> CostReport:
+def measure(choices: Choices, count: int, interval: float) -> CostReport:
     """Sample at the real interval: the driver's caches expire between two samples."""
     with snapshot_source.sampling(choices) as sampler, sampler.subscribe(interval) as snapshots:
         samples = iter(snapshots)
@@ -108,23 +109,23 @@ def measure(choices: Choices, ticks: int, interval: float) -> CostReport:
         if not first.devices:
             raise _nothing_there(first)
         before = sampler.costs()
-        for _ in islice(samples, ticks):
+        for _ in islice(samples, count):
             pass
         after = sampler.costs()
-    count = max(1, after.ticks - before.ticks)
+    taken = max(1, after.snapshots - before.snapshots)
     parts = [
         Cost(
             name,
             (getattr(after, f"{part}_cpu_seconds") - getattr(before, f"{part}_cpu_seconds"))
-            / count,
+            / taken,
             (getattr(after, f"{part}_wall_seconds") - getattr(before, f"{part}_wall_seconds"))
-            / count,
+            / taken,
         )
-        for name, part in (("andon itself", "own"), ("its reader", "reader"))
+        for name, part in (("andon itself", "sampler"), ("its reader", "reader"))
     ]
-    peer, why = _peer(ticks)
+    peer, why = _peer(count)
     return CostReport(
-        count, len(first.devices), bool(unreal(first)), interval, tuple(parts), peer, why
+        taken, len(first.devices), bool(unreal(first)), interval, tuple(parts), peer, why
     )
 
 
@@ -136,18 +137,18 @@ def _nothing_there(snapshot: Snapshot) -> Unavailable:
     return Unavailable(text, hint=hints[0] if hints else TRY)
 
 
-def _peer(ticks: int) -> tuple[Cost | None, str | None]:
+def _peer(count: int) -> tuple[Cost | None, str | None]:
     if shutil.which(QUERY[0]) is None:
         return None, "nvidia-smi is not installed: nothing to compare with"
     used, began = os.times(), time.perf_counter()
     try:
-        for _ in range(ticks):
+        for _ in range(count):
             subprocess.run(QUERY, capture_output=True, check=True, timeout=DEADLINE_SECONDS)
     except (OSError, subprocess.SubprocessError) as exc:
         return None, f"nvidia-smi does not work here: {_first_line(exc)}"
     spent, now = os.times(), time.perf_counter()
     cpu = sum(spent[2:4]) - sum(used[2:4])
-    return Cost("nvidia-smi", cpu / ticks, (now - began) / ticks), None
+    return Cost("nvidia-smi", cpu / count, (now - began) / count), None
 
 
 def _first_line(exc: Exception) -> str:
@@ -175,7 +176,7 @@ def render_cost(report: CostReport, width: int, color: bool) -> str:
 
 def _title(report: CostReport) -> Text:
     kind = "SIMULATED devices" if report.simulated else "devices"
-    return say(f"{report.ticks} readings of {report.devices} {kind}", "dim")
+    return say(f"{report.snapshots} readings of {report.devices} {kind}", "dim")
 
 
 def _verdict(report: CostReport) -> Text:
@@ -202,11 +203,11 @@ def report_to_json(report: CostReport) -> wire.Json:
     interval = report.interval_seconds
     return {
         "schema": SCHEMA,
-        "ticks": report.ticks,
+        "snapshots": report.snapshots,
         "devices": report.devices,
         "simulated": report.simulated,
         "interval_seconds": interval,
-        "own": _to_json(report.ours[0], interval),
+        "sampler": _to_json(report.ours[0], interval),
         "reader": _to_json(report.ours[1], interval),
         "total": _to_json(report.total, interval),
         "nvidia_smi": None if report.peer is None else _to_json(report.peer, interval),

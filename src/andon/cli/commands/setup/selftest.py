@@ -99,8 +99,8 @@ def watch(
 
 def _spent(before: "Costs", after: "Costs") -> tuple[int, float, float]:
     return (
-        after.ticks - before.ticks,
-        after.own_cpu_seconds - before.own_cpu_seconds,
+        after.snapshots - before.snapshots,
+        after.sampler_cpu_seconds - before.sampler_cpu_seconds,
         after.reader_cpu_seconds - before.reader_cpu_seconds,
     )
 

@@ -155,8 +155,8 @@ def _as_json(candidates: "Candidates") -> dict[str, Any]:
         "schema": "andon.free/1",
         "at": candidates.snapshot.at,
         "simulated": candidates.snapshot.simulated,
-        "wanted": candidates.need.least,
-        "met": bool(candidates.choice.chosen),
+        "requested": candidates.need.least,
+        "available": bool(candidates.choice.chosen),
         "chosen": [room.uuid for room in candidates.choice.chosen],
         "reason": candidates.choice.reason,
         "devices": [
@@ -167,7 +167,7 @@ def _as_json(candidates: "Candidates") -> dict[str, Any]:
                 "utilization_percent": c.utilization_percent,
                 "score": None if c.score is None else round(c.score, 4),
                 "chosen": c.chosen,
-                "code": None if c.obstacle is None else str(c.obstacle.bar),
+                "code": None if c.obstacle is None else str(c.obstacle.kind),
                 "reason": None if c.obstacle is None else c.obstacle.words,
                 "until": None if c.obstacle is None else c.obstacle.until,
             }

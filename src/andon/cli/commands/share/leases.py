@@ -16,7 +16,7 @@ from andon.cli.sources import sampling_ahead
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Gone, Invalid
 from andon.model.lease_list import LeaseList, LeaseRow, list_from_json
-from andon.model.work import Standing
+from andon.model.work import LeaseState
 from andon.model.work_wire import LONGEST_ID
 from andon.units import human_bytes, human_seconds
 
@@ -157,7 +157,7 @@ def _id(row: LeaseRow) -> Text:
 
 
 def _devices(row: LeaseRow) -> Text:
-    if row.standing is Standing.UNREADABLE:
+    if row.state is LeaseState.UNREADABLE:
         return say("unreadable", "red")
     return say(",".join(str(share.index) for share in row.devices))
 
@@ -169,7 +169,7 @@ def _since(row: LeaseRow, at: float) -> Text:
 
 
 def _until(row: LeaseRow) -> Text:
-    if row.standing is Standing.ORPHANED:
+    if row.state is LeaseState.ORPHANED:
         return say("orphaned", "yellow")
     if row.until is None:
         return say(UNKNOWN, "dim")
@@ -178,7 +178,7 @@ def _until(row: LeaseRow) -> Text:
 
 def _memory(row: LeaseRow) -> Text:
     used = human_bytes(row.used_bytes)
-    return say(f"{used} of {human_bytes(row.promised_bytes)}" if row.promised_bytes else used)
+    return say(f"{used} of {human_bytes(row.reserved_bytes)}" if row.reserved_bytes else used)
 
 
 def _busy(row: LeaseRow) -> Text:

@@ -148,7 +148,7 @@ def _granted(
         finally:
             line.clear()
         code, verdict = running.on_grant(grant)
-        if verdict.end is not CommandEnding.DEVICE_MEMORY or retries < 1:
+        if verdict.end is not CommandEnding.DEVICE_OUT_OF_MEMORY or retries < 1:
             return _ended((code, verdict), choices, OOM_HINT)
         retries -= 1
         request = larger(request, grant)
@@ -159,8 +159,8 @@ def _ended(result: "tuple[int, Verdict]", choices: Choices, oom_hint: str = "") 
     from andon.core.runs.oom import CommandEnding
 
     code, verdict = result
-    if verdict.end not in (CommandEnding.FINE, CommandEnding.FAILED, CommandEnding.ASKED):
-        hint = oom_hint if verdict.end is CommandEnding.DEVICE_MEMORY else ""
+    if verdict.end not in (CommandEnding.SUCCEEDED, CommandEnding.FAILED, CommandEnding.STOPPED):
+        hint = oom_hint if verdict.end is CommandEnding.DEVICE_OUT_OF_MEMORY else ""
         notice(verdict.words + hint, choices)
     return code
 

@@ -94,7 +94,7 @@ def _history(settings: "Settings", since: float) -> list[UserUsage]:
             {uuid: store.history(uuid, metric, since, now, points) for uuid in uuids}
             for metric in ("utilization_percent", "power_watts")
         )
-        return by_user(store.uses(None, since, now), busy, power)
+        return by_user(store.usage(None, since, now), busy, power)
     finally:
         store.close()
 

@@ -54,7 +54,7 @@ class Past(Protocol):
         self, device: str, metric: str, since: float, until: float, points: int
     ) -> Sequence[Bucket]: ...
 
-    def uses(self, device: str | None, since: float, until: float) -> Sequence[UsageInterval]: ...
+    def usage(self, device: str | None, since: float, until: float) -> Sequence[UsageInterval]: ...
 
     def close(self) -> None: ...
 
@@ -199,7 +199,7 @@ def _lines(
 
 def _uses(past: Past, devices: Sequence[Device | None], shown: Shown) -> list[UsageInterval]:
     meant = {device.uuid for device in devices if device is not None}
-    return [use for use in past.uses(None, shown.since, shown.until) if use.device in meant]
+    return [use for use in past.usage(None, shown.since, shown.until) if use.device in meant]
 
 
 def _history(lines: list[HistoryLine], shown: Shown) -> str:
@@ -217,13 +217,13 @@ def _history(lines: list[HistoryLine], shown: Shown) -> str:
 
 
 def _who(uses: list[UsageInterval], known: Sequence[Device], shown: Shown) -> str:
-    terminal, rows = shown.terminal, history_text.uses_to_rows(uses)
+    terminal, rows = shown.terminal, history_text.usage_to_rows(uses)
     if shown.file is not None:
-        return _written(shown.file, rows, history_parquet.USES, history_text.USES)
+        return _written(shown.file, rows, history_parquet.USAGE, history_text.USAGE)
     if shown.form == "json":
-        return as_json_text(history_text.uses_to_json(uses), terminal.live)
+        return as_json_text(history_text.usage_to_json(uses), terminal.live)
     if shown.form == "csv":
-        return history_text.uses_to_csv(uses)
+        return history_text.usage_to_csv(uses)
     if shown.form == "jsonl":
         return "".join(wire.dumps(row) + "\n" for row in rows)
     return history_text.render_uses(uses, known, time.time(), terminal.width, terminal.color)

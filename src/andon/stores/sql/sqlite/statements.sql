@@ -53,18 +53,18 @@ ON CONFLICT (tier) DO UPDATE SET since = min(since, :since), until = max(until, 
 -- name: shorten_extent
 UPDATE extent SET since = max(since, :since) WHERE tier = :tier;
 
--- name: put_use
+-- name: put_usage
 INSERT INTO use (device, pid, started, first, last, user, name, peak_memory_bytes)
 VALUES (:device, :pid, :started, :first, :last, :user, :name, :peak)
 ON CONFLICT (device, pid, started, first) DO UPDATE SET
     last = max(last, :last), user = :user, name = :name, peak_memory_bytes = :peak;
 
--- name: uses
+-- name: usage
 SELECT device.uuid, pid, started, user, use.name, first, last, peak_memory_bytes
 FROM use JOIN device ON device.id = use.device
 WHERE (:uuid IS NULL OR device.uuid = :uuid) AND last >= :since AND first < :until;
 
--- name: drop_uses
+-- name: drop_usage
 DELETE FROM use WHERE last < ?;
 
 -- name: put_state
@@ -73,18 +73,18 @@ INSERT OR REPLACE INTO alert_state (id, body) VALUES (1, ?);
 -- name: get_state
 SELECT body FROM alert_state;
 
--- name: put_errand
-INSERT INTO errand (notice, notifier, due, body) VALUES (?, ?, ?, ?)
+-- name: put_outbox
+INSERT INTO outbox (notice, notifier, due, body) VALUES (?, ?, ?, ?)
 ON CONFLICT (notice, notifier) DO NOTHING;
 
--- name: errands
-SELECT notice, notifier, due, body FROM errand ORDER BY position;
+-- name: outbox
+SELECT notice, notifier, due, body FROM outbox ORDER BY position;
 
--- name: drop_errand
-DELETE FROM errand WHERE notice = ? AND notifier = ?;
+-- name: drop_outbox
+DELETE FROM outbox WHERE notice = ? AND notifier = ?;
 
 -- name: put_episode
-INSERT OR REPLACE INTO episode (id, rule, subject, level, state, since, ended, weight, body)
+INSERT OR REPLACE INTO episode (id, rule, subject, level, state, since, ended, body_length, body)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: episodes
@@ -101,7 +101,7 @@ ORDER BY since DESC, id DESC LIMIT :limit;
 DELETE FROM episode WHERE ended IS NOT NULL AND ended < ?;
 
 -- name: weigh_episodes
-SELECT id, weight FROM episode ORDER BY since DESC, id DESC;
+SELECT id, body_length FROM episode ORDER BY since DESC, id DESC;
 
 -- name: drop_episode
 DELETE FROM episode WHERE id = ?;
