@@ -17,7 +17,7 @@ from andon.stores.memory_alerts import MemoryAlertStore
 from andon.stores.sqlite import SqliteStore
 from andon.stores.sqlite_alerts import SqliteAlertStore
 from tests.contract.test_stores import tick
-from tests.unit.test_telling import AT, DISK, HOT, LOST, notice
+from tests.unit.test_messages import AT, DISK, HOT, LOST, notice
 
 Reopen = Callable[[], AlertStore]
 

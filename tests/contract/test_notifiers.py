@@ -17,7 +17,7 @@ from andon.model.alert import NoticeKind
 from andon.ports import Notifier
 from andon.registry import NOTIFIERS, load
 from tests.integration.parts import free_port
-from tests.unit.test_telling import HOT, berlin, notice, over
+from tests.unit.test_messages import HOT, berlin, notice, over
 
 SECRET = "s3cr3tT0kenValue"
 VOICE = Voice("node7", berlin, "https://gpus.example/")

@@ -20,7 +20,7 @@ from tests.conftest import need
 from tests.contract.test_notifiers import Listening, listening
 from tests.integration.parts import daemon, free_port, wait_until
 from tests.integration.prometheus import fetch
-from tests.unit.test_telling import HOT, berlin, notice, over
+from tests.unit.test_messages import HOT, berlin, notice, over
 
 __all__ = ["listening"]
 

@@ -18,7 +18,7 @@ from andon.errors import Invalid, Unavailable
 from andon.notifiers.apprise import AppriseNotifier
 from tests.contract.test_notifiers import Listening, listening
 from tests.integration.parts import free_port
-from tests.unit.test_telling import DISK, LOST, berlin, notice, over
+from tests.unit.test_messages import DISK, LOST, berlin, notice, over
 
 __all__ = ["listening"]
 

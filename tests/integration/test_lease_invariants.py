@@ -22,7 +22,7 @@ from tests.integration.conftest import andon, is_alive
 from tests.integration.lease_crowd import asked
 from tests.integration.lease_storm import STATES
 from tests.standin import StandIn, hung
-from tests.unit.sharing_parts import lease
+from tests.support.sharing_parts import lease
 
 PROTECTED = Path("/proc/sys/fs/protected_regular")
 

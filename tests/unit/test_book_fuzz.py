@@ -29,7 +29,7 @@ from andon.model import wire, work_wire
 from andon.model.device import Process, Snapshot
 from andon.model.lease_list import list_to_json
 from andon.model.work import Cordon, Lease, Ticket, Work
-from tests.unit.sharing_parts import gpu, kin, lease, ticket
+from tests.support.sharing_parts import gpu, kin, lease, ticket
 
 EXAMPLES = int(os.environ.get("ANDON_FUZZ_EXAMPLES", "60"))
 NODE = tuple(gpu(i, processes=[Process(os.getpid()), Process(2)]) for i in range(2))

@@ -19,8 +19,8 @@ from andon.cli.terminal import Choices, in_color, report, size, write
 from andon.core.settings.resolution import FIELDS
 from andon.errors import Conflict, Denied, Gone, Invalid, Unavailable
 from andon.version import __version__
-from tests.unit import test_cli_golden_snapshots as golden
-from tests.unit.test_cli_golden_snapshots import COSTS, FakeSampler
+from tests.support import snapshots as golden
+from tests.support.snapshots import COSTS, FakeSampler
 
 
 @pytest.fixture(autouse=True)

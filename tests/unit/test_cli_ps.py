@@ -29,8 +29,8 @@ from andon.cli.show.tree import Branch, forest
 from andon.host.procfs import ProcessParent
 from andon.model.device import NAMES_MISSING, Process, State
 from andon.units import GIB
-from tests.unit import test_cli_golden_snapshots as golden
-from tests.unit.test_cli_golden_snapshots import (
+from tests.support import snapshots as golden
+from tests.support.snapshots import (
     ANCESTORS,
     FAMILY,
     HOSTS,

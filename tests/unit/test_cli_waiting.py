@@ -10,7 +10,7 @@ from andon.cli.show.waiting import waiting_words
 from andon.engine.sharing.availability import Availability, BookPages
 from andon.engine.sharing.granter import Granter, Progress, Terms
 from andon.model.device import Snapshot
-from tests.unit.sharing_parts import gpu, need, owner, request, ticket
+from tests.support.sharing_parts import gpu, need, owner, request, ticket
 from tests.unit.test_lease_book import a_book
 
 

@@ -13,8 +13,8 @@ from andon.cli.show.text import display_width
 from andon.cli.show.why import answer, answer_to_json, render_why
 from andon.core.explain.measures import MEASURES
 from andon.model.device import DeviceStatus, Snapshot
-from tests.unit import test_cli_golden_snapshots as golden
-from tests.unit.test_cli_golden_snapshots import FakeSampler, assert_golden, busy, work
+from tests.support import snapshots as golden
+from tests.support.snapshots import FakeSampler, assert_golden, busy, work
 
 
 @pytest.fixture(autouse=True)

@@ -27,10 +27,8 @@ from andon.core.doctor.findings import (
     worst,
 )
 from andon.core.doctor.security_facts import Contents, Odd, PortListener, RunningServer, Stray
-from tests.unit.test_cli_golden_snapshots import AT
-from tests.unit.test_doctor_case import box, kernel, one_card, own
-from tests.unit.test_doctor_cases import CASES
-from tests.unit.test_doctor_machines import (
+from tests.support.doctor.case import box, kernel, one_card, own
+from tests.support.doctor.machines import (
     FOLDER,
     HISTORY,
     LIBRARY,
@@ -42,6 +40,8 @@ from tests.unit.test_doctor_machines import (
     no_gpu,
     server,
 )
+from tests.support.doctor.table import CASES
+from tests.support.snapshots import AT
 
 TITLE = doctor.title_of("doctor", "node17")
 Golden = Callable[[str, str], None]

@@ -9,7 +9,7 @@ from andon.cli.catalogue import COMMANDS
 from andon.core.explain.reasons import ReasonCode
 from andon.core.selftest.trials import SelftestTrial
 from tests.conftest import REPOSITORY
-from tests.unit.test_doctor_cases import CASES, produced
+from tests.support.doctor.table import CASES, produced
 
 PAGE = (REPOSITORY / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
 ENTRIES: dict[str, str] = dict(re.findall(r"^### (.+)\n((?:(?!^#).*\n?)*)", PAGE, re.MULTILINE))

@@ -23,7 +23,7 @@ from andon.model.device import (
     Snapshot,
     State,
 )
-from tests.exposition import parse
+from tests.support.exposition import parse
 
 
 def optional(values: st.SearchStrategy[object]) -> st.SearchStrategy[object]:

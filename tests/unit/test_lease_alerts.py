@@ -17,8 +17,8 @@ from andon.model.alert import Alert, Notice, NoticeKind, Party
 from andon.model.device import DeviceStatus, Process, Snapshot
 from andon.model.device import State as DeviceState
 from andon.units import GIB
+from tests.support.sharing_parts import gpu
 from tests.support.waiting import wait_for
-from tests.unit.sharing_parts import gpu
 from tests.unit.test_watcher import Heard, Playing
 
 AT = 1_767_614_400.0

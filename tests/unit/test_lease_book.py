@@ -15,7 +15,7 @@ from andon.leases import places
 from andon.leases.book import Book
 from andon.leases.mutex import mutex
 from andon.model.work import Cordon, Work
-from tests.unit.sharing_parts import lease, ticket
+from tests.support.sharing_parts import lease, ticket
 
 
 @pytest.fixture

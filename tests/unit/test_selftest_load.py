@@ -32,7 +32,7 @@ from andon.model.device import Process, ProcessKind, Snapshot, State
 from andon.model.wire import snapshot_from_json
 from andon.units import GIB
 from tests.conftest import REPOSITORY
-from tests.unit.test_cli_golden_snapshots import AT, h200, mig_board, uuid
+from tests.support.snapshots import AT, h200, mig_board, uuid
 
 BUSY = Load(uuid(0), 4711, "torch")
 

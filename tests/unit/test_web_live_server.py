@@ -13,9 +13,9 @@ from andon.web.bindings.client_socket import OUTBOX_PACKETS, BoundedQueue
 from andon.web.bindings.live_server import LiveServer
 from andon.web.live.requests import VISITOR
 from andon.web.transport.log_throttle import LogThrottle
-from tests.unit import test_cli_golden_snapshots as drawn
-from tests.unit.live_parts import WebSocket, browser, handshake, live_of
-from tests.unit.web_parts import Parts
+from tests.support import snapshots as drawn
+from tests.support.live_parts import WebSocket, browser, handshake, live_of
+from tests.support.web_parts import Parts
 
 Script = Callable[[Parts, LiveServer], Coroutine[Any, Any, None]]
 

@@ -9,7 +9,7 @@ from andon.core.doctor.checkup import judge
 from andon.core.doctor.facts import Folder
 from andon.core.doctor.findings import Check, Grade, Named
 from andon.units import GIB, MIB
-from tests.unit.test_doctor_case import (
+from tests.support.doctor.case import (
     FAIL,
     NOTHING,
     WARN,
@@ -19,16 +19,16 @@ from tests.unit.test_doctor_case import (
     kernel,
     own,
 )
-from tests.unit.test_doctor_hardware import device_files, drivers, libraries, sleepers, versions
-from tests.unit.test_doctor_machines import (
+from tests.support.doctor.hardware import device_files, drivers, libraries, sleepers, versions
+from tests.support.doctor.machines import (
     MACHINES,
     OWN,
     no_gpu,
     server,
     wrong,
 )
-from tests.unit.test_doctor_security import books, exposures, servers, strays
-from tests.unit.test_doctor_surroundings import containers, devices, masks, systems
+from tests.support.doctor.security import books, exposures, servers, strays
+from tests.support.doctor.surroundings import containers, devices, masks, systems
 
 # andon itself.
 

@@ -9,7 +9,7 @@ import httpx
 
 from andon.web.live.events import Live
 from andon.web.transport.asgi import App, Message, Scope
-from tests.unit.web_parts import Parts
+from tests.support.web_parts import Parts
 
 PATH = "/socket.io/"
 POLLING = f"{PATH}?EIO=4&transport=polling"

@@ -11,7 +11,7 @@ from andon.engine.alerting.notifier_worker import NotifierWork, NotifierWorker
 from andon.errors import Unavailable
 from andon.model.alert import Alert, Notice
 from tests.support.waiting import wait_for
-from tests.unit.test_telling import DISK, HOT, LOST, notice
+from tests.unit.test_messages import DISK, HOT, LOST, notice
 from tests.unit.test_watcher import Heard
 
 

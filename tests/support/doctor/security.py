@@ -17,8 +17,8 @@ from andon.core.doctor.security_facts import (
     Security,
     Stray,
 )
-from tests.unit.test_doctor_case import FAIL, WARN, C, Case, case, own
-from tests.unit.test_doctor_machines import (
+from tests.support.doctor.case import FAIL, WARN, C, Case, case, own
+from tests.support.doctor.machines import (
     ALICE,
     AUDIT,
     FOLDER,
@@ -29,7 +29,7 @@ from tests.unit.test_doctor_machines import (
     TOKEN,
     server,
 )
-from tests.unit.test_doctor_machines import HOUSE as HOME
+from tests.support.doctor.machines import HOUSE as HOME
 
 ROOT = CallingUser("root", 0, ("root",), ())
 MINE = PortListener("127.0.0.1", 26366, "alice", 1000)

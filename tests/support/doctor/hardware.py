@@ -11,8 +11,8 @@ from andon.core.doctor.facts import (
     PciCard,
     SampleTrial,
 )
-from tests.unit.test_doctor_case import FAIL, NOTHING, WARN, C, Case, box, case, kernel, one_card
-from tests.unit.test_doctor_machines import (
+from tests.support.doctor.case import FAIL, NOTHING, WARN, C, Case, box, case, kernel, one_card
+from tests.support.doctor.machines import (
     LIBRARY,
     VERSION,
     amd,

@@ -20,7 +20,7 @@ from andon.core.doctor.findings import Check, Finding, Grade, Named
 from andon.core.doctor.security_facts import Kept, Security
 from andon.model.device import Fault, Snapshot, State
 from andon.units import GIB
-from tests.unit.test_cli_golden_snapshots import AT, HOST, farm, h200
+from tests.support.snapshots import AT, HOST, farm, h200
 
 VERSION = "580.159.04"
 LIBRARY = Library(

@@ -7,7 +7,7 @@ from andon.core.doctor.facts import (
     PciCard,
 )
 from andon.core.doctor.findings import Check, Grade
-from tests.unit.test_doctor_machines import (
+from tests.support.doctor.machines import (
     server,
     snapshot,
 )

@@ -11,9 +11,8 @@ from andon.core.doctor.facts import (
     Specification,
 )
 from andon.model.device import DeviceStatus, Fault, State
-from tests.unit.test_cli_golden_snapshots import AT, h200, mig_board
-from tests.unit.test_doctor_case import FAIL, NOTHING, WARN, C, Case, box, case, kernel, seen
-from tests.unit.test_doctor_machines import (
+from tests.support.doctor.case import FAIL, NOTHING, WARN, C, Case, box, case, kernel, seen
+from tests.support.doctor.machines import (
     VERSION,
     amd,
     broken,
@@ -21,6 +20,7 @@ from tests.unit.test_doctor_machines import (
     server,
     snapshot,
 )
+from tests.support.snapshots import AT, h200, mig_board
 
 # Containers.
 
