@@ -19,6 +19,8 @@ from tests.standin.build import LIBRARY
 
 REPOSITORY = Path(__file__).parent.parent
 
+pytest.register_assert_rewrite("tests.support", "tests.integration")  # helpers that assert
+
 # While one writes code a few examples of each property are enough; CI looks closer.
 settings.register_profile("quick", max_examples=20, deadline=None)
 settings.register_profile("thorough", max_examples=100, deadline=None)

@@ -11,7 +11,7 @@ from andon.backends.sim import Simulation
 from andon.model import wire
 from andon.model.device import Device, DeviceStatus, Snapshot, State
 from andon.ports import Backend
-from tests.contract.test_backends import (
+from tests.support.backend_contract import (
     read_all,
     test_every_reading_belongs_to_a_described_device,
     test_every_unknown_value_has_a_reason_and_every_reason_an_unknown_value,
@@ -21,8 +21,7 @@ from tests.contract.test_backends import (
     test_values_lie_in_their_ranges,
     test_versions_are_texts,
 )
-from tests.integration.test_nvidia_smi_command import Fake
-from tests.unit.test_nvidia_smi import gpu, log
+from tests.support.nvidia_smi import Fake, gpu, log
 
 __all__ = [
     "test_every_reading_belongs_to_a_described_device",

@@ -27,8 +27,8 @@ from andon.leases.book import Book
 from andon.model import wire, work_wire
 from andon.model.device import Snapshot
 from andon.model.work import BookEntry, Cordon, Work
+from tests.support.lease_books import a_book
 from tests.support.sharing_parts import claim, gpu, lease, need, request, ticket
-from tests.unit.test_lease_book import a_book
 
 NODE = [gpu(i) for i in range(8)]
 

@@ -30,14 +30,7 @@ from andon.host.procfs import ProcessParent
 from andon.model.device import NAMES_MISSING, Process, State
 from andon.units import GIB
 from tests.support import snapshots as golden
-from tests.support.snapshots import (
-    ANCESTORS,
-    FAMILY,
-    HOSTS,
-    FakeSampler,
-    launched,
-    office,
-)
+from tests.support.snapshots import ANCESTORS, FAMILY, HOSTS, FakeSampler, launched, office
 
 
 @dataclass(frozen=True)

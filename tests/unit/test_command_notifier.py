@@ -13,7 +13,7 @@ from andon.core.settings.alerts import NotifierSettings
 from andon.errors import AndonError, Denied, Unavailable
 from andon.notifiers.command import CommandNotifier, end
 from tests.integration.parts import wait_until
-from tests.unit.test_messages import berlin, notice
+from tests.support.notices import berlin, notice
 
 VOICE = Voice("node7", berlin, "https://gpus.example/")
 

@@ -18,8 +18,8 @@ from andon.leases.book import Book
 from andon.leases.mutex import mutex
 from andon.model.device import DeviceStatus, Process, Snapshot, State
 from andon.units import GIB
+from tests.support.lease_books import a_book
 from tests.support.sharing_parts import gpu, lease, request
-from tests.unit.test_lease_book import a_book
 
 NODE = [gpu(i) for i in range(4)]
 

@@ -15,20 +15,13 @@ from andon.leases import places
 from andon.leases.book import Book
 from andon.leases.mutex import mutex
 from andon.model.work import Cordon, Work
+from tests.support.lease_books import a_book
 from tests.support.sharing_parts import lease, ticket
 
 
 @pytest.fixture
 def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Book:
     return a_book(tmp_path / "andon", monkeypatch)
-
-
-def a_book(path: Path, monkeypatch: pytest.MonkeyPatch) -> Book:
-    monkeypatch.setenv("HOME", "/nonexistent")
-    for name in ("SYSTEM_BOOK", "COMMON_BOOK"):
-        monkeypatch.setattr(places, name, Path("/nonexistent/andon"))
-    monkeypatch.setenv("ANDON_LEASE_DIR", str(path))
-    return Book()
 
 
 def mode(path: Path) -> int:

@@ -10,9 +10,9 @@ from andon.core.notifying.outbox import Errand
 from andon.engine.alerting.notifier_worker import NotifierWork, NotifierWorker
 from andon.errors import Unavailable
 from andon.model.alert import Alert, Notice
+from tests.support.alerting_parts import Heard
+from tests.support.notices import DISK, HOT, LOST, notice
 from tests.support.waiting import wait_for
-from tests.unit.test_messages import DISK, HOT, LOST, notice
-from tests.unit.test_watcher import Heard
 
 
 class Desk:

@@ -12,9 +12,8 @@ from andon.errors import Unavailable
 from andon.model.device import Device, Process
 from andon.ports import Store
 from andon.stores.memory import MemoryStore
-from tests.contract.test_stores import AT, GPU
+from tests.support.history_parts import AT, GPU, snapshot
 from tests.support.waiting import wait_for
-from tests.unit.test_series import snapshot
 
 
 class Moody(MemoryStore):

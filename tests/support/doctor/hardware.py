@@ -312,8 +312,3 @@ def denied() -> Iterator[Case]:
     yield case(
         "NVIDIA's render node matters to nobody", replace(server(), nodes=(*nodes(), render))
     )
-
-
-def test_these_cases_are_many() -> None:
-    groups = (drivers, sleepers, libraries, versions, device_files)
-    assert sum(1 for group in groups for _ in group()) > 70
