@@ -8,9 +8,11 @@ DEVICES ?= 4
 run: setup
 	@$(BIN)/andon serve $(shell $(BIN)/python -m andon.host.presence || echo --simulate $(DEVICES))
 
-# Units and contracts: half a minute, no root, no apt, no browser.
+# Units and contracts: half a minute, no root, no apt, no browser, no processes.
 unit: setup
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest tests/unit tests/contract -n 2 -p no:schemathesis
+	@$(BIN)/python -m tests.standin
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest tests/unit tests/contract -n 2 -p no:schemathesis \
+		-m 'not process and not slow' --hypothesis-profile=quick
 
 # Everything; dev/parts says first what it installs.
 test: setup

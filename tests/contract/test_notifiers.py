@@ -15,8 +15,10 @@ from andon.model.alert import NoticeKind
 from andon.ports import Notifier
 from andon.registry import NOTIFIERS, load
 from tests.integration.parts import free_port
-from tests.support.listening import Listening
+from tests.support.listening import Listening, listening
 from tests.support.notices import HOT, berlin, notice, over
+
+__all__ = ["listening"]
 
 SECRET = "s3cr3tT0kenValue"
 VOICE = Voice("node7", berlin, "https://gpus.example/")
@@ -77,7 +79,10 @@ def by_command(folder: Path) -> Other:
     )
 
 
-@pytest.fixture(params=NOTIFIER_KINDS)
+STARTS = {"command": [pytest.mark.process]}
+
+
+@pytest.fixture(params=[pytest.param(k, marks=STARTS.get(k, [])) for k in NOTIFIER_KINDS])
 def other(request: pytest.FixtureRequest, tmp_path: Path, listening: Listening) -> Other:
     if request.param == "command":
         return by_command(tmp_path)
@@ -167,7 +172,7 @@ def test_where_nobody_is_the_error_says_so(other: Other, opened: Open) -> None:
 
 def test_what_never_answers_is_given_up(other: Other, opened: Open) -> None:
     other.behave("never")
-    notifier = opened(replace(other.settings, timeout_seconds=1.0))
+    notifier = opened(replace(other.settings, timeout_seconds=0.2))
     with pytest.raises(AndonError) as caught:
         notifier.send([notice()], [HOT])
     assert SECRET not in caught.value.reason

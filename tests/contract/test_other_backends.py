@@ -64,7 +64,7 @@ def look(at: float) -> wire.Json:
     return wire.snapshot_to_json(Snapshot("there", at, versions=versions, devices=shown))
 
 
-@pytest.fixture(params=["nvidia_smi", "replay"])
+@pytest.fixture(params=[pytest.param("nvidia_smi", marks=pytest.mark.process), "replay"])
 def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
     made: Backend = recording(tmp_path) if request.param == "replay" else smi(tmp_path)
     yield made
@@ -94,6 +94,7 @@ def test_a_glance_starts_nothing(backend: Backend, tmp_path: Path) -> None:
     assert not (tmp_path / "bin" / "calls").exists()
 
 
+@pytest.mark.process
 def test_a_device_is_the_same_through_either_of_nvidia_s_backends(tmp_path: Path) -> None:
     """NVML's own backend spells the address so: tests/unit/test_nvidia.py holds it to that."""
     backend = smi(tmp_path)

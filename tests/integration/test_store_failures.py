@@ -17,8 +17,10 @@ from andon.engine.sampling.bus import Bus
 from andon.engine.sampling.recorder import Recorder
 from andon.errors import Conflict, Denied, Unavailable
 from andon.stores.sqlite import SqliteStore
-from tests.support.disks import fill, mount
+from tests.support.disks import disk, fill, mount
 from tests.support.history_parts import AT, GPU, snapshot, tick, upkeep
+
+__all__ = ["disk"]
 
 WRITER = Path(__file__).parent / "store_writer.py"
 

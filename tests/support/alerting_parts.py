@@ -19,8 +19,9 @@ from andon.model.alert import Alert, Notice, NoticeKind
 from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
 from andon.ports import AlertStore, Notifier
 from andon.stores.memory_alerts import MemoryAlertStore
-from tests.support.waiting import wait_for
+from tests.support.waiting import retry_soon, wait_for
 
+RETRYING = ("alert_writer", "notifier_worker")
 GPU = Device("GPU-1", 0, "nvidia", "NVIDIA H200")
 
 
@@ -82,6 +83,8 @@ class Playing:
         vitals: Callable[[], Sequence[OwnTrouble]] = tuple,
     ) -> None:
         self.steady, self.now = 1000.0, 0.0
+        retry_soon(monkeypatch, *(f"andon.engine.alerting.{one}" for one in RETRYING))
+        monkeypatch.setattr("andon.engine.alerting.watcher.TURN_SECONDS", 0.05)
         monkeypatch.setattr(
             "andon.engine.alerting.watcher.now", lambda: Moment(time.time(), self.steady)
         )

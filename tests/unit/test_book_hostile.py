@@ -304,6 +304,7 @@ def test_one_that_could_be_served_and_takes_nothing_holds_nobody_up_for_long(
     book: Book, put: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("andon.core.sharing.queueing.TAKING_SECONDS", 0.1, raising=False)
+    monkeypatch.setattr("andon.engine.sharing.granter.LOOK_SECONDS", 0.05)
     awake = time.time() + 10.0
     for number in range(12):
         path = put("tickets", f"evil-{number}.ticket", ticket_text(since=0.0), locked=True)

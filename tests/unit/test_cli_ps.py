@@ -229,6 +229,7 @@ def test_no_row_of_the_tree_wraps() -> None:
         assert all(display_width(line) <= width for line in text.splitlines())
 
 
+@pytest.mark.process
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_ps_draws_the_tree_of_real_processes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -193,6 +193,7 @@ def test_without_a_gpu_it_explains_why_and_exits_with_3(
     assert (value["devices"], value["reasons"][0]["code"]) == ([], "no_driver")
 
 
+@pytest.mark.process
 def test_simulated_devices_say_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["why", "--simulate", "1", "--seconds", "0"]) == 0
     assert "SIMULATED" in capsys.readouterr().out

@@ -15,6 +15,8 @@ from andon.notifiers.command import CommandNotifier, end
 from tests.integration.parts import wait_until
 from tests.support.notices import berlin, notice
 
+pytestmark = pytest.mark.process
+
 VOICE = Voice("node7", berlin, "https://gpus.example/")
 
 

@@ -76,7 +76,10 @@ def test_budgets_share_a_device_until_it_is_full(book: Book) -> None:
         grant.held.release()
 
 
-def test_a_stranger_that_came_between_the_looks_is_noticed(book: Book) -> None:
+def test_a_stranger_that_came_between_the_looks_is_noticed(
+    book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("andon.engine.sharing.granter.LOOK_SECONDS", 0.05)
     clean = [gpu(0), gpu(1)]
     taken = [gpu(0, processes=[Process(4711, user="bob")]), gpu(1)]
     looks = iter([clean, taken, taken, taken, taken, taken])

@@ -504,6 +504,7 @@ def child(*arguments: str) -> Iterator[int]:
         yield process.pid
 
 
+@pytest.mark.process
 def test_a_real_process_is_described() -> None:
     with child("cat", "--", "-", "--token=abc") as pid:
         (found,) = ProcessTable().attribute([Process(pid)])
@@ -526,6 +527,7 @@ def test_this_process_uses_cpu_time_and_memory() -> None:
     assert use.memory_bytes > 1_000_000
 
 
+@pytest.mark.process
 @linux
 def test_a_zombie_keeps_its_name_and_has_no_command() -> None:
     with child("cat") as pid:
@@ -536,12 +538,14 @@ def test_a_zombie_keeps_its_name_and_has_no_command() -> None:
     assert found.user
 
 
+@pytest.mark.process
 def test_a_process_that_has_ended_keeps_its_none() -> None:
     with child("cat") as pid:
         pass
     assert ProcessTable().attribute([Process(pid)]) == (Process(pid),)
 
 
+@pytest.mark.process
 @linux
 def test_a_process_that_ends_between_two_looks_is_gone_at_the_second() -> None:
     table = ProcessTable()
@@ -551,6 +555,7 @@ def test_a_process_that_ends_between_two_looks_is_gone_at_the_second() -> None:
     assert table.note is None
 
 
+@pytest.mark.process
 @linux
 def test_a_process_that_becomes_a_zombie_between_two_looks_keeps_its_name() -> None:
     table = ProcessTable()
@@ -562,6 +567,7 @@ def test_a_process_that_becomes_a_zombie_between_two_looks_keeps_its_name() -> N
     assert (dead.name, dead.started, dead.user) == (alive.name, alive.started, alive.user)
 
 
+@pytest.mark.process
 @linux
 def test_a_number_that_is_used_again_belongs_to_its_new_owner() -> None:
     """For real: the kernel is made to give the same pid twice."""
@@ -580,6 +586,7 @@ def test_a_number_that_is_used_again_belongs_to_its_new_owner() -> None:
     pytest.fail("the pid was never given again")
 
 
+@pytest.mark.process
 @linux
 def test_the_ancestors_of_a_real_process_lead_to_this_one() -> None:
     with child("cat") as pid:
@@ -588,6 +595,7 @@ def test_the_ancestors_of_a_real_process_lead_to_this_one() -> None:
     assert os.getpid() in found
 
 
+@pytest.mark.process
 def test_systems_without_proc_are_asked_through_psutil() -> None:
     source = processes._Psutil()
     with child("cat", "--", "-") as pid:

@@ -37,6 +37,7 @@ def test_folders_are_made_in_one_place_only() -> None:
     assert {*places_of("mkdir"), *places_of("makedirs")} == MAKES_FOLDERS
 
 
+@pytest.mark.process
 def test_every_python_of_ours_ignores_the_current_folder(tmp_path: Path) -> None:
     script = tmp_path / "other" / "script.py"
     script.parent.mkdir()

@@ -411,6 +411,7 @@ def test_the_host_is_the_recorded_one(player: Player) -> None:
     host.close()
 
 
+@pytest.mark.process
 def test_through_a_reader_process_no_pid_is_looked_up_here(player: Player, tmp_path: Path) -> None:
     """The recorded pid is this very process's: its name must come from the recording."""
     shown = status(T0)

@@ -466,6 +466,7 @@ class TestScripts:
         assert read(backend, cards[2], 6).sample is not None
         assert not returned.wait(0.05)
 
+    @pytest.mark.process
     @pytest.mark.parametrize(("origin", "code"), [("None", -signal.SIGSEGV), ("0.0", 0)])
     def test_a_crash_kills_the_process_once(self, origin: str, code: int) -> None:
         """With an origin long ago the crash has happened, and a new reader lives."""

@@ -67,6 +67,7 @@ def test_what_could_not_be_told_before_a_restart_is_told_after_it(
 def test_a_notifier_that_hangs_delays_neither_another_nor_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("andon.engine.alerting.watcher.LEAVING_SECONDS", 0.2)
     stuck, phone = Heard("stuck"), Heard()
     stuck.free.clear()
     playing = Playing(monkeypatch, stuck, phone)

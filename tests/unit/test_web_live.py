@@ -13,7 +13,11 @@ from andon.web.bindings.client_socket import OUTBOX_PACKETS, BoundedQueue, Clien
 from andon.web.live.events import _risen
 from andon.web.snapshot_feed import HIDDEN, for_strangers
 from tests.support import snapshots as drawn
+from tests.support.live_parts import without_routes
 from tests.support.web_parts import Parts
+
+__all__ = ["without_routes"]
+pytestmark = pytest.mark.usefixtures("without_routes")
 
 
 def test_an_outbox_ends_and_says_so_and_putting_never_waits() -> None:

@@ -14,8 +14,11 @@ from andon.web.bindings.live_server import LiveServer
 from andon.web.live.requests import VISITOR
 from andon.web.transport.log_throttle import LogThrottle
 from tests.support import snapshots as drawn
-from tests.support.live_parts import WebSocket, browser, handshake, live_of
+from tests.support.live_parts import WebSocket, browser, handshake, live_of, without_routes
 from tests.support.web_parts import Parts
+
+__all__ = ["without_routes"]
+pytestmark = pytest.mark.usefixtures("without_routes")
 
 Script = Callable[[Parts, LiveServer], Coroutine[Any, Any, None]]
 

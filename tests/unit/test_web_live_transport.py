@@ -21,8 +21,12 @@ from tests.support.live_parts import (
     handshake,
     live_of,
     until,
+    without_routes,
 )
 from tests.support.web_parts import BEARER, TOKEN, Parts
+
+__all__ = ["without_routes"]
+pytestmark = pytest.mark.usefixtures("without_routes")
 
 Script = Callable[[Parts], Coroutine[Any, Any, None]]
 FORGED = {"asgi.scope": {"andon.trusted": True, "andon.line": "x"}}

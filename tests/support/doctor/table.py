@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 
 from andon.core.doctor.checkup import judge
 from andon.core.doctor.facts import Folder
@@ -105,6 +106,7 @@ GROUPS: tuple[Callable[[], Iterator[Case]], ...] = (
 CASES = [made for group in GROUPS for made in group()]
 
 
+@cache
 def produced() -> set[Named]:
     """Every finding that some case makes."""
     return {finding.check for made in CASES for finding in judge(made.facts)}
