@@ -8,12 +8,14 @@ DEVICES ?= 4
 run: setup
 	@$(BIN)/andon serve $(shell $(BIN)/python -m andon.host.presence || echo --simulate $(DEVICES))
 
-# Units and contracts: half a minute, no root, no apt, no browser.
+# Units and contracts: half a minute, no root, no apt, no browser, no processes.
 unit: setup
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest tests/unit tests/contract -n 2 -p no:schemathesis
+	@dev/unit
 
-# Everything; dev/parts says first what it installs.
-test: setup
+# Everything: 12 minutes on two cores. It says first what it installs and where.
+test:
+	@dev/parts --say
+	@$(MAKE) --no-print-directory setup
 	@dev/parts
 	@dev/test
 

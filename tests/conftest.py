@@ -1,6 +1,7 @@
 """Fixtures that several suites share: the stand-in driver, and the parts that a test needs."""
 
 import ctypes
+import gc
 import importlib
 import os
 import shutil
@@ -19,10 +20,48 @@ from tests.standin.build import LIBRARY
 
 REPOSITORY = Path(__file__).parent.parent
 
-# While one writes code a few examples of each property are enough; CI looks closer.
-settings.register_profile("quick", max_examples=20, deadline=None)
+pytest.register_assert_rewrite("tests.support", "tests.integration")  # helpers that assert
+
+# While one writes code a few examples of each property are enough; CI looks closer. `make unit`
+# asks for the quick ones by --hypothesis-profile.
+settings.register_profile("quick", max_examples=10, deadline=None, database=None)
+settings.register_profile("usual", max_examples=20, deadline=None)
 settings.register_profile("thorough", max_examples=100, deadline=None)
-settings.load_profile("thorough" if os.environ.get("CI") == "true" else "quick")
+settings.load_profile("thorough" if os.environ.get("CI") == "true" else "usual")
+
+
+FAST = tuple(REPOSITORY / "tests" / suite for suite in ("unit", "contract"))
+STARTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "pty.spawn"}
+_alone = [False]  # whether the test under way may neither start a process nor leave this machine
+
+
+def _audited(event: str, arguments: tuple[object, ...]) -> None:
+    if not _alone[0]:
+        return
+    if event in STARTS:
+        raise AssertionError(f"{event}: mark the test with @pytest.mark.process")
+    if event == "socket.connect" and isinstance(address := arguments[1], tuple):
+        assert address[0] in ("127.0.0.1", "::1", "localhost"), f"{address} is not this machine"
+
+
+sys.addaudithook(_audited)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Units and contracts are quick: one that starts a process says so by its mark."""
+    is_fast = any(suite in item.path.parents for suite in FAST)
+    _alone[0] = is_fast and item.get_closest_marker("process") is None
+    try:
+        return (yield)
+    finally:
+        _alone[0] = False
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of collected tests are not garbage, and need not be looked through for it."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 # What a shell starts in the background ignores Ctrl-C, and under nohup a hangup; so would every
@@ -59,7 +98,11 @@ def library() -> Path:
     """The folder of the stand-in for NVIDIA's library; built when its sources changed."""
     if sys.platform != "linux":
         pytest.skip("the stand-in is an ELF library")
-    return build_it(REPOSITORY / ".build" / "standin")
+    before, _alone[0] = _alone[0], False  # a compiler is a process
+    try:
+        return build_it(REPOSITORY / ".build" / "standin")
+    finally:
+        _alone[0] = before
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from andon.ports import AlertStore
 from andon.stores.memory_alerts import MemoryAlertStore
 from andon.stores.sqlite import SqliteStore
 from andon.stores.sqlite_alerts import SqliteAlertStore
-from tests.contract.test_stores import tick
-from tests.unit.test_telling import AT, DISK, HOT, LOST, notice
+from tests.support.history_parts import tick
+from tests.support.notices import AT, DISK, HOT, LOST, notice
 
 Reopen = Callable[[], AlertStore]
 

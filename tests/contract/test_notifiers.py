@@ -2,10 +2,8 @@
 
 import json
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -17,7 +15,10 @@ from andon.model.alert import NoticeKind
 from andon.ports import Notifier
 from andon.registry import NOTIFIERS, load
 from tests.integration.parts import free_port
-from tests.unit.test_telling import HOT, berlin, notice, over
+from tests.support.listening import Listening, listening
+from tests.support.notices import HOT, berlin, notice, over
+
+__all__ = ["listening"]
 
 SECRET = "s3cr3tT0kenValue"
 VOICE = MessageContext("node7", berlin, "https://gpus.example/")
@@ -33,54 +34,6 @@ class Other:
     settings: NotifierSettings
     elsewhere: NotifierSettings
     """The same kind, where nobody is."""
-
-
-class Receiver(BaseHTTPRequestHandler):
-    """Takes whatever is posted."""
-
-    def do_POST(self) -> None:
-        server = self.server
-        assert isinstance(server, Listening)
-        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-        if server.manner == "never":
-            server.ended.wait()
-            return
-        if server.manner == "well":
-            server.heard.append(body)
-        self.send_response(200 if server.manner == "well" else 500)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (its name)
-        """The test's output is no place for it."""
-
-
-class Listening(ThreadingHTTPServer):
-    """A real HTTP server on loopback."""
-
-    daemon_threads = True
-    block_on_close = False
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Receiver)
-        self.heard: list[str] = []
-        self.manner = "well"
-        self.ended = threading.Event()
-
-    def behave(self, manner: str) -> None:
-        self.manner = manner
-
-
-@pytest.fixture
-def listening() -> Iterator[Listening]:
-    server = Listening()
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    yield server
-    server.ended.set()
-    server.shutdown()
-    server.server_close()
-    thread.join()
 
 
 SCRIPT = """
@@ -126,7 +79,10 @@ def by_command(folder: Path) -> Other:
     )
 
 
-@pytest.fixture(params=NOTIFIER_KINDS)
+STARTS = {"command": [pytest.mark.process]}
+
+
+@pytest.fixture(params=[pytest.param(k, marks=STARTS.get(k, [])) for k in NOTIFIER_KINDS])
 def other(request: pytest.FixtureRequest, tmp_path: Path, listening: Listening) -> Other:
     if request.param == "command":
         return by_command(tmp_path)
@@ -216,7 +172,7 @@ def test_where_nobody_is_the_error_says_so(other: Other, opened: Open) -> None:
 
 def test_what_never_answers_is_given_up(other: Other, opened: Open) -> None:
     other.behave("never")
-    notifier = opened(replace(other.settings, timeout_seconds=1.0))
+    notifier = opened(replace(other.settings, timeout_seconds=0.2))
     with pytest.raises(AndonError) as caught:
         notifier.send([notice()], [HOT])
     assert SECRET not in caught.value.reason

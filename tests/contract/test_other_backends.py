@@ -11,7 +11,7 @@ from andon.backends.sim import Simulation
 from andon.model import wire
 from andon.model.device import Device, DeviceStatus, Snapshot, State
 from andon.ports import Backend
-from tests.contract.test_backends import (
+from tests.support.backend_contract import (
     read_all,
     test_every_reading_belongs_to_a_described_device,
     test_every_unknown_value_has_a_reason_and_every_reason_an_unknown_value,
@@ -21,8 +21,7 @@ from tests.contract.test_backends import (
     test_values_lie_in_their_ranges,
     test_versions_are_texts,
 )
-from tests.integration.test_nvidia_smi_command import Fake
-from tests.unit.test_nvidia_smi import gpu, log
+from tests.support.nvidia_smi import Fake, gpu, log
 
 __all__ = [
     "test_every_reading_belongs_to_a_described_device",
@@ -65,7 +64,7 @@ def look(at: float) -> wire.Json:
     return wire.snapshot_to_json(Snapshot("there", at, versions=versions, devices=shown))
 
 
-@pytest.fixture(params=["nvidia_smi", "replay"])
+@pytest.fixture(params=[pytest.param("nvidia_smi", marks=pytest.mark.process), "replay"])
 def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
     made: Backend = recording(tmp_path) if request.param == "replay" else smi(tmp_path)
     yield made
@@ -95,6 +94,7 @@ def test_a_glance_starts_nothing(backend: Backend, tmp_path: Path) -> None:
     assert not (tmp_path / "bin" / "calls").exists()
 
 
+@pytest.mark.process
 def test_a_device_is_the_same_through_either_of_nvidia_s_backends(tmp_path: Path) -> None:
     """NVML's own backend spells the address so: tests/unit/test_nvidia.py holds it to that."""
     backend = smi(tmp_path)

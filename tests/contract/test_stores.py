@@ -9,15 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from andon.core.history.intervals import UsageInterval
-from andon.core.history.series import HOST, NodeReadings, tick_of
+from andon.core.history.series import HOST
 from andon.core.history.tiers import DAY_SECONDS, Retention
-from andon.model.device import Device, DeviceStatus, Host, Sample, Snapshot, State
+from andon.model.device import Device
 from andon.ports import Directory, Store
 from andon.stores.memory import MemoryStore
 from andon.stores.sqlite import SqliteStore
-
-AT = 1_790_000_000.0 - 1_790_000_000.0 % 864_000  # where windows of every tier begin
-GPU = "GPU-1"
+from tests.support.history_parts import AT, GPU, tick, upkeep
 
 
 class Kept(Store, Directory, Protocol):
@@ -52,20 +50,6 @@ RETENTION = Retention(30 * DAY_SECONDS, 60 * DAY_SECONDS, 365 * DAY_SECONDS)
 @pytest.fixture
 def store(reopen: Reopen) -> Kept:
     return reopen()
-
-
-def tick(at: float, percent: int, watts: float = 100.0) -> NodeReadings:
-    sample = Sample(at, utilization_percent=percent, power_watts=watts)
-    return tick_of(Snapshot("n", at, devices=(status(sample),), host=Host(cpu_percent=12.5)))
-
-
-def status(sample: Sample) -> DeviceStatus:
-    return DeviceStatus(Device(GPU, 0, "nvidia", "H200"), State.OK, 0.0, sample=sample)
-
-
-def upkeep(store: Store, at: float) -> None:
-    while not store.maintain(at).idle:
-        pass
 
 
 def test_an_empty_store_answers_with_gaps(store: Kept) -> None:

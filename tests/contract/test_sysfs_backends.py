@@ -14,7 +14,7 @@ from andon.model.device import State
 from andon.ports import Backend
 from andon.registry import BACKENDS, load
 from tests.constructed import Machine, amd, intel
-from tests.contract import test_backends as contract
+from tests.support import backend_contract as contract
 
 MACHINES: dict[str, tuple[Callable[[], Machine], type[Amd] | type[Intel], int]] = {
     "radeon": (amd.radeon, Amd, 1),

@@ -23,7 +23,7 @@ from andon.web.answers.lease_payloads import text
 from tests.fuzz.chance import NUMBERS, Chance, nested, rounds
 from tests.fuzz.target import COMMAND, LIMIT_SECONDS, Target
 from tests.integration.conftest import andon
-from tests.unit.sharing_parts import gpu
+from tests.support.sharing_parts import gpu
 
 NOBODY = 65534
 PARTS = {"leases": ".lease", "tickets": ".ticket", "cordons": ""}

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from tests.conftest import need
+from tests.integration.conftest import Outcome
 
 READY_SECONDS = 30.0
 
@@ -118,3 +119,12 @@ def make_certificate(folder: Path) -> tuple[Path, Path]:
         check=True, capture_output=True,
     )  # fmt: skip
     return certificate, key
+
+
+def andon(state: Path, *arguments: str, **env: str) -> Outcome:
+    done = subprocess.run(
+        [sys.executable, "-m", "andon.cli", *arguments],
+        capture_output=True, text=True, timeout=40,
+        env={**os.environ, "XDG_STATE_HOME": str(state), **env},
+    )  # fmt: skip
+    return Outcome(done.returncode, done.stdout, done.stderr)

@@ -10,9 +10,9 @@ from andon.model.alert import NoticeKind
 from andon.model.device import State
 from andon.ports import AlertStore
 from andon.stores.sqlite_alerts import SqliteAlertStore
-from tests.integration.test_store_failures import disk, fill, mount
+from tests.support.alerting_parts import Heard, Playing
+from tests.support.disks import disk, fill, mount
 from tests.support.waiting import wait_for
-from tests.unit.test_watcher import Heard, Playing
 
 __all__ = ["disk"]
 

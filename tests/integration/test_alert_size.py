@@ -8,7 +8,7 @@ from andon.core.notifying.outbox import Delivery
 from andon.model.alert import Alert, Notice, NoticeKind, Party, Phase
 from andon.model.alert_wire import alert_to_json
 from andon.stores.sqlite_alerts import SqliteAlertStore
-from tests.unit.test_telling import AT, HOT
+from tests.support.notices import AT, HOT
 
 DAYS = 365
 A_DAY = 60

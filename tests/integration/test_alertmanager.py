@@ -17,10 +17,10 @@ from andon.model.alert import Alert, Level, NoticeKind, Phase
 from andon.notifiers import alertmanager as sending
 from andon.notifiers.alertmanager import Alertmanager
 from tests.conftest import need
-from tests.contract.test_notifiers import Listening, listening
 from tests.integration.parts import daemon, free_port, wait_until
 from tests.integration.prometheus import fetch
-from tests.unit.test_telling import HOT, berlin, notice, over
+from tests.support.listening import Listening, listening
+from tests.support.notices import HOT, berlin, notice, over
 
 __all__ = ["listening"]
 

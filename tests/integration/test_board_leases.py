@@ -24,7 +24,7 @@ from tests.integration.leasing import FOREVER, kill, line, running, soon, work_p
 from tests.integration.serving import Served, serving
 from tests.standin import StandIn, StandInProcess
 from tests.support.waiting import wait_for
-from tests.unit.web_parts import end_holders
+from tests.support.web_parts import end_holders
 
 pytestmark = pytest.mark.timeout(150)
 

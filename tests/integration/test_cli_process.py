@@ -64,7 +64,7 @@ def test_a_closed_pipe_ends_quietly(tmp_path: Path) -> None:
     script = (
         "import sys; sys.path.insert(0, '.')\n"
         "from andon.cli import snapshot_source\n"
-        "from tests.unit.test_cli_golden_snapshots import FakeSampler, farm\n"
+        "from tests.support.snapshots import FakeSampler, farm\n"
         "snapshot_source.sampling = lambda choices: FakeSampler(*[farm()] * 500)\n"
         "from andon.cli.main import run; sys.exit(run(['watch', '--format', 'jsonl']))\n"
     )

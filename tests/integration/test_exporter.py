@@ -18,10 +18,10 @@ from andon.compat import monitor as compat
 from andon.exporter.catalogue import ALL
 from andon.testing.mock import MockGpuBackend
 from tests.conftest import REPOSITORY, need
-from tests.exposition import parse
 from tests.integration.conftest import andon as run_andon
 from tests.integration.parts import free_port, wait_until
 from tests.integration.prometheus import Prometheus, exporter, fetch, prometheus, queries
+from tests.support.exposition import parse
 
 UNWATCHED = {"gpu_sm_active_ratio", "gpu_tensor_active_ratio"}
 UNKNOWN_HERE = {"node_disk_used_bytes", "node_disk_total_bytes"}

@@ -20,9 +20,9 @@ from andon.model.work import Claim, Lease, LeaseKind, LeaseState
 from tests.integration.conftest import andon, is_alive
 from tests.integration.leasing import FOREVER, end_of, line, running, soon, work_pid
 from tests.integration.lending import children, lending
+from tests.support.sharing_parts import lease, owner
 from tests.support.waiting import wait_for
-from tests.unit.sharing_parts import lease, owner
-from tests.unit.web_parts import end_holders
+from tests.support.web_parts import end_holders
 
 PYTHON = sys.executable
 ALICE, MALLORY = 65_533, 65_534

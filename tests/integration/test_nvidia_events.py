@@ -14,7 +14,7 @@ from andon.model.device import Card
 from andon.ports import Announcing
 from tests.conftest import shut_down
 from tests.standin import StandIn, error, lost, not_supported
-from tests.unit.test_nvidia import Clock
+from tests.support.clocks import Clock
 
 WAIT = "nvmlEventSetWait_v2"
 

@@ -15,47 +15,7 @@ from andon.engine.sampling.sampler import NodeIdentity, Sampler
 from andon.errors import AndonError, Denied, Unavailable
 from andon.host.system import System
 from andon.model.device import Device, Reading, State
-from tests.unit.test_nvidia_smi import H200, MIG, MIG_LIST, check, gpu, log
-
-SCRIPT = """#!/bin/sh
-here={folder}
-case "$1" in
-  -q) key=xml ;;
-  -L) key=list ;;
-esac
-echo "$*" >> "$here/calls"
-if [ -e "$here/$key.flood" ]; then exec yes; fi
-if [ -e "$here/$key.hang" ]; then sleep 600 & echo $! > "$here/child"; wait; fi
-if [ -e "$here/$key.errors" ]; then cat "$here/$key.errors" >&2; fi
-if [ -e "$here/$key" ]; then cat "$here/$key"; fi
-if [ -e "$here/$key.code" ]; then exit "$(cat "$here/$key.code")"; fi
-"""
-
-
-class Fake:
-    """An nvidia-smi whose answers are files."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.path = folder / "nvidia-smi"
-        folder.mkdir(parents=True, exist_ok=True)
-        self.path.write_text(SCRIPT.format(folder=folder))
-        self.path.chmod(0o755)
-
-    def says(self, key: str, text: str = "", code: int = 0, errors: str = "") -> None:
-        (self.folder / key).write_text(text)
-        (self.folder / f"{key}.code").write_text(str(code))
-        (self.folder / f"{key}.errors").write_text(errors)
-
-    def does(self, key: str, what: str, really: bool = True) -> None:
-        path = self.folder / f"{key}.{what}"
-        path.touch() if really else path.unlink()
-
-    def calls(self) -> list[str]:
-        try:
-            return (self.folder / "calls").read_text().splitlines()
-        except FileNotFoundError:
-            return []
+from tests.support.nvidia_smi import H200, MIG, MIG_LIST, Fake, check, gpu, log
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from andon.core.selftest.trials import Sampling, SelftestTrial, histories_of
 from andon.model.device import MemoryKind, Process, Snapshot, State
 from andon.testing.mock import MockGpuBackend
 from andon.units import GIB
-from tests.unit.test_cli_golden_snapshots import AT, busy, h200, mig_board
+from tests.support.snapshots import AT, busy, h200, mig_board
 
 FINE = Sampling(5, 1.0, 0, 0, 0.002, 0.004)
 

@@ -1,11 +1,8 @@
 """`andon serve` and `andon open` as a person uses them, and the commands that read a server."""
 
 import json
-import os
 import signal
 import ssl
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -15,9 +12,9 @@ from urllib.request import urlopen
 import pytest
 
 from andon.cli.commands.watch.serve import ssh_line
-from tests.integration.conftest import Outcome, is_alive
+from tests.integration.conftest import is_alive
 from tests.integration.parts import free_port, wait_until
-from tests.integration.serving import Served, make_certificate, serving
+from tests.integration.serving import Served, andon, make_certificate, serving
 
 
 @pytest.fixture(scope="module")
@@ -30,15 +27,6 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with serving(tmp_path_factory.mktemp("outside"), "--host", "0.0.0.0", "--no-history") as served:
         yield served
-
-
-def andon(state: Path, *arguments: str, **env: str) -> Outcome:
-    done = subprocess.run(
-        [sys.executable, "-m", "andon.cli", *arguments],
-        capture_output=True, text=True, timeout=40,
-        env={**os.environ, "XDG_STATE_HOME": str(state), **env},
-    )  # fmt: skip
-    return Outcome(done.returncode, done.stdout, done.stderr)
 
 
 def test_the_address_is_told_when_it_answers(home: Served) -> None:

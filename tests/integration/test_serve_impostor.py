@@ -21,8 +21,8 @@ from tests.integration.conftest import Outcome
 from tests.integration.impostor import NOBODY, Impostor, impostor
 from tests.integration.parts import free_port, need_root
 from tests.integration.serving import Served, serving
-from tests.integration.test_serve import andon as andon_in
-from tests.unit.proving import proving
+from tests.integration.serving import andon as andon_in
+from tests.support.proving import proving
 
 ONE_READING = "Based on one reading"
 EXAMPLES: dict[str, tuple[str, ...]] = {

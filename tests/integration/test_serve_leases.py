@@ -23,7 +23,7 @@ from tests.integration.leasing import FOREVER, end_of, line, running, soon
 from tests.integration.lending import Counter, children, lending
 from tests.integration.serving import READY_SECONDS
 from tests.support.waiting import wait_for
-from tests.unit.web_parts import end_holders
+from tests.support.web_parts import end_holders
 
 
 @pytest.fixture(autouse=True)

@@ -24,8 +24,8 @@ from tests.integration.leasing import soon
 from tests.integration.lending import Counter, children, lending
 from tests.integration.parts import need_root
 from tests.standin import StandIn, StandInProcess
-from tests.unit.sharing_parts import lease
-from tests.unit.web_parts import end_holders
+from tests.support.sharing_parts import lease
+from tests.support.web_parts import end_holders
 
 NOBODY = 65534
 AS_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
@@ -261,7 +261,7 @@ from andon.core.sharing.requests import request_of
 from andon.engine.sharing.remote_leases import RemoteLeases
 from andon.engine.sharing.availability import Availability
 from andon.model.device import Snapshot
-from tests.unit.sharing_parts import gpu
+from tests.support.sharing_parts import gpu
 
 def look():
     return Snapshot("n", time.time(), devices=tuple(gpu(i) for i in range(4)))

@@ -15,8 +15,7 @@ import pytest
 
 from andon.version import __version__
 from tests.integration.parts import free_port, wait_until
-from tests.integration.serving import Served, serving
-from tests.integration.test_serve import andon
+from tests.integration.serving import Served, andon, serving
 
 
 @pytest.fixture(scope="module")

@@ -16,9 +16,9 @@ from andon.engine.sampling.recorder import Recorder
 from andon.leases.book import Book
 from andon.model.device import Snapshot
 from andon.web.server_history import Recorded
-from tests.unit import test_cli_golden_snapshots as drawn
-from tests.unit.sharing_parts import gpu
-from tests.unit.web_parts import BEARER, Hand, Parts, at_home, end_holders
+from tests.support import snapshots as drawn
+from tests.support.sharing_parts import gpu
+from tests.support.web_parts import BEARER, Hand, Parts, at_home, end_holders
 
 BOUNDED = settings(
     max_examples=12,

@@ -1,6 +1,5 @@
 """The history's file on a disk that fills up, turns read-only, is locked, damaged or gone."""
 
-import os
 import random
 import shutil
 import signal
@@ -8,7 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,31 +17,12 @@ from andon.engine.sampling.bus import Bus
 from andon.engine.sampling.recorder import Recorder
 from andon.errors import Conflict, Denied, Unavailable
 from andon.stores.sqlite import SqliteStore
-from tests.conftest import need
-from tests.contract.test_stores import AT, GPU, tick, upkeep
-from tests.unit.test_series import snapshot
+from tests.support.disks import disk, fill, mount
+from tests.support.history_parts import AT, GPU, snapshot, tick, upkeep
 
-MOUNT_BYTES = 8 << 20
+__all__ = ["disk"]
+
 WRITER = Path(__file__).parent / "store_writer.py"
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
-    """A real file system of 8 MB."""
-    need("mount", "umount")
-    if os.geteuid() != 0:
-        pytest.skip("only root can mount")
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mounted = mount("-t", "tmpfs", "-o", f"size={MOUNT_BYTES}", "tmpfs", str(folder))
-    if mounted.returncode:
-        pytest.skip(f"this system does not let root mount: {mounted.stderr.strip()}")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
-
-
-def mount(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(["mount", *arguments], capture_output=True, text=True)
 
 
 class Recording:
@@ -100,16 +80,6 @@ def test_a_full_disk_is_said_and_once_emptied_everything_is_written(disk: Path) 
     filler.unlink()
     recording.recovers()
     assert count(disk / "history.db", 1000) == recording.ticks
-
-
-def fill(path: Path) -> None:
-    """To the last byte."""
-    with path.open("wb", buffering=0) as file, suppress(OSError):
-        while True:
-            file.write(bytes(4096))
-    with path.open("ab", buffering=0) as file, suppress(OSError):
-        while True:
-            file.write(b"0")
 
 
 def test_a_read_only_remount_is_said_and_ends(disk: Path) -> None:

@@ -13,9 +13,8 @@ from andon.engine.sampling.sampler import Sampler
 from andon.model.device import State
 from tests.constructed import Machine, amd, intel
 from tests.integration.conftest import PCI, andon, until
-from tests.integration.test_nvidia_smi_command import Fake
 from tests.standin import StandIn, init_fails
-from tests.unit.test_nvidia_smi import H200
+from tests.support.nvidia_smi import H200, Fake
 
 
 def mixed() -> Machine:

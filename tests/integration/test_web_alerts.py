@@ -20,10 +20,10 @@ from andon.model.device import Snapshot
 from andon.model.work import LeaseState
 from andon.web.answers.alert_payloads import board_to_json, for_strangers, rules_to_json
 from andon.web.transport.audit import NAME
-from tests.unit import alert_pages
-from tests.unit import test_cli_golden_snapshots as drawn
-from tests.unit.test_cli_golden_snapshots import AT, assert_golden
-from tests.unit.web_parts import BEARER, Caller, Parts, served
+from tests.support import alert_pages
+from tests.support import snapshots as drawn
+from tests.support.snapshots import AT, assert_golden
+from tests.support.web_parts import BEARER, Caller, Parts, served
 
 
 def troubled() -> Snapshot:

@@ -19,9 +19,9 @@ from andon.web.answers.health import health
 from andon.web.server_history import NoHistory
 from andon.web.snapshot_feed import for_strangers
 from tests.conftest import REPOSITORY
-from tests.unit import test_cli_golden_snapshots as drawn
-from tests.unit.test_cli_golden_snapshots import AT, assert_golden
-from tests.unit.web_parts import BEARER, Caller, Parts, served
+from tests.support import snapshots as drawn
+from tests.support.snapshots import AT, assert_golden
+from tests.support.web_parts import BEARER, Caller, Parts, served
 
 ROUTES = (
     "/api/gpu/summary", "/api/gpu/metrics", "/api/gpu/processes", "/api/health", "/api/system",

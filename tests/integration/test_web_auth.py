@@ -24,8 +24,8 @@ from andon.web.transport.keys import (
     Keys,
     make_token,
 )
-from tests.unit import test_cli_golden_snapshots as drawn
-from tests.unit.web_parts import BEARER, HOME, OUTSIDE, TOKEN, Caller, Parts, served
+from tests.support import snapshots as drawn
+from tests.support.web_parts import BEARER, HOME, OUTSIDE, TOKEN, Caller, Parts, served
 
 WRONG = {"Authorization": "Bearer " + "w" * 43}
 

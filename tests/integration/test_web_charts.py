@@ -18,8 +18,8 @@ from andon.web.answers.description import ANSWERS
 from andon.web.routes import charts
 from andon.web.server_history import NoHistory
 from tests.conftest import REPOSITORY
-from tests.unit import test_cli_golden_snapshots as drawn
-from tests.unit.web_parts import Caller, Parts, served
+from tests.support import snapshots as drawn
+from tests.support.web_parts import Caller, Parts, served
 
 GPU = drawn.uuid(0)
 
@@ -130,7 +130,7 @@ def test_features_name_every_place(client: Caller) -> None:
 
 def test_the_golden_description_is_what_the_board_is_made_from(client: Caller) -> None:
     """`make golden` writes it anew; the board's types follow when it is built."""
-    from tests.unit.test_cli_golden_snapshots import assert_golden
+    from tests.support.snapshots import assert_golden
 
     said = client.get("/openapi.json").json()
     said["info"]["version"] = "0"

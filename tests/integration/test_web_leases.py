@@ -34,10 +34,10 @@ from andon.web.answers.lease_shapes import LeaseListShape, LentShape
 from andon.web.answers.problems import problem_of
 from andon.web.app import build
 from andon.web.blocking_pool import BlockingPool, Visit
-from tests.unit.sharing_parts import claim, gpu, kin, lease, need, owner, rooms_of, ticket
-from tests.unit.test_cli_golden_snapshots import AT, assert_golden
-from tests.unit.test_lease_book import a_book
-from tests.unit.web_parts import BEARER, HOME, Caller, Parts, end_holders, served
+from tests.support.lease_books import a_book
+from tests.support.sharing_parts import claim, gpu, kin, lease, need, owner, rooms_of, ticket
+from tests.support.snapshots import AT, assert_golden
+from tests.support.web_parts import BEARER, HOME, Caller, Parts, end_holders, served
 
 NODE = Snapshot("node17", AT, devices=tuple(gpu(i) for i in range(4)))
 

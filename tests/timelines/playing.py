@@ -16,6 +16,7 @@ from tests.timelines.grammar import Row, Timeline, labels, seconds, settings
 from tests.timelines.world import World, uuid_of
 
 PAUSES = re.compile(r"(restart|suspend|reboot) (\S+)(?: wall ([+-]\d+))?")
+_MOVES = re.compile(r"~|\.\.|repeating")
 COMMANDS = ("ack ", "unack ", "silence ", "unsilence")
 NEW_BOOT_STEADY = 30.0
 FAR_SECONDS, VOUCHES_SECONDS = 60.0, 30.0
@@ -243,6 +244,17 @@ class Player:
 
     def _name(self, alert: Alert) -> str:
         return f"{alert.rule}@{self.labels.get(alert.subject, alert.subject)}"
+
+
+def looks_at_most(timeline: Timeline) -> float:
+    """How many looks it takes in a hurry, roughly: one in thirty seconds until something moves."""
+    every, looks, before = max(timeline.every, VOUCHES_SECONDS), 0.0, 0.0
+    for row in timeline.rows:
+        looks += (row.at - before) / every
+        before = row.at
+        if any(_MOVES.search(reading) for reading in row.readings):
+            every = timeline.every
+    return looks
 
 
 def _flags(alert: Alert) -> set[str]:

@@ -4,7 +4,7 @@ from andon.core import alerting
 from andon.core.alerting import EMPTY, Moment, Observation
 from andon.core.conditions.rulebook import Rulebook
 from andon.model.alert import Event, EventKind, Party
-from tests.unit.test_cli_golden_snapshots import AT, farm, uuid
+from tests.support.snapshots import AT, farm, uuid
 
 
 def test_the_process_that_died_of_it_is_named() -> None:

@@ -24,7 +24,7 @@ from andon.backends.sysfs import Tree
 from andon.model.device import Card, Reading, Sample, State
 from tests.constructed import Machine
 from tests.constructed import amd as machines
-from tests.unit.test_amd import Clock
+from tests.support.clocks import Clock
 
 FIRST, SECOND = machines.INSTINCT
 CALLS = (

@@ -27,8 +27,8 @@ from andon.leases.book import Book
 from andon.model import wire, work_wire
 from andon.model.device import Snapshot
 from andon.model.work import BookEntry, Cordon, Work
-from tests.unit.sharing_parts import claim, gpu, lease, need, request, ticket
-from tests.unit.test_lease_book import a_book
+from tests.support.lease_books import a_book
+from tests.support.sharing_parts import claim, gpu, lease, need, request, ticket
 
 NODE = [gpu(i) for i in range(8)]
 
@@ -304,6 +304,7 @@ def test_one_that_could_be_served_and_takes_nothing_holds_nobody_up_for_long(
     book: Book, put: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("andon.core.sharing.queueing.TAKING_SECONDS", 0.1, raising=False)
+    monkeypatch.setattr("andon.engine.sharing.granter.LOOK_SECONDS", 0.05)
     awake = time.time() + 10.0
     for number in range(12):
         path = put("tickets", f"evil-{number}.ticket", ticket_text(since=0.0), locked=True)

@@ -13,8 +13,8 @@ from andon.cli.terminal import Choices
 from andon.errors import Gone, Unavailable
 from andon.host.server import server_file
 from andon.model.alert import Acknowledgement, Alert, Level, Phase
-from tests.unit import alert_pages
-from tests.unit.test_cli_golden_snapshots import AT
+from tests.support import alert_pages
+from tests.support.snapshots import AT
 
 
 def page(*alerts: Alert) -> AlertOverview:

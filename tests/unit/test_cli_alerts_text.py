@@ -18,8 +18,8 @@ from andon.core.conditions.rules import SERVED
 from andon.model.alert import Phase
 from andon.model.wire import Json
 from andon.web.answers.alert_payloads import rules_to_json
-from tests.unit import alert_pages
-from tests.unit.test_cli_golden_snapshots import AT, assert_golden, farm
+from tests.support import alert_pages
+from tests.support.snapshots import AT, assert_golden, farm
 
 
 @pytest.fixture(autouse=True)

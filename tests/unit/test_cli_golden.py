@@ -20,8 +20,8 @@ from andon.cli.show.tree import forest
 from andon.model import wire
 from andon.model.device import Snapshot
 from andon.units import GIB
-from tests.unit import test_cli_golden_snapshots as golden
-from tests.unit.test_cli_golden_snapshots import (
+from tests.support import snapshots as golden
+from tests.support.snapshots import (
     ANCESTORS,
     AT,
     COSTS,

@@ -30,7 +30,7 @@ from andon.model.device import Device
 from andon.stores.memory import MemoryStore
 from andon.stores.sqlite import SqliteStore
 from andon.units import GIB
-from tests.contract.test_stores import AT, tick
+from tests.support.history_parts import AT, tick
 
 Golden = Callable[[str, str], None]
 DEVICES = (Device("GPU-1", 0, "nvidia", "H200"), Device("GPU-2", 1, "sim", "L40S (simulated)"))

@@ -19,8 +19,8 @@ from andon.cli.terminal import Choices, in_color, report, size, write
 from andon.core.settings.resolution import FIELDS
 from andon.errors import Conflict, Denied, Gone, Invalid, Unavailable
 from andon.version import __version__
-from tests.unit import test_cli_golden_snapshots as golden
-from tests.unit.test_cli_golden_snapshots import COSTS, FakeSampler
+from tests.support import snapshots as golden
+from tests.support.snapshots import COSTS, FakeSampler
 
 
 @pytest.fixture(autouse=True)
@@ -199,6 +199,7 @@ def test_a_stream_that_knows_only_ascii_gets_ascii() -> None:
     assert raw.getvalue() == b"* 71 C -\n"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_shell_learns_to_complete(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["completion", shell]) == 0
@@ -210,6 +211,7 @@ def test_a_node_without_a_gpu_has_an_exit_code_of_its_own(monkeypatch: pytest.Mo
     assert run(["status"]) == 3
 
 
+@pytest.mark.process
 def test_simulated_devices_are_seen_through_the_real_sampler(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -251,6 +253,7 @@ def test_cost_without_nvidia_smi_says_so(
     assert "nvidia-smi is not installed" in capsys.readouterr().out
 
 
+@pytest.mark.process
 def test_cost_runs_nvidia_smi_as_often(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -266,6 +269,7 @@ def test_cost_runs_nvidia_smi_as_often(
     assert (tmp_path / "runs").read_text() == "run\nrun\n"
 
 
+@pytest.mark.process
 def test_cost_survives_an_nvidia_smi_that_fails(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -29,15 +29,8 @@ from andon.cli.show.tree import Branch, forest
 from andon.host.procfs import ProcessParent
 from andon.model.device import NAMES_MISSING, Process, State
 from andon.units import GIB
-from tests.unit import test_cli_golden_snapshots as golden
-from tests.unit.test_cli_golden_snapshots import (
-    ANCESTORS,
-    FAMILY,
-    HOSTS,
-    FakeSampler,
-    launched,
-    office,
-)
+from tests.support import snapshots as golden
+from tests.support.snapshots import ANCESTORS, FAMILY, HOSTS, FakeSampler, launched, office
 
 
 @dataclass(frozen=True)
@@ -236,6 +229,7 @@ def test_no_row_of_the_tree_wraps() -> None:
         assert all(display_width(line) <= width for line in text.splitlines())
 
 
+@pytest.mark.process
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_ps_draws_the_tree_of_real_processes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -11,7 +11,7 @@ from andon.cli import remote
 from andon.cli.remote import CLEAR_TEXT, NO_SERVER, connect, own_server, signing_in, token_for
 from andon.errors import Denied, Unavailable
 from andon.host.server import calls, server_file
-from tests.unit.proving import TOKEN, Proving, proving
+from tests.support.proving import TOKEN, Proving, proving
 
 BEARER = f"Bearer {TOKEN}"
 HERE, THERE = "http://127.0.0.1:1", "http://192.0.2.7:26366"

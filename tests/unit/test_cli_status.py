@@ -16,8 +16,8 @@ from andon.cli.show.entries import NamedDevice, entries, model_name, only_visibl
 from andon.cli.show.render import render_status
 from andon.cli.show.text import display_width
 from andon.model.device import Snapshot, State
-from tests.unit import test_cli_golden_snapshots as golden
-from tests.unit.test_cli_golden_snapshots import AT, FakeSampler
+from tests.support import snapshots as golden
+from tests.support.snapshots import AT, FakeSampler
 
 
 @pytest.fixture(autouse=True)

@@ -10,8 +10,8 @@ from andon.cli.show.waiting import waiting_text
 from andon.engine.sharing.availability import Availability, BookPages
 from andon.engine.sharing.granter import Granter, Progress, Terms
 from andon.model.device import Snapshot
-from tests.unit.sharing_parts import gpu, need, owner, request, ticket
-from tests.unit.test_lease_book import a_book
+from tests.support.lease_books import a_book
+from tests.support.sharing_parts import gpu, need, owner, request, ticket
 
 
 def test_the_line_says_how_long_who_is_in_front_and_what_is_missing(

@@ -16,8 +16,8 @@ from andon.cli.show.stream import Stream
 from andon.cli.show.text import display_width
 from andon.model import wire
 from andon.model.device import Snapshot
-from tests.unit import test_cli_golden_snapshots as golden
-from tests.unit.test_cli_golden_snapshots import FakeSampler, assert_golden, ticks
+from tests.support import snapshots as golden
+from tests.support.snapshots import FakeSampler, assert_golden, ticks
 
 watch_module = import_module(
     "andon.cli.commands.watch.watch"

@@ -13,8 +13,8 @@ from andon.cli.show.text import display_width
 from andon.cli.show.why import answer, answer_to_json, render_why
 from andon.core.explain.measures import MEASURES
 from andon.model.device import DeviceStatus, Snapshot
-from tests.unit import test_cli_golden_snapshots as golden
-from tests.unit.test_cli_golden_snapshots import FakeSampler, assert_golden, busy, work
+from tests.support import snapshots as golden
+from tests.support.snapshots import FakeSampler, assert_golden, busy, work
 
 
 @pytest.fixture(autouse=True)
@@ -193,6 +193,7 @@ def test_without_a_gpu_it_explains_why_and_exits_with_3(
     assert (value["devices"], value["reasons"][0]["code"]) == ([], "no_driver")
 
 
+@pytest.mark.process
 def test_simulated_devices_say_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["why", "--simulate", "1", "--seconds", "0"]) == 0
     assert "SIMULATED" in capsys.readouterr().out

@@ -13,7 +13,9 @@ from andon.core.settings.alerts import NotifierSettings
 from andon.errors import AndonError, Denied, Unavailable
 from andon.notifiers.command import CommandNotifier, stop_group
 from tests.integration.parts import wait_until
-from tests.unit.test_telling import berlin, notice
+from tests.support.notices import berlin, notice
+
+pytestmark = pytest.mark.process
 
 VOICE = MessageContext("node7", berlin, "https://gpus.example/")
 

@@ -14,7 +14,7 @@ from andon.core.settings.resolution import describe
 from andon.core.simulation.scenarios import SCENARIOS, ScriptedFault, parse_faults
 from andon.model import wire
 from tests.conftest import REPOSITORY
-from tests.unit.test_wire import FULL
+from tests.support.full_snapshot import FULL
 
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 PROSE = [*sorted(REPOSITORY.glob("*.md")), *sorted((REPOSITORY / "docs").glob("*.md"))]

@@ -27,10 +27,8 @@ from andon.core.doctor.findings import (
     worst,
 )
 from andon.core.doctor.security_facts import Contents, Odd, PortListener, RunningServer, Stray
-from tests.unit.test_cli_golden_snapshots import AT
-from tests.unit.test_doctor_case import box, kernel, one_card, own
-from tests.unit.test_doctor_cases import CASES
-from tests.unit.test_doctor_machines import (
+from tests.support.doctor.case import box, kernel, one_card, own
+from tests.support.doctor.machines import (
     FOLDER,
     HISTORY,
     LIBRARY,
@@ -42,6 +40,8 @@ from tests.unit.test_doctor_machines import (
     no_gpu,
     server,
 )
+from tests.support.doctor.table import CASES
+from tests.support.snapshots import AT
 
 TITLE = doctor.title_of("doctor", "node17")
 Golden = Callable[[str, str], None]
@@ -186,6 +186,7 @@ def test_every_name_is_a_plain_word_with_an_area() -> None:
 # The command, over this machine with simulated devices.
 
 
+@pytest.mark.process
 def test_the_command_prints_json_that_parses(capsys: pytest.CaptureFixture[str]) -> None:
     code = run(["doctor", "--json", "--simulate", "2"])
     value = json.loads(capsys.readouterr().out)
@@ -196,6 +197,7 @@ def test_the_command_prints_json_that_parses(capsys: pytest.CaptureFixture[str])
     assert ids <= set(Check)
 
 
+@pytest.mark.process
 def test_a_mistake_in_the_settings_is_a_finding_and_not_the_end(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -209,6 +211,7 @@ def test_a_mistake_in_the_settings_is_a_finding_and_not_the_end(
     assert code in (1, 3)
 
 
+@pytest.mark.process
 def test_a_file_of_settings_that_cannot_be_read_is_a_finding(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -216,6 +219,7 @@ def test_a_file_of_settings_that_cannot_be_read_is_a_finding(
     assert "none.toml cannot be read" in capsys.readouterr().out.replace("\n             ", " ")
 
 
+@pytest.mark.process
 def test_an_unknown_backend_is_a_finding(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

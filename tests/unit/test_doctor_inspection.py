@@ -66,6 +66,7 @@ def card(root: Path, pci: str, vendor: str, kind: str, driver: str | None, **pow
         (folder / "driver").symlink_to(f"../../../../bus/pci/drivers/{driver}")
 
 
+@pytest.mark.process
 def test_an_empty_root_gives_empty_facts(tmp_path: Path) -> None:
     facts = inspect(tmp_path, tmp_path, {})
     assert facts.kernel.nvidia_version is None
@@ -395,5 +396,6 @@ def test_the_book_tells_its_owner_and_its_mode(tmp_path: Path) -> None:
     assert link.link
 
 
+@pytest.mark.process
 def test_the_clock_is_asked_of_the_kernel() -> None:
     assert machine.is_synchronised() in (True, False, None)

@@ -76,6 +76,7 @@ def test_a_program_cannot_ask_for_an_endless_lease() -> None:
             leasing.lease(seconds=seconds)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", ["ANDON_HISTORY", "ANDON_ROOT", "XDG_STATE_HOME"])
 @pytest.mark.parametrize("command", ["history", "who", "gc"])
 def test_a_path_that_is_too_long_is_one_plain_error(

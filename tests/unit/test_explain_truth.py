@@ -32,7 +32,7 @@ from andon.model.device import (
     State,
 )
 from andon.units import GIB
-from tests.unit import test_cli_golden_snapshots as golden
+from tests.support import snapshots as golden
 
 AT = 1_763_170_867.0
 THROTTLES = (

@@ -11,8 +11,8 @@ from andon.exporter.catalogue import ALL, MetricKind
 from andon.exporter.spreads import MOST_USERS
 from andon.model.device import Disk, Network, Snapshot
 from andon.testing.mock import MockGpuBackend
-from tests.exposition import Family, parse
-from tests.unit.test_cli_golden_snapshots import (
+from tests.support.exposition import Family, parse
+from tests.support.snapshots import (
     AT,
     assert_golden,
     farm,

@@ -23,7 +23,7 @@ from andon.model.device import (
     Snapshot,
     State,
 )
-from tests.exposition import parse
+from tests.support.exposition import parse
 
 
 def optional(values: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
@@ -84,7 +84,7 @@ SNAPSHOTS = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=settings().max_examples * 3 // 2, deadline=None)
 @given(SNAPSHOTS)
 def test_any_snapshot_at_all_renders_to_text_that_a_strict_reader_takes(snapshot: Snapshot) -> None:
     text = Exposition().render(snapshot, Costs(), 1.0)

@@ -7,8 +7,8 @@ from andon.engine.sampling.sampler import Costs
 from andon.errors import Unavailable
 from andon.exporter import Exposition
 from andon.exporter.latest import Latest
-from tests.exposition import parse
-from tests.unit.test_cli_golden_snapshots import farm, ticks
+from tests.support.exposition import parse
+from tests.support.snapshots import farm, ticks
 
 
 def test_before_the_first_look_there_is_nothing_to_serve() -> None:

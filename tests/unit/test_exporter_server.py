@@ -14,7 +14,7 @@ from andon.exporter import server as serving
 from andon.exporter.server import MetricsServer, is_loopback
 from andon.exporter.spreads import Service
 from andon.testing.mock import MockGpuBackend
-from tests.exposition import parse
+from tests.support.exposition import parse
 from tests.support.waiting import wait_for
 
 Start = Callable[..., MetricsServer]

@@ -2,6 +2,7 @@
 
 import random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -79,6 +80,7 @@ def test_a_fall_is_no_rise(seed: int, amount: float) -> None:
     assert trend(noisy(line(-0.02, 100), amount, seed), LEAST) is None
 
 
+@pytest.mark.slow
 def test_a_walk_without_a_direction_is_almost_never_a_trend() -> None:
     """A random walk rises and falls for long: of ten thousand, a handful look like a leak."""
     found = 0

@@ -18,8 +18,8 @@ from andon.leases.book import Book
 from andon.leases.mutex import mutex
 from andon.model.device import DeviceStatus, Process, Snapshot, State
 from andon.units import GIB
-from tests.unit.sharing_parts import gpu, lease, request
-from tests.unit.test_lease_book import a_book
+from tests.support.lease_books import a_book
+from tests.support.sharing_parts import gpu, lease, request
 
 NODE = [gpu(i) for i in range(4)]
 
@@ -76,7 +76,10 @@ def test_budgets_share_a_device_until_it_is_full(book: Book) -> None:
         grant.held.release()
 
 
-def test_a_stranger_that_came_between_the_looks_is_noticed(book: Book) -> None:
+def test_a_stranger_that_came_between_the_looks_is_noticed(
+    book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("andon.engine.sharing.granter.LOOK_SECONDS", 0.05)
     clean = [gpu(0), gpu(1)]
     taken = [gpu(0, processes=[Process(4711, user="bob")]), gpu(1)]
     looks = iter([clean, taken, taken, taken, taken, taken])

@@ -16,7 +16,7 @@ from andon.core.sharing.holdings import (
 from andon.model.device import Process, ProcessKind
 from andon.model.work import Kin, LeaseState, Work
 from andon.units import GIB
-from tests.unit.sharing_parts import claim, entry, gpu, kin, lease, owner
+from tests.support.sharing_parts import claim, entry, gpu, kin, lease, owner
 
 HERE = Here("b", "n")
 

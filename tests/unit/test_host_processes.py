@@ -29,6 +29,7 @@ from andon.host.procfs import (
 )
 from andon.kernel_files import parse_uid
 from andon.model.device import Process, ProcessKind
+from tests.conftest import need
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 BOOT = 1_700_000_000
@@ -506,6 +507,7 @@ def child(*arguments: str) -> Iterator[int]:
         yield process.pid
 
 
+@pytest.mark.process
 def test_a_real_process_is_described() -> None:
     with child("cat", "--", "-", "--token=abc") as pid:
         (found,) = ProcessTable().attribute([Process(pid)])
@@ -528,6 +530,7 @@ def test_this_process_uses_cpu_time_and_memory() -> None:
     assert use.memory_bytes > 1_000_000
 
 
+@pytest.mark.process
 @linux
 def test_a_zombie_keeps_its_name_and_has_no_command() -> None:
     with child("cat") as pid:
@@ -538,12 +541,14 @@ def test_a_zombie_keeps_its_name_and_has_no_command() -> None:
     assert found.user
 
 
+@pytest.mark.process
 def test_a_process_that_has_ended_keeps_its_none() -> None:
     with child("cat") as pid:
         pass
     assert ProcessTable().attribute([Process(pid)]) == (Process(pid),)
 
 
+@pytest.mark.process
 @linux
 def test_a_process_that_ends_between_two_looks_is_gone_at_the_second() -> None:
     table = ProcessTable()
@@ -553,6 +558,7 @@ def test_a_process_that_ends_between_two_looks_is_gone_at_the_second() -> None:
     assert table.note is None
 
 
+@pytest.mark.process
 @linux
 def test_a_process_that_becomes_a_zombie_between_two_looks_keeps_its_name() -> None:
     table = ProcessTable()
@@ -564,24 +570,40 @@ def test_a_process_that_becomes_a_zombie_between_two_looks_keeps_its_name() -> N
     assert (dead.name, dead.started, dead.user) == (alive.name, alive.started, alive.user)
 
 
+SAME_PID = """
+import subprocess
+from pathlib import Path
+from andon.host.processes import ProcessTable
+from andon.host.procfs import ProcFolder
+from andon.model.device import Process
+
+ProcFolder.sees_host_pids = lambda self: True  # here, the numbers of this namespace are meant
+last, table, pids = Path("/proc/sys/kernel/ns_last_pid"), ProcessTable(), set()
+for command in (["cat"], ["cat", "--", "-"]):
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.stdin.write(b"x")
+        process.stdin.flush()
+        process.stdout.read(1)  # it has begun
+        print(table.attribute([Process(process.pid)])[0].command)
+    last.write_text(str(process.pid - 1))  # of this namespace alone
+    pids.add(process.pid)
+print(len(pids))
+"""
+
+
+@pytest.mark.process
 @linux
 def test_a_number_that_is_used_again_belongs_to_its_new_owner() -> None:
     """For real: the kernel is made to give the same pid twice."""
-    last = Path("/proc/sys/kernel/ns_last_pid")
-    if not os.access(last, os.W_OK):
-        pytest.skip("only root may choose the next pid")
-    table = ProcessTable()
-    for _ in range(50):  # somebody else may get the number first
-        with child("cat") as pid:
-            assert table.attribute([Process(pid)])[0].command == "cat"
-        last.write_text(str(pid - 1))
-        with child("cat", "--", "-") as again:
-            if again == pid:
-                assert table.attribute([Process(pid)])[0].command == "cat -- -"
-                return
-    pytest.fail("the pid was never given again")
+    need("unshare")
+    alone = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
+    if subprocess.run([*alone, "true"], capture_output=True).returncode:
+        pytest.skip("a pid namespace of one's own needs root")
+    done = subprocess.run([*alone, sys.executable, "-c", SAME_PID], capture_output=True, text=True)
+    assert done.stdout.split("\n") == ["cat", "cat -- -", "1", ""], done.stderr
 
 
+@pytest.mark.process
 @linux
 def test_the_ancestors_of_a_real_process_lead_to_this_one() -> None:
     with child("cat") as pid:
@@ -590,6 +612,7 @@ def test_the_ancestors_of_a_real_process_lead_to_this_one() -> None:
     assert os.getpid() in found
 
 
+@pytest.mark.process
 def test_systems_without_proc_are_asked_through_psutil() -> None:
     source = processes._Psutil()
     with child("cat", "--", "-") as pid:

@@ -25,30 +25,35 @@ def modules(statement: str) -> set[str]:
     return set(json.loads(done.stdout.splitlines()[-1]))
 
 
+@pytest.mark.process
 def test_importing_andon_imports_nothing_heavy() -> None:
     found = modules("import andon")
     assert not HEAVY & found
     assert {name for name in found if name.startswith("andon")} == {"andon", "andon.version"}
 
 
+@pytest.mark.process
 def test_help_imports_only_click() -> None:
     found = modules("from andon.cli.main import run; run(['--help'])")
     assert not (HEAVY - {"click", "importlib.metadata"}) & found
     assert not any(name.startswith(("andon.engine", "andon.core", "andon.host")) for name in found)
 
 
+@pytest.mark.process
 def test_the_parent_of_a_reader_never_loads_the_drivers_library() -> None:
     found = modules("import andon; andon.get_gpu_monitor; import andon.app, andon.library")
     assert "pynvml" not in found
     assert "andon.backends.nvidia" not in found
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", ["pynvml", "psutil"])
 def test_status_itself_does_not_import_what_the_reader_needs(name: str) -> None:
     found = modules("import andon.cli.commands.watch.status, andon.app")
     assert name not in found
 
 
+@pytest.mark.process
 @pytest.mark.skipif(sys.platform != "linux", reason="psutil is a dependency elsewhere")
 def test_linux_is_read_without_psutil_which_is_not_installed_there() -> None:
     read = """
@@ -76,6 +81,7 @@ def test_psutil_is_a_dependency_for_other_systems_alone() -> None:
     assert listed[0].endswith("; sys_platform != 'linux'")
 
 
+@pytest.mark.process
 def test_the_servers_routes_come_without_the_book_whose_locks_not_every_system_has() -> None:
     found = modules("import andon.web.app, andon.web.routes.api, andon.web.live.events")
     assert "andon.web.routes.leases" in found

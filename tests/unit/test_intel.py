@@ -17,7 +17,7 @@ from andon.model.device import Card, Device, MemoryKind, ProcessKind, Reading, S
 from tests.constructed import Machine, host
 from tests.constructed import intel as machines
 from tests.constructed.opened import DENIED, Openings
-from tests.unit.test_amd import Clock
+from tests.support.clocks import Clock
 
 ARC = "sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:01.0/0000:03:00.0"
 

@@ -65,6 +65,7 @@ def refusal(read: Callable[[dict[str, Any]], Any], document: dict[str, Any]) -> 
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_whatever_stands_in_a_field_it_is_read_or_refused_by_its_place(name: str) -> None:
     read, document = DOCUMENTS[name], golden(name)

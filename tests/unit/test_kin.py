@@ -29,6 +29,7 @@ def test_a_name_with_parentheses_is_no_field() -> None:
     assert parse_stat(b"") is None
 
 
+@pytest.mark.process
 def test_a_group_has_its_members_and_a_zombie_is_told_from_the_living() -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, process_group=0

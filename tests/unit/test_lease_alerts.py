@@ -25,9 +25,9 @@ from andon.model.alert import Alert, Notice, NoticeKind, Party
 from andon.model.device import DeviceStatus, Process, Snapshot
 from andon.model.device import State as DeviceState
 from andon.units import GIB
+from tests.support.alerting_parts import Heard, Playing
+from tests.support.sharing_parts import gpu
 from tests.support.waiting import wait_for
-from tests.unit.sharing_parts import gpu
-from tests.unit.test_watcher import Heard, Playing
 
 AT = 1_767_614_400.0
 ALICE = Party(100, "alice", None, "python train.py")
@@ -136,7 +136,7 @@ def test_the_owner_of_an_idle_lease_is_told_and_nobody_else(
 ) -> None:
     alices, bobs, ours = Heard("alice"), Heard("bob"), Heard("all")
     page = BookView(leases=(HeldDevices("lease:k3f9", ("GPU-0",), AT, "alice", who=(ALICE,)),))
-    monkeypatch.setattr("tests.unit.test_watcher.Watcher", _with_book(lambda: page))
+    monkeypatch.setattr("tests.support.alerting_parts.Watcher", _with_book(lambda: page))
     playing = Playing(
         monkeypatch,
         (alices, Route("alice", owners=("alice",))),
@@ -157,7 +157,7 @@ def _with_book(book: Any) -> Any:
 
 
 def test_a_book_that_nobody_can_read_judges_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.unit.test_watcher.Watcher", _with_book(lambda: None))
+    monkeypatch.setattr("tests.support.alerting_parts.Watcher", _with_book(lambda: None))
     playing = Playing(monkeypatch)
     playing.tick(DeviceState.OK, ticks=20)
     assert playing.watcher.alerts() == ()

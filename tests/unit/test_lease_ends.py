@@ -10,7 +10,7 @@ from andon.core.sharing.lease_ends import begun, followed, left_seconds, showing
 from andon.leases import holder, places
 from andon.leases.book import Book
 from andon.leases.hold import Countdown, LeaseHold
-from tests.unit.sharing_parts import lease
+from tests.support.sharing_parts import lease
 
 DAY = 86_400.0
 

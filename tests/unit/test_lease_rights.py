@@ -16,7 +16,7 @@ from andon.core.sharing.rights import (
 )
 from andon.errors import Conflict, Denied, Invalid
 from andon.model.work import LeaseKind, LeaseState, Work
-from tests.unit.sharing_parts import claim, lease, owner
+from tests.support.sharing_parts import claim, lease, owner
 
 HERE = Here("b", "n")
 ALICE, BOB, ROOT = (Asker(uid, HERE) for uid in (1000, 1001, 0))

@@ -16,7 +16,7 @@ from andon.model.lease_list import (
 from andon.model.work import Claim, Cordon, LeaseKind, LeaseState
 from andon.units import GIB
 from andon.web.answers.lease_payloads import for_strangers
-from tests.unit.sharing_parts import claim, gpu, kin, lease, need, rooms_of, ticket
+from tests.support.sharing_parts import claim, gpu, kin, lease, need, rooms_of, ticket
 
 HERE = Here("b", "n")
 ALICE = Asker(1000, HERE)

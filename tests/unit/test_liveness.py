@@ -4,6 +4,8 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from andon.host.liveness import MOST_PROCESSES, Liveness
 from andon.host.processes import RECHECK_SECONDS, ProcessTable
 from andon.model.device import Process
@@ -17,6 +19,7 @@ def sleeper() -> subprocess.Popen[bytes]:
     return subprocess.Popen(["sleep", "600"])
 
 
+@pytest.mark.process
 def test_all_live_until_one_ends() -> None:
     first, second = sleeper(), sleeper()
     liveness = Liveness()
@@ -45,6 +48,7 @@ def test_too_many_are_not_watched_and_nothing_stays_open() -> None:
     assert descriptors() == before
 
 
+@pytest.mark.process
 def test_an_unchanged_list_is_answered_with_the_same_names() -> None:
     child = sleeper()
     table = ProcessTable()
@@ -56,6 +60,7 @@ def test_an_unchanged_list_is_answered_with_the_same_names() -> None:
     assert table.attribute(asked) == asked, "it ended, and its name with it"
 
 
+@pytest.mark.process
 def test_names_are_looked_at_again_after_a_while() -> None:
     now = [0.0]
     child = sleeper()

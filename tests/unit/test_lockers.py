@@ -5,7 +5,7 @@ import pytest
 from andon.core.sharing.lockers import Locker, are_strangers
 from andon.leases.locks import parse_locks
 from andon.model.work import LeaseKind, Work
-from tests.unit.sharing_parts import lease, owner
+from tests.support.sharing_parts import lease, owner
 
 ALICE, MALLORY = 1000, 1002
 HELD = lease(0, owner=owner(pid=100), work=Work(200, 7, 200))

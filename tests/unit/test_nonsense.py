@@ -148,6 +148,7 @@ def sampler(moods: Moods) -> Iterator[Sampler]:
         yield made
 
 
+@pytest.mark.process
 def test_a_look_that_fails_is_a_fault_and_what_was_known_is_stale(
     sampler: Sampler, moods: Moods, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -166,6 +167,7 @@ def test_a_look_that_fails_is_a_fault_and_what_was_known_is_stale(
     assert [s.state for s in sampler.once().devices] == [State.OK] * 2
 
 
+@pytest.mark.process
 def test_who_waits_for_a_look_is_not_left_waiting(sampler: Sampler, moods: Moods) -> None:
     moods.broken = True
     with sampler.subscribe(0.05) as session:

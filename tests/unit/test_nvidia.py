@@ -20,16 +20,7 @@ from tests.standin import (
     lost,
     not_supported,
 )
-
-
-class Clock:
-    """Time that a test moves."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.support.clocks import Clock
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """What nvidia-smi prints, in its versions and moods, as devices and readings."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -10,27 +9,13 @@ from andon.backends.nvidia_smi.cards import SystemMemory
 from andon.backends.nvidia_smi.report import SmiReport, parse_list, parse_unreachable
 from andon.backends.nvidia_smi.texts import Unknown
 from andon.errors import Denied, Unavailable
-from andon.model.device import SAMPLE_VALUES, Device, MemoryKind, ProcessKind, Reading, State
+from andon.model.device import Device, MemoryKind, ProcessKind, Reading, State
 from andon.units import MIB
+from tests.support.nvidia_smi import H200, MIG, MIG_LIST, ODD, RECORDED, check, gpu, log
 
-RECORDED = Path(__file__).parents[1] / "recorded" / "nvidia"
-H200 = (RECORDED / "h200-580.159.04-smi.xml").read_text(encoding="utf-8")
 NO_MEMORY = SystemMemory()
 
 NEVER = ("energy_joules", "sm_active_percent", "tensor_active_percent")
-
-
-def log(*gpus: str, driver: str = "535.86.05", schema: str = "v12") -> str:
-    return (
-        f'<?xml version="1.0" ?>\n<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_{schema}.dtd">\n'
-        f"<nvidia_smi_log>\n<driver_version>{driver}</driver_version>\n{''.join(gpus)}\n"
-        "</nvidia_smi_log>\n"
-    )
-
-
-def gpu(body: str, bus: str = "00000000:01:00.0", number: int = 1) -> str:
-    uuid = f"<uuid>GPU-{number:08x}-0000-0000-0000-000000000000</uuid>"
-    return f'<gpu id="{bus}"><product_name>NVIDIA X</product_name>{uuid}{body}</gpu>'
 
 
 def seen(
@@ -47,18 +32,6 @@ def shown(
     found = cards.recognise(report, (), parse_list(listed), memory)
     devices = [d for board in found for d in (board.device, *(part for _, part in board.parts))]
     return devices, cards.readings(found, memory, at)
-
-
-def check(readings: list[Reading]) -> None:
-    """Every value that is None has a reason, and no other."""
-    for reading in readings:
-        if reading.sample is None:
-            assert reading.state is not State.OK
-            assert reading.reason
-            continue
-        unknown = {n for n in SAMPLE_VALUES if getattr(reading.sample, n) is None}
-        assert unknown == set(reading.missing) - {"processes"}
-        assert all(reason.strip() for reason in reading.missing.values())
 
 
 # The recorded one.
@@ -115,13 +88,6 @@ def test_its_process_has_no_name_because_the_host_knows_better() -> None:
 
 
 # Odd words.
-
-ODD = (
-    "[N/A]", "N/A", "[Not Supported]", "Not Supported", "[Unknown Error]", "Unknown Error", "ERR!",
-    "[GPU is lost]", "GPU is lost", "Requested functionality has been deprecated",
-    "Insufficient Permissions", "[Insufficient Permissions]", "No data", "-", "1 2", "0x12",
-    "12 KB",
-)  # fmt: skip
 
 
 @pytest.mark.parametrize("token", ODD)
@@ -353,25 +319,6 @@ def test_more_memory_in_use_than_there_is_is_not_shown() -> None:
     check([reading])
 
 
-MIG = """<mig_mode><current_mig>Enabled</current_mig></mig_mode><mig_devices>
-  <mig_device><index>0</index><gpu_instance_id>3</gpu_instance_id>
-    <compute_instance_id>0</compute_instance_id><fb_memory_usage><total>4864 MiB</total>
-    <reserved>0 MiB</reserved><used>100 MiB</used><free>4764 MiB</free></fb_memory_usage>
-  </mig_device>
-  <mig_device><index>1</index><gpu_instance_id>5</gpu_instance_id>
-    <compute_instance_id>0</compute_instance_id><fb_memory_usage><total>4864 MiB</total>
-    <used>N/A</used></fb_memory_usage></mig_device></mig_devices>
-  <fb_memory_usage><total>40960 MiB</total><used>N/A</used></fb_memory_usage>
-  <utilization><gpu_util>N/A</gpu_util></utilization>
-  <processes><process_info><gpu_instance_id>3</gpu_instance_id>
-    <compute_instance_id>0</compute_instance_id><pid>77</pid><type>C</type>
-    <process_name>x</process_name><used_memory>90 MiB</used_memory></process_info></processes>"""
-MIG_LIST = """GPU 0: NVIDIA X (UUID: GPU-00000001-0000-0000-0000-000000000000)
-  MIG 1g.5gb      Device  0: (UUID: MIG-aaaa0000-0000-0000-0000-000000000000)
-  MIG 1g.5gb+me   Device  1: (UUID: MIG-bbbb0000-0000-0000-0000-000000000000)
-"""
-
-
 def test_mig_instances_are_devices_named_by_the_list() -> None:
     devices, readings = seen(log(gpu(MIG)), listed=MIG_LIST)
     board, first, second = devices
@@ -478,6 +425,7 @@ def test_an_unheard_of_failure_is_told_in_its_own_words() -> None:
     assert error.reason == 'nvidia-smi says "the moon is full" (exit code 77)'
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(10)
 @pytest.mark.parametrize(
     "piece",

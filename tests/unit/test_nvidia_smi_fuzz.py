@@ -9,7 +9,7 @@ from andon.backends.nvidia_smi.report import SmiReport, parse_list, parse_unreac
 from andon.errors import AndonError
 from andon.model import wire
 from andon.model.device import Reading, State
-from tests.unit.test_nvidia_smi import H200, MIG, MIG_LIST, ODD, check, gpu, log
+from tests.support.nvidia_smi import H200, MIG, MIG_LIST, ODD, check, gpu, log
 
 SHORT = H200.replace(H200[H200.index("<supported_clocks>") : H200.index("<processes>")], "")
 SEEDS = (SHORT, log(gpu(MIG)), log(gpu(""), gpu("", bus="00000000:02:00.0", number=2)))

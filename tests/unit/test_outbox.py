@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from andon.core.notifying.outbox import MOST_AGE_SECONDS, MOST_DELIVERIES, Outbox, validate
 from andon.core.notifying.routes import QuietHours, Route
 from andon.model.alert import Level, Notice, NoticeKind
-from tests.unit.test_routes import HOT, HOUR, MIDNIGHT, utc
+from tests.support.route_parts import HOT, HOUR, MIDNIGHT, utc
 
 FIRING, RESOLVED = NoticeKind.FIRING, NoticeKind.RESOLVED
 WORSE, REMINDER = NoticeKind.WORSE, NoticeKind.REMINDER

@@ -14,7 +14,7 @@ from andon.errors import Gone, Unavailable
 from andon.model.device import DeviceStatus, Process, ProcessKind, State
 from andon.model.work import Claim, Cordon, LeaseState, PlacementOrder
 from andon.units import GIB
-from tests.unit.sharing_parts import claim, gpu, lease, need, request, rooms_of
+from tests.support.sharing_parts import claim, gpu, lease, need, request, rooms_of
 
 STRANGER = Process(4711, user="bob", memory_bytes=22 * GIB)
 

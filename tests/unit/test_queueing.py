@@ -23,7 +23,7 @@ from andon.core.sharing.queueing import (
 )
 from andon.model.device import State
 from andon.model.work import Ticket
-from tests.unit.sharing_parts import claim, gpu, lease, need, rooms_of, ticket
+from tests.support.sharing_parts import claim, gpu, lease, need, rooms_of, ticket
 
 
 def test_priority_comes_first_and_then_who_came_first() -> None:

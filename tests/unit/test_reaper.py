@@ -5,6 +5,8 @@ import sys
 import threading
 from pathlib import Path
 
+import pytest
+
 from andon.engine.sharing.reaper import Reaper
 
 WAITS = [sys.executable, "-c", "import sys; sys.stdin.read()"]
@@ -19,6 +21,7 @@ def end(child: "subprocess.Popen[bytes]") -> None:
     child.stdin.close()
 
 
+@pytest.mark.process
 def test_each_child_is_reaped_when_it_ends_and_the_others_are_waited_for() -> None:
     ended = threading.Semaphore(0)
 
@@ -39,6 +42,7 @@ def test_each_child_is_reaped_when_it_ends_and_the_others_are_waited_for() -> No
     reaper.close()
 
 
+@pytest.mark.process
 def test_what_still_runs_when_it_closes_goes_on() -> None:
     reaper = Reaper(lambda: None)
     child = started()

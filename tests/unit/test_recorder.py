@@ -4,6 +4,8 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import pytest
+
 from andon.core.history.intervals import UsageInterval
 from andon.core.history.series import NodeReadings
 from andon.engine.sampling.bus import Bus
@@ -12,9 +14,8 @@ from andon.errors import Unavailable
 from andon.model.device import Device, Process
 from andon.ports import Store
 from andon.stores.memory import MemoryStore
-from tests.contract.test_stores import AT, GPU
-from tests.support.waiting import wait_for
-from tests.unit.test_series import snapshot
+from tests.support.history_parts import AT, GPU, snapshot
+from tests.support.waiting import retry_soon, wait_for
 
 
 class Moody(MemoryStore):
@@ -119,7 +120,8 @@ def test_a_store_that_takes_for_ever_does_not_hold_up_the_bus() -> None:
     playing.recorder.close()
 
 
-def test_a_store_that_cannot_be_opened_is_tried_again() -> None:
+def test_a_store_that_cannot_be_opened_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    retry_soon(monkeypatch, "andon.core.history.backlog")
     store, tries = Moody(), []
 
     def open_store() -> Store:

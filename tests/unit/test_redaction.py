@@ -232,6 +232,7 @@ PIECES = (
 MANY = 100_000  # characters: a cost that grows with their square would take a minute
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(10)
 @pytest.mark.parametrize("piece", PIECES)
 def test_the_cost_of_a_hostile_line_grows_no_faster_than_the_line(
@@ -241,6 +242,7 @@ def test_the_cost_of_a_hostile_line_grows_no_faster_than_the_line(
     redact(["x", "@" + piece * (MANY // len(piece))])
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("seed", range(4))
 def test_no_two_kinds_of_pieces_make_it_slow_together(

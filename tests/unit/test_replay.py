@@ -357,6 +357,7 @@ def test_a_file_that_may_not_be_read_is_told(
         Replay(str(tmp_path / "x")).open()
 
 
+@pytest.mark.slow
 def test_a_long_recording_is_not_held_in_memory(tmp_path: Path) -> None:
     path = tmp_path / "long.jsonl"
     with path.open("w") as file:
@@ -411,6 +412,7 @@ def test_the_host_is_the_recorded_one(player: Player) -> None:
     host.close()
 
 
+@pytest.mark.process
 def test_through_a_reader_process_no_pid_is_looked_up_here(player: Player, tmp_path: Path) -> None:
     """The recorded pid is this very process's: its name must come from the recording."""
     shown = status(T0)

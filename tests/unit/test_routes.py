@@ -7,25 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.core.notifying.routes import QuietHours, Route, concerns, due, parse_quiet
-from andon.model.alert import Alert, Level, Notice, NoticeKind, Party, Phase
-
-HOUR = 3600.0
-DAY = 24 * HOUR
-MIDNIGHT = 20_000 * DAY
-HOT = Alert(
-    id="thermal@GPU-1#1",
-    rule="thermal",
-    subject="GPU-1",
-    level=Level.WARNING,
-    state=Phase.FIRING,
-    since=MIDNIGHT,
-    device=3,
-    affected=(Party(1, "ada"),),
-)
-
-
-def utc(_at: float) -> float:
-    return 0.0
+from andon.model.alert import Level, Notice, NoticeKind
+from tests.support.route_parts import DAY, HOT, HOUR, MIDNIGHT, utc
 
 
 def notice(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from andon.core.runs.summary import ExactSpread, RunTallies
 from andon.model.device import DeviceStatus, Snapshot, State
 from andon.units import GIB
-from tests.unit.sharing_parts import gpu
+from tests.support.sharing_parts import gpu
 
 
 def at(moment: float, *statuses: DeviceStatus) -> Snapshot:

@@ -32,7 +32,7 @@ from andon.model.device import Process, ProcessKind, Snapshot, State
 from andon.model.wire import snapshot_from_json
 from andon.units import GIB
 from tests.conftest import REPOSITORY
-from tests.unit.test_cli_golden_snapshots import AT, h200, mig_board, uuid
+from tests.support.snapshots import AT, h200, mig_board, uuid
 
 BUSY = Load(uuid(0), 4711, "torch")
 
@@ -173,6 +173,7 @@ def framework(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.process
 def test_the_load_says_when_it_is_ready_and_ends_with_the_block(framework: Path) -> None:
     with loaded("GPU-1", 5.0) as (pid, name):
         assert name == "torch"
@@ -181,6 +182,7 @@ def test_the_load_says_when_it_is_ready_and_ends_with_the_block(framework: Path)
         os.kill(pid, 0)
 
 
+@pytest.mark.process
 def test_a_framework_without_a_device_says_why(
     framework: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,6 +191,7 @@ def test_a_framework_without_a_device_says_why(
         pass
 
 
+@pytest.mark.process
 def test_the_load_ends_by_itself(framework: Path) -> None:
     command = [sys.executable, "-m", "andon.cli.commands.setup.selftest_load", "0.1"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
@@ -264,6 +267,7 @@ def test_a_busy_h200_would_be_left_alone_and_an_idle_one_taken() -> None:
     assert choose(recorded("loaded"))[0] is None
 
 
+@pytest.mark.process
 def test_the_load_runs_no_file_of_the_current_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,27 +33,17 @@ from andon.core.history.tiers import (
     window,
 )
 from andon.model.device import (
-    Device,
-    DeviceStatus,
     Disk,
     Host,
     Network,
     Process,
-    Sample,
     Snapshot,
     State,
 )
+from tests.support.history_parts import snapshot
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
-
-
-def snapshot(at: float, *processes: Process, state: State = State.OK, **values: object) -> Snapshot:
-    sample = Sample(at, **values)  # type: ignore[arg-type]
-    device = Device("GPU-1", 0, "nvidia", "H200")
-    return Snapshot(
-        "n", at, devices=(DeviceStatus(device, state, 0.0, sample=sample, processes=processes),)
-    )
 
 
 # Ticks.

@@ -10,7 +10,7 @@ from andon.errors import Denied, Unavailable
 from andon.host.server import calls
 from andon.host.server.calls import FAILURES, Answer, Asked, CallLimits, Target, Token, Trust, call
 from tests.conftest import REPOSITORY
-from tests.unit.proving import TOKEN, Proving, proving
+from tests.support.proving import TOKEN, Proving, proving
 
 SOURCE = REPOSITORY / "src" / "andon"
 BEARER = f"Bearer {TOKEN}"

@@ -340,6 +340,7 @@ def test_any_flags_are_either_settings_within_bounds_or_mistakes(flags: dict[str
         assert result
 
 
+@pytest.mark.process
 def test_importing_the_settings_loads_nothing_heavy() -> None:
     code = (
         "import sys, andon.core.settings.resolution; "

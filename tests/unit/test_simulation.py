@@ -207,6 +207,7 @@ class TestConsistency:
         assert energy[0] < energy[1] <= energy[0] + specimen.limit_watts * 0.021
         assert heat[1] == pytest.approx(heat[0], abs=0.3)
 
+    @pytest.mark.slow
     @given(specimens, st.floats(NOON, NOON + 1e6))
     @settings(deadline=None)
     def test_energy_is_the_integral_of_power(self, specimen: Specimen, at: float) -> None:
@@ -270,6 +271,7 @@ class TestWorkloads:
         assert len({s.memory_used_bytes for s in samples}) == 1
         assert all((s.power_watts or 0) / (s.power_limit_watts or 1) > 0.9 for s in working)
 
+    @pytest.mark.slow
     def test_training_that_is_healthy_is_never_throttled(self) -> None:
         for model in MODELS:
             assert {s.throttle for s in film(playing(Workload.TRAINING, model))} == {()}
@@ -466,6 +468,7 @@ class TestScripts:
         assert read(backend, cards[2], 6).sample is not None
         assert not returned.wait(0.05)
 
+    @pytest.mark.process
     @pytest.mark.parametrize(("origin", "code"), [("None", -signal.SIGSEGV), ("0.0", 0)])
     def test_a_crash_kills_the_process_once(self, origin: str, code: int) -> None:
         """With an origin long ago the crash has happened, and a new reader lives."""

@@ -18,7 +18,7 @@ from andon.stores.sqlite import SqliteStore
 from andon.stores.sqlite_alerts import SqliteAlertStore
 from andon.stores.sqlite_head import HeadLayout, pack_body
 from andon.stores.statements import migrations, statements
-from tests.contract.test_stores import AT, GPU, tick, upkeep
+from tests.support.history_parts import AT, GPU, tick, upkeep
 
 STEPS = migrations("sqlite")
 

@@ -2,144 +2,25 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from andon.core.alerting import Moment, OwnTrouble
+from andon.core.alerting import OwnTrouble
 from andon.core.alerting.past import Query
-from andon.core.conditions.rulebook import Rulebook
 from andon.core.notifying.outbox import Delivery, SavedAlerts
 from andon.core.notifying.routes import QuietHours, Route
 from andon.engine.alerting.watcher import Watcher
-from andon.engine.sampling.bus import Bus
 from andon.errors import Gone, Unavailable
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase, Silence
-from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
-from andon.ports import AlertStore, Notifier
+from andon.model.device import State
+from andon.ports import AlertStore
 from andon.stores.memory_alerts import MemoryAlertStore
+from tests.support.alerting_parts import Heard, Moody, Playing
 from tests.support.waiting import wait_for
 
-GPU = Device("GPU-1", 0, "nvidia", "NVIDIA H200")
 FIRING, RESOLVED = NoticeKind.FIRING, NoticeKind.RESOLVED
-
-
-class Heard:
-    """A notifier that remembers, and can be made to fail or to hang."""
-
-    def __init__(self, name: str = "phone") -> None:
-        self.name = name
-        self.told: list[Notice] = []
-        self.batches: list[list[Notice]] = []
-        self.broken = False
-        self.free = threading.Event()
-        self.free.set()
-        self.entered = threading.Event()
-        self.closed = False
-
-    def send(self, notices: Sequence[Notice], firing: Sequence[Alert]) -> None:
-        self.entered.set()
-        self.free.wait()
-        if self.broken:
-            raise Unavailable("nobody answers", hint="look at the network")
-        self.told += notices
-        self.batches.append(list(notices))
-
-    def close(self) -> None:
-        self.closed = True
-        self.free.set()
-
-    def kinds(self, rule: str = "device_lost") -> list[NoticeKind]:
-        return [notice.kind for notice in self.told if notice.alert.rule == rule]
-
-
-class Moody(MemoryAlertStore):
-    """A ledger that can be told to fail, or to take its time."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.broken = False
-        self.free = threading.Event()
-        self.free.set()
-        self.saves = 0
-
-    def save(self, state: Any, changed: Sequence[Alert], deliveries: Sequence[Delivery]) -> None:
-        self.free.wait()
-        if self.broken:
-            raise Unavailable("the disk is full", hint="free some space")
-        self.saves += 1
-        super().save(state, changed, deliveries)
-
-
-class Playing:
-    """A watcher on a bus that the test plays itself; each tick is 20 seconds of its clock."""
-
-    def __init__(
-        self,
-        monkeypatch: pytest.MonkeyPatch,
-        *told: Notifier | tuple[Notifier, Route],
-        ledger: Callable[[], AlertStore] | None = None,
-        self_checks: Callable[[], Sequence[OwnTrouble]] = tuple,
-    ) -> None:
-        self.steady, self.now = 1000.0, 0.0
-        monkeypatch.setattr(
-            "andon.engine.alerting.watcher.now", lambda: Moment(time.time(), self.steady)
-        )
-        self.bus, self.monkeypatch = Bus(), monkeypatch
-        self.ledger = MemoryAlertStore()
-        self._open = ledger or (lambda: self.ledger)
-        self._told = [one if isinstance(one, tuple) else (one, Route(one.name)) for one in told]
-        self._self_checks = self_checks
-        self.start()
-
-    def start(self) -> None:
-        session = self.bus.subscribe(1.0, watching=False, size=64)
-        self.watcher = Watcher(
-            session, Rulebook(), self._open, self._told, lambda at: 0.0, "boot",
-            self._self_checks, gather_seconds=0.0,
-        )  # fmt: skip
-
-    def again(self, *told: Notifier) -> None:
-        """As if andon were started anew."""
-        self.watcher.close()
-        self._told = [(one, Route(one.name)) for one in told]
-        self.start()
-
-    def tick(self, *states: State, ticks: int = 1) -> None:
-        """Looks at devices in these states, one by one, each judged before the next."""
-        for _ in range(ticks):
-            self.steady += 20.0
-            self.now += 1.0
-            snapshot = look(time.time(), *states)
-            self.bus.publish(snapshot, self.now)
-            self._judged(snapshot)
-
-    def _judged(self, snapshot: Snapshot) -> None:
-        wait_for(lambda: self.watcher.snapshot is snapshot)
-
-    def lose(self, count: int = 1) -> None:
-        self.tick(*[State.OK] * count)
-        self.tick(*[State.LOST] * count, ticks=3)
-
-    def find_again(self, count: int = 1) -> None:
-        self.tick(*[State.OK] * count, ticks=5)
-
-
-def look(at: float, *states: State) -> Snapshot:
-    return Snapshot(
-        "node7",
-        at,
-        boot="boot",
-        devices=tuple(
-            DeviceStatus(
-                replace(GPU, uuid=f"GPU-{n}", index=n), state, at,
-                sample=Sample(at, temperature_celsius=40, utilization_percent=0),
-            )
-            for n, state in enumerate(states)
-        ),
-    )  # fmt: skip
 
 
 def test_a_trouble_and_its_end_are_told_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,6 +67,7 @@ def test_what_could_not_be_told_before_a_restart_is_told_after_it(
 def test_a_notifier_that_hangs_delays_neither_another_nor_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("andon.engine.alerting.watcher.LEAVING_SECONDS", 0.2)
     stuck, phone = Heard("stuck"), Heard()
     stuck.free.clear()
     playing = Playing(monkeypatch, stuck, phone)

@@ -7,7 +7,7 @@ import pytest
 from fastapi import FastAPI
 
 from andon.web.routes.board import add_board
-from tests.unit.web_parts import Caller
+from tests.support.web_parts import Caller
 
 
 def client(folder: Path) -> Caller:

@@ -12,8 +12,12 @@ from andon.web.answers.payloads import busy_uuids
 from andon.web.bindings.client_socket import OUTBOX_PACKETS, BoundedQueue, ClientSocket
 from andon.web.live.events import _risen
 from andon.web.snapshot_feed import HIDDEN, for_strangers
-from tests.unit import test_cli_golden_snapshots as drawn
-from tests.unit.web_parts import Parts
+from tests.support import snapshots as drawn
+from tests.support.live_parts import without_routes
+from tests.support.web_parts import Parts
+
+__all__ = ["without_routes"]
+pytestmark = pytest.mark.usefixtures("without_routes")
 
 
 def test_an_outbox_ends_and_says_so_and_putting_never_waits() -> None:

@@ -12,9 +12,12 @@ import socketio
 from andon.web.bindings.client_socket import OUTBOX_PACKETS, BoundedQueue
 from andon.web.bindings.live_server import LiveServer
 from andon.web.live.requests import VISITOR
-from tests.unit import test_cli_golden_snapshots as drawn
-from tests.unit.live_parts import WebSocket, browser, handshake, live_of
-from tests.unit.web_parts import Parts
+from tests.support import snapshots as drawn
+from tests.support.live_parts import WebSocket, browser, handshake, live_of, without_routes
+from tests.support.web_parts import Parts
+
+__all__ = ["without_routes"]
+pytestmark = pytest.mark.usefixtures("without_routes")
 
 Script = Callable[[Parts, LiveServer], Coroutine[Any, Any, None]]
 

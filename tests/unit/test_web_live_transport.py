@@ -12,8 +12,8 @@ from socketio.exceptions import ConnectionRefusedError as Refused
 from andon.web.live.requests import asked
 from andon.web.live.transport import SILENT_SECONDS
 from andon.web.transport.keys import KEPT, SESSION_SECONDS
-from tests.unit import test_cli_golden_snapshots as drawn
-from tests.unit.live_parts import (
+from tests.support import snapshots as drawn
+from tests.support.live_parts import (
     PATH,
     POLLING,
     WebSocket,
@@ -21,8 +21,12 @@ from tests.unit.live_parts import (
     handshake,
     live_of,
     until,
+    without_routes,
 )
-from tests.unit.web_parts import BEARER, TOKEN, Parts
+from tests.support.web_parts import BEARER, TOKEN, Parts
+
+__all__ = ["without_routes"]
+pytestmark = pytest.mark.usefixtures("without_routes")
 
 Script = Callable[[Parts], Coroutine[Any, Any, None]]
 FORGED = {"asgi.scope": {"andon.trusted": True, "andon.line": "x"}}

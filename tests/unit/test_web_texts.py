@@ -14,7 +14,7 @@ from andon.model.device import DeviceStatus, Disk, Sample, Snapshot, State
 from andon.web.answers.texts import SnapshotTexts
 from andon.web.bindings.packets import Packet, Prepared
 from andon.web.snapshot_feed import HIDDEN, for_strangers
-from tests.unit import test_cli_golden_snapshots as drawn
+from tests.support import snapshots as drawn
 
 NODES = (drawn.farm(), drawn.masked(), drawn.simulated(), drawn.no_gpu(), drawn.faults(),
          drawn.office(), drawn.launched())  # fmt: skip

@@ -16,13 +16,7 @@ from andon.model.device import (
     Card,
     Device,
     DeviceStatus,
-    Disk,
-    Fault,
-    Host,
-    Limits,
-    Network,
     Process,
-    ProcessKind,
     Reading,
     Sample,
     Snapshot,
@@ -30,6 +24,8 @@ from andon.model.device import (
     device_labels,
     with_labels,
 )
+from tests.support import snapshots as drawn
+from tests.support.full_snapshot import FULL
 
 SAMPLE_KEYS = [
     "at", "utilization_percent", "memory_utilization_percent", "memory_used_bytes",
@@ -54,30 +50,6 @@ PROCESS_KEYS = [
 TOP_KEYS = [
     "schema", "node", "at", "simulated", "boot", "versions", "host", "devices", "faults",
 ]  # fmt: skip
-
-FULL = Snapshot(
-    node="n1",
-    at=1000.5,
-    boot="b",
-    versions={"driver": "580"},
-    host=Host(12.5, 10, 20, 0.5, (Disk("/", 1, 2),), (Network("eth0", 3, 4),)),
-    devices=(
-        DeviceStatus(
-            Device("GPU-1", 0, "nvidia", "H200", "0000:01:00.0", memory_total_bytes=1000,
-                   limits=Limits(89, 700.0, 5, 16, 1980)),
-            State.OK, 1.0, cuda_index=0,
-            sample=Sample(1000.4, utilization_percent=80, memory_used_bytes=500, power_watts=350.0,
-                          power_limit_watts=700.0, throttle=("sw_power_cap",),
-                          read_at={"energy_joules": 940.0}, energy_joules=5.0),
-            missing={"fan_percent": "not supported by this device"},
-            processes=(Process(7, ProcessKind.COMPUTE, 1.5, "python", "alice", "python t", 400),),
-        ),
-        DeviceStatus(
-            Device("GPU-2", 1, "nvidia", "H200"), State.LOST, 2.0, "lost", "dmesg", visible=False
-        ),
-    ),
-    faults=(Fault("amd", "no library", "install it"),),
-)  # fmt: skip
 
 
 PARTED = Snapshot(
@@ -260,3 +232,10 @@ def test_the_recorded_example_still_reads() -> None:
     """A snapshot as the first version wrote it: later versions must go on reading it."""
     path = Path(__file__).parent.parent / "golden" / "snapshot-1.json"
     assert wire.snapshot_from_json(json.loads(path.read_text())) == FULL
+
+
+def test_the_golden_snapshots_survive_the_wire() -> None:
+    made = (drawn.farm(), drawn.masked(), drawn.simulated(), drawn.no_gpu(), drawn.faults())
+    for snapshot in made:
+        read = wire.snapshot_from_json(wire.loads(wire.dumps(wire.snapshot_to_json(snapshot))))
+        assert read == snapshot

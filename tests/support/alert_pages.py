@@ -5,7 +5,7 @@ from dataclasses import replace
 from andon.cli.show.alerts import AlertOverview
 from andon.core.events.xids import explain
 from andon.model.alert import Acknowledgement, Alert, Level, Party, Phase, Silence
-from tests.unit.test_cli_golden_snapshots import AT, uuid
+from tests.support.snapshots import AT, uuid
 
 TRAINING = Party(4711, "alice", "python", "python train.py --epochs 90", AT - 7200)
 SERVING = Party(4712, "bob", "vllm", "vllm serve llama-3-70b", AT - 90_000)

@@ -77,6 +77,7 @@ def test_what_is_left_of_a_server_is_recognised_and_named(
         assert words in told
 
 
+@pytest.mark.process
 def test_a_process_that_is_gone_is_no_server(folder: Path) -> None:
     child = os.fork()
     if child == 0:
@@ -190,6 +191,7 @@ def test_a_folder_has_one_server_at_a_time(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.process
 def test_the_lock_ends_with_its_process_and_its_file_is_for_its_owner(tmp_path: Path) -> None:
     child = os.fork()
     if child == 0:

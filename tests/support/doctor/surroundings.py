@@ -11,16 +11,9 @@ from andon.core.doctor.facts import (
     Specification,
 )
 from andon.model.device import DeviceStatus, Fault, State
-from tests.unit.test_cli_golden_snapshots import AT, h200, mig_board
-from tests.unit.test_doctor_case import FAIL, NOTHING, WARN, C, Case, box, case, kernel, seen
-from tests.unit.test_doctor_machines import (
-    VERSION,
-    amd,
-    broken,
-    container,
-    server,
-    snapshot,
-)
+from tests.support.doctor.case import FAIL, NOTHING, WARN, C, Case, box, case, kernel, seen
+from tests.support.doctor.machines import VERSION, amd, broken, container, server, snapshot
+from tests.support.snapshots import AT, h200, mig_board
 
 # Containers.
 
@@ -236,8 +229,3 @@ def masks() -> Iterator[Case]:
         says="export CUDA_DEVICE_ORDER=PCI_BUS_ID",
     )
     yield case("CUDA's order is set", replace(mixed, masks={"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}))
-
-
-def test_these_cases_are_many() -> None:
-    groups = (containers, systems, devices, masks)
-    assert sum(1 for group in groups for _ in group()) > 70

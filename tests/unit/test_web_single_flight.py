@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from andon.core.history.series import Bucket
 from andon.web.answers.single_flight import Once
 from andon.web.server_history import _bucket
-from tests.unit import test_cli_golden_snapshots as drawn
+from tests.support import snapshots as drawn
 
 
 def test_one_answer_serves_all_until_the_next_snapshot() -> None:

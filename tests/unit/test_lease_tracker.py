@@ -17,7 +17,7 @@ from andon.host.kin import read_kin
 from andon.leases import files, places
 from andon.leases.book import Book
 from andon.model.device import DeviceStatus, Process, Snapshot
-from tests.unit.sharing_parts import gpu, lease, ticket
+from tests.support.sharing_parts import gpu, lease, ticket
 
 
 class Follower:

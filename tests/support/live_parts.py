@@ -6,14 +6,26 @@ from collections.abc import Mapping
 from typing import Any
 
 import httpx
+import pytest
 
 from andon.web.live.events import Live
-from andon.web.transport.asgi import App, Message, Scope
-from tests.unit.web_parts import Parts
+from andon.web.transport.asgi import App, Message, Receive, Scope, Send
+from tests.support.web_parts import Parts
 
 PATH = "/socket.io/"
 POLLING = f"{PATH}?EIO=4&transport=polling"
 PATIENCE_SECONDS = 20.0
+
+
+async def _nothing(scope: Scope, receive: Receive, send: Send) -> None:
+    await send({"type": "http.response.start", "status": 404, "headers": []})
+    await send({"type": "http.response.body"})
+
+
+@pytest.fixture
+def without_routes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Live events alone: to build the routes of REST takes longer than these tests."""
+    monkeypatch.setattr("andon.web.app._api", lambda shop, run: _nothing)
 
 
 def live_of(parts: Parts) -> Live:

@@ -2,33 +2,17 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-
-import pytest
+from functools import cache
 
 from andon.core.doctor.checkup import judge
 from andon.core.doctor.facts import Folder
 from andon.core.doctor.findings import Check, Grade, Named
 from andon.units import GIB, MIB
-from tests.unit.test_doctor_case import (
-    FAIL,
-    NOTHING,
-    WARN,
-    C,
-    Case,
-    case,
-    kernel,
-    own,
-)
-from tests.unit.test_doctor_hardware import device_files, drivers, libraries, sleepers, versions
-from tests.unit.test_doctor_machines import (
-    MACHINES,
-    OWN,
-    no_gpu,
-    server,
-    wrong,
-)
-from tests.unit.test_doctor_security import books, exposures, servers, strays
-from tests.unit.test_doctor_surroundings import containers, devices, masks, systems
+from tests.support.doctor.case import FAIL, NOTHING, WARN, C, Case, case, kernel, own
+from tests.support.doctor.hardware import device_files, drivers, libraries, sleepers, versions
+from tests.support.doctor.machines import MACHINES, OWN, no_gpu, server
+from tests.support.doctor.security import books, exposures, servers, strays
+from tests.support.doctor.surroundings import containers, devices, masks, systems
 
 # andon itself.
 
@@ -122,38 +106,7 @@ GROUPS: tuple[Callable[[], Iterator[Case]], ...] = (
 CASES = [made for group in GROUPS for made in group()]
 
 
+@cache
 def produced() -> set[Named]:
     """Every finding that some case makes."""
     return {finding.check for made in CASES for finding in judge(made.facts)}
-
-
-@pytest.mark.parametrize("made", CASES, ids=lambda made: made.name)
-def test_exactly_what_is_wrong_is_found(made: Case) -> None:
-    findings = judge(made.facts)
-    assert wrong(findings) == made.expected
-    text = "\n".join(f"{finding.words}\n{finding.fix}{finding.hint}" for finding in findings)
-    for words in made.says:
-        assert words in text
-
-
-@pytest.mark.parametrize("made", CASES, ids=lambda made: made.name)
-def test_every_finding_reads_well_and_whatever_is_wrong_has_a_fix(made: Case) -> None:
-    for finding in judge(made.facts):
-        assert finding.words
-        assert "\n" not in finding.words + finding.fix + finding.hint
-        assert "None" not in finding.words + finding.fix + finding.hint
-        assert not finding.words.endswith((".", " ")), finding.words
-        if finding.grade in (Grade.FAILURE, Grade.WARNING):
-            assert bool(finding.fix) != bool(finding.hint), finding
-        else:
-            assert not finding.fix + finding.hint, finding
-
-
-def test_there_are_hundreds_of_cases_and_each_has_its_name() -> None:
-    names = [made.name for made in CASES]
-    assert len(names) == len(set(names))
-    assert len(names) >= 180
-
-
-def test_every_finding_there_is_comes_from_some_case() -> None:
-    assert produced() == set(Check)

@@ -10,9 +10,9 @@ from andon.core.notifying.outbox import Delivery
 from andon.engine.alerting.notifier_worker import NotifierWork, NotifierWorker
 from andon.errors import Unavailable
 from andon.model.alert import Alert, Notice
-from tests.support.waiting import wait_for
-from tests.unit.test_telling import DISK, HOT, LOST, notice
-from tests.unit.test_watcher import Heard
+from tests.support.alerting_parts import Heard
+from tests.support.notices import DISK, HOT, LOST, notice
+from tests.support.waiting import retry_soon, wait_for
 
 
 class Desk:
@@ -54,7 +54,8 @@ def phone() -> Heard:
 
 
 @pytest.fixture
-def teller(desk: Desk, phone: Heard) -> Iterator[NotifierWorker]:
+def teller(desk: Desk, phone: Heard, monkeypatch: pytest.MonkeyPatch) -> Iterator[NotifierWorker]:
+    retry_soon(monkeypatch, "andon.engine.alerting.notifier_worker")
     found = NotifierWorker(phone, desk.work, desk.settle, desk.told, gather_seconds=0.0)
     yield found
     found.end()

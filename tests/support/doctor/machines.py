@@ -20,7 +20,7 @@ from andon.core.doctor.findings import Check, Finding, Grade, Named
 from andon.core.doctor.security_facts import Kept, Security
 from andon.model.device import Fault, Snapshot, State
 from andon.units import GIB
-from tests.unit.test_cli_golden_snapshots import AT, HOST, farm, h200
+from tests.support.snapshots import AT, HOST, h200
 
 VERSION = "580.159.04"
 LIBRARY = Library(
@@ -196,11 +196,3 @@ def find(facts: MachineFacts, check: Check) -> Finding:
     """The one finding of this name."""
     (found,) = [finding for finding in judge(facts) if finding.check is check]
     return found
-
-
-def test_the_machines_are_what_they_are_called() -> None:
-    assert server().answers("nvidia")
-    assert not no_gpu().anything_answers
-    assert laptop().answers("nvidia"), "a sleeping card was not lost"
-    assert amd().answers("amd")
-    assert len(farm().devices) > len(snapshot().devices)

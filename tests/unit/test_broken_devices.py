@@ -24,9 +24,9 @@ from andon.leases.book import Book
 from andon.model.alert import Alert, Event, EventKind, Level, Phase
 from andon.model.alert_wire import alerts_to_json
 from andon.model.device import Snapshot, State
-from tests.unit.proving import TOKEN, Proving, proving
-from tests.unit.sharing_parts import gpu, need, request, rooms_of
-from tests.unit.test_lease_book import a_book
+from tests.support.lease_books import a_book
+from tests.support.proving import TOKEN, Proving, proving
+from tests.support.sharing_parts import gpu, need, request, rooms_of
 
 AT = 1_767_614_400.0
 

@@ -3,11 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from andon.cli.show.findings import broken_command
 from andon.core.doctor.books import MANY_FILES
-from andon.core.doctor.checkup import judge
 from andon.core.doctor.facts import BookFolder, CallingUser, MachineFacts
-from andon.core.doctor.findings import Check, Grade
 from andon.core.doctor.security_facts import (
     Contents,
     Kept,
@@ -17,9 +14,8 @@ from andon.core.doctor.security_facts import (
     Security,
     Stray,
 )
-from tests.unit.test_doctor_case import FAIL, WARN, C, Case, case, own
-from tests.unit.test_doctor_machines import (
-    ALICE,
+from tests.support.doctor.case import FAIL, WARN, C, Case, case, own
+from tests.support.doctor.machines import (
     AUDIT,
     FOLDER,
     HISTORY,
@@ -29,7 +25,7 @@ from tests.unit.test_doctor_machines import (
     TOKEN,
     server,
 )
-from tests.unit.test_doctor_machines import HOUSE as HOME
+from tests.support.doctor.machines import HOUSE as HOME
 
 ROOT = CallingUser("root", 0, ("root",), ())
 MINE = PortListener("127.0.0.1", 26366, "alice", 1000)
@@ -334,42 +330,3 @@ def servers() -> Iterator[Case]:
     yield case("the kernel does not say", secure(protected_hardlinks=None))
     closed = replace(secure(), kernel=replace(server().kernel, log_closed="not permitted"))
     yield case("the log is root's", closed, says="kernel.dmesg_restrict=1")
-
-
-def test_a_path_from_outside_is_quoted_in_what_is_to_be_typed() -> None:
-    nasty = "/tmp/x; rm -rf ~"
-    facts = own(secure(), books=(BookFolder(nasty, "bob", 1001, 0o777),), book_place=nasty)
-    facts = replace(
-        facts,
-        security=replace(
-            SAFE,
-            state=(replace(FOLDER, path=nasty, mode=0o755), replace(TOKEN, path=nasty, mode=0o644)),
-            config=Kept("settings", nasty, "alice", 1000, 0o666),
-            server=RunningServer(nasty, 1, lives=False),
-        ),
-    )
-    wrong = [f for f in judge(facts) if f.grade in (Grade.FAILURE, Grade.WARNING)]
-    assert len(wrong) == 5
-    for finding in wrong:
-        assert nasty not in finding.fix.replace(f"'{nasty}'", "")
-
-
-def test_a_comment_in_a_fix_is_not_broken_in_two() -> None:
-    """The second half would be a command of its own when it is pasted."""
-    for made in (*books(), *strays(), *exposures(), *servers()):
-        for finding in judge(made.facts):
-            if finding.check.area == "security":
-                *lines, _ = broken_command(finding.fix, 80 - 18) or [""]
-                assert not any("#" in line for line in lines), finding.fix
-
-
-def test_facts_of_a_book_have_no_place_for_a_name_of_a_file() -> None:
-    """Whoever writes into the book chooses names; root pastes what is told here."""
-    assert set(Stray.__slots__) == {"odd", "owner", "uid", "count"}
-    assert all(isinstance(check, Check) for made in strays() for check, _ in made.expected)
-
-
-def test_these_cases_are_many() -> None:
-    groups = (books, strays, exposures, servers)
-    assert sum(1 for group in groups for _ in group()) > 60
-    assert ALICE.uid == HOME.uid

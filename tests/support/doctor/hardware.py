@@ -11,8 +11,8 @@ from andon.core.doctor.facts import (
     PciCard,
     SampleTrial,
 )
-from tests.unit.test_doctor_case import FAIL, NOTHING, WARN, C, Case, box, case, kernel, one_card
-from tests.unit.test_doctor_machines import (
+from tests.support.doctor.case import FAIL, NOTHING, WARN, C, Case, box, case, kernel, one_card
+from tests.support.doctor.machines import (
     LIBRARY,
     VERSION,
     amd,
@@ -312,8 +312,3 @@ def denied() -> Iterator[Case]:
     yield case(
         "NVIDIA's render node matters to nobody", replace(server(), nodes=(*nodes(), render))
     )
-
-
-def test_these_cases_are_many() -> None:
-    groups = (drivers, sleepers, libraries, versions, device_files)
-    assert sum(1 for group in groups for _ in group()) > 70

@@ -7,10 +7,7 @@ from andon.core.doctor.facts import (
     PciCard,
 )
 from andon.core.doctor.findings import Check, Grade
-from tests.unit.test_doctor_machines import (
-    server,
-    snapshot,
-)
+from tests.support.doctor.machines import snapshot
 
 FAIL, WARN = Grade.FAILURE, Grade.WARNING
 NOTHING = (Check.NO_DEVICE, FAIL), (Check.READER_FAULT, FAIL)
@@ -50,9 +47,3 @@ def seen(facts: MachineFacts, **changed: object) -> MachineFacts:
 
 def one_card(driver: str | None, **changed: object) -> tuple[PciCard, ...]:
     return (replace(PciCard("0000:01:00.0", "nvidia", driver, "active", "on"), **changed),)  # type: ignore[arg-type]
-
-
-def test_a_case_knows_what_it_expects() -> None:
-    made = case("x", server(), (Check.NOUVEAU, FAIL), says="a|b")
-    assert made.expected == {(Check.NOUVEAU, FAIL)}
-    assert made.says == ("a", "b")

@@ -1,0 +1,143 @@
+"""A notifier and a store that a test controls, and a watcher whose ticks it plays."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from andon.core.alerting import Moment, OwnTrouble
+from andon.core.conditions.rulebook import Rulebook
+from andon.core.notifying.outbox import Delivery
+from andon.core.notifying.routes import Route
+from andon.engine.alerting.watcher import Watcher
+from andon.engine.sampling.bus import Bus
+from andon.errors import Unavailable
+from andon.model.alert import Alert, Notice, NoticeKind
+from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
+from andon.ports import AlertStore, Notifier
+from andon.stores.memory_alerts import MemoryAlertStore
+from tests.support.waiting import retry_soon, wait_for
+
+RETRYING = ("alert_writer", "notifier_worker")
+GPU = Device("GPU-1", 0, "nvidia", "NVIDIA H200")
+
+
+class Heard:
+    """A notifier that remembers, and can be made to fail or to hang."""
+
+    def __init__(self, name: str = "phone") -> None:
+        self.name = name
+        self.told: list[Notice] = []
+        self.batches: list[list[Notice]] = []
+        self.broken = False
+        self.free = threading.Event()
+        self.free.set()
+        self.entered = threading.Event()
+        self.closed = False
+
+    def send(self, notices: Sequence[Notice], firing: Sequence[Alert]) -> None:
+        self.entered.set()
+        self.free.wait()
+        if self.broken:
+            raise Unavailable("nobody answers", hint="look at the network")
+        self.told += notices
+        self.batches.append(list(notices))
+
+    def close(self) -> None:
+        self.closed = True
+        self.free.set()
+
+    def kinds(self, rule: str = "device_lost") -> list[NoticeKind]:
+        return [notice.kind for notice in self.told if notice.alert.rule == rule]
+
+
+class Moody(MemoryAlertStore):
+    """A ledger that can be told to fail, or to take its time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.broken = False
+        self.free = threading.Event()
+        self.free.set()
+        self.saves = 0
+
+    def save(self, state: Any, changed: Sequence[Alert], deliveries: Sequence[Delivery]) -> None:
+        self.free.wait()
+        if self.broken:
+            raise Unavailable("the disk is full", hint="free some space")
+        self.saves += 1
+        super().save(state, changed, deliveries)
+
+
+class Playing:
+    """A watcher on a bus that the test plays itself; each tick is 20 seconds of its clock."""
+
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        *told: Notifier | tuple[Notifier, Route],
+        ledger: Callable[[], AlertStore] | None = None,
+        self_checks: Callable[[], Sequence[OwnTrouble]] = tuple,
+    ) -> None:
+        self.steady, self.now = 1000.0, 0.0
+        retry_soon(monkeypatch, *(f"andon.engine.alerting.{one}" for one in RETRYING))
+        monkeypatch.setattr("andon.engine.alerting.watcher.TURN_SECONDS", 0.05)
+        monkeypatch.setattr(
+            "andon.engine.alerting.watcher.now", lambda: Moment(time.time(), self.steady)
+        )
+        self.bus, self.monkeypatch = Bus(), monkeypatch
+        self.ledger = MemoryAlertStore()
+        self._open = ledger or (lambda: self.ledger)
+        self._told = [one if isinstance(one, tuple) else (one, Route(one.name)) for one in told]
+        self._vitals = self_checks
+        self.start()
+
+    def start(self) -> None:
+        session = self.bus.subscribe(1.0, watching=False, size=64)
+        self.watcher = Watcher(
+            session, Rulebook(), self._open, self._told, lambda at: 0.0, "boot",
+            self._vitals, gather_seconds=0.0,
+        )  # fmt: skip
+
+    def again(self, *told: Notifier) -> None:
+        """As if andon were started anew."""
+        self.watcher.close()
+        self._told = [(one, Route(one.name)) for one in told]
+        self.start()
+
+    def tick(self, *states: State, ticks: int = 1) -> None:
+        """Looks at devices in these states, one by one, each judged before the next."""
+        for _ in range(ticks):
+            self.steady += 20.0
+            self.now += 1.0
+            snapshot = look(time.time(), *states)
+            self.bus.publish(snapshot, self.now)
+            self._judged(snapshot)
+
+    def _judged(self, snapshot: Snapshot) -> None:
+        wait_for(lambda: self.watcher.snapshot is snapshot)
+
+    def lose(self, count: int = 1) -> None:
+        self.tick(*[State.OK] * count)
+        self.tick(*[State.LOST] * count, ticks=3)
+
+    def find_again(self, count: int = 1) -> None:
+        self.tick(*[State.OK] * count, ticks=5)
+
+
+def look(at: float, *states: State) -> Snapshot:
+    return Snapshot(
+        "node7",
+        at,
+        boot="boot",
+        devices=tuple(
+            DeviceStatus(
+                replace(GPU, uuid=f"GPU-{n}", index=n), state, at,
+                sample=Sample(at, temperature_celsius=40, utilization_percent=0),
+            )
+            for n, state in enumerate(states)
+        ),
+    )  # fmt: skip

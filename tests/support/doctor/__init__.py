@@ -1,0 +1,1 @@
+"""Machines as `andon doctor` finds them, and what is wrong with each."""

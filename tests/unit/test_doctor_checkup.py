@@ -1,0 +1,122 @@
+"""What the doctor makes of hundreds of machines: exactly what is wrong with each, and no more."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import pytest
+
+from andon.cli.show.findings import broken_command
+from andon.core.doctor.checkup import judge
+from andon.core.doctor.facts import BookFolder
+from andon.core.doctor.findings import Check, Grade
+from andon.core.doctor.security_facts import Kept, RunningServer, Stray
+from tests.support.doctor.case import FAIL, Case, case, own
+from tests.support.doctor.hardware import device_files, drivers, libraries, sleepers, versions
+from tests.support.doctor.machines import (
+    FOLDER,
+    SAFE,
+    TOKEN,
+    amd,
+    laptop,
+    no_gpu,
+    server,
+    snapshot,
+    wrong,
+)
+from tests.support.doctor.security import books, exposures, secure, servers, strays
+from tests.support.doctor.surroundings import containers, devices, masks, systems
+from tests.support.doctor.table import CASES, produced
+from tests.support.snapshots import farm
+
+
+def test_a_case_knows_what_it_expects() -> None:
+    made = case("x", server(), (Check.NOUVEAU, FAIL), says="a|b")
+    assert made.expected == {(Check.NOUVEAU, FAIL)}
+    assert made.says == ("a", "b")
+
+
+def test_the_machines_are_what_they_are_called() -> None:
+    assert server().answers("nvidia")
+    assert not no_gpu().anything_answers
+    assert laptop().answers("nvidia"), "a sleeping card was not lost"
+    assert amd().answers("amd")
+    assert len(farm().devices) > len(snapshot().devices)
+
+
+@pytest.mark.parametrize("made", CASES, ids=lambda made: made.name)
+def test_exactly_what_is_wrong_is_found(made: Case) -> None:
+    findings = judge(made.facts)
+    assert wrong(findings) == made.expected
+    text = "\n".join(f"{finding.words}\n{finding.fix}" for finding in findings)
+    for words in made.says:
+        assert words in text
+
+
+@pytest.mark.parametrize("made", CASES, ids=lambda made: made.name)
+def test_every_finding_reads_well_and_whatever_is_wrong_has_a_fix(made: Case) -> None:
+    for finding in judge(made.facts):
+        assert finding.words
+        assert "\n" not in finding.words + finding.fix
+        assert "None" not in finding.words + finding.fix
+        assert not finding.words.endswith((".", " ")), finding.words
+        if finding.grade in (Grade.FAILURE, Grade.WARNING):
+            assert finding.fix, finding
+        else:
+            assert not finding.fix, finding
+
+
+def test_there_are_hundreds_of_cases_and_each_has_its_name() -> None:
+    names = [made.name for made in CASES]
+    assert len(names) == len(set(names))
+    assert len(names) >= 180
+
+
+def test_every_finding_there_is_comes_from_some_case() -> None:
+    assert produced() == set(Check)
+
+
+def test_a_path_from_outside_is_quoted_in_what_is_to_be_typed() -> None:
+    nasty = "/tmp/x; rm -rf ~"
+    facts = own(secure(), books=(BookFolder(nasty, "bob", 1001, 0o777),), book_place=nasty)
+    facts = replace(
+        facts,
+        security=replace(
+            SAFE,
+            state=(replace(FOLDER, path=nasty, mode=0o755), replace(TOKEN, path=nasty, mode=0o644)),
+            config=Kept("settings", nasty, "alice", 1000, 0o666),
+            server=RunningServer(nasty, 1, lives=False),
+        ),
+    )
+    wrong = [f for f in judge(facts) if f.grade in (Grade.FAILURE, Grade.WARNING)]
+    assert len(wrong) == 5
+    for finding in wrong:
+        assert nasty not in finding.fix.replace(f"'{nasty}'", "")
+
+
+def test_a_comment_in_a_fix_is_not_broken_in_two() -> None:
+    """The second half would be a command of its own when it is pasted."""
+    for made in (*books(), *strays(), *exposures(), *servers()):
+        for finding in judge(made.facts):
+            if finding.check.area == "security":
+                *lines, _ = broken_command(finding.fix, 80 - 18) or [""]
+                assert not any("#" in line for line in lines), finding.fix
+
+
+def test_facts_of_a_book_have_no_place_for_a_name_of_a_file() -> None:
+    """Whoever writes into the book chooses names; root pastes what is told here."""
+    assert set(Stray.__slots__) == {"odd", "owner", "uid", "count"}
+    assert all(isinstance(check, Check) for made in strays() for check, _ in made.expected)
+
+
+@pytest.mark.parametrize(
+    ("groups", "least"),
+    [
+        ((drivers, sleepers, libraries, versions, device_files), 70),
+        ((containers, systems, devices, masks), 70),
+        ((books, strays, exposures, servers), 60),
+    ],
+)
+def test_each_area_has_many_cases(
+    groups: Sequence[Callable[[], Iterator[Case]]], least: int
+) -> None:
+    assert sum(1 for group in groups for _ in group()) > least
