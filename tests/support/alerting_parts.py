@@ -92,14 +92,14 @@ class Playing:
         self.ledger = MemoryAlertStore()
         self._open = ledger or (lambda: self.ledger)
         self._told = [one if isinstance(one, tuple) else (one, Route(one.name)) for one in told]
-        self._vitals = self_checks
+        self._self_checks = self_checks
         self.start()
 
     def start(self) -> None:
         session = self.bus.subscribe(1.0, watching=False, size=64)
         self.watcher = Watcher(
             session, Rulebook(), self._open, self._told, lambda at: 0.0, "boot",
-            self._vitals, gather_seconds=0.0,
+            self._self_checks, gather_seconds=0.0,
         )  # fmt: skip
 
     def again(self, *told: Notifier) -> None:

@@ -47,7 +47,7 @@ def test_the_machines_are_what_they_are_called() -> None:
 def test_exactly_what_is_wrong_is_found(made: Case) -> None:
     findings = judge(made.facts)
     assert wrong(findings) == made.expected
-    text = "\n".join(f"{finding.words}\n{finding.fix}" for finding in findings)
+    text = "\n".join(f"{finding.words}\n{finding.fix}{finding.hint}" for finding in findings)
     for words in made.says:
         assert words in text
 
@@ -56,13 +56,13 @@ def test_exactly_what_is_wrong_is_found(made: Case) -> None:
 def test_every_finding_reads_well_and_whatever_is_wrong_has_a_fix(made: Case) -> None:
     for finding in judge(made.facts):
         assert finding.words
-        assert "\n" not in finding.words + finding.fix
-        assert "None" not in finding.words + finding.fix
+        assert "\n" not in finding.words + finding.fix + finding.hint
+        assert "None" not in finding.words + finding.fix + finding.hint
         assert not finding.words.endswith((".", " ")), finding.words
         if finding.grade in (Grade.FAILURE, Grade.WARNING):
-            assert finding.fix, finding
+            assert bool(finding.fix) != bool(finding.hint), finding
         else:
-            assert not finding.fix, finding
+            assert not finding.fix + finding.hint, finding
 
 
 def test_there_are_hundreds_of_cases_and_each_has_its_name() -> None:
