@@ -276,7 +276,7 @@ def test_the_desk_serves_only_so_many_and_the_rest_are_told() -> None:
         await asyncio.sleep(0)
         with pytest.raises(Unavailable, match="too many lease requests"):
             await desk.do(request, lambda _: None)
-        with pytest.raises(Unavailable, match="wait for devices"):
+        with pytest.raises(Unavailable, match="waiting for devices"):
             await desk.do(request, lambda _: None, 1.0)
         go.set()
         assert await asyncio.gather(*work) == [True, True]

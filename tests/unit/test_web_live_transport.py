@@ -205,7 +205,7 @@ def test_a_session_that_ended_meanwhile_lets_no_one_in(play: Any) -> None:
         client = WebSocket(parts.app)
         await client.opened()
         client.send(f'40{{"token":"{secret}"}}')
-        assert "not this server's" in await client.heard("44")
+        assert "wrong token" in await client.heard("44")
         client.hang_up()
         await client.closed()
 

@@ -63,7 +63,7 @@ class BlockingPool:
     def _refuse_more(self, waits: bool) -> None:
         if waits and self._waiting >= self._most_waiting:
             raise Unavailable(
-                f"{self._waiting} clients are already waiting for devices, the maximum",
+                f"the maximum of {self._most_waiting} clients are waiting for devices",
                 hint="use wait_seconds 0, or try again later",
             )
         if self._busy >= self._most:
