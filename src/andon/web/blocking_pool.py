@@ -38,7 +38,7 @@ class BlockingPool:
     def __init__(self, most: int = MOST_AT_ONCE, most_waiting: int = MOST_WAITING) -> None:
         self._most, self._most_waiting = most, most_waiting
         self._busy = self._waiting = 0
-        self._pool = ThreadPoolExecutor(most, thread_name_prefix="andon desk")
+        self._pool = ThreadPoolExecutor(most, thread_name_prefix="andon blocking")
 
     async def do(
         self, request: Request, work: Callable[[Visit], T], wait_seconds: float = 0.0
