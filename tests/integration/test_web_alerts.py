@@ -18,7 +18,7 @@ from andon.model.alert import Event, EventKind, Party
 from andon.model.alert_wire import alert_from_json, alert_to_json, alerts_from_json, alerts_to_json
 from andon.model.device import Snapshot
 from andon.model.work import LeaseState
-from andon.web.answers.alert_payloads import board_to_json, for_strangers, rules_to_json
+from andon.web.answers.alert_payloads import board_to_json, for_anonymous, rules_to_json
 from andon.web.transport.audit import NAME
 from tests.support import alert_pages
 from tests.support import snapshots as drawn
@@ -94,7 +94,7 @@ def test_command_lines_are_for_those_with_the_token(client: Caller) -> None:
     for route in ("/api/alerts", at(number)):
         assert "train.py" not in client.get(route).text
     alert = client.get(at(number), headers=BEARER).json()
-    shown = for_strangers(alert_from_json(alert))
+    shown = for_anonymous(alert_from_json(alert))
     assert all(party.command is None for party in shown.affected)
 
 

@@ -17,7 +17,7 @@ from andon.model.device import Snapshot, State
 from andon.web.answers import payloads
 from andon.web.answers.health import health
 from andon.web.server_history import NoHistory
-from andon.web.snapshot_feed import for_strangers
+from andon.web.snapshot_feed import for_anonymous
 from tests.conftest import REPOSITORY
 from tests.support import snapshots as drawn
 from tests.support.snapshots import AT, assert_golden
@@ -32,7 +32,7 @@ GOLDEN: dict[str, Callable[[Snapshot], wire.Json]] = {
     "gpu-summary": lambda s: payloads.gpu_summary(s, Settings()),
     "gpu-metrics": payloads.gpu_metrics,
     "gpu-processes": payloads.gpu_processes,
-    "gpu-processes-without-token": lambda s: payloads.gpu_processes(for_strangers(s)),
+    "gpu-processes-without-token": lambda s: payloads.gpu_processes(for_anonymous(s)),
     "event-gpu_status": lambda s: payloads.gpu_summary(s, Settings()),
     "event-gpu_status_update": lambda s: payloads.gpu_summary(s, Settings()),
     "event-high_gpu_usage_alert": lambda s: payloads.high_usage(s, payloads.busy_uuids(s)),

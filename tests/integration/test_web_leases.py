@@ -30,7 +30,7 @@ from andon.model.lease_list import BookRow, LeaseList
 from andon.model.work import Cordon, LeaseKind, LeaseState
 from andon.units import GIB
 from andon.web.answers import lease_payloads
-from andon.web.answers.lease_shapes import LeaseListShape, LentShape
+from andon.web.answers.lease_shapes import LeaseGrant, LeaseListShape
 from andon.web.answers.problems import problem_of
 from andon.web.app import build
 from andon.web.blocking_pool import BlockingPool, Visit
@@ -257,7 +257,7 @@ def test_a_book_that_cannot_be_read_is_told_and_is_no_error(
 
 
 def test_a_server_that_lends_nothing_says_so(parts: Parts) -> None:
-    app = build(replace(parts.shop, lender=None), HOME, parts.audit)
+    app = build(replace(parts.shop, remote_leases=None), HOME, parts.audit)
     caller = Caller(app, "127.0.0.1", "localhost")
     assert caller.get("/api/features").json()["features"]["leases"] is False
     assert caller.get("/api/leases").status_code == 503
@@ -276,7 +276,7 @@ def test_the_desk_serves_only_so_many_and_the_rest_are_told() -> None:
         await asyncio.sleep(0)
         with pytest.raises(Unavailable, match="too many lease requests"):
             await desk.do(request, lambda _: None)
-        with pytest.raises(Unavailable, match="wait for devices"):
+        with pytest.raises(Unavailable, match="waiting for devices"):
             await desk.do(request, lambda _: None, 1.0)
         go.set()
         assert await asyncio.gather(*work) == [True, True]
@@ -371,7 +371,7 @@ def test_the_golden_payloads_are_what_is_said() -> None:
     golden = {
         "leases": lease_payloads.leases(found, trusted=True),
         "leases-without-token": lease_payloads.leases(found, trusted=False),
-        "lease-lent": lease_payloads.lent(found.leases[0], mask | {"ANDON_LEASE": "k7qm2"}),
+        "lease-lent": lease_payloads.grant(found.leases[0], mask | {"ANDON_LEASE": "k7qm2"}),
         "lease-refused": json.loads(problem_of(refused())),
         "event-leases": json.loads(lease_payloads.text(found, trusted=False)),
     }
@@ -381,7 +381,7 @@ def test_the_golden_payloads_are_what_is_said() -> None:
 
 
 def test_the_list_is_what_the_description_says(client: Caller) -> None:
-    TypeAdapter(LentShape).validate_python(lend(client))
+    TypeAdapter(LeaseGrant).validate_python(lend(client))
     LeaseListShape.model_validate(client.get("/api/leases", headers=BEARER).json())
     LeaseListShape.model_validate(lease_payloads.leases(a_list(), trusted=False))
 

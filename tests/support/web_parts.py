@@ -106,7 +106,7 @@ class Parts:
             known,
             lambda: "andon_up 1\n",
             watcher=self.watcher,
-            lender=self.lender,
+            remote_leases=self.lender,
         )
         self.app: App = build(self.shop, rules, self.audit)
 

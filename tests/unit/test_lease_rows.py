@@ -15,7 +15,7 @@ from andon.model.lease_list import (
 )
 from andon.model.work import Claim, Cordon, LeaseKind, LeaseState
 from andon.units import GIB
-from andon.web.answers.lease_payloads import for_strangers
+from andon.web.answers.lease_payloads import for_anonymous
 from tests.support.sharing_parts import claim, gpu, kin, lease, need, rooms_of, ticket
 
 HERE = Here("b", "n")
@@ -97,7 +97,7 @@ def test_what_is_no_list_is_refused(change: dict[str, object]) -> None:
 
 
 def test_strangers_learn_who_and_not_what_for() -> None:
-    shown = for_strangers(a_list())
+    shown = for_anonymous(a_list())
     assert [row.command for row in shown.leases] == [None, None]
     assert [row.fence for row in shown.leases] == [None, None]
     assert [row.user for row in shown.leases] == ["alice", "alice"]

@@ -25,7 +25,7 @@ def counts(**given: int) -> dict[PeerStanding, int]:
 @pytest.mark.parametrize("most", [FEWEST, 44, 150, 512, MOST])
 def test_every_kind_has_its_share_and_none_has_all(most: int) -> None:
     quotas = Quotas(most)
-    assert 0 < quotas.live < quotas.strangers < quotas.at_work < most
+    assert 0 < quotas.live < quotas.anonymous < quotas.at_work < most
 
 
 def test_files_are_left_for_the_rest_of_the_server() -> None:
@@ -39,10 +39,10 @@ def test_files_are_left_for_the_rest_of_the_server() -> None:
 @pytest.mark.parametrize("most", [FEWEST, 200])
 def test_strangers_never_fill_all_places_however_they_come(most: int) -> None:
     quotas, now = Quotas(most), counts()
-    for standing in (PeerStanding.LIVE, PeerStanding.STRANGER) * most:
+    for standing in (PeerStanding.LIVE, PeerStanding.ANONYMOUS) * most:
         if may_work(quotas, now, standing):
             now[standing] += 1
-    assert sum(now.values()) == quotas.strangers
+    assert sum(now.values()) == quotas.anonymous
     assert may_work(quotas, now, PeerStanding.OWNER)
 
 
@@ -50,7 +50,7 @@ def test_live_clients_leave_room_for_plain_requests() -> None:
     quotas = Quotas(100)
     full = counts(live=quotas.live)
     assert not may_work(quotas, full, PeerStanding.LIVE)
-    assert may_work(quotas, full, PeerStanding.STRANGER)
+    assert may_work(quotas, full, PeerStanding.ANONYMOUS)
 
 
 def test_even_right_keys_leave_room_for_those_who_come() -> None:

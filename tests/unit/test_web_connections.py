@@ -14,7 +14,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from andon.core.access.quotas import PeerStanding
-from andon.web.answers.problems import Shaped
+from andon.web.answers.problems import ProblemFormatter
 from andon.web.bindings import accepting, connections
 from andon.web.bindings.accepting import Acceptor
 from andon.web.bindings.connections import Connection, SharedState
@@ -200,8 +200,8 @@ def test_requests_of_strangers_leave_room_for_a_right_key(path: bytes) -> None:
             refused = {asyncio.ensure_future(reader.readline()): reader for reader, _ in open_ones}
             done, _ = await asyncio.wait(refused, return_when=asyncio.FIRST_COMPLETED)
             assert {one.result() for one in done} == {b"HTTP/1.1 503 Service Unavailable\r\n"}
-            at_work = places.counts()[PeerStanding.STRANGER] + places.counts()[PeerStanding.LIVE]
-            assert at_work == (places.quotas.live if path == b"/live" else places.quotas.strangers)
+            at_work = places.counts()[PeerStanding.ANONYMOUS] + places.counts()[PeerStanding.LIVE]
+            assert at_work == (places.quotas.live if path == b"/live" else places.quotas.anonymous)
             app.may_answer.set()
             await asyncio.gather(*refused)
             for _, writer in open_ones:
@@ -217,7 +217,7 @@ def test_a_right_key_is_worked_for_when_all_strangers_wait() -> None:
             strangers = [await asyncio.open_connection("127.0.0.1", port) for _ in range(19)]
             for _, writer in strangers:
                 writer.write(GET)
-            await until(places, PeerStanding.STRANGER, places.quotas.strangers)
+            await until(places, PeerStanding.ANONYMOUS, places.quotas.anonymous)
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(GET.replace(b"\r\n\r\n", b"\r\nAuthorization: x\r\n\r\n"))
             await until(places, PeerStanding.OWNER, 1)
@@ -422,7 +422,7 @@ def test_a_librarys_plain_error_gets_our_shape(
     async def play() -> None:
         headers = [] if kind is None else [(b"Content-Type", kind)]
         start = {"type": "http.response.start", "status": 404, "headers": headers}
-        shaped = Shaped(send)
+        shaped = ProblemFormatter(send)
         await shaped(start)
         half = len(body) // 2
         await shaped({"type": "http.response.body", "body": body[:half], "more_body": True})

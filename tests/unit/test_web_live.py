@@ -11,7 +11,7 @@ from andon.model.device import Snapshot
 from andon.web.answers.payloads import busy_uuids
 from andon.web.bindings.client_socket import OUTBOX_PACKETS, BoundedQueue, ClientSocket
 from andon.web.live.events import _risen
-from andon.web.snapshot_feed import HIDDEN, for_strangers
+from andon.web.snapshot_feed import HIDDEN, for_anonymous
 from tests.support import snapshots as drawn
 from tests.support.live_parts import without_routes
 from tests.support.web_parts import Parts
@@ -94,7 +94,7 @@ def test_high_usage_follows_the_threshold_of_its_rule() -> None:
 
 def test_strangers_see_names_and_a_reason_and_no_command() -> None:
     farm = drawn.farm()
-    shown = for_strangers(farm)
+    shown = for_anonymous(farm)
     assert any(process.command for status in farm.devices for process in status.processes)
     for before, after in zip(farm.devices, shown.devices, strict=True):
         assert all(process.command is None for process in after.processes)

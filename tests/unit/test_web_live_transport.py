@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from socketio.exceptions import ConnectionRefusedError as Refused
 
-from andon.web.live.requests import asked
+from andon.web.live.requests import parse_query
 from andon.web.live.transport import SILENT_SECONDS
 from andon.web.transport.keys import KEPT, SESSION_SECONDS
 from tests.support import snapshots as drawn
@@ -380,7 +380,7 @@ def test_anonymous_handshakes_leave_a_place_for_the_token(play: Any) -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_request_of_socket_io_is_none(query: str) -> None:
-    assert asked({"type": "http", "query_string": query.encode("latin-1")}) is None
+    assert parse_query({"type": "http", "query_string": query.encode("latin-1")}) is None
 
 
 def test_a_name_that_is_none_is_refused_without_a_word_of_it(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from andon.web.transport.logs import Quota, bounded, kind_of
+from andon.web.transport.logs import LogQuota, bounded, kind_of
 
 log = logging.getLogger("andon.test")
 
@@ -41,7 +41,7 @@ def test_other_kinds_are_not_held_back(out: io.StringIO) -> None:
 
 def test_what_was_held_back_is_told_with_its_count() -> None:
     now, stream = [0.0], io.StringIO()
-    quota, handler = Quota(lambda: now[0]), logging.StreamHandler(stream)
+    quota, handler = LogQuota(lambda: now[0]), logging.StreamHandler(stream)
     handler.addFilter(quota)
     log.addHandler(handler)
     try:

@@ -4,13 +4,13 @@ import threading
 from dataclasses import fields, replace
 
 from andon.core.history.series import Bucket
-from andon.web.answers.single_flight import Once
+from andon.web.answers.single_flight import SingleFlight
 from andon.web.server_history import _bucket
 from tests.support import snapshots as drawn
 
 
 def test_one_answer_serves_all_until_the_next_snapshot() -> None:
-    once, made, began, go_on = Once(), [], threading.Event(), threading.Event()
+    once, made, began, go_on = SingleFlight(), [], threading.Event(), threading.Event()
     first = drawn.farm()
 
     def slowly() -> bytes:

@@ -13,7 +13,7 @@ from andon.model import wire
 from andon.model.device import DeviceStatus, Disk, Sample, Snapshot, State
 from andon.web.answers.texts import SnapshotTexts
 from andon.web.bindings.packets import Packet, Prepared
-from andon.web.snapshot_feed import HIDDEN, for_strangers
+from andon.web.snapshot_feed import HIDDEN, for_anonymous
 from tests.support import snapshots as drawn
 
 NODES = (drawn.farm(), drawn.masked(), drawn.simulated(), drawn.no_gpu(), drawn.faults(),
@@ -21,7 +21,7 @@ NODES = (drawn.farm(), drawn.masked(), drawn.simulated(), drawn.no_gpu(), drawn.
 
 
 def expected(snapshot: Snapshot, trusted: bool) -> object:
-    shown = snapshot if trusted else for_strangers(snapshot)
+    shown = snapshot if trusted else for_anonymous(snapshot)
     return json.loads(wire.dumps(wire.snapshot_to_json(shown)))
 
 

@@ -14,7 +14,7 @@ from andon.errors import AndonError
 from andon.version import __version__
 from andon.web.answers.description import describe
 from andon.web.answers.problems import UNEXPECTED, problem, problem_of
-from andon.web.reading import Busy
+from andon.web.history_reader import Busy
 from andon.web.routes import charts
 from andon.web.routes.api import AppState, routes
 from andon.web.routes.board import add_board
@@ -25,20 +25,25 @@ from andon.web.transport.auth import Gate, GateConfig
 _JSON = "application/json"
 
 
-def build(shop: AppState, rules: Rules, audit: Audit) -> App:
+def build(state: AppState, rules: Rules, audit: Audit) -> App:
     """The whole server as one ASGI application."""
     from andon.web.live.events import Live
 
     lockout = Lockout()
     live = Live(
-        shop.station, shop.keys, lockout, shop.texts, watcher=shop.watcher, lender=shop.lender
+        state.feed,
+        state.keys,
+        lockout,
+        state.texts,
+        watcher=state.watcher,
+        remote_leases=state.remote_leases,
     )
-    shop.parts["live"] = live
-    api = _api(shop, live.run)
-    return Gate(live.over(api), GateConfig(rules, shop.keys, audit, lockout, live.is_admitted))
+    state.parts["live"] = live
+    api = _api(state, live.run)
+    return Gate(live.over(api), GateConfig(rules, state.keys, audit, lockout, live.is_admitted))
 
 
-def _api(shop: AppState, run: Callable[[], AbstractAsyncContextManager[None]]) -> FastAPI:
+def _api(state: AppState, run: Callable[[], AbstractAsyncContextManager[None]]) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         async with run():
@@ -53,8 +58,8 @@ def _api(shop: AppState, run: Callable[[], AbstractAsyncContextManager[None]]) -
         lifespan=lifespan,
         redirect_slashes=False,
     )
-    api.include_router(routes(shop))
-    api.include_router(charts.routes(shop))
+    api.include_router(routes(state))
+    api.include_router(charts.routes(state))
     describe(api)
     add_board(api)
     _handle_errors(api)

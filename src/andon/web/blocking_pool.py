@@ -38,7 +38,7 @@ class BlockingPool:
     def __init__(self, most: int = MOST_AT_ONCE, most_waiting: int = MOST_WAITING) -> None:
         self._most, self._most_waiting = most, most_waiting
         self._busy = self._waiting = 0
-        self._pool = ThreadPoolExecutor(most, thread_name_prefix="andon desk")
+        self._pool = ThreadPoolExecutor(most, thread_name_prefix="andon blocking")
 
     async def do(
         self, request: Request, work: Callable[[Visit], T], wait_seconds: float = 0.0
@@ -63,7 +63,7 @@ class BlockingPool:
     def _refuse_more(self, waits: bool) -> None:
         if waits and self._waiting >= self._most_waiting:
             raise Unavailable(
-                f"{self._waiting} clients are already waiting for devices, the maximum",
+                f"the maximum of {self._most_waiting} clients are waiting for devices",
                 hint="use wait_seconds 0, or try again later",
             )
         if self._busy >= self._most:

@@ -155,7 +155,7 @@ def _check_span(since: float, until: float) -> None:
         raise Invalid("the time range is empty", hint="from must be less than to")
 
 
-def open_memory(sampler: Sampler, settings: Settings, wanted: bool) -> ServerHistory:
+def open_history(sampler: Sampler, settings: Settings, wanted: bool) -> ServerHistory:
     """The recorder, or NoHistory if history is disabled."""
     if not wanted:
         return NoHistory("history is disabled", "start without --no-history")

@@ -22,7 +22,7 @@ from andon.host.server import server_file
 from andon.host.server.state_folder import open_state_folder
 from andon.model.device import Snapshot
 from andon.web.answers.health import HealthPart
-from andon.web.server_history import ServerHistory, open_memory
+from andon.web.server_history import ServerHistory, open_history
 from andon.web.snapshot_feed import SnapshotFeed
 from andon.web.transport import logs
 from andon.web.transport.asgi import App
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from andon.engine.sharing.remote_leases import RemoteLeases
     from andon.web.routes.api import AppState
 
-FIRST_LOOK_SECONDS = 5.0
+FIRST_SNAPSHOT_SECONDS = 5.0
 GRACE_SECONDS = 2
 BACKLOG = 4096
 """Accepting is fast. When this queue is full the kernel drops everyone's attempts, and they retry
@@ -67,7 +67,7 @@ class Started:
     notifiers: tuple[str, ...] = ()
 
 
-def serve(settings: Settings, place: ServeOptions, tell: Callable[[Started], None]) -> None:
+def serve(settings: Settings, place: ServeOptions, on_ready: Callable[[Started], None]) -> None:
     """Serve until a signal; invalid options are reported before anything starts."""
     folder = open_state_folder()
     check_certificate(place)
@@ -80,30 +80,32 @@ def serve(settings: Settings, place: ServeOptions, tell: Callable[[Started], Non
         loopback = is_loopback(address)
         audit.write("started", address=address, port=port)
         sampler = stack.enter_context(app.open_sampler(settings))
-        station = SnapshotFeed(sampler, settings)
-        stack.callback(station.close)
-        station.wait_for_first(settings.deadline_seconds + FIRST_LOOK_SECONDS)
+        feed = SnapshotFeed(sampler, settings)
+        stack.callback(feed.close)
+        feed.wait_for_first(settings.deadline_seconds + FIRST_SNAPSHOT_SECONDS)
         rules = Rules(loopback, names(place, loopback))
-        memory = open_memory(sampler, settings, place.history)
-        stack.callback(memory.close)
+        history = open_history(sampler, settings, place.history)
+        stack.callback(history.close)
         url = _url(place, address, port)
         linked = settings if loopback else _linked(settings, url)
         leases = app.open_lease_tracker(settings, sampler)
         if leases is not None:
             stack.callback(leases.close)
-        watcher = app.open_watcher(linked, sampler, memory.vitals, place.history, leases)
+        watcher = app.open_watcher(linked, sampler, history.vitals, place.history, leases)
         stack.callback(watcher.close)
-        lender = _lender(sampler, station, settings, watcher, leases, place.lends_simulated)
-        if lender is not None:
-            stack.callback(lender.close)
-        shop = _shop(station, memory, keys, watcher, lender, leases)
-        built = _build(shop, audit, rules)
+        remote_leases = _remote_leases(
+            sampler, feed, settings, watcher, leases, place.lends_simulated
+        )
+        if remote_leases is not None:
+            stack.callback(remote_leases.close)
+        state = _app_state(feed, history, keys, watcher, remote_leases, leases)
+        built = _build(state, audit, rules)
 
         def ready() -> None:
             stack.callback(server_file.withdraw, folder)
             server_file.announce(folder, url, address)
             token = folder / "token"
-            tell(Started(url, port, loopback, token, station.last, watcher.notifiers))
+            on_ready(Started(url, port, loopback, token, feed.last, watcher.notifiers))
 
         _run(built, place, listening, ready, lambda key: keys.grade(key).is_right)
 
@@ -113,28 +115,35 @@ def _linked(settings: Settings, url: str) -> Settings:
     return replace(settings, alerts_board_url=settings.alerts_board_url or url)
 
 
-def _shop(
-    station: SnapshotFeed,
-    memory: ServerHistory,
+def _app_state(
+    feed: SnapshotFeed,
+    history: ServerHistory,
     keys: Keys,
     watcher: "Watcher",
-    lender: "RemoteLeases | None",
+    remote_leases: "RemoteLeases | None",
     leases: "LeaseTracker | None",
 ) -> "AppState":
     from andon.web.routes.api import AppState
 
-    parts: dict[str, HealthPart] = {"store": memory, "alerts": watcher}
+    parts: dict[str, HealthPart] = {"store": history, "alerts": watcher}
     if leases is not None:
         parts["leases"] = leases
-    exposition = _exposition(station)
+    exposition = _exposition(feed)
     return AppState(
-        station, keys, memory, parts, exposition, watcher=watcher, lender=lender, leases=leases
+        feed,
+        keys,
+        history,
+        parts,
+        exposition,
+        watcher=watcher,
+        remote_leases=remote_leases,
+        leases=leases,
     )
 
 
-def _lender(
+def _remote_leases(
     sampler: Sampler,
-    station: SnapshotFeed,
+    feed: SnapshotFeed,
     settings: Settings,
     watcher: "Watcher",
     leases: "LeaseTracker | None",
@@ -147,7 +156,7 @@ def _lender(
     from andon.engine.sharing.remote_leases import RemoteLeases
     from andon.engine.sharing.turn_memory import TurnMemory
 
-    surveyor = Availability(
+    availability = Availability(
         lambda: sampler.once(hasty=True),
         app.labels_of(settings),
         app.weights_of(settings),
@@ -155,27 +164,27 @@ def _lender(
         ailing=watcher.ailments,
         memory=TurnMemory(),
     )
-    lender = RemoteLeases(surveyor, station.latest, follows=leases.why_not)
-    leases.listen(lender.changed)
-    return lender
+    remote_leases = RemoteLeases(availability, feed.latest, follows=leases.why_not)
+    leases.listen(remote_leases.changed)
+    return remote_leases
 
 
-def _build(shop: "AppState", audit: Audit, rules: Rules) -> App:
+def _build(state: "AppState", audit: Audit, rules: Rules) -> App:
     from andon.web.app import build
 
-    return build(shop, rules, audit)
+    return build(state, rules, audit)
 
 
-def _exposition(station: SnapshotFeed) -> Callable[[], str]:
+def _exposition(feed: SnapshotFeed) -> Callable[[], str]:
     from andon.exporter import Exposition
 
-    exposition = Exposition(station.settings.exporter_prefix)
+    exposition = Exposition(feed.settings.exporter_prefix)
 
     def text() -> str:
-        snapshot = station.last
+        snapshot = feed.last
         if snapshot is None:
             raise Unavailable("no reading yet", hint="try again in a few seconds")
-        return exposition.render(snapshot, station.costs(), time.time())
+        return exposition.render(snapshot, feed.costs(), time.time())
 
     return text
 

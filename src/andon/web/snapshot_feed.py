@@ -109,13 +109,13 @@ class SnapshotFeed:
                 log.exception("a snapshot listener failed; the others continue")
 
 
-def for_strangers(snapshot: Snapshot) -> Snapshot:
+def for_anonymous(snapshot: Snapshot) -> Snapshot:
     """Without command lines: callers without the token see only program names."""
     return replace(snapshot, devices=tuple(map(_without_commands, snapshot.devices)))
 
 
-def all_for_strangers(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
-    return [for_strangers(snapshot) for snapshot in snapshots]
+def all_for_anonymous(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
+    return [for_anonymous(snapshot) for snapshot in snapshots]
 
 
 def _without_commands(status: DeviceStatus) -> DeviceStatus:

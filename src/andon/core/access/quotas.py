@@ -19,12 +19,12 @@ class PeerStanding(StrEnum):
     SILENT = "silent"  # has sent nothing yet
     BEGUN = "begun"  # in a TLS handshake or a request, or between two anonymous requests
     KEPT = "kept"  # between two requests with a valid key
-    STRANGER = "stranger"  # serving a request without a valid key
+    ANONYMOUS = "anonymous"  # serving a request without a valid key
     LIVE = "live"  # the same, waiting for live events
     OWNER = "owner"  # serving a request with a valid key
 
 
-AT_WORK = (PeerStanding.STRANGER, PeerStanding.LIVE, PeerStanding.OWNER)
+AT_WORK = (PeerStanding.ANONYMOUS, PeerStanding.LIVE, PeerStanding.OWNER)
 WAITING = (PeerStanding.SILENT, PeerStanding.BEGUN, PeerStanding.KEPT)
 """Those with no request to serve, in the order in which they are closed."""
 
@@ -45,14 +45,14 @@ class Quotas:
         return self.most - 2 * self.tenth
 
     @property
-    def strangers(self) -> int:
+    def anonymous(self) -> int:
         """Requests without a valid key; one tenth stays for those with one."""
         return self.at_work - self.tenth
 
     @property
     def live(self) -> int:
         """Anonymous clients waiting for live events; one tenth stays for plain requests."""
-        return self.strangers - self.tenth
+        return self.anonymous - self.tenth
 
 
 def places_for(files: int | None) -> int:
@@ -64,14 +64,14 @@ def places_for(files: int | None) -> int:
 
 def may_work(quotas: Quotas, counts: dict[PeerStanding, int], wanted: PeerStanding) -> bool:
     """Whether one more request may be served, given the count of each kind."""
-    strangers = counts[PeerStanding.STRANGER] + counts[PeerStanding.LIVE]
-    if strangers + counts[PeerStanding.OWNER] >= quotas.at_work:
+    anonymous = counts[PeerStanding.ANONYMOUS] + counts[PeerStanding.LIVE]
+    if anonymous + counts[PeerStanding.OWNER] >= quotas.at_work:
         return False
     if wanted is PeerStanding.OWNER:
         return True
-    if strangers >= quotas.strangers:
+    if anonymous >= quotas.anonymous:
         return False
-    return wanted is PeerStanding.STRANGER or counts[PeerStanding.LIVE] < quotas.live
+    return wanted is PeerStanding.ANONYMOUS or counts[PeerStanding.LIVE] < quotas.live
 
 
 def gives_way(quotas: Quotas, counts: dict[PeerStanding, int]) -> PeerStanding | None:

@@ -21,7 +21,7 @@ from andon.model.wire import Json
 BOARD_SCHEMA, RULES_SCHEMA = "andon.board/1", "andon.rules/1"
 
 
-def for_strangers(alert: Alert) -> Alert:
+def for_anonymous(alert: Alert) -> Alert:
     """Without command lines: callers without the token see only program names."""
     if all(party.command is None for party in alert.affected):
         return alert

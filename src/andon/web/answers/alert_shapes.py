@@ -13,7 +13,7 @@ Short = Annotated[str, Field(max_length=200)]
 Note = Annotated[str, Field(max_length=1000)]
 
 
-class Seen(BaseModel):
+class AcknowledgeRequest(BaseModel):
     """Who acknowledges an alert."""
 
     model_config = ConfigDict(extra="forbid")
@@ -21,7 +21,7 @@ class Seen(BaseModel):
     note: Note = ""
 
 
-class Hush(BaseModel):
+class SilenceRequest(BaseModel):
     """What to silence and for how long; without rule, device and subject, everything."""
 
     model_config = ConfigDict(extra="forbid")
@@ -33,7 +33,7 @@ class Hush(BaseModel):
     note: Note = ""
 
 
-class Trial(BaseModel):
+class NotifierTestRequest(BaseModel):
     """The notifier to test; null for all."""
 
     model_config = ConfigDict(extra="forbid")
@@ -164,6 +164,6 @@ class Outcomes(BaseModel):
     note: str | None
 
 
-def says(shape: Any) -> dict[int | str, dict[str, Any]]:
+def responses(shape: Any) -> dict[int | str, dict[str, Any]]:
     """A route's response type for OpenAPI; the bytes are encoded by `wire`."""
     return {200: {"model": shape}}

@@ -21,10 +21,10 @@ class HealthPart(Protocol):
     def health(self) -> wire.Json: ...
 
 
-def health(station: SnapshotFeed, parts: Mapping[str, HealthPart]) -> wire.Json:
+def health(feed: SnapshotFeed, parts: Mapping[str, HealthPart]) -> wire.Json:
     """The whole server; `status` is the worst state of its parts: ok, degraded or failing."""
-    snapshot = station.last
-    sampler = _sampler(station)
+    snapshot = feed.last
+    sampler = _sampler(feed)
     states = {name: part.health() for name, part in parts.items()}
     backends = [] if snapshot is None else _backends(snapshot)
     reason, hint = (None, None) if snapshot is None or snapshot.devices else why_not(snapshot)
@@ -33,25 +33,25 @@ def health(station: SnapshotFeed, parts: Mapping[str, HealthPart]) -> wire.Json:
         "version": __version__,
         "node": None if snapshot is None else snapshot.node,
         "at": time.time(),
-        "uptime_seconds": round(time.monotonic() - station.began, 3),
+        "uptime_seconds": round(time.monotonic() - feed.began, 3),
         "simulated": None if snapshot is None else snapshot.simulated,
         "reason": reason,
         "hint": hint,
         "sampler": sampler,
-        "readers": [_reader(pid) for pid in station.reader_pids()],
+        "readers": [_reader(pid) for pid in feed.reader_pids()],
         "backends": backends,
         **states,
     }
 
 
-def _sampler(station: SnapshotFeed) -> wire.Json:
-    age, costs = station.age_seconds(), station.costs()
-    state, reason = _sampling_state(station, age)
+def _sampler(feed: SnapshotFeed) -> wire.Json:
+    age, costs = feed.age_seconds(), feed.costs()
+    state, reason = _sampling_state(feed, age)
     return {
         "state": state,
         "reason": reason,
         "age_seconds": None if age is None else round(age, 3),
-        "interval_seconds": station.settings.interval_seconds,
+        "interval_seconds": feed.settings.interval_seconds,
         "snapshots": costs.snapshots,
         "missed": costs.missed,
         "sampler_cpu_seconds": round(costs.sampler_cpu_seconds, 6),
@@ -59,13 +59,13 @@ def _sampler(station: SnapshotFeed) -> wire.Json:
     }
 
 
-def _sampling_state(station: SnapshotFeed, age: float | None) -> tuple[str, str | None]:
-    if not station.runs:
+def _sampling_state(feed: SnapshotFeed, age: float | None) -> tuple[str, str | None]:
+    if not feed.runs:
         return "stopped", "the sampling loop has ended"
     if age is None:
         return "starting", "waiting for the first reading"
-    bound = station.settings.deadline_seconds + max(
-        LATE_SECONDS, LATE_TICKS * station.settings.interval_seconds
+    bound = feed.settings.deadline_seconds + max(
+        LATE_SECONDS, LATE_TICKS * feed.settings.interval_seconds
     )
     if age > bound:
         return "late", f"the last reading was {age:.1f} s ago"

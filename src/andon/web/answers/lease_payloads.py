@@ -8,7 +8,7 @@ from andon.model.wire import Json, dumps
 from andon.web.answers.payloads import iso
 
 
-def for_strangers(found: LeaseList) -> LeaseList:
+def for_anonymous(found: LeaseList) -> LeaseList:
     """Without commands, and without the fences that prove ownership."""
     shown = tuple(replace(row, command=None, fence=None) for row in found.leases)
     return replace(found, leases=shown)
@@ -16,10 +16,10 @@ def for_strangers(found: LeaseList) -> LeaseList:
 
 def leases(found: LeaseList, trusted: bool) -> Json:
     """`andon.leases/1`."""
-    return list_to_json(found if trusted else for_strangers(found), iso(found.at))
+    return list_to_json(found if trusted else for_anonymous(found), iso(found.at))
 
 
-def lent(row: LeaseRow, environment: Mapping[str, str]) -> Json:
+def grant(row: LeaseRow, environment: Mapping[str, str]) -> Json:
     """A lease as returned to its requester."""
     return {**row_to_json(row), "environment": dict(environment)}
 

@@ -17,7 +17,7 @@ Lifetime = Annotated[float, Field(ge=SHORTEST_SECONDS, le=LONGEST_SECONDS)]
 Fence = Annotated[int, Field(ge=0, lt=2**63)]
 
 
-class Ask(BaseModel):
+class LeaseRequest(BaseModel):
     """The requested devices, for how long, and how long to wait for them."""
 
     model_config = ConfigDict(extra="forbid")
@@ -37,7 +37,7 @@ class Ask(BaseModel):
     command: Annotated[str, Field(max_length=400)] = ""
 
 
-class Renewal(BaseModel):
+class RenewRequest(BaseModel):
     """The new lifetime from now; a lease made over the network requires its fence."""
 
     model_config = ConfigDict(extra="forbid")
@@ -45,7 +45,7 @@ class Renewal(BaseModel):
     fence: Fence | None = None
 
 
-class Withholding(BaseModel):
+class CordonRequest(BaseModel):
     """Why a device is taken out of service."""
 
     model_config = ConfigDict(extra="forbid")
@@ -66,7 +66,7 @@ class LeaseListShape(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class LentShape(LeaseRow):
+class LeaseGrant(LeaseRow):
     """A lease, and the environment that makes only its devices visible to a process."""
 
     environment: dict[str, str]

@@ -31,7 +31,7 @@ def problem_of(error: AndonError) -> bytes:
     return problem(error.http_status, error.reason, error.hint, error.mistakes)
 
 
-class Shaped:
+class ProblemFormatter:
     """Forwards what an application sends; a library's plain-text error gets our format."""
 
     def __init__(self, send: Send) -> None:

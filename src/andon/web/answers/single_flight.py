@@ -6,7 +6,7 @@ from collections.abc import Callable
 from andon.model.device import Snapshot
 
 
-class Once:
+class SingleFlight:
     """The last answer with and without the token; concurrent callers wait for it."""
 
     def __init__(self) -> None:

@@ -40,7 +40,7 @@ UPDATE_SECONDS = 5.0
 MOST_ALERTS = 512  # waiting to be sent; /api/alerts has them all
 SLOW_END = "disconnecting a slow client"
 EVERYONE = "everyone"
-TRUST = {False: "strangers", True: "trusted"}
+TRUST = {False: "anonymous", True: "trusted"}
 ROOMS = {False: "snapshot", True: "snapshot with commands"}
 
 
@@ -61,17 +61,17 @@ class Live:
 
     def __init__(
         self,
-        station: SnapshotFeed,
+        feed: SnapshotFeed,
         keys: Keys,
         lockout: Lockout,
         texts: SnapshotTexts,
         clock: Callable[[], float] = time.monotonic,
         watcher: "Watcher | None" = None,
-        lender: "RemoteLeases | None" = None,
+        remote_leases: "RemoteLeases | None" = None,
     ) -> None:
-        self._station, self._keys, self._lockout, self._clock = station, keys, lockout, clock
+        self._feed, self._keys, self._lockout, self._clock = feed, keys, lockout, clock
         self._texts = texts
-        self._watcher, self._lender = watcher, lender
+        self._watcher, self._remote_leases = watcher, remote_leases
         self._leases: LeaseList | None = None
         self._alerts: deque[Alert] = deque(maxlen=MOST_ALERTS)
         self._clients: dict[str, LiveClient] = {}
@@ -123,18 +123,18 @@ class Live:
         def alerted(changed: tuple[Alert, ...]) -> None:
             loop.call_soon_threadsafe(self._alerted, changed)
 
-        self._station.listen(arrived)
+        self._feed.listen(arrived)
 
         def leased(found: LeaseList) -> None:
             loop.call_soon_threadsafe(self._leased, found)
 
         leaving = [self._watcher.subscribe(alerted)] if self._watcher else []
-        leaving += [self._lender.subscribe(leased)] if self._lender else []
+        leaving += [self._remote_leases.subscribe(leased)] if self._remote_leases else []
         pump = asyncio.create_task(self._pump(self._came))
         try:
             yield
         finally:
-            self._station.unlisten(arrived)
+            self._feed.unlisten(arrived)
             for leave in leaving:
                 leave()
             pump.cancel()
@@ -181,7 +181,7 @@ class Live:
         while self._alerts:
             alert = self._alerts.popleft()
             await self._emit("alert", alert_to_json(alert), TRUST[True])
-            shown = alert_payloads.for_strangers(alert)
+            shown = alert_payloads.for_anonymous(alert)
             await self._emit("alert", alert_to_json(shown), TRUST[False])
 
     async def _publish_leases(self) -> None:
@@ -196,7 +196,7 @@ class Live:
         due, self._slot = slot != self._slot, slot
         if not self._clients:
             return
-        self._station.watched()
+        self._feed.watched()
         if due:
             await self._emit("gpu_status_update", self._summary(snapshot), EVERYONE)
         if risen:
@@ -234,7 +234,7 @@ class Live:
         )
 
     def _summary(self, snapshot: Snapshot) -> wire.Json:
-        return payloads.gpu_summary(snapshot, self._station.settings)
+        return payloads.gpu_summary(snapshot, self._feed.settings)
 
     # Requests of clients. These never wait: a new client's first event follows its acceptance.
 
@@ -280,7 +280,7 @@ class Live:
         await self._server.enter_room(sid, EVERYONE)
         await self._server.enter_room(sid, TRUST[client.trusted])
         with suppress(AndonError):  # no snapshot yet: the first update will have it
-            snapshot = self._station.latest()
+            snapshot = self._feed.latest()
             await self._emit("gpu_status", self._summary(snapshot), sid)
             busy = self._busy_in(snapshot)
             if busy:
@@ -294,7 +294,7 @@ class Live:
 
     async def _request_gpu_update(self, sid: str, _data: object = None) -> None:
         with suppress(AndonError):
-            await self._emit("gpu_status_update", self._summary(self._station.latest()), sid)
+            await self._emit("gpu_status_update", self._summary(self._feed.latest()), sid)
 
     async def _subscribe(self, sid: str, what: object = "snapshot") -> wire.Json:
         return await self._want(sid, what, True)

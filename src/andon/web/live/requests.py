@@ -31,7 +31,7 @@ class LiveRequest:
         return f"EIO=4&transport={self.transport}{named}".encode()
 
 
-def asked(scope: Scope) -> LiveRequest | None:
+def parse_query(scope: Scope) -> LiveRequest | None:
     """None if it is not a Socket.IO request; JSONP, which no current client uses, is refused."""
     try:
         query = parse_qs(
@@ -48,18 +48,18 @@ def asked(scope: Scope) -> LiveRequest | None:
     return LiveRequest(wanted, names[0] if names else None)
 
 
-def request_scope(asked: LiveRequest, method: str, visitor: Visitor, body: bytes = b"") -> Scope:
+def request_scope(request: LiveRequest, method: str, visitor: Visitor, body: bytes = b"") -> Scope:
     """For the library: of the client's input, only the name of a known connection."""
     headers = [(b"content-length", str(len(body)).encode())]
-    return {"type": "http", "method": method, **_shared(asked, visitor), "headers": headers}
+    return {"type": "http", "method": method, **_shared(request, visitor), "headers": headers}
 
 
-def websocket_scope(asked: LiveRequest, visitor: Visitor) -> Scope:
-    return {"type": "websocket", **_shared(asked, visitor), "headers": _UPGRADE}
+def websocket_scope(request: LiveRequest, visitor: Visitor) -> Scope:
+    return {"type": "websocket", **_shared(request, visitor), "headers": _UPGRADE}
 
 
-def _shared(asked: LiveRequest, visitor: Visitor) -> dict[str, object]:
-    return {"path": "/", "query_string": asked.query, VISITOR: visitor}
+def _shared(request: LiveRequest, visitor: Visitor) -> dict[str, object]:
+    return {"path": "/", "query_string": request.query, VISITOR: visitor}
 
 
 def replayed(body: bytes) -> Receive:
@@ -109,13 +109,13 @@ async def turn_away(
     await refuse(scope, receive, closing, refusal, wait_seconds)
 
 
-class Begun:
+class ResponseTracker:
     """Forwards a response, and remembers whether it has begun."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
-        self.is_so = False
+        self.begun = False
 
     async def __call__(self, message: Message) -> None:
-        self.is_so = True
+        self.begun = True
         await self._send(message)

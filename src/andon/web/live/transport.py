@@ -15,10 +15,10 @@ from andon.web.bindings.live_server import LiveServer
 from andon.web.live.frames import check_body, check_frame
 from andon.web.live.requests import (
     WEBSOCKET,
-    Begun,
     LiveRequest,
-    asked,
+    ResponseTracker,
     hung_up,
+    parse_query,
     read_body,
     replayed,
     request_scope,
@@ -61,15 +61,15 @@ class Transport:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._loop = asyncio.get_running_loop()
-        wanted = asked(scope)
-        if wanted is None:
+        request = parse_query(scope)
+        if request is None:
             await turn_away(scope, receive, send, BAD_QUERY)
-        elif wanted.transport == WEBSOCKET:
-            await self._websocket(wanted, scope, receive, send)
+        elif request.transport == WEBSOCKET:
+            await self._websocket(request, scope, receive, send)
         else:
-            begun = Begun(send)
-            work = until_gone(self._polling(wanted, scope, receive, begun))
-            if not await self._tally.tried("a request", work) and not begun.is_so:
+            tracked = ResponseTracker(send)
+            work = until_gone(self._polling(request, scope, receive, tracked))
+            if not await self._tally.tried("a request", work) and not tracked.begun:
                 await turn_away(scope, receive, send, FAILED)
 
     # For the other modules of live events.
@@ -139,32 +139,32 @@ class Transport:
     # Polling.
 
     async def _polling(
-        self, asked: LiveRequest, scope: Scope, receive: Receive, send: Send
+        self, request: LiveRequest, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        visitor = self._visitors.of(asked.name)
+        visitor = self._visitors.of(request.name)
         if scope["method"] not in ("GET", "POST"):
             await turn_away(scope, receive, send, BAD_METHOD)
-        elif asked.name is None and scope["method"] == "GET":
-            await self._open(asked, scope, receive, send)
+        elif request.name is None and scope["method"] == "GET":
+            await self._open(request, scope, receive, send)
         elif visitor is None:
             await turn_away(scope, receive, send, UNKNOWN)
         elif scope["method"] == "POST":
-            await self._post(asked, visitor, scope, receive, send)
+            await self._post(request, visitor, scope, receive, send)
         else:
-            await self._poll(asked, visitor, scope, receive, send)
+            await self._poll(request, visitor, scope, receive, send)
 
-    async def _open(self, asked: LiveRequest, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _open(self, request: LiveRequest, scope: Scope, receive: Receive, send: Send) -> None:
         visitor = await self._admitted(scope, receive, send)
         if visitor is None:
             return
         try:
-            await self._server.answer(request_scope(asked, "GET", visitor), replayed(b""), send)
+            await self._server.answer(request_scope(request, "GET", visitor), replayed(b""), send)
         finally:
             if visitor.connection is None:
                 self._visitors.leave(visitor)
 
     async def _post(
-        self, asked: LiveRequest, visitor: Visitor, scope: Scope, receive: Receive, send: Send
+        self, request: LiveRequest, visitor: Visitor, scope: Scope, receive: Receive, send: Send
     ) -> None:
         body = await read_body(receive)
         if body is None:
@@ -178,31 +178,31 @@ class Transport:
             await turn_away(scope, receive, send, OVERLAP)
         else:
             await self._server.answer(
-                request_scope(asked, "POST", visitor, body), replayed(body), send
+                request_scope(request, "POST", visitor, body), replayed(body), send
             )
 
     async def _poll(
-        self, asked: LiveRequest, visitor: Visitor, scope: Scope, receive: Receive, send: Send
+        self, request: LiveRequest, visitor: Visitor, scope: Scope, receive: Receive, send: Send
     ) -> None:
         """One poll at a time; a second one ends the connection, as in Engine.IO."""
         if visitor.polls:
             await self.end(visitor)
-        if visitor.gone or self._server.uses_websocket(asked.name or ""):
+        if visitor.gone or self._server.uses_websocket(request.name or ""):
             await turn_away(scope, receive, send, OVERLAP)
             return
         visitor.polls = True
         try:
-            await self._answered(asked, visitor, receive, send)
+            await self._answered(request, visitor, receive, send)
         finally:
             visitor.polls = False
-        if visitor.joined and self._visitors.of(asked.name) is visitor:
+        if visitor.joined and self._visitors.of(request.name) is visitor:
             self._expect(visitor)
 
     async def _answered(
-        self, asked: LiveRequest, visitor: Visitor, receive: Receive, send: Send
+        self, request: LiveRequest, visitor: Visitor, receive: Receive, send: Send
     ) -> None:
         """Wait until there is something to send; a client that disconnects is removed at once."""
-        made = request_scope(asked, "GET", visitor)
+        made = request_scope(request, "GET", visitor)
         answer = asyncio.ensure_future(self._server.answer(made, replayed(b""), send))
         leaving = asyncio.ensure_future(hung_up(receive))
         try:
@@ -217,20 +217,20 @@ class Transport:
     # WebSockets.
 
     async def _websocket(
-        self, asked: LiveRequest, scope: Scope, receive: Receive, send: Send
+        self, request: LiveRequest, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        if asked.name is None:
+        if request.name is None:
             visitor = await self._admitted(scope, receive, send)
             if visitor is not None:
-                await self._carry(asked, visitor, receive, send)
+                await self._carry(request, visitor, receive, send)
             return
-        visitor = self._visitors.of(asked.name)
+        visitor = self._visitors.of(request.name)
         if visitor is None or visitor.line is not None:
             await turn_away(scope, receive, send, UNKNOWN if visitor is None else OVERLAP)
             return
         deadline = asyncio.get_running_loop().call_later(SILENT_SECONDS, self._upgrade_due, visitor)
         try:
-            await self._carry(asked, visitor, receive, send)
+            await self._carry(request, visitor, receive, send)
         finally:
             deadline.cancel()
 
@@ -239,11 +239,11 @@ class Transport:
             self.start(self.end(visitor))
 
     async def _carry(
-        self, asked: LiveRequest, visitor: Visitor, receive: Receive, send: Send
+        self, request: LiveRequest, visitor: Visitor, receive: Receive, send: Send
     ) -> None:
         """Serve a WebSocket until it ends; a failed upgrade ends the connection too, because the
         library would return nothing to its polls from then on."""
-        made = websocket_scope(asked, visitor)
+        made = websocket_scope(request, visitor)
         line = visitor.line = ClientSocket(
             self._server.answer(made, self._checked(visitor, receive), send)
         )

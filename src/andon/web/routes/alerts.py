@@ -17,18 +17,18 @@ from andon.model.alert import Alert, Level, Phase, Silence
 from andon.model.alert_wire import alert_to_json, alerts_to_json, silence_to_json
 from andon.model.device import Snapshot
 from andon.web.answers import payloads
-from andon.web.answers.alert_payloads import board_to_json, for_strangers, rules_to_json
+from andon.web.answers.alert_payloads import board_to_json, for_anonymous, rules_to_json
 from andon.web.answers.alert_shapes import (
+    AcknowledgeRequest,
     AlertList,
     BoardShape,
     Ended,
-    Hush,
+    NotifierTestRequest,
     Outcomes,
     RuleList,
-    Seen,
     SilenceList,
-    Trial,
-    says,
+    SilenceRequest,
+    responses,
 )
 from andon.web.snapshot_feed import SnapshotFeed
 from andon.web.transport.auth import TRUSTED
@@ -45,7 +45,7 @@ Asked = Callable[[], "Watcher"]
 
 def alert_routes(
     router: APIRouter,
-    station: SnapshotFeed,
+    feed: SnapshotFeed,
     watcher: "Watcher | None",
     leases: "LeaseTracker | None" = None,
 ) -> None:
@@ -56,14 +56,14 @@ def alert_routes(
             raise Unavailable("alerts are not available on this server", hint="start: andon serve")
         return watcher
 
-    _reading(router, station, watching)
-    _board(router, station, watching, leases)
-    _changing(router, station, watching)
-    _silences(router, station, watching)
+    _reading(router, feed, watching)
+    _board(router, feed, watching, leases)
+    _changing(router, feed, watching)
+    _silences(router, feed, watching)
 
 
-def _reading(router: APIRouter, station: SnapshotFeed, watching: Asked) -> None:
-    @router.get("/api/alerts", tags=["explain"], responses=says(AlertList))
+def _reading(router: APIRouter, feed: SnapshotFeed, watching: Asked) -> None:
+    @router.get("/api/alerts", tags=["explain"], responses=responses(AlertList))
     def alerts(
         request: Request,
         state: Phase | None = None,
@@ -74,31 +74,31 @@ def _reading(router: APIRouter, station: SnapshotFeed, watching: Asked) -> None:
         limit: Annotated[int, Query(ge=1, le=MOST)] = 100,
     ) -> Response:
         """andon.alerts/1: firing and pending alerts, worst first, then resolved ones."""
-        snapshot = station.latest()
+        snapshot = feed.latest()
         subject = None if device is None else _subject(snapshot, device)
         wanted = Wanted(since, None, state, level, rule, subject, limit)
         found, note = _found(watching(), wanted)
         return _json(_listed(request, watching(), found, snapshot, note))
 
-    @router.get("/api/alerts/rules", tags=["explain"], responses=says(RuleList))
+    @router.get("/api/alerts/rules", tags=["explain"], responses=responses(RuleList))
     def rules() -> Response:
         """andon.rules/1: all alert rules, with the thresholds in effect here."""
-        devices = [status.device for status in station.latest().devices]
+        devices = [status.device for status in feed.latest().devices]
         return _json(rules_to_json(watching().rulebook, devices, watching().awake))
 
-    @router.get("/api/alerts/{alert}", tags=["explain"], responses=says(Alert))
+    @router.get("/api/alerts/{alert}", tags=["explain"], responses=responses(Alert))
     def alert(request: Request, alert: Named) -> Response:
         """One alert, current or past."""
         return _json(_shown(request, watching().find(alert)))
 
 
 def _board(
-    router: APIRouter, station: SnapshotFeed, watching: Asked, leases: "LeaseTracker | None"
+    router: APIRouter, feed: SnapshotFeed, watching: Asked, leases: "LeaseTracker | None"
 ) -> None:
-    @router.get("/api/board", tags=["explain"], responses=says(BoardShape))
+    @router.get("/api/board", tags=["explain"], responses=responses(BoardShape))
     def board() -> Response:
         """andon.board/1: a lamp and the holders of each device, and one headline for the node."""
-        snapshot = station.latest()
+        snapshot = feed.latest()
         lit = lamps.board(snapshot, watching().alerts())
         page = None if leases is None else leases.page()
         uuids = [status.device.uuid for status in snapshot.devices]
@@ -107,39 +107,39 @@ def _board(
         return _json(board_to_json(lit, snapshot.node, held, note))
 
 
-def _changing(router: APIRouter, station: SnapshotFeed, watching: Asked) -> None:
-    @router.post("/api/alerts/test", tags=["explain"], responses=says(Outcomes))
-    def test(given: Trial) -> Response:
+def _changing(router: APIRouter, feed: SnapshotFeed, watching: Asked) -> None:
+    @router.post("/api/alerts/test", tags=["explain"], responses=responses(Outcomes))
+    def test(given: NotifierTestRequest) -> Response:
         """Send a test message; needs the token."""
         outcomes = watching().test(given.notifier)
         results = [_outcome(name, error) for name, error in outcomes.items()]
         note = None if results else "no notifier is configured: see [[alerts.notifier]]"
         return _json({"results": results, "note": note})
 
-    @router.post("/api/alerts/{alert}/acknowledge", tags=["explain"], responses=says(Alert))
-    def acknowledge(request: Request, alert: Named, given: Seen) -> Response:
+    @router.post("/api/alerts/{alert}/acknowledge", tags=["explain"], responses=responses(Alert))
+    def acknowledge(request: Request, alert: Named, given: AcknowledgeRequest) -> Response:
         """Acknowledge: no more notifications unless it gets worse; needs the token."""
         return _json(_shown(request, watching().acknowledge(alert, given.by, given.note)))
 
-    @router.delete("/api/alerts/{alert}/acknowledge", tags=["explain"], responses=says(Alert))
+    @router.delete("/api/alerts/{alert}/acknowledge", tags=["explain"], responses=responses(Alert))
     def unacknowledge(request: Request, alert: Named) -> Response:
         """Remove the acknowledgement; needs the token."""
         return _json(_shown(request, watching().unacknowledge(alert)))
 
 
-def _silences(router: APIRouter, station: SnapshotFeed, watching: Asked) -> None:
-    @router.get("/api/silences", tags=["explain"], responses=says(SilenceList))
+def _silences(router: APIRouter, feed: SnapshotFeed, watching: Asked) -> None:
+    @router.get("/api/silences", tags=["explain"], responses=responses(SilenceList))
     def silences() -> Response:
         """The active silences, and when they end."""
         return _json({"silences": [silence_to_json(one) for one in watching().silences()]})
 
-    @router.post("/api/silences", tags=["explain"], responses=says(Silence))
-    def silence(given: Hush) -> Response:
+    @router.post("/api/silences", tags=["explain"], responses=responses(Silence))
+    def silence(given: SilenceRequest) -> Response:
         """Silence notifications for a while; needs the token."""
-        made = _silence(given, station.latest())
+        made = _silence(given, feed.latest())
         return _json(silence_to_json(watching().silence(made)))
 
-    @router.delete("/api/silences/{silence}", tags=["explain"], responses=says(Ended))
+    @router.delete("/api/silences/{silence}", tags=["explain"], responses=responses(Ended))
     def unsilence(silence: Annotated[str, Path(max_length=100)]) -> Response:
         """End a silence; needs the token."""
         watching().unsilence(silence)
@@ -177,14 +177,14 @@ def _subject(snapshot: Snapshot, device: str) -> str:
 def _listed(
     request: Request, watcher: "Watcher", found: list[Alert], snapshot: Snapshot, note: str | None
 ) -> wire.Json:
-    shown = found if _trusted(request) else [for_strangers(alert) for alert in found]
+    shown = found if _trusted(request) else [for_anonymous(alert) for alert in found]
     at = time.time()
     listed = alerts_to_json(shown, watcher.silences(), snapshot.node, at, snapshot.simulated)
     return {**listed, "note": note}
 
 
 def _shown(request: Request, alert: Alert) -> wire.Json:
-    return alert_to_json(alert if _trusted(request) else for_strangers(alert))
+    return alert_to_json(alert if _trusted(request) else for_anonymous(alert))
 
 
 def _outcome(name: str, error: AndonError | None) -> wire.Json:
@@ -196,7 +196,7 @@ def _outcome(name: str, error: AndonError | None) -> wire.Json:
     }
 
 
-def _silence(given: Hush, snapshot: Snapshot) -> Silence:
+def _silence(given: SilenceRequest, snapshot: Snapshot) -> Silence:
     if given.device is not None and given.subject is not None:
         raise Invalid("device and subject exclude each other", hint="give only one of them")
     subject = given.subject

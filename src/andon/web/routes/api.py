@@ -23,13 +23,13 @@ from andon.model.device import Snapshot
 from andon.web.answers import payloads
 from andon.web.answers.health import HealthPart, health
 from andon.web.answers.problems import problem
-from andon.web.answers.single_flight import Once
+from andon.web.answers.single_flight import SingleFlight
 from andon.web.answers.texts import SnapshotTexts
-from andon.web.reading import HistoryReader
+from andon.web.history_reader import HistoryReader
 from andon.web.routes.alerts import alert_routes
 from andon.web.routes.leases import lease_routes
 from andon.web.server_history import METRICS, ServerHistory
-from andon.web.snapshot_feed import SnapshotFeed, all_for_strangers, for_strangers
+from andon.web.snapshot_feed import SnapshotFeed, all_for_anonymous, for_anonymous
 from andon.web.transport.auth import TRUSTED
 from andon.web.transport.keys import CODE_SECONDS, SESSION_SECONDS, Keys
 
@@ -49,14 +49,14 @@ FURTHEST = 32_503_680_000.0  # the year 3000: later times are milliseconds by mi
 class AppState:
     """What the routes use."""
 
-    station: SnapshotFeed
+    feed: SnapshotFeed
     keys: Keys
-    memory: ServerHistory
+    history: ServerHistory
     parts: dict[str, HealthPart]
     expose: Callable[[], str] | None = None
     texts: SnapshotTexts = field(default_factory=SnapshotTexts)
     watcher: Watcher | None = None
-    lender: "RemoteLeases | None" = None
+    remote_leases: "RemoteLeases | None" = None
     leases: "LeaseTracker | None" = None
     past: HistoryReader = field(default_factory=HistoryReader)
     """For requests that read the store."""
@@ -67,7 +67,10 @@ class AppState:
     def features(self) -> dict[str, bool]:
         """Which of the board's pages have something to show."""
         there = {name: name not in TO_COME for name in PLACES}
-        return there | {"alerts": self.watcher is not None, "leases": self.lender is not None}
+        return there | {
+            "alerts": self.watcher is not None,
+            "leases": self.remote_leases is not None,
+        }
 
 
 class Problem(BaseModel):
@@ -113,99 +116,101 @@ Moment = Annotated[float | None, Query(ge=0, le=FURTHEST, description="UTC secon
 _KEPT = ", ".join(dict.fromkeys((*METRICS, *HOST_METRICS)))
 
 
-def routes(shop: AppState) -> APIRouter:
+def routes(state: AppState) -> APIRouter:
     """All of /api, /healthz and /metrics."""
     router = APIRouter(responses=ERRORS)
-    _kept(router, shop)
-    _devices(router, shop)
-    _past(router, shop)
-    alert_routes(router, shop.station, shop.watcher, shop.leases)
-    lease_routes(router, shop.station, shop.lender)
-    _later(router, shop)
-    _sessions(router, shop)
-    _machines(router, shop)
+    _kept(router, state)
+    _devices(router, state)
+    _past(router, state)
+    alert_routes(router, state.feed, state.watcher, state.leases)
+    lease_routes(router, state.feed, state.remote_leases)
+    _later(router, state)
+    _sessions(router, state)
+    _machines(router, state)
     return router
 
 
-def _kept(router: APIRouter, shop: AppState) -> None:
+def _kept(router: APIRouter, state: AppState) -> None:
     @router.get("/api/gpu/summary", tags=["kept"])
     async def gpu_summary(request: Request) -> Response:
         """The node in one table: counts, means and one entry per GPU."""
-        return _json(payloads.gpu_summary(_seen(request, shop), shop.station.settings))
+        return _json(payloads.gpu_summary(_seen(request, state), state.feed.settings))
 
     @router.get("/api/gpu/metrics", tags=["kept"])
     async def gpu_metrics(request: Request) -> Response:
         """Every device's readings."""
-        return _json(payloads.gpu_metrics(_seen(request, shop)))
+        return _json(payloads.gpu_metrics(_seen(request, state)))
 
     @router.get("/api/gpu/processes", tags=["kept"])
     async def gpu_processes(request: Request) -> Response:
         """Every process on a device."""
-        return _json(payloads.gpu_processes(_seen(request, shop)))
+        return _json(payloads.gpu_processes(_seen(request, state)))
 
     @router.get("/api/health", tags=["kept"])
     async def api_health() -> Response:
         """The state of each part of the server; always 200 while it runs."""
-        return _json(health(shop.station, shop.parts))
+        return _json(health(state.feed, state.parts))
 
 
-def _devices(router: APIRouter, shop: AppState) -> None:
-    expensive = Once()
+def _devices(router: APIRouter, state: AppState) -> None:
+    expensive = SingleFlight()
 
     @router.get("/api/snapshot", tags=["watch"])
     async def snapshot(request: Request) -> Response:
         """andon.snapshot/1: the whole node at one instant."""
         # In the event loop: the text is mostly cached, and a thread would cost more.
-        text = shop.texts.of(shop.station.latest(), _trusted(request))
+        text = state.texts.of(state.feed.latest(), _trusted(request))
         return Response(text, media_type="application/json")
 
     @router.get("/api/snapshots", tags=["watch"])
     async def snapshots(request: Request) -> Response:
         """The snapshots of the last two minutes, oldest first."""
-        past, trusted = shop.station.past(), _trusted(request)
+        past, trusted = state.feed.past(), _trusted(request)
 
         def made() -> bytes:
-            shown = past if trusted else all_for_strangers(past)
+            shown = past if trusted else all_for_anonymous(past)
             return wire.dumps({"items": [wire.snapshot_to_json(one) for one in shown]}).encode()
 
         key = ("snapshots", past[-1].at, trusted)
         return sent(
-            await shop.minutes.read(request, key, lambda: expensive.answer(past[-1], trusted, made))
+            await state.minutes.read(
+                request, key, lambda: expensive.answer(past[-1], trusted, made)
+            )
         )
 
     @router.get("/api/system", tags=["watch"])
     async def system(request: Request) -> Response:
         """The machine itself: CPU, memory, load, disks, network and versions."""
-        return _json(payloads.system(_seen(request, shop)))
+        return _json(payloads.system(_seen(request, state)))
 
     @router.get("/api/devices", tags=["watch"])
     async def devices(request: Request) -> Response:
         """Every device with its state and readings."""
-        return _json(payloads.devices(_seen(request, shop)))
+        return _json(payloads.devices(_seen(request, state)))
 
     @router.get("/api/devices/{device}", tags=["watch"])
     async def device(request: Request, device: DeviceName) -> Response:
         """One device."""
-        return _json(payloads.device(_seen(request, shop), device))
+        return _json(payloads.device(_seen(request, state), device))
 
     @router.get("/api/devices/{device}/why", tags=["explain"])
     async def why(request: Request, device: DeviceName) -> Response:
         """andon.why/1: why it is hot, slow, full or idle, from the last two minutes."""
-        past, trusted = shop.station.past(), _trusted(request)
+        past, trusted = state.feed.past(), _trusted(request)
         uuid = payloads.named(past[-1], device).device.uuid
 
         def made() -> bytes:
-            return dumped(payloads.why(past if trusted else all_for_strangers(past), uuid))
+            return dumped(payloads.why(past if trusted else all_for_anonymous(past), uuid))
 
-        return sent(await shop.minutes.read(request, ("why", uuid, past[-1].at, trusted), made))
+        return sent(await state.minutes.read(request, ("why", uuid, past[-1].at, trusted), made))
 
     @router.get("/api/processes", tags=["watch"])
     async def processes(request: Request) -> Response:
         """Every process on a device, with its user."""
-        return _json(payloads.processes(_seen(request, shop)))
+        return _json(payloads.processes(_seen(request, state)))
 
 
-def _past(router: APIRouter, shop: AppState) -> None:
+def _past(router: APIRouter, state: AppState) -> None:
     @router.get("/api/devices/{device}/history", tags=["watch"])
     async def history(
         request: Request,
@@ -219,16 +224,16 @@ def _past(router: APIRouter, shop: AppState) -> None:
         since, until = _span(start, end)
 
         def made() -> bytes:
-            uuid = _uuid(shop, device)
-            return dumped(shop.memory.history(uuid, metric, since, until, points))
+            uuid = _uuid(state, device)
+            return dumped(state.history.history(uuid, metric, since, until, points))
 
         key = ("history", device, metric, since, until, points)
-        return sent(await shop.past.read(request, key, made))
+        return sent(await state.past.read(request, key, made))
 
     @router.get("/api/history/devices", tags=["watch"])
     async def recorded(request: Request) -> Response:
         """Every device with history, including removed ones."""
-        made = await shop.past.read(request, "devices", lambda: dumped(shop.memory.devices()))
+        made = await state.past.read(request, "devices", lambda: dumped(state.history.devices()))
         return sent(made)
 
     @router.get("/api/usage", tags=["watch"])
@@ -242,17 +247,17 @@ def _past(router: APIRouter, shop: AppState) -> None:
         since, until = _span(start, end)
 
         def made() -> bytes:
-            uuid = None if device is None else _uuid(shop, device)
-            return dumped(shop.memory.usage(uuid, since, until))
+            uuid = None if device is None else _uuid(state, device)
+            return dumped(state.history.usage(uuid, since, until))
 
-        return sent(await shop.past.read(request, ("all uses", device, since, until), made))
+        return sent(await state.past.read(request, ("all uses", device, since, until), made))
 
 
-def _later(router: APIRouter, shop: AppState) -> None:
+def _later(router: APIRouter, state: AppState) -> None:
     @router.get("/api/nodes", tags=["fleet"])
     async def nodes(request: Request) -> Response:
         """The nodes of this server."""
-        return _json(payloads.nodes(_seen(request, shop)))
+        return _json(payloads.nodes(_seen(request, state)))
 
     for name, tag in TO_COME.items():
         _to_come(router, name, tag)
@@ -264,7 +269,7 @@ def _to_come(router: APIRouter, name: str, tag: str) -> None:
         return _json(payloads.to_come(name))
 
 
-def _sessions(router: APIRouter, shop: AppState) -> None:
+def _sessions(router: APIRouter, state: AppState) -> None:
     @router.get(server_proof.PATH, tags=["access"])
     async def proof(
         request: Request,
@@ -272,7 +277,7 @@ def _sessions(router: APIRouter, shop: AppState) -> None:
     ) -> Response:
         """Proof that this server knows the token: an HMAC over the nonce and its address."""
         address, port = request.scope.get("server") or ("", 0)
-        said = shop.keys.prove(bytes.fromhex(nonce), server_proof.place_of(address, port or 0))
+        said = state.keys.prove(bytes.fromhex(nonce), server_proof.place_of(address, port or 0))
         answer = _json({"address": said.place, "proof": said.proof})
         answer.headers["cache-control"] = "no-store"
         return answer
@@ -280,12 +285,12 @@ def _sessions(router: APIRouter, shop: AppState) -> None:
     @router.post("/api/links", tags=["access"])
     async def new_link() -> Response:
         """A one-time code for a browser; needs the token."""
-        return _json({"code": shop.keys.new_code(), "expires_in_seconds": CODE_SECONDS})
+        return _json({"code": state.keys.new_code(), "expires_in_seconds": CODE_SECONDS})
 
     @router.post("/api/session", tags=["access"])
     async def new_session(given: Code) -> Response:
         """Exchange a one-time code for a session's secret."""
-        secret = shop.keys.exchange(given.code)
+        secret = state.keys.exchange(given.code)
         if secret is None:
             body = problem(
                 401, "the link has expired or was already used", "for a new one: andon open"
@@ -297,12 +302,12 @@ def _sessions(router: APIRouter, shop: AppState) -> None:
     async def end_session(request: Request) -> Response:
         """End the session whose secret is sent."""
         secret = request.headers.get("authorization", "").partition(" ")[2].strip()
-        if shop.keys.grade(secret) is not ShownKey.SESSION or not shop.keys.end_session(secret):
+        if state.keys.grade(secret) is not ShownKey.SESSION or not state.keys.end_session(secret):
             raise Gone("no such session", hint="send a session's secret, not the token")
         return _json({"ended": True})
 
 
-def _machines(router: APIRouter, shop: AppState) -> None:
+def _machines(router: APIRouter, state: AppState) -> None:
     @router.get("/healthz", tags=["machines"])
     async def healthz() -> Response:
         """Says ok to anyone while the server runs."""
@@ -311,14 +316,14 @@ def _machines(router: APIRouter, shop: AppState) -> None:
     @router.get("/metrics", tags=["machines"])
     async def metrics() -> Response:
         """Prometheus text."""
-        if shop.expose is None:
+        if state.expose is None:
             raise Gone("this server has no exporter", hint="/api/gpu/metrics has the same readings")
-        return Response(shop.expose(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        return Response(state.expose(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-def _seen(request: Request, shop: AppState) -> Snapshot:
-    latest = shop.station.latest()
-    return latest if _trusted(request) else for_strangers(latest)
+def _seen(request: Request, state: AppState) -> Snapshot:
+    latest = state.feed.latest()
+    return latest if _trusted(request) else for_anonymous(latest)
 
 
 def _trusted(request: Request) -> bool:
@@ -331,14 +336,14 @@ def _span(start: float | None, end: float | None) -> tuple[float, float]:
     return max(0.0, until - DAY_SECONDS) if start is None else start, until
 
 
-def _uuid(shop: AppState, name: str) -> str:
+def _uuid(state: AppState, name: str) -> str:
     """A removed device may still have history, and so has the node itself."""
     if name == HOST:
         return HOST
     try:
-        return payloads.named(shop.station.latest(), name).device.uuid
+        return payloads.named(state.feed.latest(), name).device.uuid
     except Gone:
-        if name.isdecimal() or not shop.memory.knows(name):
+        if name.isdecimal() or not state.history.knows(name):
             raise
         return name
 

@@ -35,7 +35,7 @@ MOST_METRICS = 16
 MOST_USES = 1_000
 
 
-def routes(shop: AppState) -> APIRouter:
+def routes(state: AppState) -> APIRouter:
     """The routes that only the charts need."""
     router = APIRouter(responses=ERRORS, tags=["board"])
 
@@ -52,11 +52,11 @@ def routes(shop: AppState) -> APIRouter:
         names, (since, until) = _names(metrics), _span(start, end)
 
         def made() -> bytes:
-            uuid = device_uuid(shop, device)
-            return dumped(drawn(shop.memory.store(), uuid, names, since, until, points))
+            uuid = device_uuid(state, device)
+            return dumped(drawn(state.history.store(), uuid, names, since, until, points))
 
         key = ("charts", device, tuple(names), since, until, points)
-        return sent(await shop.past.read(request, key, made))
+        return sent(await state.past.read(request, key, made))
 
     @router.get("/api/devices/{device}/usage")
     async def usage(
@@ -69,9 +69,9 @@ def routes(shop: AppState) -> APIRouter:
         since, until = _span(start, end)
 
         def made() -> bytes:
-            return dumped(used(shop.memory.store(), device_uuid(shop, device), since, until))
+            return dumped(used(state.history.store(), device_uuid(state, device), since, until))
 
-        return sent(await shop.past.read(request, ("usage", device, since, until), made))
+        return sent(await state.past.read(request, ("usage", device, since, until), made))
 
     @router.get("/api/recent")
     async def recent(
@@ -79,14 +79,14 @@ def routes(shop: AppState) -> APIRouter:
         metric: Annotated[str, Query(max_length=60)] = "utilization_percent",
     ) -> Response:
         """One reading of every device over the last two minutes."""
-        past, name = shop.station.past(), _names(metric)[0]
+        past, name = state.feed.past(), _names(metric)[0]
         key = ("recent", name, past[-1].at)
-        return sent(await shop.minutes.read(request, key, lambda: dumped(lately(past, name))))
+        return sent(await state.minutes.read(request, key, lambda: dumped(lately(past, name))))
 
     @router.get("/api/features")
     async def features() -> Response:
         """The features of this server: the board shows a page for each."""
-        return sent(dumped({"version": __version__, "features": shop.features}))
+        return sent(dumped({"version": __version__, "features": state.features}))
 
     return router
 

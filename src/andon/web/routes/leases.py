@@ -10,16 +10,16 @@ from andon.errors import Unavailable
 from andon.model import wire, work
 from andon.model.lease_list import LeaseRow, row_to_json
 from andon.web.answers import lease_payloads, payloads
-from andon.web.answers.alert_shapes import says
+from andon.web.answers.alert_shapes import responses
 from andon.web.answers.lease_shapes import (
-    Ask,
+    CordonRequest,
     CordonState,
     Fence,
+    LeaseGrant,
     LeaseListShape,
-    LentShape,
+    LeaseRequest,
     Released,
-    Renewal,
-    Withholding,
+    RenewRequest,
 )
 from andon.web.blocking_pool import BlockingPool
 from andon.web.snapshot_feed import SnapshotFeed
@@ -30,90 +30,92 @@ if TYPE_CHECKING:  # locks are not on every system
 
 Named = Annotated[str, Path(min_length=1, max_length=100, description="the lease's id")]
 Device = Annotated[str, Path(max_length=200, description="UUID, UUID prefix or index")]
-Lending = Callable[[], "RemoteLeases"]
+Available = Callable[[], "RemoteLeases"]
 
 
-def lease_routes(router: APIRouter, station: SnapshotFeed, lender: "RemoteLeases | None") -> None:
+def lease_routes(
+    router: APIRouter, feed: SnapshotFeed, remote_leases: "RemoteLeases | None"
+) -> None:
     """All of /api/leases, and the cordons of devices."""
-    desk = BlockingPool()
+    pool = BlockingPool()
 
-    def lending() -> "RemoteLeases":
-        if lender is None:
+    def available() -> "RemoteLeases":
+        if remote_leases is None:
             raise Unavailable("leases are not available on this server", hint="start: andon serve")
-        return lender
+        return remote_leases
 
-    _reading(router, lending)
-    _asking(router, lending, desk)
-    _keeping(router, lending, desk)
-    _cordons(router, station, lending, desk)
+    _reading(router, available)
+    _asking(router, available, pool)
+    _keeping(router, available, pool)
+    _cordons(router, feed, available, pool)
 
 
-def _reading(router: APIRouter, lending: Lending) -> None:
-    @router.get("/api/leases", tags=["share"], responses=says(LeaseListShape))
+def _reading(router: APIRouter, available: Available) -> None:
+    @router.get("/api/leases", tags=["share"], responses=responses(LeaseListShape))
     def leases(request: Request) -> Response:
         """andon.leases/1: leases with their actual use, the queue and the cordons."""
         trusted = bool(request.scope.get(TRUSTED))
-        return _json(lease_payloads.leases(lending().listed(), trusted))
+        return _json(lease_payloads.leases(available().listed(), trusted))
 
 
-def _asking(router: APIRouter, lending: Lending, desk: BlockingPool) -> None:
+def _asking(router: APIRouter, available: Available, pool: BlockingPool) -> None:
     @router.post(
-        "/api/leases", tags=["share"], status_code=201, responses={201: {"model": LentShape}}
+        "/api/leases", tags=["share"], status_code=201, responses={201: {"model": LeaseGrant}}
     )
-    async def lend(request: Request, given: Ask) -> Response:
+    async def lend(request: Request, given: LeaseRequest) -> Response:
         """Request a lease; needs the token. It outlives the server."""
-        wanted, lender = _request(given), lending()
-        lent = await desk.do(
+        wanted, leases = _request(given), available()
+        granted = await pool.do(
             request,
-            lambda visit: lender.lend(
+            lambda visit: leases.lend(
                 wanted, given.seconds, given.wait_seconds, given.command, visit.go_on
             ),
             given.wait_seconds,
         )
-        devices = [share.uuid for share in lent.row.devices]
-        _note(request, lease=lent.row.id, devices=devices, seconds=given.seconds)
-        return _json(lease_payloads.lent(lent.row, lent.environment), 201)
+        devices = [share.uuid for share in granted.row.devices]
+        _note(request, lease=granted.row.id, devices=devices, seconds=given.seconds)
+        return _json(lease_payloads.grant(granted.row, granted.environment), 201)
 
 
-def _keeping(router: APIRouter, lending: Lending, desk: BlockingPool) -> None:
-    @router.post("/api/leases/{lease}/renew", tags=["share"], responses=says(LeaseRow))
-    async def renew(request: Request, lease: Named, given: Renewal) -> Response:
+def _keeping(router: APIRouter, available: Available, pool: BlockingPool) -> None:
+    @router.post("/api/leases/{lease}/renew", tags=["share"], responses=responses(LeaseRow))
+    async def renew(request: Request, lease: Named, given: RenewRequest) -> Response:
         """Extend a lease, counted from now; needs the token and its fence."""
-        lender = lending()
-        row = await desk.do(request, lambda _: lender.renew(lease, given.seconds, given.fence))
+        leases = available()
+        row = await pool.do(request, lambda _: leases.renew(lease, given.seconds, given.fence))
         _note(request, lease=row.id, seconds=given.seconds)
         return _json(row_to_json(row))
 
-    @router.delete("/api/leases/{lease}", tags=["share"], responses=says(Released))
+    @router.delete("/api/leases/{lease}", tags=["share"], responses=responses(Released))
     async def release(
         request: Request, lease: Named, fence: Annotated[Fence | None, Query()] = None
     ) -> Response:
         """Release a lease and stop its job; needs the token and its fence."""
-        lender = lending()
-        ended = await desk.do(request, lambda _: lender.release(lease, fence))
+        leases = available()
+        ended = await pool.do(request, lambda _: leases.release(lease, fence))
         _note(request, lease=ended.id)
         return _json({"id": ended.id, "released": True})
 
 
 def _cordons(
-    router: APIRouter, station: SnapshotFeed, lending: Lending, desk: BlockingPool
+    router: APIRouter, feed: SnapshotFeed, available: Available, pool: BlockingPool
 ) -> None:
-    @router.put("/api/devices/{device}/cordon", tags=["share"], responses=says(CordonState))
-    async def cordon(request: Request, device: Device, given: Withholding) -> Response:
+    @router.put("/api/devices/{device}/cordon", tags=["share"], responses=responses(CordonState))
+    async def cordon(request: Request, device: Device, given: CordonRequest) -> Response:
         """Take a device out of service; needs the token and a server of the book's owner."""
-        uuid, lender = payloads.named(station.latest(), device).device.uuid, lending()
-        await desk.do(request, lambda _: lender.cordon(uuid, given.reason))
+        uuid, leases = payloads.named(feed.latest(), device).device.uuid, available()
+        await pool.do(request, lambda _: leases.cordon(uuid, given.reason))
         return _json({"uuid": uuid, "cordoned": True})
 
-    @router.delete("/api/devices/{device}/cordon", tags=["share"], responses=says(CordonState))
+    @router.delete("/api/devices/{device}/cordon", tags=["share"], responses=responses(CordonState))
     async def uncordon(request: Request, device: Device) -> Response:
         """Return a device to service; needs the token and a server of the book's owner."""
-        uuid, lender = payloads.named(station.latest(), device).device.uuid, lending()
-        await desk.do(request, lambda _: lender.uncordon(uuid))
+        uuid, leases = payloads.named(feed.latest(), device).device.uuid, available()
+        await pool.do(request, lambda _: leases.uncordon(uuid))
         return _json({"uuid": uuid, "cordoned": False})
 
 
-def _request(given: Ask) -> work.DeviceRequest:
+def _request(given: LeaseRequest) -> work.DeviceRequest:
     return request_of(
         parse_count(given.gpus),
         given.memory,

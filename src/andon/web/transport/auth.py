@@ -22,10 +22,10 @@ from andon.core.access.policy import (
     is_proxy_header,
     judge,
 )
-from andon.core.access.seldom import Seldom
+from andon.core.access.repeats import RepeatLimiter
 from andon.core.access.server_proof import PATH as PROOF
 from andon.errors import AndonError
-from andon.web.answers.problems import UNEXPECTED, Shaped, problem, problem_of
+from andon.web.answers.problems import UNEXPECTED, ProblemFormatter, problem, problem_of
 from andon.web.transport.asgi import App, Message, Receive, Scope, Send
 from andon.web.transport.audit import Audit
 from andon.web.transport.keys import Keys
@@ -70,7 +70,7 @@ class Gate:
 
     def __init__(self, app: App, config: GateConfig) -> None:
         self._app, self._config = app, config
-        self._lockout, self._guesses = config.lockout, Seldom()
+        self._lockout, self._guesses = config.lockout, RepeatLimiter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -82,7 +82,7 @@ class Gate:
 
     async def _answered(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Errors behind the gate have the same format as every other error."""
-        shaped = Shaped(send)
+        shaped = ProblemFormatter(send)
         try:
             await self._judged(scope, receive, shaped)
         except Exception:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO, cast
 
-from andon.core.access.seldom import EVERY_SECONDS, Seldom
+from andon.core.access.repeats import EVERY_SECONDS, RepeatLimiter
 
 LIBRARIES = ("engineio.server", "socketio.server")
 """Loggers that add a handler of their own, which no quota limits, unless their level is set."""
@@ -22,12 +22,12 @@ _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 Kind = tuple[str, str, int, str, str]
 
 
-class Quota(logging.Filter):
+class LogQuota(logging.Filter):
     """Passes one record of each kind per minute, and says how many were held back."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
-        self._clock, self._seldom = clock, Seldom()
+        self._clock, self._limiter = clock, RepeatLimiter()
         self._lock = threading.Lock()
         self._timer: threading.Timer | None = None
 
@@ -35,7 +35,7 @@ class Quota(logging.Filter):
         if getattr(record, "counted", False):
             return True
         with self._lock:
-            count = self._seldom.happened(kind_of(record), self._clock())
+            count = self._limiter.happened(kind_of(record), self._clock())
             if count is None:
                 self._start_timer()
                 return False
@@ -48,7 +48,7 @@ class Quota(logging.Filter):
         """Log the counts of what was held back and did not happen again."""
         with self._lock:
             self._timer = None
-            due = cast("list[tuple[Kind, int]]", self._seldom.due(self._clock()))
+            due = cast("list[tuple[Kind, int]]", self._limiter.due(self._clock()))
         for (name, path, line, _, _), count in due:
             message = "%d more like the message logged at %s:%d"
             logging.getLogger(name).error(message, count, path, line, extra={"counted": True})
@@ -66,7 +66,7 @@ class Quota(logging.Filter):
             self._timer.start()
 
 
-class Plain(logging.Formatter):
+class LineFormatter(logging.Formatter):
     """One line per record, the lines of its traceback indented; control characters escaped."""
 
     def __init__(self) -> None:
@@ -90,11 +90,11 @@ def kind_of(record: logging.LogRecord) -> Kind:
 
 
 @contextmanager
-def bounded(stream: TextIO | None = None) -> Iterator[Quota]:
+def bounded(stream: TextIO | None = None) -> Iterator[LogQuota]:
     """Send the whole log through one quota to standard error while the block lasts."""
-    quota, root = Quota(), logging.getLogger()
+    quota, root = LogQuota(), logging.getLogger()
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(Plain())
+    handler.setFormatter(LineFormatter())
     handler.addFilter(quota)
     root.addHandler(handler)
     for logger in map(logging.getLogger, LIBRARIES):

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 
 from andon.core.access.quotas import MOST, WAITING, PeerStanding, Quotas, gives_way, may_work
-from andon.core.access.seldom import Seldom
+from andon.core.access.repeats import RepeatLimiter
 
 log = logging.getLogger("andon.web")
 
@@ -37,7 +37,7 @@ class Seat:
     def work(self, trusted: bool, live: bool) -> bool:
         """Whether its request may be served; if so, it counts from now on."""
         self.trusted = trusted
-        return self._places.work(self, PeerStanding.LIVE if live else PeerStanding.STRANGER)
+        return self._places.work(self, PeerStanding.LIVE if live else PeerStanding.ANONYMOUS)
 
     def rest(self) -> None:
         """Its request has been answered."""
@@ -66,7 +66,7 @@ class Places:
         self.calmed: Callable[[], None] = _nothing
         """Called when there are many connections, and when few are left."""
         self._were_many = False
-        self._closed = Seldom()
+        self._closed = RepeatLimiter()
         self._of: dict[PeerStanding, dict[Seat, None]] = {standing: {} for standing in PeerStanding}
 
     def __len__(self) -> int:
@@ -94,8 +94,8 @@ class Places:
         seat.standing = standing
         self._of[standing][seat] = None
 
-    def work(self, seat: Seat, stranger: PeerStanding) -> bool:
-        wanted = PeerStanding.OWNER if seat.trusted else stranger
+    def work(self, seat: Seat, anonymous: PeerStanding) -> bool:
+        wanted = PeerStanding.OWNER if seat.trusted else anonymous
         seat.rest()
         if not may_work(self.quotas, self.counts(), wanted):
             log.warning("refused a request: all connections of its kind (%s) are in use", wanted)

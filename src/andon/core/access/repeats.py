@@ -14,7 +14,7 @@ class _Kind:
     held_back: int = 0
 
 
-class Seldom:
+class RepeatLimiter:
     """Counts by kind; the number of kinds is bounded: the one reported longest ago is dropped."""
 
     def __init__(self, every_seconds: float = EVERY_SECONDS, most_kinds: int = MOST_KINDS) -> None:

@@ -83,7 +83,7 @@ class HistoryReader:
             raise Busy("too many history requests are waiting", hint="try again")
         if peer is not None and self._of_peers[peer] >= self._share:
             raise Busy(
-                f"{self._share} history requests from this address are waiting, the maximum",
+                f"the maximum of {self._share} history requests from this address are waiting",
                 hint="try again; with the token the limit is higher",
             )
 

@@ -9,7 +9,7 @@ import pytest
 from fastapi import Request
 
 from andon.errors import Gone, Invalid
-from andon.web.reading import Busy, HistoryReader
+from andon.web.history_reader import Busy, HistoryReader
 from andon.web.transport.asgi import Message
 from andon.web.transport.auth import TRUSTED
 
