@@ -10,9 +10,7 @@ run: setup
 
 # Units and contracts: half a minute, no root, no apt, no browser, no processes.
 unit: setup
-	@$(BIN)/python -m tests.standin
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest tests/unit tests/contract -n 2 -p no:schemathesis \
-		-m 'not process and not slow' --hypothesis-profile=quick
+	@dev/unit
 
 # Everything; dev/parts says first what it installs.
 test: setup

@@ -356,6 +356,7 @@ def test_no_text_raises_and_every_answer_can_be_shown(text: str) -> None:
         assert shown is None or shown.isprintable()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(10)
 @pytest.mark.parametrize(
     "path",

@@ -425,6 +425,7 @@ def test_an_unheard_of_failure_is_told_in_its_own_words() -> None:
     assert error.reason == 'nvidia-smi says "the moon is full" (exit code 77)'
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(10)
 @pytest.mark.parametrize(
     "piece",

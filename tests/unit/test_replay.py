@@ -357,6 +357,7 @@ def test_a_file_that_may_not_be_read_is_told(
         Replay(str(tmp_path / "x")).open()
 
 
+@pytest.mark.slow
 def test_a_long_recording_is_not_held_in_memory(tmp_path: Path) -> None:
     path = tmp_path / "long.jsonl"
     with path.open("w") as file:

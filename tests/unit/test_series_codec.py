@@ -151,6 +151,7 @@ def _simulated(begin: float, count: int) -> dict[tuple[str, str], list[int]]:
     return found
 
 
+@pytest.mark.slow
 def test_ten_minutes_of_eight_devices_take_less_than_a_byte_and_a_half_a_value() -> None:
     found = _simulated(1_790_000_400.0, 600)
     # A tick is never quite on the second: what a loaded machine's clock adds is drawn, too.

@@ -207,6 +207,7 @@ class TestConsistency:
         assert energy[0] < energy[1] <= energy[0] + specimen.limit_watts * 0.021
         assert heat[1] == pytest.approx(heat[0], abs=0.3)
 
+    @pytest.mark.slow
     @given(specimens, st.floats(NOON, NOON + 1e6))
     @settings(deadline=None)
     def test_energy_is_the_integral_of_power(self, specimen: Specimen, at: float) -> None:
@@ -270,6 +271,7 @@ class TestWorkloads:
         assert len({s.memory_used_bytes for s in samples}) == 1
         assert all((s.power_watts or 0) / (s.power_limit_watts or 1) > 0.9 for s in working)
 
+    @pytest.mark.slow
     def test_training_that_is_healthy_is_never_throttled(self) -> None:
         for model in MODELS:
             assert {s.throttle for s in film(playing(Workload.TRAINING, model))} == {()}
