@@ -1,12 +1,16 @@
 """The book on a real file system: what is made, what is believed, and what is not."""
 
+import errno
 import fcntl
 import os
 import socket
 import stat
+import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +26,24 @@ from tests.support.sharing_parts import lease, ticket
 @pytest.fixture
 def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Book:
     return a_book(tmp_path / "andon", monkeypatch)
+
+
+@pytest.fixture
+def guarded(book: Book) -> Iterator[list[str]]:
+    """As under fs.protected_regular=2, whatever this kernel has: the names that were made."""
+    made: list[str] = []
+    on = [True]
+
+    def opened(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open" and on[0] and arguments[2] & os.O_CREAT:
+            path = book.path / str(arguments[0])  # a name in one of its folders, or a whole path
+            if book.path in path.parents and not arguments[2] & os.O_EXCL:
+                raise PermissionError(errno.EACCES, "it may be another user's", str(path))
+            made.append(path.name)
+
+    sys.addaudithook(opened)  # it can never be removed, and so is switched off
+    yield made
+    on[0] = False
 
 
 def mode(path: Path) -> int:
@@ -315,3 +337,17 @@ def test_a_book_that_cannot_be_made_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(Unavailable):
         places.prepare(tmp_path / "file" / "andon", "")
+
+
+def test_what_is_there_is_never_opened_to_be_made(book: Book, guarded: list[str]) -> None:
+    """With fs.protected_regular a kernel refuses that where the file may be another user's."""
+    held, waiting = book.write_lease(lease(0)), book.write_ticket(ticket("t1", since=time.time()))
+    book.cordon(Cordon("GPU-1", time.time(), "root", ""))
+    for _ in range(2):
+        assert len(book.entries()) == len(book.waiting()) == len(book.cordons()) == 1
+        with mutex([book.path]):
+            book.sweep(book.entries())
+    held.hold.add(Work(os.getpid(), 1, os.getpgid(0)))
+    held.release()
+    waiting.release()
+    assert guarded, "it looked at nothing"
