@@ -12,8 +12,10 @@ run: setup
 unit: setup
 	@dev/unit
 
-# Everything; dev/parts says first what it installs.
-test: setup
+# Everything: 12 minutes on two cores. It says first what it installs and where.
+test:
+	@dev/parts --say
+	@$(MAKE) --no-print-directory setup
 	@dev/parts
 	@dev/test
 
