@@ -31,7 +31,7 @@ from andon.model.lease_list import list_to_json
 from andon.model.work import Cordon, Lease, Ticket, Work
 from tests.support.sharing_parts import gpu, kin, lease, ticket
 
-EXAMPLES = int(os.environ.get("ANDON_FUZZ_EXAMPLES", min(60, 2 * settings.default.max_examples)))
+EXAMPLES = int(os.environ.get("ANDON_FUZZ_EXAMPLES", min(60, 2 * settings().max_examples)))
 NODE = tuple(gpu(i, processes=[Process(os.getpid()), Process(2)]) for i in range(2))
 KIN = {os.getpid(): kin(os.getpid()), 2: kin(2, uid=0)}
 EVIL = lease(0, name="evil", owner=myself(), work=Work(os.getpid(), 1, os.getpgid(0)))

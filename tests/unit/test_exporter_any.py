@@ -84,7 +84,7 @@ SNAPSHOTS = st.builds(
 )
 
 
-@settings(max_examples=settings.default.max_examples * 3 // 2, deadline=None)
+@settings(max_examples=settings().max_examples * 3 // 2, deadline=None)
 @given(SNAPSHOTS)
 def test_any_snapshot_at_all_renders_to_text_that_a_strict_reader_takes(snapshot: Snapshot) -> None:
     text = Exposition().render(snapshot, Costs(), 1.0)
