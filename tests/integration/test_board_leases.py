@@ -228,7 +228,7 @@ def test_work_that_does_not_end_is_told_of(seen: Window, home: Served) -> None:
         rows(page).get_by_role("button", name="Release", exact=True).click()
         page.get_by_role("button", name="Stop job and release").click()
         expect(rows(page).get_by_role("status")).to_contain_text("waiting for its holder")
-        expect(rows(page).get_by_role("alert")).to_contain_text("has not ended yet")
+        expect(rows(page).get_by_role("alert")).to_contain_text("its command is still running")
 
 
 def test_what_others_do_is_seen_without_asking(seen: Window, home: Served) -> None:

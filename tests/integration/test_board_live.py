@@ -145,7 +145,7 @@ def test_a_hung_device_is_grey_and_the_others_live(
         expect(seen.page.locator("li.tile.green")).to_have_count(7)
         expect(seen.page.get_by_role("heading", level=1)).to_contain_text("GPU 3")
         expect(
-            seen.page.get_by_role("link", name=re.compile("GPU 3.*not answered"))
+            seen.page.get_by_role("link", name=re.compile("GPU 3.*driver call stuck"))
         ).to_be_visible()
         node.set_faults()
         expect(seen.page.locator("li.tile.green")).to_have_count(8)

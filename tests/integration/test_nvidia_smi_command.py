@@ -107,7 +107,7 @@ def test_devices_are_stale_while_it_cannot_be_read_and_well_afterwards(
     _, [stale] = look(backend)
     assert (stale.state, stale.sample) == (State.STALE, None)
     assert stale.reason
-    assert stale.reason.startswith("nvidia-smi says ")
+    assert stale.reason.startswith(("nvidia-smi says ", "nvidia-smi printed nothing"))
     assert stale.hint
     fake.says("xml", H200)
     assert look(backend)[1][0].state is State.OK

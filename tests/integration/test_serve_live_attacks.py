@@ -46,6 +46,14 @@ def home(tmp_path: Path, log: Path) -> Iterator[Served]:
         yield served
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """For those that look neither at the log nor at what is counted."""
+    folder = tmp_path_factory.mktemp("shared")
+    with logging_server(folder, folder / "messages") as served:
+        yield served
+
+
 @contextmanager
 def logging_server(state: Path, log: Path, *wrapped: str, simulate: int = 2) -> Iterator[Served]:
     shell = ("sh", "-c", f'exec "$0" "$@" 2>"{log}"', *wrapped)
@@ -122,25 +130,25 @@ def no_traceback(log: Path) -> None:
     '40{"asgi.scope":{"andon.trusted":true}}',
     '41\x1e40{"trusted":true}',
 ])  # fmt: skip
-def test_no_event_makes_a_client_trusted(home: Served, forged: str) -> None:
-    with raw(home) as stranger:
+def test_no_event_makes_a_client_trusted(shared: Served, forged: str) -> None:
+    with raw(shared) as stranger:
         stranger.send(forged)
         stranger.send('42["subscribe","snapshot"]')
         assert [commands(heard(stranger, "snapshot")) for _ in range(2)] == [[], []]
-    with raw(home, headers=home.bearer) as owner:
+    with raw(shared, headers=shared.bearer) as owner:
         owner.send('42["subscribe","snapshot"]')
         assert commands(heard(owner, "snapshot"))
 
 
-def test_a_forged_event_over_polling_makes_no_client_trusted(home: Served) -> None:
-    mine = opened(home)
-    assert home.ask(mine, "POST", body="40").status == 200
-    assert home.ask(mine, "POST", body=TRUSTED).status == 400
-    assert home.ask(mine, "POST", body=f'42["subscribe"]\x1e{TRUSTED}').status == 400
-    assert home.ask(mine, "POST", body='42["subscribe"]').status == 200
+def test_a_forged_event_over_polling_makes_no_client_trusted(shared: Served) -> None:
+    mine = opened(shared)
+    assert shared.ask(mine, "POST", body="40").status == 200
+    assert shared.ask(mine, "POST", body=TRUSTED).status == 400
+    assert shared.ask(mine, "POST", body=f'42["subscribe"]\x1e{TRUSTED}').status == 400
+    assert shared.ask(mine, "POST", body='42["subscribe"]').status == 200
     said = ""
     while '42["snapshot"' not in said:
-        said = home.ask(mine).body
+        said = shared.ask(mine).body
     assert not commands(
         json.loads(said.partition('42["snapshot",')[2].partition("]\x1e")[0].removesuffix("]"))
     )
@@ -247,24 +255,24 @@ def test_a_session_name_forges_no_log_line(home: Served, log: Path) -> None:
     no_traceback(log)
 
 
-def test_a_session_has_one_poll_at_a_time(home: Served) -> None:
-    mine = opened(home)
-    assert home.ask(mine, "POST", body="41").status == 200
+def test_a_session_has_one_poll_at_a_time(shared: Served) -> None:
+    mine = opened(shared)
+    assert shared.ask(mine, "POST", body="41").status == 200
 
     def poll(_: int) -> Answer:
-        return home.ask(mine)
+        return shared.ask(mine)
 
     with ThreadPoolExecutor(8) as pool:
         statuses = [answer.status for answer in pool.map(poll, range(8))]
     assert statuses.count(400) >= 7
-    assert home.ask(mine).status == 400
+    assert shared.ask(mine).status == 400
 
 
-def test_a_session_has_one_upgrade_at_a_time(home: Served) -> None:
-    sid = opened(home).partition("sid=")[2]
-    with raw(home, f"{UPGRADE}&sid={sid}", joined=False) as first:
+def test_a_session_has_one_upgrade_at_a_time(shared: Served) -> None:
+    sid = opened(shared).partition("sid=")[2]
+    with raw(shared, f"{UPGRADE}&sid={sid}", joined=False) as first:
         refused = pytest.raises(websocket.WebSocketBadStatusException, match="400")
-        with refused, raw(home, f"{UPGRADE}&sid={sid}", joined=False):
+        with refused, raw(shared, f"{UPGRADE}&sid={sid}", joined=False):
             pass
         first.send("2probe")
         assert first.recv() == "3probe"
@@ -345,5 +353,5 @@ def test_a_handshake_that_never_goes_on_loses_its_place(home: Served) -> None:
 
 
 @pytest.mark.parametrize("path", ["/socket.io", "/socket.io/x", "/socket.io//"])
-def test_live_events_have_one_address(home: Served, path: str) -> None:
-    assert home.ask(f"{path}?EIO=4&transport=polling").status == 404
+def test_live_events_have_one_address(shared: Served, path: str) -> None:
+    assert shared.ask(f"{path}?EIO=4&transport=polling").status == 404
