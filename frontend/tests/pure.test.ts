@@ -142,6 +142,7 @@ test("the server's lamp counts, unless the device's state has changed since", ()
   assert.equal(lampOf(device({ state: "asleep" }), null, 21).colour, "grey");
   assert.equal(lampOf(device({ sample: null }), null, 21).word, "no data");
   assert.equal(shortened("GPU 1 is too hot: 90 °C"), "90 °C");
+  assert.equal(shortened("GPU 6:1 is thermally throttled at 89 °C"), "thermally throttled at 89 °C");
 });
 
 test("the headline without a server's word counts and names", () => {

@@ -50,7 +50,7 @@ function workOf(device: Device): string {
 
 /** A reason without the device and the condition, which are shown beside it. */
 export function shortened(reason: string | null): string | null {
-  return reason?.replace(/^GPU [\d:]+ [^:]*: /, "") ?? null;
+  return reason?.replace(/^GPU [\d:]+ (?:[^:]*: |is |was )?/, "") ?? null;
 }
 
 /** Whether an alert lights a lamp: informational ones and those that another explains do not. */
