@@ -182,7 +182,7 @@ def test_dear_questions_delay_only_each_other(tmp_path: Path) -> None:
         since = time.time() - 7 * 86_400
 
         def chart(number: int) -> Answer:
-            span = f"from={since + number}&points=2000"
+            span = f"since={since + number}&points=2000"
             return served.ask(f"/api/devices/{number % 2}/charts?{span}")
 
         dear = [pool.submit(chart, number) for number in range(100)]
