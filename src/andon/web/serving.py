@@ -6,9 +6,10 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from andon import app
@@ -71,6 +72,7 @@ def serve(settings: Settings, place: ServeOptions, on_ready: Callable[[Started],
     """Serve until a signal; invalid options are reported before anything starts."""
     folder = open_state_folder()
     check_certificate(place)
+    signal.signal(signal.SIGINT, _interrupted)
     with ExitStack() as stack:
         stack.enter_context(logs.bounded())
         stack.enter_context(server_file.sole_server(folder))
@@ -219,11 +221,17 @@ def _run(
         ssl_certfile=place.certificate,
         ssl_keyfile=place.key,
     )
-    places = Places(places_for(raised_limit()))
-    # uvicorn raises the signal that stopped it again after its shutdown.
-    signal.signal(signal.SIGTERM, lambda *_: None)
-    with suppress(KeyboardInterrupt):
-        QuietServer(config, ready, places, RequestTurns(knows)).run([listening])
+    server = QuietServer(config, ready, Places(places_for(raised_limit())), RequestTurns(knows))
+    # Until the process ends: closing the other parts must not be interrupted either.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, server.handle_exit)
+    server.run([listening])
+
+
+def _interrupted(number: int, frame: FrameType | None) -> None:
+    """The first Ctrl-C before the server runs; a second one must not interrupt the cleanup."""
+    signal.signal(number, lambda *_: None)
+    raise KeyboardInterrupt
 
 
 def names(place: ServeOptions, loopback: bool) -> frozenset[str]:
