@@ -80,7 +80,8 @@ class GPUMonitor:
 
     def __init__(self) -> None:
         self._cached: tuple[float, Snapshot] | None = None
-        self._mine = threading.local()
+        self._sessions: list[tuple[threading.Thread, MonitoringSession]] = []
+        self._lock = threading.Lock()
         _monitors.add(self)
 
     def is_available(self) -> bool:
@@ -135,24 +136,25 @@ class GPUMonitor:
         ]
 
     def start_monitoring(self, interval_seconds: float = 1.0) -> MonitoringSession:
-        """Begin a session; its `stop`, or this thread's `stop_monitoring`, ends it."""
+        """Begin a session; its `stop`, or `stop_monitoring`, ends it."""
         self._cached = None
-        mine = self._sessions()
-
-        def ended(session: MonitoringSession) -> None:
-            self._cached = None
-            if session in mine:
-                mine.remove(session)
-
-        session = MonitoringSession(interval_seconds, ended)
-        mine.append(session)
+        session = MonitoringSession(interval_seconds, self._forget)
+        with self._lock:
+            self._sessions.append((threading.current_thread(), session))
         return session
 
     def stop_monitoring(self) -> RunSummary | None:
-        """End the calling thread's latest session; None if it has none."""
+        """End the calling thread's latest session, or if it has none the process's latest; None if
+        no session is running."""
         self._cached = None
-        sessions = self._sessions()
-        return sessions[-1].stop() if sessions else None
+        with self._lock:
+            me = threading.current_thread()
+            mine = [one for one in self._sessions if one[0] is me] or self._sessions
+            if not mine:
+                return None
+            chosen = mine[-1]
+            self._sessions.remove(chosen)  # at once: another thread must not choose it too
+        return chosen[1].stop()
 
     def _snapshot(self, use_cache: bool) -> Snapshot:
         cached = self._cached
@@ -163,16 +165,14 @@ class GPUMonitor:
         self._cached = (time.monotonic(), fresh)
         return fresh
 
-    def _sessions(self) -> list[MonitoringSession]:
-        if not hasattr(self._mine, "sessions"):
-            self._mine.sessions = []
-        found: list[MonitoringSession] = self._mine.sessions
-        return found
+    def _forget(self, session: MonitoringSession) -> None:
+        self._cached = None
+        with self._lock:
+            self._sessions[:] = [one for one in self._sessions if one[1] is not session]
 
     def _reset_after_fork(self) -> None:
         """In a forked child, which must not stop the parent's sessions."""
-        self._cached = None
-        self._mine = threading.local()
+        self._cached, self._sessions, self._lock = None, [], threading.Lock()
 
 
 _monitors: weakref.WeakSet[GPUMonitor] = weakref.WeakSet()
