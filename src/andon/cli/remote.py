@@ -9,7 +9,7 @@ from typing import Self
 from urllib.parse import urlencode, urlsplit
 
 from andon.core.access.policy import is_loopback
-from andon.core.sampling.reader_backoff import doubled_seconds
+from andon.core.retrying import doubled_seconds
 from andon.core.sampling.readings import checked_snapshot
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
 from andon.host.server import server_file

@@ -1,0 +1,41 @@
+"""Logs unexpected errors of a part that goes on: each kind once a minute at most, with a count."""
+
+import threading
+import time
+from collections.abc import Callable
+
+from andon.core.access.repeats import RepeatLimiter
+
+
+class FailureLog:
+    """One line and one traceback for an error that happens at every sample."""
+
+    def __init__(self, logger: str, text: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._logger, self._text, self._clock = logger, text, clock
+        self._lock = threading.Lock()
+        self._limiter = RepeatLimiter()
+        self.count = 0
+
+    def add(self, error: Exception) -> None:
+        """Count an error, and log it unless its kind was logged just now."""
+        with self._lock:
+            self.count += 1
+            times = self._limiter.happened(kind_of(error), self._clock())
+        if times is not None:
+            self._write(error, times)
+
+    def _write(self, error: Exception, times: int) -> None:
+        import logging  # the sampler has one of these, and most commands log nothing
+
+        text = self._text if times == 1 else f"{self._text} ({times} times)"
+        logger = logging.getLogger(self._logger)
+        logger.error(text, exc_info=error, extra={"kind": self._text})
+
+
+def kind_of(error: Exception) -> tuple[str, str]:
+    """What was raised and where; its message may differ each time."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = "" if trace is None else f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+    return type(error).__name__, where
