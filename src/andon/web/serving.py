@@ -4,7 +4,6 @@ import errno
 import signal
 import socket
 import ssl
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from andon.core.access.policy import Rules, is_loopback
 from andon.core.access.quotas import places_for
 from andon.core.settings.resolution import Settings
 from andon.engine.sampling.sampler import Sampler
+from andon.engine.sampling.snapshot_feed import PAST_SNAPSHOTS, SnapshotFeed
 from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
 from andon.host.open_files import raised_limit
 from andon.host.server import server_file
@@ -24,7 +24,6 @@ from andon.host.server.state_folder import open_state_folder
 from andon.model.device import Snapshot
 from andon.web.answers.health import HealthPart
 from andon.web.server_history import ServerHistory, open_history
-from andon.web.snapshot_feed import SnapshotFeed
 from andon.web.transport import logs
 from andon.web.transport.asgi import App
 from andon.web.transport.audit import Audit
@@ -82,7 +81,7 @@ def serve(settings: Settings, place: ServeOptions, on_ready: Callable[[Started],
         loopback = is_loopback(address)
         audit.write("started", address=address, port=port)
         sampler = stack.enter_context(app.open_sampler(settings))
-        feed = SnapshotFeed(sampler, settings)
+        feed = _feed(sampler, settings)
         stack.callback(feed.close)
         feed.wait_for_first(settings.deadline_seconds + FIRST_SNAPSHOT_SECONDS)
         rules = Rules(loopback, names(place, loopback))
@@ -110,6 +109,11 @@ def serve(settings: Settings, place: ServeOptions, on_ready: Callable[[Started],
             on_ready(Started(url, port, loopback, token, feed.last, watcher.notifiers))
 
         _run(built, place, listening, ready, lambda key: keys.grade(key).is_right)
+
+
+def _feed(sampler: Sampler, settings: Settings) -> SnapshotFeed:
+    session = sampler.subscribe(settings.interval_seconds, size=8)
+    return SnapshotFeed(session, settings, sampler.costs, sampler.reader_pids, PAST_SNAPSHOTS)
 
 
 def _linked(settings: Settings, url: str) -> Settings:
@@ -179,16 +183,10 @@ def _build(state: "AppState", audit: Audit, rules: Rules) -> App:
 
 def _exposition(feed: SnapshotFeed) -> Callable[[], str]:
     from andon.exporter import Exposition
+    from andon.exporter.scrape import scraped
 
     exposition = Exposition(feed.settings.exporter_prefix)
-
-    def text() -> str:
-        snapshot = feed.last
-        if snapshot is None:
-            raise Unavailable("no reading yet", hint="try again in a few seconds")
-        return exposition.render(snapshot, feed.costs(), time.time())
-
-    return text
+    return lambda: scraped(feed, exposition, wait_seconds=0)  # the event loop must not wait
 
 
 def _run(
