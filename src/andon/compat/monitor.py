@@ -13,7 +13,8 @@ from andon import library
 from andon.compat.metrics import GpuMetrics
 from andon.core.runs.tallies import RunSummary, Summary
 from andon.core.sharing.placement import available, score
-from andon.engine.sampling.bus import Subscription
+from andon.engine.failure_log import FailureLog
+from andon.engine.follower import Follower
 from andon.model import wire
 from andon.model.device import DeviceStatus, Snapshot
 from andon.units import MIB
@@ -51,28 +52,26 @@ class MonitoringSession:
         self._ended = ended
         self._summary = Summary()
         self._began = time.monotonic()
-        self._subscription: Subscription = library.shared().subscribe(interval_seconds, False)
         self._result: RunSummary | None = None
         self._lock = threading.Lock()
-        self._thread = threading.Thread(target=self._collect, name="andon session", daemon=True)
-        self._thread.start()
+        self._follower = Follower(
+            library.shared().subscribe(interval_seconds, False),
+            self._summary.add,
+            "andon session",
+            FailureLog("andon", "a snapshot was not counted"),
+        ).start()
 
     def stop(self) -> RunSummary:
         """End this session and return its summary; a second call returns the same."""
         with self._lock:
             if self._result is None:
                 duration = time.monotonic() - self._began
-                self._subscription.close()
-                self._thread.join()
+                self._follower.close()
                 if not self._summary.sample_count:  # shorter than the first reading: take one now
                     self._summary.add(library.snapshot())
                 self._result = self._summary.result(duration)
                 self._ended(self)
             return self._result
-
-    def _collect(self) -> None:
-        for snapshot in self._subscription:
-            self._summary.add(snapshot)
 
 
 class GPUMonitor:
