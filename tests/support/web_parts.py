@@ -48,7 +48,7 @@ class Hand(Sampler):
         self._given = snapshots
 
     def subscribe(
-        self, interval_seconds: float, watching: bool = False, size: int = 64
+        self, interval_seconds: float, watching: bool = False, size: int = 64, at_once: bool = True
     ) -> Subscription:
         subscription = self.bus.subscribe(interval_seconds, watching, max(size, len(self._given)))
         for number, snapshot in enumerate(self._given):

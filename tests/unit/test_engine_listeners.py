@@ -51,6 +51,15 @@ def test_a_kind_is_logged_once_a_minute_with_a_count(caplog: pytest.LogCaptureFi
     assert heard.failures.count == 6
 
 
+def test_a_brief_log_shows_the_error_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    """For commands, whose log is the terminal."""
+    caplog.set_level(logging.INFO)
+    failures = FailureLog("andon.test", "sampling failed", Clock(), brief=True)
+    failures.add(ValueError("no"))
+    assert caplog.messages == ["sampling failed: ValueError('no')"]
+    assert "Traceback" not in caplog.text
+
+
 def test_another_kind_of_error_is_logged_too(caplog: pytest.LogCaptureFixture) -> None:
     heard = Heard()
     heard.add("one", RuntimeError)

@@ -8,10 +8,20 @@ from andon.core.access.repeats import RepeatLimiter
 
 
 class FailureLog:
-    """One line and one traceback for an error that happens at every sample."""
+    """One line and one traceback for an error that happens at every sample.
 
-    def __init__(self, logger: str, text: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self._logger, self._text, self._clock = logger, text, clock
+    A brief one is for commands, whose log is the terminal: the error in one line, and the traceback
+    only for debugging.
+    """
+
+    def __init__(
+        self,
+        logger: str,
+        text: str,
+        clock: Callable[[], float] = time.monotonic,
+        brief: bool = False,
+    ) -> None:
+        self._logger, self._text, self._clock, self._brief = logger, text, clock, brief
         self._lock = threading.Lock()
         self._limiter = RepeatLimiter()
         self.count = 0
@@ -27,9 +37,13 @@ class FailureLog:
     def _write(self, error: Exception, times: int) -> None:
         import logging  # the sampler has one of these, and most commands log nothing
 
+        log = logging.getLogger(self._logger)
         text = self._text if times == 1 else f"{self._text} ({times} times)"
-        logger = logging.getLogger(self._logger)
-        logger.error(text, exc_info=error, extra={"kind": self._text})
+        if self._brief:
+            log.error("%s: %r", text, error, extra={"kind": self._text})
+            log.debug("%s", text, exc_info=error)
+        else:
+            log.error("%s", text, exc_info=error, extra={"kind": self._text})
 
 
 def kind_of(error: Exception) -> tuple[str, str]:
