@@ -151,7 +151,7 @@ def test_the_rules_are_listed_with_their_figures(home: Served) -> None:
 def test_without_a_notifier_a_test_fails_with_the_reason(home: Served) -> None:
     done = andon(home.state, "alerts", "test")
     assert done.code == 1
-    assert "no notifier is set up" in done.err
+    assert "no notifier is configured" in done.err
 
 
 def test_the_shell_completes_the_names_of_alerts(home: Served) -> None:
