@@ -5,8 +5,10 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC
+from typing import Any
 
 import pytest
 
@@ -31,6 +33,12 @@ def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def reader_pids() -> list[int]:
     sampler = library.shared()._sampler
     return sampler.reader_pids() if sampler else []
+
+
+def in_a_thread(act: Callable[[], Any]) -> Any:
+    """What it returns in a thread of its own."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(act).result()
 
 
 def test_one_monitor_per_process() -> None:
@@ -130,15 +138,38 @@ def test_overlapping_sessions_are_independent() -> None:
     assert short.stop() == first, "a second stop gives the same"
 
 
-def test_stop_monitoring_ends_the_callers_own_session() -> None:
+def test_stop_monitoring_prefers_the_callers_own_session() -> None:
     monitor = andon.get_gpu_monitor()
     mine = monitor.start_monitoring(0.1)
-    seen: list[object] = []
-    thread = threading.Thread(target=lambda: seen.append(monitor.stop_monitoring()))
-    thread.start()
-    thread.join()
-    assert seen == [None], "another thread has none to stop"
+    theirs = in_a_thread(lambda: monitor.start_monitoring(0.1))
     assert monitor.stop_monitoring() == mine.stop()
+    assert monitor.stop_monitoring() == theirs.stop(), "it had none left, so the process's latest"
+
+
+def test_stop_monitoring_from_another_thread_ends_the_processs_latest_session() -> None:
+    """A web handler or an executor may start and stop in different threads."""
+    monitor = andon.get_gpu_monitor()
+    first, second = monitor.start_monitoring(0.1), monitor.start_monitoring(0.1)
+    assert in_a_thread(monitor.stop_monitoring) == second.stop()
+    assert in_a_thread(monitor.stop_monitoring) == first.stop()
+    assert in_a_thread(monitor.stop_monitoring) is None
+    assert library.shared()._sessions == 0, "a session that nobody can stop samples for ever"
+
+
+def test_many_threads_stop_each_session_once() -> None:
+    """All at once: none is stopped twice, and none is left."""
+    monitor = andon.get_gpu_monitor()
+    sessions = [monitor.start_monitoring(0.1) for _ in range(4)]
+    found: list[object] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(monitor.stop_monitoring())) for _ in sessions
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert None not in found
+    assert library.shared()._sessions == 0
 
 
 def test_a_session_that_was_stopped_is_nobodys_latest() -> None:
@@ -153,7 +184,7 @@ def test_a_session_that_was_stopped_is_nobodys_latest() -> None:
 def test_sessions_that_ended_are_not_kept() -> None:
     monitor = andon.get_gpu_monitor()
     monitor.start_monitoring(0.1).stop()
-    assert monitor._sessions() == []
+    assert monitor._sessions == []
 
 
 def test_a_strangers_variable_does_not_end_the_monitoring(monkeypatch: pytest.MonkeyPatch) -> None:

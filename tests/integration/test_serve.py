@@ -1,10 +1,15 @@
 """`andon serve` and `andon open` as a person uses them, and the commands that read a server."""
 
 import json
+import os
 import signal
+import socket
 import ssl
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from urllib.request import urlopen
@@ -15,6 +20,12 @@ from andon.cli.commands.watch.serve import ssh_line
 from tests.integration.conftest import is_alive
 from tests.integration.parts import free_port, wait_until
 from tests.integration.serving import Served, andon, make_certificate, serving
+
+
+def is_open(port: int) -> bool:
+    with suppress(ConnectionError), socket.create_connection(("127.0.0.1", port)):
+        return True
+    return False
 
 
 @pytest.fixture(scope="module")
@@ -125,6 +136,47 @@ def test_a_signal_ends_it_in_order_and_its_readers_with_it(
         assert served.process.wait(20) == 0
         assert readers
         wait_until(lambda: not any(map(is_alive, readers)), "the end of its readers")
+
+
+def test_ctrl_c_twice_ends_it_as_quietly_as_once(tmp_path: Path) -> None:
+    with serving(tmp_path, "--no-history") as served:
+        served.process.send_signal(signal.SIGINT)
+        wait_until(lambda: not is_open(served.port), "the beginning of its end")
+        served.process.send_signal(signal.SIGINT)
+        assert served.process.communicate(timeout=20)[1] == ""
+        assert served.process.returncode == 0
+
+
+def test_ctrl_c_again_and_again_ends_it_as_quietly_as_once(tmp_path: Path) -> None:
+    """Every phase of the end is hit, whatever it takes on this machine."""
+    with serving(tmp_path, "--no-history") as served:
+        while served.process.poll() is None:
+            served.process.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                served.process.wait(0.02)
+        assert served.process.stderr is not None
+        assert served.process.stderr.read() == ""
+        assert served.process.returncode == 0
+
+
+def test_ctrl_c_while_it_starts_is_quiet_too(tmp_path: Path) -> None:
+    """Nothing answers, so it waits for the first reading; then the end is interrupted again."""
+    command = [sys.executable, "-m", "andon.cli", "serve", "--simulate", "1", "--port", "0"]
+    state = tmp_path / "andon"
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "XDG_STATE_HOME": str(tmp_path)},
+    )
+    wait_until((state / "audit.jsonl").exists, "the start of its parts")
+    while process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(0.01)
+    assert process.communicate()[1] == ""
+    assert process.returncode in (0, 130), "before or after it was ready"
 
 
 def test_tls_is_spoken_with_a_certificate(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ from andon.core.settings.resolution import Settings
 from andon.model import wire
 from andon.model.device import Snapshot, State
 from andon.web.answers import payloads
+from andon.web.answers.anonymous import for_anonymous
 from andon.web.answers.health import health
 from andon.web.server_history import NoHistory
-from andon.web.snapshot_feed import for_anonymous
 from tests.conftest import REPOSITORY
 from tests.support import snapshots as drawn
 from tests.support.snapshots import AT, assert_golden

@@ -21,7 +21,6 @@ from andon.ports import AlertStore, Notifier
 from andon.stores.memory_alerts import MemoryAlertStore
 from tests.support.waiting import retry_soon, wait_for
 
-RETRYING = ("alert_writer", "notifier_worker")
 GPU = Device("GPU-1", 0, "nvidia", "NVIDIA H200")
 
 
@@ -83,7 +82,7 @@ class Playing:
         self_checks: Callable[[], Sequence[OwnTrouble]] = tuple,
     ) -> None:
         self.steady, self.now = 1000.0, 0.0
-        retry_soon(monkeypatch, *(f"andon.engine.alerting.{one}" for one in RETRYING))
+        retry_soon(monkeypatch)
         monkeypatch.setattr("andon.engine.alerting.watcher.TURN_SECONDS", 0.05)
         monkeypatch.setattr(
             "andon.engine.alerting.watcher.now", lambda: Moment(time.time(), self.steady)

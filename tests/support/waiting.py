@@ -14,7 +14,8 @@ def wait_for(condition: Callable[[], object], seconds: float = 20.0) -> None:
         time.sleep(0.002)
 
 
-def retry_soon(monkeypatch: pytest.MonkeyPatch, *modules: str) -> None:
-    """In these modules, what failed is tried again within moments instead of seconds."""
-    for module in modules:
-        monkeypatch.setattr(f"{module}.back_off_seconds", lambda failures: 0.02 * max(0, failures))
+def retry_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What failed is tried again within moments instead of seconds."""
+    monkeypatch.setattr(
+        "andon.core.retrying.doubled_seconds", lambda times, first, most: 0.02 * (times + 1)
+    )

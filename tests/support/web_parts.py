@@ -17,6 +17,7 @@ from andon.core.settings.resolution import Settings
 from andon.engine.alerting.watcher import Watcher
 from andon.engine.sampling.bus import Bus, Subscription
 from andon.engine.sampling.sampler import Costs, Sampler
+from andon.engine.sampling.snapshot_feed import PAST_SNAPSHOTS, SnapshotFeed
 from andon.engine.sharing.availability import Availability
 from andon.engine.sharing.lease_tracker import LeaseTracker
 from andon.engine.sharing.remote_leases import RemoteLeases
@@ -29,7 +30,6 @@ from andon.web.answers.health import HealthPart
 from andon.web.app import build
 from andon.web.routes.api import AppState
 from andon.web.server_history import NoHistory, ServerHistory
-from andon.web.snapshot_feed import SnapshotFeed
 from andon.web.transport.asgi import App, Receive, Scope, Send
 from andon.web.transport.audit import Audit
 from andon.web.transport.keys import Keys
@@ -48,7 +48,7 @@ class Hand(Sampler):
         self._given = snapshots
 
     def subscribe(
-        self, interval_seconds: float, watching: bool = False, size: int = 64
+        self, interval_seconds: float, watching: bool = False, size: int = 64, at_once: bool = True
     ) -> Subscription:
         subscription = self.bus.subscribe(interval_seconds, watching, max(size, len(self._given)))
         for number, snapshot in enumerate(self._given):
@@ -88,7 +88,12 @@ class Parts:
         audit: Audit | None = None,
     ) -> None:
         self.sampler = Hand(*snapshots)
-        self.station = SnapshotFeed(self.sampler, Settings())
+        self.station = SnapshotFeed(
+            self.sampler.subscribe(1.0, size=8),
+            Settings(),
+            self.sampler.costs,
+            past_snapshots=PAST_SNAPSHOTS,
+        )
         if snapshots:
             assert self.station.wait_for_first(10)
         self.keys, self.audit = Keys(TOKEN), audit or Audit(folder)

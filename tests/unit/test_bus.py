@@ -182,3 +182,22 @@ def test_no_event_is_lost_or_told_twice(
     session.close()
     heard += [event.code for snapshot in session for event in snapshot.events]
     assert sorted(code for code in heard if code is not None) == list(range(said))
+
+
+def test_a_session_that_has_just_seen_one_is_due_in_its_next_slot() -> None:
+    bus = Bus()
+    session = bus.subscribe(2.0, False, 8, seen_at=100.5)
+    assert [session.due(now) for now in (100.6, 101.9, 102.0)] == [False, False, True]
+    assert bus.wake_at(100.6) == 102.0
+
+
+def test_a_session_goes_on_at_another_interval_without_a_snapshot_missed_or_twice() -> None:
+    bus = Bus()
+    session = bus.subscribe(1.0, False, 8)
+    shown = [at(float(number)) for number in range(4)]
+    bus.publish(shown[0], 100.0)
+    session.pace(5.0, 100.2)
+    for number, now in enumerate((101.0, 104.9, 105.0), start=1):
+        bus.publish(shown[number], now)
+    assert [session.get(0), session.get(0), session.get(0)] == [shown[0], shown[3], None]
+    assert (session.missed, session.dropped) == (0, 0)

@@ -1,20 +1,20 @@
 """A program that is called when an alert comes, and a loop that waits or ends."""
 
 import logging
-import threading
-from collections.abc import Iterator
-from queue import Queue
 from typing import Any
 
 import pytest
 
 from andon.callbacks.cord import AlertFilter, Cord, now
 from andon.callbacks.guard import Guard
+from andon.core import alerting
 from andon.core.alerting import Moment
+from andon.engine.sampling.bus import Bus
 from andon.errors import Invalid
 from andon.model.alert import Alert, Level, Phase
 from andon.model.device import Snapshot
 from andon.testing.mock import MockGpuBackend
+from tests.support.waiting import wait_for
 
 COOL, HOT, SEARING = 40, 91, 96  # the mock states no slowdown: told from 90, critical from 95
 
@@ -34,11 +34,12 @@ class Feed:
     """Snapshots that a test hands over, one by one."""
 
     def __init__(self) -> None:
-        self.queue: Queue[Snapshot | None] = Queue()
+        self._bus, self._now = Bus(), 0.0
+        self.session = self._bus.subscribe(1.0, watching=False, size=64)
 
-    def __iter__(self) -> Iterator[Snapshot]:
-        while (snapshot := self.queue.get()) is not None:
-            yield snapshot
+    def put(self, snapshot: Snapshot) -> None:
+        self._now += 1.0
+        self._bus.publish(snapshot, self._now)
 
 
 def at(celsius: int) -> Snapshot:
@@ -47,7 +48,7 @@ def at(celsius: int) -> Snapshot:
 
 def pulled(*temperatures: int, **wanted: Any) -> list[Alert]:
     heard: list[Alert] = []
-    cord = Cord([], heard.append, AlertFilter(**wanted), clock=Steps())
+    cord = Cord(Feed().session, heard.append, AlertFilter(**wanted), clock=Steps())
     for celsius in temperatures:
         cord.take(at(celsius))
     return heard
@@ -90,29 +91,43 @@ def test_a_call_that_fails_does_not_end_the_watching(caplog: pytest.LogCaptureFi
         heard.append(alert)
         raise RuntimeError("no")
 
-    cord = Cord([], fails, clock=Steps())
+    cord = Cord(Feed().session, fails, clock=Steps())
     for celsius in [*[HOT] * 4, *[SEARING] * 2]:
         cord.take(at(celsius))
     assert len(heard) == 2
     assert "the callback for an alert failed" in caplog.text
 
 
-def test_a_session_that_fails_ends_the_watching_and_not_the_program(
-    caplog: pytest.LogCaptureFixture,
+def test_a_snapshot_that_cannot_be_evaluated_is_logged_once_and_the_next_one_counts(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken() -> Iterator[Snapshot]:
-        raise RuntimeError("no")
-        yield
+    """Meanwhile nothing is firing, so that no loop waits for what may be over."""
+    feed, heard, real = Feed(), list[Alert](), alerting.step
+    cord = Cord(feed.session, heard.append, clock=Steps())
+    for _ in range(4):
+        cord.take(at(SEARING))
+    assert cord.firing()
 
-    cord = Cord(broken()).start()
-    cord._thread.join()
-    assert cord.wait_until_calm(AlertFilter(), 60)
-    assert "no longer evaluated" in caplog.text
+    def broken(*_: Any) -> Any:
+        raise RuntimeError("no")
+
+    monkeypatch.setattr(alerting, "step", broken)
+    cord.start()
+    for _ in range(3):
+        feed.put(at(SEARING))
+    assert cord.wait_until_calm(AlertFilter(), 20)
+    wait_for(lambda: feed.session.get(0) is None)
+    monkeypatch.setattr(alerting, "step", real)
+    for _ in range(4):
+        feed.put(at(SEARING))
+    wait_for(cord.firing)
+    cord.stop()
+    assert caplog.text.count("evaluating alerts failed") == 1
 
 
 def guard(count: int, temperatures: list[int], action: Any = "pause") -> tuple[Guard[int], Cord]:
     wanted = AlertFilter("critical")
-    cord = Cord([], wanted=wanted, clock=Steps())
+    cord = Cord(Feed().session, wanted=wanted, clock=Steps())
     for celsius in temperatures:
         cord.take(at(celsius))
     return Guard(range(count), cord, wanted, action, 60), cord
@@ -142,20 +157,18 @@ def test_a_loop_waits_until_it_is_over(caplog: pytest.LogCaptureFixture) -> None
     caplog.set_level(logging.WARNING, "andon")
     feed = Feed()
     wanted = AlertFilter("critical")
-    cord = Cord(feed, wanted=wanted, clock=Steps()).start()
+    cord = Cord(feed.session, wanted=wanted, clock=Steps()).start()
     for _ in range(3):
-        feed.queue.put(at(SEARING))
-    while not cord.firing():  # until the thread has taken them
-        threading.Event().wait(0.01)
+        feed.put(at(SEARING))
+    wait_for(cord.firing)  # until the thread has taken them
     guarded = Guard([1, 2], cord, wanted, "pause", 60)
     for _ in range(8):
-        feed.queue.put(at(COOL))
+        feed.put(at(COOL))
     assert list(guarded) == [1, 2]
     assert not cord.firing()
     assert guarded.alert is not None
     assert "pausing the loop: GPU 0 is too hot" in caplog.text
     assert "the alert is resolved" in caplog.text
-    feed.queue.put(None)
     guarded.close()
 
 

@@ -4,14 +4,28 @@ import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from andon.cli import remote
-from andon.cli.remote import CLEAR_TEXT, NO_SERVER, connect, own_server, signing_in, token_for
+from andon.cli.remote import (
+    CLEAR_TEXT,
+    NO_SERVER,
+    Remote,
+    Server,
+    connect,
+    own_server,
+    signing_in,
+    token_for,
+)
 from andon.errors import Denied, Unavailable
 from andon.host.server import calls, server_file
+from andon.host.server.calls import Target
+from andon.model import wire
 from tests.support.proving import TOKEN, Proving, proving
+from tests.support.snapshots import farm
+from tests.support.waiting import retry_soon
 
 BEARER = f"Bearer {TOKEN}"
 HERE, THERE = "http://127.0.0.1:1", "http://192.0.2.7:26366"
@@ -139,3 +153,30 @@ def test_a_link_is_asked_only_of_who_proved_itself(token: Path, server: Proving)
     with pytest.raises(Denied, match="was not sent"):
         signing_in(server.url, None, quiet).post("/api/links")
     assert server.asked == []
+
+
+def test_a_server_that_is_away_is_reported_once_and_again_when_it_is_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    retry_soon(monkeypatch)
+    said: list[str] = []
+    reasons = ["connection reset", "connection refused", "connection refused"]
+
+    def get(self: Server, path: str, **asked: object) -> Any:
+        if reasons:
+            raise Unavailable(reasons.pop(0))
+        return wire.snapshot_to_json(farm())
+
+    monkeypatch.setattr(Server, "get", get)
+    found = Remote(Server(Target("http://node7")), said.append).patiently()
+    assert found.node == farm().node
+    assert said == ["connection reset; retrying", "http://node7 is responding again after 0 s"]
+
+
+def test_what_waiting_cannot_help_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def get(self: Server, path: str, **asked: object) -> Any:
+        raise Denied("no token")
+
+    monkeypatch.setattr(Server, "get", get)
+    with pytest.raises(Denied):
+        Remote(Server(Target("http://node7"))).patiently()

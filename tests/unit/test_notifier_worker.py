@@ -55,7 +55,7 @@ def phone() -> Heard:
 
 @pytest.fixture
 def teller(desk: Desk, phone: Heard, monkeypatch: pytest.MonkeyPatch) -> Iterator[NotifierWorker]:
-    retry_soon(monkeypatch, "andon.engine.alerting.notifier_worker")
+    retry_soon(monkeypatch)
     found = NotifierWorker(phone, desk.work, desk.settle, desk.told, gather_seconds=0.0)
     yield found
     found.end()

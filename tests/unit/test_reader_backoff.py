@@ -1,23 +1,10 @@
 """When a reader is waited for, given up, and tried again."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.core.sampling import reader_backoff
 from andon.core.sampling.reader_backoff import Attempts, Life, ReaderPhase
-
-
-@pytest.mark.parametrize(
-    ("failures", "seconds"), [(0, 0), (1, 0), (2, 1), (3, 2), (4, 4), (7, 32), (8, 60), (99, 60)]
-)
-def test_the_back_off_doubles_up_to_a_minute(failures: int, seconds: float) -> None:
-    assert reader_backoff.back_off_seconds(failures) == seconds
-
-
-def test_waiting_doubles_after_each_failure_up_to_its_end() -> None:
-    waits = [reader_backoff.doubled_seconds(n, 0.5, 30.0) for n in (0, 1, 2, 3, 6, 10_000)]
-    assert waits == [0.5, 1.0, 2.0, 4.0, 30.0, 30.0]
 
 
 def test_a_first_crash_is_answered_at_once() -> None:

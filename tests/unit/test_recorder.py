@@ -121,7 +121,7 @@ def test_a_store_that_takes_for_ever_does_not_hold_up_the_bus() -> None:
 
 
 def test_a_store_that_cannot_be_opened_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    retry_soon(monkeypatch, "andon.core.history.backlog")
+    retry_soon(monkeypatch)
     store, tries = Moody(), []
 
     def open_store() -> Store:

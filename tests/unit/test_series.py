@@ -271,12 +271,9 @@ def test_a_backlog_is_bounded_and_counts_what_it_dropped() -> None:
     assert (done.ticks, done.written, done.dropped) == ((), MOST_TICKS, 5)
 
 
-def test_a_store_that_keeps_failing_is_tried_less_and_less_often() -> None:
-    backlog, waits = Backlog(), []
-    for _ in range(12):
-        backlog = backlog.failed(100.0)
-        waits.append(backlog.due(5.0) - 100.0)
-    assert waits == sorted(waits)
-    assert waits[0] == 5.0
-    assert waits[-1] == 60.0
-    assert backlog.flushed(100.0).due(5.0) == 105.0
+def test_a_write_is_due_at_the_next_flush_or_when_it_may_be_tried_again() -> None:
+    backlog = Backlog().failed(100.0)
+    validate(backlog)
+    assert backlog.due(5.0, retry_at=101.0) == 105.0
+    assert backlog.due(5.0, retry_at=160.0) == 160.0
+    assert backlog.flushed(200.0).due(5.0, retry_at=float("-inf")) == 205.0

@@ -8,10 +8,10 @@ import pytest
 
 from andon.core.conditions.rulebook import Rulebook, Thresholds
 from andon.model.device import Snapshot
+from andon.web.answers.anonymous import HIDDEN, for_anonymous
 from andon.web.answers.payloads import busy_uuids
 from andon.web.bindings.client_socket import OUTBOX_PACKETS, BoundedQueue, ClientSocket
 from andon.web.live.events import _risen
-from andon.web.snapshot_feed import HIDDEN, for_anonymous
 from tests.support import snapshots as drawn
 from tests.support.live_parts import without_routes
 from tests.support.web_parts import Parts

@@ -54,3 +54,29 @@ def test_a_signal_before_it_serves_is_not_forgotten() -> None:
         await asyncio.wait_for(server.main_loop(), PATIENCE_SECONDS)
 
     asyncio.run(run())
+
+
+def test_a_second_signal_does_not_cut_the_end_short() -> None:
+    """The end is bounded, and what it skips would be reported as errors."""
+    server = started([])
+    server.handle_exit(signal.SIGINT, None)
+    server.handle_exit(signal.SIGINT, None)
+    assert (server.should_exit, server.force_exit) == (True, False)
+    assert server._captured_signals == [], "uvicorn raises these once more at its end"
+
+
+def test_a_signal_after_the_end_changes_nothing() -> None:
+    """Its loop is closed by then."""
+    ready: list[str] = []
+    server = started(ready)
+
+    async def run() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            serving = asyncio.create_task(server._serve([listening]))
+            while not ready:
+                await asyncio.sleep(0)
+            server.handle_exit(signal.SIGINT, None)
+            await asyncio.wait_for(serving, PATIENCE_SECONDS)
+
+    asyncio.run(run())
+    server.handle_exit(signal.SIGINT, None)

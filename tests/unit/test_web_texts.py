@@ -11,9 +11,9 @@ from socketio import packet
 
 from andon.model import wire
 from andon.model.device import DeviceStatus, Disk, Sample, Snapshot, State
+from andon.web.answers.anonymous import HIDDEN, for_anonymous
 from andon.web.answers.texts import SnapshotTexts
 from andon.web.bindings.packets import Packet, Prepared
-from andon.web.snapshot_feed import HIDDEN, for_anonymous
 from tests.support import snapshots as drawn
 
 NODES = (drawn.farm(), drawn.masked(), drawn.simulated(), drawn.no_gpu(), drawn.faults(),

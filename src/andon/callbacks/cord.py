@@ -5,11 +5,10 @@ cord = andon.on_alert(lambda alert: print(alert.message), level="critical")
 cord.stop()
 """
 
-import logging
 import threading
 import time
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Self
@@ -20,12 +19,13 @@ from andon.core import alerting
 from andon.core.alerting import EMPTY, Moment, Observation, StepResult
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.conditions.rules import BY_NAME
+from andon.engine.failure_log import FailureLog
+from andon.engine.follower import Follower
+from andon.engine.listeners import Listeners
 from andon.engine.sampling.bus import Subscription
 from andon.errors import Invalid
 from andon.model.alert import Alert, Level, Phase
 from andon.model.device import Snapshot
-
-log = logging.getLogger("andon")
 
 _BOOTTIME = getattr(time, "CLOCK_BOOTTIME", None)
 
@@ -68,24 +68,34 @@ class Cord(AbstractContextManager["Cord"]):
 
     def __init__(
         self,
-        snapshots: Iterable[Snapshot],
+        session: Subscription,
         call: Callable[[Alert], object] | None = None,
         wanted: AlertFilter | None = None,
         book: Rulebook | None = None,
         clock: Callable[[], Moment] = now,
     ) -> None:
-        self._snapshots, self._call, self._clock = snapshots, call, clock
+        self._clock = clock
+        self._calls: Listeners[[Alert]] = Listeners(
+            FailureLog("andon", "the callback for an alert failed")
+        )
+        if call is not None:
+            self._calls.add(call)
         self._wanted = wanted or AlertFilter()
         self._book = book or Rulebook()
         self._state = EMPTY
         self._reported: dict[str, Level] = {}
         self._changed = threading.Condition()
         self._stopped = False
-        self._thread = threading.Thread(target=self._follow, name="andon cord", daemon=True)
+        self._follower = Follower(
+            session,
+            self._evaluate,
+            "andon cord",
+            FailureLog("andon", "evaluating alerts failed; continuing with the next sample"),
+        )
         _cords.add(self)
 
     def start(self) -> Self:
-        self._thread.start()
+        self._follower.start()
         return self
 
     def stop(self) -> None:
@@ -93,10 +103,7 @@ class Cord(AbstractContextManager["Cord"]):
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
-        if isinstance(self._snapshots, Subscription):  # anything else may never end
-            self._snapshots.close()
-            if self._thread.is_alive() and self._thread is not threading.current_thread():
-                self._thread.join()
+        self._follower.close()
 
     def firing(self, wanted: AlertFilter | None = None) -> tuple[Alert, ...]:
         """The matching alerts that are firing, worst first."""
@@ -114,15 +121,16 @@ class Cord(AbstractContextManager["Cord"]):
                 lambda: self._stopped or not self.firing(wanted), longest_seconds
             )
 
-    def _follow(self) -> None:
+    def _evaluate(self, snapshot: Snapshot) -> None:
+        if self._stopped:
+            return
         try:
-            for snapshot in self._snapshots:
-                if self._stopped:
-                    return
-                self.take(snapshot)
+            self.take(snapshot)
         except Exception:
-            log.exception("alerts are no longer evaluated in this process")
-            self.stop()
+            with self._changed:  # unknown: a loop must not wait for an alert that may be over
+                self._state = EMPTY
+                self._changed.notify_all()
+            raise
 
     def take(self, snapshot: Snapshot) -> None:
         """Evaluate one snapshot, and call for every change."""
@@ -132,7 +140,7 @@ class Cord(AbstractContextManager["Cord"]):
             self._state = outcome.state
             self._changed.notify_all()
         for alert in self._news(outcome, snapshot):
-            self._notify(alert)
+            self._calls.notify(alert)
 
     def _news(self, outcome: StepResult, snapshot: Snapshot) -> Iterator[Alert]:
         """Alerts that fire, became worse, or were reported and are resolved."""
@@ -146,14 +154,6 @@ class Cord(AbstractContextManager["Cord"]):
             if alert.state is Phase.FIRING and worse and self._wanted.fits(alert, snapshot):
                 self._reported[alert.id] = alert.level
                 yield alert
-
-    def _notify(self, alert: Alert) -> None:
-        if self._call is None:
-            return
-        try:
-            self._call(alert)
-        except Exception:
-            log.exception("the callback for an alert failed: %s", alert.message)
 
     def __exit__(
         self,

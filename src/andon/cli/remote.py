@@ -1,6 +1,7 @@
 """A server instead of this node: snapshots over HTTP, for `--url`."""
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,8 +10,9 @@ from typing import Self
 from urllib.parse import urlencode, urlsplit
 
 from andon.core.access.policy import is_loopback
-from andon.core.sampling.reader_backoff import doubled_seconds
+from andon.core.retrying import BackOff
 from andon.core.sampling.readings import checked_snapshot
+from andon.engine.retrying import Retrying, RetryTexts
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
 from andon.host.server import server_file
 from andon.host.server.calls import (
@@ -28,12 +30,12 @@ from andon.host.server.calls import (
 from andon.host.server.state_folder import own_token, read_token, state_folder
 from andon.model import wire
 from andon.model.device import Snapshot
-from andon.units import human_seconds
 from andon.version import __version__
 
 DEFAULT_URL = "http://127.0.0.1:26366"
 LIMITS = CallLimits(timeout_seconds=10.0, most_bytes=64 * 1024 * 1024)
 PROBE_SECONDS = 1.0
+BACK_OFF = BackOff(0.5, 30.0, at_once=0)
 NO_SERVER = "no andon server is running here"
 START = "start one with andon serve, or name one elsewhere: andon open --url URL"
 CLEAR_TEXT = "the token is sent over the network in clear text: use https or an SSH tunnel"
@@ -149,19 +151,19 @@ class Remote:
 
     def patiently(self) -> Snapshot:
         """One snapshot, however long the server is down, which is reported."""
-        failures, began = 0, time.monotonic()
+        texts = RetryTexts(
+            lambda reason: f"{reason}; retrying",
+            lambda away: f"{self._server.url} is responding again after {away}",
+        )
+        retrying = Retrying(self._notify, texts, back_off=BACK_OFF)
         while True:
             try:
                 found = self.once()
             except Unavailable as exc:
-                if not failures:
-                    self._notify(f"{exc.reason}; retrying")
-                failures += 1
-                time.sleep(doubled_seconds(failures - 1, 0.5, 30.0))
+                retrying.failed(retrying.trouble or exc)  # one line, however it fails later
+                retrying.pause(threading.Event())
                 continue
-            if failures:
-                away = human_seconds(time.monotonic() - began)
-                self._notify(f"{self._server.url} is responding again after {away}")
+            retrying.succeeded()
             return found
 
     def __enter__(self) -> Self:

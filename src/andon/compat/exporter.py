@@ -8,9 +8,10 @@ from typing import Protocol, Self
 
 from andon import library
 from andon.compat.monitor import GPUMonitor
+from andon.engine.sampling.snapshot_feed import SnapshotFeed
 from andon.errors import Conflict, Invalid
 from andon.exporter.exposition import Exposition
-from andon.exporter.latest import Latest
+from andon.exporter.scrape import scraped
 from andon.exporter.server import MetricsServer
 from andon.exporter.spreads import Service
 from andon.model.device import Snapshot
@@ -35,7 +36,7 @@ class PrometheusExporter:
         self._port = settings.exporter_port if port is None else port
         self._source: Callable[[], Snapshot] | None = None
         self._shared = False
-        self._latest: Latest | None = None
+        self._feed: SnapshotFeed | None = None
         self._server: MetricsServer | None = None
         self._lock = threading.Lock()
         _exporters.add(self)
@@ -76,7 +77,7 @@ class PrometheusExporter:
             self._registered()
             server = MetricsServer("127.0.0.1", self._port, self._text, self._dropped)
             if self._shared:
-                self._latest = self._session()
+                self._feed = self._session()
             self._server = server
             server.start()
         return self
@@ -85,15 +86,16 @@ class PrometheusExporter:
         """Stop serving and free the port. May be called twice."""
         with self._lock:
             server, self._server = self._server, None
-            latest, self._latest = self._latest, None
+            feed, self._feed = self._feed, None
         if server is not None:
             server.stop()
-        if latest is not None:
-            latest.close()
+        if feed is not None:
+            feed.close()
 
-    def _session(self) -> Latest:
+    def _session(self) -> SnapshotFeed:
         shared = library.shared()
-        return Latest(shared.subscribe(shared.settings.interval_seconds, False), shared.costs)
+        session = shared.subscribe(shared.settings.interval_seconds, False)
+        return SnapshotFeed(session, shared.settings, shared.costs)
 
     def _registered(self) -> Callable[[], Snapshot]:
         if self._source is None:
@@ -102,19 +104,19 @@ class PrometheusExporter:
         return self._source
 
     def _text(self, service: Service | None) -> str:
-        latest = self._latest
-        if latest is not None:
-            return latest.text(self._exposition, service)
+        feed = self._feed
+        if feed is not None:
+            return scraped(feed, self._exposition, service)
         snapshot = self._registered()()
         costs = library.shared().costs() if self._shared else None
         return self._exposition.render(snapshot, costs, time.time(), service)
 
     def _dropped(self) -> int:
-        return self._latest.dropped if self._latest else 0
+        return self._feed.dropped if self._feed else 0
 
     def _reset_after_fork(self) -> None:
         """In a forked child: the threads are the parent's, and so is the port."""
-        server, self._server, self._latest = self._server, None, None
+        server, self._server, self._feed = self._server, None, None
         self._lock = threading.Lock()
         if server is not None:
             server.server_close()

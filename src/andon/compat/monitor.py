@@ -13,7 +13,8 @@ from andon import library
 from andon.compat.metrics import GpuMetrics
 from andon.core.runs.tallies import RunSummary, Summary
 from andon.core.sharing.placement import available, score
-from andon.engine.sampling.bus import Subscription
+from andon.engine.failure_log import FailureLog
+from andon.engine.follower import Follower
 from andon.model import wire
 from andon.model.device import DeviceStatus, Snapshot
 from andon.units import MIB
@@ -51,28 +52,26 @@ class MonitoringSession:
         self._ended = ended
         self._summary = Summary()
         self._began = time.monotonic()
-        self._subscription: Subscription = library.shared().subscribe(interval_seconds, False)
         self._result: RunSummary | None = None
         self._lock = threading.Lock()
-        self._thread = threading.Thread(target=self._collect, name="andon session", daemon=True)
-        self._thread.start()
+        self._follower = Follower(
+            library.shared().subscribe(interval_seconds, False),
+            self._summary.add,
+            "andon session",
+            FailureLog("andon", "a snapshot was not counted"),
+        ).start()
 
     def stop(self) -> RunSummary:
         """End this session and return its summary; a second call returns the same."""
         with self._lock:
             if self._result is None:
                 duration = time.monotonic() - self._began
-                self._subscription.close()
-                self._thread.join()
+                self._follower.close()
                 if not self._summary.sample_count:  # shorter than the first reading: take one now
                     self._summary.add(library.snapshot())
                 self._result = self._summary.result(duration)
                 self._ended(self)
             return self._result
-
-    def _collect(self) -> None:
-        for snapshot in self._subscription:
-            self._summary.add(snapshot)
 
 
 class GPUMonitor:
@@ -80,7 +79,8 @@ class GPUMonitor:
 
     def __init__(self) -> None:
         self._cached: tuple[float, Snapshot] | None = None
-        self._mine = threading.local()
+        self._sessions: list[tuple[threading.Thread, MonitoringSession]] = []
+        self._lock = threading.Lock()
         _monitors.add(self)
 
     def is_available(self) -> bool:
@@ -135,24 +135,25 @@ class GPUMonitor:
         ]
 
     def start_monitoring(self, interval_seconds: float = 1.0) -> MonitoringSession:
-        """Begin a session; its `stop`, or this thread's `stop_monitoring`, ends it."""
+        """Begin a session; its `stop`, or `stop_monitoring`, ends it."""
         self._cached = None
-        mine = self._sessions()
-
-        def ended(session: MonitoringSession) -> None:
-            self._cached = None
-            if session in mine:
-                mine.remove(session)
-
-        session = MonitoringSession(interval_seconds, ended)
-        mine.append(session)
+        session = MonitoringSession(interval_seconds, self._forget)
+        with self._lock:
+            self._sessions.append((threading.current_thread(), session))
         return session
 
     def stop_monitoring(self) -> RunSummary | None:
-        """End the calling thread's latest session; None if it has none."""
+        """End the calling thread's latest session, or if it has none the process's latest; None if
+        no session is running."""
         self._cached = None
-        sessions = self._sessions()
-        return sessions[-1].stop() if sessions else None
+        with self._lock:
+            me = threading.current_thread()
+            mine = [one for one in self._sessions if one[0] is me] or self._sessions
+            if not mine:
+                return None
+            chosen = mine[-1]
+            self._sessions.remove(chosen)  # at once: another thread must not choose it too
+        return chosen[1].stop()
 
     def _snapshot(self, use_cache: bool) -> Snapshot:
         cached = self._cached
@@ -163,16 +164,14 @@ class GPUMonitor:
         self._cached = (time.monotonic(), fresh)
         return fresh
 
-    def _sessions(self) -> list[MonitoringSession]:
-        if not hasattr(self._mine, "sessions"):
-            self._mine.sessions = []
-        found: list[MonitoringSession] = self._mine.sessions
-        return found
+    def _forget(self, session: MonitoringSession) -> None:
+        self._cached = None
+        with self._lock:
+            self._sessions[:] = [one for one in self._sessions if one[1] is not session]
 
     def _reset_after_fork(self) -> None:
         """In a forked child, which must not stop the parent's sessions."""
-        self._cached = None
-        self._mine = threading.local()
+        self._cached, self._sessions, self._lock = None, [], threading.Lock()
 
 
 _monitors: weakref.WeakSet[GPUMonitor] = weakref.WeakSet()

@@ -4,11 +4,11 @@ import errno
 import signal
 import socket
 import ssl
-import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from andon import app
@@ -16,6 +16,7 @@ from andon.core.access.policy import Rules, is_loopback
 from andon.core.access.quotas import places_for
 from andon.core.settings.resolution import Settings
 from andon.engine.sampling.sampler import Sampler
+from andon.engine.sampling.snapshot_feed import PAST_SNAPSHOTS, SnapshotFeed
 from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
 from andon.host.open_files import raised_limit
 from andon.host.server import server_file
@@ -23,7 +24,6 @@ from andon.host.server.state_folder import open_state_folder
 from andon.model.device import Snapshot
 from andon.web.answers.health import HealthPart
 from andon.web.server_history import ServerHistory, open_history
-from andon.web.snapshot_feed import SnapshotFeed
 from andon.web.transport import logs
 from andon.web.transport.asgi import App
 from andon.web.transport.audit import Audit
@@ -71,6 +71,7 @@ def serve(settings: Settings, place: ServeOptions, on_ready: Callable[[Started],
     """Serve until a signal; invalid options are reported before anything starts."""
     folder = open_state_folder()
     check_certificate(place)
+    signal.signal(signal.SIGINT, _interrupted)
     with ExitStack() as stack:
         stack.enter_context(logs.bounded())
         stack.enter_context(server_file.sole_server(folder))
@@ -80,7 +81,7 @@ def serve(settings: Settings, place: ServeOptions, on_ready: Callable[[Started],
         loopback = is_loopback(address)
         audit.write("started", address=address, port=port)
         sampler = stack.enter_context(app.open_sampler(settings))
-        feed = SnapshotFeed(sampler, settings)
+        feed = _feed(sampler, settings)
         stack.callback(feed.close)
         feed.wait_for_first(settings.deadline_seconds + FIRST_SNAPSHOT_SECONDS)
         rules = Rules(loopback, names(place, loopback))
@@ -108,6 +109,11 @@ def serve(settings: Settings, place: ServeOptions, on_ready: Callable[[Started],
             on_ready(Started(url, port, loopback, token, feed.last, watcher.notifiers))
 
         _run(built, place, listening, ready, lambda key: keys.grade(key).is_right)
+
+
+def _feed(sampler: Sampler, settings: Settings) -> SnapshotFeed:
+    session = sampler.subscribe(settings.interval_seconds, size=8)
+    return SnapshotFeed(session, settings, sampler.costs, sampler.reader_pids, PAST_SNAPSHOTS)
 
 
 def _linked(settings: Settings, url: str) -> Settings:
@@ -177,16 +183,10 @@ def _build(state: "AppState", audit: Audit, rules: Rules) -> App:
 
 def _exposition(feed: SnapshotFeed) -> Callable[[], str]:
     from andon.exporter import Exposition
+    from andon.exporter.scrape import scraped
 
     exposition = Exposition(feed.settings.exporter_prefix)
-
-    def text() -> str:
-        snapshot = feed.last
-        if snapshot is None:
-            raise Unavailable("no reading yet", hint="try again in a few seconds")
-        return exposition.render(snapshot, feed.costs(), time.time())
-
-    return text
+    return lambda: scraped(feed, exposition, wait_seconds=0)  # the event loop must not wait
 
 
 def _run(
@@ -219,11 +219,17 @@ def _run(
         ssl_certfile=place.certificate,
         ssl_keyfile=place.key,
     )
-    places = Places(places_for(raised_limit()))
-    # uvicorn raises the signal that stopped it again after its shutdown.
-    signal.signal(signal.SIGTERM, lambda *_: None)
-    with suppress(KeyboardInterrupt):
-        QuietServer(config, ready, places, RequestTurns(knows)).run([listening])
+    server = QuietServer(config, ready, Places(places_for(raised_limit())), RequestTurns(knows))
+    # Until the process ends: closing the other parts must not be interrupted either.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, server.handle_exit)
+    server.run([listening])
+
+
+def _interrupted(number: int, frame: FrameType | None) -> None:
+    """The first Ctrl-C before the server runs; a second one must not interrupt the cleanup."""
+    signal.signal(number, lambda *_: None)
+    raise KeyboardInterrupt
 
 
 def names(place: ServeOptions, loopback: bool) -> frozenset[str]:

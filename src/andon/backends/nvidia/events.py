@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from andon.backends.nvidia import nvml
 from andon.backends.nvidia.trouble import UNINITIALIZED
-from andon.core.sampling.reader_backoff import doubled_seconds
+from andon.core.retrying import doubled_seconds
 
 if TYPE_CHECKING:
     from andon.model.alert import Event

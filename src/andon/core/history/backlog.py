@@ -1,11 +1,10 @@
-"""Data waiting to be written: how much is kept while the store fails, and when to retry."""
+"""Data waiting to be written, and how much of it is kept while the store fails."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from andon.core.history.intervals import UsageInterval
 from andon.core.history.series import NodeReadings
-from andon.core.sampling.reader_backoff import back_off_seconds
 from andon.model.device import Device
 
 MOST_TICKS = 600  # ten minutes at one sample a second: about 6 MB with eight devices
@@ -38,7 +37,6 @@ class Backlog:
     devices: tuple[Device, ...] = ()
     dropped: int = 0
     written: int = 0
-    failures: int = 0
     tried: float = float("-inf")
 
     def add(
@@ -63,23 +61,21 @@ class Backlog:
             waiting = dict(list(waiting.items())[-MOST_USES:])
         return replace(self, uses=waiting)
 
-    def due(self, flush_seconds: float) -> float:
+    def due(self, flush_seconds: float, retry_at: float) -> float:
         """When to write next: at the next flush, or later after failures."""
-        return self.tried + max(flush_seconds, back_off_seconds(self.failures))
+        return max(self.tried + flush_seconds, retry_at)
 
     def flushed(self, now: float) -> "Backlog":
         """The backlog after everything was committed."""
-        return replace(
-            self, ticks=(), uses={}, written=self.written + len(self.ticks), failures=0, tried=now
-        )
+        return replace(self, ticks=(), uses={}, written=self.written + len(self.ticks), tried=now)
 
     def failed(self, now: float) -> "Backlog":
         """The backlog after a failed attempt."""
-        return replace(self, failures=self.failures + 1, tried=now)
+        return replace(self, tried=now)
 
 
 def validate(backlog: Backlog) -> None:
     """The invariants of a backlog."""
     assert len(backlog.ticks) <= MOST_TICKS
     assert len(backlog.uses) <= MOST_USES
-    assert min(backlog.dropped, backlog.written, backlog.failures) >= 0
+    assert min(backlog.dropped, backlog.written) >= 0

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from andon.core.retrying import BackOff, doubled_seconds
+
 HELLO_SECONDS = 5.0  # starting an interpreter on a loaded machine is not the driver's fault
 OPENING_DEADLINES = 2.0  # initialising a driver is slower than reading from it
 ABANDON_SECONDS = 10.0
@@ -10,7 +12,7 @@ MOST_READERS = 2
 EXTRA_READER_SECONDS = 600.0
 MOST_EXTRA_READERS = 2
 STEADY_SECONDS = 30.0  # a reader that ran this long counts as stable
-BACK_OFF_LIMIT_SECONDS = 60.0
+BACK_OFF = BackOff()  # no wait after a first failure, then 1, 2, 4 … 60 seconds
 RENEW_SECONDS = 60.0  # a lost card may be back, which only a new driver session can see
 
 
@@ -61,21 +63,11 @@ def is_stuck(life: Life, outstanding_since: float | None, now: float) -> bool:
     return now - max(outstanding_since, life.heard) >= ABANDON_SECONDS
 
 
-def doubled_seconds(times: int, first: float, most: float) -> float:
-    """A wait of `first`, doubled this many times, up to `most`."""
-    return min(most, first * 2.0 ** min(times, 16))
-
-
-def back_off_seconds(failures: int) -> float:
-    """No wait after a first failure, then 1, 2, 4 … 60 seconds."""
-    return doubled_seconds(failures - 2, 1.0, BACK_OFF_LIMIT_SECONDS) if failures > 1 else 0.0
-
-
 def may_start(attempts: Attempts, now: float) -> bool:
     """Whether another reader may be started now."""
     if attempts.stuck >= MOST_READERS and not _may_start_beyond_limit(attempts, now):
         return False
-    return now - attempts.last_failure >= back_off_seconds(attempts.failures)
+    return now - attempts.last_failure >= BACK_OFF.seconds(attempts.failures)
 
 
 def failed(attempts: Attempts, lived_seconds: float, now: float) -> Attempts:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from andon.core.sampling.reader_backoff import doubled_seconds
+from andon.core.retrying import doubled_seconds
 
 IDLE_SECONDS: Final = 10.0
 SUSPEND_SECONDS: Final = 60.0  # how long a released card may take to suspend

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from andon.core.notifying.outbox import Delivery, SavedAlerts
-from andon.core.sampling.reader_backoff import back_off_seconds
+from andon.engine.failure_log import FailureLog
+from andon.engine.retrying import Retrying, RetryTexts
 from andon.errors import AndonError, Unavailable
 from andon.model.alert import Alert
 from andon.ports import AlertStore
@@ -20,6 +21,10 @@ MOST_CHANGED = 2000
 PRUNE_SECONDS = 3600.0
 LEAVING_SECONDS = 2.0
 STUCK_SECONDS = 10.0
+TEXTS = RetryTexts(
+    lambda reason: f"the alerts are kept in memory only: {reason}",
+    lambda _lasted: "the alerts are written to disk again",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +47,11 @@ class AlertWriter:
         self._opened = False
         self._page: AlertPage | None = None
         self._version = self._committed = 0
-        self._failures, self._failed_at = 0, 0.0
-        self._trouble: AndonError | None = None
-        self._since: float | None = None
+        self._unexpected = FailureLog(
+            "andon.alert_writer", "the alerts could not be written; retrying"
+        )
+        self._retrying = Retrying(log.warning, TEXTS, self._translated)
         self._pruned = time.monotonic()
-        self._busy_since: float | None = None
         self._dropped = 0
         self._ended = False
         self._changed = threading.Condition()
@@ -56,7 +61,9 @@ class AlertWriter:
     def opened(self, seconds: float) -> SavedAlerts | None:
         """The saved state once the store is open; None if there is none, or not in time."""
         with self._changed:
-            self._changed.wait_for(lambda: self._opened or self._trouble is not None, seconds)
+            self._changed.wait_for(
+                lambda: self._opened or self._retrying.trouble is not None, seconds
+            )
             return self._saved
 
     def write(
@@ -80,14 +87,14 @@ class AlertWriter:
         with self._changed:
             version = self._version
             self._changed.wait_for(
-                lambda: self._committed >= version or self._trouble is not None, seconds
+                lambda: self._committed >= version or self._retrying.trouble is not None, seconds
             )
             return self._committed >= version
 
     @property
     def store(self) -> AlertStore:
         """The store for queries; Unavailable with the reason while it is not open."""
-        store, trouble = self._store, self._trouble
+        store, trouble = self._store, self._retrying.trouble
         if store is not None:
             return store
         raise trouble or Unavailable("the alert history is not open yet", hint="try again")
@@ -95,11 +102,10 @@ class AlertWriter:
     @property
     def trouble(self) -> tuple[AndonError, float] | None:
         """Why nothing can be written, and since when."""
-        trouble, since, began = self._trouble, self._since, self._busy_since
-        if trouble is not None and since is not None:
-            return trouble, since
-        seconds = 0.0 if began is None else time.monotonic() - began
-        if seconds < STUCK_SECONDS:
+        failures, seconds = self._retrying.failures, self._retrying.stuck_seconds(STUCK_SECONDS)
+        if failures.trouble is not None and failures.since is not None:
+            return failures.trouble, failures.since
+        if seconds is None:
             return None
         silent = Unavailable(
             f"the disk has not responded for {seconds:.0f} s", hint="check it: dmesg, iostat"
@@ -140,20 +146,17 @@ class AlertWriter:
         return False
 
     def _attempt(self) -> None:
-        self._busy_since = time.monotonic()
-        try:
-            self._turn()
-        except AndonError as exc:
-            self._failed(exc)
-        except Exception as exc:
-            log.exception("the alerts could not be written; retrying")
-            self._failed(Unavailable(f"the alerts could not be written: {exc}"))
-        finally:
-            self._busy_since = None
+        self._retrying.attempt(self._turn)
+        with self._changed:
+            self._changed.notify_all()
+
+    def _translated(self, error: Exception) -> AndonError:
+        self._unexpected.add(error)
+        return Unavailable(f"the alerts could not be written: {error}")
 
     def _wait_seconds(self) -> float:
         if self._store is None or self._page is not None:
-            return self._failed_at + back_off_seconds(self._failures) - time.monotonic()
+            return self._retrying.due - time.monotonic()
         return PRUNE_SECONDS
 
     def _turn(self) -> None:
@@ -177,7 +180,7 @@ class AlertWriter:
         with self._changed:
             self._store, self._opened = store, True
             self._saved = saved
-            self._recovered()
+            self._retrying.succeeded()
         return store
 
     def _save(self, store: AlertStore, page: AlertPage) -> None:
@@ -191,19 +194,4 @@ class AlertWriter:
             raise
         with self._changed:
             self._committed = page.version
-            self._recovered()
-
-    def _recovered(self) -> None:
-        if self._trouble is not None:
-            log.warning("the alerts are written to disk again")
-        self._trouble, self._since, self._failures = None, None, 0
-        self._changed.notify_all()
-
-    def _failed(self, trouble: AndonError) -> None:
-        with self._changed:
-            if self._trouble is None or self._trouble.reason != trouble.reason:
-                log.warning("the alerts are kept in memory only: %s", trouble.reason)
-            self._since = self._since or time.time()
-            self._trouble = trouble
-            self._failures, self._failed_at = self._failures + 1, time.monotonic()
-            self._changed.notify_all()
+            self._retrying.succeeded()

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from andon.core.notifying.outbox import Delivery
-from andon.core.sampling.reader_backoff import back_off_seconds
+from andon.engine.failure_log import FailureLog
+from andon.engine.retrying import Retrying, RetryTexts
 from andon.errors import AndonError, Unavailable
 from andon.model.alert import Alert, Notice
 from andon.ports import Notifier
@@ -83,9 +84,16 @@ class NotifierWorker:
         self._gather_seconds = gather_seconds
         self._refresh_seconds: float | None = getattr(notifier, "refresh_seconds", None)
         self._refreshed = time.monotonic()
-        self._health = NotifierHealth(self.name)
-        self._failures, self._failed_at = 0, 0.0
-        self._sending_since: float | None = None
+        self._sent = 0
+        self._last_sent: float | None = None
+        self._unexpected = FailureLog(
+            "andon.notifier", f"sending through {self.name} failed; continuing"
+        )
+        texts = RetryTexts(
+            lambda reason: f"notifier {self.name}: {reason}",
+            lambda _lasted: f"notifier {self.name} works again",
+        )
+        self._retrying = Retrying(log.warning, texts, _without_text)
         self._tests: list[TestMessage] = []
         self._changed = threading.Condition()
         self._woken = self._ended = False
@@ -107,17 +115,14 @@ class NotifierWorker:
         return test
 
     def health(self) -> NotifierHealth:
-        health, began = self._health, self._sending_since
-        if began is None or time.monotonic() - began < STUCK_SECONDS:
-            return health
-        seconds = time.monotonic() - began
-        return replace(
-            health,
-            ok=False,
-            reason=f"it has not responded for {seconds:.0f} s",
-            hint="check the connection to it; restart andon if it never responds",
-            since=health.since or time.time() - seconds,
-        )
+        failures, seconds = self._retrying.failures, self._retrying.stuck_seconds(STUCK_SECONDS)
+        found = NotifierHealth(self.name, sent=self._sent, last_sent=self._last_sent)
+        trouble = failures.trouble if seconds is None else _stuck(seconds)
+        if trouble is None:
+            return found
+        since = time.time() - (seconds or 0.0) if failures.since is None else failures.since
+        hint = trouble.hint or None
+        return replace(found, ok=False, reason=trouble.reason, hint=hint, since=since)
 
     def end(self) -> None:
         """Finish the current message, try pending ones once, and stop; does not block."""
@@ -137,9 +142,11 @@ class NotifierWorker:
             try:
                 if self._turn():
                     return
-            except Exception:
-                log.exception("sending through %s failed; continuing", self.name)
-                self._failed(Unavailable("an unexpected error occurred in andon"))
+            except Exception as exc:  # noqa: BLE001 - logged and shown, and tried again
+                self._unexpected.add(exc)
+                self._retrying.failed(Unavailable("an unexpected error occurred in andon"))
+                if self._wait_for_retry():
+                    return
 
     def _turn(self) -> bool:
         """Wait, then send what is due; True at the end."""
@@ -167,7 +174,7 @@ class NotifierWorker:
         work, now = self._work(self.name), time.monotonic()
         seconds = IDLE_SECONDS
         if work.next_due is not None:
-            retry = self._failed_at + back_off_seconds(self._failures) - now
+            retry = self._retrying.due - now
             seconds = min(seconds, max(work.next_due - time.time(), retry))
         if self._refresh_seconds is not None:
             seconds = min(seconds, self._refreshed + self._refresh_seconds - now)
@@ -180,7 +187,7 @@ class NotifierWorker:
                 self._changed.wait(left)
 
     def _may_try(self) -> bool:
-        return time.monotonic() >= self._failed_at + back_off_seconds(self._failures)
+        return time.monotonic() >= self._retrying.due
 
     def _refresh_due(self) -> bool:
         if self._refresh_seconds is None:
@@ -192,42 +199,31 @@ class NotifierWorker:
         notices = [delivery.notice for delivery in work.deliveries]
         if self._try(notices, work.firing) is None:
             self._delivered(work.deliveries)
-            self._health = replace(self._health, sent=self._health.sent + len(notices))
+            self._sent += len(notices)
             self._settle()  # before the next one: a kill in between repeats at most one message
 
     def _try(self, notices: Sequence[Notice], firing: Sequence[Alert]) -> AndonError | None:
-        self._sending_since = self._refreshed = time.monotonic()
-        try:
-            self._notifier.send(notices, firing)
-        except AndonError as exc:
-            self._failed(exc)
-            return exc
-        except Exception as exc:  # noqa: BLE001 (a notifier may be third-party code)
-            # Its message may contain a secret address, so only its type is shown.
-            trouble = Unavailable(f"it failed unexpectedly ({type(exc).__name__})")
-            self._failed(trouble)
-            return trouble
-        finally:
-            self._sending_since = None
-        self._succeeded(bool(notices))
-        return None
+        self._refreshed = time.monotonic()
+        trouble = self._retrying.attempt(lambda: self._notifier.send(notices, firing))
+        if trouble is None:
+            self._last_sent = time.time() if notices else self._last_sent
+            self._retrying.succeeded()
+        return trouble
 
-    def _succeeded(self, with_news: bool) -> None:
-        if not self._health.ok:
-            log.warning("notifier %s works again", self.name)
-        self._failures = 0
-        last = time.time() if with_news else self._health.last_sent
-        told = self._health.sent
-        self._health = NotifierHealth(self.name, sent=told, last_sent=last)
+    def _wait_for_retry(self) -> bool:
+        """After an error of our own, which may happen again at once; True at the end."""
+        with self._changed:
+            seconds = max(0.0, self._retrying.due - time.monotonic())
+            return self._changed.wait_for(lambda: self._ended, seconds)
 
-    def _failed(self, trouble: AndonError) -> None:
-        if self._health.reason != trouble.reason:
-            log.warning("notifier %s: %s", self.name, trouble.reason)
-        self._failures, self._failed_at = self._failures + 1, time.monotonic()
-        self._health = replace(
-            self._health,
-            ok=False,
-            reason=trouble.reason,
-            hint=trouble.hint or None,
-            since=self._health.since or time.time(),
-        )
+
+def _without_text(error: Exception) -> AndonError:
+    """A notifier may be third-party code, and the text of its error may contain a secret."""
+    return Unavailable(f"it failed unexpectedly ({type(error).__name__})")
+
+
+def _stuck(seconds: float) -> AndonError:
+    return Unavailable(
+        f"it has not responded for {seconds:.0f} s",
+        hint="check the connection to it; restart andon if it never responds",
+    )

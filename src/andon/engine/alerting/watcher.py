@@ -19,6 +19,9 @@ from andon.core.sharing.broken_devices import ailments
 from andon.core.sharing.holders import BLANK, BookView
 from andon.engine.alerting.alert_writer import AlertWriter
 from andon.engine.alerting.notifier_worker import GATHER_SECONDS, NotifierWork, NotifierWorker
+from andon.engine.failure_log import FailureLog
+from andon.engine.follower import Follower
+from andon.engine.listeners import Listeners
 from andon.engine.sampling.bus import Subscription
 from andon.errors import AndonError, Gone
 from andon.model.alert import Alert, Notice, Phase, Silence
@@ -59,7 +62,7 @@ class Watcher:
     ) -> None:
         """`self_checks` returns problems of andon itself, `book` the state of the lease book."""
         self.rulebook = rulebook
-        self._subscription, self._offset, self._boot = subscription, offset, boot
+        self._offset, self._boot = offset, boot
         self._self_checks, self._book = self_checks, book
         self._routes = tuple(route for _, route in notifiers)
         self._lock = threading.Lock()
@@ -68,9 +71,10 @@ class Watcher:
         self._rendered: tuple[AlertState, tuple[Alert, ...]] = (self._state, ())
         self._last: Snapshot | None = None
         self._heard = self._written = time.monotonic()
-        self._failure: str | None = None
         self._caught_up = False
-        self._listeners: tuple[Listener, ...] = ()
+        self._listeners: Listeners[[tuple[Alert, ...]]] = Listeners(
+            FailureLog("andon.watcher", "a listener failed; the others continue")
+        )
         self._writer = AlertWriter(open_store)
         self._workers = {
             notifier.name: NotifierWorker(
@@ -78,8 +82,18 @@ class Watcher:
             )
             for notifier, _ in notifiers
         }
-        self._thread = threading.Thread(target=self._loop, name="watcher", daemon=True)
-        self._thread.start()
+        self._follower = Follower(
+            subscription,
+            self._turn,
+            "watcher",
+            FailureLog(
+                "andon.watcher", "evaluating alerts failed; continuing with the next sample"
+            ),
+            idle_seconds=lambda: TURN_SECONDS,
+            idle=self._turn,
+            begin=lambda: self._restore(self._writer.opened(OPENING_SECONDS)),
+        )
+        self._follower.start()
 
     # Queries.
 
@@ -135,14 +149,7 @@ class Watcher:
         Alerts that only become pending, or stop being so, are left out: that happens constantly on
         a busy node, and most of them never fire.
         """
-        with self._lock:
-            self._listeners = (*self._listeners, listener)
-
-        def leave() -> None:
-            with self._lock:
-                self._listeners = tuple(one for one in self._listeners if one is not listener)
-
-        return leave
+        return self._listeners.add(listener)
 
     def health(self) -> dict[str, Any]:
         """The health of evaluation, storage and notifiers."""
@@ -151,9 +158,7 @@ class Watcher:
             {**asdict(worker.health()), "waiting": box.count(name)}
             for name, worker in self._workers.items()
         ]
-        kept, failure = self._writer.trouble, self._failure
-        if not self._thread.is_alive():
-            failure = "the watcher has stopped"
+        kept, failure = self._writer.trouble, self._failure()
         failing = [one["name"] for one in notifiers if not one["ok"]]
         reason, hint = failure, None
         if failure is None and kept is not None:
@@ -166,9 +171,17 @@ class Watcher:
             "hint": hint or None,
             "firing": sum(alert.state is Phase.FIRING for alert in self.alerts()),
             "waiting": len(box.deliveries),
-            "dropped": box.dropped + self._subscription.dropped + self._writer.dropped,
+            "dropped": box.dropped + self._follower.session.dropped + self._writer.dropped,
             "notifiers": notifiers,
         }
+
+    def _failure(self) -> str | None:
+        if not self._follower.runs:
+            return "the watcher has stopped"
+        error = self._follower.failure
+        if error is None:
+            return None
+        return f"evaluating alerts failed: {type(error).__name__}: {error}"
 
     # Actions.
 
@@ -202,8 +215,7 @@ class Watcher:
 
     def close(self) -> None:
         """Stop; current messages get a moment to finish, and pending ones are saved."""
-        self._subscription.close()
-        self._thread.join(LEAVING_SECONDS)
+        self._follower.close(LEAVING_SECONDS)
         for worker in self._workers.values():
             worker.end()
         end = time.monotonic() + LEAVING_SECONDS
@@ -214,22 +226,9 @@ class Watcher:
 
     # The thread.
 
-    def _loop(self) -> None:
-        self._restore(self._writer.opened(OPENING_SECONDS))
-        while True:
-            snapshot = self._subscription.get(TURN_SECONDS)
-            if snapshot is None and self._subscription.closed:
-                return
-            try:
-                self._catch_up()
-                self._turn(snapshot)
-                self._failure = None
-            except Exception as exc:
-                if self._failure is None:
-                    log.exception("evaluating alerts failed; continuing with the next sample")
-                self._failure = f"evaluating alerts failed: {type(exc).__name__}: {exc}"
-
-    def _turn(self, snapshot: Snapshot | None) -> None:
+    def _turn(self, snapshot: Snapshot | None = None) -> None:
+        """With a new sample, or without one when none has come."""
+        self._catch_up()
         if snapshot is not None:
             self._heard, self._last = time.monotonic(), snapshot
         elif self._last is None or time.monotonic() - self._heard < self._silent_seconds:
@@ -253,7 +252,7 @@ class Watcher:
 
     @property
     def _silent_seconds(self) -> float:
-        return max(SILENT_SECONDS, 5 * self._subscription.interval_seconds)
+        return max(SILENT_SECONDS, 5 * self._follower.session.interval_seconds)
 
     def _without_readings(self) -> Snapshot | None:
         """The sampler delivers nothing: every device without a reading, neither good nor bad."""
@@ -299,12 +298,11 @@ class Watcher:
             if news or pending:
                 self._write(box, news)
             self._outbox = box  # only now: a worker must not see what is not yet being written
-            listeners = self._listeners
         if pending:
             for worker in self._workers.values():
                 worker.wake()
         if news:
-            self._notify_listeners(listeners, news)
+            self._listeners.notify(news)
         return outcome
 
     def _write(self, box: Outbox, changed: Sequence[Alert] = ()) -> None:
@@ -345,14 +343,6 @@ class Watcher:
             self._write(self._outbox)
         for worker in self._workers.values():
             worker.wake()
-
-    @staticmethod
-    def _notify_listeners(listeners: Sequence[Listener], changed: tuple[Alert, ...]) -> None:
-        for listener in listeners:
-            try:
-                listener(changed)
-            except Exception:
-                log.exception("a listener failed; the others continue")
 
     # For the notifier workers.
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from andon.core.runs.summary import RunTallies
+from andon.engine.failure_log import FailureLog
+from andon.engine.follower import Follower
 from andon.engine.sampling.bus import Subscription
 from andon.engine.sampling.sampler import Sampler
 from andon.host.folders import make_private
@@ -20,7 +22,7 @@ from andon.model.work import Lease
 SCHEMA = "andon.run/1"
 INTERVALS = ((600.0, 1.0), (3600.0, 2.0), (float("inf"), 5.0))
 """Up to this age of a run, its sampling interval."""
-POLL_SECONDS = 1.0
+LEAVING_SECONDS = 2.0
 SAMPLED = (
     "utilization_percent", "memory_used_bytes", "memory_free_bytes", "temperature_celsius",
     "power_watts", "power_limit_watts", "sm_clock_mhz", "throttle",
@@ -45,9 +47,7 @@ class RunLog:
         self._began = time.monotonic()
         self._file: int | None = None
         self._lock = threading.Lock()
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._session: Subscription | None = None
+        self._follower: Follower | None = None
         try:
             make_private(path.parent)
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
@@ -63,10 +63,14 @@ class RunLog:
         """Sample the run's devices, and no others, from now on."""
         if first is not None:
             self.take(first)
-        self._thread = threading.Thread(
-            target=self._follow, args=(sampler,), name="andon run", daemon=True
-        )
-        self._thread.start()
+        session = sampler.subscribe(INTERVALS[0][1], at_once=first is None)
+
+        def taken(snapshot: Snapshot) -> None:
+            self.take(snapshot)
+            self._slow_down(session, time.monotonic())
+
+        failures = FailureLog("andon.run", "a sample was not recorded", brief=True)
+        self._follower = Follower(session, taken, "andon run", failures).start()
 
     def take(self, snapshot: Snapshot) -> None:
         counted = self.tallies.add(snapshot)
@@ -81,11 +85,8 @@ class RunLog:
 
     def end(self, facts: dict[str, Any]) -> None:
         """Write the summary; the file is complete from here on."""
-        self._stop.set()
-        if self._session is not None:
-            self._session.close()
-        if self._thread is not None:
-            self._thread.join(2.0)
+        if self._follower is not None:
+            self._follower.close(LEAVING_SECONDS)
         why = None if self.tallies.samples else "the run ended before its devices were read"
         self.write(
             "end",
@@ -119,17 +120,15 @@ class RunLog:
                 os.close(self._file)
         self._file = None
 
-    def _follow(self, sampler: Sampler) -> None:
-        if self.tallies.samples:  # the first sample has been taken
-            self._stop.wait(INTERVALS[0][1])
-        while not self._stop.is_set():
-            age = time.monotonic() - self._began
-            until, interval = next(step for step in INTERVALS if age < step[0])
-            with sampler.subscribe(interval) as self._session:
-                while not self._stop.is_set() and time.monotonic() - self._began < until:
-                    snapshot = self._session.get(POLL_SECONDS)
-                    if snapshot is not None and not self._stop.is_set():
-                        self.take(snapshot)
+    def _slow_down(self, session: Subscription, now: float) -> None:
+        interval = interval_at(now - self._began)
+        if interval != session.interval_seconds:
+            session.pace(interval, now)
+
+
+def interval_at(age_seconds: float) -> float:
+    """The sampling interval of a run of this age."""
+    return next(interval for until, interval in INTERVALS if age_seconds < until)
 
 
 def _short(status: DeviceStatus) -> dict[str, Any]:

@@ -38,6 +38,12 @@ class Subscription:
         """Whether this session has no snapshot in the current interval yet."""
         return self._slot is None or cadence.slot(now, self.interval_seconds) > self._slot
 
+    def pace(self, interval_seconds: float, now: float) -> None:
+        """Continue at this interval; the next snapshot is due when one of its slots begins."""
+        with self._changed:
+            self.interval_seconds = interval_seconds
+            self._slot = cadence.slot(now, interval_seconds)
+
     def add_events(self, events: "Sequence[Event]") -> None:
         """Keep events until this session's next snapshot, which may be many samples away."""
         with self._changed:
@@ -120,10 +126,15 @@ class Bus:
         self._subscriptions: tuple[Subscription, ...] = ()
         self._lock = threading.Lock()
 
-    def subscribe(self, interval_seconds: float, watching: bool, size: int) -> Subscription:
+    def subscribe(
+        self, interval_seconds: float, watching: bool, size: int, seen_at: float | None = None
+    ) -> Subscription:
+        """A new session, due at once unless it has seen a snapshot at that time."""
         subscription = Subscription(
             interval_seconds, watching, size, leave=lambda: self._remove(subscription)
         )
+        if seen_at is not None:
+            subscription.pace(interval_seconds, seen_at)
         with self._lock:
             self._subscriptions = (*self._subscriptions, subscription)
         return subscription

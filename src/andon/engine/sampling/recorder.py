@@ -5,10 +5,14 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from andon.core.history.backlog import UPKEEP_SECONDS, Backlog, RecorderHealth
 from andon.core.history.intervals import OpenIntervals
 from andon.core.history.series import facts_of, tick_of
+from andon.engine.failure_log import FailureLog
+from andon.engine.follower import Follower, Taking
+from andon.engine.retrying import Retrying, RetryTexts
 from andon.engine.sampling.bus import Subscription
 from andon.errors import AndonError, Unavailable
 from andon.model.device import Snapshot
@@ -17,6 +21,10 @@ from andon.ports import Store
 log = logging.getLogger("andon.recorder")
 
 LEAVING_SECONDS = 5.0
+TEXTS = RetryTexts(
+    lambda reason: f"history cannot be written: {reason}",
+    lambda _lasted: "history is being written again",
+)
 
 
 class Recorder:
@@ -28,31 +36,40 @@ class Recorder:
         subscription: Subscription,
         flush_seconds: float = 5.0,
     ) -> None:
-        self._open_store, self._subscription = open_store, subscription
-        self._flush_seconds = flush_seconds
+        self._open_store, self._flush_seconds = open_store, flush_seconds
         self._lock = threading.Lock()
         self._store: Store | None = None
         self._backlog, self._uses = Backlog(tried=time.monotonic()), OpenIntervals()
-        self._trouble: AndonError | None = None
-        self._since: float | None = None
         self._flushed: float | None = None
         self._kept = time.monotonic()
-        self._ended = threading.Event()
-        subscription.on_close(self._ended.set)
-        self._thread = threading.Thread(target=self._loop, name="recorder", daemon=True)
-        self._thread.start()
+        self._unexpected = FailureLog("andon.recorder", "recording failed; retrying")
+        self._retrying = Retrying(log.warning, TEXTS, self._translated)
+        self._follower = Follower(
+            subscription,
+            lambda snapshot: self._retrying.attempt(partial(self._take, snapshot)),
+            "recorder",
+            self._unexpected,
+            taking=Taking.BATCH,
+            idle_seconds=self._rest_seconds,
+            idle=self._flush_if_due,
+            # At once, so that history can be queried before the first flush.
+            begin=lambda: self._retrying.attempt(self._opened),
+            end=self._flush,
+        )
+        self._follower.start()
 
     def health(self) -> RecorderHealth:
         """Whether readings are being written, and if not, why and since when."""
         with self._lock:
-            backlog, trouble = self._backlog, self._trouble
+            backlog, failures = self._backlog, self._retrying.failures
+            trouble = failures.trouble
             return RecorderHealth(
                 ok=trouble is None,
                 reason=trouble.reason if trouble else None,
                 hint=trouble.hint if trouble else None,
-                since=self._since,
+                since=failures.since,
                 buffered_snapshots=len(backlog.ticks),
-                dropped_snapshots=backlog.dropped + self._subscription.dropped,
+                dropped_snapshots=backlog.dropped + self._follower.session.dropped,
                 written_snapshots=backlog.written,
                 flushed=self._flushed,
             )
@@ -60,7 +77,7 @@ class Recorder:
     @property
     def store(self) -> Store:
         """The open store; raises Unavailable with the reason while there is none."""
-        store, trouble = self._store, self._trouble
+        store, trouble = self._store, self._retrying.trouble
         if store is not None:
             return store
         reason = trouble.reason if trouble else "the history is not open yet"
@@ -68,53 +85,38 @@ class Recorder:
 
     def close(self) -> None:
         """Write what is left, and close the store."""
-        self._subscription.close()
-        self._thread.join(LEAVING_SECONDS)
+        self._follower.close(LEAVING_SECONDS)
         store, self._store = self._store, None
         if store is not None:
             with suppress(AndonError):
                 store.close()
 
-    def _loop(self) -> None:
-        while not self._ended.is_set():
-            try:
-                self._turn()
-            except Exception as exc:
-                log.exception("recording failed; retrying")
-                self._failed(Unavailable(f"recording failed: {exc}"))
-        self._finish()
+    # The thread.
 
-    def _turn(self) -> None:
-        self._open_if_due()
-        due = self._backlog.due(self._flush_seconds)
-        # Take several snapshots at once when a write is due: waking up for each costs more.
-        rest = min(due - time.monotonic(), self._subscription.poll_within_seconds)
-        self._ended.wait(max(0.0, rest))
-        self._take_all()
-        if time.monotonic() >= due:
+    @property
+    def _due(self) -> float:
+        return self._backlog.due(self._flush_seconds, self._retrying.due)
+
+    def _rest_seconds(self) -> float:
+        """Until the next write, or until the session's queue is half full."""
+        within = self._follower.session.poll_within_seconds
+        return max(0.0, min(self._due - time.monotonic(), within))
+
+    def _flush_if_due(self) -> None:
+        if time.monotonic() >= self._due:
             self._flush()
-
-    def _finish(self) -> None:
-        self._take_all()
-        self._flush()
-
-    def _take_all(self) -> None:
-        while (snapshot := self._subscription.get(0)) is not None:
-            self._take(snapshot)
 
     def _take(self, snapshot: Snapshot) -> None:
         self._uses, changed = self._uses.follow(snapshot)
         with self._lock:
             self._backlog = self._backlog.add(tick_of(snapshot), changed, facts_of(snapshot))
 
-    def _open_if_due(self) -> None:
-        """Open at once at the start, so that history can be queried before the first flush."""
-        if self._store is None and not self._backlog.failures:
-            self._try(self._opened)
-
     def _flush(self) -> None:
-        if self._try(self._write) and time.monotonic() - self._kept >= UPKEEP_SECONDS:
-            self._try(self._maintain)
+        if self._retrying.attempt(self._write) is not None:
+            with self._lock:
+                self._backlog = self._backlog.failed(time.monotonic())
+        elif time.monotonic() - self._kept >= UPKEEP_SECONDS:
+            self._retrying.attempt(self._maintain)
 
     def _opened(self) -> Store:
         if self._store is None:
@@ -131,27 +133,15 @@ class Recorder:
             return  # the store was not used
         store.write(backlog.ticks, tuple(backlog.uses.values()), backlog.devices)
         with self._lock:
-            if self._trouble is not None:
-                log.warning("history is being written again")
             self._backlog = backlog.flushed(time.monotonic())
-            self._trouble, self._since, self._flushed = None, None, time.time()
+            self._flushed = time.time()
+            self._retrying.succeeded()
 
     def _maintain(self) -> None:
         """Do some maintenance; if more is due, the next flush continues."""
         if self._opened().maintain(time.time()).idle:
             self._kept = time.monotonic()
 
-    def _try(self, act: Callable[[], object]) -> bool:
-        try:
-            act()
-        except AndonError as exc:
-            self._failed(exc)
-            return False
-        return True
-
-    def _failed(self, trouble: AndonError) -> None:
-        with self._lock:
-            if self._trouble is None or self._trouble.reason != trouble.reason:
-                log.warning("history cannot be written: %s", trouble.reason)
-            self._since = self._since or time.time()
-            self._trouble, self._backlog = trouble, self._backlog.failed(time.monotonic())
+    def _translated(self, error: Exception) -> AndonError:
+        self._unexpected.add(error)
+        return Unavailable(f"recording failed: {error}")

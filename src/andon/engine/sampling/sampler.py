@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Self
 
 from andon.core.sampling.masks import Visibility
 from andon.core.sampling.roster import numbered, order, stale
+from andon.engine.failure_log import FailureLog
 from andon.engine.sampling.bus import Bus, Subscription
 from andon.engine.sampling.readers import (
     LONGEST_REASON,
@@ -88,8 +89,10 @@ class Sampler:
         self._woken = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
-        self._ticks = self._failed = 0
-        self._last_failure: str | None = None
+        self._ticks = 0
+        self._failures = FailureLog(
+            "andon.sampler", "sampling failed; retrying at the next interval", brief=True
+        )
         self._latest: tuple[DeviceStatus, ...] = ()
         self._sampler_cpu = self._sampler_wall = 0.0
         self._began: float | None = None
@@ -111,16 +114,18 @@ class Sampler:
             return self._safe_tick(watched or self._bus.watched, hasty)
 
     def subscribe(
-        self, interval_seconds: float, watching: bool = False, size: int = 64
+        self, interval_seconds: float, watching: bool = False, size: int = 64, at_once: bool = True
     ) -> Subscription:
-        """A session: a snapshot at once, then one per interval."""
+        """A session: a snapshot at once unless the caller has just taken one, then one per
+        interval."""
         if not SHORTEST_SECONDS <= interval_seconds <= LONGEST_SECONDS:  # also catches NaN
             raise Invalid(
                 f"{interval_seconds!r} is not an interval",
                 hint=f"use {SHORTEST_SECONDS} to {LONGEST_SECONDS:.0f} seconds",
             )
         with self._woken:
-            subscription = self._bus.subscribe(interval_seconds, watching, size)
+            seen_at = None if at_once else time.monotonic()
+            subscription = self._bus.subscribe(interval_seconds, watching, size, seen_at)
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._loop, name="sampler", daemon=True)
                 self._thread.start()
@@ -131,7 +136,7 @@ class Sampler:
         return Costs(
             snapshots=self._ticks,
             missed=self._bus.missed(),
-            failed=self._failed,
+            failed=self._failures.count,
             impossible=sum(v.roster.impossible for v in self._vendors),
             sampler_cpu_seconds=self._sampler_cpu,
             sampler_wall_seconds=self._sampler_wall,
@@ -200,8 +205,7 @@ class Sampler:
             snapshot = self._tick(watched, hasty)
             self._latest = snapshot.devices
         except Exception as exc:  # noqa: BLE001 - logged, reported as a fault, and retried
-            self._failed += 1
-            self._log_failure(exc)
+            self._failures.add(exc)
             snapshot = self._of_a_failure(f"this reading failed: {exc!r}"[:LONGEST_REASON])
         return snapshot
 
@@ -217,16 +221,6 @@ class Sampler:
             devices=self._latest,
             faults=(Fault("sampler", reason, REPORT_HINT),),
         )
-
-    def _log_failure(self, exc: Exception) -> None:
-        """Log each kind once: a sample that fails will fail again in a second."""
-        import logging  # not for every start
-
-        log = logging.getLogger("andon.sampler")
-        log.debug("sampling failed", exc_info=exc)
-        if repr(exc) != self._last_failure:
-            self._last_failure = repr(exc)
-            log.error("sampling failed: %r; retrying at the next interval", exc)
 
     def _wait_for_due(self) -> bool:
         """Sleep until a session is due; False when there is none left."""

@@ -6,14 +6,19 @@ read counts as unknown after some seconds.
 
 import logging
 import os
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from andon.core.retrying import BackOff
 from andon.core.sharing.holders import BLANK, BookView, Marker, page_of, wanted_pids
+from andon.engine.failure_log import FailureLog
+from andon.engine.follower import Follower, Taking
+from andon.engine.listeners import Listeners
+from andon.engine.retrying import Retrying, RetryTexts
 from andon.engine.sampling.bus import Subscription
 from andon.engine.sharing.lease_listing import book_row
 from andon.errors import AndonError, Unavailable
@@ -34,6 +39,7 @@ LATE_SECONDS = 10.0  # beyond that pause; anything older is out of date
 FRESH_SECONDS = 1.0  # a directory's time is coarse: a recent change may hide another
 RETRY_SECONDS = 5.0
 CLOSE_SECONDS = 1.0
+TEXTS = RetryTexts(lambda reason: reason, lambda _lasted: "the lease book can be read again")
 
 Seal = tuple[tuple[int, int] | None, ...]
 """Time and inode of every directory that may be part of the book; None where there is none."""
@@ -45,13 +51,11 @@ class LeaseTracker:
     """What a server knows about the book. Every call returns at once."""
 
     def __init__(self, subscription: Subscription, env: Mapping[str, str] | None = None) -> None:
-        self._subscription = subscription
         self._env = os.environ if env is None else env
         self._paths: tuple[Path, ...] = ()
         self._watched: tuple[str, ...] = ()
         self._warned: list[str] = []
         self._page, self._marker = BLANK, Marker()
-        self._trouble: AndonError | None = None
         self._known = False
         self._book: Book | None = None
         self._row: BookRow | None = None
@@ -61,11 +65,25 @@ class LeaseTracker:
         self._unread = True
         self._judged: tuple[tuple[BookEntry, ...], Seen] | None = None
         self._kin: dict[tuple[int, float | None], Kin] = {}
-        self._due = self._retry = 0.0
+        self._due = 0.0
         self._polled = self._current = time.monotonic()
-        self._listeners: tuple[Listener, ...] = ()
-        self._thread = threading.Thread(target=self._loop, name="lease tracker", daemon=True)
-        self._thread.start()
+        self._retrying = Retrying(
+            log.warning, TEXTS, _translated, BackOff(RETRY_SECONDS, RETRY_SECONDS, at_once=0)
+        )
+        self._listeners: Listeners[[]] = Listeners(
+            FailureLog("andon.lease_tracker", "a listener failed; the others continue")
+        )
+        self._last: Snapshot | None = None
+        self._follower = Follower(
+            subscription,
+            self._try,
+            "lease tracker",
+            FailureLog("andon.lease_tracker", "following the lease book failed; retrying"),
+            taking=Taking.NEWEST,
+            idle_seconds=lambda: POLL_SECONDS,
+            idle=self._try_again,
+        )
+        self._follower.start()
 
     # For callers.
 
@@ -99,43 +117,29 @@ class LeaseTracker:
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Call this when leases, their ends or the queue change; it must not block. Returns a
         function that stops it."""
-        self._listeners = (*self._listeners, listener)
-
-        def leave() -> None:
-            self._listeners = tuple(one for one in self._listeners if one is not listener)
-
-        return leave
+        return self._listeners.add(listener)
 
     def close(self) -> None:
-        self._subscription.close()
-        self._thread.join(CLOSE_SECONDS)
+        self._follower.close(CLOSE_SECONDS)
 
     # The thread.
 
-    def _loop(self) -> None:
-        last: Snapshot | None = None
-        while True:
-            snapshot = self._subscription.get(POLL_SECONDS)
-            if snapshot is None and self._subscription.closed:
-                return
-            last = snapshot or last
-            if last is not None:
-                self._try(last)
+    def _try_again(self) -> None:
+        """The book may change between two samples."""
+        if self._last is not None:
+            self._try(self._last)
 
     def _try(self, snapshot: Snapshot) -> None:
-        try:
-            self._poll(snapshot)
-        except AndonError as exc:
-            self._failed(exc)
-        except Exception as exc:
-            self._failed(Unavailable(f"the lease book cannot be read: {exc}"))
-            log.debug("reading the lease book failed", exc_info=True)
+        self._last = snapshot
+        if (
+            time.monotonic() >= self._retrying.due
+            and self._retrying.attempt(partial(self._poll, snapshot)) is not None
+        ):
+            self._book, self._judged = None, None
         self._polled = time.monotonic()
 
     def _poll(self, snapshot: Snapshot) -> None:
         now = time.monotonic()
-        if now < self._retry:
-            return
         if self._book is None:
             self._book, self._unread = self._opened(), True
         page, tickets = self._page, self._tickets
@@ -147,9 +151,10 @@ class LeaseTracker:
             self._current = time.monotonic()
         if self._entries or page.claims or page.sharing.former:
             self._judge(snapshot)
-        self._trouble, self._known = None, True
+        self._known = True
+        self._retrying.succeeded()
         if self._page.claims != page.claims or self._tickets != tickets:
-            self._notify()
+            self._listeners.notify()
 
     def _check_changes(self) -> None:
         """Whether the book may differ from what was read: only a few system calls."""
@@ -220,23 +225,11 @@ class LeaseTracker:
         self._kin = {key: kin for key, kin in known.items() if key[1] is not None}
         return {pid: kin for (pid, _), kin in known.items()}
 
-    def _failed(self, trouble: AndonError) -> None:
-        if self._trouble is None or self._trouble.reason != trouble.reason:
-            log.warning("%s", trouble.reason)
-        self._trouble, self._book, self._judged = trouble, None, None
-        self._retry = time.monotonic() + RETRY_SECONDS
-
-    def _notify(self) -> None:
-        for listener in self._listeners:
-            try:
-                listener()
-            except Exception:
-                log.exception("a listener failed; the others continue")
-
     def _why_not(self) -> AndonError | None:
-        if self._trouble is not None:
-            return self._trouble
-        now, slack = time.monotonic(), max(SILENT_SECONDS, 5 * self._subscription.interval_seconds)
+        if (trouble := self._retrying.trouble) is not None:
+            return trouble
+        interval_seconds = self._follower.session.interval_seconds
+        now, slack = time.monotonic(), max(SILENT_SECONDS, 5 * interval_seconds)
         if now - self._polled >= slack:
             return Unavailable(
                 f"the lease book has not responded for {now - self._polled:.0f} s",
@@ -263,6 +256,11 @@ def with_leases(snapshot: Snapshot, env: Mapping[str, str] | None = None) -> Sna
     kin = read_kin(wanted_pids(entries, snapshot.devices), containers=True) if entries else {}
     page = page_of(entries, snapshot.devices, kin, here(), BLANK, snapshot.at)
     return replace(snapshot, devices=Marker().marked(snapshot.devices, page.marks))
+
+
+def _translated(error: Exception) -> AndonError:
+    log.debug("reading the lease book failed", exc_info=error)
+    return Unavailable(f"the lease book cannot be read: {error}")
 
 
 def _candidates(env: Mapping[str, str]) -> tuple[Path, ...]:

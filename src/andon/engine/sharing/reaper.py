@@ -1,6 +1,5 @@
 """Waits for child processes that outlive the call that started them, so that none is a zombie."""
 
-import logging
 import os
 import select
 import socket
@@ -9,7 +8,8 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-log = logging.getLogger("andon.reaper")
+from andon.engine.failure_log import FailureLog
+from andon.engine.listeners import Listeners
 
 CLOSE_SECONDS = 1.0
 
@@ -18,7 +18,13 @@ class Reaper:
     """One thread for all of them, asleep until one exits; `ended` is called each time."""
 
     def __init__(self, ended: Callable[[], None]) -> None:
-        self._ended = ended
+        self._listeners: Listeners[[]] = Listeners(
+            FailureLog(
+                "andon.reaper",
+                "could not report that a child exited; still waiting for the others",
+            )
+        )
+        self._listeners.add(ended)
         self._lock = threading.Lock()
         self._children: dict[int, subprocess.Popen[bytes]] = {}  # by pidfd
         self._ours, self._theirs = socket.socketpair()
@@ -44,7 +50,7 @@ class Reaper:
     def _run(self) -> None:
         while self._wait():
             if self._reap():
-                self._notify()
+                self._listeners.notify()
         self._reap()
         with self._lock:
             for descriptor, child in self._children.items():
@@ -52,12 +58,6 @@ class Reaper:
                 child.returncode = 0  # it keeps running: Python must not warn about it
             self._children.clear()
         self._theirs.close()
-
-    def _notify(self) -> None:
-        try:
-            self._ended()
-        except Exception:
-            log.exception("could not report that a child exited; still waiting for the others")
 
     def _wait(self) -> bool:
         """Until something happens; False once this is closed."""

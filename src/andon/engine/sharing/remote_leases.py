@@ -13,6 +13,8 @@ from andon.core.sharing.launching import environment
 from andon.core.sharing.lease_rows import lease_row
 from andon.core.sharing.requests import LONGEST_WAIT_SECONDS
 from andon.core.sharing.rights import check_fence
+from andon.engine.failure_log import FailureLog
+from andon.engine.listeners import Listeners
 from andon.engine.sharing import releaser
 from andon.engine.sharing.availability import Availability, BookPages
 from andon.engine.sharing.granter import Grant, Granter, Progress, Terms
@@ -67,7 +69,9 @@ class RemoteLeases:
         self._lock, self._notifying = threading.Lock(), threading.Lock()
         self._book: Book | None = None
         self._listed: tuple[Snapshot, LeaseList] | None = None
-        self._listeners: tuple[Listener, ...] = ()
+        self._listeners: Listeners[[LeaseList]] = Listeners(
+            FailureLog("andon.remote_leases", "a listener failed; the others continue")
+        )
         self._notified: object = None
         self._overdue: frozenset[str] = frozenset()
         self._reaper = Reaper(self.changed)
@@ -95,12 +99,7 @@ class RemoteLeases:
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call this on changes, from whichever thread made them; returns how to stop it."""
-        self._listeners = (*self._listeners, listener)
-
-        def leave() -> None:
-            self._listeners = tuple(one for one in self._listeners if one is not listener)
-
-        return leave
+        return self._listeners.add(listener)
 
     def close(self) -> None:
         """Keep the leases: a later server finds them in the book."""
@@ -172,11 +171,8 @@ class RemoteLeases:
 
     def _notify(self, found: LeaseList) -> None:
         known, self._notified = self._notified, _gist(found)
-        for listener in self._listeners if known != self._notified else ():
-            try:
-                listener(found)
-            except Exception:
-                log.exception("a listener failed; the others continue")
+        if known != self._notified:
+            self._listeners.notify(found)
 
     def _read(self, snapshot: Snapshot) -> LeaseList:
         """Fails soft: a book that cannot be read is reported in the list."""

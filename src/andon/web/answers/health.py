@@ -5,11 +5,12 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from andon.engine.sampling.sampler import Costs
+from andon.engine.sampling.snapshot_feed import SnapshotFeed
 from andon.model import wire
 from andon.model.device import Snapshot, State
 from andon.version import __version__
 from andon.web.answers.payloads import why_not
-from andon.web.snapshot_feed import SnapshotFeed
 
 LATE_TICKS = 3.0
 LATE_SECONDS = 3.0  # a short delay is not a fault
@@ -45,7 +46,7 @@ def health(feed: SnapshotFeed, parts: Mapping[str, HealthPart]) -> wire.Json:
 
 
 def _sampler(feed: SnapshotFeed) -> wire.Json:
-    age, costs = feed.age_seconds(), feed.costs()
+    age, costs = feed.age_seconds(), feed.costs() or Costs()
     state, reason = _sampling_state(feed, age)
     return {
         "state": state,

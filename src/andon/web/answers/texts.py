@@ -7,7 +7,7 @@ from math import isfinite
 
 from andon.model import wire
 from andon.model.device import DeviceStatus, Process, Snapshot, device_labels
-from andon.web.snapshot_feed import HIDDEN, without_commands
+from andon.web.answers.anonymous import HIDDEN, without_commands
 
 
 class MemberTexts:

@@ -52,6 +52,7 @@ class QuietServer(uvicorn.Server):
         while not self.should_exit:
             await self._woken.wait()
             self._woken.clear()
+        self._loop = None  # a further signal may come when the loop is closed
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for acceptor in self._acceptors:
@@ -59,7 +60,9 @@ class QuietServer(uvicorn.Server):
         await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        super().handle_exit(sig, frame)
+        """Any number of signals mean the same: end. The end is bounded; uvicorn's own handler cuts
+        it short after a second Ctrl-C, and each task that it cancels is reported as an error."""
+        self.should_exit = True
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._woken.set)
 

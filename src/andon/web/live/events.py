@@ -13,6 +13,7 @@ from socketio.exceptions import ConnectionRefusedError as Refused
 from andon.core.access.lockout import Lockout
 from andon.core.access.policy import LIVE, ShownKey
 from andon.core.sampling import cadence
+from andon.engine.sampling.snapshot_feed import SnapshotFeed
 from andon.errors import AndonError
 from andon.model import wire
 from andon.model.alert import Alert
@@ -28,7 +29,6 @@ from andon.web.live.requests import VISITOR
 from andon.web.live.tally import LiveTally
 from andon.web.live.transport import Transport
 from andon.web.live.visitors import Visitor, Visitors
-from andon.web.snapshot_feed import SnapshotFeed
 from andon.web.transport.asgi import App, Receive, Scope, Send
 from andon.web.transport.keys import Keys
 
@@ -123,18 +123,16 @@ class Live:
         def alerted(changed: tuple[Alert, ...]) -> None:
             loop.call_soon_threadsafe(self._alerted, changed)
 
-        self._feed.listen(arrived)
-
         def leased(found: LeaseList) -> None:
             loop.call_soon_threadsafe(self._leased, found)
 
-        leaving = [self._watcher.subscribe(alerted)] if self._watcher else []
+        leaving = [self._feed.listen(arrived)]
+        leaving += [self._watcher.subscribe(alerted)] if self._watcher else []
         leaving += [self._remote_leases.subscribe(leased)] if self._remote_leases else []
         pump = asyncio.create_task(self._pump(self._came))
         try:
             yield
         finally:
-            self._feed.unlisten(arrived)
             for leave in leaving:
                 leave()
             pump.cancel()

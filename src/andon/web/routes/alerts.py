@@ -11,6 +11,7 @@ from andon.core.alerting.past import Query as Wanted
 from andon.core.alerting.past import matches
 from andon.core.conditions import lamps
 from andon.core.sharing.holders import holders
+from andon.engine.sampling.snapshot_feed import SnapshotFeed
 from andon.errors import AndonError, Gone, Invalid, Unavailable
 from andon.model import wire
 from andon.model.alert import Alert, Level, Phase, Silence
@@ -30,7 +31,6 @@ from andon.web.answers.alert_shapes import (
     SilenceRequest,
     responses,
 )
-from andon.web.snapshot_feed import SnapshotFeed
 from andon.web.transport.auth import TRUSTED
 
 if TYPE_CHECKING:

@@ -17,10 +17,12 @@ from andon.core.access import server_proof
 from andon.core.access.policy import ShownKey
 from andon.core.history.series import HOST, HOST_METRICS
 from andon.engine.alerting.watcher import Watcher
+from andon.engine.sampling.snapshot_feed import SnapshotFeed
 from andon.errors import Gone
 from andon.model import wire
 from andon.model.device import Snapshot
 from andon.web.answers import payloads
+from andon.web.answers.anonymous import all_for_anonymous, for_anonymous
 from andon.web.answers.health import HealthPart, health
 from andon.web.answers.problems import problem
 from andon.web.answers.single_flight import SingleFlight
@@ -29,7 +31,6 @@ from andon.web.history_reader import HistoryReader
 from andon.web.routes.alerts import alert_routes
 from andon.web.routes.leases import lease_routes
 from andon.web.server_history import METRICS, ServerHistory
-from andon.web.snapshot_feed import SnapshotFeed, all_for_anonymous, for_anonymous
 from andon.web.transport.auth import TRUSTED
 from andon.web.transport.keys import CODE_SECONDS, SESSION_SECONDS, Keys
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from andon.core.sharing.requests import parse_count, request_of
+from andon.engine.sampling.snapshot_feed import SnapshotFeed
 from andon.errors import Unavailable
 from andon.model import wire, work
 from andon.model.lease_list import LeaseRow, row_to_json
@@ -22,7 +23,6 @@ from andon.web.answers.lease_shapes import (
     RenewRequest,
 )
 from andon.web.blocking_pool import BlockingPool
-from andon.web.snapshot_feed import SnapshotFeed
 from andon.web.transport.auth import NOTES, TRUSTED
 
 if TYPE_CHECKING:  # locks are not on every system

@@ -13,6 +13,8 @@ from pathlib import Path
 from andon.core.access import server_proof
 from andon.core.access.policy import ShownKey
 from andon.core.access.server_proof import Statement
+from andon.engine.failure_log import FailureLog
+from andon.engine.listeners import Listeners
 from andon.errors import Denied
 from andon.host.server.state_folder import TOKEN, read_token
 
@@ -59,7 +61,9 @@ class Keys:
         self._codes: OrderedDict[bytes, float] = OrderedDict()
         self._sessions: OrderedDict[bytes, float] = OrderedDict()
         self._lock = threading.Lock()
-        self._listeners: list[Callable[[bytes], None]] = []
+        self._listeners: Listeners[[bytes]] = Listeners(
+            FailureLog("andon.web", "a session could not be ended everywhere")
+        )
 
     def grade(self, shown: str | None) -> ShownKey:
         if shown is None:
@@ -105,14 +109,14 @@ class Keys:
 
     def listen(self, listener: Callable[[bytes], None]) -> None:
         """Call this with the name of each session that ends early, from any thread."""
-        self._listeners.append(listener)
+        self._listeners.add(listener)
 
     def end_session(self, secret: str) -> bool:
         name = _digest(secret)
         with self._lock:
             ended = self._sessions.pop(name, None) is not None
         if ended:
-            self._notify(name)
+            self._listeners.notify(name)
         return ended
 
     def _new(self, table: OrderedDict[bytes, float], seconds: float) -> str:
@@ -123,12 +127,8 @@ class Keys:
             while len(table) > KEPT:
                 dropped.append(table.popitem(last=False)[0])
         for name in dropped:
-            self._notify(name)
+            self._listeners.notify(name)
         return secret
-
-    def _notify(self, name: bytes) -> None:
-        for listener in self._listeners:
-            listener(name)
 
 
 def _is_valid(table: OrderedDict[bytes, float], digest: bytes, now: float) -> bool:

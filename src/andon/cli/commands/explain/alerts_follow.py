@@ -1,12 +1,14 @@
 """`andon alerts --follow`: the list once, then every change as it happens."""
 
-import time
+import threading
 from collections.abc import Iterator
 
 from andon.cli.alert_source import FOLLOW_SECONDS, FromSampling, FromServer
 from andon.cli.show.alert import render_change
 from andon.cli.show.alerts import AlertOverview, names_of, render_alerts
 from andon.cli.terminal import Choices, Terminal, notice
+from andon.core.retrying import BackOff
+from andon.engine.retrying import Retrying, RetryTexts
 from andon.errors import Unavailable
 from andon.model import wire
 from andon.model.alert import Alert, Phase
@@ -64,19 +66,19 @@ def _mark(alert: Alert) -> tuple[object, ...]:
 
 
 def _pages(source: FromServer | FromSampling, choices: Choices) -> Iterator[AlertOverview]:
-    away = False
+    retrying = Retrying(
+        lambda text: notice(text, choices),
+        RetryTexts(lambda reason: f"{reason}; waiting for it", lambda _: "the server is back"),
+        back_off=BackOff(FOLLOW_SECONDS, FOLLOW_SECONDS, at_once=0),
+    )
     while True:
         try:
             for page in source.pages():
-                if away:
-                    notice("the server is back", choices)
-                    away = False
+                retrying.succeeded()
                 yield page
             return
         except Unavailable as error:
             if isinstance(source, FromSampling):
                 raise
-            if not away:
-                notice(f"{error.reason}; waiting for it", choices)
-            away = True
-            time.sleep(FOLLOW_SECONDS)
+            retrying.failed(retrying.trouble or error)  # one line, however it fails later
+            retrying.pause(threading.Event())

@@ -15,6 +15,7 @@ from andon.cli.options import chosen, duration, shared
 from andon.cli.terminal import Choices, notice
 
 if TYPE_CHECKING:
+    from andon.core.settings.resolution import Settings
     from andon.engine.sampling.sampler import Sampler
     from andon.exporter.exposition import Exposition
     from andon.exporter.server import MetricsServer
@@ -66,7 +67,7 @@ def exporter(port: int | None, host: str | None, prefix: str | None, interval: f
     exposition = Exposition(settings.exporter_prefix)
     address = (settings.exporter_host, settings.exporter_port)
     with asked_to_end() as ended, snapshot_source.sampling(choices) as sampler:
-        _serve(sampler, settings.interval_seconds, exposition, address, choices, ended)
+        _serve(sampler, settings, exposition, address, choices, ended)
     return 0
 
 
@@ -88,32 +89,34 @@ def asked_to_end() -> Iterator[threading.Event]:
 
 def _serve(
     sampler: "Sampler",
-    interval_seconds: float,
+    settings: "Settings",
     exposition: "Exposition",
     address: tuple[str, int],
     choices: Choices,
     ended: threading.Event,
 ) -> None:
     """Open the port first: if it is taken, no device is read."""
-    from andon.exporter.latest import Latest
+    from andon.engine.sampling.snapshot_feed import SnapshotFeed
+    from andon.exporter.scrape import scraped
     from andon.exporter.server import MetricsServer
 
-    held: list[Latest] = []
+    held: list[SnapshotFeed] = []
     server = MetricsServer(
         *address,
-        text=lambda service: held[0].text(exposition, service),
+        text=lambda service: scraped(held[0], exposition, service),
         dropped=lambda: held[0].dropped,
     )
     try:
-        held.append(Latest(sampler.subscribe(interval_seconds, size=1), sampler.costs))
+        session = sampler.subscribe(settings.interval_seconds, size=1)
+        held.append(SnapshotFeed(session, settings, sampler.costs))
         sys.setswitchinterval(SWITCH_SECONDS)
         server.start()
         _announce(server, choices)
         ended.wait()
     finally:
         server.stop()
-        for latest in held:
-            latest.close()
+        for feed in held:
+            feed.close()
 
 
 def _announce(server: "MetricsServer", choices: Choices) -> None:

@@ -1,0 +1,61 @@
+"""When to try again what failed, and what is known of its failures so far."""
+
+from dataclasses import dataclass
+
+from andon.errors import AndonError
+
+
+def doubled_seconds(times: int, first: float, most: float) -> float:
+    """A wait of `first`, doubled this many times, up to `most`."""
+    return min(most, first * 2.0 ** min(times, 16))
+
+
+@dataclass(frozen=True, slots=True)
+class BackOff:
+    """How long to wait: after the first `at_once` failures not at all, then doubled each time."""
+
+    first_seconds: float = 1.0
+    most_seconds: float = 60.0
+    at_once: int = 1
+
+    def seconds(self, failures: int) -> float:
+        """The wait after this many failures in a row."""
+        late = failures - self.at_once
+        return doubled_seconds(late - 1, self.first_seconds, self.most_seconds) if late > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """The failures of one thing since it last succeeded; none while it works."""
+
+    count: int = 0
+    first: float = float("-inf")
+    last: float = float("-inf")
+    """When it began to fail and when it last did, on a monotonic clock."""
+    trouble: AndonError | None = None
+    since: float | None = None
+    """When it began to fail; UTC."""
+
+    def failed(self, trouble: AndonError, now: float, at: float) -> "Failures":
+        """After one more, at `now` on the monotonic clock and `at` UTC."""
+        first = self.first if self.count else now
+        return Failures(
+            self.count + 1, first, now, trouble, at if self.since is None else self.since
+        )
+
+    def is_news(self, trouble: AndonError) -> bool:
+        """Whether this trouble has another reason than the last one, if there was one."""
+        return self.trouble is None or self.trouble.reason != trouble.reason
+
+    def due(self, back_off: BackOff) -> float:
+        """When the next attempt is due, on the monotonic clock."""
+        return self.last + back_off.seconds(self.count)
+
+
+def validate(failures: Failures) -> None:
+    """The invariants: either nothing failed, or all of it is known."""
+    if failures.count:
+        assert failures.trouble is not None
+        assert failures.since is not None
+    else:
+        assert failures == Failures()

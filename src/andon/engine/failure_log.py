@@ -1,0 +1,55 @@
+"""Logs unexpected errors of a part that goes on: each kind once a minute at most, with a count."""
+
+import threading
+import time
+from collections.abc import Callable
+
+from andon.core.access.repeats import RepeatLimiter
+
+
+class FailureLog:
+    """One line and one traceback for an error that happens at every sample.
+
+    A brief one is for commands, whose log is the terminal: the error in one line, and the traceback
+    only for debugging.
+    """
+
+    def __init__(
+        self,
+        logger: str,
+        text: str,
+        clock: Callable[[], float] = time.monotonic,
+        brief: bool = False,
+    ) -> None:
+        self._logger, self._text, self._clock, self._brief = logger, text, clock, brief
+        self._lock = threading.Lock()
+        self._limiter = RepeatLimiter()
+        self.count = 0
+
+    def add(self, error: Exception) -> None:
+        """Count an error, and log it unless its kind was logged just now."""
+        with self._lock:
+            self.count += 1
+            times = self._limiter.happened(kind_of(error), self._clock())
+        if times is not None:
+            self._write(error, times)
+
+    def _write(self, error: Exception, times: int) -> None:
+        import logging  # the sampler has one of these, and most commands log nothing
+
+        log = logging.getLogger(self._logger)
+        text = self._text if times == 1 else f"{self._text} ({times} times)"
+        if self._brief:
+            log.error("%s: %r", text, error, extra={"kind": self._text})
+            log.debug("%s", text, exc_info=error)
+        else:
+            log.error("%s", text, exc_info=error, extra={"kind": self._text})
+
+
+def kind_of(error: Exception) -> tuple[str, str]:
+    """What was raised and where; its message may differ each time."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = "" if trace is None else f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+    return type(error).__name__, where

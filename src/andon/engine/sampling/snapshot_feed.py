@@ -1,0 +1,99 @@
+"""One session that many callers read: the latest snapshot, and the last minutes."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+from andon.core.settings.resolution import Settings
+from andon.engine.failure_log import FailureLog
+from andon.engine.follower import Follower
+from andon.engine.listeners import Listeners
+from andon.engine.sampling.bus import Subscription
+from andon.engine.sampling.sampler import Costs
+from andon.errors import Unavailable
+from andon.model.device import Snapshot
+
+PAST_SECONDS = 120.0
+PAST_SNAPSHOTS = 240
+WATCHED_SECONDS = 15.0  # how long after the last request someone counts as watching
+CLOSE_SECONDS = 1.0
+
+
+class SnapshotFeed:
+    """Follows the sampler in its own thread, whether or not anyone reads it."""
+
+    def __init__(
+        self,
+        session: Subscription,
+        settings: Settings,
+        costs: Callable[[], Costs | None],
+        reader_pids: Callable[[], list[int]] = list,
+        past_snapshots: int = 1,
+    ) -> None:
+        self.settings, self.costs, self.reader_pids = settings, costs, reader_pids
+        self.began = time.monotonic()
+        self._session = session
+        self._past: deque[Snapshot] = deque(maxlen=past_snapshots)
+        self._received_at = 0.0  # on the monotonic clock
+        self._watched_at = 0.0
+        self._first = threading.Event()
+        failures = FailureLog("andon.snapshots", "a snapshot listener failed; the others continue")
+        self._listeners: Listeners[[Snapshot]] = Listeners(failures)
+        self._follower = Follower(session, self._take, "andon snapshots", failures).start()
+
+    @property
+    def last(self) -> Snapshot | None:
+        """The last snapshot, for automatic polling; None before the first."""
+        return self._past[-1] if self._past else None
+
+    def latest(self) -> Snapshot:
+        """The last snapshot, for someone watching: expensive readings are taken from now on."""
+        self.watched()
+        found = self.last
+        if found is None:
+            raise Unavailable("waiting for the first reading", hint="try again in a few seconds")
+        return found
+
+    def past(self) -> list[Snapshot]:
+        """The snapshots of the last minutes, oldest first."""
+        latest = self.latest()
+        return [one for one in list(self._past) if latest.at - one.at <= PAST_SECONDS]
+
+    def watched(self) -> None:
+        self._watched_at = time.monotonic()
+        self._session.watching = True
+
+    def wait_for_first(self, seconds: float) -> bool:
+        """Whether there is a snapshot by then; does not wait once this is closed."""
+        self._first.wait(seconds)
+        return bool(self._past)
+
+    def age_seconds(self) -> float | None:
+        """The age of the last snapshot; None before the first."""
+        return time.monotonic() - self._received_at if self._past else None
+
+    @property
+    def dropped(self) -> int:
+        return self._session.dropped
+
+    @property
+    def runs(self) -> bool:
+        return self._follower.runs
+
+    def listen(self, listener: Callable[[Snapshot], object]) -> Callable[[], None]:
+        """Call this with every snapshot, from the feed's thread; it must not block. Returns a
+        function that stops it."""
+        return self._listeners.add(listener)
+
+    def close(self) -> None:
+        """End the session; the last snapshot stays."""
+        self._follower.close(CLOSE_SECONDS)
+        self._first.set()
+
+    def _take(self, snapshot: Snapshot) -> None:
+        self._past.append(snapshot)
+        self._received_at = time.monotonic()
+        self._first.set()
+        self._session.watching = self._received_at - self._watched_at < WATCHED_SECONDS
+        self._listeners.notify(snapshot)

@@ -1,0 +1,64 @@
+"""The last snapshot of a session is what everyone gets, however often they ask."""
+
+import pytest
+
+from andon.core.settings.resolution import Settings
+from andon.engine.sampling.bus import Bus
+from andon.engine.sampling.sampler import Costs
+from andon.engine.sampling.snapshot_feed import SnapshotFeed
+from andon.errors import Unavailable
+from andon.exporter import Exposition
+from andon.exporter.scrape import scraped
+from andon.model.device import Snapshot
+from tests.support.exposition import parse
+from tests.support.snapshots import farm, ticks
+
+
+def feed_of(bus: Bus, size: int = 8, past_snapshots: int = 1) -> SnapshotFeed:
+    session = bus.subscribe(1.0, watching=False, size=size)
+    return SnapshotFeed(session, Settings(), Costs, past_snapshots=past_snapshots)
+
+
+def test_before_the_first_sample_there_is_nothing_to_serve() -> None:
+    feed = feed_of(Bus())
+    with pytest.raises(Unavailable):
+        scraped(feed, Exposition(), wait_seconds=0)
+    feed.close()
+    with pytest.raises(Unavailable):
+        scraped(feed, Exposition(), wait_seconds=3600)
+    assert not feed.runs
+
+
+def test_a_scrape_waits_for_the_first_sample() -> None:
+    bus = Bus()
+    feed = feed_of(bus, size=1)
+    bus.publish(farm(), 1.0)
+    assert scraped(feed, Exposition())
+    assert feed.last == farm()
+    feed.close()
+
+
+def test_the_last_one_stays_when_the_session_ends() -> None:
+    bus = Bus()
+    shown = ticks(3)
+    feed = feed_of(bus)
+    for number, snapshot in enumerate(shown):
+        bus.publish(snapshot, float(number))
+    feed.close()
+    assert feed.last is shown[-1]
+    found = parse(scraped(feed, Exposition()))
+    assert list(found["andon_snapshot_timestamp_seconds"].series.values()) == [shown[-1].at]
+    assert feed.dropped == 0
+
+
+def test_as_many_as_wanted_are_kept_and_every_one_is_heard() -> None:
+    bus, heard = Bus(), list[Snapshot]()
+    shown = ticks(5)
+    feed = feed_of(bus, past_snapshots=3)
+    leave = feed.listen(heard.append)
+    for number, snapshot in enumerate(shown):
+        bus.publish(snapshot, float(number))
+    feed.close()
+    assert feed.past() == list(shown[-3:])
+    assert heard == list(shown)
+    leave()
