@@ -94,11 +94,13 @@ def test_beside_root_s_book_it_decides_nothing_and_odd_files_are_counted() -> No
 def test_his_state_folder_his_token_and_his_listener_are_told() -> None:
     found = doctor(
         """
-        os.makedirs("/run/state/andon", 0o755)
+        from andon.host.machine_id import node_key
+        node = f"/run/state/andon/nodes/{node_key()}"
+        os.makedirs(node, 0o755)
         open("/run/state/andon/token", "w").write("x" * 43)
-        open("/run/state/andon/audit.jsonl", "w").close()
+        open(f"{node}/audit.jsonl", "w").close()
         os.chmod("/run/state/andon/token", 0o600)
-        os.chmod("/run/state/andon/audit.jsonl", 0o644)
+        os.chmod(f"{node}/audit.jsonl", 0o644)
         for path in ("/run/state/andon", "/run/state/andon/token"):
             os.chown(path, 65534, 65534)
         code = ("import os, socket; s = socket.socket(); s.bind(('127.0.0.1', 26366)); s.listen();"
