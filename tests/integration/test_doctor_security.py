@@ -112,7 +112,9 @@ def test_his_state_folder_his_token_and_his_listener_are_told() -> None:
     assert found["state_exposed"][0]["grade"] == "failure"
     assert "can read and replace the token" in found["state_exposed"][0]["message"]
     assert found["token_exposed"][0]["grade"] == "failure"
-    assert found["records_exposed"][0]["evidence"]["mode"] == "0644"
+    exposed = {f["evidence"]["mode"]: f["fix"] for f in found["records_exposed"]}
+    assert exposed.keys() == {"0755", "0644"}, "this machine's folder, and the audit log in it"
+    assert exposed["0755"].startswith("chmod 700 ")
     (stranger,) = found["port_foreign"]
     assert stranger["evidence"] == {"address": "127.0.0.1", "port": 26366, "uid": NOBODY}
 

@@ -96,9 +96,7 @@ def test_a_machine_is_known_by_its_id_and_else_by_its_name(
 # Two machines.
 
 
-def test_two_machines_on_one_home_keep_apart(
-    above: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_machines_on_one_home_keep_apart(above: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = open_node_folder()
     server_file.announce(first, "http://127.0.0.1:1", "127.0.0.1")
     with server_file.sole_server(first):
@@ -227,7 +225,7 @@ def test_while_a_server_of_the_earlier_andon_runs_nothing_is_moved(
         with pytest.raises(Conflict, match=f"pid {os.getpid()}"):
             use()
         server_file.announce(earlier, "http://127.0.0.1:5", "127.0.0.1")
-        with pytest.raises(Conflict, match="http://127.0.0.1:5") as refused:
+        with pytest.raises(Conflict, match=r"http://127\.0\.0\.1:5") as refused:
             use()
         assert "start it again" in refused.value.hint
         TurnMemory().write({1: 1.0})

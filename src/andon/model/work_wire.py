@@ -141,7 +141,6 @@ def _ticket(value: Json) -> Ticket:
         priority=_whole(value, "priority", -LARGEST_PRIORITY, LARGEST_PRIORITY),
         since=_moment(value, "since"),
         simulated=_flag(value, "simulated"),
-        until=_maybe(value, "until", _end),
     )
 
 
