@@ -15,7 +15,7 @@ from andon.errors import AndonError, Conflict, Denied, Unavailable
 from andon.host.births import born
 from andon.host.kin import user_name
 from andon.leases.locks import holders_of
-from andon.model.work_wire import MOST_OF_ONE_USER
+from andon.model.work_wire import MOST_OF_ONE_USER as MOST_OF_ONE_USER
 
 LARGEST_BYTES = 64 * 1024
 MOST_FILES = 65_536  # beyond this the directory cannot be read in time
