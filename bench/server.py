@@ -19,6 +19,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from andon.core.simulation.seeding import specimens, tick
+from andon.host.machine_id import node_key
+from andon.host.server.node_folder import HISTORY
+from andon.host.server.state_folder import NODES
 from andon.stores.sqlite import SqliteStore
 from bench import browser, nodes
 from bench.exporter import scrape
@@ -117,7 +120,7 @@ def _look(server: Served) -> Look:
 def _started(environment: nodes.Environment) -> Iterator[Served]:
     """A server with its own history on disk, scraped as Prometheus does."""
     with tempfile.TemporaryDirectory(prefix="andon-bench-") as state:
-        _remember(Path(state) / "andon" / "history.db")
+        _remember(Path(state) / "andon" / NODES / node_key() / HISTORY)
         yield from _scraped(environment, Path(state))
 
 

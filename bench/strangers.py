@@ -27,6 +27,9 @@ from typing import Any
 
 from andon.core.history.tiers import Retention
 from andon.core.simulation import behaviour, seeding
+from andon.host.machine_id import node_key
+from andon.host.server.node_folder import HISTORY
+from andon.host.server.state_folder import NODES
 from andon.stores.sqlite import SqliteStore
 from bench import nodes
 from bench.served import Served, rollup, served
@@ -117,7 +120,7 @@ def _played(attack: Attack, options: argparse.Namespace) -> Result:
     with tempfile.TemporaryDirectory(prefix="andon-bench-") as name, nodes.standin(8, 8) as node:
         folder = Path(name)
         if attack.kind == "charts":
-            _remember(node, folder / "andon" / "history.db", options.days)
+            _remember(node, folder / "andon" / NODES / node_key() / HISTORY, options.days)
         with _started(node, folder, attack.tls) as (server, log):
             return _attacked(attack, server, folder, log, options.seconds)
 

@@ -17,7 +17,7 @@ from andon.host.folders import expanded
 from andon.host.kernel_log import KernelLog
 from andon.host.presence import has_nvidia_smi, unreadable, vendors
 from andon.host.private_files import is_regular, read_regular
-from andon.host.server.state_folder import state_folder as state_folder
+from andon.host.server.node_folder import HISTORY, node_folder
 from andon.host.system import System, boot_id, node_name
 from andon.model.device import Device
 from andon.ports import Store
@@ -190,10 +190,10 @@ def open_store(settings: Settings, readonly: bool = False) -> Store:
 
 
 def history_path(settings: Settings) -> Path:
-    """The history file: named, or in the user's state folder."""
+    """The history file: named, or in this machine's folder."""
     if settings.history_path:
         return expanded(settings.history_path)
-    return state_folder() / "history.db"
+    return node_folder() / HISTORY
 
 
 def labels_of(settings: Settings) -> dict[str, list[str]]:

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 from andon import library
-from andon.app import labels_of, state_folder, weights_of
+from andon.app import labels_of, weights_of
 from andon.core.processes.redaction import redact
 from andon.core.sharing.holdings import judge
 from andon.core.sharing.launching import LEASE_VARIABLE, environment
@@ -275,7 +275,7 @@ def availability(simulated: bool) -> Availability:
         weights_of(settings),
         frozenset({os.getpid()}),
         simulated,
-        ailing=BrokenDevicesQuery(state_folder()),
+        ailing=BrokenDevicesQuery(),
         memory=TurnMemory(),
     )
 

@@ -15,6 +15,7 @@ from andon.host.server import server_file
 from tests.integration.conftest import Outcome
 from tests.integration.parts import wait_until
 from tests.integration.serving import Served, serving
+from tests.support.homes import node_state
 
 FAULTS = "xid:1@2=79,xid:0@2=31,ecc:2@3=1"
 
@@ -191,7 +192,7 @@ def _until(stream: IO[str], words: str) -> str:
 
 
 def test_the_server_says_where_it_is_while_it_runs(tmp_path: Path) -> None:
-    folder = tmp_path / "andon"
+    folder = node_state(tmp_path)
     with serving(tmp_path, "--no-history") as served:
         assert server_file.find(folder) == served.url
         assert (folder / server_file.NAME).stat().st_mode & 0o777 == 0o600
@@ -203,7 +204,7 @@ def test_the_server_says_where_it_is_while_it_runs(tmp_path: Path) -> None:
 
 def test_a_server_on_every_address_is_found_on_this_one(tmp_path: Path) -> None:
     with serving(tmp_path, "--host", "0.0.0.0", "--no-history") as served:
-        assert server_file.find(tmp_path / "andon") == f"http://127.0.0.1:{served.port}"
+        assert server_file.find(node_state(tmp_path)) == f"http://127.0.0.1:{served.port}"
         assert andon(tmp_path, "alerts", "--json").json()["simulated"] is True
 
 

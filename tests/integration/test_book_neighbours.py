@@ -407,7 +407,7 @@ def test_a_ticket_that_takes_nothing_does_not_keep_who_does_not_wait_from_a_gpu(
         sleep 0.3
         free | tail -1
         take 1002 2>&1 || echo "refused $?"
-        user 1002 "$PYTHON" -P -c "$LATER" /tmp/state1002/andon/turns.json
+        user 1002 "$PYTHON" -P -c "$LATER" /tmp/state1002/andon/nodes/*/turns.json
         free > /dev/null && echo "free"
         take 1002 && echo taken
         """,

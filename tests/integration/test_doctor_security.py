@@ -94,11 +94,13 @@ def test_beside_root_s_book_it_decides_nothing_and_odd_files_are_counted() -> No
 def test_his_state_folder_his_token_and_his_listener_are_told() -> None:
     found = doctor(
         """
-        os.makedirs("/run/state/andon", 0o755)
+        from andon.host.machine_id import node_key
+        node = f"/run/state/andon/nodes/{node_key()}"
+        os.makedirs(node, 0o755)
         open("/run/state/andon/token", "w").write("x" * 43)
-        open("/run/state/andon/audit.jsonl", "w").close()
+        open(f"{node}/audit.jsonl", "w").close()
         os.chmod("/run/state/andon/token", 0o600)
-        os.chmod("/run/state/andon/audit.jsonl", 0o644)
+        os.chmod(f"{node}/audit.jsonl", 0o644)
         for path in ("/run/state/andon", "/run/state/andon/token"):
             os.chown(path, 65534, 65534)
         code = ("import os, socket; s = socket.socket(); s.bind(('127.0.0.1', 26366)); s.listen();"
@@ -110,7 +112,9 @@ def test_his_state_folder_his_token_and_his_listener_are_told() -> None:
     assert found["state_exposed"][0]["grade"] == "failure"
     assert "can read and replace the token" in found["state_exposed"][0]["message"]
     assert found["token_exposed"][0]["grade"] == "failure"
-    assert found["records_exposed"][0]["evidence"]["mode"] == "0644"
+    exposed = {f["evidence"]["mode"]: f["fix"] for f in found["records_exposed"]}
+    assert exposed.keys() == {"0755", "0644"}, "this machine's folder, and the audit log in it"
+    assert exposed["0755"].startswith("chmod 700 ")
     (stranger,) = found["port_foreign"]
     assert stranger["evidence"] == {"address": "127.0.0.1", "port": 26366, "uid": NOBODY}
 

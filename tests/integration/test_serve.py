@@ -20,6 +20,7 @@ from andon.cli.commands.watch.serve import ssh_line
 from tests.integration.conftest import is_alive
 from tests.integration.parts import free_port, wait_until
 from tests.integration.serving import Served, andon, make_certificate, serving
+from tests.support.homes import node_state
 
 
 def is_open(port: int) -> bool:
@@ -79,7 +80,7 @@ def test_history_is_kept_while_it_runs(home: Served) -> None:
     assert home.ask("/api/devices/0/history?metric=nonsense").status == 422
     assert home.ask("/api/devices/GPU-nobody/history?metric=power_watts").status == 404
     assert home.ask(f"{path}&since=2&until=1").status == 422
-    assert not (home.state / "andon" / "history.db").exists(), "a simulation is no history"
+    assert not (node_state(home.state) / "history.db").exists(), "a simulation is no history"
 
 
 def test_metrics_are_the_exporters(home: Served) -> None:
@@ -267,7 +268,7 @@ def test_open_prints_a_link_that_signs_in_once(home: Served) -> None:
     signed = {"Authorization": f"Bearer {secret}"}
     assert home.ask("/api/links", "POST", **signed).status == 200
     assert home.ask("/api/session", "POST", **sent).status == 401
-    log = (home.state / "andon" / "audit.jsonl").read_text()
+    log = (node_state(home.state) / "audit.jsonl").read_text()
     assert "/api/session" in log
     assert code not in log
     assert secret not in log

@@ -12,6 +12,7 @@ import pytest
 
 from tests.integration.parts import wait_until
 from tests.integration.serving import READY_SECONDS, Answer, Served, serving
+from tests.support.homes import node_state
 
 POLLING = "/socket.io/?EIO=4&transport=polling"
 UPGRADE = "/socket.io/?EIO=4&transport=websocket"
@@ -176,13 +177,13 @@ def test_no_answer_sets_a_cookie_or_allows_another_origin(home: Served) -> None:
 def test_the_state_folder_is_for_its_owner_alone(home: Served) -> None:
     folder = home.state / "andon"
     assert folder.stat().st_mode & 0o777 == 0o700
-    for path in Path(folder).iterdir():
+    for path in Path(folder).rglob("*"):
         assert path.stat().st_mode & 0o077 == 0, path
 
 
 def test_no_umask_opens_the_state_or_the_history_to_others(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    file = home / "state" / "andon" / "history.db"
+    file = home / "state" / "other" / "history.db"
     with serving(home / "state", umask=0, ANDON_HISTORY=str(file)) as served:
         wait_until(
             lambda: served.ask("/api/health").json()["store"]["written_snapshots"], "a write"
@@ -224,14 +225,14 @@ def test_nobody_on_this_machine_keeps_a_browser_from_signing_in(tmp_path: Path) 
         sent = {"body": json.dumps({"code": code}), "Content_Type": "application/json"}
         assert served.ask("/api/session", "POST", **sent).status == 200
         assert served.ask("/api/session", "POST", **sent).status == 429
-        lines = (served.state / "andon" / "audit.jsonl").read_text().splitlines()
+        lines = (node_state(served.state) / "audit.jsonl").read_text().splitlines()
         assert [json.loads(line)["event"] for line in lines].count("wrong_code") == 1
         assert len(lines) <= 6
 
 
 def test_an_audit_log_that_hangs_stops_the_change_and_nothing_else(tmp_path: Path) -> None:
     with serving(tmp_path, "--no-history") as served:
-        log = served.state / "andon" / "audit.jsonl"
+        log = node_state(served.state) / "audit.jsonl"
         log.unlink()
         os.mkfifo(log)
         with ThreadPoolExecutor(1) as pool:

@@ -22,6 +22,7 @@ from tests.integration.impostor import NOBODY, Impostor, impostor
 from tests.integration.parts import free_port, need_root
 from tests.integration.serving import Served, serving
 from tests.integration.serving import andon as andon_in
+from tests.support.homes import made_node_state, node_state
 from tests.support.proving import proving
 
 ONE_READING = "Based on one reading"
@@ -88,7 +89,7 @@ def token_of(state: Path) -> str:
 
 
 def server_file(state: Path) -> Path:
-    return state / "andon" / whereabouts.NAME
+    return node_state(state) / whereabouts.NAME
 
 
 # Finding 7: who listens on the port is not yet the server.
@@ -200,7 +201,7 @@ def test_a_server_file_that_names_a_living_process_is_not_believed_without_proof
     state: Path, liar: Impostor
 ) -> None:
     """Everything in the file is right, and the listener is another's: a process of ours died."""
-    whereabouts.announce(state / "andon", liar.url, "127.0.0.1")
+    whereabouts.announce(made_node_state(state), liar.url, "127.0.0.1")
     saying = server_file(state).read_text()
     for words in FINDERS:
         server_file(state).write_text(saying)
@@ -233,9 +234,9 @@ def test_the_server_file_says_which_process_and_which_boot(tmp_path: Path) -> No
         assert server_file(tmp_path).stat().st_mode & 0o777 == 0o600
         later = {**said, "boot": "00000000-0000-0000-0000-000000000000"}
         server_file(tmp_path).write_text(json.dumps(later))
-        assert whereabouts.find(tmp_path / "andon") is None
+        assert whereabouts.find(node_state(tmp_path)) is None
         server_file(tmp_path).write_text(json.dumps({**said, "started_ticks": 1}))
-        assert whereabouts.find(tmp_path / "andon") is None
+        assert whereabouts.find(node_state(tmp_path)) is None
 
 
 def test_a_server_in_a_pid_namespace_of_its_own_is_found_from_outside(tmp_path: Path) -> None:
@@ -251,15 +252,18 @@ def test_a_server_in_a_pid_namespace_of_its_own_is_found_from_outside(tmp_path: 
 # Finding 28: a listener on another address of the same port is not the one that is asked.
 
 
-def test_another_loopback_address_does_not_switch_the_systems_server_off(tmp_path: Path) -> None:
+def test_another_loopback_address_does_not_switch_the_systems_server_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     broken = Alert("xid@GPU-0#1", "xid", "GPU-0", Level.CRITICAL, Phase.FIRING, 1.0, message="Xid")
     with proving() as service:
         service.body = json.dumps(alerts_to_json((broken,), (), "n", 1.0, False)).encode()
         with impostor(tmp_path, host="127.0.0.9", port=service.server_port) as beside:
-            assert BrokenDevicesQuery(tmp_path, service.server_port)().keys() == {"GPU-0"}
+            assert BrokenDevicesQuery(service.server_port)().keys() == {"GPU-0"}
             assert beside.text() == ""
     with impostor(tmp_path) as instead:
-        assert BrokenDevicesQuery(tmp_path, instead.port)() == {}
+        assert BrokenDevicesQuery(instead.port)() == {}
         assert instead.text() == "", "another user's listener is not asked"
 
 
@@ -346,8 +350,8 @@ def test_what_another_user_wrote_into_a_state_folder_leads_nowhere(
     """`sudo -E andon alerts`: the folder, the token and the server are another user's."""
     folder = state / "andon"
     with impostor(tmp_path, uid=os.geteuid()) as liar:
-        whereabouts.announce(folder, liar.url, "127.0.0.1")
-        for path in (folder, *folder.iterdir()):
+        whereabouts.announce(made_node_state(state), liar.url, "127.0.0.1")
+        for path in (folder, *folder.rglob("*")):
             os.chown(path, NOBODY, NOBODY)
         for words in FINDERS:
             andon(state, *words, ANDON_SIMULATE="2")
@@ -368,7 +372,7 @@ def test_what_another_user_wrote_into_a_state_folder_leads_nowhere(
 def test_a_pipe_in_the_state_folder_is_not_waited_for(
     state: Path, liar: Impostor, name: str
 ) -> None:
-    path = state / "andon" / name
+    path = (state / "andon" if name == "token" else made_node_state(state)) / name
     path.unlink(missing_ok=True)
     os.mkfifo(path, 0o600)
     for words in FINDERS[:2]:

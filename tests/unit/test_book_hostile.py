@@ -373,6 +373,19 @@ def test_what_one_user_has_beyond_a_number_is_ignored_and_named(
         book.write_lease(lease(0))
 
 
+def test_what_one_user_queues_beyond_a_number_is_ignored_and_named(
+    book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    holds = [book.write_ticket(ticket(f"t{number}")) for number in range(5)]
+    monkeypatch.setattr(files, "MOST_OF_ONE_USER", 3)
+    assert len(book.waiting()) == 3
+    assert any("2 files of" in words and "too many" in words for words in remarks(book))
+    with pytest.raises(Conflict, match="you have 5 files"):
+        book.write_ticket(ticket("more"))
+    for hold in holds:
+        hold.release()
+
+
 def test_more_than_can_be_read_names_who_filled_the_book(
     book: Book, put: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,6 +24,7 @@ from andon.leases.book import Book
 from andon.model.alert import Alert, Event, EventKind, Level, Phase
 from andon.model.alert_wire import alerts_to_json
 from andon.model.device import Snapshot, State
+from tests.support.homes import made_node_state
 from tests.support.lease_books import a_book
 from tests.support.proving import TOKEN, Proving, proving
 from tests.support.sharing_parts import gpu, need, request, rooms_of
@@ -130,11 +131,13 @@ def server() -> Iterator[Proving]:
 
 
 @pytest.fixture
-def state(tmp_path: Path) -> Path:
-    """A state folder with its token."""
-    (tmp_path / "token").touch(0o600)
-    (tmp_path / "token").write_text(f"{TOKEN}\n")
-    return tmp_path
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """This machine's folder, with the token in the one above."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    folder = made_node_state(tmp_path)
+    (tmp_path / "andon" / "token").touch(0o600)
+    (tmp_path / "andon" / "token").write_text(f"{TOKEN}\n")
+    return folder
 
 
 def say(server: Proving, *alerts: Alert) -> None:
@@ -146,7 +149,7 @@ def test_the_own_server_is_asked_with_the_token_and_not_at_every_look(
 ) -> None:
     server_file.announce(state, server.url, "127.0.0.1")
     say(server, fired())
-    asks = BrokenDevicesQuery(state, 1)
+    asks = BrokenDevicesQuery(1)
     assert asks() == {"GPU-0": "reports Xid 79: the GPU has fallen off the bus"}
     assert asks() is asks()
     assert server.asked == [(broken_devices.ASKED, f"Bearer {TOKEN}")]
@@ -159,7 +162,7 @@ def test_who_does_not_prove_to_be_the_own_server_says_nothing(
     server_file.announce(state, server.url, "127.0.0.1")
     say(server, fired())
     server.token = proof
-    assert BrokenDevicesQuery(state, 1)() == {}
+    assert BrokenDevicesQuery(1)() == {}
     assert {shown for _, shown in server.asked} <= {None}
 
 
@@ -167,10 +170,10 @@ def test_a_service_of_the_system_is_asked_without_our_token_and_a_strangers_is_n
     server: Proving, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     say(server, fired())
-    assert BrokenDevicesQuery(state, server.server_port)().keys() == {"GPU-0"}
+    assert BrokenDevicesQuery(server.server_port)().keys() == {"GPU-0"}
     assert server.asked == [(broken_devices.ASKED, None)]
     monkeypatch.setattr(calls, "trusted_listener", lambda address, port, uid: False)
-    assert BrokenDevicesQuery(state, server.server_port)() == {}
+    assert BrokenDevicesQuery(server.server_port)() == {}
     assert len(server.asked) == 1
 
 
@@ -182,7 +185,7 @@ def test_what_answers_otherwise_says_nothing(
 ) -> None:
     server_file.announce(state, server.url, "127.0.0.1")
     server.status, server.body = status, body
-    assert BrokenDevicesQuery(state, 1)() == {}
+    assert BrokenDevicesQuery(1)() == {}
     assert server.asked
 
 
@@ -191,8 +194,9 @@ def test_a_server_that_hangs_is_done_without(state: Path, monkeypatch: pytest.Mo
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
         server_file.announce(state, f"http://127.0.0.1:{port}", "127.0.0.1")
-        assert BrokenDevicesQuery(state, 1)() == {}
+        assert BrokenDevicesQuery(1)() == {}
 
 
-def test_without_a_server_nothing_is_known(tmp_path: Path) -> None:
-    assert BrokenDevicesQuery(tmp_path / "nowhere", 1)() == {}
+def test_without_a_server_nothing_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "nowhere"))
+    assert BrokenDevicesQuery(1)() == {}

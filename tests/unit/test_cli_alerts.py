@@ -14,6 +14,7 @@ from andon.errors import Gone, Unavailable
 from andon.host.server import server_file
 from andon.model.alert import Acknowledgement, Alert, Level, Phase
 from tests.support import alert_pages
+from tests.support.homes import made_node_state
 from tests.support.snapshots import AT
 
 
@@ -103,5 +104,5 @@ def test_a_server_that_is_named_is_asked_and_no_other(state: Path) -> None:
 
 
 def test_devices_that_are_simulated_here_are_no_servers(state: Path) -> None:
-    server_file.announce(state, "http://127.0.0.1:9", "127.0.0.1")
+    server_file.announce(made_node_state(state.parent), "http://127.0.0.1:9", "127.0.0.1")
     assert isinstance(source_of(Choices(simulate=2)), FromSampling)

@@ -23,6 +23,7 @@ from andon.errors import Denied, Unavailable
 from andon.host.server import calls, server_file
 from andon.host.server.calls import Target
 from andon.model import wire
+from tests.support.homes import made_node_state
 from tests.support.proving import TOKEN, Proving, proving
 from tests.support.snapshots import farm
 from tests.support.waiting import retry_soon
@@ -105,7 +106,7 @@ def test_a_token_that_cannot_be_used_matters_only_where_it_is_wanted(
 
 
 def test_the_own_server_has_to_prove_itself(token: Path, server: Proving) -> None:
-    server_file.announce(token.parent, server.url, "127.0.0.1")
+    server_file.announce(made_node_state(token.parents[1]), server.url, "127.0.0.1")
     own = own_server()
     assert own is not None
     assert own.get("/api/x") == {}
@@ -117,7 +118,7 @@ def test_the_own_server_has_to_prove_itself(token: Path, server: Proving) -> Non
 
 
 def test_without_its_token_the_own_server_is_none(state: Path) -> None:
-    server_file.announce(state, HERE, "127.0.0.1")
+    server_file.announce(made_node_state(state.parent), HERE, "127.0.0.1")
     assert own_server() is None
 
 
@@ -127,7 +128,7 @@ def test_where_no_server_runs_that_is_said(token: Path) -> None:
             signing_in(None, None, quiet)
         assert refused.value.reason == NO_SERVER
         token.unlink(missing_ok=True)
-    (token.parent / server_file.NAME).write_text(
+    (made_node_state(token.parents[1]) / server_file.NAME).write_text(
         f'{{"url": "{HERE}", "pid": {os.getpid()}, "started_ticks": 1}}'
     )
     with pytest.raises(Unavailable, match=NO_SERVER) as refused:

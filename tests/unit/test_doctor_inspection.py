@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.core.doctor.facts import PciCard
+from andon.host.file_systems import kind_of
 from andon.host.inspection import library as inspection_library
 from andon.host.inspection import machine
 from andon.host.inspection.access import (
     MountOptions,
     judge_proc,
-    kind_of,
     parse_groups,
     parse_membership,
     parse_mounts,

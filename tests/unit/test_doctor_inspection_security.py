@@ -125,9 +125,12 @@ def test_owners_and_modes_are_as_the_file_system_says(tmp_path: Path) -> None:
     folder.mkdir(mode=0o700)
     (folder / "token").write_text("secret")
     (folder / "token").chmod(0o640)
-    (folder / "history.db").symlink_to("/etc/passwd")
-    os.mkfifo(folder / "audit.jsonl")
-    found = {kept.name: kept for kept in read_state(folder, USERS)}
+    node = folder / "nodes/0123"
+    node.mkdir(mode=0o750, parents=True)
+    (node / "history.db").symlink_to("/etc/passwd")
+    os.mkfifo(node / "audit.jsonl")
+    found = {kept.name: kept for kept in read_state(folder, USERS, "nodes/0123")}
+    assert (found["machine's folder"].mode, found["machine's folder"].kind) == (0o750, "folder")
     assert (found["folder"].mode, found["folder"].kind) == (0o700, "folder")
     assert (found["token"].mode, found["token"].owner) == (0o640, "keeper")
     assert found["history"].kind == "link"

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
+from andon.host import file_systems
 from andon.leases import places
 from andon.leases.book import Book
 from andon.leases.mutex import mutex
@@ -284,7 +285,7 @@ MOUNTS = "/dev/sda1 / ext4 rw 0 0\nserver:/x /mnt/nfs nfs4 rw 0 0\nssh /mnt/s fu
     ],
 )
 def test_a_network_file_system_is_told_by_its_mount(path: str, kind: str | None) -> None:
-    assert places.network_system(Path(path), MOUNTS) == kind
+    assert file_systems.network_system(Path(path), MOUNTS) == kind
 
 
 @pytest.mark.parametrize("path", ["/mnt/nfs/andon", "relative/andon"])

@@ -12,7 +12,8 @@ from andon.leases.book import Book
 from andon.leases.hold import Countdown, LeaseHold
 from tests.support.sharing_parts import lease
 
-DAY = 86_400.0
+HOUR, DAY = 3_600.0, 86_400.0
+STEPS = [HOUR, -HOUR, DAY, -DAY]
 
 
 class Clocks:
@@ -73,7 +74,7 @@ def test_after_a_step_the_file_shows_the_end_on_the_new_clock(clocks: Clocks) ->
     assert to_show(showing(end, right), *clocks()) is None
 
 
-@pytest.mark.parametrize("step", [DAY, -DAY])
+@pytest.mark.parametrize("step", STEPS)
 def test_a_step_of_the_wall_clock_neither_ends_nor_extends_a_lease(
     book: Book, clocks: Clocks, step: float
 ) -> None:
@@ -90,7 +91,7 @@ def test_a_step_of_the_wall_clock_neither_ends_nor_extends_a_lease(
     held.release()
 
 
-@pytest.mark.parametrize("step", [DAY, -DAY])
+@pytest.mark.parametrize("step", STEPS)
 def test_an_end_can_be_moved_after_the_clock_was_set(
     book: Book, clocks: Clocks, step: float
 ) -> None:
@@ -101,10 +102,13 @@ def test_an_end_can_be_moved_after_the_clock_was_set(
     assert held.left_seconds() == pytest.approx(100)
     assert held.countdown is not None
     assert held.countdown.end.length_seconds == pytest.approx(100)
+    clocks.wall += step
+    assert held.left_seconds() == pytest.approx(100)
+    assert held.until() == pytest.approx(clocks.wall + 100)
     held.release()
 
 
-@pytest.mark.parametrize("step", [DAY, -DAY])
+@pytest.mark.parametrize("step", STEPS)
 def test_the_holder_process_counts_the_same_way(book: Book, clocks: Clocks, step: float) -> None:
     made = held_for(book, clocks, 30)
     assert made.countdown is not None
@@ -115,6 +119,18 @@ def test_the_holder_process_counts_the_same_way(book: Book, clocks: Clocks, step
     clocks.pass_by(2)
     holder._keep(made.hold, countdown, [])  # returns at once: with no sockets it would wait
     made.release()
+
+
+def test_sleep_counts_toward_the_end_and_is_no_step(book: Book, clocks: Clocks) -> None:
+    """The boot clock goes on while the machine sleeps, as the wall clock does."""
+    held = held_for(book, clocks, 3 * HOUR)
+    before = held.hold.stamped
+    clocks.pass_by(2 * HOUR)
+    assert held.left_seconds() == pytest.approx(HOUR)
+    assert held.hold.stamped == before
+    clocks.pass_by(2 * HOUR)
+    assert (held.left_seconds() or 0) < 0
+    held.release()
 
 
 def test_a_lease_without_an_end_has_none(book: Book, clocks: Clocks) -> None:

@@ -13,6 +13,7 @@ from andon.core.sharing.holders import BookView
 from andon.engine.sampling.bus import Bus
 from andon.engine.sharing import lease_tracker as following
 from andon.engine.sharing.lease_tracker import LeaseTracker, with_leases
+from andon.host import file_systems
 from andon.host.kin import read_kin
 from andon.leases import files, places
 from andon.leases.book import Book
@@ -182,7 +183,9 @@ def test_a_network_file_system_is_refused_before_it_is_touched(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     touched: list[str] = []
-    monkeypatch.setattr(places, "read_mounts", lambda: f"server:/x {place.parent} nfs4 rw 0 0\n")
+    monkeypatch.setattr(
+        file_systems, "read_mounts", lambda: f"server:/x {place.parent} nfs4 rw 0 0\n"
+    )
     monkeypatch.setattr(following, "_stamp", touched.append)
     follower = Follower()
     follower.tick()

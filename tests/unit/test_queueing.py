@@ -1,6 +1,6 @@
 """Whose turn it is: fair, without starving the large, and blind to those who have left."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import given
@@ -31,13 +31,23 @@ def test_priority_comes_first_and_then_who_came_first() -> None:
     urgent, idle = ticket("urgent", 9.0, priority=5), ticket("idle", 0.0, priority=-5)
     line = in_order([Waiting(t, 10.0) for t in (late, idle, early, urgent)], at=10.0)
     assert [t.id for t in line] == ["urgent", "early", "late", "idle"]
-    assert [t.id for t in in_front_of(line, late)] == ["urgent", "early"]
+    assert [t.id for t in in_front_of(line, late, 10.0)] == ["urgent", "early"]
 
 
-def test_who_has_stopped_looking_or_is_past_its_time_is_not_in_line() -> None:
+def test_who_has_stopped_looking_is_not_in_line() -> None:
     stopped = Waiting(ticket("stopped"), looked=10.0 - ASLEEP_SECONDS - 0.1)
-    overdue = Waiting(replace(ticket("overdue"), until=9.0), looked=10.0)
-    assert in_order([stopped, overdue, Waiting(ticket("awake"), 10.0)], 10.0) == [ticket("awake")]
+    assert in_order([stopped, Waiting(ticket("awake"), 10.0)], 10.0) == [ticket("awake")]
+
+
+@pytest.mark.parametrize("step", [3600.0, -3600.0, 86_400.0, -86_400.0])
+def test_a_step_of_the_clock_costs_nobody_a_place(step: float) -> None:
+    at = 1e9 + 60 + step
+    came = [ticket(name, 1e9 + n) for n, name in enumerate("zyx")]
+    later = ticket("a", at - 1)
+    line = in_order([Waiting(t, at) for t in (later, *came)], at)
+    assert [t.id for t in line] == ["z", "y", "x", "a"]
+    assert in_front_of(line, later, at) == came
+    assert in_front_of(line, came[1], at) == came[:1]
 
 
 def test_one_that_can_be_served_keeps_only_what_it_gets() -> None:
@@ -133,7 +143,7 @@ class Machine:
         if not line:
             return None
         asking = line[turn % len(line)]
-        ahead = in_front_of(line, asking)
+        ahead = in_front_of(line, asking, self.clock)
         group = pick(self.rooms(), asking.need, reserved(ahead, self.rooms()).kept.keys())
         if not group:
             return None

@@ -1,6 +1,7 @@
 """What is SQLite's own: its form changes step by step, and its file stays small."""
 
 import os
+import shutil
 import sqlite3
 import threading
 from contextlib import closing
@@ -13,6 +14,7 @@ from andon.core.history.intervals import UsageInterval
 from andon.core.history.series import HOST, NodeReadings
 from andon.core.history.tiers import DAY_SECONDS, Retention, Tier
 from andon.errors import Invalid, Unavailable
+from andon.host import file_systems
 from andon.stores import sqlite_file
 from andon.stores.sqlite import SqliteStore
 from andon.stores.sqlite_alerts import SqliteAlertStore
@@ -295,3 +297,84 @@ def test_a_link_to_a_file_on_another_disk_is_followed(tmp_path: Path) -> None:
     store.write([tick(AT, 1)])
     store.close()
     assert path.is_symlink()
+
+
+# A network file system.
+
+
+@pytest.fixture
+def networked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that the mounts place on NFS."""
+    mounts = f"/dev/sda1 / ext4 rw 0 0\nserver:/home {tmp_path.resolve()} nfs4 rw 0 0\n"
+    monkeypatch.setattr(file_systems, "read_mounts", lambda: mounts)
+    return tmp_path
+
+
+def points(store: SqliteStore) -> int:
+    found = store.history(GPU, "utilization_percent", AT - 1, AT + 10, 1)
+    return sum(bucket.count for bucket in found)
+
+
+def mode_of(path: Path) -> str:
+    with closing(sqlite3.connect(path)) as connection:
+        found: str = connection.execute("PRAGMA journal_mode").fetchone()[0]
+    return found
+
+
+@pytest.mark.parametrize(
+    "kind", ["nfs", "nfs4", "cifs", "smb3", "lustre", "gpfs", "beegfs", "fuse.sshfs", "9p"]
+)
+def test_every_network_file_system_needs_a_rollback_journal(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    for found, needed in ((kind, True), ("ext4", False), ("xfs", False), ("tmpfs", False)):
+        mounts = f"/dev/sda1 / ext4 rw 0 0\nx {tmp_path.resolve()} {found} rw 0 0\n"
+        monkeypatch.setattr(file_systems, "read_mounts", lambda mounts=mounts: mounts)
+        for folder in (tmp_path, tmp_path / "link"):
+            assert sqlite_file.needs_rollback_journal(folder / "history.db") is needed
+
+
+def test_on_a_network_file_system_the_history_has_no_write_ahead_log(networked: Path) -> None:
+    path = networked / "history.db"
+    store, alerts = SqliteStore(path), SqliteAlertStore(path)
+    store.write([tick(AT, 1)])
+    assert {found.name for found in networked.iterdir()} == {"history.db"}
+    for one in (store, SqliteStore(path, readonly=True)):
+        assert points(one) == 1
+    assert path.stat().st_mode & 0o777 == 0o600
+    store.close()
+    alerts.close()
+    assert mode_of(path) == "delete"
+
+
+def test_a_write_ahead_log_from_before_is_written_back_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file was copied with its log while a server wrote it, as after a kill."""
+    path = tmp_path / "local" / "history.db"
+    before = SqliteStore(path)
+    before.write([tick(AT, 1)])
+    copied = tmp_path / "home"
+    shutil.copytree(path.parent, copied)
+    before.close()
+    assert (copied / "history.db-wal").stat().st_size > 0
+    mounts = f"server:/home {copied.resolve()} nfs4 rw 0 0\n"
+    monkeypatch.setattr(file_systems, "read_mounts", lambda: mounts)
+    store = SqliteStore(copied / "history.db")
+    assert points(store) == 1
+    store.write([tick(AT + 1, 2)])
+    assert points(store) == 2
+    store.close()
+    assert mode_of(copied / "history.db") == "delete"
+    assert not (copied / "history.db-wal").exists()
+
+
+def test_a_journal_goes_aside_with_its_file(tmp_path: Path) -> None:
+    """It would be rolled back into the next file of that name."""
+    for ending in ("", "-journal"):
+        (tmp_path / f"history.db{ending}").write_bytes(b"x")
+    sqlite_file.move_aside(tmp_path / "history.db", 0.0)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "history.db.corrupt-19700101T000000Z", "history.db.corrupt-19700101T000000Z-journal",
+    }  # fmt: skip

@@ -27,6 +27,7 @@ from andon.host.server.calls import (
     names_of,
     users_at,
 )
+from andon.host.server.node_folder import node_path
 from andon.host.server.state_folder import own_token, read_token, state_folder
 from andon.model import wire
 from andon.model.device import Snapshot
@@ -221,7 +222,7 @@ def connect(url: str, token_file: str | None, notify: Notify) -> Server:
 
 def own_server() -> Server | None:
     """This user's own server on this machine, if it is running; it must prove its identity."""
-    url = server_file.find(state_folder())
+    url = server_file.find(node_path())
     if url is None:
         return None
     try:
@@ -237,7 +238,7 @@ def service(url: str, token_file: str | None) -> Server:
 
 def signing_in(url: str | None, token_file: str | None, notify: Notify) -> Server:
     """The server that creates a sign-in link: it must prove that it knows the token."""
-    folder = state_folder()
+    folder = node_path()
     found = base_url(url) if url else server_file.find(folder)
     place = found or DEFAULT_URL
     users = users_at(place, PROBE_SECONDS) if found is None else frozenset()

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from andon.app import state_folder
 from andon.cli.terminal import Choices, notice
 from andon.core.processes.redaction import redact
 from andon.core.runs.oom import Strain, Verdict, verdict
@@ -19,6 +18,7 @@ from andon.engine.sharing.availability import AvailabilityView
 from andon.engine.sharing.granter import Grant
 from andon.errors import Conflict, Gone
 from andon.host.kin import here, user_name
+from andon.host.server.state_folder import state_folder
 from andon.leases.book import Book
 from andon.leases.hold import LeaseHold
 from andon.leases.holders import LockTable, strangers

@@ -15,9 +15,9 @@ from andon.errors import AndonError, Conflict, Denied, Unavailable
 from andon.host.births import born
 from andon.host.kin import user_name
 from andon.leases.locks import holders_of
+from andon.model.work_wire import MOST_OF_ONE_USER as MOST_OF_ONE_USER
 
 LARGEST_BYTES = 64 * 1024
-MOST_OF_ONE_USER = 1024  # in one directory; a user's files beyond that are ignored and reported
 MOST_FILES = 65_536  # beyond this the directory cannot be read in time
 LONGEST_NAME = 160
 _PLAIN = frozenset(string.ascii_letters + string.digits + "-_@+.")

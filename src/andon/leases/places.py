@@ -8,22 +8,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from andon.errors import Denied, Invalid, Unavailable
-from andon.host.system import parse_mounts
+from andon.host import file_systems
 
 SYSTEM_BOOK = Path("/run/andon")
 COMMON_BOOK = Path("/tmp/andon")  # noqa: S108 - every user must find the same one
 VARIABLE = "ANDON_LEASE_DIR"
 LEASES, TICKETS, CORDONS = "leases", "tickets", "cordons"
 MODES = {LEASES: 0o1777, TICKETS: 0o1777, CORDONS: 0o755}
-
-NETWORK_SYSTEMS = frozenset(
-    (
-        "9p", "acfs", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "gfs2", "glusterfs", "gpfs",
-        "lustre", "ncpfs", "nfs", "nfs4", "ocfs2", "orangefs", "panfs", "pvfs2", "smb3", "smbfs",
-        "vboxsf", "virtiofs",
-    )
-)  # fmt: skip
-"""Their locks may be per machine, late or missing, and an unreachable server hangs every call."""
 
 
 def book_path(env: Mapping[str, str]) -> Path:
@@ -87,10 +78,10 @@ def _owner(path: Path) -> int | None:
 
 def may_hold_leases(env: Mapping[str, str]) -> bool:
     """Whether any book has a file: checked before more is imported."""
-    mounts = read_mounts()
+    mounts = file_systems.read_mounts()
     for path in books(env):
         with suppress(OSError):
-            if network_system(path, mounts) is None and os.listdir(path / LEASES):  # noqa: PTH208
+            if file_systems.network_system(path, mounts) is None and os.listdir(path / LEASES):  # noqa: PTH208
                 return True
     return False
 
@@ -135,25 +126,9 @@ def _refuse_other_use(path: Path, found: os.stat_result) -> None:
         )
 
 
-def network_system(path: Path, mounts: str) -> str | None:
-    """The network file system that a directory is on; found in the mounts, because one whose
-    server is unreachable does not respond."""
-    whole = str(path)
-    under = [
-        mount
-        for mount in parse_mounts(mounts)
-        if whole == mount.folder or whole.startswith(mount.folder.rstrip("/") + "/")
-    ]
-    if not under:
-        return None
-    longest = max(len(mount.folder) for mount in under)
-    kind = next(m.kind for m in reversed(under) if len(m.folder) == longest)
-    return kind if kind in NETWORK_SYSTEMS or kind.partition(".")[0] == "fuse" else None
-
-
 def refuse_bad_place(path: Path, mounts: str | None = None) -> None:
     """Checked without touching the directory: on a network file system the call may hang."""
-    mounts = read_mounts() if mounts is None else mounts
+    mounts = file_systems.read_mounts() if mounts is None else mounts
     if not path.is_absolute():
         raise Invalid(f"{VARIABLE} is {str(path)!r}, not an absolute path")
     if path == Path("/"):
@@ -172,7 +147,7 @@ def refuse_bad_place(path: Path, mounts: str | None = None) -> None:
 
 def refuse_network(path: Path, mounts: str) -> None:
     """A book there cannot be trusted; checked before anything touches it, which might hang."""
-    if (kind := network_system(path, mounts)) is not None:
+    if (kind := file_systems.network_system(path, mounts)) is not None:
         raise Invalid(
             f"the lease book {path} is on a network file system ({kind}), whose locks do not hold",
             hint=f"use a local directory: {VARIABLE}=/run/andon",
@@ -248,11 +223,3 @@ def _user(uid: int) -> str:
     from andon.host.kin import user_name
 
     return user_name(uid)
-
-
-def read_mounts() -> str:
-    """The mounts, as the kernel lists them."""
-    try:
-        return Path("/proc/self/mounts").read_text(errors="surrogateescape")
-    except OSError:
-        return ""

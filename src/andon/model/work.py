@@ -140,7 +140,6 @@ class Ticket:
     priority: int
     since: float
     simulated: bool = False
-    until: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

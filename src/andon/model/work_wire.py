@@ -26,6 +26,7 @@ LEASE = "andon.lease/1"
 TICKET = "andon.ticket/1"
 CORDON = "andon.cordon/1"
 MOST_SHARES = 1024
+MOST_OF_ONE_USER = 1024  # leases, and tickets; a user's files beyond that are ignored, reported
 LONGEST_TEXT = 4096  # a command, a reason
 LONGEST_NAME = 256  # a uuid, a user, a container
 LONGEST_ID = 16
@@ -141,7 +142,6 @@ def _ticket(value: Json) -> Ticket:
         priority=_whole(value, "priority", -LARGEST_PRIORITY, LARGEST_PRIORITY),
         since=_moment(value, "since"),
         simulated=_flag(value, "simulated"),
-        until=_maybe(value, "until", _end),
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
+from andon.host import file_systems
 from andon.host.folders import make_private, make_private_file
 from andon.stores.statements import migrations
 
@@ -54,14 +55,37 @@ def connect(path: Path, readonly: bool = False) -> sqlite3.Connection:
     connection = _opened(f"{path.absolute().as_uri()}?mode=rw")
     try:
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # before the first page is written
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
-        connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
-        connection.execute(f"PRAGMA journal_size_limit = {JOURNAL_BYTES}")
+        if needs_rollback_journal(path):
+            _use_rollback_journal(connection)
+        else:
+            _use_write_ahead_log(connection)
     except sqlite3.Error:
         connection.close()
         raise
     return connection
+
+
+def needs_rollback_journal(path: Path) -> bool:
+    """On a network file system: a write-ahead log needs memory that all its users share."""
+    mounts = file_systems.read_mounts()
+    return file_systems.network_system(path.parent.resolve(), mounts) is not None
+
+
+def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+    connection.execute(f"PRAGMA journal_size_limit = {JOURNAL_BYTES}")
+
+
+def _use_rollback_journal(connection: sqlite3.Connection) -> None:
+    """Also for a file that has a write-ahead log: with exclusive locks it is read without shared
+    memory, its content is written back, and the log is removed."""
+    connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+    connection.execute("PRAGMA journal_mode = DELETE")
+    connection.execute("PRAGMA locking_mode = NORMAL")
+    connection.execute("SELECT count(*) FROM sqlite_master").fetchone()  # releases the lock
+    connection.execute("PRAGMA synchronous = FULL")
 
 
 def _opened(uri: str) -> sqlite3.Connection:
@@ -116,14 +140,15 @@ def version_of(connection: sqlite3.Connection) -> int:
 
 
 def move_aside(path: Path, at: float | None = None) -> Path:
-    """Rename a damaged database and its log. Nothing is ever deleted."""
+    """Rename a damaged database with its log or journal, which must not be applied to the next
+    file. Nothing is ever deleted."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(time.time() if at is None else at))
     aside = path.with_name(f"{path.name}.corrupt-{stamp}")
     number = 1
     while aside.exists():
         number += 1
         aside = path.with_name(f"{path.name}.corrupt-{stamp}-{number}")
-    for ending in ("", "-wal", "-shm"):
+    for ending in ("", "-wal", "-shm", "-journal"):
         part = Path(f"{path}{ending}")
         if part.exists():
             part.rename(f"{aside}{ending}")

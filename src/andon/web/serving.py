@@ -20,7 +20,8 @@ from andon.engine.sampling.snapshot_feed import PAST_SNAPSHOTS, SnapshotFeed
 from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
 from andon.host.open_files import raised_limit
 from andon.host.server import server_file
-from andon.host.server.state_folder import open_state_folder
+from andon.host.server.node_folder import open_node_folder
+from andon.host.server.state_folder import TOKEN, state_folder
 from andon.model.device import Snapshot
 from andon.web.answers.health import HealthPart
 from andon.web.server_history import ServerHistory, open_history
@@ -69,14 +70,14 @@ class Started:
 
 def serve(settings: Settings, place: ServeOptions, on_ready: Callable[[Started], None]) -> None:
     """Serve until a signal; invalid options are reported before anything starts."""
-    folder = open_state_folder()
+    folder, person = open_node_folder(), state_folder()
     check_certificate(place)
     signal.signal(signal.SIGINT, _interrupted)
     with ExitStack() as stack:
         stack.enter_context(logs.bounded())
         stack.enter_context(server_file.sole_server(folder))
         listening = stack.enter_context(bound(place.host, place.port))
-        keys, audit = Keys(make_token(folder)), Audit(folder)
+        keys, audit = Keys(make_token(person)), Audit(folder)
         address, port = listening.getsockname()[:2]
         loopback = is_loopback(address)
         audit.write("started", address=address, port=port)
@@ -105,8 +106,7 @@ def serve(settings: Settings, place: ServeOptions, on_ready: Callable[[Started],
         def ready() -> None:
             stack.callback(server_file.withdraw, folder)
             server_file.announce(folder, url, address)
-            token = folder / "token"
-            on_ready(Started(url, port, loopback, token, feed.last, watcher.notifiers))
+            on_ready(Started(url, port, loopback, person / TOKEN, feed.last, watcher.notifiers))
 
         _run(built, place, listening, ready, lambda key: keys.grade(key).is_right)
 

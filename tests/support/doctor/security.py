@@ -14,6 +14,7 @@ from andon.core.doctor.security_facts import (
     Security,
     Stray,
 )
+from andon.model.work_wire import MOST_OF_ONE_USER
 from tests.support.doctor.case import FAIL, WARN, C, Case, case, own
 from tests.support.doctor.machines import (
     AUDIT,
@@ -159,13 +160,14 @@ def strays() -> Iterator[Case]:
         says="has 3 files that no process holds: bob (3)|sudo andon setup",
     )
     yield case("leftovers of one's own", book(Stray(Odd.UNLOCKED, "alice", 1000, 3)))
-    for count in (0, 1, MANY_FILES, MANY_FILES + 1, 8192):
+    for count in (0, 1, MANY_FILES, MANY_FILES + 1, MOST_OF_ONE_USER, 8192):
         many = count > MANY_FILES
+        rest = "|beyond 1,024 are ignored" if count > MOST_OF_ONE_USER else ""
         yield case(
             f"{count} files of mallory's",
             book(counts=(("mallory", 1002, count),)),
             *([(C.BOOK_CROWDED, WARN)] if many else []),
-            says=f"mallory has {count:,} files in /run/andon" if many else "",
+            says=f"mallory has {count:,} files in /run/andon{rest}" if many else "",
         )
     yield case(
         "more files than are counted",

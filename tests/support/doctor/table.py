@@ -51,12 +51,12 @@ def itself() -> Iterator[Case]:
         (C.STATE_NOT_WRITABLE, FAIL),
         says="install -d",
     )
-    for kind in ("nfs4", "cifs", "lustre"):
+    for kind in ("nfs4", "cifs", "lustre", "gpfs", "beegfs", "9p", "fuse.sshfs"):
         yield case(
             f"a state on {kind}",
             own(server(), state=Folder("/home/a", kind=kind, remote=True)),
             (C.STATE_REMOTE, WARN),
-            says=f"{kind}|XDG_STATE_HOME",
+            says=f"{kind}|rollback journal|XDG_STATE_HOME",
         )
     yield case("free space is not known", own(server(), state=replace(OWN.state, free_bytes=None)))
     yield case("no home", own(server(), state=Folder("")))

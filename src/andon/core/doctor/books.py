@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from andon.core.doctor.facts import BookFolder, MachineFacts
 from andon.core.doctor.findings import Check, Finding, Value, failure, ok, warning
 from andon.core.doctor.security_facts import Odd, Stray
+from andon.model.work_wire import MOST_OF_ONE_USER
 
 MANY_FILES = 256  # of one user in one book; more than any real use
 MOST_OWNERS = 3
@@ -102,6 +103,8 @@ def _crowds(book: BookFolder) -> Iterator[Finding]:
     for owner, uid, count in book.contents.counts:
         if count > MANY_FILES:
             words = f"{owner} has {count:,} files in {book.path}, which slows every lease"
+            if count > MOST_OF_ONE_USER:
+                words += f"; leases and tickets beyond {MOST_OF_ONE_USER:,} are ignored"
             yield warning(Check.BOOK_CROWDED, words, _SWEEP, path=book.path, uid=uid, count=count)
     if not book.contents.complete:
         words = f"{book.path} has more files than are examined here"

@@ -37,7 +37,10 @@ def _state(state: Folder) -> Finding:
     if not state.path:
         return unknown(Check.STATE, "the state folder is unknown: there is no home folder", **place)
     if state.remote:
-        words = f"{state.path} is on a network file system ({state.kind}): it can hang or corrupt"
+        words = (
+            f"{state.path} is on a network file system ({state.kind}): it can hang, and the "
+            "history is written more slowly, with a rollback journal"
+        )
         return warning(Check.STATE_REMOTE, words, 'export XDG_STATE_HOME="/var/tmp/$USER"', **place)
     if not state.writable:
         words = f"{state.path} is not writable: nothing can be recorded"

@@ -57,7 +57,10 @@ def _exposed(kept: Kept, facts: MachineFacts) -> Finding | None:
         words = f"the token {kept.path} {how}: another user can use it"
         fix = f"rm -f {quoted} && andon serve # creates a new one"
         return failure(Check.TOKEN_EXPOSED, words, fix, **place)
-    fix = f"chmod 600 {quoted}" if _is_mine(kept, facts) else f"ls -ld {quoted} && rm -i {quoted}"
+    mode = "700" if kept.kind == "folder" else "600"
+    fix = (
+        f"chmod {mode} {quoted}" if _is_mine(kept, facts) else f"ls -ld {quoted} && rm -i {quoted}"
+    )
     return warning(Check.RECORDS_EXPOSED, f"the {kept.name} {kept.path} {how}", fix, **place)
 
 

@@ -16,6 +16,7 @@ from andon.model.work import Need, Ticket
 ASLEEP_SECONDS = 15.0  # a waiter polls every second; after this long it counts as stopped
 TAKING_SECONDS = 20.0  # for a ticket that could be served to take its devices; it needs about two
 MEMORY_SECONDS = 3600.0  # how long a request that did not wait is remembered by the next one
+DRIFT_SECONDS = 2.0  # tolerance for a clock that is being adjusted
 UNSEEN_SECONDS = 300.0  # for a ticket that lacks only devices not visible here
 
 Place = tuple[int, str]
@@ -63,19 +64,21 @@ NO_TURNS = Turns()
 
 
 def in_order(waiting: Iterable[Waiting], at: float) -> list[Ticket]:
-    """The queue, first to last, without tickets that expired or are no longer polled."""
+    """The queue, first to last, without tickets that are no longer polled.
+
+    A waiter leaves by itself when its time is over, which it counts on a clock that is never set.
+    """
     awake = [
         w.ticket
         for w in waiting
         if abs(at - w.looked) <= ASLEEP_SECONDS  # a future time means a changed clock, or a lie
-        and (w.ticket.until is None or at <= w.ticket.until)
     ]
-    return sorted(awake, key=_place)
+    return sorted(awake, key=lambda ticket: _place(ticket, at))
 
 
-def in_front_of(line: Sequence[Ticket], ticket: Ticket) -> list[Ticket]:
+def in_front_of(line: Sequence[Ticket], ticket: Ticket, at: float) -> list[Ticket]:
     """The tickets ahead of this one."""
-    return [other for other in line if _place(other) < _place(ticket)]
+    return [other for other in line if _place(other, at) < _place(ticket, at)]
 
 
 def reserved(
@@ -155,8 +158,10 @@ def _claimed(
     return {room.uuid for room in hoped}, UNSEEN_SECONDS if seen and unseen else None
 
 
-def _place(ticket: Ticket) -> tuple[int, float, str]:
-    return -ticket.priority, ticket.since, ticket.id
+def _place(ticket: Ticket, at: float) -> tuple[int, bool, float, str]:
+    """The kernel says when a ticket came. One from the future came before the clock was set back,
+    so before all others."""
+    return -ticket.priority, ticket.since <= at + DRIFT_SECONDS, ticket.since, ticket.id
 
 
 def _count(ticket: Ticket) -> str:

@@ -157,7 +157,7 @@ class Availability:
         need = need_of(statuses, request, found)
         spaces = self.rooms(sight, pages)
         line = in_order(pages.waiting, at)
-        ahead = tuple(_ahead(line, ticket, request.priority))
+        ahead = tuple(_ahead(line, ticket, request.priority, at))
         if turns is None:
             kept = self._reserved_at_once(ahead, spaces, need, pages, at)
         else:
@@ -198,9 +198,11 @@ def _newest_leases(pages: BookPages, at: float) -> dict[int, float]:
     return newest
 
 
-def _ahead(line: Sequence[Ticket], ticket: Ticket | None, priority: int) -> Sequence[Ticket]:
+def _ahead(
+    line: Sequence[Ticket], ticket: Ticket | None, priority: int, at: float
+) -> Sequence[Ticket]:
     if ticket is not None:
-        return in_front_of(line, ticket)
+        return in_front_of(line, ticket, at)
     return [other for other in line if other.priority >= priority]
 
 

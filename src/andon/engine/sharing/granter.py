@@ -169,7 +169,7 @@ class Granter:
             self._drop_parked(attempt)
         ticket = self._ticket(attempt, outlook)
         attempt.hold = self._book.write_ticket(ticket)
-        attempt.ticket = replace(ticket, since=max(ticket.since, attempt.hold.queued))
+        attempt.ticket = replace(ticket, since=attempt.hold.queued)
 
     def _outlook(self, attempt: _Attempt, pages: BookPages | None = None) -> Candidates:
         seen = attempt.seen or self._see(attempt)
@@ -297,7 +297,6 @@ class Granter:
         )
 
     def _ticket(self, attempt: _Attempt, outlook: Candidates) -> Ticket:
-        left = None if attempt.until is None else attempt.until - time.monotonic()
         return Ticket(
             id=self._book.new_id(attempt.names),
             owner=attempt.me,
@@ -305,7 +304,6 @@ class Granter:
             priority=attempt.request.priority,
             since=attempt.asked,
             simulated=outlook.snapshot.simulated,
-            until=None if left is None else time.time() + left,
         )
 
     def _sweep(self, attempt: _Attempt, pages: BookPages, outlook: Candidates) -> None:

@@ -22,6 +22,7 @@ from andon.engine.retrying import Retrying, RetryTexts
 from andon.engine.sampling.bus import Subscription
 from andon.engine.sharing.lease_listing import book_row
 from andon.errors import AndonError, Unavailable
+from andon.host import file_systems
 from andon.host.kin import here, read_kin
 from andon.leases import places
 from andon.leases.book import Book
@@ -169,12 +170,12 @@ class LeaseTracker:
 
     def _opened(self) -> Book:
         """The books as they are now; a network file system is not touched."""
-        own, mounts = places.book_path(self._env), places.read_mounts()
+        own, mounts = places.book_path(self._env), file_systems.read_mounts()
         places.refuse_bad_place(own, mounts)
         book = Book(self._env, make=False)
         self._row = book_row(book)
-        book.paths = tuple(p for p in book.paths if not places.network_system(p, mounts))
-        near = (p for p in _candidates(self._env) if not places.network_system(p, mounts))
+        book.paths = tuple(p for p in book.paths if not file_systems.network_system(p, mounts))
+        near = (p for p in _candidates(self._env) if not file_systems.network_system(p, mounts))
         self._paths = book.paths
         self._watched = tuple(_watched(path, book.paths) for path in near)
         self._warn_unread(book)
@@ -248,7 +249,7 @@ def with_leases(snapshot: Snapshot, env: Mapping[str, str] | None = None) -> Sna
     """A snapshot with each process's lease; unchanged if the book cannot be read."""
     env = os.environ if env is None else env
     try:
-        places.refuse_network(places.book_path(env), places.read_mounts())
+        places.refuse_network(places.book_path(env), file_systems.read_mounts())
         entries = tuple(Book(env, make=False).entries())
     except (AndonError, OSError) as exc:
         log.debug("the lease book cannot be read: %s", exc)

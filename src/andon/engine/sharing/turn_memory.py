@@ -11,7 +11,8 @@ from andon.errors import AndonError
 from andon.host.clock import boot_seconds
 from andon.host.kin import here
 from andon.host.private_files import PRIVATE_FILE, open_regular, read_regular
-from andon.host.server.state_folder import is_own, open_state_folder, state_folder
+from andon.host.server.node_folder import node_path, open_node_folder
+from andon.host.server.state_folder import is_own
 
 NAME = "turns.json"
 LARGEST_BYTES = 64 * 1024
@@ -19,7 +20,7 @@ MOST_USERS = 1000
 
 
 class TurnMemory:
-    """A small file in this user's state folder; where it cannot be kept, nothing is remembered.
+    """A small file in this machine's state folder; where it cannot be kept, nothing is remembered.
 
     It changes only what this user's own requests wait for. Times count from the boot, so that no
     clock that is set can move them.
@@ -30,7 +31,7 @@ class TurnMemory:
 
     def read(self) -> dict[int, float]:
         """uid -> since when, in seconds since the boot."""
-        folder = self._folder or state_folder()
+        folder = self._folder or node_path()
         try:
             if not is_own(folder):
                 return {}
@@ -47,7 +48,7 @@ class TurnMemory:
         kept = dict(sorted(users.items(), key=lambda item: item[1])[:MOST_USERS])
         content = json.dumps({"boot": here().boot, "users": kept})
         with suppress(OSError, AndonError):
-            folder = self._folder or open_state_folder()
+            folder = self._folder or open_node_folder()
             draft = folder / f".{NAME}.{os.getpid()}"
             try:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC

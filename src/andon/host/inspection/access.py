@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from andon.core.doctor.facts import BookFolder, CallingUser, DeviceFile, Folder, ProcVisibility
 from andon.core.doctor.security_facts import Contents
+from andon.host.file_systems import is_network, kind_of
 from andon.host.inspection.books import read_contents
 from andon.host.inspection.files import BIG_BYTES, names_in, read_bytes, read_text
 from andon.host.processes import parse_passwd
 
 _NODES = re.compile(r"nvidia\d+|nvidiactl|nvidia-uvm|kfd")
-_REMOTE = re.compile(r"nfs|cifs|smb|sshfs|lustre|ceph|gluster|beegfs|gpfs|afs|9p|panfs|orangefs")
 
 
 class MountOptions(NamedTuple):
@@ -104,7 +104,7 @@ def parse_membership(content: bytes, user: str) -> tuple[str, ...]:
 def read_folder(path: Path, mounts: list[MountOptions]) -> Folder:
     """Whether a folder is writable, and its free space; a network file system is not touched."""
     kind = kind_of(path, mounts)
-    if _REMOTE.search(kind):
+    if is_network(kind):
         return Folder(str(path), kind=kind, remote=True)
     nearest = next((p for p in (path, *path.parents) if p.exists()), None)
     if nearest is None:
@@ -119,13 +119,6 @@ def _free(path: Path) -> int | None:
     except OSError:
         return None
     return size.f_bavail * size.f_frsize
-
-
-def kind_of(path: Path, mounts: list[MountOptions]) -> str:
-    """The file system of a path, from the longest matching mount point."""
-    text = f"{path}/"
-    under = [m for m in mounts if text.startswith(m.folder.rstrip("/") + "/")]
-    return max(under, key=lambda mount: len(mount.folder)).kind if under else ""
 
 
 def read_books(own: Path, places: list[Path]) -> tuple[BookFolder, ...]:

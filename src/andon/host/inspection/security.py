@@ -17,14 +17,14 @@ from andon.host.processes import parse_passwd
 from andon.kernel_files import parse_uid
 
 USUAL_PORT = 26366
-NAMES = {
-    "token": "token",
+OWN_NAMES = {"token": "token", "runs' folder": "runs"}
+NODE_NAMES = {
     "audit log": "audit.jsonl",
     "history": "history.db",
     "history's log": "history.db-wal",
     "history's index": "history.db-shm",
+    "history's journal": "history.db-journal",
     "server's address": "server.json",
-    "runs' folder": "runs",
 }
 MOST_LISTENERS = 16
 _LISTENING = "0A"
@@ -37,13 +37,15 @@ def read_security(
     config: Path | None = None,
     own: Path = Path("/"),
     unseen: str = "",
+    node: str = "",
 ) -> Security:
-    """Everything but the lease books. `state` is None if the folder must not be touched."""
+    """Everything but the lease books. `state` is None if the folder must not be touched; `node`
+    is the name of this machine's folder in it."""
     users = parse_passwd(read_bytes(own / "etc/passwd", BIG_BYTES))
-    server = None if state is None else read_server(state, own)
+    server = None if state is None else read_server(state / node, own)
     ports = {USUAL_PORT} | ({server.port} if server is not None else set())
     return Security(
-        state=() if state is None else read_state(state, users),
+        state=() if state is None else read_state(state, users, node),
         above=() if state is None else read_above(state, users),
         unseen=unseen,
         config=None if config is None else read_kept("settings", config, users, follow=True),
@@ -59,12 +61,15 @@ def read_security(
 # Files and folders.
 
 
-def read_state(folder: Path, users: Mapping[int, str]) -> tuple[Kept, ...]:
-    """The folder and its existing files."""
+def read_state(folder: Path, users: Mapping[int, str], node: str = "") -> tuple[Kept, ...]:
+    """The folder, this machine's folder in it, and their existing files."""
     first = read_kept("folder", folder, users, follow=True)
     if first is None:
         return ()
-    found = (read_kept(name, folder / file, users) for name, file in NAMES.items())
+    own = {name: folder / file for name, file in OWN_NAMES.items()}
+    own |= {"machine's folder": folder / node} if node else {}
+    own |= {name: folder / node / file for name, file in NODE_NAMES.items()}
+    found = (read_kept(name, path, users) for name, path in own.items())
     return (first, *(kept for kept in found if kept is not None))
 
 
@@ -104,7 +109,7 @@ def read_server(state: Path, own: Path = Path("/")) -> RunningServer | None:
 
     A process in another namespace is not visible here: then the owner of the port decides.
     """
-    path = state / NAMES["server's address"]
+    path = state / NODE_NAMES["server's address"]
     said = parse_server(read_bytes(path, _SERVER_BYTES))
     scheme, _, place = said.url.partition("://")
     port = place.rpartition(":")[2]

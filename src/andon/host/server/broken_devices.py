@@ -5,12 +5,12 @@ Xids are momentary: a command that samples once misses them, a running server do
 
 import time
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from andon.errors import AndonError
 from andon.host.server import server_file
-from andon.host.server.state_folder import own_token
+from andon.host.server.node_folder import node_path
+from andon.host.server.state_folder import own_token, state_folder
 
 if TYPE_CHECKING:
     from andon.host.server.calls import Target
@@ -25,8 +25,8 @@ MOST_BYTES = 4 << 20
 class BrokenDevicesQuery:
     """Called before every choice of a device; queries the server every few seconds."""
 
-    def __init__(self, folder: Path, port: int = SERVICE_PORT) -> None:
-        self._folder, self._port = folder, port
+    def __init__(self, port: int = SERVICE_PORT) -> None:
+        self._port = port
         self._at: float | None = None
         self._said: Mapping[str, str] = {}
 
@@ -45,7 +45,7 @@ class BrokenDevicesQuery:
         """This user's own server; else the system's, without our token."""
         from andon.host.server.calls import Target, Token, Trust
 
-        own, token = server_file.find(self._folder), _token(self._folder)
+        own, token = server_file.find(node_path()), _token()
         if own is not None and token is not None:
             yield Target(own, Trust.PROVEN, Token(token))
         yield Target(f"http://127.0.0.1:{self._port}", Trust.SERVICE)
@@ -68,9 +68,9 @@ def _get(target: "Target") -> Mapping[str, str] | None:
         return None
 
 
-def _token(folder: Path) -> str | None:
+def _token() -> str | None:
     """Without it this user's own server cannot be verified, and is not asked."""
     try:
-        return own_token(folder)
+        return own_token(state_folder())
     except AndonError:
         return None

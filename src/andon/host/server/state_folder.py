@@ -1,4 +1,7 @@
-"""The state folder of a user's server, and its token: used only by the user who owns it."""
+"""The state folder of a user, and the token in it: used only by the user who owns it.
+
+A machine's own state lies below it: see node_folder.
+"""
 
 import os
 from pathlib import Path
@@ -9,13 +12,15 @@ from andon.host.private_files import NotRegular, open_regular
 
 TOKEN = "token"  # noqa: S105 (a file's name)
 SHORTEST_TOKEN = 32
+NODES = "nodes"
 _LONGEST_BYTES = 4096
 _ROOT = 0
 
 
 def state_folder() -> Path:
-    """Where this user's server keeps its token and its log."""
-    return expanded(os.environ.get("XDG_STATE_HOME") or "~/.local/state") / "andon"
+    """Where this user's token and run files are; a relative XDG_STATE_HOME is ignored."""
+    named = expanded(os.environ.get("XDG_STATE_HOME", ""))
+    return (named if named.is_absolute() else expanded("~/.local/state")) / "andon"
 
 
 def open_state_folder() -> Path:
@@ -26,23 +31,34 @@ def open_state_folder() -> Path:
         make_private(folder)
         if not os.access(folder, os.W_OK | os.X_OK):
             raise PermissionError(13, "Permission denied")
-        _check_owner(folder, folder.stat().st_uid, {_uid()})
     except OSError as exc:
         raise Denied(
             f"the state folder {folder} cannot be written: {exc.strerror}",
             hint="make it writable, or set XDG_STATE_HOME to a folder of your own",
         ) from exc
+    refuse_foreign(folder)
+    return folder
+
+
+def refuse_foreign(folder: Path) -> None:
+    """Raise Denied unless the folder belongs to this user and only this user can write to it."""
+    _check_owner(folder, folder.stat().st_uid, {_uid()})
     if others_may_write(folder):
         raise Denied(
             f"other users can write to the state folder {folder}", hint=f"chmod 700 {folder}"
         )
-    return folder
 
 
 def is_own(folder: Path) -> bool:
-    """Whether only this user can have written the folder's content; otherwise it is ignored."""
+    """Whether only this user can have written the folder's content; otherwise it is ignored.
+
+    Whoever can write to the folders above a machine's own could replace it.
+    """
+    above = folder.parents[:2] if folder.parent.name == NODES else ()
     try:
-        return folder.stat().st_uid == _uid() and not others_may_write(folder)
+        return all(
+            one.stat().st_uid == _uid() and not others_may_write(one) for one in (folder, *above)
+        )
     except OSError:
         return False
 

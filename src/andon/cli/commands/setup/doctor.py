@@ -127,11 +127,14 @@ def own_of(choices: Choices, settings: "Settings", mistakes: tuple[str, ...]) ->
 def security_of(own: "Installation") -> "Security":
     """Who could read or replace this user's files; network file systems are not touched."""
     from andon.host.inspection.security import read_security
+    from andon.host.machine_id import node_key
+    from andon.host.server.state_folder import NODES
 
     state = own.state
     unseen = f"it is on a network file system ({state.kind})" if state.remote else ""
     folder = Path(state.path) if state.path and not state.remote else None
-    return read_security(folder, Path(own.config) if own.config else None, unseen=unseen)
+    config = Path(own.config) if own.config else None
+    return read_security(folder, config, unseen=unseen, node=f"{NODES}/{node_key()}")
 
 
 def book_places() -> list[Path]:
@@ -144,13 +147,12 @@ def book_places() -> list[Path]:
 def _state() -> "Folder":
     from andon.core.doctor.facts import Folder
     from andon.host.inspection.access import read_folder, read_mounts
+    from andon.host.server.state_folder import state_folder
 
-    named = os.environ.get("XDG_STATE_HOME", "")
-    try:
-        home = Path(named) if named.startswith("/") else Path("~/.local/state").expanduser()
-    except RuntimeError:  # a user without a home
+    folder = state_folder()
+    if not folder.is_absolute():  # a user without a home
         return Folder("")
-    return read_folder(home / "andon", read_mounts(Path("/")))
+    return read_folder(folder, read_mounts(Path("/")))
 
 
 def _version(package: str) -> str | None:

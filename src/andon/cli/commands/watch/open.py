@@ -58,9 +58,9 @@ def _opened(link: str) -> bool:
         return False
     import webbrowser
 
-    from andon.host.server.state_folder import open_state_folder
+    from andon.host.server.node_folder import open_node_folder
 
-    path = open_state_folder() / PAGE
+    path = open_node_folder() / PAGE
     _write(path, link)
     return webbrowser.open(path.as_uri())
 

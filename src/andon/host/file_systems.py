@@ -1,0 +1,56 @@
+"""Which file system a folder is on, found in the mounts: a network file system whose server is
+unreachable does not respond."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from andon.host.system import parse_mounts
+
+NETWORK_SYSTEMS = frozenset(
+    (
+        "9p", "acfs", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "gfs2", "glusterfs", "gpfs",
+        "lustre", "ncpfs", "nfs", "nfs4", "ocfs2", "orangefs", "panfs", "pvfs2", "smb3", "smbfs",
+        "vboxsf", "virtiofs",
+    )
+)  # fmt: skip
+"""Their locks may be per machine, late or missing, and an unreachable server hangs every call."""
+
+
+class MountPoint(Protocol):
+    """A mount as far as it matters here."""
+
+    @property
+    def folder(self) -> str: ...
+
+    @property
+    def kind(self) -> str: ...
+
+
+def network_system(path: Path, mounts: str) -> str | None:
+    """The network file system that a folder is on; None for a local one."""
+    kind = kind_of(path, parse_mounts(mounts))
+    return kind if is_network(kind) else None
+
+
+def is_network(kind: str) -> bool:
+    """FUSE counts as one: what is behind it cannot be seen."""
+    return kind in NETWORK_SYSTEMS or kind.partition(".")[0] == "fuse"
+
+
+def kind_of(path: Path, mounts: Sequence[MountPoint]) -> str:
+    """From the longest matching mount point; of several there, the last one is visible."""
+    whole = f"{path}/"
+    under = [m for m in mounts if whole.startswith(m.folder.rstrip("/") + "/")]
+    if not under:
+        return ""
+    longest = max(len(mount.folder) for mount in under)
+    return next(m.kind for m in reversed(under) if len(m.folder) == longest)
+
+
+def read_mounts() -> str:
+    """The mounts, as the kernel lists them."""
+    try:
+        return Path("/proc/self/mounts").read_text(errors="surrogateescape")
+    except OSError:
+        return ""
