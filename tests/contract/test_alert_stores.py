@@ -5,15 +5,17 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from andon.core.alerting.past import KEPT_SECONDS, Query
 from andon.core.notifying.outbox import Delivery
+from andon.core.settings.store_url import parse_store_url
 from andon.errors import Unavailable
 from andon.model.alert import Alert, Level, Party, Phase
-from andon.ports import AlertStore
-from andon.stores.memory_alerts import MemoryAlertStore
+from andon.ports import AlertStore, StoreKind
+from andon.registry import STORES, load
 from andon.stores.sqlite import SqliteStore
 from andon.stores.sqlite_alerts import SqliteAlertStore
 from tests.support.history_parts import tick
@@ -22,16 +24,20 @@ from tests.support.notices import AT, DISK, HOT, LOST, notice
 Reopen = Callable[[], AlertStore]
 
 
-@pytest.fixture(params=["sqlite", "memory"])
+URLS = {"memory": "memory:", "sqlite": "sqlite:{}/state/history.db"}
+"""One for every store of the registry; `{}` is a folder of the test's own."""
+
+
+@pytest.fixture(params=sorted(STORES))
 def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Reopen]:
-    """Makes the ledger; made again, it is what another start of andon finds."""
+    """Opens the alerts; opened again, they are what another start of andon finds."""
     made: list[AlertStore] = []
+    kind = cast("StoreKind", load(STORES, request.param))
+    url = parse_store_url(URLS[request.param].format(tmp_path))
 
     def make() -> AlertStore:
-        if request.param == "sqlite":
-            made.append(SqliteAlertStore(tmp_path / "state" / "history.db"))
-        elif not made:
-            made.append(MemoryAlertStore())
+        if url.scheme != "memory" or not made:
+            made.append(kind.open_alerts(url))
         return made[-1]
 
     yield make

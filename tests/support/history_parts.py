@@ -1,6 +1,8 @@
 """Readings for the history, and upkeep until there is nothing left to do."""
 
 from andon.core.history.series import NodeReadings, tick_of
+from andon.core.history.tiers import Retention
+from andon.engine.sampling.maintainer import Maintainer
 from andon.model.device import Device, DeviceStatus, Host, Process, Sample, Snapshot, State
 from andon.ports import Store
 
@@ -17,9 +19,8 @@ def status(sample: Sample) -> DeviceStatus:
     return DeviceStatus(Device(GPU, 0, "nvidia", "H200"), State.OK, 0.0, sample=sample)
 
 
-def upkeep(store: Store, at: float) -> None:
-    while not store.maintain(at).idle:
-        pass
+def upkeep(store: Store, at: float, retention: Retention | None = None) -> None:
+    Maintainer(store, retention or Retention()).finish(at)
 
 
 def snapshot(at: float, *processes: Process, state: State = State.OK, **values: object) -> Snapshot:

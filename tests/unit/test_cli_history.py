@@ -29,7 +29,7 @@ from andon.core.history.tiers import Maintenance
 from andon.model.device import Device
 from andon.stores.memory import MemoryStore
 from andon.stores.sqlite import SqliteStore
-from andon.units import GIB
+from andon.units import GIB, human_bytes
 from tests.support.history_parts import AT, tick
 
 Golden = Callable[[str, str], None]
@@ -214,3 +214,22 @@ def test_gc_says_what_it_did(recorded: Path, capsys: pytest.CaptureFixture[str])
     (series,) = json.loads(capsys.readouterr().out)["series"]
     assert sum(bucket["count"] for bucket in series["buckets"]) == 600
     assert describe(Maintenance(), 2048, 1024) == "nothing to do, 2.0 KiB before, 1.0 KiB now"
+
+
+def files_of(path: Path) -> int:
+    """The database with its journals, as `ls` shows them."""
+    return sum(part.stat().st_size for part in path.parent.glob(f"{path.name}*"))
+
+
+def test_gc_reports_the_true_size_while_a_server_has_the_history_open(
+    recorded: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server, now = SqliteStore(recorded), time.time()
+    server.write([tick(now - 90_000 + n, n % 100) for n in range(3000)])
+    server.usage(None, 0, now)  # its reading connection stays open, too
+    before = files_of(recorded)
+    assert run(["gc"]) == 0
+    said = capsys.readouterr().out
+    assert f"{human_bytes(before)} before, {human_bytes(files_of(recorded))} now" in said
+    assert files_of(recorded) < before, "the journal is emptied, too"
+    server.close()

@@ -123,11 +123,23 @@ def move_aside(path: Path, at: float | None = None) -> Path:
     while aside.exists():
         number += 1
         aside = path.with_name(f"{path.name}.corrupt-{stamp}-{number}")
-    for ending in ("", "-wal", "-shm"):
-        part = Path(f"{path}{ending}")
+    for part, moved in zip(parts(path), parts(aside), strict=True):
         if part.exists():
-            part.rename(f"{aside}{ending}")
+            part.rename(moved)
     return aside
+
+
+def parts(path: Path) -> tuple[Path, ...]:
+    """The database, its write-ahead log and the log's index."""
+    return tuple(Path(f"{path}{ending}") for ending in ("", "-wal", "-shm"))
+
+
+def length(part: Path) -> int:
+    """0 for one that does not exist: SQLite may remove it at any time."""
+    try:
+        return part.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def make_file(path: Path) -> None:
@@ -151,8 +163,11 @@ def identity(path: Path) -> tuple[int, int]:
     try:
         found = path.stat()
     except FileNotFoundError as exc:
-        raise Gone(f"{path} no longer exists") from exc
+        raise Gone(f"there is no {path}") from exc
     except OSError as exc:
+        if exc.errno == errno.ENAMETOOLONG:
+            reason = f"{str(path)[:40]!r}… is too long for a path"
+            raise Invalid(reason, hint="set ANDON_HISTORY to a shorter one") from exc
         raise Unavailable(f"{path}: {exc.strerror}") from exc
     return found.st_dev, found.st_ino
 

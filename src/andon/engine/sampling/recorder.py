@@ -9,7 +9,9 @@ from contextlib import suppress
 from andon.core.history.backlog import UPKEEP_SECONDS, Backlog, RecorderHealth
 from andon.core.history.intervals import OpenIntervals
 from andon.core.history.series import facts_of, tick_of
+from andon.core.history.tiers import Retention
 from andon.engine.sampling.bus import Subscription
+from andon.engine.sampling.maintainer import Maintainer
 from andon.errors import AndonError, Unavailable
 from andon.model.device import Snapshot
 from andon.ports import Store
@@ -27,9 +29,10 @@ class Recorder:
         open_store: Callable[[], Store],
         subscription: Subscription,
         flush_seconds: float = 5.0,
+        retention: Retention | None = None,
     ) -> None:
         self._open_store, self._subscription = open_store, subscription
-        self._flush_seconds = flush_seconds
+        self._flush_seconds, self._retention = flush_seconds, retention or Retention()
         self._lock = threading.Lock()
         self._store: Store | None = None
         self._backlog, self._uses = Backlog(tried=time.monotonic()), OpenIntervals()
@@ -138,7 +141,7 @@ class Recorder:
 
     def _maintain(self) -> None:
         """Do some maintenance; if more is due, the next flush continues."""
-        if self._opened().maintain(time.time()).idle:
+        if Maintainer(self._opened(), self._retention).step(time.time()).idle:
             self._kept = time.monotonic()
 
     def _try(self, act: Callable[[], object]) -> bool:
