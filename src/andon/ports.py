@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from andon.model.device import Card, Device, Host, Process, Reading
 
 if TYPE_CHECKING:  # imported at every start; history and alerts are not
+    from pathlib import Path
+
     from andon.core.alerting.past import Query
     from andon.core.history.intervals import UsageInterval
     from andon.core.history.series import Bucket, NodeReadings
@@ -159,7 +161,7 @@ class Store(Directory, Tiers, Protocol):
 
 
 class StoreKind(Protocol):
-    """What a URL's scheme stands for in the registry: the store's class, with these two."""
+    """What a URL's scheme stands for in the registry: the store's class, with these methods."""
 
     def open(self, url: StoreUrl, readonly: bool = False) -> Store:
         """The store at this URL. Read-only, it is never created, repaired or changed, and `Gone`
@@ -167,6 +169,10 @@ class StoreKind(Protocol):
 
     def open_alerts(self, url: StoreUrl) -> AlertStore:
         """The alerts that are kept beside the history."""
+
+    def files(self, url: StoreUrl) -> Mapping[str, Path]:
+        """The files it may have on this machine, by purpose, so that doctor can check who may read
+        them; none for a store without."""
 
 
 class Notifier(Protocol):

@@ -307,3 +307,17 @@ def test_memory_lets_go_of_the_oldest_when_it_is_full() -> None:
     latest = store.history(GPU, "utilization_percent", AT, AT + 500, 1)[0]
     assert 0 < latest.count < 500
     assert store.history(GPU, "utilization_percent", AT + 499, AT + 500, 1)[0].count == 1
+
+
+def test_its_files_are_those_that_it_makes(scheme: str, tmp_path: Path) -> None:
+    """Doctor checks who may read them, so none may be missing."""
+    kind = cast("StoreKind", load(STORES, scheme))
+    url = parse_store_url(URLS[scheme].format(tmp_path))
+    store, alerts = kind.open(url), kind.open_alerts(url)
+    store.write([tick(AT, 1)])
+    alerts.save({}, (), ())
+    made = {path for path in tmp_path.rglob("*") if path.is_file()}
+    assert made <= set(kind.files(url).values())
+    assert sum(path.stat().st_size for path in made) <= store.size_bytes()
+    alerts.close()
+    store.close()

@@ -127,10 +127,12 @@ def test_owners_and_modes_are_as_the_file_system_says(tmp_path: Path) -> None:
     (folder / "token").chmod(0o640)
     (folder / "history.db").symlink_to("/etc/passwd")
     os.mkfifo(folder / "audit.jsonl")
-    found = {kept.name: kept for kept in read_state(folder, USERS)}
+    stored = {"history": folder / "history.db", "history's log": folder / "history.db-wal"}
+    found = {kept.name: kept for kept in read_state(folder, USERS, stored)}
     assert (found["folder"].mode, found["folder"].kind) == (0o700, "folder")
     assert (found["token"].mode, found["token"].owner) == (0o640, "keeper")
     assert found["history"].kind == "link"
+    assert "history's log" not in found
     assert found["audit log"].kind == "other"
     assert read_state(tmp_path / "none", USERS) == ()
 

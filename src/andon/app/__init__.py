@@ -12,6 +12,7 @@ from andon.app.history import (
     open_store,
     retention_of,
     separate_history,
+    store_files,
     store_url,
 )
 from andon.app.sampler import open_sampler
@@ -38,5 +39,6 @@ __all__ = [
     "rulebook",
     "separate_history",
     "state_folder",
+    "store_files",
     "store_url",
 ]

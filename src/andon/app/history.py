@@ -9,6 +9,9 @@ from andon.errors import Gone, Invalid, Unavailable
 from andon.host.server.state_folder import state_folder
 
 if TYPE_CHECKING:  # not every command reads history
+    from collections.abc import Mapping
+    from pathlib import Path
+
     from andon.core.history.tiers import Retention
     from andon.engine.sampling.bus import Subscription
     from andon.engine.sampling.maintainer import Maintainer
@@ -39,6 +42,11 @@ def store_kind(settings: Settings) -> "StoreKind":
 def open_store(settings: Settings, readonly: bool = False) -> "Store":
     """The store of the settings; read-only, it is never created, repaired or changed."""
     return store_kind(settings).open(store_url(settings), readonly)
+
+
+def store_files(settings: Settings) -> "Mapping[str, Path]":
+    """The store's files on this machine, by purpose; none where it has none."""
+    return store_kind(settings).files(store_url(settings))
 
 
 def find_store(settings: Settings) -> "Store | None":

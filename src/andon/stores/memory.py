@@ -3,7 +3,8 @@
 import threading
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Self
 
 from andon.core.history.blocks import Block, packed, rolled_up, rows_between
@@ -106,6 +107,10 @@ class MemoryStore:
         from andon.stores.memory_alerts import MemoryAlertStore
 
         return MemoryAlertStore()
+
+    @classmethod
+    def files(cls, url: StoreUrl) -> Mapping[str, Path]:
+        return {}
 
     # Reading and writing.
 

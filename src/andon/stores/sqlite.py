@@ -1,7 +1,7 @@
 """History in one SQLite file: a row per tick, packed after ten minutes into blocks."""
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
@@ -23,7 +23,7 @@ from andon.core.settings.store_url import StoreUrl, file_of
 from andon.host.folders import expanded
 from andon.model.device import Device
 from andon.ports import AlertStore
-from andon.stores import sqlite_upkeep
+from andon.stores import sqlite_file, sqlite_upkeep
 from andon.stores.sqlite_database import Database
 from andon.stores.sqlite_head import pack_body, values_in
 from andon.stores.sqlite_names import NameTable, find
@@ -49,6 +49,12 @@ class SqliteStore:
         from andon.stores.sqlite_alerts import SqliteAlertStore
 
         return SqliteAlertStore(expanded(file_of(url)))
+
+    @classmethod
+    def files(cls, url: StoreUrl) -> Mapping[str, Path]:
+        return dict(
+            zip(sqlite_file.PURPOSES, sqlite_file.parts(expanded(file_of(url))), strict=True)
+        )
 
     # Reading and writing.
 

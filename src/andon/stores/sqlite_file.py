@@ -14,6 +14,13 @@ from andon.stores.statements import migrations
 BUSY_SECONDS = 1.0  # with a longer wait, ticks would be dropped
 CHECKPOINT_PAGES = 1000
 JOURNAL_BYTES = 16_000_000  # a write-ahead log that grew is truncated to this
+PURPOSES = {
+    "history": "",
+    "history's log": "-wal",
+    "history's index": "-shm",
+    "history's journal": "-journal",
+}
+"""The files of a database by purpose, and how their names end."""
 _PRIMARY = 0xFF  # the low byte of an extended code is its kind
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
@@ -130,8 +137,8 @@ def move_aside(path: Path, at: float | None = None) -> Path:
 
 
 def parts(path: Path) -> tuple[Path, ...]:
-    """The database, its write-ahead log and the log's index."""
-    return tuple(Path(f"{path}{ending}") for ending in ("", "-wal", "-shm"))
+    """The database and what SQLite may keep beside it."""
+    return tuple(Path(f"{path}{ending}") for ending in PURPOSES.values())
 
 
 def length(part: Path) -> int:

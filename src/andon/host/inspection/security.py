@@ -7,6 +7,7 @@ import stat
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from andon.core.doctor.security_facts import Kept, PortListener, RunningServer, Security
@@ -20,9 +21,6 @@ USUAL_PORT = 26366
 NAMES = {
     "token": "token",
     "audit log": "audit.jsonl",
-    "history": "history.db",
-    "history's log": "history.db-wal",
-    "history's index": "history.db-shm",
     "server's address": "server.json",
     "runs' folder": "runs",
 }
@@ -37,13 +35,15 @@ def read_security(
     config: Path | None = None,
     own: Path = Path("/"),
     unseen: str = "",
+    stored: Mapping[str, Path] = MappingProxyType({}),
 ) -> Security:
-    """Everything but the lease books. `state` is None if the folder must not be touched."""
+    """Everything but the lease books. `state` is None if the folder must not be touched; `stored`
+    are the store's files in it, by purpose."""
     users = parse_passwd(read_bytes(own / "etc/passwd", BIG_BYTES))
     server = None if state is None else read_server(state, own)
     ports = {USUAL_PORT} | ({server.port} if server is not None else set())
     return Security(
-        state=() if state is None else read_state(state, users),
+        state=() if state is None else read_state(state, users, stored),
         above=() if state is None else read_above(state, users),
         unseen=unseen,
         config=None if config is None else read_kept("settings", config, users, follow=True),
@@ -59,12 +59,15 @@ def read_security(
 # Files and folders.
 
 
-def read_state(folder: Path, users: Mapping[int, str]) -> tuple[Kept, ...]:
+def read_state(
+    folder: Path, users: Mapping[int, str], stored: Mapping[str, Path] = MappingProxyType({})
+) -> tuple[Kept, ...]:
     """The folder and its existing files."""
     first = read_kept("folder", folder, users, follow=True)
     if first is None:
         return ()
-    found = (read_kept(name, folder / file, users) for name, file in NAMES.items())
+    files = {name: folder / file for name, file in NAMES.items()} | dict(stored)
+    found = (read_kept(name, path, users) for name, path in files.items())
     return (first, *(kept for kept in found if kept is not None))
 
 
