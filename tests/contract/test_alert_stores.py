@@ -5,35 +5,28 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 import pytest
 
 from andon.core.alerting.past import KEPT_SECONDS, Query
 from andon.core.notifying.outbox import Delivery
-from andon.core.settings.store_url import parse_store_url
 from andon.errors import Unavailable
 from andon.model.alert import Alert, Level, Party, Phase
-from andon.ports import AlertStore, StoreKind
-from andon.registry import STORES, load
+from andon.ports import AlertStore
+from andon.registry import STORES
 from andon.stores.sqlite import SqliteStore
 from andon.stores.sqlite_alerts import SqliteAlertStore
-from tests.support.history_parts import tick
+from tests.support.history_parts import kind_of, tick, url_in
 from tests.support.notices import AT, DISK, HOT, LOST, notice
 
 Reopen = Callable[[], AlertStore]
-
-
-URLS = {"memory": "memory:", "sqlite": "sqlite:{}/state/history.db"}
-"""One for every store of the registry; `{}` is a folder of the test's own."""
 
 
 @pytest.fixture(params=sorted(STORES))
 def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Reopen]:
     """Opens the alerts; opened again, they are what another start of andon finds."""
     made: list[AlertStore] = []
-    kind = cast("StoreKind", load(STORES, request.param))
-    url = parse_store_url(URLS[request.param].format(tmp_path))
+    kind, url = kind_of(request.param), url_in(tmp_path, request.param)
 
     def make() -> AlertStore:
         if url.scheme != "memory" or not made:

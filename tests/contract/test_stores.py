@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,25 +11,21 @@ from andon.core.history.codec import pack_points, point
 from andon.core.history.intervals import UsageInterval
 from andon.core.history.series import HOST, buckets
 from andon.core.history.tiers import DAY_SECONDS, Extent, Retention, Tier
-from andon.core.settings.store_url import parse_store_url
 from andon.engine.sampling.maintainer import Maintainer
 from andon.errors import Gone
 from andon.model.device import Device
-from andon.ports import Store, StoreKind
-from andon.registry import STORES, load
+from andon.ports import Store
+from andon.registry import STORES
 from andon.stores.memory import MemoryStore
-from tests.support.history_parts import AT, GPU, tick, upkeep
+from tests.support.history_parts import AT, GPU, kind_of, tick, upkeep, url_in
 
-URLS = {"memory": "memory:", "sqlite": "sqlite:{}/state/history.db"}
-"""One for every store of the registry; `{}` is a folder of the test's own."""
 RETENTION = Retention(30 * DAY_SECONDS, 60 * DAY_SECONDS, 365 * DAY_SECONDS)
 
 Reopen = Callable[[], Store]
 
 
 def opened(scheme: str, folder: Path, readonly: bool = False) -> Store:
-    kind = cast("StoreKind", load(STORES, scheme))
-    return kind.open(parse_store_url(URLS[scheme].format(folder)), readonly)
+    return kind_of(scheme).open(url_in(folder, scheme), readonly)
 
 
 @pytest.fixture(params=sorted(STORES))
@@ -311,8 +306,7 @@ def test_memory_lets_go_of_the_oldest_when_it_is_full() -> None:
 
 def test_its_files_are_those_that_it_makes(scheme: str, tmp_path: Path) -> None:
     """Doctor checks who may read them, so none may be missing."""
-    kind = cast("StoreKind", load(STORES, scheme))
-    url = parse_store_url(URLS[scheme].format(tmp_path))
+    kind, url = kind_of(scheme), url_in(tmp_path, scheme)
     store, alerts = kind.open(url), kind.open_alerts(url)
     store.write([tick(AT, 1)])
     alerts.save({}, (), ())
