@@ -16,8 +16,10 @@ from pathlib import Path
 
 from andon.core.history.intervals import OpenIntervals, UsageInterval
 from andon.core.history.series import NodeReadings, tick_of
+from andon.core.history.tiers import Retention
 from andon.core.simulation import behaviour
 from andon.core.simulation.seeding import specimens
+from andon.engine.sampling.maintainer import Maintainer
 from andon.model.device import DeviceStatus, Host, Snapshot, State
 from andon.stores.sqlite import SqliteStore
 from bench import prometheus
@@ -51,7 +53,7 @@ def main() -> None:
         beside = Series()
         own, work, longest, values = _day(store, played, options.hours * 3600, beside)
         queries, cpu = _queries(store, [s.uuid for s in devices], options.hours * 3600)
-        store.maintain(BEGIN + options.hours * 3600 + 600.0)
+        Maintainer(store, Retention()).step(BEGIN + options.hours * 3600 + 600.0)
         raw = _raw_bytes(Path(folder) / "history.db")
         first = _raw_bytes(Path(folder) / "history.db", BEGIN + prometheus.BLOCK_SECONDS)
         size = store.size_bytes()
@@ -107,7 +109,11 @@ def _day(
     store: SqliteStore, played: list[Snapshot], seconds: int, beside: Series
 ) -> tuple[float, float, float, int]:
     """As the recorder does: its CPU, the store's, the longest operation, the number of values."""
-    uses, waiting = OpenIntervals(), list[NodeReadings]()
+    maintainer, uses, waiting = (
+        Maintainer(store, Retention()),
+        OpenIntervals(),
+        list[NodeReadings](),
+    )
     changed: dict[tuple[object, ...], UsageInterval] = {}
     own = spent = longest = 0.0
     values = 0
@@ -129,7 +135,7 @@ def _day(
             store.write(waiting, tuple(changed.values()), [s.device for s in seen.devices])
             waiting, changed = [], {}
         if second % UPKEEP_TICKS == 0:
-            store.maintain(seen.at)
+            maintainer.step(seen.at)
         piece = time.process_time() - began
         spent, longest = spent + piece, max(longest, piece)
     store.write(waiting, tuple(changed.values()))

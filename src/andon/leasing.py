@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 from andon import library
-from andon.app import labels_of, weights_of
+from andon.app import open_availability
 from andon.core.processes.redaction import redact
 from andon.core.sharing.holdings import judge
 from andon.core.sharing.launching import LEASE_VARIABLE, environment
@@ -23,10 +23,8 @@ from andon.core.sharing.requests import parse_count, request_of
 from andon.engine.sharing import releaser
 from andon.engine.sharing.availability import Availability, BookPages, Candidates
 from andon.engine.sharing.granter import Grant, Granter, Progress, Terms
-from andon.engine.sharing.turn_memory import TurnMemory
 from andon.errors import AndonError, Gone
 from andon.host.kin import here, myself, read_kin, started_ticks
-from andon.host.server.broken_devices import BrokenDevicesQuery
 from andon.leases.book import Book
 from andon.leases.hold import LeaseHold
 from andon.leases.holder import Keeper
@@ -268,15 +266,11 @@ def candidates(request: DeviceRequest) -> Candidates:
 def availability(simulated: bool) -> Availability:
     """Availability from this process's sampler; its own processes are not strangers."""
     shared = library.shared()
-    settings = shared.settings
-    return Availability(
+    return open_availability(
+        shared.settings,
         lambda: shared.once(hasty=True),
-        labels_of(settings),
-        weights_of(settings),
-        frozenset({os.getpid()}),
-        simulated,
-        ailing=BrokenDevicesQuery(),
-        memory=TurnMemory(),
+        simulated=simulated,
+        own_pids={os.getpid()},
     )
 
 

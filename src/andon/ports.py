@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from andon.model.device import Card, Device, Host, Process, Reading
 
 if TYPE_CHECKING:  # imported at every start; history and alerts are not
+    from pathlib import Path
+
     from andon.core.alerting.past import Query
     from andon.core.history.intervals import UsageInterval
     from andon.core.history.series import Bucket, NodeReadings
-    from andon.core.history.tiers import Maintenance
+    from andon.core.history.tiers import Maintenance, StoreContents, StoredBlock, Tier
     from andon.core.notifying.outbox import Delivery, SavedAlerts
+    from andon.core.settings.store_url import StoreUrl
     from andon.model.alert import Alert, Event, Notice
 
 
@@ -83,12 +86,53 @@ class HostSource(Protocol):
         """The current values; `spared_seconds` of CPU time since the last read are not counted."""
 
 
-class Store(Protocol):
+class Directory(Protocol):
+    """A store that can list its contents."""
+
+    def devices(self) -> Sequence[Device]:
+        """Every recorded device, by index."""
+
+    def metrics(self, device: str) -> Sequence[str]:
+        """The metrics stored for a device."""
+
+
+class Tiers(Protocol):
+    """The single steps of a store's maintenance. Which of them is due, and when, is decided by
+    `core.history.tiers` and carried out by the engine; `core.history.blocks` makes the blocks.
+
+    Each step is committed whole or not at all, also while another process writes or maintains.
+    """
+
+    def contents(self) -> StoreContents:
+        """What it holds, from which the plan is made."""
+
+    def load(self, devices: Sequence[Device], blocks: Iterable[StoredBlock]) -> None:
+        """Store finished blocks, as they were made elsewhere."""
+
+    def pack(self, begin: int) -> Maintenance:
+        """Turn the ticks of one window of the finest tier into blocks."""
+
+    def roll(self, tier: Tier, begin: int) -> Maintenance:
+        """Make one window of a tier from the tier below; the tier is then complete up to
+        `rolled_until`."""
+
+    def delete(self, tier: Tier, before: int) -> Maintenance:
+        """Delete a tier's blocks before this time; the tier begins there."""
+
+    def forget(self, before: float) -> Maintenance:
+        """Delete the intervals of use that ended before this time."""
+
+
+class Store(Directory, Tiers, Protocol):
     """Stores readings and device usage. A call that returns has been committed.
 
     Raises `Unavailable`, `Denied` or `Conflict` when it cannot; then nothing was written, and the
     same call may be made again.
     """
+
+    @property
+    def place(self) -> str:
+        """Where it is, in words; never with a password."""
 
     def write(
         self,
@@ -106,24 +150,29 @@ class Store(Protocol):
     def usage(self, device: str | None, since: float, until: float) -> Sequence[UsageInterval]:
         """Who used a device, or any device, within the span; earliest first."""
 
-    def maintain(self, at: float) -> Maintenance:
-        """Do some of the work that is due: pack, roll up, delete. Call again until it is idle."""
-
     def size_bytes(self) -> int:
-        """The space it uses on disk, or in memory."""
+        """The space it uses on disk with all its files, or in memory."""
+
+    def compact(self, fully: bool = False) -> int:
+        """Return free space to the system, a little or all of it; how many bytes."""
 
     def close(self) -> None:
         """Close files and connections. May be called twice."""
 
 
-class Directory(Protocol):
-    """A store that can list its contents."""
+class StoreKind(Protocol):
+    """What a URL's scheme stands for in the registry: the store's class, with these methods."""
 
-    def devices(self) -> Sequence[Device]:
-        """Every recorded device, by index."""
+    def open(self, url: StoreUrl, readonly: bool = False) -> Store:
+        """The store at this URL. Read-only, it is never created, repaired or changed, and `Gone`
+        is raised where nothing has been recorded yet."""
 
-    def metrics(self, device: str) -> Sequence[str]:
-        """The metrics stored for a device."""
+    def open_alerts(self, url: StoreUrl) -> AlertStore:
+        """The alerts that are kept beside the history."""
+
+    def files(self, url: StoreUrl) -> Mapping[str, Path]:
+        """The files it may have on this machine, by purpose, so that doctor can check who may read
+        them; none for a store without."""
 
 
 class Notifier(Protocol):

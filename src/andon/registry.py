@@ -18,11 +18,6 @@ STORES = {
     "sqlite": "andon.stores.sqlite:SqliteStore",
 }
 
-ALERT_STORES = {
-    "memory": "andon.stores.memory_alerts:MemoryAlertStore",
-    "sqlite": "andon.stores.sqlite_alerts:SqliteAlertStore",
-}
-
 NOTIFIERS = {
     "alertmanager": "andon.notifiers.alertmanager:Alertmanager",
     "apprise": "andon.notifiers.apprise:AppriseNotifier",

@@ -13,25 +13,24 @@ from andon.core.notifying.outbox import Delivery
 from andon.errors import Unavailable
 from andon.model.alert import Alert, Level, Party, Phase
 from andon.ports import AlertStore
-from andon.stores.memory_alerts import MemoryAlertStore
+from andon.registry import STORES
 from andon.stores.sqlite import SqliteStore
 from andon.stores.sqlite_alerts import SqliteAlertStore
-from tests.support.history_parts import tick
+from tests.support.history_parts import kind_of, tick, url_in
 from tests.support.notices import AT, DISK, HOT, LOST, notice
 
 Reopen = Callable[[], AlertStore]
 
 
-@pytest.fixture(params=["sqlite", "memory"])
+@pytest.fixture(params=sorted(STORES))
 def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Reopen]:
-    """Makes the ledger; made again, it is what another start of andon finds."""
+    """Opens the alerts; opened again, they are what another start of andon finds."""
     made: list[AlertStore] = []
+    kind, url = kind_of(request.param), url_in(tmp_path, request.param)
 
     def make() -> AlertStore:
-        if request.param == "sqlite":
-            made.append(SqliteAlertStore(tmp_path / "state" / "history.db"))
-        elif not made:
-            made.append(MemoryAlertStore())
+        if url.scheme != "memory" or not made:
+            made.append(kind.open_alerts(url))
         return made[-1]
 
     yield make

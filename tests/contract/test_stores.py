@@ -1,42 +1,46 @@
-"""What every store must keep: SQLite's file and the one in memory."""
+"""What every store must keep: SQLite's file and the one in memory, each through its port."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from andon.core.history.codec import pack_points, point
 from andon.core.history.intervals import UsageInterval
-from andon.core.history.series import HOST
-from andon.core.history.tiers import DAY_SECONDS, Retention
+from andon.core.history.series import HOST, buckets
+from andon.core.history.tiers import DAY_SECONDS, Extent, Retention, Tier
+from andon.engine.sampling.maintainer import Maintainer
+from andon.errors import Gone
 from andon.model.device import Device
-from andon.ports import Directory, Store
+from andon.ports import Store
+from andon.registry import STORES
 from andon.stores.memory import MemoryStore
-from andon.stores.sqlite import SqliteStore
-from tests.support.history_parts import AT, GPU, tick, upkeep
+from tests.support.history_parts import AT, GPU, kind_of, tick, upkeep, url_in
+
+RETENTION = Retention(30 * DAY_SECONDS, 60 * DAY_SECONDS, 365 * DAY_SECONDS)
+
+Reopen = Callable[[], Store]
 
 
-class Kept(Store, Directory, Protocol):
-    """A store that also says what it holds, as both do."""
+def opened(scheme: str, folder: Path, readonly: bool = False) -> Store:
+    return kind_of(scheme).open(url_in(folder, scheme), readonly)
 
 
-Reopen = Callable[[], Kept]
+@pytest.fixture(params=sorted(STORES))
+def scheme(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
-@pytest.fixture(params=["sqlite", "memory"])
-def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Reopen]:
-    """Makes the store; made again, it is what another start of andon finds."""
-    made: list[Kept] = []
+@pytest.fixture
+def reopen(scheme: str, tmp_path: Path) -> Iterator[Reopen]:
+    """Opens the store; opened again, it is what another start of andon finds."""
+    made: list[Store] = []
 
-    def make() -> Kept:
-        if request.param == "memory" and made:
-            return made[0]
-        if request.param == "memory":
-            made.append(MemoryStore(RETENTION))
-        else:
-            made.append(SqliteStore(tmp_path / "state" / "history.db", RETENTION))
+    def make() -> Store:
+        if scheme != "memory" or not made:
+            made.append(opened(scheme, tmp_path))
         return made[-1]
 
     yield make
@@ -44,15 +48,12 @@ def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Reopen]:
         store.close()
 
 
-RETENTION = Retention(30 * DAY_SECONDS, 60 * DAY_SECONDS, 365 * DAY_SECONDS)
-
-
 @pytest.fixture
-def store(reopen: Reopen) -> Kept:
+def store(reopen: Reopen) -> Store:
     return reopen()
 
 
-def test_an_empty_store_answers_with_gaps(store: Kept) -> None:
+def test_an_empty_store_answers_with_gaps(store: Store) -> None:
     found = store.history(GPU, "utilization_percent", AT, AT + 10, 5)
     assert [bucket.count for bucket in found] == [0] * 5
     assert [bucket.mean for bucket in found] == [None] * 5
@@ -60,7 +61,7 @@ def test_an_empty_store_answers_with_gaps(store: Kept) -> None:
     assert list(store.devices()) == []
 
 
-def test_what_is_written_is_there(store: Kept) -> None:
+def test_what_is_written_is_there(store: Store) -> None:
     store.write([tick(AT + n, 10 * n, 100.25) for n in range(4)])
     found = store.history(GPU, "utilization_percent", AT, AT + 4, 2)
     assert [(b.min, b.mean, b.max, b.count) for b in found] == [(0, 5, 10, 2), (20, 25, 30, 2)]
@@ -69,14 +70,14 @@ def test_what_is_written_is_there(store: Kept) -> None:
     assert store.history(HOST, "cpu_percent", AT, AT + 4, 1)[0].max == 12.5
 
 
-def test_what_is_written_twice_is_there_once(store: Kept) -> None:
+def test_what_is_written_twice_is_there_once(store: Store) -> None:
     ticks = [tick(AT + n, n) for n in range(3)]
     store.write(ticks)
     store.write(ticks)
     assert store.history(GPU, "utilization_percent", AT, AT + 3, 1)[0].count == 3
 
 
-def test_a_late_tick_finds_its_place(store: Kept) -> None:
+def test_a_late_tick_finds_its_place(store: Store) -> None:
     store.write([tick(AT + n, n) for n in (0, 2)])
     upkeep(store, AT + 3600)
     store.write([tick(AT + 1, 1)])
@@ -85,7 +86,7 @@ def test_a_late_tick_finds_its_place(store: Kept) -> None:
     assert [bucket.mean for bucket in found] == [0, 1, 2]
 
 
-def test_a_gap_stays_a_gap_before_and_after_upkeep(store: Kept) -> None:
+def test_a_gap_stays_a_gap_before_and_after_upkeep(store: Store) -> None:
     store.write([tick(AT + n, 50) for n in (*range(300), *range(900, 1200))])
     for _ in range(2):
         found = store.history(GPU, "utilization_percent", AT, AT + 1200, 4)
@@ -93,7 +94,7 @@ def test_a_gap_stays_a_gap_before_and_after_upkeep(store: Kept) -> None:
         upkeep(store, AT + DAY_SECONDS)
 
 
-def test_upkeep_changes_no_answer(store: Kept) -> None:
+def test_upkeep_changes_no_answer(store: Store) -> None:
     store.write([tick(AT + 7 * n, n % 101, n / 8) for n in range(3000)])
     asked = [(AT, AT + 21_000, n) for n in (1, 7, 35)] + [(AT + 60, AT + 120, 60)]
     before = [store.history(GPU, "power_watts", *span) for span in asked]
@@ -102,7 +103,7 @@ def test_upkeep_changes_no_answer(store: Kept) -> None:
         assert [store.history(GPU, "power_watts", *span) for span in asked] == before
 
 
-def test_years_without_a_reading_do_not_hold_up_the_upkeep(store: Kept) -> None:
+def test_years_without_a_reading_do_not_hold_up_the_upkeep(store: Store) -> None:
     store.write([tick(30.0 + n, 3) for n in range(5)])  # a clock that was not set yet
     store.write([tick(AT + n, 7) for n in range(5)])
     upkeep(store, AT + DAY_SECONDS)
@@ -114,10 +115,10 @@ def test_years_without_a_reading_do_not_hold_up_the_upkeep(store: Kept) -> None:
     assert [bucket.mean for bucket in found] == [7, 9]
 
 
-def test_upkeep_that_has_nothing_to_do_says_so(store: Kept) -> None:
+def test_upkeep_that_has_nothing_to_do_says_so(store: Store) -> None:
     store.write([tick(AT + n, 1) for n in range(30)])
     upkeep(store, AT + DAY_SECONDS)
-    assert store.maintain(AT + DAY_SECONDS).idle
+    assert Maintainer(store, Retention()).step(AT + DAY_SECONDS).idle
 
 
 def test_a_new_start_finds_what_was_kept(reopen: Reopen) -> None:
@@ -132,7 +133,7 @@ def test_a_new_start_finds_what_was_kept(reopen: Reopen) -> None:
     assert "utilization_percent" in second.metrics(GPU)
 
 
-def test_an_interval_that_grows_is_one(store: Kept) -> None:
+def test_an_interval_that_grows_is_one(store: Store) -> None:
     for last, peak in ((0, 10), (5, 30), (10, 30)):
         store.write([], [UsageInterval(GPU, 7, 1.0, "ada", "python", AT, AT + last, peak)])
     assert list(store.usage(GPU, AT, AT + 60)) == [
@@ -140,7 +141,7 @@ def test_an_interval_that_grows_is_one(store: Kept) -> None:
     ]
 
 
-def test_intervals_around_a_restart_are_one(store: Kept) -> None:
+def test_intervals_around_a_restart_are_one(store: Store) -> None:
     store.write([], [UsageInterval(GPU, 7, 1.0, "ada", "python", AT, AT + 100, 10)])
     store.write([], [UsageInterval(GPU, 7, 1.0, "ada", "python", AT + 130, AT + 200, 5)])
     store.write([], [UsageInterval(GPU, 7, 1.0, "ada", "python", AT + 900, AT + 901, 5)])
@@ -148,7 +149,7 @@ def test_intervals_around_a_restart_are_one(store: Kept) -> None:
     assert found == [(AT, AT + 200, 10), (AT + 900, AT + 901, 5)]
 
 
-def test_who_is_answered_for_a_span_and_a_device(store: Kept) -> None:
+def test_who_is_answered_for_a_span_and_a_device(store: Store) -> None:
     uses = [
         UsageInterval(GPU, 1, None, "ada", None, AT, AT + 10),
         UsageInterval(GPU, 2, None, "bob", None, AT + 100, AT + 200),
@@ -160,38 +161,137 @@ def test_who_is_answered_for_a_span_and_a_device(store: Kept) -> None:
     assert store.usage(GPU, AT, AT + 1)[0].started is None
 
 
-def test_it_may_be_closed_twice(store: Kept) -> None:
+def test_it_may_be_closed_twice(store: Store) -> None:
     store.close()
     store.close()
 
 
-def test_it_says_how_large_it_is(store: Kept) -> None:
+def test_it_says_how_large_it_is(store: Store) -> None:
     store.write([tick(AT + n, n) for n in range(100)])
     assert store.size_bytes() > 0
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     points=st.dictionaries(st.integers(0, 4000), st.integers(0, 100), max_size=60),
     span=st.tuples(st.integers(-50, 4000), st.integers(1, 4000), st.integers(1, 50)),
 )
-def test_sqlite_answers_as_memory_does(
+def test_every_store_answers_as_a_list_of_points_does(
     tmp_path_factory: pytest.TempPathFactory,
+    scheme: str,
     points: dict[int, int],
     span: tuple[int, int, int],
 ) -> None:
-    plain, file = MemoryStore(), SqliteStore(tmp_path_factory.mktemp("s") / "h.db")
-    try:
-        ticks = [tick(AT + at, value) for at, value in points.items()]
-        for store in (plain, file):
-            store.write(ticks[::2])
-            upkeep(store, AT + 2000)
-            store.write(ticks[1::2])
-        since, length, count = span
-        asked = (GPU, "utilization_percent", AT + since, AT + since + length, count)
-        assert plain.history(*asked) == file.history(*asked)
-    finally:
-        file.close()
+    store = opened(scheme, tmp_path_factory.mktemp("s"))
+    ticks = [tick(AT + at, value) for at, value in points.items()]
+    store.write(ticks[::2])
+    upkeep(store, AT + 2000)
+    store.write(ticks[1::2])
+    since, length, count = span
+    begin, end = AT + since, AT + since + length
+    plain = [point(round((AT + at) * 1000), value) for at, value in points.items()]
+    found = store.history(GPU, "utilization_percent", begin, end, count)
+    store.close()
+    assert found == buckets(plain, begin, end, count)
+
+
+# Tiers, driven from outside.
+
+
+def counts(store: Store, since: float, until: float, points: int) -> list[int]:
+    return [b.count for b in store.history(GPU, "utilization_percent", since, until, points)]
+
+
+def test_each_tier_answers_for_as_long_as_it_is_kept(store: Store) -> None:
+    store.write([tick(AT + 3600 * n + 1800, 1) for n in range(12 * 24)])
+    end = AT + 12 * DAY_SECONDS
+    upkeep(store, end, Retention(DAY_SECONDS, 11 * DAY_SECONDS, 365 * DAY_SECONDS))
+    held = store.contents()
+    assert held.unpacked == ()
+    hours = {t: (end * 1000 - e.since_ms) / 3_600_000 for t, e in held.extents.items()}
+    assert hours == {Tier.RAW: 24, Tier.MINUTE: 264, Tier.HOUR: 288}
+    late, early = [0, 1] * 24, [1, 0] * 24
+    assert counts(store, end - DAY_SECONDS, end, 48) == late, "every reading"
+    assert counts(store, AT + DAY_SECONDS, AT + 2 * DAY_SECONDS, 48) == late, "minutes"
+    assert counts(store, AT, AT + DAY_SECONDS, 48) == early, "an hour's row is at its start"
+
+
+def test_the_size_limit_shortens_the_finest_tier_first(store: Store) -> None:
+    begin, noise = int(AT * 1000), list(range(0, 600_000, 1000))
+    for number in range(6 * 24 * 2):
+        body = pack_points(noise, [hash((number, n)) % 4096 for n in range(600)])
+        block = (GPU, "power_watts", Tier.RAW, begin + 600_000 * number, body)
+        store.load([], [block])
+    now, limit = AT + 2 * DAY_SECONDS, Retention(most_bytes=300_000)
+    upkeep(store, now, limit)
+    assert store.contents().used_bytes <= limit.most_bytes
+    newest = store.history(GPU, "power_watts", now - 3600, now, 60)
+    assert all(bucket.count == 60 for bucket in newest)
+    oldest = store.history(GPU, "power_watts", AT, AT + 3600, 60)
+    assert all(bucket.count == 60 for bucket in oldest), "the minutes are still known"
+
+
+def test_blocks_made_elsewhere_are_read_and_rolled_up(store: Store) -> None:
+    body = pack_points([0, 1000, 2000], [10, 20, 30])
+    device = Device(GPU, 2, "sim", "H200")
+    begin = round(AT * 1000)
+    blocks = [(GPU, "utilization_percent", Tier.RAW, begin + 600_000 * n, body) for n in range(12)]
+    store.load([device], blocks)
+    assert store.contents().extents == {Tier.RAW: Extent(begin, begin + 7_200_000)}
+    assert counts(store, AT, AT + 7200, 12) == [3] * 12
+    assert [d.index for d in store.devices()] == [2]
+    done = Maintainer(store, RETENTION).step(AT + 7200)
+    assert (done.rolled_blocks, done.damaged_blocks) == (1, 0)
+    assert store.contents().extents[Tier.MINUTE] == Extent(begin, begin + 7_200_000)
+
+
+def test_ticks_wait_until_their_window_has_ended(store: Store) -> None:
+    store.write([tick(AT + n, 1) for n in (0, 599, 600)])
+    windows = sorted(store.contents().unpacked)
+    assert windows == [round(AT * 1000), round(AT * 1000) + 600_000]
+    upkeep(store, AT + 601)
+    assert store.contents().unpacked == (windows[1],)
+    assert store.contents().extents == {Tier.RAW: Extent(windows[0], windows[1])}
+
+
+def test_a_step_does_a_little_and_finishing_does_it_all(store: Store) -> None:
+    store.write([tick(AT + 60 * n, 1) for n in range(24 * 60)])
+    maintainer, now = Maintainer(store, RETENTION), AT + DAY_SECONDS
+    assert maintainer.step(now).packed_blocks < len(store.contents().unpacked)
+    done = maintainer.finish(now)
+    assert store.contents().unpacked == ()
+    assert done.rolled_blocks == 12 * 3  # two-hour windows of three series
+    assert maintainer.step(now).idle
+
+
+def test_intervals_go_with_the_coarsest_tier(store: Store) -> None:
+    old = UsageInterval(GPU, 1, None, "ada", None, AT, AT + 10)
+    new = UsageInterval(GPU, 2, None, "bob", None, AT, AT + 10 * DAY_SECONDS)
+    store.write([], [old, new])
+    limit = Retention(DAY_SECONDS, DAY_SECONDS, 11 * DAY_SECONDS)
+    upkeep(store, AT + 12 * DAY_SECONDS, limit)
+    assert [use.user for use in store.usage(None, 0, AT + DAY_SECONDS)] == ["bob"]
+
+
+def test_compaction_changes_no_answer_and_never_grows(store: Store) -> None:
+    end = AT + DAY_SECONDS
+    store.write([tick(AT + 60 * n, n % 7) for n in range(1440)])
+    upkeep(store, end)
+    before, size = counts(store, AT, end, 50), store.size_bytes()
+    assert store.compact(fully=True) >= 0
+    assert counts(store, AT, end, 50) == before
+    assert store.size_bytes() <= size
+
+
+def test_it_says_where_it_is(store: Store, tmp_path: Path) -> None:
+    assert store.place
+    assert "\n" not in store.place
+
+
+def test_reading_alone_creates_nothing(scheme: str, tmp_path: Path) -> None:
+    with pytest.raises(Gone):
+        opened(scheme, tmp_path, readonly=True)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_memory_lets_go_of_the_oldest_when_it_is_full() -> None:
@@ -202,3 +302,16 @@ def test_memory_lets_go_of_the_oldest_when_it_is_full() -> None:
     latest = store.history(GPU, "utilization_percent", AT, AT + 500, 1)[0]
     assert 0 < latest.count < 500
     assert store.history(GPU, "utilization_percent", AT + 499, AT + 500, 1)[0].count == 1
+
+
+def test_its_files_are_those_that_it_makes(scheme: str, tmp_path: Path) -> None:
+    """Doctor checks who may read them, so none may be missing."""
+    kind, url = kind_of(scheme), url_in(tmp_path, scheme)
+    store, alerts = kind.open(url), kind.open_alerts(url)
+    store.write([tick(AT, 1)])
+    alerts.save({}, (), ())
+    made = {path for path in tmp_path.rglob("*") if path.is_file()}
+    assert made <= set(kind.files(url).values())
+    assert sum(path.stat().st_size for path in made) <= store.size_bytes()
+    alerts.close()
+    store.close()

@@ -4,6 +4,8 @@ import sys
 from pathlib import Path
 
 from andon.core.history.series import NodeReadings
+from andon.core.history.tiers import Retention
+from andon.engine.sampling.maintainer import Maintainer
 from andon.stores.sqlite import SqliteStore
 
 AT = 1_790_000_000.0 - 1_790_000_000.0 % 864_000
@@ -11,12 +13,13 @@ AT = 1_790_000_000.0 - 1_790_000_000.0 % 864_000
 
 def main() -> None:
     store, number = SqliteStore(Path(sys.argv[1])), int(sys.argv[2])
+    maintainer = Maintainer(store, Retention())
     while True:
         at = AT + 20 * number
         store.write([NodeReadings(at, (("GPU-1", ("utilization_percent",), (number % 100,)),))])
         print(number, flush=True)
         if number % 15 == 0:
-            store.maintain(at)
+            maintainer.step(at)
         number += 1
 
 

@@ -34,7 +34,7 @@ def test_no_request_that_the_schema_allows_or_forbids_breaks_the_server(
     tmp_path: Path, mode: GenerationMode
 ) -> None:
     sampler = Hand(drawn.farm())
-    recorder = Recorder(lambda: open_store(Settings(history_path=":memory:")), sampler.subscribe(1))
+    recorder = Recorder(lambda: open_store(Settings(history_store="memory:")), sampler.subscribe(1))
     free = Snapshot("node17", drawn.AT, devices=tuple(gpu(index) for index in range(4)))
     parts = Parts(tmp_path, [drawn.farm()], memory=Recorded(recorder), longest_wait_seconds=0.05)
     parts.sampler.give(free)  # what a lease's look sees; the routes may still say the first

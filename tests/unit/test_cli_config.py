@@ -109,3 +109,38 @@ def test_a_strange_variable_is_a_mistake_to_check_and_a_notice_to_show(
     out, err = capsys.readouterr()
     assert "sampling.interval" in out
     assert err == "andon: ANDON_SIMULTE: there is no such setting: did you mean ANDON_SIMULATE?\n"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://ada:hunter2@host/db",
+        "postgresql://ada:hun/hunter2@x@host/db",
+        "postgresql://host/db?user=ada&password=hunter2",
+        "postgresql://ada:hunter2@host/a\tb",  # refused by the parser
+        " postgresql://ada:hunter2@host/db",
+        "file://ada:hunter2@host/db",
+        "sqlite://ada:hunter2@host/db",
+    ],
+)
+@pytest.mark.parametrize(
+    "command",
+    [["config", "show"], ["config", "show", "--json"], ["config", "check"], ["history"], ["gc"],
+     ["seed"], ["--simulate", "1", "serve", "--port", "0"]],
+    ids=" ".join,
+)  # fmt: skip
+def test_the_password_of_a_store_is_never_printed(
+    url: str,
+    command: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("ANDON_CONFIG", "/dev/null")
+    monkeypatch.setenv("ANDON_HISTORY", url)
+    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    run(command)
+    out, err = capsys.readouterr()
+    assert out or err
+    assert "hunter2" not in out + err

@@ -29,7 +29,7 @@ from andon.core.history.tiers import Maintenance
 from andon.model.device import Device
 from andon.stores.memory import MemoryStore
 from andon.stores.sqlite import SqliteStore
-from andon.units import GIB
+from andon.units import GIB, human_bytes
 from tests.support.history_parts import AT, tick
 
 Golden = Callable[[str, str], None]
@@ -214,3 +214,67 @@ def test_gc_says_what_it_did(recorded: Path, capsys: pytest.CaptureFixture[str])
     (series,) = json.loads(capsys.readouterr().out)["series"]
     assert sum(bucket["count"] for bucket in series["buckets"]) == 600
     assert describe(Maintenance(), 2048, 1024) == "nothing to do, 2.0 KiB before, 1.0 KiB now"
+
+
+@pytest.mark.parametrize("command", [["history"], ["gc"], ["seed"], ["config", "check"]])
+def test_a_store_that_does_not_exist_is_refused_with_those_that_do(
+    command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ANDON_HISTORY", "postgresql://ada:secret@host/db")
+    assert run(command) == 2
+    told = capsys.readouterr().err
+    assert "no such store: postgresql://ada:***@host/db" in told
+    assert "memory, sqlite" in told
+
+
+@pytest.mark.parametrize("url", ["memory:", ":memory:"])
+def test_a_history_in_memory_is_its_servers_alone(
+    url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ANDON_HISTORY", url)
+    for command, code in (("history", 3), ("gc", 3), ("seed", 2)):
+        assert run([command]) == code
+        assert "in memory" in capsys.readouterr().err
+
+
+def test_one_file_has_many_names(
+    recorded: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(recorded.parent)
+    for name in (f"sqlite://{recorded}", f"sqlite:{recorded}", "sqlite:history.db", "history.db"):
+        monkeypatch.setenv("ANDON_HISTORY", name)
+        assert run(["history", "--who", "--since", "12h", "--csv"]) == 0
+        assert "ada" in capsys.readouterr().out
+
+
+def test_a_history_is_seeded_where_it_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "a b.db"
+    few = ["seed", "--days", "1", "--devices", "1", "--store", f"sqlite:{tmp_path}/a%20b.db"]
+    monkeypatch.setattr("andon.core.simulation.seeding.blocks", lambda *_: ())
+    assert run(few) == 0
+    assert f"{file}: 1 simulated device, 1 day, {human_bytes(files_of(file))}," in (
+        capsys.readouterr().out
+    )
+    assert run(few) == 6
+    assert f"{file} already exists" in capsys.readouterr().err
+
+
+def files_of(path: Path) -> int:
+    """The database with its journals, as `ls` shows them."""
+    return sum(part.stat().st_size for part in path.parent.glob(f"{path.name}*"))
+
+
+def test_gc_reports_the_true_size_while_a_server_has_the_history_open(
+    recorded: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server, now = SqliteStore(recorded), time.time()
+    server.write([tick(now - 90_000 + n, n % 100) for n in range(3000)])
+    server.usage(None, 0, now)  # its reading connection stays open, too
+    before = files_of(recorded)
+    assert run(["gc"]) == 0
+    said = capsys.readouterr().out
+    assert f"{human_bytes(before)} before, {human_bytes(files_of(recorded))} now" in said
+    assert files_of(recorded) < before, "the journal is emptied, too"
+    server.close()

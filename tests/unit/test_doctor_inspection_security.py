@@ -129,11 +129,13 @@ def test_owners_and_modes_are_as_the_file_system_says(tmp_path: Path) -> None:
     node.mkdir(mode=0o750, parents=True)
     (node / "history.db").symlink_to("/etc/passwd")
     os.mkfifo(node / "audit.jsonl")
-    found = {kept.name: kept for kept in read_state(folder, USERS, "nodes/0123")}
+    stored = {"history": node / "history.db", "history's log": node / "history.db-wal"}
+    found = {kept.name: kept for kept in read_state(folder, USERS, "nodes/0123", stored)}
     assert (found["machine's folder"].mode, found["machine's folder"].kind) == (0o750, "folder")
     assert (found["folder"].mode, found["folder"].kind) == (0o700, "folder")
     assert (found["token"].mode, found["token"].owner) == (0o640, "keeper")
     assert found["history"].kind == "link"
+    assert "history's log" not in found
     assert found["audit log"].kind == "other"
     assert read_state(tmp_path / "none", USERS) == ()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.app import history_path
+from andon.app import store_files
 from andon.core.settings.resolution import Settings
 from andon.engine.sharing.turn_memory import TurnMemory
 from andon.errors import Conflict, Denied
@@ -132,7 +132,7 @@ def test_a_folder_whose_parent_others_can_write_is_not_used(above: Path) -> None
 
 
 def test_the_state_of_the_commit_before_is_moved_once(earlier: Path) -> None:
-    history = history_path(Settings())
+    history = store_files(Settings())["history"]
     folder = open_node_folder()
     assert history == folder / "history.db"
     assert names(folder) == MOVED
@@ -173,7 +173,7 @@ def test_a_move_that_is_interrupted_is_continued(
         with pytest.raises(Killed):
             open_node_folder()
     assert not node_path().exists(), "it has its name only when it is complete"
-    assert recorded(history_path(Settings())) == 2
+    assert recorded(store_files(Settings())["history"]) == 2
     assert names(node_path()) == MOVED
     assert names(earlier) == {"token", "nodes"}
 
@@ -217,7 +217,7 @@ def test_a_folder_that_exists_is_never_filled_again(earlier: Path) -> None:
     assert names(earlier) >= MOVED
 
 
-@pytest.mark.parametrize("use", [open_node_folder, lambda: history_path(Settings())])
+@pytest.mark.parametrize("use", [open_node_folder, lambda: store_files(Settings())["history"]])
 def test_while_a_server_of_the_earlier_andon_runs_nothing_is_moved(
     earlier: Path, use: Callable[[], Path]
 ) -> None:

@@ -25,9 +25,11 @@ from andon.core.history.tiers import (
     Extent,
     Retention,
     Segment,
+    StoreContents,
     Tier,
     plan,
     rolled,
+    rolled_until,
     segments,
     squeezed,
     window,
@@ -115,33 +117,76 @@ def test_rolled_up_rows_begin_on_the_minute() -> None:
 
 
 def test_only_windows_that_have_ended_are_packed() -> None:
-    due = plan(1200.0, [0, 600_000, 1_200_000], {}, Retention())
+    due = plan(1200.0, StoreContents((0, 600_000, 1_200_000)), Retention())
     assert due.pack == (0, 600_000)
 
 
 def test_minutes_are_made_of_raw_windows_and_hours_of_minutes() -> None:
     extents = {Tier.RAW: Extent(0, DAY_MS), Tier.MINUTE: Extent(0, 22 * HOUR_MS)}
-    assert plan(86_400.0, [], extents, Retention()).roll == ((Tier.MINUTE, 22 * HOUR_MS),)
+    due = plan(86_400.0, StoreContents((), extents), Retention())
+    assert due.roll == ((Tier.MINUTE, 22 * HOUR_MS),)
     long = {Tier.RAW: Extent(0, 11 * DAY_MS), Tier.MINUTE: Extent(0, 11 * DAY_MS)}
-    assert (Tier.HOUR, 0) in plan(11 * 86_400.0, [], long, Retention()).roll
+    assert (Tier.HOUR, 0) in plan(11 * 86_400.0, StoreContents((), long), Retention()).roll
+
+
+def test_no_window_is_rolled_up_before_all_of_it_is_packed() -> None:
+    """A history that was not maintained for long catches up window by window."""
+    extents = {Tier.RAW: Extent(0, 3 * HOUR_MS), Tier.MINUTE: Extent(0, 2 * HOUR_MS)}
+    waiting = tuple(range(3 * HOUR_MS, 300 * HOUR_MS, 600_000))
+    due = plan(300 * 3600.0, StoreContents(waiting, extents), Retention())
+    assert due.pack == waiting
+    assert due.roll == (), "neither two hours of minutes nor ten days of hours are complete"
+
+
+def test_hours_wait_for_their_minutes() -> None:
+    extents = {Tier.RAW: Extent(0, 300 * HOUR_MS), Tier.MINUTE: Extent(0, 238 * HOUR_MS)}
+    due = plan(300 * 3600.0, StoreContents((), extents), Retention())
+    assert [tier for tier, _ in due.roll] == [Tier.MINUTE] * 16
+    complete = extents | {Tier.MINUTE: Extent(0, 240 * HOUR_MS)}
+    due = plan(300 * 3600.0, StoreContents((), complete), Retention())
+    assert (Tier.HOUR, 0) in due.roll
 
 
 def test_nothing_goes_before_it_is_rolled_up() -> None:
     now = 100 * DAY_SECONDS
     raw = {Tier.RAW: Extent(0, 100 * DAY_MS)}
-    assert plan(now, [], raw, Retention()).delete == ()
+    assert plan(now, StoreContents((), raw), Retention()).delete == ()
     both = raw | {Tier.MINUTE: Extent(0, 50 * DAY_MS)}
-    assert plan(now, [], both, Retention()).delete == ((Tier.RAW, 50 * DAY_MS),)
+    assert plan(now, StoreContents((), both), Retention()).delete == ((Tier.RAW, 50 * DAY_MS),)
 
 
 def test_a_size_budget_shortens_the_finest_memory_first() -> None:
     extents = {Tier.RAW: Extent(0, 2 * DAY_MS), Tier.MINUTE: Extent(0, 2 * DAY_MS)}
-    retention = Retention(most_bytes=100)
-    assert squeezed(2 * DAY_SECONDS, retention, 100, extents) == retention
-    tight = squeezed(2 * DAY_SECONDS, retention, 200, extents)
+    retention, now = Retention(most_bytes=100), 2 * DAY_SECONDS
+    assert squeezed(now, retention, StoreContents((), extents, 100)) == retention
+    tight = squeezed(now, retention, StoreContents((), extents, 200))
     assert tight == replace(retention, raw_seconds=tight.raw_seconds)
     assert tight.raw_seconds == pytest.approx(0.9 * DAY_SECONDS)
-    assert squeezed(2 * DAY_SECONDS, retention, 100_000, extents).minute_seconds < DAY_SECONDS
+    huge = squeezed(now, retention, StoreContents((), extents, 100_000))
+    assert huge.minute_seconds < DAY_SECONDS
+
+
+def test_a_store_with_a_smaller_limit_of_its_own_keeps_to_it() -> None:
+    held = StoreContents((), {Tier.RAW: Extent(0, 2 * DAY_MS)}, 200, most_bytes=100)
+    tight = squeezed(2 * DAY_SECONDS, Retention(), held)
+    assert tight.raw_seconds == pytest.approx(0.9 * DAY_SECONDS)
+    roomy = replace(held, most_bytes=10**12)
+    assert squeezed(2 * DAY_SECONDS, Retention(), roomy) == Retention()
+
+
+@pytest.mark.parametrize(
+    ("next_below", "until"),
+    [(None, 2 * HOUR_MS), (3 * HOUR_MS, 2 * HOUR_MS), (51 * HOUR_MS, 50 * HOUR_MS)],
+)
+def test_after_an_empty_window_the_next_one_with_data_follows(
+    next_below: int | None, until: int
+) -> None:
+    assert rolled_until(Tier.MINUTE, 0, next_below) == until
+
+
+def test_intervals_of_use_are_kept_as_long_as_the_coarsest_tier() -> None:
+    due = plan(1e9, StoreContents(), Retention(hour_seconds=1e6))
+    assert due.forget == 1e9 - 1e6
 
 
 def test_a_coarse_question_is_answered_by_a_coarse_tier_as_far_as_it_reaches() -> None:

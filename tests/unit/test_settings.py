@@ -72,7 +72,7 @@ EXPECTED = Settings(
     score_memory_weight=1.0,
     score_utilization_weight=0.0,
     share_labels=("quiet:3",),
-    history_path="h.db",
+    history_store="sqlite:h.db",
     history_flush_seconds=1.0,
     history_raw_days=1.0,
     history_minute_days=12.0,
@@ -110,7 +110,7 @@ def test_every_setting_can_be_given_in_the_file() -> None:
     [share]
     labels = ["quiet:3"]
     [history]
-    path = "h.db"
+    store = "sqlite:h.db"
     flush = 1
     raw_days = 1
     minute_days = 12
@@ -136,7 +136,7 @@ def test_every_setting_can_be_given_by_a_variable() -> None:
         "ANDON_INTERVAL": "1m", "ANDON_DEADLINE": "2s", "ANDON_CACHE": "0",
         "ANDON_SCORE_MEMORY_WEIGHT": "1", "ANDON_SCORE_UTILIZATION_WEIGHT": "0",
         "ANDON_SHARE_LABELS": "quiet:3", "ANDON_COLOR": "always",
-        "ANDON_HISTORY": "h.db", "ANDON_HISTORY_FLUSH": "1s", "ANDON_HISTORY_RAW_DAYS": "1",
+        "ANDON_HISTORY": "sqlite:h.db", "ANDON_HISTORY_FLUSH": "1s", "ANDON_HISTORY_RAW_DAYS": "1",
         "ANDON_HISTORY_MINUTE_DAYS": "12", "ANDON_HISTORY_HOUR_DAYS": "40",
         "ANDON_HISTORY_MAX_MEGABYTES": "20",
         "ANDON_EXPORTER_PREFIX": "lab", "ANDON_EXPORTER_HOST": "::1",

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.history.codec import pack_points
 from andon.core.history.intervals import UsageInterval
 from andon.core.history.series import HOST, NodeReadings
-from andon.core.history.tiers import DAY_SECONDS, Retention, Tier
+from andon.core.history.tiers import DAY_SECONDS
 from andon.errors import Invalid, Unavailable
 from andon.host import file_systems
 from andon.stores import sqlite_file
@@ -161,29 +160,6 @@ def test_two_damaged_files_of_one_second_get_two_names(tmp_path: Path) -> None:
         (tmp_path / "history.db").write_bytes(b"x")
         names.append(sqlite_file.move_aside(tmp_path / "history.db", 0.0).name)
     assert names == ["history.db.corrupt-19700101T000000Z", "history.db.corrupt-19700101T000000Z-2"]
-
-
-def test_a_size_budget_is_kept(tmp_path: Path) -> None:
-    retention = Retention(most_bytes=300_000)
-    store = SqliteStore(tmp_path / "history.db", retention)
-    noise = list(range(0, 600_000, 1000))
-    begin = int(AT * 1000)
-    for number in range(6 * 24 * 2):
-        body = pack_points(noise, [hash((number, n)) % 4096 for n in range(600)])
-        store.load([], [(GPU, "power_watts", Tier.RAW, begin + 600_000 * number, body)])
-    now = AT + 2 * DAY_SECONDS
-    upkeep(store, now)
-    with closing(sqlite3.connect(tmp_path / "history.db")) as connection:
-        pages, free = (
-            connection.execute(f"PRAGMA {name}").fetchone()[0]
-            for name in ("page_count", "freelist_count")
-        )
-    assert (pages - free) * 4096 <= retention.most_bytes
-    newest = store.history(GPU, "power_watts", now - 3600, now, 60)
-    assert all(bucket.count == 60 for bucket in newest)
-    oldest = store.history(GPU, "power_watts", AT, AT + 3600, 60)
-    assert all(bucket.count == 60 for bucket in oldest), "the minutes are still known"
-    store.close()
 
 
 def test_a_damaged_block_is_a_gap_and_the_rest_is_answered(tmp_path: Path) -> None:

@@ -109,19 +109,13 @@ def wait_seconds(asked: dict[str, Any]) -> float:
 
 def availability_of(choices: Choices, sampler: "Sampler") -> "Availability":
     """Availability from this sampler; simulated devices are leased only with --simulate."""
-    from andon.app import labels_of, weights_of
-    from andon.engine.sharing.availability import Availability
-    from andon.engine.sharing.turn_memory import TurnMemory
-    from andon.host.server.broken_devices import BrokenDevicesQuery
+    from andon.app import open_availability
 
     resolved = resolved_of(choices)
-    return Availability(
+    return open_availability(
+        resolved.settings,
         lambda: sampler.once(hasty=True),
-        labels_of(resolved.settings),
-        weights_of(resolved.settings),
         simulated=resolved.origin.get("simulate") == "flag",
-        ailing=BrokenDevicesQuery(),
-        memory=TurnMemory(),
     )
 
 

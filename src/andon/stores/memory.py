@@ -3,16 +3,33 @@
 import threading
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Self
 
-from andon.core.history.codec import point
+from andon.core.history.blocks import Block, packed, rolled_up, rows_between
+from andon.core.history.codec import SeriesRow, grouped
 from andon.core.history.intervals import UsageInterval, joined
 from andon.core.history.series import Bucket, Key, NodeReadings, buckets, scale_of
-from andon.core.history.tiers import Maintenance, Retention
+from andon.core.history.tiers import (
+    WINDOW_MS,
+    Extent,
+    Maintenance,
+    StoreContents,
+    StoredBlock,
+    Tier,
+    rolled_until,
+    widened,
+    window,
+)
+from andon.core.settings.store_url import StoreUrl
+from andon.errors import Gone
 from andon.model.device import Device
+from andon.ports import AlertStore
 
-MOST_BYTES = 64_000_000  # for all series; hours of eight devices
+MOST_BYTES = 64_000_000
 POINT_BYTES = 16
+BLOCK_BYTES = 64  # what a block takes beside its own bytes, about
 DROP_SHARE = 0.1  # dropped when full: rarely, and not one point at a time
 
 
@@ -38,28 +55,64 @@ class Points:
         self._times = array("q", [at for at, _ in kept])
         self._values = array("q", [one for _, one in kept])
 
-    def between(self, begin_ms: int, end_ms: int) -> Iterator[tuple[int, int]]:
+    def between(self, begin_ms: int, end_ms: int) -> tuple[Sequence[int], Sequence[int]]:
         first, end = bisect_left(self._times, begin_ms), bisect_left(self._times, end_ms)
-        return zip(self._times[first:end], self._values[first:end], strict=True)
+        return self._times[first:end], self._values[first:end]
 
-    def forget(self, before_ms: int) -> None:
-        self.drop(bisect_left(self._times, before_ms))
+    def windows(self) -> Iterator[int]:
+        """The windows that have points, found without visiting each point."""
+        place = 0
+        while place < len(self._times):
+            begin = window(Tier.RAW, self._times[place])
+            yield begin
+            place = bisect_left(self._times, begin + WINDOW_MS[Tier.RAW], place)
 
-    def drop(self, count: int) -> None:
-        """Drop the `count` oldest."""
+    def drop(self, begin_ms: int, end_ms: int) -> None:
+        """Drop the points of a span."""
+        first, end = bisect_left(self._times, begin_ms), bisect_left(self._times, end_ms)
+        del self._times[first:end]
+        del self._values[first:end]
+
+    def drop_oldest(self, count: int) -> None:
         del self._times[:count]
         del self._values[:count]
 
 
 class MemoryStore:
-    """Keeps every point until it is too old or memory is full."""
+    """The same tiers as on disk, in dictionaries."""
 
-    def __init__(self, retention: Retention | None = None, most_bytes: int = MOST_BYTES) -> None:
-        self._retention, self._most_bytes = retention or Retention(), most_bytes
-        self._lock = threading.Lock()
-        self._series: dict[Key, Points] = {}
+    place = "memory"
+
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._most_bytes = most_bytes
+        self._lock = threading.RLock()
+        self._heads: dict[Key, Points] = {}
+        self._blocks: dict[tuple[Key, Tier], dict[int, bytes]] = {}
+        self._block_bytes = 0
+        self._extents: dict[Tier, Extent] = {}
         self._uses: dict[tuple[object, ...], UsageInterval] = {}
         self._devices: dict[str, Device] = {}
+
+    @classmethod
+    def open(cls, url: StoreUrl, readonly: bool = False) -> Self:
+        if readonly:
+            raise Gone(
+                "the history is kept in memory only",
+                hint="read it from its server: andon history --url HOST:PORT",
+            )
+        return cls()
+
+    @classmethod
+    def open_alerts(cls, url: StoreUrl) -> AlertStore:
+        from andon.stores.memory_alerts import MemoryAlertStore
+
+        return MemoryAlertStore()
+
+    @classmethod
+    def files(cls, url: StoreUrl) -> Mapping[str, Path]:
+        return {}
+
+    # Reading and writing.
 
     def write(
         self,
@@ -74,17 +127,15 @@ class MemoryStore:
                 for device, metrics, values in tick.readings:
                     for metric, value in zip(metrics, values, strict=True):
                         key = device, metric
-                        points = self._series.get(key) or self._series.setdefault(key, Points())
+                        points = self._heads.get(key) or self._heads.setdefault(key, Points())
                         points.put(tick.at_ms, value)
             self._keep_within()
 
     def history(
         self, device: str, metric: str, since: float, until: float, points: int
     ) -> Sequence[Bucket]:
-        begin, end = round(since * 1000), round(until * 1000)
         with self._lock:
-            found = self._series.get((device, metric), Points()).between(begin, end)
-        rows = (point(at, value) for at, value in found)
+            rows = list(self._rows((device, metric), since, until, points))
         return buckets(rows, since, until, points, scale_of(metric))
 
     def usage(self, device: str | None, since: float, until: float) -> Sequence[UsageInterval]:
@@ -92,35 +143,119 @@ class MemoryStore:
             found = [use for use in self._uses.values() if device in (None, use.device)]
         return [use for use in joined(found) if use.last >= since and use.first < until]
 
-    def maintain(self, at: float) -> Maintenance:
-        """Drop what is too old; there is nothing to pack."""
-        oldest = round((at - self._retention.raw_seconds) * 1000)
-        forgotten = at - self._retention.hour_seconds
-        with self._lock:
-            for points in self._series.values():
-                points.forget(oldest)
-            old = [key for key, use in self._uses.items() if use.last < forgotten]
-            for key in old:
-                del self._uses[key]
-        return Maintenance(deleted_uses=len(old))
-
-    def size_bytes(self) -> int:
-        with self._lock:
-            return self._bytes()
-
-    def close(self) -> None:
-        """Nothing to close."""
-
     def devices(self) -> Sequence[Device]:
         return sorted(self._devices.values(), key=lambda device: (device.index, device.uuid))
 
     def metrics(self, device: str) -> Sequence[str]:
-        return [metric for owner, metric in self._series if owner == device]
+        known = dict.fromkeys([*self._heads, *(key for key, _ in self._blocks)])
+        return [metric for owner, metric in known if owner == device]
 
-    def _bytes(self) -> int:
-        return POINT_BYTES * sum(map(len, self._series.values()))
+    def size_bytes(self) -> int:
+        with self._lock:
+            return self._head_bytes() + self._block_bytes
+
+    def compact(self, fully: bool = False) -> int:
+        """Python reuses what is free."""
+        return 0
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    # Tiers.
+
+    def contents(self) -> StoreContents:
+        with self._lock:
+            unpacked = {begin for points in self._heads.values() for begin in points.windows()}
+            used = self._head_bytes() + self._block_bytes
+            return StoreContents(tuple(unpacked), dict(self._extents), used, self._most_bytes)
+
+    def load(self, devices: Sequence[Device], blocks: Iterable[StoredBlock]) -> None:
+        with self._lock:
+            self._devices |= {device.uuid: device for device in devices}
+            for device, metric, tier, since, body in blocks:
+                self._put((device, metric), tier, since, body)
+                self._widen(tier, since, since + WINDOW_MS[tier])
+
+    def pack(self, begin: int) -> Maintenance:
+        end, ticks, made = begin + WINDOW_MS[Tier.RAW], set[int](), 0
+        with self._lock:
+            for key, points in self._heads.items():
+                times, values = points.between(begin, end)
+                if times:
+                    earlier = self._blocks.get((key, Tier.RAW), {}).get(begin)
+                    body = packed([at - begin for at in times], values, earlier)
+                    self._put(key, Tier.RAW, begin, body)
+                    points.drop(begin, end)
+                    ticks.update(times)
+                    made += 1
+            self._widen(Tier.RAW, begin, end)
+        return Maintenance(packed_ticks=len(ticks), packed_blocks=made)
+
+    def roll(self, tier: Tier, begin: int) -> Maintenance:
+        end, below, made, damaged = begin + WINDOW_MS[tier], Tier(tier - 1), 0, 0
+        with self._lock:
+            for key in [key for key, held in self._blocks if held is below]:
+                body, lost = rolled_up(tier, begin, self._between(key, below, begin, end))
+                damaged += lost
+                if body is not None:
+                    self._put(key, tier, begin, body)
+                    made += 1
+            found = None if made else self._next(below, end)
+            self._widen(tier, begin, rolled_until(tier, begin, found))
+        return Maintenance(rolled_blocks=made, empty_windows=int(not made), damaged_blocks=damaged)
+
+    def delete(self, tier: Tier, before: int) -> Maintenance:
+        count = 0
+        with self._lock:
+            for (_, held), blocks in self._blocks.items():
+                for since in [s for s in blocks if held is tier and s < before]:
+                    self._block_bytes -= len(blocks.pop(since)) + BLOCK_BYTES
+                    count += 1
+            if tier in self._extents:
+                extent = self._extents[tier]
+                self._extents[tier] = Extent(max(extent.since_ms, before), extent.until_ms)
+        return Maintenance(deleted_blocks=count)
+
+    def forget(self, before: float) -> Maintenance:
+        with self._lock:
+            old = [key for key, use in self._uses.items() if use.last < before]
+            for key in old:
+                del self._uses[key]
+        return Maintenance(deleted_uses=len(old))
+
+    # Helpers.
+
+    def _rows(self, key: Key, since: float, until: float, points: int) -> Iterator[SeriesRow]:
+        begin, end = round(since * 1000), round(until * 1000)
+        step = (end - begin) / points
+        yield from rows_between(
+            begin, end, step, self._extents, lambda tier, *span: self._between(key, tier, *span)
+        )
+        if key in self._heads:
+            yield from grouped(*self._heads[key].between(begin, end), begin, step)
+
+    def _between(self, key: Key, tier: Tier, begin: int, end: int) -> list[Block]:
+        found = self._blocks.get((key, tier), {})
+        return [(since, found[since]) for since in sorted(found) if begin <= since < end]
+
+    def _next(self, tier: Tier, after: int) -> int | None:
+        starts = (s for (_, held), blocks in self._blocks.items() if held is tier for s in blocks)
+        return min((since for since in starts if since >= after), default=None)
+
+    def _put(self, key: Key, tier: Tier, since: int, body: bytes) -> None:
+        blocks = self._blocks.setdefault((key, tier), {})
+        replaced = blocks.get(since)
+        self._block_bytes += len(body) - (-BLOCK_BYTES if replaced is None else len(replaced))
+        blocks[since] = body
+
+    def _widen(self, tier: Tier, since: int, until: int) -> None:
+        self._extents[tier] = widened(self._extents.get(tier), since, until)
+
+    def _head_bytes(self) -> int:
+        return POINT_BYTES * sum(map(len, self._heads.values()))
 
     def _keep_within(self) -> None:
-        if self._bytes() > self._most_bytes:
-            for points in self._series.values():
-                points.drop(round(DROP_SHARE * len(points)) + 1)
+        """Between two runs of maintenance, which bounds the blocks."""
+        if self._head_bytes() > self._most_bytes:
+            for points in self._heads.values():
+                points.drop_oldest(round(DROP_SHARE * len(points)) + 1)

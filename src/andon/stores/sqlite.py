@@ -1,10 +1,12 @@
 """History in one SQLite file: a row per tick, packed after ten minutes into blocks."""
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Self
 
+from andon.core.history.blocks import rows_between
 from andon.core.history.codec import SeriesRow, grouped
 from andon.core.history.intervals import JOIN_SECONDS, UsageInterval, joined
 from andon.core.history.series import Bucket, NodeReadings, buckets, scale_of
@@ -12,19 +14,19 @@ from andon.core.history.tiers import (
     WINDOW_MS,
     Extent,
     Maintenance,
-    Retention,
+    StoreContents,
+    StoredBlock,
     Tier,
-    plan,
-    segments,
-    squeezed,
     window,
 )
+from andon.core.settings.store_url import StoreUrl, file_of
+from andon.host.folders import expanded
 from andon.model.device import Device
-from andon.stores import sqlite_upkeep
+from andon.ports import AlertStore
+from andon.stores import sqlite_file, sqlite_upkeep
 from andon.stores.sqlite_database import Database
 from andon.stores.sqlite_head import pack_body, values_in
 from andon.stores.sqlite_names import NameTable, find
-from andon.stores.sqlite_upkeep import rows_of
 from andon.stores.statements import statements
 
 SQL = statements("sqlite")
@@ -33,15 +35,28 @@ SQL = statements("sqlite")
 class SqliteStore:
     """Readings and usage intervals in one database; calls may come from any thread."""
 
-    def __init__(
-        self, path: Path, retention: Retention | None = None, readonly: bool = False
-    ) -> None:
-        self.path = path
-        self._retention = retention or Retention()
+    def __init__(self, path: Path, readonly: bool = False) -> None:
+        self.place = str(path)
         self._names = NameTable()
         self._database = Database(path, readonly, self._names.forget)
 
-    # The port.
+    @classmethod
+    def open(cls, url: StoreUrl, readonly: bool = False) -> Self:
+        return cls(expanded(file_of(url)), readonly)
+
+    @classmethod
+    def open_alerts(cls, url: StoreUrl) -> AlertStore:
+        from andon.stores.sqlite_alerts import SqliteAlertStore
+
+        return SqliteAlertStore(expanded(file_of(url)))
+
+    @classmethod
+    def files(cls, url: StoreUrl) -> Mapping[str, Path]:
+        return dict(
+            zip(sqlite_file.PURPOSES, sqlite_file.parts(expanded(file_of(url))), strict=True)
+        )
+
+    # Reading and writing.
 
     def write(
         self,
@@ -70,25 +85,6 @@ class SqliteStore:
             found = [_use(row) for row in connection.execute(SQL["usage"], near)]
         return [use for use in joined(found) if use.last >= since and use.first < until]
 
-    def maintain(self, at: float) -> Maintenance:
-        with self._database.reading() as connection:
-            extents, heads = _extents(connection), list(_head_windows(connection))
-            used = sqlite_upkeep.used_bytes(connection)
-        retention = squeezed(at, self._retention, used, extents)
-        due = plan(at, heads, extents, retention)
-        done = Maintenance()
-        for begin in due.pack[: sqlite_upkeep.MOST_PACKED]:
-            with self._transaction() as connection:
-                done = done.plus(sqlite_upkeep.pack(connection, begin))
-        for tier, begin in due.roll[: sqlite_upkeep.MOST_ROLLED]:
-            done = done.plus(self._roll(tier, begin))
-        for tier, before in due.delete:
-            with self._transaction() as connection:
-                done = done.plus(sqlite_upkeep.delete(connection, tier, before))
-        with self._transaction() as connection:
-            done = done.plus(sqlite_upkeep.forget(connection, at - retention.hour_seconds))
-        return done.plus(self._vacuum())
-
     def size_bytes(self) -> int:
         return self._database.size_bytes()
 
@@ -110,9 +106,17 @@ class SqliteStore:
             rows = connection.execute(SQL["list_series"]).fetchall()
         return [metric for uuid, metric, _ in sorted(rows, key=lambda r: r[2]) if uuid == device]
 
-    def load(
-        self, devices: Sequence[Device], blocks: Iterable[tuple[str, str, Tier, int, bytes]]
-    ) -> None:
+    # Tiers.
+
+    def contents(self) -> StoreContents:
+        with self._database.reading() as connection:
+            return StoreContents(
+                tuple(_head_windows(connection)),
+                _extents(connection),
+                sqlite_upkeep.used_bytes(connection),
+            )
+
+    def load(self, devices: Sequence[Device], blocks: Iterable[StoredBlock]) -> None:
         names = self._names
         with self._transaction() as connection:
             names.describe(connection, devices)
@@ -122,7 +126,38 @@ class SqliteStore:
                 connection.execute(SQL["put_block"], (series, tier, since, body))
                 windows.add((tier, since))
             for tier, since in windows:
-                sqlite_upkeep.widen(connection, tier, since)
+                sqlite_upkeep.widen(connection, tier, since, since + WINDOW_MS[tier])
+
+    def pack(self, begin: int) -> Maintenance:
+        with self._transaction() as connection:
+            return sqlite_upkeep.pack(connection, begin)
+
+    def roll(self, tier: Tier, begin: int) -> Maintenance:
+        """Computed outside the transaction, which stays short: an ended window does not change.
+
+        On the writing connection, because queries must not wait for this.
+        """
+        with self._database.guarded() as connection:
+            made, damaged = sqlite_upkeep.rolled_blocks(connection, tier, begin)
+        with self._transaction() as connection:
+            return sqlite_upkeep.keep(connection, tier, begin, made, damaged)
+
+    def delete(self, tier: Tier, before: int) -> Maintenance:
+        with self._transaction() as connection:
+            return sqlite_upkeep.delete(connection, tier, before)
+
+    def forget(self, before: float) -> Maintenance:
+        with self._transaction() as connection:
+            return sqlite_upkeep.forget(connection, before)
+
+    def compact(self, fully: bool = False) -> int:
+        freed = self._vacuum(1 if fully else sqlite_upkeep.MOST_PAGES)
+        while fully and (more := self._vacuum(1)):  # so that a writer need not wait for all of it
+            freed += more
+        if fully:
+            with self._database.guarded() as connection:
+                sqlite_upkeep.empty_journal(connection)
+        return freed
 
     # Helpers.
 
@@ -150,29 +185,19 @@ class SqliteStore:
             return
         begin, end = round(since * 1000), round(until * 1000)
         step = (end - begin) / points
-        for part in segments(begin, end, step, _extents(connection)):
-            span = (window(part.tier, part.since_ms), part.until_ms)
-            for base, body in connection.execute(SQL["blocks"], (ids.series, part.tier, *span)):
-                rows = rows_of(part.tier, base, body, begin, step)
-                if base < part.since_ms or base + WINDOW_MS[part.tier] > part.until_ms:
-                    rows = [row for row in rows if part.since_ms <= row[0] < part.until_ms]
-                yield from rows
+        yield from rows_between(
+            begin,
+            end,
+            step,
+            _extents(connection),
+            lambda tier, *span: connection.execute(SQL["blocks"], (ids.series, tier, *span)),
+        )
         found = connection.execute(SQL["heads"], (begin, end))
         yield from grouped(*values_in(found, ids.series), begin, step)
 
-    def _roll(self, tier: Tier, begin: int) -> Maintenance:
-        """Computed outside the transaction, which stays short: an ended window does not change.
-
-        On the writing connection, because queries must not wait for this.
-        """
+    def _vacuum(self, least_pages: int) -> int:
         with self._database.guarded() as connection:
-            made, damaged = sqlite_upkeep.rolled_blocks(connection, tier, begin)
-        with self._transaction() as connection:
-            return sqlite_upkeep.keep(connection, tier, begin, made, damaged)
-
-    def _vacuum(self) -> Maintenance:
-        with self._database.guarded() as connection:
-            return Maintenance(freed_bytes=sqlite_upkeep.vacuum(connection))
+            return sqlite_upkeep.vacuum(connection, least_pages)
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:

@@ -76,8 +76,7 @@ class Database:
         raise self._failed(error) from error
 
     def size_bytes(self) -> int:
-        parts = (Path(f"{self.path}{ending}") for ending in ("", "-wal"))
-        return sum(part.stat().st_size for part in parts if part.exists())
+        return sum(sqlite_file.length(part) for part in sqlite_file.parts(self.path))
 
     def close(self) -> None:
         with self._writing, self._reading:
@@ -102,7 +101,7 @@ class Database:
 
     def _open(self) -> None:
         if self._readonly:
-            self._identity = sqlite_file.identity(self.path)
+            self._identity = sqlite_file.identity(self.path)  # raises Gone
             return
         try:
             self._begin()

@@ -15,6 +15,13 @@ from andon.stores.statements import migrations
 BUSY_SECONDS = 1.0  # with a longer wait, ticks would be dropped
 CHECKPOINT_PAGES = 1000
 JOURNAL_BYTES = 16_000_000  # a write-ahead log that grew is truncated to this
+PURPOSES = {
+    "history": "",
+    "history's log": "-wal",
+    "history's index": "-shm",
+    "history's journal": "-journal",
+}
+"""The files of a database by purpose, and how their names end."""
 _PRIMARY = 0xFF  # the low byte of an extended code is its kind
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
@@ -148,11 +155,23 @@ def move_aside(path: Path, at: float | None = None) -> Path:
     while aside.exists():
         number += 1
         aside = path.with_name(f"{path.name}.corrupt-{stamp}-{number}")
-    for ending in ("", "-wal", "-shm", "-journal"):
-        part = Path(f"{path}{ending}")
+    for part, moved in zip(parts(path), parts(aside), strict=True):
         if part.exists():
-            part.rename(f"{aside}{ending}")
+            part.rename(moved)
     return aside
+
+
+def parts(path: Path) -> tuple[Path, ...]:
+    """The database and what SQLite may keep beside it."""
+    return tuple(Path(f"{path}{ending}") for ending in PURPOSES.values())
+
+
+def length(part: Path) -> int:
+    """0 for one that does not exist: SQLite may remove it at any time."""
+    try:
+        return part.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def make_file(path: Path) -> None:
@@ -176,8 +195,11 @@ def identity(path: Path) -> tuple[int, int]:
     try:
         found = path.stat()
     except FileNotFoundError as exc:
-        raise Gone(f"{path} no longer exists") from exc
+        raise Gone(f"there is no {path}") from exc
     except OSError as exc:
+        if exc.errno == errno.ENAMETOOLONG:
+            reason = f"{str(path)[:40]!r}… is too long for a path"
+            raise Invalid(reason, hint="set ANDON_HISTORY to a shorter one") from exc
         raise Unavailable(f"{path}: {exc.strerror}") from exc
     return found.st_dev, found.st_ino
 

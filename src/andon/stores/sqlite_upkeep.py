@@ -1,43 +1,22 @@
 """Maintenance of the SQLite file: packing, rolling up, deleting, freeing pages."""
 
 import sqlite3
-from collections.abc import Sequence
 
-from andon.core.history.codec import (
-    SeriesRow,
-    grouped,
-    header_of,
-    pack_points,
-    pack_rows,
-    unpack,
-    unpack_points,
+from andon.core.history.blocks import packed, rolled_up
+from andon.core.history.tiers import (
+    WINDOW_MS,
+    Maintenance,
+    Tier,
+    rolled_until,
 )
-from andon.core.history.tiers import STEP_MS, WINDOW_MS, Maintenance, Tier, rolled, window
-from andon.errors import Invalid
 from andon.stores.sqlite_head import columns_in
 from andon.stores.statements import statements
 
 SQL = statements("sqlite")
 RAW_WINDOW_MS = WINDOW_MS[Tier.RAW]
-MOST_PACKED = 6  # windows per call, so that no one waits long for the lock
-MOST_ROLLED = 1
 MOST_PAGES = 2000
 
 Made = list[tuple[int, bytes]]
-
-
-def rows_of(tier: Tier, base: int, body: bytes, begin: int, step: float) -> list[SeriesRow]:
-    """The rows of a block; only its header where all of it falls into one bucket."""
-    try:
-        header = header_of(body)
-        first = header.first_ms + base
-        if (first - begin) // step == (header.last_ms + base - begin) // step:
-            return [header.row._replace(at_ms=first)]
-        if tier is Tier.RAW:
-            return grouped(*unpack_points(body, base), begin, step)
-        return unpack(body, base)
-    except Invalid:
-        return []  # a damaged block is a gap; maintenance counts it
 
 
 def pack(connection: sqlite3.Connection, begin: int) -> Maintenance:
@@ -45,30 +24,13 @@ def pack(connection: sqlite3.Connection, begin: int) -> Maintenance:
     span = (begin, begin + RAW_WINDOW_MS)
     columns = columns_in(connection.execute(SQL["heads"], span), begin)
     for series, (times, values) in columns.items():
-        body = _with_earlier(connection, series, begin, times, values)
+        asked = (series, Tier.RAW, begin, begin + 1)
+        earlier = connection.execute(SQL["blocks"], asked).fetchone()
+        body = packed(times, values, earlier and earlier[1])
         connection.execute(SQL["put_block"], (series, Tier.RAW, begin, body))
     ticks = connection.execute(SQL["clear_head"], span).rowcount
-    widen(connection, Tier.RAW, begin)
+    widen(connection, Tier.RAW, begin, begin + RAW_WINDOW_MS)
     return Maintenance(packed_ticks=ticks, packed_blocks=len(columns))
-
-
-def _with_earlier(
-    connection: sqlite3.Connection,
-    series: int,
-    begin: int,
-    times: Sequence[int],
-    values: Sequence[int],
-) -> bytes:
-    earlier = connection.execute(SQL["blocks"], (series, Tier.RAW, begin, begin + 1)).fetchone()
-    if earlier is None:
-        return pack_points(times, values)
-    try:
-        points = dict(zip(*unpack_points(earlier[1]), strict=True))
-    except Invalid:
-        points = {}
-    points |= dict(zip(times, values, strict=True))
-    ordered = sorted(points)
-    return pack_points(ordered, [points[at] for at in ordered])
 
 
 def rolled_blocks(connection: sqlite3.Connection, tier: Tier, begin: int) -> tuple[Made, int]:
@@ -76,47 +38,33 @@ def rolled_blocks(connection: sqlite3.Connection, tier: Tier, begin: int) -> tup
     made: Made = []
     damaged = 0
     for _, _, series in connection.execute(SQL["list_series"]).fetchall():
-        rows: list[SeriesRow] = []
         span = (series, tier - 1, begin, begin + WINDOW_MS[tier])
-        for base, body in connection.execute(SQL["blocks"], span):
-            try:
-                rows += _rolled(tier, body, base - begin)
-            except Invalid:
-                damaged += 1
-        if rows:
-            made.append((series, pack_rows(rows)))
+        body, lost = rolled_up(tier, begin, connection.execute(SQL["blocks"], span))
+        damaged += lost
+        if body is not None:
+            made.append((series, body))
     return made, damaged
-
-
-def _rolled(tier: Tier, body: bytes, offset: int) -> list[SeriesRow]:
-    """A finer block's rows, `offset` after the start of the coarser window."""
-    if tier is Tier.MINUTE:
-        step = STEP_MS[tier]
-        rows = grouped(*unpack_points(body), 0, step)
-        return [row._replace(at_ms=row.at_ms // step * step + offset) for row in rows]
-    return [row._replace(at_ms=row.at_ms + offset) for row in rolled(unpack(body), tier)]
 
 
 def keep(
     connection: sqlite3.Connection, tier: Tier, begin: int, made: Made, damaged: int
 ) -> Maintenance:
-    """Write a rolled-up window; if it is empty, skip to the next that is not."""
+    """Write a rolled-up window."""
     rows = [(series, tier, begin, body) for series, body in made]
     connection.executemany(SQL["put_block"], rows)
-    widen(connection, tier, begin)
-    if rows:
-        return Maintenance(rolled_blocks=len(rows), damaged_blocks=damaged)
-    after = begin + WINDOW_MS[tier]
-    (found,) = connection.execute(SQL["next_block"], (tier - 1, after)).fetchone()
-    if found is not None and window(tier, found) > after:
-        span = {"tier": int(tier), "since": begin, "until": window(tier, found)}
-        connection.execute(SQL["put_extent"], span)
-    return Maintenance(empty_windows=1, damaged_blocks=damaged)
+    found = None if rows else _next_block(connection, Tier(tier - 1), begin + WINDOW_MS[tier])
+    widen(connection, tier, begin, rolled_until(tier, begin, found))
+    return Maintenance(rolled_blocks=len(rows), empty_windows=int(not rows), damaged_blocks=damaged)
 
 
-def widen(connection: sqlite3.Connection, tier: Tier, begin: int) -> None:
-    """Extend a tier's extent by this window."""
-    span = {"tier": int(tier), "since": begin, "until": begin + WINDOW_MS[tier]}
+def _next_block(connection: sqlite3.Connection, tier: Tier, after: int) -> int | None:
+    found: int | None = connection.execute(SQL["next_block"], (tier, after)).fetchone()[0]
+    return found
+
+
+def widen(connection: sqlite3.Connection, tier: Tier, since: int, until: int) -> None:
+    """Extend a tier's extent by this span."""
+    span = {"tier": int(tier), "since": since, "until": until}
     connection.execute(SQL["put_extent"], span)
 
 
@@ -141,13 +89,18 @@ def used_bytes(connection: sqlite3.Connection) -> int:
     )
 
 
-def vacuum(connection: sqlite3.Connection) -> int:
-    """Return some free pages to the file system; a few stay for the next blocks."""
+def vacuum(connection: sqlite3.Connection, least_pages: int = MOST_PAGES) -> int:
+    """Return some free pages to the file system, if there are so many; how many bytes."""
     free = _free(connection)
-    if free < MOST_PAGES:
+    if free < least_pages:
         return 0
     connection.execute(f"PRAGMA incremental_vacuum({MOST_PAGES})").fetchall()
     return (free - _free(connection)) * _pragma(connection, "page_size")
+
+
+def empty_journal(connection: sqlite3.Connection) -> None:
+    """Move everything from the write-ahead log into the database, unless someone reads it now."""
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
 def _free(connection: sqlite3.Connection) -> int:

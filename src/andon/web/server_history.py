@@ -1,16 +1,14 @@
 """The server's history: the recorder and its store, or the reason why there is none."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol
 
 from andon.core.history.series import HOST, HOST_METRICS, Bucket
 from andon.core.sampling.self_checks import StoreStats
-from andon.core.settings.resolution import Settings
-from andon.engine.sampling.sampler import Sampler
 from andon.errors import AndonError, Invalid, Unavailable
 from andon.model import wire
 from andon.model.device import SAMPLE_VALUES
-from andon.ports import Directory, Store
+from andon.ports import Store
 
 if TYPE_CHECKING:
     from andon.engine.sampling.recorder import Recorder
@@ -96,11 +94,11 @@ class Recorded:
 
     def knows(self, uuid: str) -> bool:
         """Whether the store has history of a device that is not present now."""
-        return any(device.uuid == uuid for device in self._directory().devices())
+        return any(device.uuid == uuid for device in self._recorder.store.devices())
 
     def devices(self) -> wire.Json:
         """Every device with history, including removed ones."""
-        found = self._directory().devices()
+        found = self._recorder.store.devices()
         return {
             "items": [
                 {"uuid": d.uuid, "index": d.index, "vendor": d.vendor, "name": d.name}
@@ -133,10 +131,6 @@ class Recorded:
     def close(self) -> None:
         self._recorder.close()
 
-    def _directory(self) -> Directory:
-        """Every store that a server writes can list its devices."""
-        return cast("Directory", self._recorder.store)
-
 
 def _bucket(one: Bucket) -> wire.Json:
     """Written out: `asdict` takes a hundred times as long, and an answer may have thousands."""
@@ -153,16 +147,3 @@ def _bucket(one: Bucket) -> wire.Json:
 def _check_span(since: float, until: float) -> None:
     if since >= until:
         raise Invalid("the time range is empty", hint="from must be less than to")
-
-
-def open_history(sampler: Sampler, settings: Settings, wanted: bool) -> ServerHistory:
-    """The recorder, or NoHistory if history is disabled."""
-    if not wanted:
-        return NoHistory("history is disabled", "start without --no-history")
-    from andon.app import open_store, separate_history
-    from andon.engine.sampling.recorder import Recorder
-
-    session = sampler.subscribe(settings.interval_seconds)
-    kept = separate_history(settings)
-    recorder = Recorder(lambda: open_store(kept), session, settings.history_flush_seconds)
-    return Recorded(recorder, settings.history_max_megabytes * 1_000_000)

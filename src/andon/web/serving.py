@@ -1,42 +1,20 @@
-"""Starts and stops the server: its port, its certificate and its parts in the right order."""
+"""The server's port, certificate and address, and its main loop."""
 
 import errno
 import signal
 import socket
 import ssl
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING
 
-from andon import app
-from andon.core.access.policy import Rules, is_loopback
 from andon.core.access.quotas import places_for
-from andon.core.settings.resolution import Settings
-from andon.engine.sampling.sampler import Sampler
-from andon.engine.sampling.snapshot_feed import PAST_SNAPSHOTS, SnapshotFeed
 from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
 from andon.host.open_files import raised_limit
-from andon.host.server import server_file
-from andon.host.server.node_folder import open_node_folder
-from andon.host.server.state_folder import TOKEN, state_folder
 from andon.model.device import Snapshot
-from andon.web.answers.health import HealthPart
-from andon.web.server_history import ServerHistory, open_history
-from andon.web.transport import logs
 from andon.web.transport.asgi import App
-from andon.web.transport.audit import Audit
-from andon.web.transport.keys import Keys, make_token
 
-if TYPE_CHECKING:
-    from andon.engine.alerting.watcher import Watcher
-    from andon.engine.sharing.lease_tracker import LeaseTracker
-    from andon.engine.sharing.remote_leases import RemoteLeases
-    from andon.web.routes.api import AppState
-
-FIRST_SNAPSHOT_SECONDS = 5.0
 GRACE_SECONDS = 2
 BACKLOG = 4096
 """Accepting is fast. When this queue is full the kernel drops everyone's attempts, and they retry
@@ -68,134 +46,14 @@ class Started:
     notifiers: tuple[str, ...] = ()
 
 
-def serve(settings: Settings, place: ServeOptions, on_ready: Callable[[Started], None]) -> None:
-    """Serve until a signal; invalid options are reported before anything starts."""
-    folder, person = open_node_folder(), state_folder()
-    check_certificate(place)
-    signal.signal(signal.SIGINT, _interrupted)
-    with ExitStack() as stack:
-        stack.enter_context(logs.bounded())
-        stack.enter_context(server_file.sole_server(folder))
-        listening = stack.enter_context(bound(place.host, place.port))
-        keys, audit = Keys(make_token(person)), Audit(folder)
-        address, port = listening.getsockname()[:2]
-        loopback = is_loopback(address)
-        audit.write("started", address=address, port=port)
-        sampler = stack.enter_context(app.open_sampler(settings))
-        feed = _feed(sampler, settings)
-        stack.callback(feed.close)
-        feed.wait_for_first(settings.deadline_seconds + FIRST_SNAPSHOT_SECONDS)
-        rules = Rules(loopback, names(place, loopback))
-        history = open_history(sampler, settings, place.history)
-        stack.callback(history.close)
-        url = _url(place, address, port)
-        linked = settings if loopback else _linked(settings, url)
-        leases = app.open_lease_tracker(settings, sampler)
-        if leases is not None:
-            stack.callback(leases.close)
-        watcher = app.open_watcher(linked, sampler, history.vitals, place.history, leases)
-        stack.callback(watcher.close)
-        remote_leases = _remote_leases(
-            sampler, feed, settings, watcher, leases, place.lends_simulated
-        )
-        if remote_leases is not None:
-            stack.callback(remote_leases.close)
-        state = _app_state(feed, history, keys, watcher, remote_leases, leases)
-        built = _build(state, audit, rules)
-
-        def ready() -> None:
-            stack.callback(server_file.withdraw, folder)
-            server_file.announce(folder, url, address)
-            on_ready(Started(url, port, loopback, person / TOKEN, feed.last, watcher.notifiers))
-
-        _run(built, place, listening, ready, lambda key: keys.grade(key).is_right)
-
-
-def _feed(sampler: Sampler, settings: Settings) -> SnapshotFeed:
-    session = sampler.subscribe(settings.interval_seconds, size=8)
-    return SnapshotFeed(session, settings, sampler.costs, sampler.reader_pids, PAST_SNAPSHOTS)
-
-
-def _linked(settings: Settings, url: str) -> Settings:
-    """Notifications link to the board; a loopback address would be useless in them."""
-    return replace(settings, alerts_board_url=settings.alerts_board_url or url)
-
-
-def _app_state(
-    feed: SnapshotFeed,
-    history: ServerHistory,
-    keys: Keys,
-    watcher: "Watcher",
-    remote_leases: "RemoteLeases | None",
-    leases: "LeaseTracker | None",
-) -> "AppState":
-    from andon.web.routes.api import AppState
-
-    parts: dict[str, HealthPart] = {"store": history, "alerts": watcher}
-    if leases is not None:
-        parts["leases"] = leases
-    exposition = _exposition(feed)
-    return AppState(
-        feed,
-        keys,
-        history,
-        parts,
-        exposition,
-        watcher=watcher,
-        remote_leases=remote_leases,
-        leases=leases,
-    )
-
-
-def _remote_leases(
-    sampler: Sampler,
-    feed: SnapshotFeed,
-    settings: Settings,
-    watcher: "Watcher",
-    leases: "LeaseTracker | None",
-    simulated: bool,
-) -> "RemoteLeases | None":
-    """It uses the sampler's snapshots: this process calls no driver."""
-    if leases is None:
-        return None  # a recording, or a system without locks
-    from andon.engine.sharing.availability import Availability
-    from andon.engine.sharing.remote_leases import RemoteLeases
-    from andon.engine.sharing.turn_memory import TurnMemory
-
-    availability = Availability(
-        lambda: sampler.once(hasty=True),
-        app.labels_of(settings),
-        app.weights_of(settings),
-        simulated=simulated,
-        ailing=watcher.ailments,
-        memory=TurnMemory(),
-    )
-    remote_leases = RemoteLeases(availability, feed.latest, follows=leases.why_not)
-    leases.listen(remote_leases.changed)
-    return remote_leases
-
-
-def _build(state: "AppState", audit: Audit, rules: Rules) -> App:
-    from andon.web.app import build
-
-    return build(state, rules, audit)
-
-
-def _exposition(feed: SnapshotFeed) -> Callable[[], str]:
-    from andon.exporter import Exposition
-    from andon.exporter.scrape import scraped
-
-    exposition = Exposition(feed.settings.exporter_prefix)
-    return lambda: scraped(feed, exposition, wait_seconds=0)  # the event loop must not wait
-
-
-def _run(
+def run(
     application: App,
     place: ServeOptions,
     listening: socket.socket,
     ready: Callable[[], None],
     knows: Callable[[str], bool],
 ) -> None:
+    """Serve until a signal."""
     import uvicorn
 
     from andon.web.bindings.quiet_server import QuietServer
@@ -224,12 +82,6 @@ def _run(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, server.handle_exit)
     server.run([listening])
-
-
-def _interrupted(number: int, frame: FrameType | None) -> None:
-    """The first Ctrl-C before the server runs; a second one must not interrupt the cleanup."""
-    signal.signal(number, lambda *_: None)
-    raise KeyboardInterrupt
 
 
 def names(place: ServeOptions, loopback: bool) -> frozenset[str]:
@@ -289,7 +141,8 @@ def check_certificate(place: ServeOptions) -> None:
         ) from exc
 
 
-def _url(place: ServeOptions, address: str, port: int) -> str:
+def url_of(place: ServeOptions, address: str, port: int) -> str:
+    """The address to print and to link to."""
     scheme = "http" if place.certificate is None else "https"
     everywhere = address in ("0.0.0.0", "::")  # noqa: S104 (compared, not bound)
     name = socket.gethostname() if everywhere else address

@@ -1,7 +1,7 @@
 """Retention: what to pack, roll up and delete, and which tier answers a query."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from itertools import groupby, islice, pairwise
 
@@ -20,6 +20,8 @@ class Tier(IntEnum):
     HOUR = 2
 
 
+StoredBlock = tuple[str, str, Tier, int, bytes]
+"""Device, metric, tier, the start of its window, and its bytes."""
 STEP_MS = {Tier.RAW: 0, Tier.MINUTE: 60_000, Tier.HOUR: 3_600_000}
 """The length of one row; a raw row is an instant."""
 WINDOW_MS = {Tier.RAW: 600_000, Tier.MINUTE: 120 * 60_000, Tier.HOUR: 240 * 3_600_000}
@@ -51,6 +53,19 @@ Extents = Mapping[Tier, Extent]
 
 
 @dataclass(frozen=True, slots=True)
+class StoreContents:
+    """What a store holds, as far as its maintenance needs to know."""
+
+    unpacked: tuple[int, ...] = ()
+    """The windows of the finest tier in which there are ticks."""
+    extents: Extents = field(default_factory=dict)
+    used_bytes: int = 0
+    """Without space that is only waiting to be used again."""
+    most_bytes: int | None = None
+    """A limit of its own, such as that of memory."""
+
+
+@dataclass(frozen=True, slots=True)
 class UpkeepPlan:
     """What is due now."""
 
@@ -60,6 +75,8 @@ class UpkeepPlan:
     """Windows to create from the tier below."""
     delete: tuple[tuple[Tier, int], ...] = ()
     """Tiers, and the time before which their blocks are deleted."""
+    forget: float = 0.0
+    """The time before which intervals of use are deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,28 +114,29 @@ def window(tier: Tier, at_ms: int) -> int:
     return at_ms - at_ms % WINDOW_MS[tier]
 
 
-def plan(
-    now: float, head_windows: Iterable[int], extents: Extents, retention: Retention
-) -> UpkeepPlan:
-    """What is due, given the windows in which there are unpacked ticks."""
-    now_ms = int(now * 1000)
-    pack = tuple(sorted(w for w in head_windows if w + WINDOW_MS[Tier.RAW] <= now_ms))
-    roll = tuple(
-        (tier, begin)
-        for tier in (Tier.MINUTE, Tier.HOUR)
-        for begin in islice(_unrolled(tier, now_ms, extents), MOST_WINDOWS)
-    )
-    return UpkeepPlan(pack, roll, tuple(_expired(now_ms, extents, retention)))
+def plan(now: float, held: StoreContents, retention: Retention) -> UpkeepPlan:
+    """What is due; less is kept where the store is too large."""
+    now_ms, extents = int(now * 1000), held.extents
+    retention = squeezed(now, retention, held)
+    pack = tuple(sorted(w for w in held.unpacked if w + WINDOW_MS[Tier.RAW] <= now_ms))
+    complete = min(pack, default=now_ms)
+    minutes = tuple(islice(_unrolled(Tier.MINUTE, complete, extents), MOST_WINDOWS))
+    complete = min((complete, *minutes))
+    hours = tuple(islice(_unrolled(Tier.HOUR, complete, extents), MOST_WINDOWS))
+    roll = (*((Tier.MINUTE, begin) for begin in minutes), *((Tier.HOUR, begin) for begin in hours))
+    expired = tuple(_expired(now_ms, extents, retention))
+    return UpkeepPlan(pack, roll, expired, now - retention.hour_seconds)
 
 
-def _unrolled(tier: Tier, now_ms: int, extents: Extents) -> Iterator[int]:
-    """Windows that have ended, for which the tier below has data that this tier lacks."""
+def _unrolled(tier: Tier, complete_ms: int, extents: Extents) -> Iterator[int]:
+    """Windows that this tier lacks. The tier below is complete up to a time: what is rolled up is
+    not looked at again."""
     below, own = extents.get(Tier(tier - 1)), extents.get(tier)
     if below is None:
         return
     begin = own.until_ms if own else window(tier, below.since_ms)
     begin = max(begin, window(tier, below.since_ms))
-    while begin + WINDOW_MS[tier] <= now_ms and begin < below.until_ms:
+    while begin + WINDOW_MS[tier] <= complete_ms and begin < below.until_ms:
         yield begin
         begin += WINDOW_MS[tier]
 
@@ -134,15 +152,33 @@ def _expired(now_ms: int, extents: Extents, retention: Retention) -> Iterator[tu
             yield tier, before
 
 
-def squeezed(now: float, retention: Retention, used_bytes: int, extents: Extents) -> Retention:
+def widened(extent: Extent | None, since_ms: int, until_ms: int) -> Extent:
+    """A tier's extent with one more span."""
+    if extent is None:
+        return Extent(since_ms, until_ms)
+    return Extent(min(extent.since_ms, since_ms), max(extent.until_ms, until_ms))
+
+
+def rolled_until(tier: Tier, begin: int, next_below: int | None = None) -> int:
+    """Up to when a tier is complete once a window of it was made.
+
+    If it was empty, `next_below` is the next block of the tier below: the windows before that are
+    empty, too, and years with the clock at 1970 need not be visited one by one.
+    """
+    end = begin + WINDOW_MS[tier]
+    return end if next_below is None else max(end, window(tier, next_below))
+
+
+def squeezed(now: float, retention: Retention, held: StoreContents) -> Retention:
     """A shorter retention where the size limit is exceeded; the finest tier shrinks first."""
-    if used_bytes <= retention.most_bytes:
+    most_bytes = min(retention.most_bytes, held.most_bytes or retention.most_bytes)
+    if held.used_bytes <= most_bytes:
         return retention
-    share = 0.9 * retention.most_bytes / used_bytes
-    raw = share * _held_seconds(Tier.RAW, now, retention, extents)
+    share = 0.9 * most_bytes / held.used_bytes
+    raw = share * _held_seconds(Tier.RAW, now, retention, held.extents)
     if raw > LEAST_RAW_SECONDS:
         return replace(retention, raw_seconds=raw)
-    minute = share * _held_seconds(Tier.MINUTE, now, retention, extents)
+    minute = share * _held_seconds(Tier.MINUTE, now, retention, held.extents)
     return replace(retention, raw_seconds=LEAST_RAW_SECONDS, minute_seconds=minute)
 
 

@@ -123,6 +123,11 @@ def redact(arguments: Sequence[str]) -> str:
     return line if len(line) <= MAX_CHARACTERS else line[: MAX_CHARACTERS - 1] + CUT
 
 
+def redact_text(text: str) -> str:
+    """One text, such as a URL, without the secrets in it."""
+    return _inside(text)
+
+
 def is_secret_name(name: str) -> bool:
     """Whether a value with this name must be hidden: `DB_PASSWORD`, `--api-key`, `authToken`."""
     if _STEM.search(name) is None:

@@ -14,6 +14,8 @@ class ValueKind:
 
     words: str
     read: Callable[[object], object]
+    show: Callable[[object], object] = lambda value: value
+    """The value as it may be printed, also one that is not allowed."""
 
 
 def _text(value: object) -> str:
@@ -84,11 +86,27 @@ def _quiet(value: object) -> str:
     return _text(value)
 
 
+def _store(value: object) -> str:
+    from andon.core.settings.store_url import parse_store_url  # only if a store is set
+
+    text = value if isinstance(value, str) else _text(value)
+    if text:
+        parse_store_url(text)
+    return text
+
+
+def _without_password(value: object) -> object:
+    from andon.core.settings.store_url import redacted
+
+    return redacted(value) if isinstance(value, str) and value else value
+
+
 def _any_names(value: object) -> tuple[str, ...]:
     return () if value in ((), []) else _names(value)
 
 
 TEXT = ValueKind("text", _text)
+STORE = ValueKind('a URL such as "sqlite:///data/history.db"', _store, _without_password)
 FOLDER = ValueKind("an absolute path", _folder)
 WORD = ValueKind("letters, digits and _, not starting with a digit", _word)
 NAMES = ValueKind('a list of names such as ["nvidia"]', _names)

@@ -38,6 +38,13 @@ class Resolved:
     """name -> "default", "file andon.toml", "ANDON_INTERVAL" or "flag"."""
     warnings: tuple[str, ...] = ()
 
+    def shown(self, name: str) -> Any:
+        """The value of a setting as it may be printed: without a password."""
+        return _BY_NAME[name].kind.show(getattr(self.settings, name))
+
+
+_BY_NAME = {f.name: f for f in FIELDS}
+
 
 @dataclass(frozen=True, slots=True)
 class SettingRow:
@@ -108,8 +115,10 @@ def _invalid(mistakes: list[str]) -> Invalid:
 def _read(field: Field, raw: object) -> object:
     try:
         value = field.kind.read(raw)
+    except Invalid as exc:
+        raise ValueError(f"{exc.reason} ({exc.hint})") from None
     except (ValueError, OverflowError):
-        raise ValueError(f"{_quoted(raw)} is not {field.kind.words}") from None
+        raise ValueError(f"{_quoted(field.kind.show(raw))} is not {field.kind.words}") from None
     if field.choices and value not in field.choices:
         raise ValueError(f"{_quoted(raw)} is not one of {', '.join(field.choices)}")
     if isinstance(value, int | float):
@@ -126,14 +135,13 @@ Given = Iterator[tuple[Field, str, str, object]]
 
 
 def _from_flags(flags: Mapping[str, object], mistakes: list[str]) -> Given:
-    by_name = {f.name: f for f in FIELDS}
     for name, raw in flags.items():
-        if name not in by_name:
+        if name not in _BY_NAME:
             mistakes.append(
-                f"flag {_quoted(name)}: there is no such setting{_meant(name, by_name)}"
+                f"flag {_quoted(name)}: there is no such setting{_meant(name, _BY_NAME)}"
             )
         elif raw is not None and raw != ():  # what click passes if the flag is absent
-            yield by_name[name], by_name[name].flag, "flag", raw
+            yield _BY_NAME[name], _BY_NAME[name].flag, "flag", raw
 
 
 def _from_env(env: Mapping[str, str], strange: list[str]) -> Given:

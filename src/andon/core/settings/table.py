@@ -1,6 +1,6 @@
 """Every setting: its place in the file, allowed values, meaning and default."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 from andon.core.settings.kinds import (
@@ -14,6 +14,7 @@ from andon.core.settings.kinds import (
     SCRIPTS,
     SECONDS,
     SECONDS_OR_OFF,
+    STORE,
     TEXT,
     WHOLE,
     WORD,
@@ -46,7 +47,7 @@ class Settings:
     score_utilization_weight: float = 0.4
     share_labels: tuple[str, ...] = ()
     color: str = "auto"
-    history_path: str = ""
+    history_store: str = field(default="", repr=False)  # it may contain a password
     history_flush_seconds: float = 5.0
     history_raw_days: float = 7.0
     history_minute_days: float = 90.0
@@ -190,9 +191,9 @@ FIELDS = (
         "when to colour the output", choices=("auto", "always", "never"),
     ),
     Field(
-        "history_path", "history.path", "ANDON_HISTORY", TEXT,
-        'the history file; empty means andon/history.db in the state folder, '
-        '":memory:" keeps it in memory only',
+        "history_store", "history.store", "ANDON_HISTORY", STORE,
+        "where history and alerts are stored; empty means history.db in the state folder, "
+        '"memory:" keeps them in memory only; a plain path is an SQLite file',
     ),
     Field(
         "history_flush_seconds", "history.flush", "ANDON_HISTORY_FLUSH", SECONDS,

@@ -6,7 +6,15 @@ from dataclasses import dataclass
 from andon.core.history.codec import SeriesRow, pack_points, pack_rows, point, shifted
 from andon.core.history.intervals import UsageInterval
 from andon.core.history.series import Key, NodeReadings, tick_of
-from andon.core.history.tiers import DAY_SECONDS, WINDOW_MS, Retention, Tier, rolled, window
+from andon.core.history.tiers import (
+    DAY_SECONDS,
+    WINDOW_MS,
+    Retention,
+    StoredBlock,
+    Tier,
+    rolled,
+    window,
+)
 from andon.core.simulation import behaviour
 from andon.core.simulation.behaviour import Specimen
 from andon.core.simulation.scenarios import plan
@@ -18,7 +26,6 @@ HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 SAMPLES_PER_MINUTE = 2
 USE_STEP_SECONDS = 1800.0
 
-Block = tuple[str, str, Tier, int, bytes]
 Columns = dict[Key, tuple[list[int], list[int]]]
 
 
@@ -43,7 +50,7 @@ def tick(devices: Sequence[Specimen], at: float) -> NodeReadings:
 
 def blocks(
     devices: Sequence[Specimen], now: float, days: float, retention: Retention
-) -> Iterator[Block]:
+) -> Iterator[StoredBlock]:
     """All blocks up to now in every tier, as if andon had run for this many days."""
     hour = _columns(devices, int(now * 1000) // HOUR_MS * HOUR_MS - HOUR_MS, HOUR_MS, 1000)
     step = 60_000 // SAMPLES_PER_MINUTE
@@ -147,7 +154,7 @@ def _minute_rows(column: tuple[list[int], list[int]]) -> list[SeriesRow]:
 
 def _repeated(
     key: Key, tier: Tier, pattern: Pattern, period_ms: int, now: float, seconds: float
-) -> Iterator[Block]:
+) -> Iterator[StoredBlock]:
     length, now_ms = WINDOW_MS[tier], int(now * 1000)
     here = now_ms // period_ms
     first = window(tier, now_ms - int(seconds * 1000)) + length

@@ -10,10 +10,12 @@ from functools import partial
 from andon.core.history.backlog import UPKEEP_SECONDS, Backlog, RecorderHealth
 from andon.core.history.intervals import OpenIntervals
 from andon.core.history.series import facts_of, tick_of
+from andon.core.history.tiers import Retention
 from andon.engine.failure_log import FailureLog
 from andon.engine.follower import Follower, Taking
 from andon.engine.retrying import Retrying, RetryTexts
 from andon.engine.sampling.bus import Subscription
+from andon.engine.sampling.maintainer import Maintainer
 from andon.errors import AndonError, Unavailable
 from andon.model.device import Snapshot
 from andon.ports import Store
@@ -35,8 +37,10 @@ class Recorder:
         open_store: Callable[[], Store],
         subscription: Subscription,
         flush_seconds: float = 5.0,
+        retention: Retention | None = None,
     ) -> None:
         self._open_store, self._flush_seconds = open_store, flush_seconds
+        self._retention = retention or Retention()
         self._lock = threading.Lock()
         self._store: Store | None = None
         self._backlog, self._uses = Backlog(tried=time.monotonic()), OpenIntervals()
@@ -139,7 +143,7 @@ class Recorder:
 
     def _maintain(self) -> None:
         """Do some maintenance; if more is due, the next flush continues."""
-        if self._opened().maintain(time.time()).idle:
+        if Maintainer(self._opened(), self._retention).step(time.time()).idle:
             self._kept = time.monotonic()
 
     def _translated(self, error: Exception) -> AndonError:

@@ -7,6 +7,7 @@ import stat
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from andon.core.doctor.security_facts import Kept, PortListener, RunningServer, Security
@@ -18,14 +19,7 @@ from andon.kernel_files import parse_uid
 
 USUAL_PORT = 26366
 OWN_NAMES = {"token": "token", "runs' folder": "runs"}
-NODE_NAMES = {
-    "audit log": "audit.jsonl",
-    "history": "history.db",
-    "history's log": "history.db-wal",
-    "history's index": "history.db-shm",
-    "history's journal": "history.db-journal",
-    "server's address": "server.json",
-}
+NODE_NAMES = {"audit log": "audit.jsonl", "server's address": "server.json"}
 MOST_LISTENERS = 16
 _LISTENING = "0A"
 _SERVER_BYTES = 4096
@@ -38,14 +32,15 @@ def read_security(
     own: Path = Path("/"),
     unseen: str = "",
     node: str = "",
+    stored: Mapping[str, Path] = MappingProxyType({}),
 ) -> Security:
     """Everything but the lease books. `state` is None if the folder must not be touched; `node`
-    is the name of this machine's folder in it."""
+    is the name of this machine's folder in it, `stored` are the store's files, by purpose."""
     users = parse_passwd(read_bytes(own / "etc/passwd", BIG_BYTES))
     server = None if state is None else read_server(state / node, own)
     ports = {USUAL_PORT} | ({server.port} if server is not None else set())
     return Security(
-        state=() if state is None else read_state(state, users, node),
+        state=() if state is None else read_state(state, users, node, stored),
         above=() if state is None else read_above(state, users),
         unseen=unseen,
         config=None if config is None else read_kept("settings", config, users, follow=True),
@@ -61,15 +56,20 @@ def read_security(
 # Files and folders.
 
 
-def read_state(folder: Path, users: Mapping[int, str], node: str = "") -> tuple[Kept, ...]:
+def read_state(
+    folder: Path,
+    users: Mapping[int, str],
+    node: str = "",
+    stored: Mapping[str, Path] = MappingProxyType({}),
+) -> tuple[Kept, ...]:
     """The folder, this machine's folder in it, and their existing files."""
     first = read_kept("folder", folder, users, follow=True)
     if first is None:
         return ()
-    own = {name: folder / file for name, file in OWN_NAMES.items()}
-    own |= {"machine's folder": folder / node} if node else {}
-    own |= {name: folder / node / file for name, file in NODE_NAMES.items()}
-    found = (read_kept(name, path, users) for name, path in own.items())
+    files = {name: folder / file for name, file in OWN_NAMES.items()}
+    files |= {"machine's folder": folder / node} if node else {}
+    files |= {name: folder / node / file for name, file in NODE_NAMES.items()} | dict(stored)
+    found = (read_kept(name, path, users) for name, path in files.items())
     return (first, *(kept for kept in found if kept is not None))
 
 

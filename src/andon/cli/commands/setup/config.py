@@ -165,7 +165,7 @@ def _tables_to_json(resolved: Resolved) -> dict[str, list[dict[str, object]]]:
 
 
 def _shown(resolved: Resolved, row: SettingRow) -> str:
-    value = getattr(resolved.settings, row.name)
+    value = resolved.shown(row.name)
     if value is None:
         return "off"
     if isinstance(value, tuple):
@@ -174,13 +174,12 @@ def _shown(resolved: Resolved, row: SettingRow) -> str:
 
 
 def settings_to_json(resolved: Resolved) -> dict[str, object]:
-    values = {row.name: getattr(resolved.settings, row.name) for row in describe()}
     return {
         "schema": SCHEMA,
         **_tables_to_json(resolved),
         "settings": {
             row.name: {
-                "value": values[row.name],
+                "value": resolved.shown(row.name),
                 "origin": resolved.origin[row.name],
                 "key": row.place,
                 "variable": row.variable,

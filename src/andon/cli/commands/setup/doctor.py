@@ -21,6 +21,8 @@ from andon.errors import AndonError, Invalid
 from andon.version import __version__
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from andon.core.doctor.facts import Folder, Installation, MachineFacts, SampleTrial
     from andon.core.doctor.security_facts import Security
     from andon.core.settings.resolution import Settings
@@ -71,6 +73,7 @@ def node_of(facts: "MachineFacts") -> str:
 
 def gather(choices: Choices) -> "MachineFacts":
     """All facts; a mistake in the settings is one of them and does not stop the checks."""
+    from andon import app
     from andon.core.settings.resolution import Settings
     from andon.host.inspection.machine import inspect
 
@@ -79,10 +82,15 @@ def gather(choices: Choices) -> "MachineFacts":
         settings = snapshot_source.settings_of(choices)
     except Invalid as wrong:
         settings, mistakes = Settings(), wrong.mistakes or (wrong.reason,)
+    stored: Mapping[str, Path] = {}
+    try:
+        stored = app.store_files(settings)
+    except Invalid as wrong:
+        mistakes = (*mistakes, f"history.store: {wrong.reason} ({wrong.hint})")
     facts = inspect(Path(settings.root))
     look = look_of(settings)
     own = own_of(choices, settings, mistakes)
-    return replace(facts, own=own, trial=look, security=security_of(own))
+    return replace(facts, own=own, trial=look, security=security_of(own, stored))
 
 
 def look_of(settings: "Settings") -> "SampleTrial":
@@ -124,7 +132,7 @@ def own_of(choices: Choices, settings: "Settings", mistakes: tuple[str, ...]) ->
     )
 
 
-def security_of(own: "Installation") -> "Security":
+def security_of(own: "Installation", stored: "Mapping[str, Path]") -> "Security":
     """Who could read or replace this user's files; network file systems are not touched."""
     from andon.host.inspection.security import read_security
     from andon.host.machine_id import node_key
@@ -134,7 +142,9 @@ def security_of(own: "Installation") -> "Security":
     unseen = f"it is on a network file system ({state.kind})" if state.remote else ""
     folder = Path(state.path) if state.path and not state.remote else None
     config = Path(own.config) if own.config else None
-    return read_security(folder, config, unseen=unseen, node=f"{NODES}/{node_key()}")
+    inside = {n: p for n, p in stored.items() if folder and p.is_relative_to(folder)}
+    node = f"{NODES}/{node_key()}"
+    return read_security(folder, config, unseen=unseen, node=node, stored=inside)
 
 
 def book_places() -> list[Path]:

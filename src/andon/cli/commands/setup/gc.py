@@ -1,6 +1,7 @@
 """`andon gc`: runs the maintenance of the history now."""
 
 import time
+from contextlib import closing
 
 import click
 
@@ -9,7 +10,6 @@ from andon.cli.options import chosen, shared
 from andon.cli.show.text import say
 from andon.cli.terminal import Terminal
 from andon.core.history.tiers import Maintenance
-from andon.errors import Unavailable
 from andon.units import human_bytes
 
 
@@ -23,19 +23,15 @@ def gc() -> int:
     from andon import app
 
     settings = snapshot_source.settings_of(chosen())
-    path = app.history_path(settings)
-    if not path.exists():
-        raise Unavailable(f"no history yet: there is no {path}", hint="andon serve records history")
-    store = app.open_store(settings)
-    try:
-        before, done, now = store.size_bytes(), Maintenance(), time.time()
-        while not (step := store.maintain(now)).idle:
-            done = done.plus(step)
-    finally:
-        store.close()
-    after = path.stat().st_size
+    with closing(app.open_past(settings)) as store:
+        place, before = store.place, store.size_bytes()
+    with closing(app.open_store(settings)) as store:
+        done = app.maintainer_of(settings, store).finish(time.time())
+    # Asked anew: closing a store may remove its journals, unless a server has it open, too.
+    with closing(app.open_past(settings)) as store:
+        after = store.size_bytes()
     if not chosen().quiet:
-        Terminal.of(chosen()).say(say(f"{path}: {describe(done, before, after)}"))
+        Terminal.of(chosen()).say(say(f"{place}: {describe(done, before, after)}"))
     return 0
 
 

@@ -1,7 +1,8 @@
 """`andon seed`: generates a simulated history, for demonstrations and tests."""
 
 import time
-from pathlib import Path
+from contextlib import closing
+from typing import TYPE_CHECKING
 
 import click
 
@@ -9,8 +10,11 @@ from andon.cli import snapshot_source
 from andon.cli.options import chosen, shared, whole
 from andon.cli.show.text import say
 from andon.cli.terminal import Terminal
-from andon.errors import Conflict, Unavailable
+from andon.errors import Conflict, Invalid, Unavailable
 from andon.units import human_bytes
+
+if TYPE_CHECKING:
+    from andon.core.settings.resolution import Settings
 
 
 @click.command()
@@ -20,10 +24,10 @@ from andon.units import human_bytes
 @click.option(
     "--devices", type=whole, default=8, show_default=True, metavar="N", help="How many devices."
 )
-@click.option("--path", metavar="FILE", help="The file [default: from the settings].")
+@click.option("--store", metavar="URL", help="A store or a file [default: from the settings].")
 @click.option("--force", is_flag=True, help="Add to an existing history.")
 @shared
-def seed(days: int, devices: int, path: str | None, force: bool) -> int:
+def seed(days: int, devices: int, store: str | None, force: bool) -> int:
     """Fill a history with simulated devices, as if andon had run for that many days.
 
     The last hour and the last day are simulated and repeated. The devices are marked as
@@ -34,16 +38,23 @@ def seed(days: int, devices: int, path: str | None, force: bool) -> int:
     from andon import app
 
     settings = snapshot_source.settings_of(chosen())
-    settings = replace(settings, history_path=path or settings.history_path)
-    target = app.history_path(settings)
-    if target.exists() and not force:
-        raise Conflict(f"{target} already exists", hint="use --path FILE for another, or --force")
+    settings = replace(settings, history_store=store or settings.history_store)
+    if app.store_url(settings).scheme == "memory":
+        raise Invalid("a history in memory would be lost at once", hint="use --store FILE")
+    existing = app.find_store(settings)
+    if existing is not None:
+        existing.close()
+        if not force:
+            reason = f"{existing.place} already exists"
+            raise Conflict(reason, hint="use --store FILE for another, or --force")
     began = time.monotonic()
-    size = _fill(target, days, devices, settings.simulate_seed)
+    _fill(settings, days, devices)
+    with closing(app.open_past(settings)) as filled:
+        place, size = filled.place, filled.size_bytes()
     if not chosen().quiet:
         text = f"{_count(devices, 'simulated device')}, {_count(days, 'day')}, {human_bytes(size)}"
         spent = f"in {time.monotonic() - began:.1f} s"
-        Terminal.of(chosen()).say(say(f"{target}: {text}, {spent}"))
+        Terminal.of(chosen()).say(say(f"{place}: {text}, {spent}"))
     return 0
 
 
@@ -51,22 +62,17 @@ def _count(number: int, thing: str) -> str:
     return f"{number} {thing}{'s' * (number != 1)}"
 
 
-def _fill(path: Path, days: int, count: int, seed: int) -> int:
-    from andon.core.history.tiers import Retention
+def _fill(settings: "Settings", days: int, count: int) -> None:
+    from andon import app
     from andon.core.simulation import behaviour, seeding
-    from andon.stores.sqlite import SqliteStore
 
     if count > 512:
         raise Unavailable("at most 512 devices can be simulated")
-    specimens = seeding.specimens(count, seed)
+    specimens, now = seeding.specimens(count, settings.simulate_seed), time.time()
     facts = [behaviour.describe(specimen) for specimen in specimens]
-    store, now, retention = SqliteStore(path), time.time(), Retention()
-    try:
-        store.load(facts, seeding.blocks(specimens, now, days, retention))
+    with closing(app.open_store(settings)) as store:
+        store.load(facts, seeding.blocks(specimens, now, days, app.retention_of(settings)))
         store.write(
             seeding.last_ticks(specimens, now),
             seeding.uses(specimens, now, min(days, 90)),
         )
-    finally:
-        store.close()
-    return path.stat().st_size

@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,7 +20,6 @@ from andon.units import human_bytes
 if TYPE_CHECKING:
     from andon.core.settings.resolution import Settings
     from andon.engine.sharing.lease_listing import LeaseListing
-    from andon.ports import Directory
 
 PART_SECONDS = 60.0
 MOST_PARTS = 1440
@@ -83,13 +82,13 @@ def _history(settings: "Settings", since: float) -> list[UserUsage]:
     """Usage from the history; empty if there is none."""
     from andon import app
 
-    if not app.history_path(settings).exists():
+    store = app.find_store(settings)
+    if store is None:
         return []
     now = time.time()
     points = max(1, min(MOST_PARTS, int((now - since) / PART_SECONDS)))
-    store = app.open_store(settings, readonly=True)
     try:
-        uuids = [device.uuid for device in cast("Directory", store).devices()]
+        uuids = [device.uuid for device in store.devices()]
         busy, power = (
             {uuid: store.history(uuid, metric, since, now, points) for uuid in uuids}
             for metric in ("utilization_percent", "power_watts")

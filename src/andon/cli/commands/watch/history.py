@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol
 
 import click
 
@@ -19,7 +19,7 @@ from andon.cli.show.history import HistoryLine
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.core.history.intervals import UsageInterval
 from andon.core.history.series import HOST, HOST_METRICS, METRICS, Bucket
-from andon.errors import Gone, Unavailable
+from andon.errors import Gone
 from andon.model import wire
 from andon.model.device import Device
 from andon.units import parse_seconds
@@ -64,7 +64,6 @@ SHOWN_HOST = ("cpu_percent", "memory_used_bytes", "load_1m")
 FILE_POINTS = 300
 MOST_POINTS = 100_000
 _FILE = click.Path(dir_okay=False, path_type=Path)
-NOTHING = "andon serve records history; andon seed generates sample history"
 
 
 def moment(text: str) -> float:
@@ -160,10 +159,7 @@ def _opened(settings: "Settings", choices: Choices) -> Past:
         return RemoteHistory(snapshot_source.connected(choices, choices.url))
     from andon import app
 
-    path = app.history_path(settings)
-    if not path.exists():
-        raise Unavailable(f"no history yet: there is no {path}", hint=NOTHING)
-    return cast("Past", app.open_store(settings, readonly=True))
+    return app.open_past(settings)
 
 
 def _devices(known: Sequence[Device], name: str | None) -> list[Device | None]:

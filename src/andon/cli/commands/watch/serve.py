@@ -52,7 +52,8 @@ def serve(
     a browser in.
     """
     _check_packages()
-    from andon.web.serving import ServeOptions, serve
+    from andon.app.serving import serve
+    from andon.web.serving import ServeOptions
 
     choices = chosen()
     resolved = snapshot_source.resolved_of(choices)

@@ -1,0 +1,108 @@
+"""Alerts: their rules, their notifiers, their store and what watches for them."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from andon.app.history import separate_history, store_kind, store_url
+from andon.core.settings.resolution import Settings
+from andon.core.settings.store_url import MEMORY
+from andon.errors import Invalid
+from andon.host.system import node_name
+
+if TYPE_CHECKING:  # not every command needs alerts and leases
+    from andon.core.conditions.rulebook import Rulebook
+    from andon.core.sampling.self_checks import StoreStats
+    from andon.engine.alerting.watcher import RoutedNotifier, Watcher
+    from andon.engine.sampling.sampler import Sampler
+    from andon.engine.sharing.lease_tracker import LeaseTracker
+    from andon.ports import AlertStore
+
+
+def open_alert_store(settings: Settings) -> "AlertStore":
+    """Where alerts are stored: beside the history."""
+    return store_kind(settings).open_alerts(store_url(settings))
+
+
+def rulebook(settings: Settings) -> "Rulebook":
+    """The thresholds from the settings; a threshold that is off turns its rule off."""
+    from andon.core.conditions.rulebook import FIGURES, RULES_OF, Override, Rulebook, Thresholds
+
+    given = {name: getattr(settings, f"alerts_{name}") for name in FIGURES}
+    off = {RULES_OF[name] for name, figure in given.items() if figure is None}
+    figures = {name: figure for name, figure in given.items() if figure is not None}
+    overrides = [
+        Override(one.device, one.model, one.figures, frozenset(one.disabled_rules))
+        for one in settings.alerts_overrides
+    ]
+    thresholds = Thresholds(**figures, off=frozenset(off | set(settings.alerts_disabled_rules)))
+    return Rulebook(thresholds, overrides, settings.alerts_renotify_seconds)
+
+
+def open_notifiers(settings: Settings, node: str = "") -> "list[RoutedNotifier]":
+    """All notifiers, each with its route. Invalid lists every mistake at once, and no secret."""
+    from andon.core.notifying.messages import MessageContext
+    from andon.core.notifying.routes import Route, parse_quiet
+    from andon.errors import AndonError
+    from andon.host.clock import offset
+    from andon.model.alert import Level
+    from andon.registry import NOTIFIERS, load
+
+    found: list[RoutedNotifier] = []
+    mistakes: list[str] = []
+    zone = offset(settings.alerts_time_zone)
+    voice = MessageContext(
+        node or settings.node or node_name(),
+        zone,
+        settings.alerts_board_url,
+        simulated=bool(settings.simulate),
+    )
+    for one in settings.alerts_notifiers:
+        # Alertmanager has its own mute times.
+        quiet = "" if one.kind == "alertmanager" else settings.alerts_quiet_hours
+        route = Route(
+            name=one.name,
+            level=one.minimum_level or Level(settings.alerts_minimum_level),
+            rules=one.rules,
+            devices=one.devices,
+            owners=one.owners,
+            quiet=parse_quiet(quiet if one.quiet_hours is None else one.quiet_hours),
+            bypass_quiet_hours=None
+            if one.bypass_quiet_hours == "never"
+            else Level(one.bypass_quiet_hours),
+        )
+        try:
+            found.append((load(NOTIFIERS, one.kind)(one, voice), route))
+        except AndonError as exc:
+            mistakes.append(f"{exc.reason} ({exc.hint})" if exc.hint else exc.reason)
+    if mistakes:
+        count = len(mistakes)
+        reason = mistakes[0] if count == 1 else f"{count} notifiers cannot be used"
+        raise Invalid(reason, hint="see docs/notifiers.md", mistakes=tuple(mistakes))
+    return found
+
+
+def open_watcher(
+    settings: Settings,
+    sampler: "Sampler",
+    store: "Callable[[], StoreStats]",
+    keep: bool = True,
+    leases: "LeaseTracker | None" = None,
+) -> "Watcher":
+    """Alerts from this sampler. A recording notifies no one."""
+    from andon.engine.alerting.watcher import Watcher
+    from andon.engine.sampling.self_monitor import SelfMonitor
+    from andon.host.clock import offset
+
+    kept = separate_history(settings) if keep else replace(settings, history_store=MEMORY)
+    notifiers = [] if settings.replay else open_notifiers(settings, sampler.node.name)
+    return Watcher(
+        sampler.subscribe(settings.interval_seconds),
+        rulebook(settings),
+        lambda: open_alert_store(kept),
+        notifiers,
+        offset(settings.alerts_time_zone),
+        sampler.node.boot,
+        SelfMonitor(sampler.costs, store),
+        book=None if leases is None else leases.page,
+    )

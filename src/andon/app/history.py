@@ -1,0 +1,105 @@
+"""The history's store: which one the settings name, how it is opened, and what it keeps."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+from andon.core.settings.resolution import Settings
+from andon.core.settings.store_url import MEMORY, StoreUrl, parse_store_url, url_of_file
+from andon.errors import Gone, Invalid, Unavailable
+from andon.host.server.node_folder import HISTORY, node_folder
+
+if TYPE_CHECKING:  # not every command reads history
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from andon.core.history.tiers import Retention
+    from andon.engine.sampling.bus import Subscription
+    from andon.engine.sampling.maintainer import Maintainer
+    from andon.engine.sampling.recorder import Recorder
+    from andon.ports import Store, StoreKind
+
+NOTHING = "andon serve records history; andon seed generates sample history"
+
+
+def store_url(settings: Settings) -> StoreUrl:
+    """The store that is named, or the file in this machine's folder."""
+    if settings.history_store:
+        return parse_store_url(settings.history_store)
+    return url_of_file(str(node_folder() / HISTORY))
+
+
+def store_kind(settings: Settings) -> "StoreKind":
+    """The class for the URL's scheme; Invalid if there is no such store."""
+    from andon.registry import STORES, load
+
+    url = store_url(settings)
+    try:
+        return cast("StoreKind", load(STORES, url.scheme))
+    except Invalid as exc:
+        raise Invalid(f"no such store: {str(url)[:200]}", hint=exc.hint) from exc
+
+
+def open_store(settings: Settings, readonly: bool = False) -> "Store":
+    """The store of the settings; read-only, it is never created, repaired or changed."""
+    return store_kind(settings).open(store_url(settings), readonly)
+
+
+def store_files(settings: Settings) -> "Mapping[str, Path]":
+    """The store's files on this machine, by purpose; none where it has none."""
+    return store_kind(settings).files(store_url(settings))
+
+
+def find_store(settings: Settings) -> "Store | None":
+    """The store, read-only; None where nothing has been recorded yet."""
+    try:
+        return open_store(settings, readonly=True)
+    except Gone:
+        return None
+
+
+def open_past(settings: Settings) -> "Store":
+    """The store, read-only; Unavailable where nothing has been recorded yet."""
+    try:
+        return open_store(settings, readonly=True)
+    except Gone as exc:
+        raise Unavailable(f"no history yet: {exc.reason}", hint=exc.hint or NOTHING) from exc
+
+
+def retention_of(settings: Settings) -> "Retention":
+    """How long each tier is kept, and how much space it may take."""
+    from andon.core.history.tiers import DAY_SECONDS, Retention
+
+    return Retention(
+        raw_seconds=settings.history_raw_days * DAY_SECONDS,
+        minute_seconds=settings.history_minute_days * DAY_SECONDS,
+        hour_seconds=settings.history_hour_days * DAY_SECONDS,
+        most_bytes=settings.history_max_megabytes * 1_000_000,
+    )
+
+
+def maintainer_of(settings: Settings, store: "Store") -> "Maintainer":
+    """Keeps the store within the limits of the settings."""
+    from andon.engine.sampling.maintainer import Maintainer
+
+    return Maintainer(store, retention_of(settings))
+
+
+def open_recorder(settings: Settings, subscription: "Subscription") -> "Recorder":
+    """Writes each snapshot to the store."""
+    from andon.engine.sampling.recorder import Recorder
+
+    kept = separate_history(settings)
+    return Recorder(
+        lambda: open_store(kept),
+        subscription,
+        settings.history_flush_seconds,
+        retention_of(settings),
+    )
+
+
+def separate_history(settings: Settings) -> Settings:
+    """Simulated and replayed readings do not go into this node's history."""
+    unreal = settings.simulate or settings.replay
+    if unreal and not settings.history_store:
+        return replace(settings, history_store=MEMORY)
+    return settings

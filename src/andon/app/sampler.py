@@ -1,0 +1,119 @@
+"""The sampler for the settings: this node, a simulation or a recording."""
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from andon.core.sampling.masks import VARIABLES, Visibility, visibility
+from andon.core.settings.resolution import Settings
+from andon.engine.sampling.readers import BackendChoice
+from andon.engine.sampling.sampler import NodeIdentity, Sampler
+from andon.errors import Invalid
+from andon.host.folders import expanded
+from andon.host.kernel_log import KernelLog
+from andon.host.presence import has_nvidia_smi, unreadable, vendors
+from andon.host.system import System, boot_id, node_name
+from andon.model.device import Device
+from andon.registry import BACKENDS
+
+SMI_DEADLINES = 5.0  # the command takes up to a second for eight devices
+
+
+def open_sampler(settings: Settings, masks_may_change: bool = False) -> Sampler:
+    """A sampler for what the settings name: this node, a simulation or a recording.
+
+    In another program, the variables that hide devices may change at any time.
+    """
+    if settings.replay:
+        return _replay(settings)
+    root = Path(settings.root)
+    return Sampler(
+        vendors=_vendors(settings, root),
+        host=System(root),
+        node=NodeIdentity(settings.node or node_name(), boot_id(root)),
+        visibility=_VisibleHere(masks_may_change),
+        deadline_seconds=settings.deadline_seconds,
+        standing_faults=() if settings.simulate else unreadable(),
+        kernel_log=None if settings.simulate else KernelLog(root),
+    )
+
+
+def _vendors(settings: Settings, root: Path) -> dict[str, tuple[BackendChoice, ...]]:
+    if settings.simulate:
+        return {"sim": (BackendChoice("sim", _simulation(settings)),)}
+    names = vendors(root) if "auto" in settings.backends else settings.backends
+    unknown = [name for name in names if name not in BACKENDS]
+    if unknown:
+        known = ", ".join(sorted(BACKENDS))
+        raise Invalid(f"unknown backends: {', '.join(unknown)}", hint=f"one of: auto, {known}")
+    return {name: _choices(name, settings) for name in names}
+
+
+def _choices(name: str, settings: Settings) -> tuple[BackendChoice, ...]:
+    """nvidia-smi is the fallback if NVIDIA's library cannot be loaded: slower, often installed."""
+    options = {} if name == "sim" else {"root": settings.root}
+    first = BackendChoice(name, options, SMI_DEADLINES if name == "nvidia_smi" else 1.0)
+    if name == "nvidia" and has_nvidia_smi():
+        return first, BackendChoice("nvidia_smi", options, SMI_DEADLINES)
+    return (first,)
+
+
+def _replay(settings: Settings) -> Sampler:
+    """The recorded node instead of this one: its values and name, and none of our masks."""
+    from andon.backends.replay import RecordedHost
+
+    played: dict[str, object] = {
+        "path": str(expanded(settings.replay).absolute()),
+        "speed": settings.replay_speed,
+        "loop": settings.replay_loop,
+        "origin": time.time(),
+    }
+    host = RecordedHost(**played)  # type: ignore[arg-type]
+    # Recorded pids must not be looked up on this system, so the root does not exist.
+    nowhere = {**played, "root": "/nonexistent"}
+    return Sampler(
+        vendors={"replay": (BackendChoice("replay", nowhere),)},
+        host=host,
+        node=NodeIdentity(host.first.node, host.first.boot),
+        visibility=_all_visible,
+        deadline_seconds=settings.deadline_seconds,
+    )
+
+
+def _all_visible(devices: Sequence[Device]) -> Visibility:
+    return visibility(devices, {})
+
+
+def _simulation(settings: Settings) -> dict[str, object]:
+    """Checked here, so that a mistake is reported to the caller and not by a reader later."""
+    from andon.core.simulation.scenarios import plan
+
+    plan(settings.simulate, settings.simulate_scenario, (), settings.simulate_faults)
+    return {
+        "count": settings.simulate,
+        "seed": settings.simulate_seed,
+        "scenario": settings.simulate_scenario,
+        "faults": settings.simulate_faults,
+        "origin": time.time(),
+    }
+
+
+class _VisibleHere:
+    """Which devices this process's masks show: asked for every sample, rarely different."""
+
+    def __init__(self, may_change: bool) -> None:
+        self._of: tuple[list[Device], dict[str, str]] | None = None
+        self._found = visibility((), {})
+        self._masks = None if may_change else _masks()
+
+    def __call__(self, devices: Sequence[Device]) -> Visibility:
+        masks = _masks() if self._masks is None else self._masks
+        asked = list(devices), masks
+        if asked != self._of:  # mostly the same objects, so this is cheap
+            self._of, self._found = asked, visibility(devices, masks)
+        return self._found
+
+
+def _masks() -> dict[str, str]:
+    return {name: os.environ[name] for name in VARIABLES if name in os.environ}

@@ -1,0 +1,168 @@
+"""Puts the server together: its parts in the right order, and taken apart in the reverse one."""
+
+import signal
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from andon.app.alerts import open_watcher
+from andon.app.history import open_recorder, store_kind
+from andon.app.sampler import open_sampler
+from andon.app.sharing import open_availability, open_lease_tracker
+from andon.core.access.policy import Rules, is_loopback
+from andon.core.settings.resolution import Settings
+from andon.engine.sampling.sampler import Sampler
+from andon.engine.sampling.snapshot_feed import PAST_SNAPSHOTS, SnapshotFeed
+from andon.host.server import server_file
+from andon.host.server.node_folder import open_node_folder
+from andon.host.server.state_folder import TOKEN, state_folder
+from andon.web.answers.health import HealthPart
+from andon.web.server_history import NoHistory, Recorded, ServerHistory
+from andon.web.serving import ServeOptions, Started, bound, check_certificate, names, run, url_of
+from andon.web.transport import logs
+from andon.web.transport.asgi import App
+from andon.web.transport.audit import Audit
+from andon.web.transport.keys import Keys, make_token
+
+if TYPE_CHECKING:
+    from andon.engine.alerting.watcher import Watcher
+    from andon.engine.sharing.lease_tracker import LeaseTracker
+    from andon.engine.sharing.remote_leases import RemoteLeases
+    from andon.web.routes.api import AppState
+
+FIRST_SNAPSHOT_SECONDS = 5.0
+
+
+def serve(settings: Settings, place: ServeOptions, on_ready: Callable[[Started], None]) -> None:
+    """Serve until a signal; invalid options are reported before anything starts."""
+    if place.history:
+        store_kind(settings)  # raises Invalid for one that does not exist
+    folder, person = open_node_folder(), state_folder()
+    check_certificate(place)
+    signal.signal(signal.SIGINT, _interrupted)
+    with ExitStack() as stack:
+        stack.enter_context(logs.bounded())
+        stack.enter_context(server_file.sole_server(folder))
+        listening = stack.enter_context(bound(place.host, place.port))
+        keys, audit = Keys(make_token(person)), Audit(folder)
+        address, port = listening.getsockname()[:2]
+        loopback = is_loopback(address)
+        audit.write("started", address=address, port=port)
+        sampler = stack.enter_context(open_sampler(settings))
+        feed = _feed(sampler, settings)
+        stack.callback(feed.close)
+        feed.wait_for_first(settings.deadline_seconds + FIRST_SNAPSHOT_SECONDS)
+        rules = Rules(loopback, names(place, loopback))
+        history = _history(sampler, settings, place.history)
+        stack.callback(history.close)
+        url = url_of(place, address, port)
+        linked = settings if loopback else _linked(settings, url)
+        leases = open_lease_tracker(settings, sampler)
+        if leases is not None:
+            stack.callback(leases.close)
+        watcher = open_watcher(linked, sampler, history.vitals, place.history, leases)
+        stack.callback(watcher.close)
+        remote_leases = _remote_leases(
+            sampler, feed, settings, watcher, leases, place.lends_simulated
+        )
+        if remote_leases is not None:
+            stack.callback(remote_leases.close)
+        state = _app_state(feed, history, keys, watcher, remote_leases, leases)
+        built = _build(state, audit, rules)
+
+        def ready() -> None:
+            stack.callback(server_file.withdraw, folder)
+            server_file.announce(folder, url, address)
+            on_ready(Started(url, port, loopback, person / TOKEN, feed.last, watcher.notifiers))
+
+        run(built, place, listening, ready, lambda key: keys.grade(key).is_right)
+
+
+def _interrupted(number: int, frame: FrameType | None) -> None:
+    """The first Ctrl-C before the server runs; a second one must not interrupt the cleanup."""
+    signal.signal(number, lambda *_: None)
+    raise KeyboardInterrupt
+
+
+def _feed(sampler: Sampler, settings: Settings) -> SnapshotFeed:
+    session = sampler.subscribe(settings.interval_seconds, size=8)
+    return SnapshotFeed(session, settings, sampler.costs, sampler.reader_pids, PAST_SNAPSHOTS)
+
+
+def _linked(settings: Settings, url: str) -> Settings:
+    """Notifications link to the board; a loopback address would be useless in them."""
+    return replace(settings, alerts_board_url=settings.alerts_board_url or url)
+
+
+def _app_state(
+    feed: SnapshotFeed,
+    history: ServerHistory,
+    keys: Keys,
+    watcher: "Watcher",
+    remote_leases: "RemoteLeases | None",
+    leases: "LeaseTracker | None",
+) -> "AppState":
+    from andon.web.routes.api import AppState
+
+    parts: dict[str, HealthPart] = {"store": history, "alerts": watcher}
+    if leases is not None:
+        parts["leases"] = leases
+    exposition = _exposition(feed)
+    return AppState(
+        feed,
+        keys,
+        history,
+        parts,
+        exposition,
+        watcher=watcher,
+        remote_leases=remote_leases,
+        leases=leases,
+    )
+
+
+def _remote_leases(
+    sampler: Sampler,
+    feed: SnapshotFeed,
+    settings: Settings,
+    watcher: "Watcher",
+    leases: "LeaseTracker | None",
+    simulated: bool,
+) -> "RemoteLeases | None":
+    """It uses the sampler's snapshots: this process calls no driver."""
+    if leases is None:
+        return None  # a recording, or a system without locks
+    from andon.engine.sharing.remote_leases import RemoteLeases
+
+    availability = open_availability(
+        settings,
+        lambda: sampler.once(hasty=True),
+        simulated=simulated,
+        broken=watcher.ailments,
+    )
+    remote_leases = RemoteLeases(availability, feed.latest, follows=leases.why_not)
+    leases.listen(remote_leases.changed)
+    return remote_leases
+
+
+def _build(state: "AppState", audit: Audit, rules: Rules) -> App:
+    from andon.web.app import build
+
+    return build(state, rules, audit)
+
+
+def _exposition(feed: SnapshotFeed) -> Callable[[], str]:
+    from andon.exporter import Exposition
+    from andon.exporter.scrape import scraped
+
+    exposition = Exposition(feed.settings.exporter_prefix)
+    return lambda: scraped(feed, exposition, wait_seconds=0)  # the event loop must not wait
+
+
+def _history(sampler: Sampler, settings: Settings, wanted: bool) -> ServerHistory:
+    """The recorder, or NoHistory if history is disabled."""
+    if not wanted:
+        return NoHistory("history is disabled", "start without --no-history")
+    recorder = open_recorder(settings, sampler.subscribe(settings.interval_seconds))
+    return Recorded(recorder, settings.history_max_megabytes * 1_000_000)

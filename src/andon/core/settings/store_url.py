@@ -1,0 +1,137 @@
+"""Parses the URL of a store: its scheme, its location, and a form without the password."""
+
+import re
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from andon.errors import Invalid
+
+MEMORY = "memory:"
+LONGEST = 4096
+EXAMPLES = 'for example "sqlite:///data/history.db", or "memory:"'
+
+# A single letter is a drive of Windows, not a scheme.
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)")
+_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+# A password may contain / and @ although it should not: it ends at the last @.
+_PASSWORD = re.compile(r"(//[^/:@]*:).*@", re.DOTALL)
+_OPAQUE_PASSWORD = re.compile(r"(?!\s*sqlite:)(\s*[A-Za-z][\w+.-]+:/?[^/:@]*:).*@", re.DOTALL)
+
+_NO_HOST = re.compile(r"(?!\s*sqlite:)(\s*[A-Za-z][\w+.-]+://[^/:@]*:)(?!\d{1,5}(?:[/?#]|$))[^@]*$")
+
+
+@dataclass(frozen=True, slots=True)
+class StoreUrl:
+    """Where history and alerts are stored. `str` and `repr` do not show a password."""
+
+    scheme: str
+    location: str = field(repr=False)
+
+    @property
+    def text(self) -> str:
+        """The whole URL, with its password."""
+        return f"{self.scheme}:{self.location}"
+
+    def __str__(self) -> str:
+        return redacted(self.text)
+
+
+def parse_store_url(text: str) -> StoreUrl:
+    """A URL, or the plain path of an SQLite file, or `:memory:`. Raises Invalid."""
+    if not text.strip():
+        raise Invalid("the store's URL is empty", hint=EXAMPLES)
+    if len(text) > LONGEST:
+        reason = f"{_shown(text)}… is too long for a path or a URL: more than {LONGEST}"
+        raise Invalid(f"{reason} characters", hint=EXAMPLES)
+    if not text.isprintable():
+        raise Invalid(f"{_shown(text)} contains control characters", hint=EXAMPLES)
+    if text != text.strip():
+        raise Invalid(f"{_shown(text)} begins or ends with a space", hint="remove it")
+    if text == ":memory:":
+        return StoreUrl("memory", "")
+    found = _SCHEME.fullmatch(text)
+    if found is None:
+        return url_of_file(text)
+    url = StoreUrl(found[1].lower(), found[2])
+    _CHECKS.get(url.scheme, _check_other)(url)
+    return url
+
+
+def url_of_file(path: str) -> StoreUrl:
+    """The URL of an SQLite file."""
+    for character in "%?#":
+        path = path.replace(character, f"%{ord(character):02X}")
+    return StoreUrl("sqlite", f"/{path.lstrip('/')}" if path.startswith("//") else path)
+
+
+def file_of(url: StoreUrl) -> str:
+    """The path that a `sqlite:` URL names; relative to the current folder unless it has a slash."""
+    from urllib.parse import unquote  # only if there is a store to open
+
+    if "?" in url.location or "#" in url.location:
+        raise Invalid(f"{_shown(url.text)} has options", hint="write ? as %3F and # as %23")
+    path = _without_host(url)
+    if _BAD_ESCAPE.search(path):
+        raise Invalid(f"{_shown(url.text)} has a % that is no escape", hint="write % as %25")
+    try:
+        path = unquote(path, errors="strict")
+    except UnicodeDecodeError:
+        raise Invalid(f"{_shown(url.text)} is not UTF-8", hint="escape UTF-8 bytes") from None
+    if not path.strip("/"):
+        raise Invalid(f"{_shown(url.text)} names no file", hint=EXAMPLES)
+    if path == ":memory:":
+        raise Invalid(f"{_shown(url.text)} names no file", hint='in memory: "memory:"')
+    return path
+
+
+def redacted(text: str) -> str:
+    """The URL as it may be printed, whether it is valid or not: `postgresql://ada:***@host/db`."""
+    from andon.core.processes.redaction import HIDDEN, redact_text
+
+    text = _PASSWORD.sub(rf"\1{HIDDEN}@", text)
+    text = _OPAQUE_PASSWORD.sub(rf"\1{HIDDEN}@", text)
+    text = _NO_HOST.sub(rf"\1{HIDDEN}", text)
+    return redact_text(text)
+
+
+def _without_host(url: StoreUrl) -> str:
+    if not url.location.startswith("//"):
+        return url.location
+    host, slash, path = url.location[2:].partition("/")
+    if host or not slash:
+        raise Invalid(
+            f"{_shown(url.text)} names a host",
+            hint="an absolute path has three slashes: sqlite:///data/history.db",
+        )
+    return "/" + path.lstrip("/")  # four slashes are common for an absolute path elsewhere
+
+
+def _check_sqlite(url: StoreUrl) -> None:
+    path = file_of(url)
+    if not path.isprintable() or path != path.strip():
+        raise Invalid(f"{_shown(url.text)} is no path", hint=EXAMPLES)
+
+
+def _check_memory(url: StoreUrl) -> None:
+    if url.location.strip("/"):
+        raise Invalid(f"{_shown(url.text)} has a location", hint='write "memory:"')
+
+
+def _check_other(url: StoreUrl) -> None:
+    if re.search(r"\s", url.text):
+        raise Invalid(f"{_shown(url.text)} contains a space", hint="write it as %20")
+    if not url.location.strip("/"):
+        raise Invalid(f"{_shown(url.text)} has no location", hint=EXAMPLES)
+
+
+def _refuse_file(url: StoreUrl) -> NoReturn:
+    raise Invalid(f"{_shown(url.text)} names no kind of store", hint="write sqlite: for file:")
+
+
+_CHECKS = {"file": _refuse_file, "memory": _check_memory, "sqlite": _check_sqlite}
+
+
+def _shown(text: str) -> str:
+    from andon.core.processes.redaction import printable
+
+    return f'"{printable(redacted(text))[:80]}"'
