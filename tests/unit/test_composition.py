@@ -38,5 +38,5 @@ def test_no_command_and_no_engine_part_names_a_database_file() -> None:
         if re.search(r"\bhistory\.db\b|sqlite", path.read_text(encoding="utf-8"))
     }
     above = ("cli/", "web/", "engine/", "exporter/", "leasing", "library", "compat/")
-    assert "app/history.py" in naming
+    assert "host/server/node_folder.py" in naming
     assert {name for name in naming if name.startswith(above)} == set()
