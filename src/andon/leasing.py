@@ -47,8 +47,8 @@ class Held:
     def __init__(self, grant: Grant, keeper: Keeper) -> None:
         self._held: LeaseHold = grant.held
         self._keeper, self._pid = keeper, os.getpid()
-        self._devices = tuple(room.status.device for room in grant.outlook.choice.chosen)
-        self._everyone = tuple(status.device for status in grant.outlook.snapshot.devices)
+        self._devices = tuple(capacity.status.device for capacity in grant.candidates.choice.chosen)
+        self._everyone = tuple(status.device for status in grant.candidates.snapshot.devices)
 
     @property
     def id(self) -> str:
@@ -262,7 +262,7 @@ def held_by_others(statuses: Sequence[DeviceStatus]) -> set[str]:
 def candidates(request: DeviceRequest) -> Candidates:
     """What a request would get now, without reserving it; our own leases do not block it."""
     seen = replace(availability(simulated=True), is_own=is_own)
-    return seen.outlook(seen.see(), BookPages.of(Book(make=False)), request, None, time.time())
+    return seen.candidates(seen.view(), BookPages.of(Book(make=False)), request, None, time.time())
 
 
 def availability(simulated: bool) -> Availability:
@@ -275,7 +275,7 @@ def availability(simulated: bool) -> Availability:
         weights_of(settings),
         frozenset({os.getpid()}),
         simulated,
-        ailing=BrokenDevicesQuery(state_folder()),
+        broken=BrokenDevicesQuery(state_folder()),
         memory=TurnMemory(),
     )
 

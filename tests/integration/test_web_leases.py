@@ -35,7 +35,7 @@ from andon.web.answers.problems import problem_of
 from andon.web.app import build
 from andon.web.blocking_pool import BlockingPool, Visit
 from tests.support.lease_books import a_book
-from tests.support.sharing_parts import claim, gpu, kin, lease, need, owner, rooms_of, ticket
+from tests.support.sharing_parts import capacities_of, claim, gpu, kin, lease, need, owner, ticket
 from tests.support.snapshots import AT, assert_golden
 from tests.support.web_parts import BEARER, HOME, Caller, Parts, end_holders, served
 
@@ -351,7 +351,7 @@ def a_list() -> LeaseList:
     line = [ticket(since=AT - 30, wanted=need(4, memory_bytes=40 * GIB), user="carol")]
     return LeaseList(
         AT,
-        lease_rows(claims, rooms_of(statuses, *claims, kin=family, here=here), asker),
+        lease_rows(claims, capacities_of(statuses, *claims, kin=family, here=here), asker),
         waiting_rows(line),
         cordon_rows([Cordon("GPU-3", AT - 3600, "root", "new fan")], [gpu(3).device]),
         BookRow("/run/andon", "root"),

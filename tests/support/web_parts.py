@@ -94,9 +94,11 @@ class Parts:
         self.keys, self.audit = Keys(TOKEN), audit or Audit(folder)
         kept = memory or NoHistory("history is disabled", "start without --no-history")
         self.watcher = Watcher(self.sampler.subscribe(1.0), Rulebook(), MemoryAlertStore)
-        surveyor = Availability(lambda: self.sampler.once(hasty=True), simulated=True)
+        availability = Availability(lambda: self.sampler.once(hasty=True), simulated=True)
         self.env = {VARIABLE: os.environ.get(VARIABLE, str(folder / "book"))}
-        self.lender = RemoteLeases(surveyor, self.station.latest, self.env, longest_wait_seconds)
+        self.lender = RemoteLeases(
+            availability, self.station.latest, self.env, longest_wait_seconds
+        )
         self.ledger = LeaseTracker(self.sampler.subscribe(1.0), self.env)
         known: dict[str, HealthPart] = {"store": kept, "leases": self.ledger}
         self.shop = AppState(

@@ -120,7 +120,7 @@ def availability_of(choices: Choices, sampler: "Sampler") -> "Availability":
         labels_of(resolved.settings),
         weights_of(resolved.settings),
         simulated=resolved.origin.get("simulate") == "flag",
-        ailing=BrokenDevicesQuery(state_folder()),
+        broken=BrokenDevicesQuery(state_folder()),
         memory=TurnMemory(),
     )
 

@@ -62,7 +62,7 @@ def attached(name: str, view: AvailabilityView, request: DeviceRequest) -> Attac
 
 def larger(request: DeviceRequest, grant: Grant) -> DeviceRequest:
     """The same request with more memory: 1.5 times its share, else a larger device."""
-    had = [room.free_bytes or 0 for room in grant.outlook.choice.chosen]
+    had = [capacity.free_bytes or 0 for capacity in grant.candidates.choice.chosen]
     asked = request.memory_bytes or 0
     if request.shared:
         return replace(request, memory_bytes=asked * 3 // 2)
@@ -87,10 +87,10 @@ class Running:
 
     def on_grant(self, grant: Grant) -> tuple[int, Verdict]:
         """Run it on the granted devices, and release them whatever happens."""
-        chosen = tuple(room.status.device for room in grant.outlook.choice.chosen)
+        chosen = tuple(capacity.status.device for capacity in grant.candidates.choice.chosen)
         facts = {"waited_seconds": round(grant.waited_seconds, 3), "choice": _choice(grant)}
         try:
-            return self._run(grant.held.lease, chosen, grant.outlook.snapshot, facts, grant.held)
+            return self._run(grant.held.lease, chosen, grant.candidates.snapshot, facts, grant.held)
         finally:
             grant.held.release()
 
@@ -192,7 +192,7 @@ def _choice(grant: Grant) -> dict[str, Any]:
     """The choice for the run record: the method, and every candidate with its values."""
     return {
         "method": "score",
-        "world_size": len(grant.outlook.choice.chosen),
+        "world_size": len(grant.candidates.choice.chosen),
         "candidates": [
             {
                 "uuid": c.uuid,
@@ -203,7 +203,7 @@ def _choice(grant: Grant) -> dict[str, Any]:
                 "chosen": c.chosen,
                 "reason": None if c.obstacle is None else c.obstacle.words,
             }
-            for c in grant.outlook.choice.candidates
+            for c in grant.candidates.choice.candidates
         ],
     }
 

@@ -68,7 +68,7 @@ def _request(required_gpus: int, min_memory_mb: float | None) -> DeviceRequest:
 
 
 def _indices(found: Candidates) -> list[int]:
-    return [room.status.device.index for room in found.choice.chosen]
+    return [capacity.status.device.index for capacity in found.choice.chosen]
 
 
 def _words(error: AndonError) -> str:

@@ -161,7 +161,7 @@ def _remote_leases(
         app.labels_of(settings),
         app.weights_of(settings),
         simulated=simulated,
-        ailing=watcher.ailments,
+        broken=watcher.broken_devices,
         memory=TurnMemory(),
     )
     remote_leases = RemoteLeases(availability, feed.latest, follows=leases.why_not)

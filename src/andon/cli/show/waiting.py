@@ -42,7 +42,7 @@ class WaitingLine:
 
 def waiting_text(progress: "Progress") -> str:
     """`waiting 0:42 · 2nd in queue behind alice (4 GPUs) · 1 of 2 free · GPU 0: held by …`."""
-    candidates = progress.outlook
+    candidates = progress.candidates
     seconds = int(progress.waited_seconds)
     parts = [f"waiting {seconds // 60}:{seconds % 60:02d}", _place(candidates)]
     if candidates.missing:

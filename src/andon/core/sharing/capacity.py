@@ -66,21 +66,21 @@ class Surroundings:
     here: Here = NOWHERE
     mine: frozenset[int] = frozenset()  # our own processes never count as strangers
     own: frozenset[str] = frozenset()  # the requester's own leases, which are not in its way
-    ailments: Mapping[str, str] | None = None  # errors that a device reported and that still apply
+    broken: Mapping[str, str] | None = None  # errors that a device reported and that still apply
 
 
 EVEN = Weights()
 """The default weights."""
 
 
-def rooms(
+def capacities(
     statuses: Sequence[DeviceStatus], around: Surroundings, weights: Weights = EVEN
 ) -> tuple[DeviceCapacity, ...]:
     """Every device, with the claims and the strangers on it."""
-    return tuple(_room(status, around, weights) for status in statuses)
+    return tuple(_capacity(status, around, weights) for status in statuses)
 
 
-def _room(status: DeviceStatus, around: Surroundings, weights: Weights) -> DeviceCapacity:
+def _capacity(status: DeviceStatus, around: Surroundings, weights: Weights) -> DeviceCapacity:
     uuid = status.device.uuid
     on_it = [(c, s) for c in around.claims if (s := c.share_of(uuid)) or c.lease is None]
     claims = [claim for claim, _ in on_it]
@@ -161,8 +161,8 @@ def _trouble(status: DeviceStatus, around: Surroundings, taken: bool) -> Obstacl
     if status.state in (State.LOST, State.STALE):
         bar = ObstacleKind.LOST if status.state is State.LOST else ObstacleKind.STALE
         return Obstacle(bar, f"{status.state}: {status.reason or 'not responding'}")
-    ailing = around.ailments or {}
-    if (said := ailing.get(uuid) or ailing.get(status.device.parent or "")) is not None:
+    broken = around.broken or {}
+    if (said := broken.get(uuid) or broken.get(status.device.parent or "")) is not None:
         return Obstacle(ObstacleKind.BROKEN, said)
     if status.state is State.ASLEEP:
         return None

@@ -31,7 +31,7 @@ def named(name: str, statuses: Sequence[DeviceStatus]) -> set[str]:
     return found | {s.device.uuid for s in statuses if s.device.parent in found}
 
 
-def bars(
+def obstacles_of(
     statuses: Sequence[DeviceStatus], request: DeviceRequest, labels: Labels
 ) -> dict[str, Obstacle | None]:
     """Why each device can never satisfy the request; None where it can."""
@@ -39,7 +39,8 @@ def bars(
     excluded = {uuid for name in request.exclude for uuid in named(name, statuses)}
     divided = {status.device.parent for status in statuses}
     return {
-        status.device.uuid: _bar(status, request, filters, excluded, divided) for status in statuses
+        status.device.uuid: _obstacle(status, request, filters, excluded, divided)
+        for status in statuses
     }
 
 
@@ -127,7 +128,7 @@ def _labelled(name: str, statuses: Sequence[DeviceStatus], labels: Labels) -> se
     return {uuid for device in labels[name] for uuid in named(device, statuses)}
 
 
-def _bar(
+def _obstacle(
     status: DeviceStatus,
     request: DeviceRequest,
     filters: Sequence[tuple[str, set[str]]],

@@ -15,7 +15,7 @@ from andon.core.conditions.rules import READINGS, SERVED, Precondition
 from andon.core.notifying.messages import trial_notice
 from andon.core.notifying.outbox import Delivery, Outbox, SavedAlerts
 from andon.core.notifying.routes import Offset, Route
-from andon.core.sharing.broken_devices import ailments
+from andon.core.sharing.broken_devices import reported_broken
 from andon.core.sharing.holders import BLANK, BookView
 from andon.engine.alerting.alert_writer import AlertWriter
 from andon.engine.alerting.notifier_worker import GATHER_SECONDS, NotifierWork, NotifierWorker
@@ -90,9 +90,9 @@ class Watcher:
             rendered = self._rendered = (state, alerting.current(state))
         return rendered[1]
 
-    def ailments(self) -> dict[str, str]:
+    def broken_devices(self) -> dict[str, str]:
         """Devices that must not be leased because of errors they reported."""
-        return ailments(self.alerts())
+        return reported_broken(self.alerts())
 
     def past(self, query: Query | None = None) -> Sequence[Alert]:
         """Past and present episodes, newest first."""

@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from andon.core.sampling.masks import visibility
-from andon.core.sharing.capacity import DeviceCapacity, Surroundings, Weights, rooms
+from andon.core.sharing.capacity import DeviceCapacity, Surroundings, Weights, capacities
 from andon.core.sharing.choice import DeviceChoice, choose, rank
-from andon.core.sharing.eligibility import Labels, bars, need_of, preferred
+from andon.core.sharing.eligibility import Labels, need_of, obstacles_of, preferred
 from andon.core.sharing.holdings import judge
 from andon.core.sharing.queueing import (
     Place,
@@ -37,7 +37,7 @@ class AvailabilityView:
 
     snapshot: Snapshot
     kin: Mapping[int, Kin]
-    ailments: Mapping[str, str] = field(default_factory=dict)
+    broken: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Candidates:
     choice: DeviceChoice
     claims: tuple[Claim, ...]
     ahead: tuple[Ticket, ...] = ()
-    rooms: tuple[DeviceCapacity, ...] = ()
+    capacities: tuple[DeviceCapacity, ...] = ()
     turns: Mapping[Place, float] = field(default_factory=dict)  # for a waiter's next poll
     late: frozenset[Place] = frozenset()  # tickets ahead that no longer reserve anything
 
@@ -80,24 +80,24 @@ def _nobodys(lease: Lease) -> bool:
 class Availability:
     """Reads devices and book, and asks the pure modules."""
 
-    look: Callable[[], Snapshot]
+    sample: Callable[[], Snapshot]
     labels: Labels = field(default_factory=dict)
     weights: Weights = Weights()  # noqa: RUF009 - frozen
     mine: frozenset[int] = frozenset()
     simulated: bool = False  # whether simulated devices may be claimed
     is_own: Callable[[Lease], bool] = _nobodys
-    ailing: Callable[[], Mapping[str, str]] = dict  # devices that reported that they are broken
+    broken: Callable[[], Mapping[str, str]] = dict  # devices that reported that they are broken
     memory: TurnMemory | None = None  # for requests that do not wait
 
-    def see(self) -> AvailabilityView:
+    def view(self) -> AvailabilityView:
         """A fresh snapshot; every reader has a deadline, so this returns even if a driver hangs."""
-        return self.sight(self.look())
+        return self.view_of(self.sample())
 
-    def sight(self, snapshot: Snapshot) -> AvailabilityView:
+    def view_of(self, snapshot: Snapshot) -> AvailabilityView:
         """The same from a snapshot that was taken elsewhere."""
         real = [s for s in snapshot.devices if s.device.vendor != "sim"]
         pids = {process.pid for status in real for process in status.processes}
-        return AvailabilityView(snapshot, read_kin(pids, containers=True), self.ailing())
+        return AvailabilityView(snapshot, read_kin(pids, containers=True), self.broken())
 
     def check(self, snapshot: Snapshot, request: DeviceRequest) -> None:
         """Refuse at once what makes no sense, or would claim devices that do not exist."""
@@ -121,26 +121,26 @@ class Availability:
                 hint="name them by UUID in CUDA_VISIBLE_DEVICES",
             )
 
-    def claims(self, sight: AvailabilityView, pages: BookPages) -> tuple[Claim, ...]:
-        return judge(pages.entries, sight.snapshot.devices, sight.kin, here())
+    def claims(self, view: AvailabilityView, pages: BookPages) -> tuple[Claim, ...]:
+        return judge(pages.entries, view.snapshot.devices, view.kin, here())
 
-    def rooms(self, sight: AvailabilityView, pages: BookPages) -> tuple[DeviceCapacity, ...]:
-        claims = self.claims(sight, pages)
+    def capacities(self, view: AvailabilityView, pages: BookPages) -> tuple[DeviceCapacity, ...]:
+        claims = self.claims(view, pages)
         own = (c.lease.id for c in claims if c.lease is not None and self.is_own(c.lease))
         around = Surroundings(
             claims=claims,
             cordons=pages.cordons,
-            kin=sight.kin,
+            kin=view.kin,
             here=here(),
             mine=self.mine,
             own=frozenset(own),
-            ailments=sight.ailments,
+            broken=view.broken,
         )
-        return rooms(sight.snapshot.devices, around, self.weights)
+        return capacities(view.snapshot.devices, around, self.weights)
 
-    def outlook(
+    def candidates(
         self,
-        sight: AvailabilityView,
+        view: AvailabilityView,
         pages: BookPages,
         request: DeviceRequest,
         ticket: Ticket | None,
@@ -152,10 +152,10 @@ class Availability:
         A waiter passes in what it saw before: tickets ahead must take what they could have. For a
         request that does not wait, `memory` holds what this user's earlier requests saw.
         """
-        statuses = sight.snapshot.devices
-        found = bars(statuses, request, self.labels)
+        statuses = view.snapshot.devices
+        found = obstacles_of(statuses, request, self.labels)
         need = need_of(statuses, request, found)
-        spaces = self.rooms(sight, pages)
+        spaces = self.capacities(view, pages)
         line = in_order(pages.waiting, at)
         ahead = tuple(_ahead(line, ticket, request.priority))
         if turns is None:
@@ -165,9 +165,7 @@ class Availability:
         order = rank(preferred(statuses, request, self.labels), request.layout)
         choice = choose(spaces, need, found, kept.kept, order)
         claims = tuple({id(t.claim): t.claim for r in spaces for t in r.tenants}.values())
-        return Candidates(
-            sight.snapshot, need, choice, claims, ahead, spaces, kept.since, kept.late
-        )
+        return Candidates(view.snapshot, need, choice, claims, ahead, spaces, kept.since, kept.late)
 
     def _reserved_at_once(
         self,

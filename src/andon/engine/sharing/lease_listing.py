@@ -20,7 +20,7 @@ class LeaseListing:
     """The devices, the book and the queue, read together."""
 
     snapshot: Snapshot
-    rooms: tuple[DeviceCapacity, ...]
+    capacities: tuple[DeviceCapacity, ...]
     claims: tuple[Claim, ...]
     line: tuple[Ticket, ...]
     cordons: tuple[Cordon, ...] = ()
@@ -28,12 +28,12 @@ class LeaseListing:
     remarks: tuple[str, ...] = ()  # files in the book that are ignored
 
 
-def sighted(surveyor: Availability, sight: AvailabilityView, book: Book) -> LeaseListing:
+def read_listing(availability: Availability, view: AvailabilityView, book: Book) -> LeaseListing:
     pages = BookPages.of(book)
     return LeaseListing(
-        sight.snapshot,
-        surveyor.rooms(sight, pages),
-        surveyor.claims(sight, pages),
+        view.snapshot,
+        availability.capacities(view, pages),
+        availability.claims(view, pages),
         tuple(in_order(pages.waiting, time.time())),
         pages.cordons,
         book_row(book),
@@ -52,7 +52,7 @@ def listing(seen: LeaseListing, asker: Asker) -> LeaseList:
     devices = [status.device for status in seen.snapshot.devices]
     return LeaseList(
         seen.snapshot.at,
-        lease_rows(seen.claims, seen.rooms, asker),
+        lease_rows(seen.claims, seen.capacities, asker),
         waiting_rows(seen.line),
         cordon_rows(seen.cordons, devices),
         seen.book,

@@ -81,9 +81,9 @@ def wait(**asked: Any) -> int:
         _refuse_nothing(request)
         try:
             while True:
-                view, pages = availability.see(), BookPages.of(Book(make=False))
+                view, pages = availability.view(), BookPages.of(Book(make=False))
                 now = Turns(time.monotonic(), turns) if seconds > 0 else None
-                candidates = availability.outlook(view, pages, request, None, time.time(), now)
+                candidates = availability.candidates(view, pages, request, None, time.time(), now)
                 turns = candidates.turns
                 if candidates.choice.chosen:
                     break
@@ -116,7 +116,7 @@ def env(lease_id: str | None, **asked: Any) -> int:
     name = lease_id or os.environ.get("ANDON_LEASE")
     if name:
         with sampling_ahead(choices) as sampler:
-            found = attached(name, availability_of(choices, sampler).see(), request)
+            found = attached(name, availability_of(choices, sampler).view(), request)
         everyone = [status.device for status in found.snapshot.devices]
         variables = environment(found.devices, everyone, found.lease.id)
     else:
@@ -125,7 +125,7 @@ def env(lease_id: str | None, **asked: Any) -> int:
             from andon.engine.sharing.refusal import refusal
 
             raise refusal(candidates, request, None)
-        devices = [room.status.device for room in candidates.choice.chosen]
+        devices = [capacity.status.device for capacity in candidates.choice.chosen]
         variables = environment(devices, [s.device for s in candidates.snapshot.devices])
         notice("this does not reserve the GPU; use andon run or andon lease", choices)
     lines = [f"export {name}={shlex.quote(value)}\n" for name, value in variables.items()]
@@ -140,9 +140,9 @@ def _candidates(choices: Choices, request: "DeviceRequest") -> "Candidates":
     _refuse_nothing(request)
     with sampling_ahead(choices) as sampler:
         availability: Availability = availability_of(choices, sampler)
-        view = availability.see()
+        view = availability.view()
         pages = BookPages.of(Book(make=False))
-        return availability.outlook(view, pages, request, None, time.time())
+        return availability.candidates(view, pages, request, None, time.time())
 
 
 def _refuse_nothing(request: "DeviceRequest") -> None:
@@ -157,7 +157,7 @@ def _as_json(candidates: "Candidates") -> dict[str, Any]:
         "simulated": candidates.snapshot.simulated,
         "requested": candidates.need.least,
         "available": bool(candidates.choice.chosen),
-        "chosen": [room.uuid for room in candidates.choice.chosen],
+        "chosen": [capacity.uuid for capacity in candidates.choice.chosen],
         "reason": candidates.choice.reason,
         "devices": [
             {

@@ -129,12 +129,12 @@ def _list(choices: Choices, mine: bool) -> tuple[LeaseList, tuple[str, ...]]:
 
 
 def read_leases(choices: Choices) -> "LeaseListing":
-    from andon.engine.sharing.lease_listing import sighted
+    from andon.engine.sharing.lease_listing import read_listing
     from andon.leases.book import Book
 
     with sampling_ahead(choices) as sampler:
         availability = availability_of(choices, sampler)
-        return sighted(availability, availability.see(), Book(make=False))
+        return read_listing(availability, availability.view(), Book(make=False))
 
 
 def _columns(at: float) -> tuple[TableColumn[LeaseRow], ...]:
