@@ -19,7 +19,8 @@ from andon.host.presence import has_nvidia_smi, unreadable, vendors
 from andon.host.private_files import is_regular, read_regular
 from andon.host.server.state_folder import state_folder as state_folder
 from andon.host.system import System, boot_id, node_name
-from andon.model.device import Device
+from andon.model.device import Device, DeviceStatus
+from andon.model.naming import mistake_in
 from andon.ports import Store
 from andon.registry import BACKENDS
 
@@ -205,6 +206,17 @@ def labels_of(settings: Settings) -> dict[str, list[str]]:
             raise Invalid(f"share.labels: {item!r} is not LABEL:DEVICE", hint="for example quiet:3")
         out.setdefault(label, []).append(device)
     return out
+
+
+def refuse_ambiguous_names(settings: Settings, statuses: Sequence[DeviceStatus]) -> None:
+    """Invalid if a setting names a device by something that several devices here have."""
+    named = [("alerts.override", one.device) for one in settings.alerts_overrides if one.device]
+    named += [("alerts.notifier", d) for one in settings.alerts_notifiers for d in one.devices]
+    named += [("share.labels", d) for devices in labels_of(settings).values() for d in devices]
+    found = ((where, mistake_in(str(name), statuses)) for where, name in named)
+    mistakes = tuple(f"{where}: {wrong}" for where, wrong in found if wrong is not None)
+    if mistakes:
+        raise Invalid(mistakes[0], hint="use an index or a whole UUID", mistakes=mistakes)
 
 
 def weights_of(settings: Settings) -> "Weights":

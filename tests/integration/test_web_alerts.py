@@ -207,8 +207,7 @@ HOLDERS = {
 
 def test_the_golden_payloads_are_what_is_said() -> None:
     page = alert_pages.busy()
-    devices = [status.device for status in drawn.farm().devices[:2]]
-    rules = rules_to_json(Rulebook(), devices)
+    rules = rules_to_json(Rulebook(), drawn.farm().devices[:2])
     golden = {
         "alerts": alerts_to_json(page.alerts, page.silences, page.node, AT) | {"note": None},
         "event-alert": alert_to_json(alert_pages.hot()),

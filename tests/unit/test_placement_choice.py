@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.core.sharing.choice import can_come, choose, obstacle, pick, rank
-from andon.core.sharing.eligibility import named, need_of, obstacles_of, preferred
+from andon.core.sharing.eligibility import need_of, obstacles_of, preferred
 from andon.core.sharing.obstacles import ObstacleKind
 from andon.errors import Gone, Unavailable
 from andon.model.device import DeviceStatus, Process, ProcessKind, State
+from andon.model.naming import devices_named
 from andon.model.work import Claim, Cordon, LeaseState, PlacementOrder
 from andon.units import GIB
 from tests.support.sharing_parts import capacities_of, claim, gpu, lease, need, request
@@ -88,7 +89,7 @@ def test_an_instance_needs_no_utilisation_and_its_board_is_not_taken() -> None:
     assert found["GPU-7"] is None
     assert found["GPU-6"] is not None
     assert found["GPU-6"].kind is ObstacleKind.PARTITIONED
-    assert named("6:0", [board, part]) == {"GPU-7"}
+    assert devices_named("6:0", [board, part]) == {"GPU-7"}
     assert pick(capacities_of([board, part]), need_of([board, part], request(), found))
 
 

@@ -83,6 +83,8 @@ def serve(settings: Settings, place: ServeOptions, on_ready: Callable[[Started],
         feed = SnapshotFeed(sampler, settings)
         stack.callback(feed.close)
         feed.wait_for_first(settings.deadline_seconds + FIRST_SNAPSHOT_SECONDS)
+        if feed.last is not None:
+            app.refuse_ambiguous_names(settings, feed.last.devices)
         rules = Rules(loopback, names(place, loopback))
         history = open_history(sampler, settings, place.history)
         stack.callback(history.close)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from andon.core.doctor.findings import Finding, failure, ok, unknown
 from andon.core.selftest.trials import DOCTOR, SelftestTrial
 from andon.model.device import DeviceStatus, Sample, Snapshot, State
+from andon.model.naming import titles
 from andon.units import GIB
 
 UTILIZATION_RISE = 20  # percentage points, of a load that leaves no pause
@@ -116,5 +117,5 @@ def _samples(snapshots: Sequence[Snapshot], uuid: str) -> list[Sample]:
 
 
 def _name(snapshots: Sequence[Snapshot], uuid: str) -> str:
-    found = _statuses(snapshots, uuid)
-    return f"GPU {found[-1].device.index}" if found else uuid
+    found = [snapshot for snapshot in snapshots if _statuses([snapshot], uuid)]
+    return titles(found[-1].devices)[uuid] if found else uuid

@@ -25,7 +25,7 @@ from andon.errors import Invalid, Unavailable
 from andon.host.clock import boot_seconds
 from andon.host.kin import here, read_kin
 from andon.leases.book import Book
-from andon.model.device import Snapshot, device_labels
+from andon.model.device import Snapshot
 from andon.model.work import BookEntry, Claim, Cordon, DeviceRequest, Kin, Lease, Need, Ticket
 
 MOST_GPUS = 1024
@@ -200,8 +200,3 @@ def _ahead(line: Sequence[Ticket], ticket: Ticket | None, priority: int) -> Sequ
     if ticket is not None:
         return in_front_of(line, ticket)
     return [other for other in line if other.priority >= priority]
-
-
-def names(snapshot: Snapshot) -> dict[str, str]:
-    """uuid -> `GPU 3`."""
-    return {uuid: f"GPU {label}" for uuid, label in device_labels(snapshot.devices).items()}

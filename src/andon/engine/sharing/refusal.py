@@ -5,8 +5,9 @@ import time
 from andon.core.sharing.choice import Candidate
 from andon.core.sharing.eligibility import count_words
 from andon.core.sharing.obstacles import Obstacle, ObstacleKind
-from andon.engine.sharing.availability import Candidates, names
+from andon.engine.sharing.availability import Candidates
 from andon.errors import Conflict, TimedOut
+from andon.model.naming import device_labels, title, titles
 from andon.model.work import DeviceRequest
 from andon.units import human_bytes, human_seconds
 
@@ -51,11 +52,17 @@ def is_hopeless(candidates: Candidates) -> bool:
 
 def device_lines(candidates: Candidates) -> list[str]:
     """`GPU 2: held by lease k7qm2 (alice), until about 14:20`, for every device."""
-    titles = names(candidates.snapshot)
+    names = titles(candidates.snapshot.devices)
     return [
-        f"{titles[c.uuid]}: {candidate_words(c, candidates.snapshot.at)}"
+        f"{names[c.uuid]}: {candidate_words(c, candidates.snapshot.at)}"
         for c in candidates.choice.candidates
     ]
+
+
+def chosen_title(candidates: Candidates) -> str:
+    """`GPU 0, 6:1`: the chosen devices."""
+    labels = device_labels(candidates.snapshot.devices)
+    return title(", ".join(labels[capacity.uuid] for capacity in candidates.choice.chosen))
 
 
 def candidate_words(candidate: Candidate, at: float) -> str:

@@ -15,10 +15,14 @@ from andon.core.conditions.rules import (
 )
 from andon.core.sharing.holders import Holder
 from andon.model.alert import Alert
-from andon.model.device import Device
+from andon.model.device import Device, DeviceStatus
+from andon.model.naming import device_labels
 from andon.model.wire import Json
 
 BOARD_SCHEMA, RULES_SCHEMA = "andon.board/1", "andon.rules/1"
+
+Labelled = tuple[Device, str]
+"""A device and what it is called."""
 
 
 def for_anonymous(alert: Alert) -> Alert:
@@ -63,9 +67,12 @@ def board_to_json(
 
 
 def rules_to_json(
-    rulebook: Rulebook, devices: Sequence[Device], awake: frozenset[Precondition] = READINGS
+    rulebook: Rulebook, statuses: Sequence[DeviceStatus], awake: frozenset[Precondition] = READINGS
 ) -> Json:
     """All rules, with the thresholds in effect here."""
+    rulebook.learn_labels(statuses)
+    labels = device_labels(statuses)
+    devices = [(status.device, labels[status.device.uuid]) for status in statuses]
     return {
         "schema": RULES_SCHEMA,
         "rules": [_rule_to_json(rule, rulebook, devices, awake) for rule in RULES],
@@ -73,7 +80,7 @@ def rules_to_json(
 
 
 def _rule_to_json(
-    rule: Rule, rulebook: Rulebook, devices: Sequence[Device], awake: frozenset[Precondition]
+    rule: Rule, rulebook: Rulebook, devices: Sequence[Labelled], awake: frozenset[Precondition]
 ) -> Json:
     reason = inactive_reason(rule, awake) or (
         "disabled in the settings" if rule.name in rulebook.thresholds.off else None
@@ -102,20 +109,21 @@ def _rule_to_json(
             }
             for rung in rule.rungs
         ],
-        "devices": [_on_device(rule, device, rulebook) for device in _judged(rule, devices)],
+        "devices": [_on_device(rule, *one, rulebook) for one in _judged(rule, devices)],
     }
 
 
-def _judged(rule: Rule, devices: Iterable[Device]) -> Iterable[Device]:
+def _judged(rule: Rule, devices: Iterable[Labelled]) -> Iterable[Labelled]:
     """The devices whose readings are compared with a threshold."""
     return devices if rule.subject_kind is Subject.DEVICE and rule.threshold is not None else ()
 
 
-def _on_device(rule: Rule, device: Device, rulebook: Rulebook) -> Json:
+def _on_device(rule: Rule, device: Device, label: str, rulebook: Rulebook) -> Json:
     figures = rulebook.for_device(device)
     return {
         "uuid": device.uuid,
         "index": device.index,
+        "label": label,
         "threshold": _figure(rule, figures),
         "limit": device.limits.slowdown_celsius if rule.name == "thermal" else None,
         "disabled": rule.name in figures.off,

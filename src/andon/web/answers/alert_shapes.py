@@ -69,6 +69,7 @@ class OnDevice(BaseModel):
 
     uuid: str
     index: int
+    label: str
     threshold: float | None
     limit: float | None
     disabled: bool

@@ -16,7 +16,7 @@ from andon.model import wire
 from andon.model.alert import Alert, Level, Phase, Silence
 from andon.model.alert_wire import alert_to_json, alerts_to_json, silence_to_json
 from andon.model.device import Snapshot
-from andon.web.answers import payloads
+from andon.model.naming import device_named
 from andon.web.answers.alert_payloads import board_to_json, for_anonymous, rules_to_json
 from andon.web.answers.alert_shapes import (
     AcknowledgeRequest,
@@ -83,8 +83,8 @@ def _reading(router: APIRouter, feed: SnapshotFeed, watching: Asked) -> None:
     @router.get("/api/alerts/rules", tags=["explain"], responses=responses(RuleList))
     def rules() -> Response:
         """andon.rules/1: all alert rules, with the thresholds in effect here."""
-        devices = [status.device for status in feed.latest().devices]
-        return _json(rules_to_json(watching().rulebook, devices, watching().awake))
+        statuses = feed.latest().devices
+        return _json(rules_to_json(watching().rulebook, statuses, watching().awake))
 
     @router.get("/api/alerts/{alert}", tags=["explain"], responses=responses(Alert))
     def alert(request: Request, alert: Named) -> Response:
@@ -167,7 +167,7 @@ def _found(watcher: "Watcher", wanted: Wanted) -> tuple[list[Alert], str | None]
 def _subject(snapshot: Snapshot, device: str) -> str:
     """A present device, a removed one, or another subject: node, store, sampler."""
     try:
-        return payloads.named(snapshot, device).device.uuid
+        return device_named(device, snapshot.devices).device.uuid
     except Gone:
         if device.isdecimal():
             raise
@@ -201,7 +201,7 @@ def _silence(given: SilenceRequest, snapshot: Snapshot) -> Silence:
         raise Invalid("device and subject exclude each other", hint="give only one of them")
     subject = given.subject
     if given.device is not None:
-        subject = payloads.named(snapshot, str(given.device)).device.uuid
+        subject = device_named(str(given.device), snapshot.devices).device.uuid
     at = time.time()
     return Silence(
         id=secrets.token_hex(4),

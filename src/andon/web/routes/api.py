@@ -20,6 +20,7 @@ from andon.engine.alerting.watcher import Watcher
 from andon.errors import Gone
 from andon.model import wire
 from andon.model.device import Snapshot
+from andon.model.naming import FORMS, device_named
 from andon.web.answers import payloads
 from andon.web.answers.health import HealthPart, health
 from andon.web.answers.problems import problem
@@ -110,8 +111,8 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         503: "Not available now.",
     }.items()
 }
-DeviceName = Annotated[str, Path(max_length=200, description="UUID, UUID prefix or index")]
-Past = Annotated[str, Path(max_length=200, description='UUID, UUID prefix, index or "host"')]
+DeviceName = Annotated[str, Path(max_length=200, description=FORMS)]
+Past = Annotated[str, Path(max_length=200, description=f'{FORMS}; or "host"')]
 Moment = Annotated[float | None, Query(ge=0, le=FURTHEST, description="UTC seconds")]
 _KEPT = ", ".join(dict.fromkeys((*METRICS, *HOST_METRICS)))
 
@@ -197,7 +198,7 @@ def _devices(router: APIRouter, state: AppState) -> None:
     async def why(request: Request, device: DeviceName) -> Response:
         """andon.why/1: why it is hot, slow, full or idle, from the last two minutes."""
         past, trusted = state.feed.past(), _trusted(request)
-        uuid = payloads.named(past[-1], device).device.uuid
+        uuid = device_named(device, past[-1].devices).device.uuid
 
         def made() -> bytes:
             return dumped(payloads.why(past if trusted else all_for_anonymous(past), uuid))
@@ -341,7 +342,7 @@ def _uuid(state: AppState, name: str) -> str:
     if name == HOST:
         return HOST
     try:
-        return payloads.named(state.feed.latest(), name).device.uuid
+        return device_named(name, state.feed.latest().devices).device.uuid
     except Gone:
         if name.isdecimal() or not state.history.knows(name):
             raise

@@ -70,7 +70,7 @@ def wait(**asked: Any) -> int:
     from andon.core.sharing.queueing import Place, Turns
     from andon.engine.sharing.availability import BookPages
     from andon.engine.sharing.granter import Progress
-    from andon.engine.sharing.refusal import is_hopeless, refusal
+    from andon.engine.sharing.refusal import chosen_title, is_hopeless, refusal
     from andon.leases.book import Book
 
     choices, request = chosen(), request_from(asked)
@@ -94,8 +94,7 @@ def wait(**asked: Any) -> int:
                 time.sleep(min(POLL_SECONDS, max(0.0, seconds - waited)))
         finally:
             line.clear()
-    indices = ", ".join(str(r.status.device.index) for r in candidates.choice.chosen)
-    notice(f"available now: GPU {indices}", choices)
+    notice(f"available now: {chosen_title(candidates)}", choices)
     return 0
 
 
