@@ -17,20 +17,21 @@ from typing import Any, ParamSpec, TypeVar
 from andon import library
 from andon.app import labels_of, state_folder, weights_of
 from andon.core.processes.redaction import redact
-from andon.core.sharing.holdings import judge
+from andon.core.sharing.choice import rank
 from andon.core.sharing.launching import LEASE_VARIABLE, environment
 from andon.core.sharing.requests import parse_count, request_of
 from andon.engine.sharing import releaser
-from andon.engine.sharing.availability import Availability, BookPages, Candidates
+from andon.engine.sharing.availability import Availability, Candidates
 from andon.engine.sharing.granter import Grant, Granter, Progress, Terms
 from andon.engine.sharing.turn_memory import TurnMemory
-from andon.errors import AndonError, Gone
-from andon.host.kin import here, myself, read_kin, started_ticks
+from andon.errors import AndonError, Gone, Unavailable
+from andon.host.kin import here, myself, started_ticks
 from andon.host.server.broken_devices import BrokenDevicesQuery
 from andon.leases.book import Book
 from andon.leases.hold import LeaseHold
 from andon.leases.holder import Keeper
-from andon.model.device import Device, DeviceStatus
+from andon.model.device import Device
+from andon.model.verdict import VerdictKind
 from andon.model.work import DeviceRequest, Lease, LeaseKind, Owner, Work
 from andon.units import check_seconds, parse_seconds
 
@@ -244,25 +245,26 @@ def is_own(lease: Lease) -> bool:
     return same and work is not None and work.pid == os.getpid()
 
 
-def held_by_others(statuses: Sequence[DeviceStatus]) -> set[str]:
-    """The devices that other users' or programs' leases hold, even in part; all of them if a lease
-    cannot be read."""
-    book = Book(make=False)
-    pids = {process.pid for status in statuses for process in status.processes}
-    claims = judge(book.entries(), statuses, read_kin(pids) if book.paths else {}, here())
-    out: set[str] = set()
-    for claim in claims:
-        if claim.lease is None:
-            return {status.device.uuid for status in statuses}
-        if not is_own(claim.lease):
-            out.update(share.uuid for share in claim.lease.shares)
-    return out
-
-
 def candidates(request: DeviceRequest) -> Candidates:
     """What a request would get now, without reserving it; our own leases do not block it."""
-    seen = replace(availability(simulated=True), is_own=is_own)
-    return seen.candidates(seen.view(), BookPages.of(Book(make=False)), request, None, time.time())
+    return _own_availability().offer(Book(make=False), request)
+
+
+def available(memory_bytes: int | None, max_utilization: float) -> list[Device]:
+    """Every device that a request for one would get now, best first."""
+    seen = replace(_own_availability(), max_utilization_percent=max_utilization)
+    try:
+        found = seen.offer(Book(make=False), request_of((1, 1), memory_bytes))
+    except Unavailable:
+        return []  # no device here can meet it
+    free = {verdict.uuid for verdict in found.verdicts if verdict.kind is VerdictKind.FREE}
+    ranked = sorted((one for one in found.capacities if one.uuid in free), key=rank())
+    return [one.status.device for one in ranked]
+
+
+def _own_availability() -> Availability:
+    """For checks that reserve nothing: simulated devices may be shown."""
+    return replace(availability(simulated=True), is_own=is_own)
 
 
 def availability(simulated: bool) -> Availability:

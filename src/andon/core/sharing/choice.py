@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from andon.core.sharing.capacity import DeviceCapacity, Tenant
 from andon.core.sharing.eligibility import BALANCE, can_balance
 from andon.core.sharing.obstacles import HEALTH, Obstacle, ObstacleKind
-from andon.core.sharing.placement import MAX_UTILIZATION_PERCENT
 from andon.model.device import Process, State
 from andon.model.work import LeaseState, Need, PlacementOrder
 from andon.units import human_bytes
@@ -93,6 +92,17 @@ def rank(
     return key
 
 
+def available(
+    capacities: Sequence[DeviceCapacity],
+    need: Need,
+    taken: AbstractSet[str] = frozenset(),
+    order: Rank | None = None,
+) -> list[DeviceCapacity]:
+    """Every device that meets the need by itself, best first."""
+    free = [r for r in capacities if r.uuid in need.eligible and r.uuid not in taken]
+    return sorted((r for r in free if obstacle(r, need) is None), key=order or rank())
+
+
 def pick(
     capacities: Sequence[DeviceCapacity],
     need: Need,
@@ -101,8 +111,7 @@ def pick(
 ) -> tuple[DeviceCapacity, ...]:
     """The best and largest group that meets the need; empty where there is none."""
     order = order or rank()
-    free = [r for r in capacities if r.uuid in need.eligible and r.uuid not in taken]
-    free = sorted((r for r in free if obstacle(r, need) is None), key=order)
+    free = available(capacities, need, taken, order)
     for count in range(min(need.most, len(free)), need.least - 1, -1):
         group = _group(free, count, need.balanced, order)
         if group:
@@ -180,22 +189,23 @@ def _held(tenant: Tenant) -> Obstacle:
     claim, lease = tenant.claim, tenant.claim.lease
     if lease is None:
         words = f"{claim.user} holds a lease that cannot be read ({claim.file})"
-        return Obstacle(ObstacleKind.UNREADABLE, words)
+        return Obstacle(ObstacleKind.UNREADABLE, words, by=claim.user)
     size = tenant.share.memory_bytes if tenant.share else None
     part = f"{human_bytes(size)} " if size is not None else ""
     if claim.state is LeaseState.ORPHANED:
         words = f"{part}orphaned by lease {lease.id} ({claim.user}), whose job is still running"
-        return Obstacle(ObstacleKind.ORPHANED, words)
-    return Obstacle(
-        ObstacleKind.LEASED, f"{part}held by lease {lease.id} ({claim.user})", lease.until
-    )
+        return Obstacle(ObstacleKind.ORPHANED, words, by=claim.user, lease=lease.id)
+    words = f"{part}held by lease {lease.id} ({claim.user})"
+    return Obstacle(ObstacleKind.LEASED, words, lease.until, claim.user, lease.id)
 
 
 def _strangers(capacity: DeviceCapacity) -> Obstacle | None:
     if capacity.strangers:
         shown = ", ".join(_stranger(process) for process in capacity.strangers[:3])
         more = f" and {len(capacity.strangers) - 3} more" if len(capacity.strangers) > 3 else ""
-        return Obstacle(ObstacleKind.UNLEASED_PROCESS, f"{shown}{more} without a lease")
+        users = dict.fromkeys(process.user for process in capacity.strangers if process.user)
+        words = f"{shown}{more} without a lease"
+        return Obstacle(ObstacleKind.UNLEASED_PROCESS, words, by=", ".join(users) or None)
     if not capacity.tenants and "processes" in capacity.status.missing:
         why = capacity.status.missing["processes"]
         return Obstacle(ObstacleKind.UNKNOWN, f"its processes cannot be read: {why}")
@@ -216,7 +226,7 @@ def _readings(capacity: DeviceCapacity) -> Obstacle | None:
     if busy is None:
         why = status.missing.get("utilization_percent", "no reading")
         return Obstacle(ObstacleKind.UNKNOWN, f"its utilisation cannot be read: {why}")
-    if busy > MAX_UTILIZATION_PERCENT:
+    if busy > capacity.max_utilization_percent:
         return Obstacle(ObstacleKind.BUSY, f"{busy} % busy, but no visible process uses it")
     return None
 
@@ -234,5 +244,5 @@ def _memory(capacity: DeviceCapacity, need: Need) -> Obstacle | None:
     left = f"{human_bytes(capacity.free_bytes)} free, {human_bytes(need.memory_bytes)} requested"
     if capacity.tenants:
         first = _held(capacity.tenants[0])
-        return Obstacle(ObstacleKind.FULL, f"{first.words}; {left}", first.until)
+        return replace(first, kind=ObstacleKind.FULL, words=f"{first.words}; {left}")
     return Obstacle(ObstacleKind.FULL, left)

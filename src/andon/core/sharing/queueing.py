@@ -108,7 +108,8 @@ def reserved(
                 continue
         words = f"reserved for {ticket.owner.user}, ahead in the queue for {_count(ticket)}"
         for uuid in uuids:
-            kept.setdefault(uuid, Obstacle(ObstacleKind.RESERVED, words))
+            reserved_for = Obstacle(ObstacleKind.RESERVED, words, by=ticket.owner.user)
+            kept.setdefault(uuid, reserved_for)
     return Reserved(kept, since, frozenset(late))
 
 

@@ -1,6 +1,7 @@
 """Which devices are available now: one snapshot matched with one reading of the lease book."""
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -9,6 +10,8 @@ from andon.core.sharing.capacity import DeviceCapacity, Surroundings, Weights, c
 from andon.core.sharing.choice import DeviceChoice, choose, rank
 from andon.core.sharing.eligibility import Labels, need_of, obstacles_of, preferred
 from andon.core.sharing.holdings import judge
+from andon.core.sharing.obstacles import Obstacle, ObstacleKind
+from andon.core.sharing.placement import MAX_UTILIZATION_PERCENT
 from andon.core.sharing.queueing import (
     Place,
     Reserved,
@@ -20,12 +23,14 @@ from andon.core.sharing.queueing import (
     remembered,
     reserved,
 )
+from andon.core.sharing.verdict import need_of_any, verdicts, verdicts_for
 from andon.engine.sharing.turn_memory import TurnMemory
 from andon.errors import Invalid, Unavailable
 from andon.host.clock import boot_seconds
 from andon.host.kin import here, read_kin
 from andon.leases.book import Book
 from andon.model.device import Snapshot
+from andon.model.verdict import DeviceVerdict
 from andon.model.work import BookEntry, Claim, Cordon, DeviceRequest, Kin, Lease, Need, Ticket
 
 MOST_GPUS = 1024
@@ -67,6 +72,11 @@ class Candidates:
     late: frozenset[Place] = frozenset()  # tickets ahead that no longer reserve anything
 
     @property
+    def verdicts(self) -> tuple[DeviceVerdict, ...]:
+        """Whether each device is available for this request."""
+        return verdicts_for(self.choice.candidates, self.snapshot.devices)
+
+    @property
     def missing(self) -> int:
         free = sum(c.obstacle is None for c in self.choice.candidates)
         return max(0, self.need.least - free)
@@ -88,6 +98,7 @@ class Availability:
     is_own: Callable[[Lease], bool] = _nobodys
     broken: Callable[[], Mapping[str, str]] = dict  # devices that reported that they are broken
     memory: TurnMemory | None = None  # for requests that do not wait
+    max_utilization_percent: float = MAX_UTILIZATION_PERCENT  # a busier device is in use
 
     def view(self) -> AvailabilityView:
         """A fresh snapshot; every reader has a deadline, so this returns even if a driver hangs."""
@@ -114,12 +125,32 @@ class Availability:
                 "simulated devices are leased only with --simulate",
                 hint="add --simulate to the command, or simulated=True in Python",
             )
-        seen = visibility([status.device for status in snapshot.devices], os.environ)
-        if not seen.certain:
-            raise Unavailable(
-                f"cannot tell which devices this process may use: {seen.note}",
-                hint="name them by UUID in CUDA_VISIBLE_DEVICES",
-            )
+        self._refuse_doubt(snapshot)
+
+    def offer(self, book: Book, request: DeviceRequest, turns: Turns | None = None) -> Candidates:
+        """What a request would get now if it were made, without reserving it."""
+        view = self.view()
+        self._refuse_doubt(view.snapshot)
+        return self.candidates(view, BookPages.of(book), request, None, time.time(), turns)
+
+    def verdicts(
+        self,
+        snapshot: Snapshot,
+        capacities: Sequence[DeviceCapacity],
+        pages: BookPages,
+        at: float,
+    ) -> tuple[DeviceVerdict, ...]:
+        """Whether each device is available for a request of one whole device."""
+        line, need = in_order(pages.waiting, at), need_of_any(capacities)
+        kept = self._reserved_at_once(_ahead(line, None, 0), capacities, need, pages, at).kept
+        if (doubt := doubt_about(snapshot)) is not None:
+            unsure = Obstacle(ObstacleKind.MASKED, doubt)
+            kept = {capacity.uuid: unsure for capacity in capacities}
+        return verdicts(capacities, kept)
+
+    def _refuse_doubt(self, snapshot: Snapshot) -> None:
+        if (doubt := doubt_about(snapshot)) is not None:
+            raise Unavailable(doubt, hint="name them by UUID in CUDA_VISIBLE_DEVICES")
 
     def claims(self, view: AvailabilityView, pages: BookPages) -> tuple[Claim, ...]:
         return judge(pages.entries, view.snapshot.devices, view.kin, here())
@@ -135,6 +166,7 @@ class Availability:
             mine=self.mine,
             own=frozenset(own),
             broken=view.broken,
+            max_utilization_percent=self.max_utilization_percent,
         )
         return capacities(view.snapshot.devices, around, self.weights)
 
@@ -184,6 +216,14 @@ class Availability:
         if (after := users | by_user(kept.since)) != before:
             self.memory.write(after)
         return kept
+
+
+def doubt_about(snapshot: Snapshot) -> str | None:
+    """Why it is not certain which devices this process may use; None where it is."""
+    seen = visibility([status.device for status in snapshot.devices], os.environ)
+    if seen.certain:
+        return None
+    return f"cannot tell which devices this process may use: {seen.note}"
 
 
 def _newest_leases(pages: BookPages, at: float) -> dict[int, float]:

@@ -12,6 +12,7 @@ from andon.host.kin import user_name
 from andon.leases.book import Book
 from andon.model.device import Snapshot
 from andon.model.lease_list import BookRow, LeaseList
+from andon.model.verdict import DeviceVerdict
 from andon.model.work import Claim, Cordon, Ticket
 
 
@@ -21,6 +22,7 @@ class LeaseListing:
 
     snapshot: Snapshot
     capacities: tuple[DeviceCapacity, ...]
+    verdicts: tuple[DeviceVerdict, ...]
     claims: tuple[Claim, ...]
     line: tuple[Ticket, ...]
     cordons: tuple[Cordon, ...] = ()
@@ -29,12 +31,14 @@ class LeaseListing:
 
 
 def read_listing(availability: Availability, view: AvailabilityView, book: Book) -> LeaseListing:
-    pages = BookPages.of(book)
+    pages, at = BookPages.of(book), time.time()
+    capacities = availability.capacities(view, pages)
     return LeaseListing(
         view.snapshot,
-        availability.capacities(view, pages),
+        capacities,
+        availability.verdicts(view.snapshot, capacities, pages, at),
         availability.claims(view, pages),
-        tuple(in_order(pages.waiting, time.time())),
+        tuple(in_order(pages.waiting, at)),
         pages.cordons,
         book_row(book),
         remarks(book),
@@ -57,6 +61,7 @@ def listing(seen: LeaseListing, asker: Asker) -> LeaseList:
         cordon_rows(seen.cordons, devices),
         seen.book,
         None if seen.claims else EMPTY,
+        seen.verdicts,
     )
 
 

@@ -17,6 +17,7 @@ from andon.core.sharing.holders import Holder
 from andon.model.alert import Alert
 from andon.model.device import Device, DeviceStatus
 from andon.model.naming import device_labels
+from andon.model.verdict import DeviceVerdict, verdict_to_json
 from andon.model.wire import Json
 
 BOARD_SCHEMA, RULES_SCHEMA = "andon.board/1", "andon.rules/1"
@@ -37,8 +38,10 @@ def board_to_json(
     node: str,
     holders: Mapping[str, Sequence[Holder]] | None = None,
     holders_note: str | None = None,
+    verdicts: Iterable[DeviceVerdict] = (),
 ) -> Json:
-    """The lamp and the lease holders of every device."""
+    """The lamp, the lease holders and the availability of every device."""
+    available = {one.uuid: verdict_to_json(one) for one in verdicts}
     return {
         "schema": BOARD_SCHEMA,
         "node": node,
@@ -55,6 +58,7 @@ def board_to_json(
                 "reason": one.reason,
                 "affected_user": one.affected_user,
                 "alerts": list(one.alerts),
+                "verdict": available.get(one.uuid),
             }
             for one in board.devices
         ],

@@ -36,6 +36,7 @@ from andon.web.transport.auth import TRUSTED
 if TYPE_CHECKING:
     from andon.engine.alerting.watcher import Watcher
     from andon.engine.sharing.lease_tracker import LeaseTracker
+    from andon.engine.sharing.remote_leases import RemoteLeases
 
 MOST = 1000
 FURTHEST = 32_503_680_000.0
@@ -48,6 +49,7 @@ def alert_routes(
     feed: SnapshotFeed,
     watcher: "Watcher | None",
     leases: "LeaseTracker | None" = None,
+    remote_leases: "RemoteLeases | None" = None,
 ) -> None:
     """All of /api/alerts, /api/silences and /api/board."""
 
@@ -57,7 +59,7 @@ def alert_routes(
         return watcher
 
     _reading(router, feed, watching)
-    _board(router, feed, watching, leases)
+    _board(router, feed, watching, leases, remote_leases)
     _changing(router, feed, watching)
     _silences(router, feed, watching)
 
@@ -93,18 +95,23 @@ def _reading(router: APIRouter, feed: SnapshotFeed, watching: Asked) -> None:
 
 
 def _board(
-    router: APIRouter, feed: SnapshotFeed, watching: Asked, leases: "LeaseTracker | None"
+    router: APIRouter,
+    feed: SnapshotFeed,
+    watching: Asked,
+    leases: "LeaseTracker | None",
+    remote_leases: "RemoteLeases | None",
 ) -> None:
     @router.get("/api/board", tags=["explain"], responses=responses(BoardShape))
     def board() -> Response:
-        """andon.board/1: a lamp and the holders of each device, and one headline for the node."""
+        """andon.board/1: a lamp, the holders and the availability of each device; a headline."""
         snapshot = feed.latest()
         lit = lamps.board(snapshot, watching().alerts())
         page = None if leases is None else leases.page()
         uuids = [status.device.uuid for status in snapshot.devices]
         held = {} if page is None else holders(page, uuids)
         note = None if leases is None else leases.why_not()
-        return _json(board_to_json(lit, snapshot.node, held, note))
+        verdicts = () if remote_leases is None else remote_leases.listed().devices
+        return _json(board_to_json(lit, snapshot.node, held, note, verdicts))
 
 
 def _changing(router: APIRouter, feed: SnapshotFeed, watching: Asked) -> None:

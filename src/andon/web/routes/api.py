@@ -123,7 +123,7 @@ def routes(state: AppState) -> APIRouter:
     _kept(router, state)
     _devices(router, state)
     _past(router, state)
-    alert_routes(router, state.feed, state.watcher, state.leases)
+    alert_routes(router, state.feed, state.watcher, state.leases, state.remote_leases)
     lease_routes(router, state.feed, state.remote_leases)
     _later(router, state)
     _sessions(router, state)

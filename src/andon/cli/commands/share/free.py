@@ -24,7 +24,7 @@ from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Invalid
 
 if TYPE_CHECKING:
-    from andon.engine.sharing.availability import Availability, Candidates
+    from andon.engine.sharing.availability import Candidates
     from andon.model.work import DeviceRequest
 
 POLL_SECONDS = 1.0
@@ -68,7 +68,6 @@ def wait(**asked: Any) -> int:
     To wait and reserve in one step, use andon run or andon lease.
     """
     from andon.core.sharing.queueing import Place, Turns
-    from andon.engine.sharing.availability import BookPages
     from andon.engine.sharing.granter import Progress
     from andon.engine.sharing.refusal import chosen_title, is_hopeless, refusal
     from andon.leases.book import Book
@@ -81,9 +80,8 @@ def wait(**asked: Any) -> int:
         _refuse_nothing(request)
         try:
             while True:
-                view, pages = availability.view(), BookPages.of(Book(make=False))
                 now = Turns(time.monotonic(), turns) if seconds > 0 else None
-                candidates = availability.candidates(view, pages, request, None, time.time(), now)
+                candidates = availability.offer(Book(make=False), request, now)
                 turns = candidates.turns
                 if candidates.choice.chosen:
                     break
@@ -133,15 +131,11 @@ def env(lease_id: str | None, **asked: Any) -> int:
 
 
 def _candidates(choices: Choices, request: "DeviceRequest") -> "Candidates":
-    from andon.engine.sharing.availability import BookPages
     from andon.leases.book import Book
 
     _refuse_nothing(request)
     with sampling_ahead(choices) as sampler:
-        availability: Availability = availability_of(choices, sampler)
-        view = availability.view()
-        pages = BookPages.of(Book(make=False))
-        return availability.candidates(view, pages, request, None, time.time())
+        return availability_of(choices, sampler).offer(Book(make=False), request)
 
 
 def _refuse_nothing(request: "DeviceRequest") -> None:
@@ -150,6 +144,8 @@ def _refuse_nothing(request: "DeviceRequest") -> None:
 
 
 def _as_json(candidates: "Candidates") -> dict[str, Any]:
+    from andon.model.verdict import verdict_to_json
+
     return {
         "schema": "andon.free/1",
         "at": candidates.snapshot.at,
@@ -160,16 +156,12 @@ def _as_json(candidates: "Candidates") -> dict[str, Any]:
         "reason": candidates.choice.reason,
         "devices": [
             {
-                "uuid": c.uuid,
-                "index": c.index,
+                **verdict_to_json(verdict),
                 "free_bytes": c.free_bytes,
                 "utilization_percent": c.utilization_percent,
                 "score": None if c.score is None else round(c.score, 4),
                 "chosen": c.chosen,
-                "code": None if c.obstacle is None else str(c.obstacle.kind),
-                "reason": None if c.obstacle is None else c.obstacle.words,
-                "until": None if c.obstacle is None else c.obstacle.until,
             }
-            for c in candidates.choice.candidates
+            for c, verdict in zip(candidates.choice.candidates, candidates.verdicts, strict=True)
         ],
     }
