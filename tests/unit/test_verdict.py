@@ -260,6 +260,14 @@ def test_each_obstacle_has_its_kind(kind: ObstacleKind, expected: VerdictKind) -
     assert verdict_from_json(verdict_to_json(found)) == found
 
 
+def test_what_a_file_says_cannot_break_an_answer() -> None:
+    odd = Obstacle(ObstacleKind.UNREADABLE, "eve\udc80 holds \x1b[2J" + "x" * 9999, by="eve\udc80")
+    said = verdict(gpu(0).device, "0", odd)
+    assert json.dumps(verdict_to_json(said), ensure_ascii=False).encode()
+    assert (said.by, (said.reason or "")[:16]) == ("eve?", "eve? holds ?[2Jx")
+    assert len(said.reason or "") == 400
+
+
 def test_the_rest_of_a_shared_device_is_held_and_not_in_use() -> None:
     found = Obstacle(ObstacleKind.FULL, "too little is left", by="alice", lease="k7qm2")
     assert verdict(gpu(0).device, "0", found).kind is VerdictKind.HELD

@@ -6,12 +6,15 @@ from andon.core.sharing.capacity import EVEN, DeviceCapacity, Surroundings, Weig
 from andon.core.sharing.capacity import capacities as capacities_of
 from andon.core.sharing.choice import Candidate, available, obstacle
 from andon.core.sharing.eligibility import obstacles_of
+from andon.core.sharing.holders import plain
 from andon.core.sharing.obstacles import Obstacle, ObstacleKind
 from andon.core.sharing.placement import MAX_UTILIZATION_PERCENT
 from andon.model.device import Device, DeviceStatus
 from andon.model.naming import device_labels
 from andon.model.verdict import DeviceVerdict, VerdictKind
 from andon.model.work import DeviceRequest, Need
+
+NAME_CHARACTERS, REASON_CHARACTERS = 200, 400
 
 ANY = DeviceRequest()
 """One whole device, whichever: what the verdict of a device without a request is about."""
@@ -84,9 +87,9 @@ def verdict(device: Device, label: str, found: Obstacle | None) -> DeviceVerdict
         device.index,
         label,
         kind,
-        found.by,
-        found.lease,
+        None if found.by is None else plain(found.by, NAME_CHARACTERS),
+        None if found.lease is None else plain(found.lease, NAME_CHARACTERS),
         found.until,
         str(found.kind),
-        found.words,
+        plain(found.words, REASON_CHARACTERS),
     )
