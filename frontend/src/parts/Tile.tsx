@@ -56,7 +56,7 @@ export const Tile = memo(function Tile({ uuid, density, narrow, colour, word, re
             <span className="busy">{percent(face.busy)}</span>
           </span>
           {density === "compact" ? (
-            <Small face={face} note={calm ? null : (forWhom ?? (narrow ? word : (shortened(reason) ?? word)))} held={held} free={kind === "free"} />
+            <Small face={face} note={calm ? null : (forWhom ?? (narrow ? word : (shortened(reason) ?? word)))} held={held} kind={kind} />
           ) : (
             <Full
               face={face} reason={calm ? null : shortened(reason)} roomy={density !== "medium"}
@@ -79,14 +79,14 @@ function Who({ held, children }: { held: boolean; children: string }) {
   );
 }
 
-function Small({ face, note, held, free }: { face: Face; note: string | null; held: string | null; free: boolean }) {
+function Small({ face, note, held, kind }: { face: Face; note: string | null; held: string | null; kind: Verdict["kind"] | null }) {
   return (
     <>
       <Sparkline line={face.line} area={face.area} />
       <Meter percent={face.memoryPercent} />
       <span className="foot">
         <span>{withUnit(face.celsius, "°C")}</span>
-        <Who held={held !== null}>{note ?? held ?? (face.who || (free ? "free" : ""))}</Who>
+        <Who held={held !== null}>{note ?? held ?? (kind === "withheld" ? kind : face.who || (kind === "free" ? kind : ""))}</Who>
       </span>
     </>
   );
