@@ -17,18 +17,19 @@ from typing import Any, ParamSpec, TypeVar
 from andon import library
 from andon.app import open_availability
 from andon.core.processes.redaction import redact
-from andon.core.sharing.holdings import judge
+from andon.core.sharing.choice import rank
 from andon.core.sharing.launching import LEASE_VARIABLE, environment
 from andon.core.sharing.requests import parse_count, request_of
 from andon.engine.sharing import releaser
-from andon.engine.sharing.availability import Availability, BookPages, Candidates
+from andon.engine.sharing.availability import Availability, Candidates
 from andon.engine.sharing.granter import Grant, Granter, Progress, Terms
-from andon.errors import AndonError, Gone
-from andon.host.kin import here, myself, read_kin, started_ticks
+from andon.errors import AndonError, Gone, Unavailable
+from andon.host.kin import here, myself, started_ticks
 from andon.leases.book import Book
 from andon.leases.hold import LeaseHold
 from andon.leases.holder import Keeper
-from andon.model.device import Device, DeviceStatus
+from andon.model.device import Device
+from andon.model.verdict import VerdictKind
 from andon.model.work import DeviceRequest, Lease, LeaseKind, Owner, Work
 from andon.units import check_seconds, parse_seconds
 
@@ -45,8 +46,8 @@ class Held:
     def __init__(self, grant: Grant, keeper: Keeper) -> None:
         self._held: LeaseHold = grant.held
         self._keeper, self._pid = keeper, os.getpid()
-        self._devices = tuple(room.status.device for room in grant.outlook.choice.chosen)
-        self._everyone = tuple(status.device for status in grant.outlook.snapshot.devices)
+        self._devices = tuple(capacity.status.device for capacity in grant.candidates.choice.chosen)
+        self._everyone = tuple(status.device for status in grant.candidates.snapshot.devices)
 
     @property
     def id(self) -> str:
@@ -242,25 +243,26 @@ def is_own(lease: Lease) -> bool:
     return same and work is not None and work.pid == os.getpid()
 
 
-def held_by_others(statuses: Sequence[DeviceStatus]) -> set[str]:
-    """The devices that other users' or programs' leases hold, even in part; all of them if a lease
-    cannot be read."""
-    book = Book(make=False)
-    pids = {process.pid for status in statuses for process in status.processes}
-    claims = judge(book.entries(), statuses, read_kin(pids) if book.paths else {}, here())
-    out: set[str] = set()
-    for claim in claims:
-        if claim.lease is None:
-            return {status.device.uuid for status in statuses}
-        if not is_own(claim.lease):
-            out.update(share.uuid for share in claim.lease.shares)
-    return out
-
-
 def candidates(request: DeviceRequest) -> Candidates:
     """What a request would get now, without reserving it; our own leases do not block it."""
-    seen = replace(availability(simulated=True), is_own=is_own)
-    return seen.outlook(seen.see(), BookPages.of(Book(make=False)), request, None, time.time())
+    return _own_availability().offer(Book(make=False), request)
+
+
+def available(memory_bytes: int | None, max_utilization: float) -> list[Device]:
+    """Every device that a request for one would get now, best first."""
+    seen = replace(_own_availability(), max_utilization_percent=max_utilization)
+    try:
+        found = seen.offer(Book(make=False), request_of((1, 1), memory_bytes))
+    except Unavailable:
+        return []  # no device here can meet it
+    free = {verdict.uuid for verdict in found.verdicts if verdict.kind is VerdictKind.FREE}
+    ranked = sorted((one for one in found.capacities if one.uuid in free), key=rank())
+    return [one.status.device for one in ranked]
+
+
+def _own_availability() -> Availability:
+    """For checks that reserve nothing: simulated devices may be shown."""
+    return replace(availability(simulated=True), is_own=is_own)
 
 
 def availability(simulated: bool) -> Availability:

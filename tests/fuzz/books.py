@@ -15,7 +15,7 @@ from typing import Any
 
 from andon.core.sharing.rights import Asker
 from andon.engine.sharing.availability import Availability, AvailabilityView
-from andon.engine.sharing.lease_listing import listing, sighted
+from andon.engine.sharing.lease_listing import listing, read_listing
 from andon.host.kin import here
 from andon.leases.book import Book
 from andon.model.device import Snapshot
@@ -218,8 +218,10 @@ def _read(book: Book, target: Target) -> None:
     """As every lease command does: entries, queue, cordons, what is free, and the list of it."""
     began = time.monotonic()
     snapshot = Snapshot("node", time.time(), devices=tuple(gpu(index) for index in range(4)))
-    surveyor = Availability(lambda: snapshot)
-    found = listing(sighted(surveyor, AvailabilityView(snapshot, {}), book), Asker(os.getuid()))
+    availability = Availability(lambda: snapshot)
+    found = listing(
+        read_listing(availability, AvailabilityView(snapshot, {}), book), Asker(os.getuid())
+    )
     assert target.lease in {row.id for row in found.leases}, "the honest lease is not listed"
     for trusted in (False, True):
         shown = text(found, trusted)

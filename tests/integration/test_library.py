@@ -82,7 +82,8 @@ def test_starting_and_stopping_drop_the_cache() -> None:
     assert first.timestamp < second.timestamp < third.timestamp
 
 
-def test_available_devices_come_best_first() -> None:
+def test_available_devices_come_best_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANDON_SIMULATE_SCENARIO", "idle")
     monitor = andon.get_gpu_monitor()
     found = monitor.get_available_gpus()
     scores = {g.index: g.score for g in (monitor.query_gpus() or pytest.fail("none")).gpus}

@@ -13,15 +13,18 @@ import pytest
 from andon.core.conditions.lamps import board
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.sharing.holders import Holder
+from andon.core.sharing.verdict import verdicts
 from andon.errors import Unavailable
 from andon.model.alert import Event, EventKind, Party
 from andon.model.alert_wire import alert_from_json, alert_to_json, alerts_from_json, alerts_to_json
 from andon.model.device import Snapshot
-from andon.model.work import LeaseState
+from andon.model.verdict import DeviceVerdict
+from andon.model.work import Lease, LeaseKind, LeaseState, Share
 from andon.web.answers.alert_payloads import board_to_json, for_anonymous, rules_to_json
 from andon.web.transport.audit import NAME
 from tests.support import alert_pages
 from tests.support import snapshots as drawn
+from tests.support.sharing_parts import capacities_of, claim, owner
 from tests.support.snapshots import AT, assert_golden
 from tests.support.web_parts import BEARER, Caller, Parts, served
 
@@ -205,15 +208,24 @@ HOLDERS = {
 }
 
 
+def available() -> tuple[DeviceVerdict, ...]:
+    """What the pictures' devices are, with a lease on the first."""
+    held = Lease(
+        "k7qm2", (Share(drawn.uuid(0), 0),), owner(), LeaseKind.COMMAND, AT - 60, 1, AT + 3600
+    )
+    return verdicts(capacities_of(drawn.farm().devices, claim(held)), {})
+
+
 def test_the_golden_payloads_are_what_is_said() -> None:
     page = alert_pages.busy()
-    devices = [status.device for status in drawn.farm().devices[:2]]
-    rules = rules_to_json(Rulebook(), devices)
+    rules = rules_to_json(Rulebook(), drawn.farm().devices[:2])
     golden = {
         "alerts": alerts_to_json(page.alerts, page.silences, page.node, AT) | {"note": None},
         "event-alert": alert_to_json(alert_pages.hot()),
         "alert-rules": {**rules, "rules": rules["rules"][:2]},
-        "board": board_to_json(board(drawn.farm(), page.alerts), "node17", HOLDERS),
+        "board": board_to_json(
+            board(drawn.farm(), page.alerts), "node17", HOLDERS, None, available()
+        ),
     }
     for name, said in golden.items():
         text = json.dumps(said, indent=2, ensure_ascii=False, allow_nan=False) + "\n"

@@ -18,6 +18,7 @@ from pydantic import TypeAdapter
 from andon.core.sharing.holdings import Here
 from andon.core.sharing.lease_rows import cordon_rows, lease_rows, waiting_rows
 from andon.core.sharing.rights import Asker
+from andon.core.sharing.verdict import verdicts
 from andon.engine.sharing import releaser
 from andon.engine.sharing import remote_leases as lender_module
 from andon.errors import Conflict, Unavailable
@@ -35,7 +36,7 @@ from andon.web.answers.problems import problem_of
 from andon.web.app import build
 from andon.web.blocking_pool import BlockingPool, Visit
 from tests.support.lease_books import a_book
-from tests.support.sharing_parts import claim, gpu, kin, lease, need, owner, rooms_of, ticket
+from tests.support.sharing_parts import capacities_of, claim, gpu, kin, lease, need, owner, ticket
 from tests.support.snapshots import AT, assert_golden
 from tests.support.web_parts import BEARER, HOME, Caller, Parts, end_holders, served
 
@@ -349,12 +350,15 @@ def a_list() -> LeaseList:
     ]
     family = {7: kin(7), 8: kin(8, uid=1001)}
     line = [ticket(since=AT - 30, wanted=need(4, memory_bytes=40 * GIB), user="carol")]
+    cordons = (Cordon("GPU-3", AT - 3600, "root", "new fan"),)
+    found = capacities_of(statuses, *claims, kin=family, here=here, cordons=cordons)
     return LeaseList(
         AT,
-        lease_rows(claims, rooms_of(statuses, *claims, kin=family, here=here), asker),
+        lease_rows(claims, found, asker),
         waiting_rows(line),
-        cordon_rows([Cordon("GPU-3", AT - 3600, "root", "new fan")], [gpu(3).device]),
+        cordon_rows(cordons, [gpu(3).device]),
         BookRow("/run/andon", "root"),
+        devices=verdicts(found, {}),
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from andon.core.sharing.capacity import DeviceCapacity, Surroundings, rooms
+from andon.core.sharing.capacity import DeviceCapacity, Surroundings, capacities
 from andon.model.device import Device, DeviceStatus, Process, Sample, State
 from andon.model.work import (
     BookEntry,
@@ -109,7 +109,7 @@ def ticket(
     return Ticket(name, owner(**who), wanted or need(), priority, since)
 
 
-def rooms_of(
+def capacities_of(
     statuses: Sequence[DeviceStatus], *claims: Claim, **more: Any
 ) -> tuple[DeviceCapacity, ...]:
-    return rooms(statuses, Surroundings(claims=claims, **more))
+    return capacities(statuses, Surroundings(claims=claims, **more))

@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -86,6 +86,7 @@ class Parts:
         memory: ServerHistory | None = None,
         longest_wait_seconds: float = 30.0,
         audit: Audit | None = None,
+        broken: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self.sampler = Hand(*snapshots)
         self.station = SnapshotFeed(
@@ -99,9 +100,13 @@ class Parts:
         self.keys, self.audit = Keys(TOKEN), audit or Audit(folder)
         kept = memory or NoHistory("history is disabled", "start without --no-history")
         self.watcher = Watcher(self.sampler.subscribe(1.0), Rulebook(), MemoryAlertStore)
-        surveyor = Availability(lambda: self.sampler.once(hasty=True), simulated=True)
+        availability = Availability(
+            lambda: self.sampler.once(hasty=True), simulated=True, broken=broken
+        )
         self.env = {VARIABLE: os.environ.get(VARIABLE, str(folder / "book"))}
-        self.lender = RemoteLeases(surveyor, self.station.latest, self.env, longest_wait_seconds)
+        self.lender = RemoteLeases(
+            availability, self.station.latest, self.env, longest_wait_seconds
+        )
         self.ledger = LeaseTracker(self.sampler.subscribe(1.0), self.env)
         known: dict[str, HealthPart] = {"store": kept, "leases": self.ledger}
         self.shop = AppState(

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from andon.core.sharing.holders import BLANK, page_of
 from andon.core.sharing.queueing import in_order
 from andon.engine.sharing.availability import Availability
-from andon.engine.sharing.lease_listing import listing, sighted
+from andon.engine.sharing.lease_listing import listing, read_listing
 from andon.engine.sharing.releaser import asker
 from andon.host.kin import here, myself
 from andon.leases import places
@@ -87,8 +87,8 @@ def check(book: Book) -> None:
         for held in page.leases:
             assert "-" not in held.remedy
             assert set(held.remedy.split()[1:]) <= {str(pid) for pid in KIN} | _left(entries)
-    surveyor = Availability(lambda: Snapshot("n", 1.0, devices=NODE))
-    said = listing(sighted(surveyor, surveyor.see(), book), asker())
+    availability = Availability(lambda: Snapshot("n", 1.0, devices=NODE))
+    said = listing(read_listing(availability, availability.view(), book), asker())
     wire.dumps(list_to_json(said, "now")).encode()
     book.sweep(entries)
     assert "k7qm2" in {entry.lease.id for entry in book.entries() if entry.lease}

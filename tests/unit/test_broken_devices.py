@@ -12,7 +12,7 @@ import pytest
 from andon.core import alerting
 from andon.core.alerting import EMPTY, Moment, Observation
 from andon.core.conditions.rulebook import Rulebook
-from andon.core.sharing.broken_devices import ailments
+from andon.core.sharing.broken_devices import reported_broken
 from andon.core.sharing.choice import hopeful, obstacle
 from andon.core.sharing.obstacles import HEALTH, ObstacleKind
 from andon.engine.sharing.availability import Availability
@@ -27,7 +27,7 @@ from andon.model.device import Snapshot, State
 from tests.support.homes import made_node_state
 from tests.support.lease_books import a_book
 from tests.support.proving import TOKEN, Proving, proving
-from tests.support.sharing_parts import gpu, need, request, rooms_of
+from tests.support.sharing_parts import capacities_of, gpu, need, request
 
 AT = 1_767_614_400.0
 
@@ -53,11 +53,14 @@ def fired(rule: str = "xid", level: Level = Level.CRITICAL, **more: Any) -> Aler
     ],
 )
 def test_only_what_means_a_broken_device_withholds_it(alert: Alert, withheld: bool) -> None:
-    assert bool(ailments([alert])) is withheld
+    assert bool(reported_broken([alert])) is withheld
 
 
 def test_an_error_of_no_device_withholds_none() -> None:
-    assert ailments([Alert("xid@node#1", "xid", "node", Level.CRITICAL, Phase.FIRING, AT)]) == {}
+    assert (
+        reported_broken([Alert("xid@node#1", "xid", "node", Level.CRITICAL, Phase.FIRING, AT)])
+        == {}
+    )
 
 
 def test_a_broken_device_is_told_with_its_error_and_returned_when_that_is_over() -> None:
@@ -69,8 +72,8 @@ def test_a_broken_device_is_told_with_its_error_and_returned_when_that_is_over()
     for second in range(0, 86_500, 25):
         seen = Observation(node, () if second else (xid,))
         state = alerting.step(state, seen, Moment(AT + second, float(second)), book).state
-        room = rooms_of([status], ailments=ailments(alerting.current(state)))[0]
-        found = obstacle(room, need(even_if_used=True))
+        capacity = capacities_of([status], broken=reported_broken(alerting.current(state)))[0]
+        found = obstacle(capacity, need(even_if_used=True))
         told[second] = None if found is None else f"{found.kind}: {found.words}"
     assert str(told[0]).startswith("broken: reports Xid 79: the GPU has fallen off the bus")
     assert told[86_375] == told[0]
@@ -80,9 +83,9 @@ def test_a_broken_device_is_told_with_its_error_and_returned_when_that_is_over()
 def test_a_board_takes_its_instances_along() -> None:
     part = gpu(1)
     part = replace(part, device=replace(part.device, parent="GPU-0"))
-    [room] = rooms_of([part], ailments={"GPU-0": "reports Xid 48"})
-    assert room.trouble is not None
-    assert room.trouble.kind is ObstacleKind.BROKEN
+    [capacity] = capacities_of([part], broken={"GPU-0": "reports Xid 48"})
+    assert capacity.trouble is not None
+    assert capacity.trouble.kind is ObstacleKind.BROKEN
 
 
 def test_every_ailment_is_waited_for_and_goes_with_its_cure() -> None:
@@ -94,12 +97,12 @@ def test_every_ailment_is_waited_for_and_goes_with_its_cure() -> None:
         ObstacleKind.UNATTRIBUTED_MEMORY: gpu(0, used_gib=12),
     }
     for bar, status in sick.items():
-        [room] = rooms_of([status])
-        found = obstacle(room, need())
+        [capacity] = capacities_of([status])
+        found = obstacle(capacity, need())
         assert (found.kind if found else None) is bar
         assert bar in HEALTH
-        assert not hopeful(room, need()), "work that ends does not cure it"
-        assert obstacle(rooms_of([gpu(0)])[0], need()) is None
+        assert not hopeful(capacity, need()), "work that ends does not cure it"
+        assert obstacle(capacities_of([gpu(0)])[0], need()) is None
 
 
 def test_a_grant_passes_a_broken_device_over_and_says_so(
@@ -107,7 +110,7 @@ def test_a_grant_passes_a_broken_device_over_and_says_so(
 ) -> None:
     book, said = a_book(tmp_path / "andon", monkeypatch), {"GPU-0": "reports Xid 79: gone"}
     look = Snapshot("n", AT, devices=(gpu(0), gpu(1)))
-    granter = Granter(book, Availability(lambda: look, ailing=lambda: said))
+    granter = Granter(book, Availability(lambda: look, broken=lambda: said))
     grant = granter.grant(request(), Terms(), 0.0)
     assert [share.uuid for share in grant.held.lease.shares] == ["GPU-1"]
     with pytest.raises(Conflict) as refused:

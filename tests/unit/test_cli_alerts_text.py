@@ -106,7 +106,7 @@ def test_golden_changes_look_as_drawn() -> None:
 
 def _rules() -> list[Json]:
     cool = Override(device=1, figures={"thermal_celsius": 70.0}, off=frozenset({"memory"}))
-    devices = [status.device for status in farm().devices[:3]]
+    devices = farm().devices[:3]
     without_fans = Thresholds(off=frozenset({"fan"}))
     rules: list[Json] = rules_to_json(Rulebook(without_fans, [cool]), devices, SERVED)["rules"]
     return rules

@@ -21,13 +21,15 @@ def test_the_line_says_how_long_who_is_in_front_and_what_is_missing(
     seen = Availability(lambda: Snapshot("n", time.time(), devices=(gpu(0), gpu(1))))
     held = Granter(book, seen).grant(request(2), Terms(), 0.0)
     hold = book.write_ticket(replace(ticket(wanted=need(2)), owner=owner("alice")))
-    outlook = seen.outlook(seen.see(), BookPages.of(book), request(2), None, time.time())
-    words = waiting_text(Progress(102.0, outlook))
-    user = outlook.ahead[0].owner.user  # the file's owner, whatever the ticket says
+    candidates = seen.candidates(seen.view(), BookPages.of(book), request(2), None, time.time())
+    words = waiting_text(Progress(102.0, candidates))
+    user = candidates.ahead[0].owner.user  # the file's owner, whatever the ticket says
     assert words == (
         f"waiting 1:42 · 2nd in queue behind {user} (2 GPUs) · 0 of 2 free · "
         f"GPU 0: held by lease {held.held.lease.id} ({user})"
     )
-    assert waiting_text(Progress(3.0, outlook, "the book is locked")).endswith("the book is locked")
+    assert waiting_text(Progress(3.0, candidates, "the book is locked")).endswith(
+        "the book is locked"
+    )
     hold.release()
     held.held.release()

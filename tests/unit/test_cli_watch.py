@@ -238,7 +238,7 @@ def test_a_device_that_does_not_exist_is_gone(
 ) -> None:
     _play(monkeypatch, *ticks(1))
     assert run(["watch", "-d", "17"]) == 5
-    assert "devices: 0, 1, 2" in capsys.readouterr().err
+    assert "the devices here: 0, 1, 2" in capsys.readouterr().err
 
 
 def test_a_device_that_disappears_later_does_not_end_the_watch(

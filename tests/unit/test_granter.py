@@ -141,7 +141,7 @@ def test_a_waiter_gets_what_comes_free_and_leaves_no_ticket(book: Book) -> None:
             held.held.release()
 
     grant = granter(book).grant(request(4), Terms(), 30.0, waiting)
-    assert told[0].outlook.missing == 4
+    assert told[0].candidates.missing == 4
     assert book.waiting() == []
     grant.held.release()
 
@@ -288,8 +288,8 @@ def test_every_device_has_its_line(book: Book) -> None:
     statuses = [gpu(0), gpu(1, state=State.LOST), gpu(2, visible=False)]
     held = granter(book, [gpu(0)]).grant(request(), Terms(seconds=60.0), 0.0)
     seen = Availability(lambda: node(statuses))
-    outlook = seen.outlook(seen.see(), BookPages.of(book), request(), None, time.time())
-    lines = device_lines(outlook)
+    candidates = seen.candidates(seen.view(), BookPages.of(book), request(), None, time.time())
+    lines = device_lines(candidates)
     assert lines[0].startswith(f"GPU 0: held by lease {held.held.lease.id} (")
     assert ", until about " in lines[0]
     assert lines[1:] == ["GPU 1: lost: it is lost", "GPU 2: hidden from this process by a mask"]

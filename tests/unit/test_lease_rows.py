@@ -16,7 +16,7 @@ from andon.model.lease_list import (
 from andon.model.work import Claim, Cordon, LeaseKind, LeaseState
 from andon.units import GIB
 from andon.web.answers.lease_payloads import for_anonymous
-from tests.support.sharing_parts import claim, gpu, kin, lease, need, rooms_of, ticket
+from tests.support.sharing_parts import capacities_of, claim, gpu, kin, lease, need, ticket
 
 HERE = Here("b", "n")
 ALICE = Asker(1000, HERE)
@@ -30,7 +30,7 @@ def test_what_is_used_is_summed_over_the_leases_devices_and_no_others() -> None:
         gpu(2, busy=10, processes=[Process(9, memory_bytes=40 * GIB)]),
     ]
     family = {pid: kin(pid) for pid in (7, 8, 9)}
-    [row] = lease_rows([mine], rooms_of(statuses, mine, kin=family, here=HERE), ALICE)
+    [row] = lease_rows([mine], capacities_of(statuses, mine, kin=family, here=HERE), ALICE)
     assert (row.used_bytes, row.reserved_bytes) == (15 * GIB, None)
     assert row.utilization_percent == 70.0
     assert (row.id, row.user, row.kind, row.pid) == ("k7qm2", "alice", LeaseKind.COMMAND, 100)
@@ -40,13 +40,13 @@ def test_what_is_used_is_summed_over_the_leases_devices_and_no_others() -> None:
 
 def test_promises_are_summed_where_memory_was_promised() -> None:
     part = claim(lease(0, 1, memory_gib=10))
-    [row] = lease_rows([part], rooms_of([gpu(0), gpu(1)], part), ALICE)
+    [row] = lease_rows([part], capacities_of([gpu(0), gpu(1)], part), ALICE)
     assert row.reserved_bytes == 20 * GIB
 
 
 def test_of_what_cannot_be_read_nothing_is_claimed() -> None:
     closed = Claim(None, LeaseState.UNREADABLE, 1001, "bob", "x.lease")
-    [row] = lease_rows([closed], rooms_of([gpu(0, busy=90)], closed), ALICE)
+    [row] = lease_rows([closed], capacities_of([gpu(0, busy=90)], closed), ALICE)
     unknown = (row.id, row.kind, row.since, row.until, row.command, row.fence, row.pid)
     assert unknown == (None,) * 7
     assert (row.devices, row.utilization_percent, row.releasable) == ((), None, False)
@@ -55,7 +55,7 @@ def test_of_what_cannot_be_read_nothing_is_claimed() -> None:
 
 def test_a_device_that_is_not_here_has_no_utilisation() -> None:
     away = claim(lease(7))
-    [row] = lease_rows([away], rooms_of([gpu(0, busy=90)], away), ALICE)
+    [row] = lease_rows([away], capacities_of([gpu(0, busy=90)], away), ALICE)
     assert row.utilization_percent is None
 
 
@@ -73,7 +73,7 @@ def a_list() -> LeaseList:
     held = [claim(lease(0, command="secret", fence=9)), claim(None, LeaseState.UNREADABLE)]
     return LeaseList(
         1000.0,
-        lease_rows(held, rooms_of([gpu(0)], *held), ALICE),
+        lease_rows(held, capacities_of([gpu(0)], *held), ALICE),
         waiting_rows([ticket()]),
         cordon_rows([Cordon("GPU-9", 2.0, "root")], []),
         BookRow("/run/andon", "root"),

@@ -63,7 +63,7 @@ def test_other_troubles_are_not_taken_for_it(line: str) -> None:
 
 def test_the_numbers_are_told() -> None:
     line = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has"
-    found = verdict(1, None, line, [Strain(3, 78 * GIB, 80 * GIB)])
+    found = verdict(1, None, line, [Strain("3", 78 * GIB, 80 * GIB)])
     assert found.words == (
         "out of GPU memory: PyTorch tried to allocate 20.00 GiB more; "
         "GPU 3 held 78.0 GiB of 80.0 GiB"
@@ -75,7 +75,7 @@ def test_a_complaint_that_was_caught_is_none() -> None:
 
 
 def test_other_ends_are_told_apart() -> None:
-    full = [Strain(0, 79 * GIB, 80 * GIB)]
+    full = [Strain("0", 79 * GIB, 80 * GIB)]
     assert verdict(137, 9, "", [], host_kills=1).end is CommandEnding.HOST_OUT_OF_MEMORY
     assert verdict(137, None, "", [], host_kills=1).end is CommandEnding.HOST_OUT_OF_MEMORY
     assert verdict(137, 9, "", [], host_kills=0).end is CommandEnding.SIGNAL
@@ -84,5 +84,5 @@ def test_other_ends_are_told_apart() -> None:
     assert verdict(143, 15, "", [], ended_for="lease abc has ended").end is CommandEnding.TIMEOUT
     assert verdict(130, 2, "", [], asked=True).end is CommandEnding.STOPPED
     assert verdict(3, None, "", full).words == "exit code 3; GPU 0 held 79.0 GiB of 80.0 GiB"
-    assert not Strain(0, 70 * GIB, 80 * GIB).at_limit
-    assert not Strain(0, None, 80 * GIB).at_limit
+    assert not Strain("0", 70 * GIB, 80 * GIB).at_limit
+    assert not Strain("0", None, 80 * GIB).at_limit

@@ -1,12 +1,15 @@
 """Which devices are free, and which of them is best."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.sharing.placement import available, score
+from andon.core.sharing.capacity import Weights
+from andon.core.sharing.placement import score
+from andon.core.sharing.verdict import available_by_readings
 from andon.model.device import Device, DeviceStatus, Sample, State
 from andon.units import GIB
 
@@ -26,8 +29,9 @@ def device(
     )
 
 
-def indices(statuses: list[DeviceStatus]) -> list[int]:
-    return [status.device.index for status in statuses]
+def offered(statuses: list[DeviceStatus], **more: Any) -> list[int]:
+    found = available_by_readings(statuses, **more)
+    return [one.status.device.index for one in found]
 
 
 def test_the_score_is_six_parts_memory_and_four_parts_idleness() -> None:
@@ -54,24 +58,24 @@ def test_a_score_lies_between_0_and_1(free: int, more: int, percent: int) -> Non
 
 def test_the_best_comes_first_and_equals_by_index() -> None:
     statuses = [device(3), device(0, percent=40), device(1), device(2, free=79 * GIB)]
-    assert indices(available(statuses)) == [2, 1, 3, 0]
+    assert offered(statuses) == [2, 1, 3, 0]
 
 
 def test_weights_change_the_order() -> None:
     statuses = [device(0, free=70 * GIB, percent=50), device(1, free=50 * GIB, percent=0)]
-    assert indices(available(statuses, memory_weight=1, utilization_weight=0)) == [0, 1]
-    assert indices(available(statuses, memory_weight=0, utilization_weight=1)) == [1, 0]
+    assert offered(statuses, weights=Weights(1, 0)) == [0, 1]
+    assert offered(statuses, weights=Weights(0, 1)) == [1, 0]
 
 
 def test_a_busy_device_is_left_out_and_the_threshold_itself_is_not() -> None:
     statuses = [device(0, percent=50), device(1, percent=51)]
-    assert indices(available(statuses)) == [0]
-    assert indices(available(statuses, max_utilization=100)) == [0, 1]
+    assert offered(statuses) == [0]
+    assert offered(statuses, max_utilization=100) == [0, 1]
 
 
 def test_what_is_asked_must_be_free() -> None:
     statuses = [device(0, free=20 * GIB), device(1, free=20 * GIB - 1)]
-    assert indices(available(statuses, min_memory_bytes=20 * GIB)) == [0]
+    assert offered(statuses, memory_bytes=20 * GIB) == [0]
 
 
 @pytest.mark.parametrize(
@@ -79,17 +83,20 @@ def test_what_is_asked_must_be_free() -> None:
     [
         device(0, free=None),
         device(0, percent=None),
-        device(0, total=None),
         replace(device(0), state=State.STALE),
         replace(device(0), state=State.LOST, sample=None),
-        replace(device(0), state=State.ASLEEP, sample=None),
         replace(device(0), visible=False),
     ],
 )
 def test_what_is_unknown_or_hidden_is_not_free(status: DeviceStatus) -> None:
-    assert available([status]) == []
+    assert offered([status]) == []
 
 
 def test_a_board_that_is_divided_is_not_offered_but_its_instances_are() -> None:
     statuses = [device(0), device(1, parent="GPU-0"), device(2)]
-    assert indices(available(statuses)) == [1, 2]
+    assert offered(statuses) == [1, 2]
+
+
+def test_one_that_sleeps_is_offered_last() -> None:
+    asleep = replace(device(0), state=State.ASLEEP, sample=None)
+    assert offered([asleep, device(1, percent=40)]) == [1, 0]

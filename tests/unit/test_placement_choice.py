@@ -8,13 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.core.sharing.choice import can_come, choose, obstacle, pick, rank
-from andon.core.sharing.eligibility import bars, named, need_of, preferred
+from andon.core.sharing.eligibility import need_of, obstacles_of, preferred
 from andon.core.sharing.obstacles import ObstacleKind
 from andon.errors import Gone, Unavailable
 from andon.model.device import DeviceStatus, Process, ProcessKind, State
+from andon.model.naming import devices_named
 from andon.model.work import Claim, Cordon, LeaseState, PlacementOrder
 from andon.units import GIB
-from tests.support.sharing_parts import claim, gpu, lease, need, request, rooms_of
+from tests.support.sharing_parts import capacities_of, claim, gpu, lease, need, request
 
 STRANGER = Process(4711, user="bob", memory_bytes=22 * GIB)
 
@@ -70,48 +71,48 @@ def test_every_device_that_is_not_free_says_why(
     bar: ObstacleKind | None,
     words: str,
 ) -> None:
-    found = obstacle(rooms_of([status], *claims)[0], need(**more))
+    found = obstacle(capacities_of([status], *claims)[0], need(**more))
     assert (found.kind if found else None, found.words if found else "") == (bar, words)
 
 
 def test_a_cordon_and_an_ailment_withhold_a_device() -> None:
-    cordoned = rooms_of([gpu(0)], cordons=(Cordon("GPU-0", 1.0, "root", "new fan"),))[0]
-    ailing = rooms_of([gpu(0)], ailments={"GPU-0": "Xid 79"})[0]
-    told = [obstacle(room, need(even_if_used=True)) for room in (cordoned, ailing)]
+    cordoned = capacities_of([gpu(0)], cordons=(Cordon("GPU-0", 1.0, "root", "new fan"),))[0]
+    broken = capacities_of([gpu(0)], broken={"GPU-0": "Xid 79"})[0]
+    told = [obstacle(capacity, need(even_if_used=True)) for capacity in (cordoned, broken)]
     assert [o.words for o in told if o] == ["cordoned by root: new fan", "Xid 79"]
 
 
 def test_an_instance_needs_no_utilisation_and_its_board_is_not_taken() -> None:
     board, part = gpu(6), gpu(7, busy=None)
     part = replace(part, device=replace(part.device, index=6, parent="GPU-6"))
-    found = bars([board, part], request(), {})
+    found = obstacles_of([board, part], request(), {})
     assert found["GPU-7"] is None
     assert found["GPU-6"] is not None
     assert found["GPU-6"].kind is ObstacleKind.PARTITIONED
-    assert named("6:0", [board, part]) == {"GPU-7"}
-    assert pick(rooms_of([board, part]), need_of([board, part], request(), found))
+    assert devices_named("6:0", [board, part]) == {"GPU-7"}
+    assert pick(capacities_of([board, part]), need_of([board, part], request(), found))
 
 
 def test_memory_that_was_promised_and_is_not_used_counts_as_used() -> None:
     first, second = lease(0, name="a", memory_gib=30), lease(0, name="b", memory_gib=20)
-    room = rooms_of([gpu(0, used_gib=5)], claim(first), claim(second))[0]
-    assert room.free_bytes == (80 - 50 - 5) * GIB  # the 5 GiB are of nobody that is known
+    capacity = capacities_of([gpu(0, used_gib=5)], claim(first), claim(second))[0]
+    assert capacity.free_bytes == (80 - 50 - 5) * GIB  # the 5 GiB are of nobody that is known
 
 
 def test_the_filters_name_what_they_leave_out() -> None:
     statuses = [gpu(0), gpu(1, name="NVIDIA T4", total=16 * GIB), gpu(2), gpu(3, visible=False)]
     asked = request(models=("h100",), exclude=("2",), memory_bytes=40 * GIB)
-    told = {uuid: o.words for uuid, o in bars(statuses, asked, {}).items() if o}
+    told = {uuid: o.words for uuid, o in obstacles_of(statuses, asked, {}).items() if o}
     assert told == {
         "GPU-1": "not of model h100",
         "GPU-2": "excluded",
         "GPU-3": "hidden from this process by a mask",
     }
-    small = bars(statuses, request(memory_bytes=40 * GIB), {})["GPU-1"]
+    small = obstacles_of(statuses, request(memory_bytes=40 * GIB), {})["GPU-1"]
     assert small is not None
     assert small.words == "has 16.0 GiB, 40.0 GiB requested"
     labels = {"quiet": ["2"]}
-    kept = bars(statuses, request(labels=("quiet",)), labels)
+    kept = obstacles_of(statuses, request(labels=("quiet",)), labels)
     assert [uuid for uuid, o in kept.items() if o is None] == ["GPU-2"]
     assert preferred(statuses, request(prefer=("T4", "quiet", "0")), labels) == {
         "GPU-0", "GPU-1", "GPU-2",
@@ -124,7 +125,7 @@ def test_the_filters_name_what_they_leave_out() -> None:
 )
 def test_a_name_that_nothing_has_is_an_error(wrong: dict[str, Any]) -> None:
     with pytest.raises(Gone):
-        bars([gpu(0)], request(**wrong), {})
+        obstacles_of([gpu(0)], request(**wrong), {})
 
 
 @pytest.mark.parametrize(
@@ -141,12 +142,12 @@ def test_what_can_never_be_met_is_refused_at_once(
     statuses: list[DeviceStatus], asked: object, words: str
 ) -> None:
     with pytest.raises(Unavailable, match=words):
-        need_of(statuses, asked, bars(statuses, asked, {}))  # type: ignore[arg-type]
+        need_of(statuses, asked, obstacles_of(statuses, asked, {}))  # type: ignore[arg-type]
 
 
 def test_the_best_score_comes_first_and_a_pack_takes_what_just_suffices() -> None:
     desktop = Process(9, ProcessKind.GRAPHICS, memory_bytes=40 * GIB)
-    found = rooms_of([gpu(0, used_gib=40, processes=[desktop]), gpu(1), gpu(2)])
+    found = capacities_of([gpu(0, used_gib=40, processes=[desktop]), gpu(1), gpu(2)])
     spread, packed = rank(), rank(layout=PlacementOrder.PACK)
     assert [r.uuid for r in pick(found, need(), order=spread)] == ["GPU-1"]
     assert [r.uuid for r in pick(found, need(), order=packed)] == ["GPU-0"]
@@ -155,7 +156,7 @@ def test_the_best_score_comes_first_and_a_pack_takes_what_just_suffices() -> Non
 
 def test_a_group_is_balanced_or_says_that_it_cannot_be() -> None:
     desktop = Process(9, ProcessKind.GRAPHICS, memory_bytes=40 * GIB)
-    found = rooms_of([gpu(0, used_gib=40, processes=[desktop]), gpu(1), gpu(2, busy=20)])
+    found = capacities_of([gpu(0, used_gib=40, processes=[desktop]), gpu(1), gpu(2, busy=20)])
     assert [r.uuid for r in pick(found, need(2))] == ["GPU-1", "GPU-2"]
     assert pick(found, need(3)) == ()
     assert len(pick(found, need(3, balanced=False))) == 3
@@ -165,7 +166,7 @@ def test_a_group_is_balanced_or_says_that_it_cannot_be() -> None:
 
 
 def test_as_many_as_possible_are_taken_of_a_range() -> None:
-    found = rooms_of([gpu(0), gpu(1), gpu(2)], claim(lease(2)))
+    found = capacities_of([gpu(0), gpu(1), gpu(2)], claim(lease(2)))
     assert len(pick(found, need(1, most=4))) == 2
     assert not can_come(found, need(4, range(3)))
     assert can_come(found, need(4))  # another may see more devices than we do
@@ -180,13 +181,13 @@ def test_no_group_is_ever_unbalanced_too_small_or_of_the_wrong_size(
     used: list[int], count: int, least_gib: int
 ) -> None:
     desktop = [Process(9, ProcessKind.GRAPHICS, memory_bytes=u * GIB) for u in used]
-    found = rooms_of([gpu(i, used_gib=u, processes=[desktop[i]]) for i, u in enumerate(used)])
+    found = capacities_of([gpu(i, used_gib=u, processes=[desktop[i]]) for i, u in enumerate(used)])
     group = pick(found, need(count, memory_bytes=least_gib * GIB))
     sizes = sorted(80 - u for u in used if 80 - u >= least_gib)
     windows = zip(sizes, sizes[count - 1 :], strict=False)
     possible = any(low >= 0.8 * high for low, high in windows)
     assert len(group) == (count if possible else 0)
-    free = [room.free_bytes or 0 for room in group]
+    free = [capacity.free_bytes or 0 for capacity in group]
     assert all(size >= least_gib * GIB for size in free)
     assert not free or min(free) >= 0.8 * max(free)
 
@@ -196,8 +197,8 @@ def test_promises_never_exceed_the_memory(
     promised: list[int], used_gib: int, asked_gib: int
 ) -> None:
     claims = [claim(lease(0, name=str(n), memory_gib=size)) for n, size in enumerate(promised)]
-    room = rooms_of([gpu(0, used_gib=used_gib)], *claims)[0]
+    capacity = capacities_of([gpu(0, used_gib=used_gib)], *claims)[0]
     asked = need(shared=True, memory_bytes=asked_gib * GIB)
-    if obstacle(room, asked) is None:
+    if obstacle(capacity, asked) is None:
         assert sum(promised) + asked_gib <= 80
         assert sum(promised) + asked_gib + used_gib <= 80 or not promised

@@ -23,7 +23,7 @@ from andon.core.sharing.queueing import (
 )
 from andon.model.device import State
 from andon.model.work import Ticket
-from tests.support.sharing_parts import claim, gpu, lease, need, rooms_of, ticket
+from tests.support.sharing_parts import capacities_of, claim, gpu, lease, need, ticket
 
 
 def test_priority_comes_first_and_then_who_came_first() -> None:
@@ -51,19 +51,19 @@ def test_a_step_of_the_clock_costs_nobody_a_place(step: float) -> None:
 
 
 def test_one_that_can_be_served_keeps_only_what_it_gets() -> None:
-    kept = reserved([ticket(wanted=need(2))], rooms_of([gpu(i) for i in range(4)])).kept
+    kept = reserved([ticket(wanted=need(2))], capacities_of([gpu(i) for i in range(4)])).kept
     assert len(kept) == 2
     assert "reserved for alice, ahead in the queue for 2 GPUs" in next(iter(kept.values())).words
 
 
 def test_one_that_cannot_keeps_all_that_it_may_be_met_by() -> None:
-    found = rooms_of([gpu(i) for i in range(4)], claim(lease(0)))
+    found = capacities_of([gpu(i) for i in range(4)], claim(lease(0)))
     kept = reserved([ticket(wanted=need(3, [0, 1, 2]))], found).kept
     assert set(kept) == {"GPU-0", "GPU-1", "GPU-2"}
 
 
 def test_one_that_no_end_of_work_can_help_keeps_nothing() -> None:
-    found = rooms_of([gpu(0), gpu(1, state=State.LOST)])
+    found = capacities_of([gpu(0), gpu(1, state=State.LOST)])
     assert reserved([ticket(wanted=need(2, [0, 1]))], found).kept == {}
 
 
@@ -74,7 +74,7 @@ def test_a_time_to_come_does_not_keep_one_in_line() -> None:
 
 
 def test_one_that_has_not_taken_what_it_could_have_had_keeps_nothing() -> None:
-    free = rooms_of([gpu(i) for i in range(4)])
+    free = capacities_of([gpu(i) for i in range(4)])
     idle = ticket("idle", wanted=need(4, range(4)))
     first = reserved([idle], free, need(1), Turns(100.0))
     assert len(first.kept) == 4
@@ -88,7 +88,7 @@ def test_one_that_has_not_taken_what_it_could_have_had_keeps_nothing() -> None:
 
 
 def test_a_moment_in_which_it_could_not_be_served_gives_it_the_whole_time_again() -> None:
-    free, busy = rooms_of([gpu(0)]), rooms_of([gpu(0)], claim(lease(0)))
+    free, busy = capacities_of([gpu(0)]), capacities_of([gpu(0)], claim(lease(0)))
     idle = ticket("idle", wanted=need(1, [0]))
     first = reserved([idle], free, turns=Turns(100.0))
     taken = reserved([idle], busy, turns=Turns(110.0, first.since))
@@ -97,7 +97,7 @@ def test_a_moment_in_which_it_could_not_be_served_gives_it_the_whole_time_again(
 
 
 def test_many_tickets_of_one_user_do_not_take_turns_at_it() -> None:
-    free = rooms_of([gpu(i) for i in range(4)])
+    free = capacities_of([gpu(i) for i in range(4)])
     idle = [ticket(f"t{n}", since=n, wanted=need(4, range(4))) for n in range(9)]
     other = ticket("other", since=20.0, wanted=need(4, range(4)), uid=1001)
     since = reserved([*idle, other], free, need(1), Turns(100.0)).since
@@ -107,7 +107,7 @@ def test_many_tickets_of_one_user_do_not_take_turns_at_it() -> None:
 
 
 def test_one_that_waits_for_devices_that_nobody_sees_does_not_keep_ours_for_ever() -> None:
-    seen = rooms_of([gpu(i) for i in range(4)])
+    seen = capacities_of([gpu(i) for i in range(4)])
     large = ticket("large", wanted=need(9, range(40)))
     first = reserved([large], seen, need(1), Turns(100.0))
     assert len(first.kept) == 4
@@ -116,7 +116,7 @@ def test_one_that_waits_for_devices_that_nobody_sees_does_not_keep_ours_for_ever
 
 
 def test_more_memory_than_a_device_ever_has_is_not_waited_for() -> None:
-    found = rooms_of([gpu(0), gpu(1)], claim(lease(0)))
+    found = capacities_of([gpu(0), gpu(1)], claim(lease(0)))
     assert reserved([ticket(wanted=need(2, [0, 1], memory_bytes=2**50))], found).kept == {}
 
 
@@ -128,9 +128,9 @@ class Machine:
     line: list[Ticket] = field(default_factory=list)
     clock: float = 0.0
 
-    def rooms(self) -> tuple[DeviceCapacity, ...]:
+    def capacities(self) -> tuple[DeviceCapacity, ...]:
         claims = [claim(lease(*devices, name=name)) for name, devices in self.held.items()]
-        return rooms_of([gpu(i) for i in range(8)], *claims)
+        return capacities_of([gpu(i) for i in range(8)], *claims)
 
     def arrive(self, count: int, devices: list[int], priority: int) -> None:
         self.clock += 1
@@ -144,10 +144,10 @@ class Machine:
             return None
         asking = line[turn % len(line)]
         ahead = in_front_of(line, asking, self.clock)
-        group = pick(self.rooms(), asking.need, reserved(ahead, self.rooms()).kept.keys())
+        group = pick(self.capacities(), asking.need, reserved(ahead, self.capacities()).kept.keys())
         if not group:
             return None
-        devices = tuple(room.status.device.index for room in group)
+        devices = tuple(capacity.status.device.index for capacity in group)
         self.held[asking.id] = devices
         self.line.remove(asking)
         return asking, devices, ahead
@@ -172,7 +172,7 @@ def test_nobody_is_overtaken_by_one_that_touches_what_a_blocked_one_in_front_nee
         elif isinstance(event, tuple):
             machine.arrive(*event)
         elif isinstance(event, int):
-            before = machine.rooms()
+            before = machine.capacities()
             served = machine.serve(event)
             if served is None:
                 continue
@@ -181,7 +181,7 @@ def test_nobody_is_overtaken_by_one_that_touches_what_a_blocked_one_in_front_nee
                 touched = {f"GPU-{index}" for index in devices} & other.need.eligible
                 # One in front that could be served keeps its group free; one that could not,
                 # every device that may be its own.
-                still = pick(machine.rooms(), other.need)
+                still = pick(machine.capacities(), other.need)
                 assert not touched or (pick(before, other.need) and still), other
         taken = [index for devices in machine.held.values() for index in devices]
         assert len(taken) == len(set(taken))
@@ -209,7 +209,7 @@ def test_a_large_request_is_served_however_many_small_ones_come_after_it(
 
 
 def test_a_request_that_does_not_wait_goes_by_what_earlier_ones_saw_of_a_user() -> None:
-    free, idle = rooms_of([gpu(0)]), ticket("t2", wanted=need(1, [0]))
+    free, idle = capacities_of([gpu(0)]), ticket("t2", wanted=need(1, [0]))
     users = by_user(reserved([ticket("t1", wanted=need(1, [0]))], free, turns=Turns(100.0)).since)
     assert users == {1000: 100.0}
     soon = reserved([idle], free, turns=Turns(100.0 + TAKING_SECONDS - 0.1, users=users))

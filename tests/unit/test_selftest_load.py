@@ -24,11 +24,12 @@ from andon.cli.commands.setup.selftest_load import (
 )
 from andon.cli.terminal import Choices
 from andon.core.doctor.findings import Finding, Grade
-from andon.core.selftest.load import Load, choose, judge_load
+from andon.core.selftest.load import FREE_BYTES, IDLE_PERCENT, Load, choose, judge_load
 from andon.core.selftest.plausibility import judge
 from andon.core.selftest.trials import Sampling, SelftestTrial
+from andon.core.sharing.verdict import available_by_readings
 from andon.errors import Unavailable
-from andon.model.device import Process, ProcessKind, Snapshot, State
+from andon.model.device import DeviceStatus, Process, ProcessKind, Snapshot, State
 from andon.model.wire import snapshot_from_json
 from andon.units import GIB
 from tests.conftest import REPOSITORY
@@ -97,6 +98,11 @@ def test_no_load_is_said_and_is_no_failure() -> None:
 # Which device.
 
 
+def chosen(snapshot: Snapshot) -> tuple[DeviceStatus | None, str]:
+    found = available_by_readings(snapshot.devices, FREE_BYTES, IDLE_PERCENT)
+    return choose(snapshot, {one.uuid for one in found})
+
+
 def test_the_first_device_that_nobody_uses_is_taken() -> None:
     used = replace(h200(0), processes=(Process(1),))
     working = replace(h200(1), sample=replace(_sample(1), utilization_percent=40))
@@ -104,7 +110,7 @@ def test_the_first_device_that_nobody_uses_is_taken() -> None:
     hidden = replace(h200(3), visible=False)
     lost = replace(h200(4), state=State.LOST)
     desktop = replace(h200(5), processes=(Process(2, ProcessKind.GRAPHICS),))
-    device, reason = choose(node(used, working, full, hidden, lost, desktop))
+    device, reason = chosen(node(used, working, full, hidden, lost, desktop))
     assert device is not None
     assert device.device.index == 5
     assert reason == ""
@@ -115,22 +121,24 @@ def _sample(index: int) -> Any:
 
 
 def test_nobodys_work_is_disturbed() -> None:
-    device, reason = choose(node(replace(h200(0), processes=(Process(1),))))
+    device, reason = chosen(node(replace(h200(0), processes=(Process(1),))))
     assert device is None
     assert "in use" in reason
 
 
 def test_simulated_and_foreign_devices_are_not_loaded() -> None:
     other = replace(h200(0), device=replace(h200(0).device, vendor="sim"))
-    device, reason = choose(node(other))
+    device, reason = chosen(node(other))
     assert device is None
     assert "NVIDIA" in reason
 
 
 def test_a_divided_board_is_loaded_through_its_instance() -> None:
-    device, _ = choose(node(*mig_board(0)))
-    assert device is not None
-    assert device.device.parent is not None
+    board, used, empty = mig_board(0)
+    assert empty.sample is not None
+    empty = replace(empty, sample=replace(empty.sample, memory_free_bytes=39 * GIB))
+    device, _ = chosen(node(board, used, empty))
+    assert device is empty
 
 
 # The process.
@@ -230,7 +238,13 @@ def test_the_load_is_watched_and_judged(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(selftest_load, "loaded", load)
     monkeypatch.setattr(selftest_load, "installed", lambda: ["torch"])
     monkeypatch.setattr(selftest, "watch", watch)
-    during, found = selftest.under_load(player, looks(None)[0], 60.0, 1.0)  # type: ignore[arg-type]
+    during, found = selftest.under_load(
+        player,  # type: ignore[arg-type]
+        looks(None)[0],
+        {uuid(0)},
+        60.0,
+        1.0,
+    )
     assert (found.pid, found.framework, found.reason) == (77, "torch", "")
     assert during[0].devices[0].processes[0].pid == 77
     assert Choices().interval_seconds is None
@@ -238,7 +252,7 @@ def test_the_load_is_watched_and_judged(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_without_a_framework_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selftest_load, "installed", list)
-    during, found = selftest.under_load(Player(), looks(None)[0], 5.0, 1.0)  # type: ignore[arg-type]
+    during, found = selftest.under_load(Player(), looks(None)[0], {uuid(0)}, 5.0, 1.0)  # type: ignore[arg-type]
     assert during == []
     assert "torch, cupy or jax is not installed" in found.reason
 
@@ -263,8 +277,8 @@ def test_a_real_h200_is_plausible_and_follows_its_load() -> None:
 
 
 def test_a_busy_h200_would_be_left_alone_and_an_idle_one_taken() -> None:
-    assert choose(recorded("idle"))[0] is not None
-    assert choose(recorded("loaded"))[0] is None
+    assert chosen(recorded("idle"))[0] is not None
+    assert chosen(recorded("loaded"))[0] is None
 
 
 @pytest.mark.process

@@ -186,7 +186,7 @@ def test_every_mistake_is_told_at_once_and_no_secret_with_it() -> None:
     found = "\n".join(mistakes(WRONG))
     for word in (
         'thermal_celsius: "warm" is not', "quiet_hours", "did you mean fan?", "minimum_level",
-        "alerts.tempo", "override 1.device: 'the third' is not an index",
+        "alerts.tempo", "override 1.device: 'the third' is not a device such as 3",
         "override 1.thermal_celsius", "override 2: name either a device or a model",
         "override 2.thermal_margin_celsius: 'off' is not a number",
         "override 2: there is no setting 'speed'",

@@ -21,9 +21,8 @@ from andon.model.device import (
     Sample,
     Snapshot,
     State,
-    device_labels,
-    with_labels,
 )
+from andon.model.naming import device_labels, with_labels
 from tests.support import snapshots as drawn
 from tests.support.full_snapshot import FULL
 

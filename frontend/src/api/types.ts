@@ -21,6 +21,7 @@ export type Alerts = Omit<Schemas["AlertList"], "alerts" | "silences"> & { alert
 export type Board = Schemas["BoardShape"];
 export type Holder = Schemas["HolderShape"];
 export type BoardDevice = Schemas["LampShape"];
+export type Verdict = NonNullable<BoardDevice["verdict"]>;
 export type Rules = Schemas["RuleList"];
 export type Rule = Schemas["Rule"];
 export type Lease = Schemas["LeaseRow"];

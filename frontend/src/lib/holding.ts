@@ -1,5 +1,5 @@
 /** Who holds a device, as short text, and what releasing a lease does. */
-import type { Holder, Lease } from "../api/types";
+import type { Holder, Lease, Verdict } from "../api/types";
 import { count, hourOf } from "./format";
 
 export interface Held {
@@ -23,6 +23,35 @@ export function occupants(who: string, users: string | null, until: string | nul
   const there = new Set(who.split(" · ", 1)[0]?.split(", "));
   const own = users.split(", ").every((user) => there.has(user));
   return own ? [who, end.trim()].filter(Boolean).join(" · ") : `held by ${users}${end}, used by ${who}`;
+}
+
+/** Whether a device is available, in a few words: "free", "held by alice until 15:30", "in use by bob". */
+export function verdictText(verdict: Verdict, at?: number): string {
+  const by = verdict.by ? ` by ${verdict.by}` : "";
+  switch (verdict.kind) {
+    case "free":
+      return "free";
+    case "held":
+      return `held${by}${verdict.until == null ? "" : ` until ${hourOf(verdict.until, at)}`}`;
+    case "in_use":
+      return `in use${by}`;
+    default:
+      return `withheld: ${verdict.reason ?? "unknown reason"}`;
+  }
+}
+
+/** The last line of a tile that no lease holds: its verdict, with its processes. */
+export function unheld(kind: Verdict["kind"] | null, why: string | null, who: string): string {
+  switch (kind) {
+    case "free":
+      return who ? `free · ${who}` : "free";
+    case "in_use":
+      return who ? `in use by ${who}` : "in use";
+    case "withheld":
+      return why === null ? "withheld" : `withheld: ${why}`;
+    default:
+      return who || "no processes";
+  }
 }
 
 /** What releasing this lease will stop; shown before it happens. */

@@ -1,7 +1,7 @@
 /** Every device's lamp and the headline, from the server's board and the last snapshot. */
 import { useMemo } from "react";
 import { useBoard } from "../api/queries";
-import type { Holder } from "../api/types";
+import type { Holder, Verdict } from "../api/types";
 import { useNow } from "../live/store";
 import { duration } from "./format";
 import { type Colour, headline, type Lamp, lampOf, serverLamps, UNKNOWN } from "./lamps";
@@ -12,6 +12,8 @@ export interface Judged {
   lamps: Map<string, Lamp>;
   /** Who holds a device, by its uuid. */
   holders: Record<string, Holder[]>;
+  /** Whether a device is available, by its uuid; none of an old snapshot. */
+  verdicts: Map<string, Verdict>;
 }
 
 /** Stale data is grey: it may no longer be true. */
@@ -20,7 +22,8 @@ export function useJudged(): Judged {
   const board = useBoard();
   return useMemo(() => {
     const holders = board?.holders ?? {};
-    if (!snapshot) return { colour: "grey", headline: refusal ?? "Loading…", lamps: new Map(), holders };
+    const verdicts = new Map<string, Verdict>();
+    if (!snapshot) return { colour: "grey", headline: refusal ?? "Loading…", lamps: new Map(), holders, verdicts };
     if (staleSeconds !== null) {
       const silent = link.state === "live" ? "the server has stopped sampling" : "the server is not responding";
       const lamp: Lamp = { ...UNKNOWN, word: "stale", reason: `no data for ${duration(staleSeconds)}` };
@@ -29,12 +32,14 @@ export function useJudged(): Judged {
         headline: `No data for ${duration(staleSeconds)}: ${silent}`,
         lamps: new Map(snapshot.devices.map((device) => [device.uuid, lamp])),
         holders,
+        verdicts,
       };
     }
     const server = serverLamps(board);
+    for (const one of board?.devices ?? []) if (one.verdict) verdicts.set(one.uuid, one.verdict);
     const lamps = new Map(snapshot.devices.map((d) => [d.uuid, lampOf(d, server, snapshot.at)]));
-    if (board) return { colour: board.lamp as Colour, headline: board.headline, lamps, holders };
+    if (board) return { colour: board.lamp as Colour, headline: board.headline, lamps, holders, verdicts };
     const plain = headline(snapshot, lamps);
-    return { colour: plain.colour, headline: plain.text, lamps, holders };
+    return { colour: plain.colour, headline: plain.text, lamps, holders, verdicts };
   }, [snapshot, staleSeconds, link.state, refusal, board]);
 }

@@ -101,6 +101,7 @@ function Group({ snapshot, judged, search, old }: GroupProps) {
         {snapshot.devices.map((device) => {
           const lamp = judged.lamps.get(device.uuid) ?? UNKNOWN;
           const held = heldBy(judged.holders[device.uuid]);
+          const verdict = judged.verdicts.get(device.uuid);
           return (
             <Tile
               key={device.uuid}
@@ -113,12 +114,14 @@ function Group({ snapshot, judged, search, old }: GroupProps) {
               forWhom={lamp.forWhom}
               held={held?.users ?? null}
               until={held?.until ?? null}
+              kind={verdict?.kind ?? null}
+              why={verdict?.reason ?? null}
               faded={!matches(device, held?.users)}
             />
           );
         })}
       </ul>
-      {shown && <Card uuid={shown.uuid} anchor={shown.anchor} lamp={judged.lamps.get(shown.uuid) ?? UNKNOWN} holders={judged.holders[shown.uuid] ?? []} />}
+      {shown && <Card uuid={shown.uuid} anchor={shown.anchor} lamp={judged.lamps.get(shown.uuid) ?? UNKNOWN} holders={judged.holders[shown.uuid] ?? []} verdict={judged.verdicts.get(shown.uuid)} />}
     </section>
   );
 }
@@ -128,7 +131,7 @@ function matcher(search: string): (device: Device, holders?: string) => boolean 
   const term = search.trim().toLowerCase();
   if (!term) return () => true;
   return (device, holders) => {
-    const texts = [`gpu ${device.index}`, device.uuid, device.name, device.state, device.pci ?? "", holders ?? ""];
+    const texts = [`gpu ${device.label}`, device.uuid, device.name, device.state, device.pci ?? "", holders ?? ""];
     for (const one of device.processes) texts.push(one.user ?? "", one.name ?? "", String(one.pid), one.job ?? "");
     return texts.some((text) => text.toLowerCase().includes(term));
   };

@@ -3,6 +3,7 @@ import { useAlerts, useBoard, useFeatures } from "../api/queries";
 import type { Alert, Device, Holder } from "../api/types";
 import { DeviceCharts } from "../charts/DeviceCharts";
 import { count, DASH, duration, gib, known, percent, used, withUnit, words } from "../lib/format";
+import { verdictText } from "../lib/holding";
 import type { Judged } from "../lib/judged";
 import { shortened, UNKNOWN } from "../lib/lamps";
 import { alertLink } from "../lib/router";
@@ -23,6 +24,7 @@ export default function DevicePage({ uuid, query, judged }: Props) {
   const device = useDevice(uuid);
   const loaded = useLive((now) => now.snapshot !== null);
   const old = useLive((now) => now.staleSeconds !== null);
+  const at = useLive((now) => now.snapshot?.at ?? 0);
   if (!device) {
     if (!loaded) return <p className="dim">Loading…</p>;
     return (
@@ -33,6 +35,7 @@ export default function DevicePage({ uuid, query, judged }: Props) {
     );
   }
   const lamp = judged.lamps.get(uuid) ?? UNKNOWN;
+  const verdict = judged.verdicts.get(uuid);
   return (
     <article className={old ? "old" : undefined}>
       <header className={`headline device ${lamp.colour}`}>
@@ -40,6 +43,7 @@ export default function DevicePage({ uuid, query, judged }: Props) {
         <div>
           <h1>GPU {live.label(uuid)} <span className="model">{device.name}</span></h1>
           <p>{[lamp.word, shortened(lamp.reason), lamp.forWhom && `affects ${lamp.forWhom}`].filter(Boolean).join(" · ")}</p>
+          {verdict && <p className="dim">{verdictText(verdict, at)}</p>}
           {device.hint && <p>{device.hint}</p>}
         </div>
       </header>

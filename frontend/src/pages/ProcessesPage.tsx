@@ -70,7 +70,7 @@ function rowsOf(devices: Device[], at: number, search: string): Row[] {
     })))
     .filter(({ device, process }) => {
       if (!term) return true;
-      const texts = [`gpu ${device.index}`, process.user, process.name, process.command, String(process.pid), process.lease, where(process)];
+      const texts = [`gpu ${device.label}`, process.user, process.name, process.command, String(process.pid), process.lease, where(process)];
       return texts.some((text) => text?.toLowerCase().includes(term));
     });
 }

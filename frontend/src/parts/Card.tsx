@@ -1,7 +1,8 @@
 /** What a tile has no room for, shown beside it while it is hovered or focused. */
 import { useLayoutEffect, useRef, useState } from "react";
-import type { Device, Holder } from "../api/types";
+import type { Device, Holder, Verdict } from "../api/types";
 import { duration, gib, percent, throttleName, used, whole, withUnit } from "../lib/format";
+import { verdictText } from "../lib/holding";
 import type { Lamp as Lit } from "../lib/lamps";
 import { live, useDevice, useLive } from "../live/store";
 import { HeldBy } from "./HeldBy";
@@ -12,12 +13,13 @@ interface Props {
   lamp: Lit;
   anchor: DOMRect;
   holders: Holder[];
+  verdict: Verdict | undefined;
 }
 
 const MARGIN = 8;
 const MOST_PROCESSES = 6;
 
-export function Card({ uuid, lamp, anchor, holders }: Props) {
+export function Card({ uuid, lamp, anchor, holders, verdict }: Props) {
   const device = useDevice(uuid);
   const at = useLive((now) => now.snapshot?.at ?? 0);
   const box = useRef<HTMLDivElement>(null);
@@ -42,6 +44,7 @@ export function Card({ uuid, lamp, anchor, holders }: Props) {
         {lamp.reason ? `: ${lamp.reason}` : ""}
         {lamp.forWhom ? ` (affects ${lamp.forWhom})` : ""}
       </p>
+      {verdict && <p className="dim">{verdictText(verdict, at)}</p>}
       {device.hint && <p className="dim">{device.hint}</p>}
       {device.state === "ok" && device.sample && <Readings device={device} />}
       {holders.length > 0 && <HeldBy holders={holders} at={at} />}

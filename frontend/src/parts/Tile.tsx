@@ -1,8 +1,9 @@
 /** One GPU on the board: number, lamp, utilisation, and what else fits its size. */
 import { memo, type ReactNode } from "react";
+import type { Verdict } from "../api/types";
 import type { Density } from "../lib/fit";
 import { gib, percent, used, withUnit } from "../lib/format";
-import { occupants } from "../lib/holding";
+import { occupants, unheld } from "../lib/holding";
 import { type Colour, shortened } from "../lib/lamps";
 import { deviceLink } from "../lib/router";
 import { useFace, type Face } from "../live/faces";
@@ -22,15 +23,23 @@ interface Props {
   /** Who holds it, and until when. */
   held: string | null;
   until: string | null;
+  /** Whether it is available, and if not, why. */
+  kind: Verdict["kind"] | null;
+  why: string | null;
   faded: boolean;
 }
 
-export const Tile = memo(function Tile({ uuid, density, narrow, colour, word, reason, forWhom, held, until, faded }: Props) {
+const AVAILABLE = { free: "free", held: "held", in_use: "used without a lease", withheld: "withheld" };
+
+export const Tile = memo(function Tile({ uuid, density, narrow, colour, word, reason, forWhom, held, until, kind, why, faded }: Props) {
   const face = useFace(uuid);
   if (!face) return null;
+  const calm = colour === "green";
+  const verdict = unheld(kind, calm ? why : null, face.who); // a lit lamp shows the reason itself
+  const last = held === null || kind === "withheld" ? verdict : occupants(face.who, held, until);
   const description = [
     `GPU ${face.label}`, word, reason, forWhom && `affects ${forWhom}`, face.busy !== null && `utilisation ${face.busy} %`,
-    held && `held by ${held}`, held && until && `until ${until}`,
+    held === null && kind !== null && AVAILABLE[kind], held && `held by ${held}`, held && until && `until ${until}`,
   ];
   return (
     <li className={`tile ${density} ${colour}${faded ? " faded" : ""}`}>
@@ -47,11 +56,11 @@ export const Tile = memo(function Tile({ uuid, density, narrow, colour, word, re
             <span className="busy">{percent(face.busy)}</span>
           </span>
           {density === "compact" ? (
-            <Small face={face} note={colour === "green" ? null : (forWhom ?? (narrow ? word : (shortened(reason) ?? word)))} held={held} />
+            <Small face={face} note={calm ? null : (forWhom ?? (narrow ? word : (shortened(reason) ?? word)))} held={held} kind={kind} />
           ) : (
             <Full
-              face={face} reason={colour === "green" ? null : shortened(reason)} roomy={density !== "medium"}
-              who={(held !== null || !face.silent) && <Who held={held !== null}>{occupants(face.who, held, until)}</Who>}
+              face={face} reason={calm ? null : shortened(reason)} roomy={density !== "medium"}
+              who={(held !== null || !face.silent) && <Who held={held !== null}>{last}</Who>}
             />
           )}
         </span>
@@ -70,14 +79,14 @@ function Who({ held, children }: { held: boolean; children: string }) {
   );
 }
 
-function Small({ face, note, held }: { face: Face; note: string | null; held: string | null }) {
+function Small({ face, note, held, kind }: { face: Face; note: string | null; held: string | null; kind: Verdict["kind"] | null }) {
   return (
     <>
       <Sparkline line={face.line} area={face.area} />
       <Meter percent={face.memoryPercent} />
       <span className="foot">
         <span>{withUnit(face.celsius, "°C")}</span>
-        <Who held={held !== null}>{note ?? held ?? face.who}</Who>
+        <Who held={held !== null}>{note ?? held ?? (kind === "withheld" ? kind : face.who || (kind === "free" ? kind : ""))}</Who>
       </span>
     </>
   );

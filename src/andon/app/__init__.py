@@ -17,7 +17,7 @@ from andon.app.history import (
 )
 from andon.app.sampler import open_sampler
 from andon.app.settings import check_settings, config_path, load_settings
-from andon.app.sharing import open_availability, open_lease_tracker
+from andon.app.sharing import open_availability, open_lease_tracker, refuse_ambiguous_names
 from andon.host.server.state_folder import state_folder
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "open_sampler",
     "open_store",
     "open_watcher",
+    "refuse_ambiguous_names",
     "retention_of",
     "rulebook",
     "separate_history",

@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING
 from andon.app.alerts import open_watcher
 from andon.app.history import open_recorder, store_kind
 from andon.app.sampler import open_sampler
-from andon.app.sharing import open_availability, open_lease_tracker
+from andon.app.sharing import (
+    open_availability,
+    open_lease_tracker,
+    refuse_ambiguous_names,
+)
 from andon.core.access.policy import Rules, is_loopback
 from andon.core.settings.resolution import Settings
 from andon.engine.sampling.sampler import Sampler
@@ -54,6 +58,8 @@ def serve(settings: Settings, place: ServeOptions, on_ready: Callable[[Started],
         feed = _feed(sampler, settings)
         stack.callback(feed.close)
         feed.wait_for_first(settings.deadline_seconds + FIRST_SNAPSHOT_SECONDS)
+        if feed.last is not None:
+            refuse_ambiguous_names(settings, feed.last.devices)
         rules = Rules(loopback, names(place, loopback))
         history = _history(sampler, settings, place.history)
         stack.callback(history.close)
@@ -139,7 +145,7 @@ def _remote_leases(
         settings,
         lambda: sampler.once(hasty=True),
         simulated=simulated,
-        broken=watcher.ailments,
+        broken=watcher.broken_devices,
     )
     remote_leases = RemoteLeases(availability, feed.latest, follows=leases.why_not)
     leases.listen(remote_leases.changed)

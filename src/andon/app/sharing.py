@@ -1,17 +1,18 @@
 """Sharing: what is available to whom, and the lease book that a server follows."""
 
 import sys
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 
 from andon.core.settings.resolution import Settings
 from andon.errors import Invalid
+from andon.model.naming import mistake_in
 
 if TYPE_CHECKING:  # not every command shares devices
     from andon.engine.sampling.sampler import Sampler
     from andon.engine.sharing.availability import Availability
     from andon.engine.sharing.lease_tracker import LeaseTracker
-    from andon.model.device import Snapshot
+    from andon.model.device import DeviceStatus, Snapshot
 
 
 def open_availability(
@@ -37,7 +38,7 @@ def open_availability(
         Weights(settings.score_memory_weight, settings.score_utilization_weight),
         frozenset(own_pids),
         simulated,
-        ailing=broken or BrokenDevicesQuery(),
+        broken=broken or BrokenDevicesQuery(),
         memory=TurnMemory(),
     )
 
@@ -52,6 +53,17 @@ def open_lease_tracker(settings: Settings, sampler: "Sampler") -> "LeaseTracker 
     ledger = LeaseTracker(sampler.subscribe(pace, size=2))
     sampler.mark_by(ledger.marked)
     return ledger
+
+
+def refuse_ambiguous_names(settings: Settings, statuses: "Sequence[DeviceStatus]") -> None:
+    """Invalid if a setting names a device by something that several devices here have."""
+    named = [("alerts.override", one.device) for one in settings.alerts_overrides if one.device]
+    named += [("alerts.notifier", d) for one in settings.alerts_notifiers for d in one.devices]
+    named += [("share.labels", d) for devices in _labels_of(settings).values() for d in devices]
+    found = ((where, mistake_in(str(name), statuses)) for where, name in named)
+    mistakes = tuple(f"{where}: {wrong}" for where, wrong in found if wrong is not None)
+    if mistakes:
+        raise Invalid(mistakes[0], hint="use an index or a whole UUID", mistakes=mistakes)
 
 
 def _labels_of(settings: Settings) -> dict[str, list[str]]:

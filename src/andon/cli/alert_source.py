@@ -157,8 +157,8 @@ class FromSampling:
         from andon.web.answers.alert_payloads import rules_to_json
 
         settings = snapshot_source.settings_of(self._choices)
-        devices = [status.device for status in snapshot_source.take_snapshot(self._choices).devices]
-        found: list[Json] = rules_to_json(_rulebook(settings), devices)["rules"]
+        statuses = snapshot_source.take_snapshot(self._choices).devices
+        found: list[Json] = rules_to_json(_rulebook(settings), statuses)["rules"]
         return found
 
 

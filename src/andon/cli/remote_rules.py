@@ -73,6 +73,7 @@ def _on_device(value: Json) -> Json:
     return {
         "uuid": text_in(value, "uuid", NAME),
         "index": whole_in(value, "index", wire.MOST_INDEX),
+        "label": text_in(value, "label", NAME),
         "threshold": number_in(value, "threshold"),
         "limit": number_in(value, "limit"),
         "disabled": flag_in(value, "disabled"),

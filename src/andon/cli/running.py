@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,8 @@ from andon.leases.book import Book
 from andon.leases.hold import LeaseHold
 from andon.leases.holders import LockTable, strangers
 from andon.leases.rejoin import Presence
-from andon.model.device import Device, Snapshot
+from andon.model.device import Device, DeviceStatus, Snapshot
+from andon.model.naming import device_labels, title
 from andon.model.work import DeviceRequest, Lease
 from andon.units import MIB, human_seconds
 
@@ -50,7 +51,7 @@ def attached(name: str, view: AvailabilityView, request: DeviceRequest) -> Attac
     present = {s.device.uuid: s.device for s in view.snapshot.devices}
     missing = [share.index for share in lease.shares if share.uuid not in present]
     if missing:
-        raise Gone(f"GPU {missing[0]} of lease {lease.id} is no longer present")
+        raise Gone(f"{title(str(missing[0]))} of lease {lease.id} is no longer present")
     if request.least > len(lease.shares):
         raise Conflict(
             f"{request.least} GPUs requested, but lease {lease.id} holds {len(lease.shares)}",
@@ -62,7 +63,7 @@ def attached(name: str, view: AvailabilityView, request: DeviceRequest) -> Attac
 
 def larger(request: DeviceRequest, grant: Grant) -> DeviceRequest:
     """The same request with more memory: 1.5 times its share, else a larger device."""
-    had = [room.free_bytes or 0 for room in grant.outlook.choice.chosen]
+    had = [capacity.free_bytes or 0 for capacity in grant.candidates.choice.chosen]
     asked = request.memory_bytes or 0
     if request.shared:
         return replace(request, memory_bytes=asked * 3 // 2)
@@ -87,10 +88,10 @@ class Running:
 
     def on_grant(self, grant: Grant) -> tuple[int, Verdict]:
         """Run it on the granted devices, and release them whatever happens."""
-        chosen = tuple(room.status.device for room in grant.outlook.choice.chosen)
+        chosen = tuple(capacity.status.device for capacity in grant.candidates.choice.chosen)
         facts = {"waited_seconds": round(grant.waited_seconds, 3), "choice": _choice(grant)}
         try:
-            return self._run(grant.held.lease, chosen, grant.outlook.snapshot, facts, grant.held)
+            return self._run(grant.held.lease, chosen, grant.candidates.snapshot, facts, grant.held)
         finally:
             grant.held.release()
 
@@ -121,7 +122,8 @@ class Running:
             outcome = launcher.run(_Check(held, self._notify), self._notify)
             if held is not None:
                 held.release()  # before anything else: others are waiting for it
-            strains = [_strain(status) for status in log.latest_of_run()]
+            names = device_labels(snapshot.devices)
+            strains = [_strain(status, names) for status in log.latest_of_run()]
             judged = verdict(
                 outcome.code,
                 outcome.signal,
@@ -192,7 +194,7 @@ def _choice(grant: Grant) -> dict[str, Any]:
     """The choice for the run record: the method, and every candidate with its values."""
     return {
         "method": "score",
-        "world_size": len(grant.outlook.choice.chosen),
+        "world_size": len(grant.candidates.choice.chosen),
         "candidates": [
             {
                 "uuid": c.uuid,
@@ -203,7 +205,7 @@ def _choice(grant: Grant) -> dict[str, Any]:
                 "chosen": c.chosen,
                 "reason": None if c.obstacle is None else c.obstacle.words,
             }
-            for c in grant.outlook.choice.candidates
+            for c in grant.candidates.choice.candidates
         ],
     }
 
@@ -216,10 +218,10 @@ def _name(command: Sequence[str]) -> str:
     return first
 
 
-def _strain(status: Any) -> Strain:
+def _strain(status: DeviceStatus, names: Mapping[str, str]) -> Strain:
     sample = status.sample
     return Strain(
-        status.device.index,
+        names.get(status.device.uuid) or str(status.device.index),
         sample.memory_used_bytes if sample else None,
         status.device.memory_total_bytes,
     )

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from andon.cli.show.entries import NamedDevice, entries
 from andon.cli.show.render import Mask
 from andon.cli.sources import resolved_of as resolved_of
 from andon.cli.sources import sampling as sampling
 from andon.cli.sources import settings_of as settings_of
 from andon.cli.terminal import Choices, notice
-from andon.errors import Gone, Invalid
-from andon.model.device import Snapshot, with_labels
+from andon.errors import Invalid
+from andon.model.device import Snapshot
+from andon.model.naming import devices_named, with_labels
 
 if TYPE_CHECKING:
     from andon.cli.remote import Remote, Server
@@ -74,9 +74,8 @@ def mask_of(snapshot: Snapshot, left_out: int = 0, url: str | None = None) -> Ma
 
 
 def chosen_uuids(snapshot: Snapshot, wanted: Sequence[str]) -> set[str]:
-    """The devices named by index, `3:0`, UUID or its beginning; Gone for an unknown name."""
-    seen = entries(snapshot)
-    return {entry.status.device.uuid for name in wanted for entry in _named(name, seen)}
+    """The named devices; a board includes its partitions."""
+    return {uuid for name in wanted for uuid in devices_named(name, snapshot.devices)}
 
 
 def only(snapshot: Snapshot, uuids: set[str]) -> Snapshot:
@@ -88,13 +87,3 @@ def only(snapshot: Snapshot, uuids: set[str]) -> Snapshot:
 def split_devices(given: Sequence[str]) -> list[str]:
     """`-d 0,1 -d 3` gives three names."""
     return [name.strip() for names in given for name in names.split(",") if name.strip()]
-
-
-def _named(name: str, seen: Sequence[NamedDevice]) -> list[NamedDevice]:
-    found = [e for e in seen if name == e.label]
-    if not found and len(name) >= 4:
-        found = [e for e in seen if e.status.device.uuid.lower().startswith(name.lower())]
-    if not found:
-        known = ", ".join(e.label for e in seen) or "none"
-        raise Gone(f"there is no device {name!r}", hint=f"devices: {known}")
-    return [*found, *(e for e in seen if e.status.device.parent == found[0].status.device.uuid)]

@@ -4,7 +4,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -12,11 +12,12 @@ from typing import Any
 from andon import library
 from andon.compat.metrics import GpuMetrics
 from andon.core.runs.tallies import RunSummary, Summary
-from andon.core.sharing.placement import available, score
+from andon.core.sharing.placement import score
+from andon.core.sharing.verdict import available_by_readings
 from andon.engine.failure_log import FailureLog
 from andon.engine.follower import Follower
 from andon.model import wire
-from andon.model.device import DeviceStatus, Snapshot
+from andon.model.device import Device, DeviceStatus, Snapshot
 from andon.units import MIB
 
 
@@ -98,19 +99,14 @@ class GPUMonitor:
     def get_available_gpus(
         self, min_memory_mb: float | None = None, max_utilization: float = 50
     ) -> list[int]:
-        """Indices of available devices with enough memory, best first; reserves nothing."""
-        wanted = None if min_memory_mb is None else int(min_memory_mb * MIB)
-        settings = library.shared().settings
-        statuses = self._snapshot(use_cache=False).devices
-        held = _held_by_others(statuses)
-        found = available(
-            [status for status in statuses if status.device.uuid not in held],
-            min_memory_bytes=wanted,
-            max_utilization=max_utilization,
-            memory_weight=settings.score_memory_weight,
-            utilization_weight=settings.score_utilization_weight,
-        )
-        return [status.device.index for status in found if status.device.parent is None]
+        """Indices of the devices that `andon free` calls free, best first; reserves nothing.
+
+        Each is available by itself: the balance rule of a group does not apply here. Our own leases
+        count as available. A device that is busier than `max_utilization` is in use.
+        """
+        wanted = None if not min_memory_mb else int(min_memory_mb * MIB)
+        found = _available(wanted, max_utilization)
+        return [device.index for device in found if device.parent is None]
 
     def get_gpu_info(self, gpu_index: int) -> GPUInfo | None:
         """One device by the node's index; None if it does not exist or does not answer."""
@@ -209,13 +205,15 @@ def gpu_info(status: DeviceStatus) -> GPUInfo:
     )
 
 
-def _held_by_others(statuses: Sequence[DeviceStatus]) -> set[str]:
-    """Empty on Windows, which has no such locks and therefore no leases."""
-    if sys.platform == "win32":
-        return set()
-    from andon.leasing import held_by_others
+def _available(memory_bytes: int | None, max_utilization: float) -> list[Device]:
+    """Windows has no such locks and therefore no leases: there, only the readings count."""
+    if sys.platform != "win32":
+        from andon.leasing import available
 
-    return held_by_others(statuses)
+        return available(memory_bytes, max_utilization)
+    statuses = library.snapshot().devices
+    found = available_by_readings(statuses, memory_bytes, max_utilization)
+    return [one.status.device for one in found]
 
 
 def _boards(snapshot: Snapshot) -> list[DeviceStatus]:

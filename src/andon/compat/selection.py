@@ -6,7 +6,7 @@ import time
 from andon import leasing
 from andon.core.sharing.requests import request_of
 from andon.engine.sharing.availability import Candidates
-from andon.engine.sharing.refusal import refusal
+from andon.engine.sharing.refusal import is_hopeless, refusal
 from andon.errors import AndonError, Invalid
 from andon.model.work import DeviceRequest
 from andon.units import MIB
@@ -15,17 +15,17 @@ log = logging.getLogger("andon.selection")
 
 
 def check_gpu_availability(
-    required_gpus: int, min_memory_mb: float | None = None
+    required_gpus: int, min_memory_mb: float | None = None, *, balanced: bool = True
 ) -> tuple[bool, str]:
-    """Whether this many devices are available now, and which, or why not."""
+    """Whether this many devices are available now, and which, or why not.
+
+    They must have similar free memory (the smallest at least 80 % of the largest), as for every
+    request; `balanced=False` allows any.
+    """
     try:
-        request = _request(required_gpus, min_memory_mb)
-        found = leasing.candidates(request)
+        return _check(_request(required_gpus, min_memory_mb, balanced))
     except AndonError as error:
         return False, _words(error)
-    if found.choice.chosen:
-        return True, f"available: GPU {', '.join(map(str, _indices(found)))}"
-    return False, _words(refusal(found, request, None))
 
 
 def wait_for_gpu_availability(
@@ -33,25 +33,39 @@ def wait_for_gpu_availability(
     min_memory_mb: float | None = None,
     timeout_seconds: float = 300,
     check_interval: float = 30,
+    *,
+    balanced: bool = True,
 ) -> tuple[bool, str]:
-    """Poll until they are available or the timeout is over; every check is logged."""
+    """Poll until they are available or the timeout is over; every check is logged.
+
+    What can never be met (no GPU here, 80 of 8, more memory than a device has) is refused at once.
+    `balanced=False` allows devices with different free memory.
+    """
     end = time.monotonic() + timeout_seconds
-    while True:
-        is_free, words = check_gpu_availability(required_gpus, min_memory_mb)
-        log.info("%d GPUs requested: %s", required_gpus, words)
-        left = end - time.monotonic()
-        if is_free or left <= 0:
-            return is_free, words
-        time.sleep(min(check_interval, left))
+    try:
+        request = _request(required_gpus, min_memory_mb, balanced)
+        while True:
+            is_free, words = _check(request)
+            log.info("%d GPUs requested: %s", required_gpus, words)
+            left = end - time.monotonic()
+            if is_free or left <= 0:
+                return is_free, words
+            time.sleep(min(check_interval, left))
+    except AndonError as error:
+        log.info("%d GPUs requested: %s", required_gpus, _words(error))
+        return False, _words(error)
 
 
-def select_gpus_for_task(required_gpus: int, min_memory_mb: float = 8000) -> list[int]:
+def select_gpus_for_task(
+    required_gpus: int, min_memory_mb: float = 8000, *, balanced: bool = True
+) -> list[int]:
     """The indices of the best devices now, best first; RuntimeError says why there are none.
 
-    Another user may take them before they are used: `andon.lease` reserves them.
+    Another user may take them before they are used: `andon.lease` reserves them. They have similar
+    free memory (the smallest at least 80 % of the largest); `balanced=False` allows any.
     """
     try:
-        request = _request(required_gpus, min_memory_mb)
+        request = _request(required_gpus, min_memory_mb, balanced)
         found = leasing.candidates(request)
         if not found.choice.chosen:
             raise refusal(found, request, None)
@@ -60,15 +74,26 @@ def select_gpus_for_task(required_gpus: int, min_memory_mb: float = 8000) -> lis
     return _indices(found)
 
 
-def _request(required_gpus: int, min_memory_mb: float | None) -> DeviceRequest:
+def _check(request: DeviceRequest) -> tuple[bool, str]:
+    """One check; raises what no wait can change."""
+    found = leasing.candidates(request)
+    if found.choice.chosen:
+        return True, f"available: GPU {', '.join(map(str, _indices(found)))}"
+    why = refusal(found, request, None)
+    if is_hopeless(found):
+        raise why
+    return False, _words(why)
+
+
+def _request(required_gpus: int, min_memory_mb: float | None, balanced: bool) -> DeviceRequest:
     if isinstance(required_gpus, bool) or required_gpus < 1:
         raise Invalid(f"{required_gpus!r} is not a number of GPUs")
     size = None if not min_memory_mb else int(min_memory_mb * MIB)
-    return request_of((required_gpus, required_gpus), size)
+    return request_of((required_gpus, required_gpus), size, balanced=balanced)
 
 
 def _indices(found: Candidates) -> list[int]:
-    return [room.status.device.index for room in found.choice.chosen]
+    return [capacity.status.device.index for capacity in found.choice.chosen]
 
 
 def _words(error: AndonError) -> str:

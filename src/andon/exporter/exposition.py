@@ -8,7 +8,8 @@ from andon.engine.sampling.sampler import Costs
 from andon.exporter.catalogue import COSTS, DEVICE, ITSELF, NODE, SERVICE, Metric, When
 from andon.exporter.spreads import ExportedDevice, SelfReadings, Service
 from andon.exporter.texts import checked_prefix, labels, number
-from andon.model.device import DeviceStatus, Snapshot, device_labels
+from andon.model.device import DeviceStatus, Snapshot
+from andon.model.naming import device_labels
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

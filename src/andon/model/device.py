@@ -1,7 +1,7 @@
 """Devices, samples, processes and snapshots."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -229,33 +229,6 @@ class Snapshot:
     devices: tuple[DeviceStatus, ...] = ()
     faults: tuple[Fault, ...] = ()
     events: "tuple[Event, ...]" = ()  # since this session's last snapshot; not part of the JSON
-
-
-def device_labels(statuses: Iterable[DeviceStatus]) -> dict[str, str]:
-    """What each device is called everywhere: its index, or `6:0` for a partition of board 6."""
-    listed = tuple(statuses)
-    boards = {status.device.uuid: status.device.index for status in listed}
-    out: dict[str, str] = {}
-    counted: dict[str, int] = {}
-    for status in listed:
-        device = status.device
-        label = str(device.index)
-        if device.parent is not None:
-            number = counted.get(device.parent, 0)
-            counted[device.parent] = number + 1
-            label = f"{boards.get(device.parent, device.index)}:{number}"
-        out[device.uuid] = status.label or label
-    return out
-
-
-def with_labels(statuses: Iterable[DeviceStatus]) -> tuple[DeviceStatus, ...]:
-    """With their labels fixed, so that a list without some of them names the others alike."""
-    listed = tuple(statuses)
-    names = device_labels(listed)
-    return tuple(
-        replace(status, label=names[status.device.uuid]) if status.device.parent else status
-        for status in listed
-    )
 
 
 def _share(part: float | None, whole: float | None) -> float | None:

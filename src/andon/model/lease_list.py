@@ -20,6 +20,7 @@ from andon.model.json_fields import (
     time_in,
     whole_in,
 )
+from andon.model.verdict import DeviceVerdict, verdict_from_json, verdict_to_json
 from andon.model.wire import MOST_INDEX, Json
 from andon.model.work import LeaseKind, LeaseState, Share
 
@@ -85,7 +86,7 @@ class BookRow:
 
 @dataclass(frozen=True, slots=True)
 class LeaseList:
-    """All leases; `note` says why the list is empty or unknown."""
+    """All leases, and whether each device is available; `note` says why a list is empty."""
 
     at: float
     leases: tuple[LeaseRow, ...] = ()
@@ -93,6 +94,7 @@ class LeaseList:
     cordons: tuple[CordonRow, ...] = ()
     book: BookRow | None = None
     note: str | None = None
+    devices: tuple[DeviceVerdict, ...] = ()
 
 
 def list_to_json(found: LeaseList, timestamp: str) -> Json:
@@ -106,6 +108,7 @@ def list_to_json(found: LeaseList, timestamp: str) -> Json:
         "cordons": [asdict(row) for row in found.cordons],
         "book": None if found.book is None else asdict(found.book),
         "note": found.note,
+        "devices": [verdict_to_json(one) for one in found.devices],
     }
 
 
@@ -130,6 +133,7 @@ def list_from_json(value: Json) -> LeaseList:
             tuple(each_in(value, "cordons", _cordon)),
             inside(value, "book", _book),
             some_text_in(value, "note"),
+            tuple(each_in(value, "devices", verdict_from_json)),
         )
     except Wrong as wrong:
         raise Invalid(f"not a valid {LEASES}: {wrong}") from wrong

@@ -25,7 +25,6 @@ from andon.model.device import (
     Sample,
     Snapshot,
     State,
-    device_labels,
 )
 from andon.model.json_fields import (
     MOST_PID,
@@ -45,6 +44,7 @@ from andon.model.json_fields import (
     time_in,
     whole_in,
 )
+from andon.model.naming import device_labels
 
 SNAPSHOT = "andon.snapshot/1"
 

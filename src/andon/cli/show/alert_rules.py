@@ -7,6 +7,7 @@ from andon.cli.show.alerts import ENDED, LAMPS, hung
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, say
 from andon.model.alert import Level
+from andon.model.naming import title
 from andon.model.wire import Json
 from andon.units import human_seconds
 
@@ -78,8 +79,8 @@ def _rung(rung: Json) -> str:
 
 def _on_device(one: Json, rule: Json) -> tuple[str, str]:
     if one["disabled"]:
-        return f"GPU {one['index']}", "off"
+        return title(one["label"]), "off"
     text = measured(one["threshold"], rule["unit"])
     if one["limit"] is not None:
         text += f"; its own limit is {measured(one['limit'], rule['unit'])}"
-    return f"GPU {one['index']}", text
+    return title(one["label"]), text

@@ -12,6 +12,7 @@ from andon.cli.show.text import ELLIPSIS, Text, say
 from andon.core.conditions.rules import BY_NAME
 from andon.model.alert import Alert, Level, Party, Phase, Silence
 from andon.model.device import Snapshot
+from andon.model.naming import label_in
 from andon.units import human_seconds
 
 LAMPS = {
@@ -105,7 +106,7 @@ def names_of(alerts: Sequence[Alert]) -> Mapping[str, str]:
 def short_name(alert: Alert) -> str:
     """`thermal@3`, `thermal@3:0`, `store`, `notifier@phone`."""
     if alert.device is not None:
-        number = alert.where.removeprefix("GPU ").partition(" ")[0] or str(alert.device)
+        number = label_in(alert.where) or str(alert.device)
         return f"{alert.rule}@{number}"
     kind, _, name = alert.subject.partition(":")
     if kind in (alert.rule, "node") and not name:

@@ -3,7 +3,8 @@
 import re
 from dataclasses import dataclass, replace
 
-from andon.model.device import DeviceStatus, Snapshot, device_labels, with_labels
+from andon.model.device import DeviceStatus, Snapshot
+from andon.model.naming import device_labels, title, with_labels
 
 _NOISE = re.compile(
     r"\b(NVIDIA|GeForce|Tesla|Quadro|AMD|Radeon(?= (RX|PRO|Pro))|Instinct|ATI|Intel(\(R\))?"
@@ -26,7 +27,7 @@ class NamedDevice:
     @property
     def title(self) -> str:
         """Its name in a sentence: `GPU 5`."""
-        return f"GPU {self.label}"
+        return title(self.label)
 
 
 def entries(snapshot: Snapshot) -> list[NamedDevice]:

@@ -6,7 +6,8 @@ from andon.cli.show.entries import NamedDevice, entries, is_masked, unreal
 from andon.cli.show.render import fault_lines, flow
 from andon.cli.show.text import Text, say
 from andon.model import wire
-from andon.model.device import DeviceStatus, MemoryKind, Snapshot, State, device_labels
+from andon.model.device import DeviceStatus, MemoryKind, Snapshot, State
+from andon.model.naming import device_labels, title
 
 SCHEMA = "andon.devices/1"
 INDENT = "  "
@@ -35,13 +36,13 @@ def _heading(snapshot: Snapshot, width: int) -> Text:
 
 def _block(entry: NamedDevice, masked: bool, width: int) -> list[Text]:
     status = entry.status
-    title = say(f"GPU {label(entry, masked)}", "bold") + say(f"  {status.device.name}")
+    heading = say(title(label(entry, masked)), "bold") + say(f"  {status.device.name}")
     if status.state is not State.OK:
-        title = title + say(f"  {status.state}", "yellow")
-        title = title + say(f" · {status.reason}" if status.reason else "", "dim")
+        heading = heading + say(f"  {status.state}", "yellow")
+        heading = heading + say(f" · {status.reason}" if status.reason else "", "dim")
     rows = [_identity(status), _place(status, masked), [*_size(status), *_limits(status)]]
     facts = [flow([_fact(*fact) for fact in row], width - len(INDENT)) for row in rows if row]
-    lines = [title] + [say(INDENT) + line for row in facts for line in row]
+    lines = [heading] + [say(INDENT) + line for row in facts for line in row]
     return [line.fit(width) for line in lines]
 
 

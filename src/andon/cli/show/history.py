@@ -12,6 +12,7 @@ from andon.core.history.intervals import UsageInterval
 from andon.core.history.series import HOST, Bucket, summary
 from andon.core.history.sparkline import sparkline
 from andon.model.device import Device
+from andon.model.naming import recorded_label
 from andon.model.wire import Json
 from andon.units import GIB, human_bytes, human_seconds
 
@@ -33,7 +34,7 @@ class HistoryLine:
 
     @property
     def label(self) -> str:
-        return HOST if self.device is None else str(self.device.index)
+        return HOST if self.device is None else recorded_label(self.device)
 
 
 def sparks_at(width: int) -> int:
@@ -71,7 +72,7 @@ def render_uses(
     uses: Sequence[UsageInterval], devices: Sequence[Device], now: float, width: int, color: bool
 ) -> str:
     """Who used the devices, the latest first."""
-    labels = {device.uuid: str(device.index) for device in devices}
+    labels = {device.uuid: recorded_label(device) for device in devices}
     columns: list[TableColumn[UsageInterval]] = [
         TableColumn("GPU", lambda use: say(labels.get(use.device, use.device[:12]), "bold")),
         TableColumn("USER", lambda use: say(use.user or UNKNOWN), elastic=6),

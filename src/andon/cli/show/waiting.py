@@ -42,7 +42,7 @@ class WaitingLine:
 
 def waiting_text(progress: "Progress") -> str:
     """`waiting 0:42 · 2nd in queue behind alice (4 GPUs) · 1 of 2 free · GPU 0: held by …`."""
-    candidates = progress.outlook
+    candidates = progress.candidates
     seconds = int(progress.waited_seconds)
     parts = [f"waiting {seconds // 60}:{seconds % 60:02d}", _place(candidates)]
     if candidates.missing:
@@ -65,8 +65,8 @@ def _place(candidates: "Candidates") -> str:
 def _first_obstacle(candidates: "Candidates") -> str:
     """The device that is expected to become available first."""
     from andon.core.sharing.obstacles import NEVER
-    from andon.engine.sharing.availability import names
     from andon.engine.sharing.refusal import obstacle_words
+    from andon.model.naming import titles
 
     barred = [
         c for c in candidates.choice.candidates if c.obstacle and c.obstacle.kind not in NEVER
@@ -76,5 +76,5 @@ def _first_obstacle(candidates: "Candidates") -> str:
     soonest = min(barred, key=lambda c: (c.obstacle and c.obstacle.until) or float("inf"))
     if soonest.obstacle is None:
         return ""
-    title = names(candidates.snapshot)[soonest.uuid]
+    title = titles(candidates.snapshot.devices)[soonest.uuid]
     return f"{title}: {obstacle_words(soonest.obstacle, candidates.snapshot.at)}"

@@ -15,6 +15,7 @@ from andon.core.explain.phrasing import WEIGHTS, format_evidence
 from andon.core.explain.reasons import Evidence, Reason, ReasonCode
 from andon.model import wire
 from andon.model.device import Process, Snapshot
+from andon.model.naming import title
 from andon.units import human_seconds
 
 SCHEMA = "andon.why/1"
@@ -129,8 +130,8 @@ def _nothing_there(found: WhyAnswer, width: int) -> list[Text]:
 
 
 def _in_full(entry: NamedDevice, found: WhyAnswer, width: int) -> list[Text]:
-    title = say(f"GPU {_label(entry, found)}", "bold") + say(f"  {entry.status.device.name}")
-    lines = [_lamp(entry, found) + say(" ") + title]
+    heading = say(title(_label(entry, found)), "bold") + say(f"  {entry.status.device.name}")
+    lines = [_lamp(entry, found) + say(" ") + heading]
     for number, reason in enumerate(found.reasons[entry.status.device.uuid]):
         lines += [Text(), *_reason(reason, width, first=number == 0, at=found.snapshot.at)]
     return [line.fit(width) for line in lines]

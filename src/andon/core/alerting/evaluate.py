@@ -39,6 +39,7 @@ class Evaluation:
             parent for s in self.snapshot.devices if (parent := s.device.parent) is not None
         )
         self._held = _holders(observation.leases)
+        rulebook.learn_labels(self.snapshot.devices)
         for status in self.snapshot.devices:
             self._device(status)
         self._sharing()

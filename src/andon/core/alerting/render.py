@@ -7,7 +7,8 @@ from andon.core.conditions.finding import Judgement
 from andon.core.conditions.lease_texts import holders_of, strangers_of
 from andon.core.conditions.rules import BY_NAME
 from andon.model.alert import Alert, Event, Party
-from andon.model.device import DeviceStatus, Process, Snapshot, device_labels
+from andon.model.device import DeviceStatus, Process, Snapshot
+from andon.model.naming import device_labels, title
 
 VENDORS = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
 
@@ -25,15 +26,14 @@ class AlertRenderer:
         status = self._status(alert.subject)
         if status is None:
             return replace(alert, where=alert.where or self._subject_name(alert.subject))
-        number = self._number(alert.subject)
-        where = f"GPU {number} ({status.device.name})"
+        where = title(self._number(alert.subject), status.device.name)
         return replace(alert, where=where, device=status.device.index)
 
     def rendered(self, alert: Alert, finding: Judgement) -> Alert:
         """The alert with the numbers, the text and the people of a finding."""
         alert, rule, subject = self.named(alert), alert.rule, alert.subject
         status = self._status(subject)
-        it = self._subject_name(subject) if status is None else f"GPU {self._number(subject)}"
+        it = self._subject_name(subject) if status is None else title(self._number(subject))
         lasted = self.snapshot.at - alert.since
         return replace(
             alert,
@@ -66,7 +66,7 @@ class AlertRenderer:
         """`GPU 0, 1`: the devices of the claim a finding is about."""
         held = holders_of(finding)
         numbers = [self._number(uuid) for uuid in held[0].devices] if held else []
-        return f"GPU {', '.join(numbers)}" if numbers else ""
+        return title(", ".join(numbers)) if numbers else ""
 
     def _status(self, subject: str) -> DeviceStatus | None:
         if self._statuses is None:

@@ -7,7 +7,8 @@ from enum import StrEnum
 from andon.core.conditions.lease_texts import program
 from andon.core.sampling.bands import Band, band
 from andon.model.alert import Alert, Level, Party, Phase
-from andon.model.device import DeviceStatus, Snapshot, State, device_labels
+from andon.model.device import DeviceStatus, Snapshot, State
+from andon.model.naming import device_labels, title
 from andon.units import human_seconds
 
 
@@ -149,7 +150,7 @@ def _calm_headline(devices: tuple[DeviceLamp, ...], numbers: Mapping[str, str]) 
     asleep = [d for d in devices if d.status == "asleep"]
     if silent:
         named = ", ".join(numbers[d.uuid] for d in silent)
-        return f"GPU {named} {'is' if len(silent) == 1 else 'are'} not responding"
+        return f"{title(named)} {'is' if len(silent) == 1 else 'are'} not responding"
     if len(asleep) == count:
         return f"{_all(count)} asleep"
     fine = f"{_all(count)} fine"
@@ -166,7 +167,7 @@ def _all(count: int) -> str:
 def _of_device(snapshot: Snapshot, lamp: DeviceLamp, alerts: list[Alert], number: str) -> str:
     worst = next((alert for alert in alerts if _counts(alert)), None)
     rule = "device_lost" if worst is None else worst.rule
-    text = f"GPU {number} {PHRASES.get(rule, ('', 'needs attention'))[1]}"
+    text = f"{title(number)} {PHRASES.get(rule, ('', 'needs attention'))[1]}"
     status = next(s for s in snapshot.devices if s.device.uuid == lamp.uuid)
     whom = "" if worst is None else _whose(snapshot, status, worst.affected)
     return f"{text}: {whom}" if whom else text

@@ -12,7 +12,8 @@ from andon.core.conditions.rules import (
     Subject,
     inactive_reason,
 )
-from andon.model.device import Device
+from andon.model.device import Device, DeviceStatus
+from andon.model.naming import device_labels, may_mean, recorded_label
 from andon.units import GIB
 
 Json = dict[str, Any]
@@ -58,17 +59,17 @@ RULES_OF = {rule.threshold: rule.name for rule in RULES if rule.threshold is not
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """Different thresholds for one device (uuid or index) or for every device of a model."""
+    """Different thresholds for one device, by its name, or for every device of a model."""
 
     device: str | int | None = None
     model: str | None = None  # part of its name, case-insensitive
     figures: Mapping[str, float] = field(default_factory=dict)
     off: frozenset[str] = frozenset()
 
-    def fits(self, device: Device) -> bool:
-        """Whether it applies to this device."""
+    def fits(self, device: Device, label: str) -> bool:
+        """Whether it applies to this device; one for a board applies to its partitions."""
         if self.device is not None:
-            return self.device in (device.uuid, device.index)
+            return may_mean(str(self.device), device.uuid, label, device.pci)
         return self.model is not None and self.model.lower() in device.name.lower()
 
 
@@ -86,6 +87,14 @@ class Rulebook:
         self.renotify_seconds = renotify_seconds  # 0: no reminders
         self.turns_off = bool(self.thresholds.off) or any(one.off for one in self.overrides)
         self._kept: dict[str, tuple[Device, Thresholds]] = {}
+        self._labels: dict[str, str] = {}
+        self._has_names = any(one.device is not None for one in self.overrides)
+
+    def learn_labels(self, statuses: Iterable[DeviceStatus]) -> None:
+        """What the devices are called: a partition's label follows from the whole list."""
+        if self._has_names and (labels := device_labels(statuses)) != self._labels:
+            self._labels = labels
+            self._kept.clear()
 
     def for_device(self, device: Device) -> Thresholds:
         """The thresholds for one device; needed for every device and sample, so they are cached."""
@@ -101,7 +110,8 @@ class Rulebook:
 
     def _resolved(self, device: Device) -> Thresholds:
         found = self.thresholds
-        fitting = [override for override in self.overrides if override.fits(device)]
+        label = self._labels.get(device.uuid) or recorded_label(device)
+        fitting = [override for override in self.overrides if override.fits(device, label)]
         for override in sorted(fitting, key=lambda one: one.device is not None):
             figures: dict[str, Any] = dict(override.figures)
             found = replace(found, **figures, off=found.off | override.off)

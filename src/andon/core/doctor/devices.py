@@ -1,11 +1,12 @@
 """Checks the readers' results: which devices respond, which do not, and what a mask hides."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from andon.core.doctor.facts import MachineFacts
 from andon.core.doctor.findings import Check, Finding, failure, hinted, ok, warning
 from andon.core.sampling.masks import visibility
 from andon.model.device import DeviceStatus, Fault, State
+from andon.model.naming import titles
 
 SLOW_SECONDS = 2.0
 _SIMULATE = "andon status --simulate 4 # to try andon without a GPU"
@@ -24,8 +25,9 @@ def judge(facts: MachineFacts) -> Iterator[Finding]:
     yield from _summary(facts)
     for fault in snapshot.faults:
         yield _fault(fault, facts)
+    names = titles(facts.devices)
     for status in facts.devices:
-        yield from _silent(status)
+        yield from _silent(status, names[status.device.uuid])
     yield from _fewer(facts)
     yield from _mask(facts)
 
@@ -36,11 +38,9 @@ def _summary(facts: MachineFacts) -> Iterator[Finding]:
     if answering:
         yield _answer(answering, facts)
     if asleep:
-        yield ok(
-            Check.DEVICES_ASLEEP,
-            f"{_named(asleep)} suspended by the system; andon leaves {_it(asleep)} asleep",
-            count=len(asleep),
-        )
+        words = f"{_named(asleep, titles(facts.devices))} suspended by the system"
+        words += f"; andon leaves {_it(asleep)} asleep"
+        yield ok(Check.DEVICES_ASLEEP, words, count=len(asleep))
     if not answering and not asleep:
         found = f"none of {len(facts.devices)} devices responds" if facts.devices else "none found"
         yield failure(Check.NO_DEVICE, f"no device can be read: {found}", _SIMULATE)
@@ -76,8 +76,7 @@ def _fault(fault: Fault, facts: MachineFacts) -> Finding:
     return hinted(say(Check.READER_FAULT, words, "", source=fault.source), fault.hint)
 
 
-def _silent(status: DeviceStatus) -> Iterator[Finding]:
-    name = f"GPU {status.device.index}"
+def _silent(status: DeviceStatus, name: str) -> Iterator[Finding]:
     place = {"uuid": status.device.uuid, "pci": status.device.pci}
     if status.state is State.STALE:
         words = f"{name} is not responding: {status.reason or 'unknown reason'}"
@@ -127,9 +126,9 @@ def _variable(source: str) -> str:
     return source.partition("=")[0]
 
 
-def _named(statuses: list[DeviceStatus]) -> str:
+def _named(statuses: list[DeviceStatus], names: Mapping[str, str]) -> str:
     if len(statuses) == 1:
-        return f"GPU {statuses[0].device.index} is"
+        return f"{names[statuses[0].device.uuid]} is"
     return f"{len(statuses)} devices are"
 
 

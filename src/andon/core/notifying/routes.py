@@ -1,10 +1,13 @@
 """Routing of notices: level, rules, devices, owners and quiet hours of each notifier."""
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
+from andon.errors import AndonError
 from andon.model.alert import Alert, Level, Notice, NoticeKind
+from andon.model.device import DeviceStatus
+from andon.model.naming import devices_named, label_in, may_mean
 
 Offset = Callable[[float], float]
 """The seconds by which local time is ahead of UTC at a given time (varies with DST)."""
@@ -81,10 +84,30 @@ def concerns(route: Route, alert: Alert) -> bool:
 
 
 def names_device(name: str, alert: Alert) -> bool:
-    """Match by index, by UUID, or by the beginning of a UUID."""
-    if name.isdecimal():
-        return alert.device == int(name)
-    return alert.device is not None and alert.subject.startswith(name)
+    """Whether an alert is about a device of this name; a board's name includes its partitions."""
+    if alert.device is None:
+        return False
+    return may_mean(name, alert.subject, label_in(alert.where) or str(alert.device))
+
+
+def resolved(routes: Iterable[Route], statuses: Sequence[DeviceStatus]) -> tuple[Route, ...]:
+    """The routes with UUIDs in place of the names of devices that are here now.
+
+    Other names stay: an alert about a device that was removed still finds its route.
+    """
+    return tuple(
+        replace(route, devices=tuple(u for name in route.devices for u in _uuids(name, statuses)))
+        if route.devices
+        else route
+        for route in routes
+    )
+
+
+def _uuids(name: str, statuses: Sequence[DeviceStatus]) -> Iterable[str]:
+    try:
+        return sorted(devices_named(name, statuses))
+    except AndonError:
+        return (name,)
 
 
 def due(route: Route, notice: Notice, at: float, offset: Offset) -> float | None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from andon.model.naming import title
 from andon.units import human_bytes
 
 AT_LIMIT_PERCENT = 97.0
@@ -52,7 +53,7 @@ _ASKED = r"(?:Tried to allocate|allocating|allocate) ([\d.]+ ?(?:[KMGT]i?B|bytes
 class Strain:
     """A device's memory shortly before the end."""
 
-    index: int
+    label: str
     used_bytes: int | None
     total_bytes: int | None
 
@@ -120,8 +121,11 @@ def _device_words(name: str, line: str, strains: Sequence[Strain]) -> str:
     return f"out of GPU memory: {said}{more}"
 
 
+def _size(count: int | None) -> str:
+    return human_bytes(count or 0)
+
+
 def _full_words(strains: Sequence[Strain]) -> str:
     return ", ".join(
-        f"GPU {s.index} held {human_bytes(s.used_bytes or 0)} of {human_bytes(s.total_bytes or 0)}"
-        for s in strains
+        f"{title(s.label)} held {_size(s.used_bytes)} of {_size(s.total_bytes)}" for s in strains
     )

@@ -1,18 +1,20 @@
 """Checks that readings follow a load of our own: what must rise has risen."""
 
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from andon.core.doctor.findings import Finding, failure, ok, unknown
 from andon.core.selftest.trials import DOCTOR, SelftestTrial
 from andon.model.device import DeviceStatus, Sample, Snapshot, State
+from andon.model.naming import titles
 from andon.units import GIB
 
 UTILIZATION_RISE = 20  # percentage points, of a load that leaves no pause
 POWER_RISE_WATTS = 5.0
 SM_ACTIVE_RISE = 5.0
+IDLE_PERCENT = 10  # a busier device is in use
 FREE_BYTES = 2 * GIB  # a load of half a GiB plus what the driver uses
-IDLE_PERCENT = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +28,11 @@ class Load:
     reason: str = ""
 
 
-def choose(snapshot: Snapshot) -> tuple[DeviceStatus | None, str]:
-    """A visible device that is not in use; the second value says why there is none."""
-    boards = {status.device.parent for status in snapshot.devices}
+def choose(snapshot: Snapshot, free: AbstractSet[str]) -> tuple[DeviceStatus | None, str]:
+    """A device that a lease would get; the second value says why there is none.
+
+    `free` are the UUIDs of the available devices with `FREE_BYTES`, at most `IDLE_PERCENT` busy.
+    """
     usable = [
         status
         for status in snapshot.devices
@@ -36,16 +40,8 @@ def choose(snapshot: Snapshot) -> tuple[DeviceStatus | None, str]:
     ]
     if not usable:
         return None, "no NVIDIA device that this process may use responds"
-    free = [s for s in usable if s.device.uuid not in boards and _is_free(s)]
-    return (free[0], "") if free else (None, "every device is in use, and no job is disturbed")
-
-
-def _is_free(status: DeviceStatus) -> bool:
-    sample = status.sample
-    if sample is None or any(process.kind == "compute" for process in status.processes):
-        return False
-    free = sample.memory_free_bytes
-    return (free is None or free >= FREE_BYTES) and (sample.utilization_percent or 0) < IDLE_PERCENT
+    found = next((status for status in usable if status.device.uuid in free), None)
+    return (found, "") if found else (None, "every device is in use, and no job is disturbed")
 
 
 def judge_load(
@@ -116,5 +112,5 @@ def _samples(snapshots: Sequence[Snapshot], uuid: str) -> list[Sample]:
 
 
 def _name(snapshots: Sequence[Snapshot], uuid: str) -> str:
-    found = _statuses(snapshots, uuid)
-    return f"GPU {found[-1].device.index}" if found else uuid
+    found = [snapshot for snapshot in snapshots if _statuses([snapshot], uuid)]
+    return titles(found[-1].devices)[uuid] if found else uuid

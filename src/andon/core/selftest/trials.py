@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from andon.core.doctor.findings import Named
-from andon.model.device import Device, DeviceStatus, Sample, Snapshot, device_labels
+from andon.model.device import Device, DeviceStatus, Sample, Snapshot
+from andon.model.naming import titles
 
 DOCTOR = "andon doctor"
 REPORT = "andon status --json # and report it with this output"
@@ -71,10 +72,10 @@ def histories_of(snapshots: Sequence[Snapshot]) -> list[History]:
     for snapshot in snapshots:
         for status in snapshot.devices:
             found.setdefault(status.device.uuid, []).append(status)
-    names = device_labels(statuses[-1] for statuses in found.values())
+    names = titles(statuses[-1] for statuses in found.values())
     boards = {s.device.parent for statuses in found.values() for s in statuses}
     return [
-        History(f"GPU {names[uuid]}", statuses[-1].device, tuple(statuses), uuid in boards)
+        History(names[uuid], statuses[-1].device, tuple(statuses), uuid in boards)
         for uuid, statuses in found.items()
     ]
 

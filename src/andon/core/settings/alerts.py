@@ -21,7 +21,10 @@ TIMEOUT_SECONDS = 30.0
 LONGEST_TIMEOUT_SECONDS = 600.0
 HIDDEN = "***"
 _NAME = re.compile(r"[\w.-]{1,40}")
-_DEVICE = re.compile(r"\d{1,4}|[A-Za-z]{2,8}[-@][0-9A-Za-z.:/-]+")
+_DEVICE = re.compile(
+    r"\d{1,4}(:\d{1,4})?|[A-Za-z]{2,8}[-@][0-9A-Za-z.:/-]+"
+    r"|([0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]"
+)
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)")
 
 
@@ -62,7 +65,7 @@ class TableKey:
 
 
 def _device(value: object) -> str | int:
-    """An index or a UUID."""
+    """An index, `6:0`, a UUID or its beginning, or a PCI address."""
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ValueError
     text = str(value)
@@ -119,7 +122,7 @@ def _url(value: object) -> str:
 
 
 OFF = ValueKind('"off"', _one_of("off"))
-DEVICE = ValueKind('an index such as 3, or a UUID such as "GPU-…"', _device)
+DEVICE = ValueKind('a device such as 3, "6:0", "GPU-…" or "1a:00.0"', _device)
 
 NOTIFIER_COLUMNS = (
     TableKey("name", ValueKind("letters, digits, - and _", _name),
@@ -132,7 +135,8 @@ NOTIFIER_COLUMNS = (
     TableKey("minimum_level", ValueKind("warning or critical", _level),
            "the lowest level it is sent; else alerts.minimum_level"),
     TableKey("rules", RULES, "only these rules"),
-    TableKey("devices", ValueKind('a list such as [0, "GPU-…"]', _devices), "only these devices"),
+    TableKey("devices", ValueKind('a list such as [0, "6:0", "GPU-…"]', _devices),
+             "only these devices"),
     TableKey("owners", ValueKind('a list of users such as ["ada"]', RULES.read),
            "only alerts that affect these users' processes or leases"),
     TableKey("quiet_hours", QUIET, 'holds alerts meanwhile; "" for none; else alerts.quiet_hours'),

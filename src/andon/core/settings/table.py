@@ -184,7 +184,7 @@ FIELDS = (
     ),
     Field(
         "share_labels", "share.labels", "ANDON_SHARE_LABELS", LABELS,
-        "labels of devices by index or UUID, for --label and --prefer",
+        "labels of devices (quiet:3, quiet:6:0, quiet:GPU-…), for --label and --prefer",
     ),
     Field(
         "color", "display.color", "ANDON_COLOR", TEXT,

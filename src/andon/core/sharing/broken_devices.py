@@ -7,7 +7,7 @@ from andon.model.alert import Alert, Level, Phase
 RULES = frozenset({"xid", "ecc"})
 
 
-def ailments(alerts: Iterable[Alert]) -> dict[str, str]:
+def reported_broken(alerts: Iterable[Alert]) -> dict[str, str]:
     """uuid -> why, until the alert resolves: a reboot, a counter reset, or a day without another
     error."""
     return {alert.subject: _words(alert) for alert in alerts if _means_broken(alert)}

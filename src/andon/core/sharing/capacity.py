@@ -6,7 +6,12 @@ from dataclasses import dataclass
 from andon.core.conditions.unattributed import least_unattributed_bytes
 from andon.core.sharing.holdings import NOWHERE, Here, occupancy
 from andon.core.sharing.obstacles import Obstacle, ObstacleKind
-from andon.core.sharing.placement import MEMORY_WEIGHT, UTILIZATION_WEIGHT, score
+from andon.core.sharing.placement import (
+    MAX_UTILIZATION_PERCENT,
+    MEMORY_WEIGHT,
+    UTILIZATION_WEIGHT,
+    score,
+)
 from andon.model.device import (
     DeviceStatus,
     MemoryKind,
@@ -44,6 +49,7 @@ class DeviceCapacity:
     trouble: Obstacle | None = None
     tenants: tuple[Tenant, ...] = ()
     strangers: tuple[Process, ...] = ()
+    max_utilization_percent: float = MAX_UTILIZATION_PERCENT  # above it, it is in use
 
     @property
     def uuid(self) -> str:
@@ -66,21 +72,22 @@ class Surroundings:
     here: Here = NOWHERE
     mine: frozenset[int] = frozenset()  # our own processes never count as strangers
     own: frozenset[str] = frozenset()  # the requester's own leases, which are not in its way
-    ailments: Mapping[str, str] | None = None  # errors that a device reported and that still apply
+    broken: Mapping[str, str] | None = None  # errors that a device reported and that still apply
+    max_utilization_percent: float = MAX_UTILIZATION_PERCENT
 
 
 EVEN = Weights()
 """The default weights."""
 
 
-def rooms(
+def capacities(
     statuses: Sequence[DeviceStatus], around: Surroundings, weights: Weights = EVEN
 ) -> tuple[DeviceCapacity, ...]:
     """Every device, with the claims and the strangers on it."""
-    return tuple(_room(status, around, weights) for status in statuses)
+    return tuple(_capacity(status, around, weights) for status in statuses)
 
 
-def _room(status: DeviceStatus, around: Surroundings, weights: Weights) -> DeviceCapacity:
+def _capacity(status: DeviceStatus, around: Surroundings, weights: Weights) -> DeviceCapacity:
     uuid = status.device.uuid
     on_it = [(c, s) for c in around.claims if (s := c.share_of(uuid)) or c.lease is None]
     claims = [claim for claim, _ in on_it]
@@ -105,6 +112,7 @@ def _room(status: DeviceStatus, around: Surroundings, weights: Weights) -> Devic
         _trouble(status, around, bool(tenants)),
         tenants,
         found.strangers,
+        around.max_utilization_percent,
     )
 
 
@@ -157,12 +165,12 @@ def _trouble(status: DeviceStatus, around: Surroundings, taken: bool) -> Obstacl
     cordon = next((c for c in around.cordons if c.uuid == uuid), None)
     if cordon is not None:
         why = f": {cordon.reason}" if cordon.reason else ""
-        return Obstacle(ObstacleKind.CORDONED, f"cordoned by {cordon.by}{why}")
+        return Obstacle(ObstacleKind.CORDONED, f"cordoned by {cordon.by}{why}", by=cordon.by)
     if status.state in (State.LOST, State.STALE):
         bar = ObstacleKind.LOST if status.state is State.LOST else ObstacleKind.STALE
         return Obstacle(bar, f"{status.state}: {status.reason or 'not responding'}")
-    ailing = around.ailments or {}
-    if (said := ailing.get(uuid) or ailing.get(status.device.parent or "")) is not None:
+    broken = around.broken or {}
+    if (said := broken.get(uuid) or broken.get(status.device.parent or "")) is not None:
         return Obstacle(ObstacleKind.BROKEN, said)
     if status.state is State.ASLEEP:
         return None

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from andon.core.sharing.capacity import DeviceCapacity, Tenant
 from andon.core.sharing.eligibility import BALANCE, can_balance
 from andon.core.sharing.obstacles import HEALTH, Obstacle, ObstacleKind
-from andon.core.sharing.placement import MAX_UTILIZATION_PERCENT
 from andon.model.device import Process, State
 from andon.model.work import LeaseState, Need, PlacementOrder
 from andon.units import human_bytes
@@ -47,33 +46,35 @@ class DeviceChoice:
     reason: str | None = None  # why nothing was chosen although devices are available
 
 
-def obstacle(room: DeviceCapacity, need: Need) -> Obstacle | None:
+def obstacle(capacity: DeviceCapacity, need: Need) -> Obstacle | None:
     """Why this device does not meet the need now; None where it does."""
-    found = room.trouble or _tenancy(room, need) or _strangers(room) or _readings(room)
+    found = (
+        capacity.trouble or _tenancy(capacity, need) or _strangers(capacity) or _readings(capacity)
+    )
     if found is not None and not (need.even_if_used and found.kind in OVERRIDDEN):
         return found
-    if found is not None and (leased := _tenancy(room, need)) is not None:
+    if found is not None and (leased := _tenancy(capacity, need)) is not None:
         return leased  # an overridden obstacle must not hide a lease
-    return _memory(room, need)
+    return _memory(capacity, need)
 
 
-def hopeful(room: DeviceCapacity, need: Need) -> bool:
+def hopeful(capacity: DeviceCapacity, need: Need) -> bool:
     """Whether the device could meet the need once the work on it has ended."""
-    total = room.status.device.memory_total_bytes
+    total = capacity.status.device.memory_total_bytes
     if total is not None and (need.memory_bytes or 0) > total:
         return False
-    return room.uuid in need.eligible and (
-        room.trouble is None or room.trouble.kind not in HEALTH or need.even_if_used
+    return capacity.uuid in need.eligible and (
+        capacity.trouble is None or capacity.trouble.kind not in HEALTH or need.even_if_used
     )
 
 
-def can_come(rooms: Sequence[DeviceCapacity], need: Need) -> bool:
+def can_come(capacities: Sequence[DeviceCapacity], need: Need) -> bool:
     """Whether the need can be met once the work has ended; devices not visible here may help."""
-    hoped = [room for room in rooms if hopeful(room, need)]
-    unseen = len(need.eligible - {room.uuid for room in rooms})
+    hoped = [capacity for capacity in capacities if hopeful(capacity, need)]
+    unseen = len(need.eligible - {capacity.uuid for capacity in capacities})
     if len(hoped) + unseen < need.least:
         return False
-    totals = [room.status.device.memory_total_bytes for room in hoped]
+    totals = [capacity.status.device.memory_total_bytes for capacity in hoped]
     return bool(unseen) or not need.balanced or can_balance(totals, need.least)
 
 
@@ -82,25 +83,35 @@ def rank(
 ) -> Rank:
     """A sort key, smallest first: preferred devices, then awake ones, then by score."""
 
-    def key(room: DeviceCapacity) -> tuple[float, ...]:
-        points = room.points or 0.0
+    def key(capacity: DeviceCapacity) -> tuple[float, ...]:
+        points = capacity.points or 0.0
         order = points if layout is PlacementOrder.PACK else -points
-        asleep = room.status.state is State.ASLEEP
-        return (room.uuid not in preferred, asleep, order, room.status.device.index)
+        asleep = capacity.status.state is State.ASLEEP
+        return (capacity.uuid not in preferred, asleep, order, capacity.status.device.index)
 
     return key
 
 
+def available(
+    capacities: Sequence[DeviceCapacity],
+    need: Need,
+    taken: AbstractSet[str] = frozenset(),
+    order: Rank | None = None,
+) -> list[DeviceCapacity]:
+    """Every device that meets the need by itself, best first."""
+    free = [r for r in capacities if r.uuid in need.eligible and r.uuid not in taken]
+    return sorted((r for r in free if obstacle(r, need) is None), key=order or rank())
+
+
 def pick(
-    rooms: Sequence[DeviceCapacity],
+    capacities: Sequence[DeviceCapacity],
     need: Need,
     taken: AbstractSet[str] = frozenset(),
     order: Rank | None = None,
 ) -> tuple[DeviceCapacity, ...]:
     """The best and largest group that meets the need; empty where there is none."""
     order = order or rank()
-    free = [r for r in rooms if r.uuid in need.eligible and r.uuid not in taken]
-    free = sorted((r for r in free if obstacle(r, need) is None), key=order)
+    free = available(capacities, need, taken, order)
     for count in range(min(need.most, len(free)), need.least - 1, -1):
         group = _group(free, count, need.balanced, order)
         if group:
@@ -109,31 +120,31 @@ def pick(
 
 
 def choose(
-    rooms: Sequence[DeviceCapacity],
+    capacities: Sequence[DeviceCapacity],
     need: Need,
-    bars: Mapping[str, Obstacle | None],
+    obstacles: Mapping[str, Obstacle | None],
     taken: Mapping[str, Obstacle],
     order: Rank | None = None,
 ) -> DeviceChoice:
     """The choice, with the reason for every device that is not available."""
-    chosen = pick(rooms, need, taken.keys(), order)
-    uuids = {room.uuid for room in chosen}
+    chosen = pick(capacities, need, taken.keys(), order)
+    uuids = {capacity.uuid for capacity in chosen}
     candidates = tuple(
         Candidate(
-            room.uuid,
-            room.status.device.index,
-            room.free_bytes,
-            room.utilization_percent,
-            room.points,
-            bars.get(room.uuid) or obstacle(room, need) or taken.get(room.uuid),
-            room.uuid in uuids,
+            capacity.uuid,
+            capacity.status.device.index,
+            capacity.free_bytes,
+            capacity.utilization_percent,
+            capacity.points,
+            obstacles.get(capacity.uuid) or obstacle(capacity, need) or taken.get(capacity.uuid),
+            capacity.uuid in uuids,
         )
-        for room in rooms
+        for capacity in capacities
     )
-    free = [room for room in rooms if _is_free(room.uuid, candidates)]
+    free = [capacity for capacity in capacities if _is_free(capacity.uuid, candidates)]
     reason = None
     if not chosen and len(free) >= need.least:
-        sizes = [room.free_bytes or 0 for room in free]
+        sizes = [capacity.free_bytes or 0 for capacity in free]
         reason = (
             f"free memory differs too much between the available devices "
             f"({human_bytes(min(sizes))} to {human_bytes(max(sizes))}): --unbalanced allows it"
@@ -153,7 +164,7 @@ def _group(
     if count == 1 or not balanced:
         return tuple(free[:count])
     best: tuple[DeviceCapacity, ...] = ()
-    for largest in sorted({room.free_bytes or 0 for room in free}, reverse=True):
+    for largest in sorted({capacity.free_bytes or 0 for capacity in free}, reverse=True):
         near = [r for r in free if BALANCE * largest <= (r.free_bytes or 0) <= largest]
         group = tuple(near[:count])
         if len(group) == count and (not best or _total(group, order) < _total(best, order)):
@@ -165,12 +176,12 @@ def _total(group: Sequence[DeviceCapacity], order: Rank) -> tuple[float, ...]:
     return tuple(sum(parts) for parts in zip(*map(order, group), strict=True))
 
 
-def _tenancy(room: DeviceCapacity, need: Need) -> Obstacle | None:
-    whole = [t for t in room.tenants if t.share is None or t.share.memory_bytes is None]
+def _tenancy(capacity: DeviceCapacity, need: Need) -> Obstacle | None:
+    whole = [t for t in capacity.tenants if t.share is None or t.share.memory_bytes is None]
     if whole:
         return _held(whole[0])
-    if room.tenants and not need.shared:
-        return _held(room.tenants[0])
+    if capacity.tenants and not need.shared:
+        return _held(capacity.tenants[0])
     return None
 
 
@@ -178,24 +189,25 @@ def _held(tenant: Tenant) -> Obstacle:
     claim, lease = tenant.claim, tenant.claim.lease
     if lease is None:
         words = f"{claim.user} holds a lease that cannot be read ({claim.file})"
-        return Obstacle(ObstacleKind.UNREADABLE, words)
+        return Obstacle(ObstacleKind.UNREADABLE, words, by=claim.user)
     size = tenant.share.memory_bytes if tenant.share else None
     part = f"{human_bytes(size)} " if size is not None else ""
     if claim.state is LeaseState.ORPHANED:
         words = f"{part}orphaned by lease {lease.id} ({claim.user}), whose job is still running"
-        return Obstacle(ObstacleKind.ORPHANED, words)
-    return Obstacle(
-        ObstacleKind.LEASED, f"{part}held by lease {lease.id} ({claim.user})", lease.until
-    )
+        return Obstacle(ObstacleKind.ORPHANED, words, by=claim.user, lease=lease.id)
+    words = f"{part}held by lease {lease.id} ({claim.user})"
+    return Obstacle(ObstacleKind.LEASED, words, lease.until, claim.user, lease.id)
 
 
-def _strangers(room: DeviceCapacity) -> Obstacle | None:
-    if room.strangers:
-        shown = ", ".join(_stranger(process) for process in room.strangers[:3])
-        more = f" and {len(room.strangers) - 3} more" if len(room.strangers) > 3 else ""
-        return Obstacle(ObstacleKind.UNLEASED_PROCESS, f"{shown}{more} without a lease")
-    if not room.tenants and "processes" in room.status.missing:
-        why = room.status.missing["processes"]
+def _strangers(capacity: DeviceCapacity) -> Obstacle | None:
+    if capacity.strangers:
+        shown = ", ".join(_stranger(process) for process in capacity.strangers[:3])
+        more = f" and {len(capacity.strangers) - 3} more" if len(capacity.strangers) > 3 else ""
+        users = dict.fromkeys(process.user for process in capacity.strangers if process.user)
+        words = f"{shown}{more} without a lease"
+        return Obstacle(ObstacleKind.UNLEASED_PROCESS, words, by=", ".join(users) or None)
+    if not capacity.tenants and "processes" in capacity.status.missing:
+        why = capacity.status.missing["processes"]
         return Obstacle(ObstacleKind.UNKNOWN, f"its processes cannot be read: {why}")
     return None
 
@@ -207,28 +219,30 @@ def _stranger(process: Process) -> str:
     return f"pid {process.pid}{who} {uses}"
 
 
-def _readings(room: DeviceCapacity) -> Obstacle | None:
-    status, busy = room.status, room.utilization_percent
-    if room.tenants or status.device.parent is not None:
+def _readings(capacity: DeviceCapacity) -> Obstacle | None:
+    status, busy = capacity.status, capacity.utilization_percent
+    if capacity.tenants or status.device.parent is not None:
         return None
     if busy is None:
         why = status.missing.get("utilization_percent", "no reading")
         return Obstacle(ObstacleKind.UNKNOWN, f"its utilisation cannot be read: {why}")
-    if busy > MAX_UTILIZATION_PERCENT:
+    if busy > capacity.max_utilization_percent:
         return Obstacle(ObstacleKind.BUSY, f"{busy} % busy, but no visible process uses it")
     return None
 
 
-def _memory(room: DeviceCapacity, need: Need) -> Obstacle | None:
-    if room.free_bytes is None:
-        if need.memory_bytes is None and (need.even_if_used or room.status.state is State.ASLEEP):
+def _memory(capacity: DeviceCapacity, need: Need) -> Obstacle | None:
+    if capacity.free_bytes is None:
+        if need.memory_bytes is None and (
+            need.even_if_used or capacity.status.state is State.ASLEEP
+        ):
             return None
-        why = room.status.missing.get("memory_free_bytes", "no reading")
+        why = capacity.status.missing.get("memory_free_bytes", "no reading")
         return Obstacle(ObstacleKind.UNKNOWN, f"its free memory cannot be read: {why}")
-    if need.memory_bytes is None or room.free_bytes >= need.memory_bytes:
+    if need.memory_bytes is None or capacity.free_bytes >= need.memory_bytes:
         return None
-    left = f"{human_bytes(room.free_bytes)} free, {human_bytes(need.memory_bytes)} requested"
-    if room.tenants:
-        first = _held(room.tenants[0])
-        return Obstacle(ObstacleKind.FULL, f"{first.words}; {left}", first.until)
+    left = f"{human_bytes(capacity.free_bytes)} free, {human_bytes(need.memory_bytes)} requested"
+    if capacity.tenants:
+        first = _held(capacity.tenants[0])
+        return replace(first, kind=ObstacleKind.FULL, words=f"{first.words}; {left}")
     return Obstacle(ObstacleKind.FULL, left)

@@ -5,41 +5,27 @@ from collections.abc import Mapping, Sequence
 from andon.core.sampling.masks import leading_number
 from andon.core.sharing.obstacles import Obstacle, ObstacleKind
 from andon.errors import Gone, Unavailable
-from andon.model.device import DeviceStatus, device_labels
+from andon.model.device import DeviceStatus
+from andon.model.naming import devices_named, titles
 from andon.model.work import DeviceRequest, Need
 from andon.units import human_bytes
 
-SHORTEST_UUID = 4
 BALANCE = 0.8  # the smallest free memory of a group, as a share of the largest
 
 Labels = Mapping[str, Sequence[str]]
-"""A label -> the devices that have it, by index or UUID."""
+"""A label -> the names of the devices that have it."""
 
 
-def named(name: str, statuses: Sequence[DeviceStatus]) -> set[str]:
-    """The devices that an index, `3:0`, a UUID or the start of one means; Gone for none.
-
-    A board includes its instances.
-    """
-    labels = device_labels(statuses)
-    found = {uuid for uuid, label in labels.items() if label == name}
-    if not found and len(name) >= SHORTEST_UUID:
-        found = {uuid for uuid in labels if uuid.lower().startswith(name.lower())}
-    if not found:
-        known = ", ".join(labels.values()) or "none"
-        raise Gone(f"there is no device {name[:80]!r}", hint=f"the devices here: {known}")
-    return found | {s.device.uuid for s in statuses if s.device.parent in found}
-
-
-def bars(
+def obstacles_of(
     statuses: Sequence[DeviceStatus], request: DeviceRequest, labels: Labels
 ) -> dict[str, Obstacle | None]:
     """Why each device can never satisfy the request; None where it can."""
     filters = _filters(statuses, request, labels)
-    excluded = {uuid for name in request.exclude for uuid in named(name, statuses)}
+    excluded = {uuid for name in request.exclude for uuid in devices_named(name, statuses)}
     divided = {status.device.parent for status in statuses}
     return {
-        status.device.uuid: _bar(status, request, filters, excluded, divided) for status in statuses
+        status.device.uuid: _obstacle(status, request, filters, excluded, divided)
+        for status in statuses
     }
 
 
@@ -86,7 +72,7 @@ def _meant(term: str, statuses: Sequence[DeviceStatus], labels: Labels) -> set[s
         return _labelled(term, statuses, labels)
     if leading_number(term) is None and (models := _of_model(term, statuses)):
         return models
-    return named(term, statuses)
+    return devices_named(term, statuses)
 
 
 def _filters(
@@ -95,7 +81,7 @@ def _filters(
     """Each filter and the devices that pass it; a device must pass them all."""
     out = []
     if request.devices:
-        uuids = {uuid for name in request.devices for uuid in named(name, statuses)}
+        uuids = {uuid for name in request.devices for uuid in devices_named(name, statuses)}
         out.append((f"not among the devices {', '.join(request.devices)}", uuids))
     if request.models:
         uuids = {uuid for name in request.models for uuid in _model(name, statuses)}
@@ -124,10 +110,10 @@ def _labelled(name: str, statuses: Sequence[DeviceStatus], labels: Labels) -> se
         known = ", ".join(sorted(labels)) or "none"
         hint = f"the labels here: {known}; set them with share.labels"
         raise Gone(f"no device has the label {name[:80]!r}", hint=hint)
-    return {uuid for device in labels[name] for uuid in named(device, statuses)}
+    return {uuid for device in labels[name] for uuid in devices_named(device, statuses)}
 
 
-def _bar(
+def _obstacle(
     status: DeviceStatus,
     request: DeviceRequest,
     filters: Sequence[tuple[str, set[str]]],
@@ -166,9 +152,9 @@ def _impossible(
             hint="andon doctor says why; to try without one: --simulate 4",
         )
     visible = [s for s in statuses if s.visible and s.device.uuid in found]
-    names = device_labels(statuses)
+    names = titles(statuses)
     mistakes = tuple(
-        f"GPU {names[uuid]}: {bar.words}" for uuid, bar in found.items() if bar is not None
+        f"{names[uuid]}: {bar.words}" for uuid, bar in found.items() if bar is not None
     )
     if len(visible) < request.least:
         why = f"{asked} requested, only {len(visible)} visible"

@@ -14,10 +14,10 @@ EMPTY = "no leases; to take one: andon run -- python train.py"
 
 
 def lease_rows(
-    claims: Sequence[Claim], rooms: Sequence[DeviceCapacity], asker: Asker
+    claims: Sequence[Claim], capacities: Sequence[DeviceCapacity], asker: Asker
 ) -> tuple[LeaseRow, ...]:
     """A row for each claim."""
-    used, busy = _used(rooms), _utilization(rooms)
+    used, busy = _used(capacities), _utilization(capacities)
     return tuple(
         lease_row(claim, used.get(claim.file, 0), busy.get(claim.file), asker) for claim in claims
     )
@@ -75,22 +75,22 @@ def cordon_rows(cordons: Sequence[Cordon], devices: Sequence[Device]) -> tuple[C
     )
 
 
-def _used(rooms: Sequence[DeviceCapacity]) -> Mapping[str, int]:
+def _used(capacities: Sequence[DeviceCapacity]) -> Mapping[str, int]:
     """The memory that each claim's processes use on all its devices."""
     used: dict[str, int] = {}
-    for room in rooms:
-        for tenant in room.tenants:
+    for capacity in capacities:
+        for tenant in capacity.tenants:
             used[tenant.claim.file] = used.get(tenant.claim.file, 0) + tenant.used_bytes
     return used
 
 
-def _utilization(rooms: Sequence[DeviceCapacity]) -> Mapping[str, float]:
+def _utilization(capacities: Sequence[DeviceCapacity]) -> Mapping[str, float]:
     """The mean over a claim's devices, which are unknown for an unreadable claim."""
     found: dict[str, list[int]] = {}
-    for room in rooms:
-        for tenant in room.tenants:
-            if tenant.share is not None and room.utilization_percent is not None:
-                found.setdefault(tenant.claim.file, []).append(room.utilization_percent)
+    for capacity in capacities:
+        for tenant in capacity.tenants:
+            if tenant.share is not None and capacity.utilization_percent is not None:
+                found.setdefault(tenant.claim.file, []).append(capacity.utilization_percent)
     return {file: sum(values) / len(values) for file, values in found.items()}
 
 

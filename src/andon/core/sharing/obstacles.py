@@ -53,8 +53,10 @@ HEALTH = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """One reason; `until` is when it is expected to end."""
+    """One reason; `until` is when it is expected to end, `by` the user behind it."""
 
     kind: ObstacleKind
     words: str
     until: float | None = None
+    by: str | None = None
+    lease: str | None = None

@@ -83,7 +83,7 @@ def in_front_of(line: Sequence[Ticket], ticket: Ticket, at: float) -> list[Ticke
 
 def reserved(
     ahead: Sequence[Ticket],
-    rooms: Sequence[DeviceCapacity],
+    capacities: Sequence[DeviceCapacity],
     need: Need | None = None,
     turns: Turns = NO_TURNS,
 ) -> Reserved:
@@ -101,7 +101,7 @@ def reserved(
         if need is not None and len(need.eligible - kept.keys()) < need.least:
             break
         place = place_of(ticket)
-        uuids, limit = _claimed(ticket.need, rooms, kept)
+        uuids, limit = _claimed(ticket.need, capacities, kept)
         if limit is not None:
             since[place] = turns.since_when(place)
             # A user's second ticket does not restart the time.
@@ -111,7 +111,8 @@ def reserved(
                 continue
         words = f"reserved for {ticket.owner.user}, ahead in the queue for {_count(ticket)}"
         for uuid in uuids:
-            kept.setdefault(uuid, Obstacle(ObstacleKind.RESERVED, words))
+            reserved_for = Obstacle(ObstacleKind.RESERVED, words, by=ticket.owner.user)
+            kept.setdefault(uuid, reserved_for)
     return Reserved(kept, since, frozenset(late))
 
 
@@ -143,19 +144,19 @@ def place_of(ticket: Ticket) -> Place:
 
 
 def _claimed(
-    need: Need, rooms: Sequence[DeviceCapacity], kept: Mapping[str, Obstacle]
+    need: Need, capacities: Sequence[DeviceCapacity], kept: Mapping[str, Obstacle]
 ) -> tuple[set[str], float | None]:
     """What a ticket reserves, and for how long at most if it could be served as far as is visible
     here."""
-    group = pick(rooms, need, kept.keys())
+    group = pick(capacities, need, kept.keys())
     if group:
-        return {room.uuid for room in group}, TAKING_SECONDS
-    if not can_come(rooms, need):
+        return {capacity.uuid for capacity in group}, TAKING_SECONDS
+    if not can_come(capacities, need):
         return set(), None
-    hoped = [room for room in rooms if hopeful(room, need)]
-    seen = all(obstacle(room, need) is None and room.uuid not in kept for room in hoped)
-    unseen = need.eligible - {room.uuid for room in rooms}
-    return {room.uuid for room in hoped}, UNSEEN_SECONDS if seen and unseen else None
+    hoped = [capacity for capacity in capacities if hopeful(capacity, need)]
+    seen = all(obstacle(capacity, need) is None and capacity.uuid not in kept for capacity in hoped)
+    unseen = need.eligible - {capacity.uuid for capacity in capacities}
+    return {capacity.uuid for capacity in hoped}, UNSEEN_SECONDS if seen and unseen else None
 
 
 def _place(ticket: Ticket, at: float) -> tuple[int, bool, float, str]:

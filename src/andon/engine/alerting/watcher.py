@@ -14,8 +14,8 @@ from andon.core.conditions.rulebook import Rulebook, listing
 from andon.core.conditions.rules import READINGS, SERVED, Precondition
 from andon.core.notifying.messages import trial_notice
 from andon.core.notifying.outbox import Delivery, Outbox, SavedAlerts
-from andon.core.notifying.routes import Offset, Route
-from andon.core.sharing.broken_devices import ailments
+from andon.core.notifying.routes import Offset, Route, resolved
+from andon.core.sharing.broken_devices import reported_broken
 from andon.core.sharing.holders import BLANK, BookView
 from andon.engine.alerting.alert_writer import AlertWriter
 from andon.engine.alerting.notifier_worker import GATHER_SECONDS, NotifierWork, NotifierWorker
@@ -104,9 +104,9 @@ class Watcher:
             rendered = self._rendered = (state, alerting.current(state))
         return rendered[1]
 
-    def ailments(self) -> dict[str, str]:
+    def broken_devices(self) -> dict[str, str]:
         """Devices that must not be leased because of errors they reported."""
-        return ailments(self.alerts())
+        return reported_broken(self.alerts())
 
     def past(self, query: Query | None = None) -> Sequence[Alert]:
         """Past and present episodes, newest first."""
@@ -292,7 +292,9 @@ class Watcher:
             outcome = decide(self._state, moment)
             news = tuple(filter(is_news, outcome.changed))
             self._state = outcome.state
-            box = self._outbox.add(outcome.notices, self._routes, moment.wall, self._offset)
+            box = self._outbox.add(
+                outcome.notices, self._routes_to(outcome), moment.wall, self._offset
+            )
             box = box.pruned(moment.wall, self._workers)
             pending = box.deliveries != self._outbox.deliveries
             if news or pending:
@@ -304,6 +306,13 @@ class Watcher:
         if news:
             self._listeners.notify(news)
         return outcome
+
+    def _routes_to(self, outcome: StepResult) -> tuple[Route, ...]:
+        """The names of devices in the routes are looked up only when there is something to send."""
+        last = self._last
+        if not outcome.notices or last is None:
+            return self._routes
+        return resolved(self._routes, last.devices)
 
     def _write(self, box: Outbox, changed: Sequence[Alert] = ()) -> None:
         """Write the whole state; the caller holds the lock."""

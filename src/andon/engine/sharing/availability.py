@@ -1,14 +1,17 @@
 """Which devices are available now: one snapshot matched with one reading of the lease book."""
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from andon.core.sampling.masks import visibility
-from andon.core.sharing.capacity import DeviceCapacity, Surroundings, Weights, rooms
+from andon.core.sharing.capacity import DeviceCapacity, Surroundings, Weights, capacities
 from andon.core.sharing.choice import DeviceChoice, choose, rank
-from andon.core.sharing.eligibility import Labels, bars, need_of, preferred
+from andon.core.sharing.eligibility import Labels, need_of, obstacles_of, preferred
 from andon.core.sharing.holdings import judge
+from andon.core.sharing.obstacles import Obstacle, ObstacleKind
+from andon.core.sharing.placement import MAX_UTILIZATION_PERCENT
 from andon.core.sharing.queueing import (
     Place,
     Reserved,
@@ -20,12 +23,14 @@ from andon.core.sharing.queueing import (
     remembered,
     reserved,
 )
+from andon.core.sharing.verdict import need_of_any, verdicts, verdicts_for
 from andon.engine.sharing.turn_memory import TurnMemory
 from andon.errors import Invalid, Unavailable
 from andon.host.clock import boot_seconds
 from andon.host.kin import here, read_kin
 from andon.leases.book import Book
-from andon.model.device import Snapshot, device_labels
+from andon.model.device import Snapshot
+from andon.model.verdict import DeviceVerdict
 from andon.model.work import BookEntry, Claim, Cordon, DeviceRequest, Kin, Lease, Need, Ticket
 
 MOST_GPUS = 1024
@@ -37,7 +42,7 @@ class AvailabilityView:
 
     snapshot: Snapshot
     kin: Mapping[int, Kin]
-    ailments: Mapping[str, str] = field(default_factory=dict)
+    broken: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +67,14 @@ class Candidates:
     choice: DeviceChoice
     claims: tuple[Claim, ...]
     ahead: tuple[Ticket, ...] = ()
-    rooms: tuple[DeviceCapacity, ...] = ()
+    capacities: tuple[DeviceCapacity, ...] = ()
     turns: Mapping[Place, float] = field(default_factory=dict)  # for a waiter's next poll
     late: frozenset[Place] = frozenset()  # tickets ahead that no longer reserve anything
+
+    @property
+    def verdicts(self) -> tuple[DeviceVerdict, ...]:
+        """Whether each device is available for this request."""
+        return verdicts_for(self.choice.candidates, self.snapshot.devices)
 
     @property
     def missing(self) -> int:
@@ -80,24 +90,25 @@ def _nobodys(lease: Lease) -> bool:
 class Availability:
     """Reads devices and book, and asks the pure modules."""
 
-    look: Callable[[], Snapshot]
+    sample: Callable[[], Snapshot]
     labels: Labels = field(default_factory=dict)
     weights: Weights = Weights()  # noqa: RUF009 - frozen
     mine: frozenset[int] = frozenset()
     simulated: bool = False  # whether simulated devices may be claimed
     is_own: Callable[[Lease], bool] = _nobodys
-    ailing: Callable[[], Mapping[str, str]] = dict  # devices that reported that they are broken
+    broken: Callable[[], Mapping[str, str]] = dict  # devices that reported that they are broken
     memory: TurnMemory | None = None  # for requests that do not wait
+    max_utilization_percent: float = MAX_UTILIZATION_PERCENT  # a busier device is in use
 
-    def see(self) -> AvailabilityView:
+    def view(self) -> AvailabilityView:
         """A fresh snapshot; every reader has a deadline, so this returns even if a driver hangs."""
-        return self.sight(self.look())
+        return self.view_of(self.sample())
 
-    def sight(self, snapshot: Snapshot) -> AvailabilityView:
+    def view_of(self, snapshot: Snapshot) -> AvailabilityView:
         """The same from a snapshot that was taken elsewhere."""
         real = [s for s in snapshot.devices if s.device.vendor != "sim"]
         pids = {process.pid for status in real for process in status.processes}
-        return AvailabilityView(snapshot, read_kin(pids, containers=True), self.ailing())
+        return AvailabilityView(snapshot, read_kin(pids, containers=True), self.broken())
 
     def check(self, snapshot: Snapshot, request: DeviceRequest) -> None:
         """Refuse at once what makes no sense, or would claim devices that do not exist."""
@@ -114,33 +125,54 @@ class Availability:
                 "simulated devices are leased only with --simulate",
                 hint="add --simulate to the command, or simulated=True in Python",
             )
-        seen = visibility([status.device for status in snapshot.devices], os.environ)
-        if not seen.certain:
-            raise Unavailable(
-                f"cannot tell which devices this process may use: {seen.note}",
-                hint="name them by UUID in CUDA_VISIBLE_DEVICES",
-            )
+        self._refuse_doubt(snapshot)
 
-    def claims(self, sight: AvailabilityView, pages: BookPages) -> tuple[Claim, ...]:
-        return judge(pages.entries, sight.snapshot.devices, sight.kin, here())
+    def offer(self, book: Book, request: DeviceRequest, turns: Turns | None = None) -> Candidates:
+        """What a request would get now if it were made, without reserving it."""
+        view = self.view()
+        self._refuse_doubt(view.snapshot)
+        return self.candidates(view, BookPages.of(book), request, None, time.time(), turns)
 
-    def rooms(self, sight: AvailabilityView, pages: BookPages) -> tuple[DeviceCapacity, ...]:
-        claims = self.claims(sight, pages)
+    def verdicts(
+        self,
+        snapshot: Snapshot,
+        capacities: Sequence[DeviceCapacity],
+        pages: BookPages,
+        at: float,
+    ) -> tuple[DeviceVerdict, ...]:
+        """Whether each device is available for a request of one whole device."""
+        line, need = in_order(pages.waiting, at), need_of_any(capacities)
+        kept = self._reserved_at_once(_ahead(line, None, 0, at), capacities, need, pages, at).kept
+        if (doubt := doubt_about(snapshot)) is not None:
+            unsure = Obstacle(ObstacleKind.MASKED, doubt)
+            kept = {capacity.uuid: unsure for capacity in capacities}
+        return verdicts(capacities, kept)
+
+    def _refuse_doubt(self, snapshot: Snapshot) -> None:
+        if (doubt := doubt_about(snapshot)) is not None:
+            raise Unavailable(doubt, hint="name them by UUID in CUDA_VISIBLE_DEVICES")
+
+    def claims(self, view: AvailabilityView, pages: BookPages) -> tuple[Claim, ...]:
+        return judge(pages.entries, view.snapshot.devices, view.kin, here())
+
+    def capacities(self, view: AvailabilityView, pages: BookPages) -> tuple[DeviceCapacity, ...]:
+        claims = self.claims(view, pages)
         own = (c.lease.id for c in claims if c.lease is not None and self.is_own(c.lease))
         around = Surroundings(
             claims=claims,
             cordons=pages.cordons,
-            kin=sight.kin,
+            kin=view.kin,
             here=here(),
             mine=self.mine,
             own=frozenset(own),
-            ailments=sight.ailments,
+            broken=view.broken,
+            max_utilization_percent=self.max_utilization_percent,
         )
-        return rooms(sight.snapshot.devices, around, self.weights)
+        return capacities(view.snapshot.devices, around, self.weights)
 
-    def outlook(
+    def candidates(
         self,
-        sight: AvailabilityView,
+        view: AvailabilityView,
         pages: BookPages,
         request: DeviceRequest,
         ticket: Ticket | None,
@@ -152,10 +184,10 @@ class Availability:
         A waiter passes in what it saw before: tickets ahead must take what they could have. For a
         request that does not wait, `memory` holds what this user's earlier requests saw.
         """
-        statuses = sight.snapshot.devices
-        found = bars(statuses, request, self.labels)
+        statuses = view.snapshot.devices
+        found = obstacles_of(statuses, request, self.labels)
         need = need_of(statuses, request, found)
-        spaces = self.rooms(sight, pages)
+        spaces = self.capacities(view, pages)
         line = in_order(pages.waiting, at)
         ahead = tuple(_ahead(line, ticket, request.priority, at))
         if turns is None:
@@ -165,9 +197,7 @@ class Availability:
         order = rank(preferred(statuses, request, self.labels), request.layout)
         choice = choose(spaces, need, found, kept.kept, order)
         claims = tuple({id(t.claim): t.claim for r in spaces for t in r.tenants}.values())
-        return Candidates(
-            sight.snapshot, need, choice, claims, ahead, spaces, kept.since, kept.late
-        )
+        return Candidates(view.snapshot, need, choice, claims, ahead, spaces, kept.since, kept.late)
 
     def _reserved_at_once(
         self,
@@ -188,6 +218,14 @@ class Availability:
         return kept
 
 
+def doubt_about(snapshot: Snapshot) -> str | None:
+    """Why it is not certain which devices this process may use; None where it is."""
+    seen = visibility([status.device for status in snapshot.devices], os.environ)
+    if seen.certain:
+        return None
+    return f"cannot tell which devices this process may use: {seen.note}"
+
+
 def _newest_leases(pages: BookPages, at: float) -> dict[int, float]:
     """uid -> how many seconds ago its newest lease began."""
     newest: dict[int, float] = {}
@@ -204,8 +242,3 @@ def _ahead(
     if ticket is not None:
         return in_front_of(line, ticket, at)
     return [other for other in line if other.priority >= priority]
-
-
-def names(snapshot: Snapshot) -> dict[str, str]:
-    """uuid -> `GPU 3`."""
-    return {uuid: f"GPU {label}" for uuid, label in device_labels(snapshot.devices).items()}

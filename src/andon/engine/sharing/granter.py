@@ -41,7 +41,7 @@ class Progress:
     """The state of a wait."""
 
     waited_seconds: float
-    outlook: Candidates
+    candidates: Candidates
     note: str | None = None  # why not even the queue could be read
 
 
@@ -50,7 +50,7 @@ class Grant:
     """A lease, and the choice that led to it."""
 
     held: LeaseHold
-    outlook: Candidates
+    candidates: Candidates
     waited_seconds: float
 
 
@@ -80,8 +80,8 @@ class _Attempt:
 class Granter:
     """The only way to get a device."""
 
-    def __init__(self, book: Book, surveyor: Availability) -> None:
-        self._book, self._surveyor = book, surveyor
+    def __init__(self, book: Book, availability: Availability) -> None:
+        self._book, self._availability = book, availability
 
     def grant(
         self,
@@ -105,61 +105,61 @@ class Granter:
             self._drop_parked(attempt)
 
     def _wait(self, attempt: _Attempt, waiting: Callable[[Progress], None] | None) -> Grant:
-        self._surveyor.check(self._see(attempt).snapshot, attempt.request)
+        self._availability.check(self._view(attempt).snapshot, attempt.request)
         while True:
-            outlook, held, note = self._try(attempt)
+            candidates, held, note = self._try(attempt)
             if held is not None:
-                return Grant(held, outlook, time.monotonic() - attempt.began)
-            self._refuse_late(attempt, outlook, note)
+                return Grant(held, candidates, time.monotonic() - attempt.began)
+            self._refuse_late(attempt, candidates, note)
             if waiting is not None:
-                waiting(Progress(time.monotonic() - attempt.began, outlook, note))
-            self._doze(attempt, len(outlook.ahead))
+                waiting(Progress(time.monotonic() - attempt.began, candidates, note))
+            self._doze(attempt, len(candidates.ahead))
 
     def _try(self, attempt: _Attempt) -> tuple[Candidates, LeaseHold | None, str | None]:
         """Claim under the lock, then check again: a stranger may have started meanwhile."""
         attempt.hint = ""
         if attempt.hold is not None:  # queued: lock only when it seems to be our turn
-            outlook = self._outlook(attempt)
-            if not outlook.choice.chosen:
-                return outlook, None, None
+            candidates = self._candidates(attempt)
+            if not candidates.choice.chosen:
+                return candidates, None, None
         try:
             with self._book.locked():
-                outlook, held = self._claim(attempt)
+                candidates, held = self._claim(attempt)
         except Conflict as busy:
             if attempt.until is not None and attempt.until <= attempt.began:
                 raise
             attempt.hint = busy.hint
-            return self._outlook(attempt), None, busy.reason
+            return self._candidates(attempt), None, busy.reason
         if held is None:
-            return outlook, None, None
+            return candidates, None, None
         try:
             if self._is_clean(attempt, held):
-                return outlook, held, None
+                return candidates, held, None
         except BaseException:
             held.release()
             raise
         held.release()
-        self._see(attempt)
-        return self._outlook(attempt), None, "a process without a lease took it first"
+        self._view(attempt)
+        return self._candidates(attempt), None, "a process without a lease took it first"
 
-    def _see(self, attempt: _Attempt) -> AvailabilityView:
-        attempt.seen, attempt.looked = self._surveyor.see(), time.monotonic()
+    def _view(self, attempt: _Attempt) -> AvailabilityView:
+        attempt.seen, attempt.looked = self._availability.view(), time.monotonic()
         return attempt.seen
 
     def _claim(self, attempt: _Attempt) -> tuple[Candidates, LeaseHold | None]:
         attempt.names = self._book.names()
         pages = BookPages.of(self._book)
-        outlook = self._outlook(attempt, pages)
-        self._sweep(attempt, pages, outlook)
-        if outlook.choice.chosen:
-            held = self._book.write_lease(self._lease(attempt, outlook, pages))
+        candidates = self._candidates(attempt, pages)
+        self._sweep(attempt, pages, candidates)
+        if candidates.choice.chosen:
+            held = self._book.write_lease(self._lease(attempt, candidates, pages))
             self._park(attempt)
-            return outlook, held
+            return candidates, held
         if attempt.hold is None and self._may_wait(attempt):
-            self._queue(attempt, outlook)
-        return outlook, None
+            self._queue(attempt, candidates)
+        return candidates, None
 
-    def _queue(self, attempt: _Attempt, outlook: Candidates) -> None:
+    def _queue(self, attempt: _Attempt, candidates: Candidates) -> None:
         """Take a place in the queue, or our earlier one."""
         if attempt.parked is not None:
             hold, ticket = attempt.parked
@@ -167,18 +167,18 @@ class Granter:
                 attempt.hold, attempt.ticket, attempt.parked = hold, ticket, None
                 return
             self._drop_parked(attempt)
-        ticket = self._ticket(attempt, outlook)
+        ticket = self._ticket(attempt, candidates)
         attempt.hold = self._book.write_ticket(ticket)
         attempt.ticket = replace(ticket, since=attempt.hold.queued)
 
-    def _outlook(self, attempt: _Attempt, pages: BookPages | None = None) -> Candidates:
-        seen = attempt.seen or self._see(attempt)
+    def _candidates(self, attempt: _Attempt, pages: BookPages | None = None) -> Candidates:
+        seen = attempt.seen or self._view(attempt)
         if pages is None:
             attempt.names = self._book.names()  # first: later changes are then noticed
             pages = BookPages.of(self._book)
         waits = attempt.until is None or attempt.until > attempt.began
         turns = Turns(time.monotonic(), attempt.turns) if waits else None
-        found = self._surveyor.outlook(
+        found = self._availability.candidates(
             seen, pages, attempt.request, attempt.ticket, time.time(), turns
         )
         mine, attempt.turns = found.need.eligible, found.turns
@@ -190,15 +190,15 @@ class Granter:
 
     def _is_clean(self, attempt: _Attempt, held: LeaseHold) -> bool:
         """Whether no process without a lease is on the chosen devices."""
-        sight = self._see(attempt)
+        view = self._view(attempt)
         if attempt.request.even_if_used:
             return True
         chosen = {share.uuid for share in held.lease.shares}
-        mine = tuple(s for s in sight.snapshot.devices if s.device.uuid in chosen)
+        mine = tuple(s for s in view.snapshot.devices if s.device.uuid in chosen)
         used = any(status.processes for status in mine)
         pages = BookPages.of(self._book) if used else self._own_page(held)
-        found = self._surveyor.rooms(
-            AvailabilityView(replace(sight.snapshot, devices=mine), sight.kin), pages
+        found = self._availability.capacities(
+            AvailabilityView(replace(view.snapshot, devices=mine), view.kin), pages
         )
         return len(found) == len(chosen) and not any(r.strangers or r.trouble for r in found)
 
@@ -216,13 +216,13 @@ class Granter:
         while time.monotonic() < due and not _is_over(attempt.until):
             time.sleep(_glance_seconds(time.monotonic() - attempt.began, ahead))
             if self._is_news(attempt):
-                outlook = self._outlook(attempt)
-                if outlook.choice.chosen:
+                candidates = self._candidates(attempt)
+                if candidates.choice.chosen:
                     break
-                ahead = len(outlook.ahead)
+                ahead = len(candidates.ahead)
         old = time.monotonic() - attempt.looked >= FAR_LOOK_SECONDS
         if old or not self._is_far_back(attempt):
-            self._see(attempt)
+            self._view(attempt)
 
     def _is_news(self, attempt: _Attempt) -> bool:
         """Whether the book changed since we read it, in a way that may concern us.
@@ -240,13 +240,13 @@ class Granter:
             return False
         return len(attempt.front & self._book.ticket_ids()) > attempt.spare
 
-    def _refuse_late(self, attempt: _Attempt, outlook: Candidates, note: str | None) -> None:
-        if self._may_wait(attempt) and not is_hopeless(outlook):
+    def _refuse_late(self, attempt: _Attempt, candidates: Candidates, note: str | None) -> None:
+        if self._may_wait(attempt) and not is_hopeless(candidates):
             return
         now = time.monotonic()
         waited, until = now - attempt.began, attempt.until
         late = until is not None and attempt.began < until <= now
-        raise refusal(outlook, attempt.request, waited if late else None, note, attempt.hint)
+        raise refusal(candidates, attempt.request, waited if late else None, note, attempt.hint)
 
     def _refuse_pushing(self, request: DeviceRequest) -> None:
         if request.priority > 0 and os.getuid() not in (0, self._book.path.stat().st_uid):
@@ -276,11 +276,11 @@ class Granter:
     def _may_wait(self, attempt: _Attempt) -> bool:
         return not _is_over(attempt.until)
 
-    def _lease(self, attempt: _Attempt, outlook: Candidates, pages: BookPages) -> Lease:
+    def _lease(self, attempt: _Attempt, candidates: Candidates, pages: BookPages) -> Lease:
         terms, request, at = attempt.terms, attempt.request, time.time()
         size = request.memory_bytes if request.shared else None
         fences = [entry.lease.fence for entry in pages.entries if entry.lease is not None]
-        devices = [room.status.device for room in outlook.choice.chosen]
+        devices = [capacity.status.device for capacity in candidates.choice.chosen]
         return Lease(
             id=self._book.new_id(attempt.names),
             shares=tuple(Share(device.uuid, device.index, size) for device in devices),
@@ -291,25 +291,25 @@ class Granter:
             until=None if terms.seconds is None else at + terms.seconds,
             command=terms.command,
             work=terms.work,
-            simulated=outlook.snapshot.simulated,
+            simulated=candidates.snapshot.simulated,
             even_if_used=request.even_if_used,
             fence=next_fence(time.time_ns() // 1000, fences),
         )
 
-    def _ticket(self, attempt: _Attempt, outlook: Candidates) -> Ticket:
+    def _ticket(self, attempt: _Attempt, candidates: Candidates) -> Ticket:
         return Ticket(
             id=self._book.new_id(attempt.names),
             owner=attempt.me,
-            need=outlook.need,
+            need=candidates.need,
             priority=attempt.request.priority,
             since=attempt.asked,
-            simulated=outlook.snapshot.simulated,
+            simulated=candidates.snapshot.simulated,
         )
 
-    def _sweep(self, attempt: _Attempt, pages: BookPages, outlook: Candidates) -> None:
+    def _sweep(self, attempt: _Attempt, pages: BookPages, candidates: Candidates) -> None:
         """Our dead files, if all their devices were read: on others a job may still run."""
-        seen = {status.device.uuid for status in outlook.snapshot.devices}
-        known = {claim.file for claim in outlook.claims}
+        seen = {status.device.uuid for status in candidates.snapshot.devices}
+        known = {claim.file for claim in candidates.claims}
         dead = [e for e in pages.entries if e.file not in known and _is_dead(e, seen)]
         mine = any(os.getuid() in (0, entry.uid) for entry in dead)
         if mine or any(name.startswith(".") for name in attempt.names):  # only we write now

@@ -12,6 +12,7 @@ from andon.host.kin import user_name
 from andon.leases.book import Book
 from andon.model.device import Snapshot
 from andon.model.lease_list import BookRow, LeaseList
+from andon.model.verdict import DeviceVerdict
 from andon.model.work import Claim, Cordon, Ticket
 
 
@@ -20,7 +21,8 @@ class LeaseListing:
     """The devices, the book and the queue, read together."""
 
     snapshot: Snapshot
-    rooms: tuple[DeviceCapacity, ...]
+    capacities: tuple[DeviceCapacity, ...]
+    verdicts: tuple[DeviceVerdict, ...]
     claims: tuple[Claim, ...]
     line: tuple[Ticket, ...]
     cordons: tuple[Cordon, ...] = ()
@@ -28,13 +30,15 @@ class LeaseListing:
     remarks: tuple[str, ...] = ()  # files in the book that are ignored
 
 
-def sighted(surveyor: Availability, sight: AvailabilityView, book: Book) -> LeaseListing:
-    pages = BookPages.of(book)
+def read_listing(availability: Availability, view: AvailabilityView, book: Book) -> LeaseListing:
+    pages, at = BookPages.of(book), time.time()
+    capacities = availability.capacities(view, pages)
     return LeaseListing(
-        sight.snapshot,
-        surveyor.rooms(sight, pages),
-        surveyor.claims(sight, pages),
-        tuple(in_order(pages.waiting, time.time())),
+        view.snapshot,
+        capacities,
+        availability.verdicts(view.snapshot, capacities, pages, at),
+        availability.claims(view, pages),
+        tuple(in_order(pages.waiting, at)),
         pages.cordons,
         book_row(book),
         remarks(book),
@@ -52,11 +56,12 @@ def listing(seen: LeaseListing, asker: Asker) -> LeaseList:
     devices = [status.device for status in seen.snapshot.devices]
     return LeaseList(
         seen.snapshot.at,
-        lease_rows(seen.claims, seen.rooms, asker),
+        lease_rows(seen.claims, seen.capacities, asker),
         waiting_rows(seen.line),
         cordon_rows(seen.cordons, devices),
         seen.book,
         None if seen.claims else EMPTY,
+        seen.verdicts,
     )
 
 

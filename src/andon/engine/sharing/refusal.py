@@ -5,8 +5,9 @@ import time
 from andon.core.sharing.choice import Candidate
 from andon.core.sharing.eligibility import count_words
 from andon.core.sharing.obstacles import Obstacle, ObstacleKind
-from andon.engine.sharing.availability import Candidates, names
+from andon.engine.sharing.availability import Candidates
 from andon.errors import Conflict, TimedOut
+from andon.model.naming import device_labels, title, titles
 from andon.model.work import DeviceRequest
 from andon.units import human_bytes, human_seconds
 
@@ -15,7 +16,7 @@ SIMULATED_WORK = frozenset({ObstacleKind.UNLEASED_PROCESS, ObstacleKind.BUSY})
 
 
 def refusal(
-    outlook: Candidates,
+    candidates: Candidates,
     request: DeviceRequest,
     waited_seconds: float | None,
     note: str | None = None,
@@ -25,14 +26,14 @@ def refusal(
 
     `note` says what else was in the way, `note_hint` what to do about it.
     """
-    free = sum(c.obstacle is None for c in outlook.choice.candidates)
+    free = sum(c.obstacle is None for c in candidates.choice.candidates)
     asked = count_words(request)
     if request.memory_bytes is not None:
         asked += f" with {human_bytes(request.memory_bytes)}"
-    summary = outlook.choice.reason or f"{asked} requested, {free} available"
-    lines = tuple(device_lines(outlook))
+    summary = candidates.choice.reason or f"{asked} requested, {free} available"
+    lines = tuple(device_lines(candidates))
     hint = "see who holds them: andon leases"
-    if is_hopeless(outlook):
+    if is_hopeless(candidates):
         hint = "simulated work never ends; for idle devices: ANDON_SIMULATE_SCENARIO=idle"
     hint = note_hint or hint
     if waited_seconds is None:
@@ -41,21 +42,27 @@ def refusal(
     return TimedOut(f"{reason}: {note}" if note else reason, hint=hint, mistakes=lines)
 
 
-def is_hopeless(outlook: Candidates) -> bool:
+def is_hopeless(candidates: Candidates) -> bool:
     """Whether only simulated work is in the way: it never ends, so waiting is useless."""
-    barred = (c.obstacle.kind for c in outlook.choice.candidates if c.obstacle is not None)
+    barred = (c.obstacle.kind for c in candidates.choice.candidates if c.obstacle is not None)
     lasting = sum(bar in SIMULATED_WORK for bar in barred)
-    left = len(outlook.need.eligible) - lasting
-    return outlook.snapshot.simulated and left < outlook.need.least
+    left = len(candidates.need.eligible) - lasting
+    return candidates.snapshot.simulated and left < candidates.need.least
 
 
-def device_lines(outlook: Candidates) -> list[str]:
+def device_lines(candidates: Candidates) -> list[str]:
     """`GPU 2: held by lease k7qm2 (alice), until about 14:20`, for every device."""
-    titles = names(outlook.snapshot)
+    names = titles(candidates.snapshot.devices)
     return [
-        f"{titles[c.uuid]}: {candidate_words(c, outlook.snapshot.at)}"
-        for c in outlook.choice.candidates
+        f"{names[c.uuid]}: {candidate_words(c, candidates.snapshot.at)}"
+        for c in candidates.choice.candidates
     ]
+
+
+def chosen_title(candidates: Candidates) -> str:
+    """`GPU 0, 6:1`: the chosen devices."""
+    labels = device_labels(candidates.snapshot.devices)
+    return title(", ".join(labels[capacity.uuid] for capacity in candidates.choice.chosen))
 
 
 def candidate_words(candidate: Candidate, at: float) -> str:

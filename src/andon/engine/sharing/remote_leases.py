@@ -18,7 +18,7 @@ from andon.engine.listeners import Listeners
 from andon.engine.sharing import releaser
 from andon.engine.sharing.availability import Availability, BookPages
 from andon.engine.sharing.granter import Grant, Granter, Progress, Terms
-from andon.engine.sharing.lease_listing import LeaseListing, book_row, listing, sighted
+from andon.engine.sharing.lease_listing import LeaseListing, book_row, listing, read_listing
 from andon.engine.sharing.overdue import overdue
 from andon.engine.sharing.reaper import Reaper
 from andon.engine.sharing.refusal import refusal
@@ -51,19 +51,19 @@ class RemoteLease:
 class RemoteLeases:
     """Grants, renews and ends leases; every call may block, but not for long.
 
-    `latest` returns the last snapshot; a grant reads the devices itself through the surveyor.
+    `latest` returns the last snapshot; a grant reads the devices itself through the availability.
     """
 
     def __init__(
         self,
-        surveyor: Availability,
+        availability: Availability,
         latest: Callable[[], Snapshot],
         env: Mapping[str, str] | None = None,
         longest_wait_seconds: float = LONGEST_WAIT_SECONDS,
         follows: Callable[[], str | None] = lambda: None,
     ) -> None:
         """`follows` returns why the book cannot be read, or None."""
-        self._surveyor, self._latest = surveyor, latest
+        self._availability, self._latest = availability, latest
         self._longest_wait_seconds, self._follows = longest_wait_seconds, follows
         self._env = os.environ if env is None else env
         self._lock, self._notifying = threading.Lock(), threading.Lock()
@@ -129,7 +129,7 @@ class RemoteLeases:
             terms = Terms(
                 LeaseKind.NETWORK, redact(tuple(command.split(" "))), seconds, _holder(keeper)
             )
-            grant = Granter(book, self._surveyor).grant(request, terms, timeout, still_waiting)
+            grant = Granter(book, self._availability).grant(request, terms, timeout, still_waiting)
             self._hand_over(grant, keeper, waiting)
         finally:
             keeper.dismiss()
@@ -180,7 +180,7 @@ class RemoteLeases:
         try:
             book = self._current()
             row = book_row(book)
-            seen = sighted(self._surveyor, self._surveyor.sight(snapshot), book)
+            seen = read_listing(self._availability, self._availability.view_of(snapshot), book)
             self._warn_of_overdue(book, seen)
         except (AndonError, OSError) as error:
             reason = error.reason if isinstance(error, AndonError) else str(error)
@@ -259,17 +259,19 @@ class RemoteLeases:
     def _refuse_hopeless(self, book: Book, request: DeviceRequest, wait_seconds: float) -> None:
         """Before a holder is started: what can never be met, or not now for a caller that does not
         wait."""
-        seen = self._surveyor.see()
-        self._surveyor.check(seen.snapshot, request)
+        seen = self._availability.view()
+        self._availability.check(seen.snapshot, request)
         try:
-            outlook = self._surveyor.outlook(seen, BookPages.of(book), request, None, time.time())
+            candidates = self._availability.candidates(
+                seen, BookPages.of(book), request, None, time.time()
+            )
         except Unavailable as error:
             if not seen.snapshot.devices:
                 raise
             # The caller asked for too much; nothing is wrong here.
             raise Conflict(error.reason, error.hint, error.mistakes) from error
-        if not outlook.choice.chosen and wait_seconds <= 0:
-            raise refusal(outlook, request, None)
+        if not candidates.choice.chosen and wait_seconds <= 0:
+            raise refusal(candidates, request, None)
 
 
 def _gist(found: LeaseList) -> object:
@@ -295,6 +297,6 @@ def _holder(keeper: Keeper) -> Owner:
 
 
 def _environment(grant: Grant) -> Mapping[str, str]:
-    chosen = [room.status.device for room in grant.outlook.choice.chosen]
-    everyone = [status.device for status in grant.outlook.snapshot.devices]
+    chosen = [capacity.status.device for capacity in grant.candidates.choice.chosen]
+    everyone = [status.device for status in grant.candidates.snapshot.devices]
     return environment(chosen, everyone, grant.held.lease.id)

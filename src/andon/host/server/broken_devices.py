@@ -53,7 +53,7 @@ class BrokenDevicesQuery:
 
 def _get(target: "Target") -> Mapping[str, str] | None:
     """None if it does not answer in time, or not as a server of this version does."""
-    from andon.core.sharing.broken_devices import ailments
+    from andon.core.sharing.broken_devices import reported_broken
     from andon.host.server.calls import FAILURES, Asked, CallLimits, call
     from andon.model import wire
     from andon.model.alert_wire import alerts_from_json
@@ -63,7 +63,7 @@ def _get(target: "Target") -> Mapping[str, str] | None:
         if answer.status != 200:
             return None
         alerts, _ = alerts_from_json(wire.loads(answer.body.decode()))
-        return ailments(alerts)
+        return reported_broken(alerts)
     except (AndonError, *FAILURES):
         return None
 

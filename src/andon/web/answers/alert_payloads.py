@@ -15,10 +15,15 @@ from andon.core.conditions.rules import (
 )
 from andon.core.sharing.holders import Holder
 from andon.model.alert import Alert
-from andon.model.device import Device
+from andon.model.device import Device, DeviceStatus
+from andon.model.naming import device_labels
+from andon.model.verdict import DeviceVerdict, verdict_to_json
 from andon.model.wire import Json
 
 BOARD_SCHEMA, RULES_SCHEMA = "andon.board/1", "andon.rules/1"
+
+Labelled = tuple[Device, str]
+"""A device and what it is called."""
 
 
 def for_anonymous(alert: Alert) -> Alert:
@@ -33,8 +38,10 @@ def board_to_json(
     node: str,
     holders: Mapping[str, Sequence[Holder]] | None = None,
     holders_note: str | None = None,
+    verdicts: Iterable[DeviceVerdict] = (),
 ) -> Json:
-    """The lamp and the lease holders of every device."""
+    """The lamp, the lease holders and the availability of every device."""
+    available = {one.uuid: verdict_to_json(one) for one in verdicts}
     return {
         "schema": BOARD_SCHEMA,
         "node": node,
@@ -51,6 +58,7 @@ def board_to_json(
                 "reason": one.reason,
                 "affected_user": one.affected_user,
                 "alerts": list(one.alerts),
+                "verdict": available.get(one.uuid),
             }
             for one in board.devices
         ],
@@ -63,9 +71,12 @@ def board_to_json(
 
 
 def rules_to_json(
-    rulebook: Rulebook, devices: Sequence[Device], awake: frozenset[Precondition] = READINGS
+    rulebook: Rulebook, statuses: Sequence[DeviceStatus], awake: frozenset[Precondition] = READINGS
 ) -> Json:
     """All rules, with the thresholds in effect here."""
+    rulebook.learn_labels(statuses)
+    labels = device_labels(statuses)
+    devices = [(status.device, labels[status.device.uuid]) for status in statuses]
     return {
         "schema": RULES_SCHEMA,
         "rules": [_rule_to_json(rule, rulebook, devices, awake) for rule in RULES],
@@ -73,7 +84,7 @@ def rules_to_json(
 
 
 def _rule_to_json(
-    rule: Rule, rulebook: Rulebook, devices: Sequence[Device], awake: frozenset[Precondition]
+    rule: Rule, rulebook: Rulebook, devices: Sequence[Labelled], awake: frozenset[Precondition]
 ) -> Json:
     reason = inactive_reason(rule, awake) or (
         "disabled in the settings" if rule.name in rulebook.thresholds.off else None
@@ -102,20 +113,21 @@ def _rule_to_json(
             }
             for rung in rule.rungs
         ],
-        "devices": [_on_device(rule, device, rulebook) for device in _judged(rule, devices)],
+        "devices": [_on_device(rule, *one, rulebook) for one in _judged(rule, devices)],
     }
 
 
-def _judged(rule: Rule, devices: Iterable[Device]) -> Iterable[Device]:
+def _judged(rule: Rule, devices: Iterable[Labelled]) -> Iterable[Labelled]:
     """The devices whose readings are compared with a threshold."""
     return devices if rule.subject_kind is Subject.DEVICE and rule.threshold is not None else ()
 
 
-def _on_device(rule: Rule, device: Device, rulebook: Rulebook) -> Json:
+def _on_device(rule: Rule, device: Device, label: str, rulebook: Rulebook) -> Json:
     figures = rulebook.for_device(device)
     return {
         "uuid": device.uuid,
         "index": device.index,
+        "label": label,
         "threshold": _figure(rule, figures),
         "limit": device.limits.slowdown_celsius if rule.name == "thermal" else None,
         "disabled": rule.name in figures.off,

@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from andon.core.conditions.lamps import Lamp
 from andon.model.alert import Alert, Level, Silence
+from andon.model.verdict import DeviceVerdict
 from andon.model.work import LeaseState
 
 LONGEST_SILENCE_SECONDS = 366 * 86_400.0
@@ -69,6 +70,7 @@ class OnDevice(BaseModel):
 
     uuid: str
     index: int
+    label: str
     threshold: float | None
     limit: float | None
     disabled: bool
@@ -110,6 +112,7 @@ class LampShape(BaseModel):
     reason: str | None
     affected_user: str | None
     alerts: list[str]
+    verdict: DeviceVerdict | None = Field(description="whether it is available; null if unknown")
 
 
 class HolderShape(BaseModel):

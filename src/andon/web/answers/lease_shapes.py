@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from andon.core.sharing.requests import LONGEST_WAIT_SECONDS, MOST_GPUS
 from andon.model.lease_list import BookRow, CordonRow, LeaseRow, WaitingRow
+from andon.model.verdict import DeviceVerdict
 
 SHORTEST_SECONDS, LONGEST_SECONDS = 10.0, 7 * 86_400.0
 Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -63,6 +64,7 @@ class LeaseListShape(BaseModel):
     cordons: list[CordonRow]
     book: BookRow | None
     note: str | None = Field(description="why the list is empty or unknown")
+    devices: list[DeviceVerdict] = Field(description="whether each device is available")
 
 
 @dataclass(frozen=True, slots=True)

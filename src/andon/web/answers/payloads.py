@@ -8,9 +8,9 @@ from andon.core.explain import explain, explain_absence
 from andon.core.explain.reasons import Reason
 from andon.core.settings.resolution import Settings
 from andon.core.sharing.placement import score
-from andon.errors import Gone, Invalid
 from andon.model import wire
-from andon.model.device import DeviceStatus, Snapshot, State, device_labels
+from andon.model.device import DeviceStatus, Snapshot, State
+from andon.model.naming import device_labels, device_named, titles
 from andon.units import MIB
 
 HIGH_USAGE_PERCENT = 50
@@ -40,7 +40,8 @@ def why_not(snapshot: Snapshot) -> tuple[str, str]:
         return f"{first.source}: {first.reason}", first.hint
     silent = next((s for s in snapshot.devices if s.reason), None)
     if silent is not None:
-        return f"GPU {silent.device.index}: {silent.reason}", silent.hint or ""
+        name = titles(snapshot.devices)[silent.device.uuid]
+        return f"{name}: {silent.reason}", silent.hint or ""
     return NO_DEVICE, NO_DEVICE_HINT
 
 
@@ -128,7 +129,8 @@ def high_usage(
         for s in snapshot.devices
         if s.device.uuid in uuids
     ]
-    names = ", ".join(f"GPU {g['index']} at {g['utilization_percent']} %" for g in gpus)
+    called = titles(snapshot.devices)
+    names = ", ".join(f"{called[str(g['uuid'])]} at {g['utilization_percent']} %" for g in gpus)
     return {
         **about(snapshot),
         "threshold_percent": threshold,
@@ -165,32 +167,15 @@ def devices(snapshot: Snapshot) -> wire.Json:
 
 
 def device(snapshot: Snapshot, name: str) -> wire.Json:
-    found = named(snapshot, name)
+    found = device_named(name, snapshot.devices)
     label = device_labels(snapshot.devices)[found.device.uuid]
     return {**about(snapshot), "device": wire.status_to_json(found, label)}
-
-
-def named(snapshot: Snapshot, name: str) -> DeviceStatus:
-    """The device with this UUID, UUID prefix or index."""
-    known = {s.device.uuid: s for s in snapshot.devices}
-    if name in known:
-        return known[name]
-    boards = [s for s in snapshot.devices if s.device.parent is None]
-    found = [s for s in boards if name.isdecimal() and str(s.device.index) == name]
-    if not found and len(name) >= 8:
-        found = [s for u, s in known.items() if u.lower().startswith(name.lower())]
-    if len(found) > 1:
-        raise Invalid(f"{_short(name)} matches several devices", hint="give the whole UUID")
-    if not found:
-        numbers = ", ".join(str(s.device.index) for s in boards) or "none"
-        raise Gone(f"there is no device {_short(name)}", hint=f"devices here: {numbers}")
-    return found[0]
 
 
 def why(snapshots: Sequence[Snapshot], name: str) -> wire.Json:
     """`andon.why/1` of one device, from the last minutes."""
     latest = snapshots[-1]
-    status = named(latest, name)
+    status = device_named(name, latest.devices)
     reasons = explain(snapshots, status.device.uuid)
     return {
         "schema": "andon.why/1",
@@ -272,7 +257,3 @@ def _most(values: Sequence[float | None]) -> float | None:
 
 def _mib(size: float | None) -> int | None:
     return None if size is None else int(size // MIB)
-
-
-def _short(name: str) -> str:
-    return repr(name[:60])

@@ -6,7 +6,8 @@ from functools import cache
 from math import isfinite
 
 from andon.model import wire
-from andon.model.device import DeviceStatus, Process, Snapshot, device_labels
+from andon.model.device import DeviceStatus, Process, Snapshot
+from andon.model.naming import device_labels
 from andon.web.answers.anonymous import HIDDEN, without_commands
 
 

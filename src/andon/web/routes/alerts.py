@@ -17,7 +17,7 @@ from andon.model import wire
 from andon.model.alert import Alert, Level, Phase, Silence
 from andon.model.alert_wire import alert_to_json, alerts_to_json, silence_to_json
 from andon.model.device import Snapshot
-from andon.web.answers import payloads
+from andon.model.naming import device_named
 from andon.web.answers.alert_payloads import board_to_json, for_anonymous, rules_to_json
 from andon.web.answers.alert_shapes import (
     AcknowledgeRequest,
@@ -36,6 +36,7 @@ from andon.web.transport.auth import TRUSTED
 if TYPE_CHECKING:
     from andon.engine.alerting.watcher import Watcher
     from andon.engine.sharing.lease_tracker import LeaseTracker
+    from andon.engine.sharing.remote_leases import RemoteLeases
 
 MOST = 1000
 FURTHEST = 32_503_680_000.0
@@ -48,6 +49,7 @@ def alert_routes(
     feed: SnapshotFeed,
     watcher: "Watcher | None",
     leases: "LeaseTracker | None" = None,
+    remote_leases: "RemoteLeases | None" = None,
 ) -> None:
     """All of /api/alerts, /api/silences and /api/board."""
 
@@ -57,7 +59,7 @@ def alert_routes(
         return watcher
 
     _reading(router, feed, watching)
-    _board(router, feed, watching, leases)
+    _board(router, feed, watching, leases, remote_leases)
     _changing(router, feed, watching)
     _silences(router, feed, watching)
 
@@ -83,8 +85,8 @@ def _reading(router: APIRouter, feed: SnapshotFeed, watching: Asked) -> None:
     @router.get("/api/alerts/rules", tags=["explain"], responses=responses(RuleList))
     def rules() -> Response:
         """andon.rules/1: all alert rules, with the thresholds in effect here."""
-        devices = [status.device for status in feed.latest().devices]
-        return _json(rules_to_json(watching().rulebook, devices, watching().awake))
+        statuses = feed.latest().devices
+        return _json(rules_to_json(watching().rulebook, statuses, watching().awake))
 
     @router.get("/api/alerts/{alert}", tags=["explain"], responses=responses(Alert))
     def alert(request: Request, alert: Named) -> Response:
@@ -93,18 +95,23 @@ def _reading(router: APIRouter, feed: SnapshotFeed, watching: Asked) -> None:
 
 
 def _board(
-    router: APIRouter, feed: SnapshotFeed, watching: Asked, leases: "LeaseTracker | None"
+    router: APIRouter,
+    feed: SnapshotFeed,
+    watching: Asked,
+    leases: "LeaseTracker | None",
+    remote_leases: "RemoteLeases | None",
 ) -> None:
     @router.get("/api/board", tags=["explain"], responses=responses(BoardShape))
     def board() -> Response:
-        """andon.board/1: a lamp and the holders of each device, and one headline for the node."""
+        """andon.board/1: a lamp, the holders and the availability of each device; a headline."""
         snapshot = feed.latest()
         lit = lamps.board(snapshot, watching().alerts())
         page = None if leases is None else leases.page()
         uuids = [status.device.uuid for status in snapshot.devices]
         held = {} if page is None else holders(page, uuids)
         note = None if leases is None else leases.why_not()
-        return _json(board_to_json(lit, snapshot.node, held, note))
+        verdicts = () if remote_leases is None else remote_leases.listed().devices
+        return _json(board_to_json(lit, snapshot.node, held, note, verdicts))
 
 
 def _changing(router: APIRouter, feed: SnapshotFeed, watching: Asked) -> None:
@@ -167,7 +174,7 @@ def _found(watcher: "Watcher", wanted: Wanted) -> tuple[list[Alert], str | None]
 def _subject(snapshot: Snapshot, device: str) -> str:
     """A present device, a removed one, or another subject: node, store, sampler."""
     try:
-        return payloads.named(snapshot, device).device.uuid
+        return device_named(device, snapshot.devices).device.uuid
     except Gone:
         if device.isdecimal():
             raise
@@ -201,7 +208,7 @@ def _silence(given: SilenceRequest, snapshot: Snapshot) -> Silence:
         raise Invalid("device and subject exclude each other", hint="give only one of them")
     subject = given.subject
     if given.device is not None:
-        subject = payloads.named(snapshot, str(given.device)).device.uuid
+        subject = device_named(str(given.device), snapshot.devices).device.uuid
     at = time.time()
     return Silence(
         id=secrets.token_hex(4),

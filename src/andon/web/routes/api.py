@@ -21,6 +21,7 @@ from andon.engine.sampling.snapshot_feed import SnapshotFeed
 from andon.errors import Gone
 from andon.model import wire
 from andon.model.device import Snapshot
+from andon.model.naming import FORMS, device_named
 from andon.web.answers import payloads
 from andon.web.answers.anonymous import all_for_anonymous, for_anonymous
 from andon.web.answers.health import HealthPart, health
@@ -111,8 +112,8 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         503: "Not available now.",
     }.items()
 }
-DeviceName = Annotated[str, Path(max_length=200, description="UUID, UUID prefix or index")]
-Past = Annotated[str, Path(max_length=200, description='UUID, UUID prefix, index or "host"')]
+DeviceName = Annotated[str, Path(max_length=200, description=FORMS)]
+Past = Annotated[str, Path(max_length=200, description=f'{FORMS}; or "host"')]
 Moment = Annotated[float | None, Query(ge=0, le=FURTHEST, description="UTC seconds")]
 _KEPT = ", ".join(dict.fromkeys((*METRICS, *HOST_METRICS)))
 
@@ -123,7 +124,7 @@ def routes(state: AppState) -> APIRouter:
     _kept(router, state)
     _devices(router, state)
     _past(router, state)
-    alert_routes(router, state.feed, state.watcher, state.leases)
+    alert_routes(router, state.feed, state.watcher, state.leases, state.remote_leases)
     lease_routes(router, state.feed, state.remote_leases)
     _later(router, state)
     _sessions(router, state)
@@ -198,7 +199,7 @@ def _devices(router: APIRouter, state: AppState) -> None:
     async def why(request: Request, device: DeviceName) -> Response:
         """andon.why/1: why it is hot, slow, full or idle, from the last two minutes."""
         past, trusted = state.feed.past(), _trusted(request)
-        uuid = payloads.named(past[-1], device).device.uuid
+        uuid = device_named(device, past[-1].devices).device.uuid
 
         def made() -> bytes:
             return dumped(payloads.why(past if trusted else all_for_anonymous(past), uuid))
@@ -342,7 +343,7 @@ def _uuid(state: AppState, name: str) -> str:
     if name == HOST:
         return HOST
     try:
-        return payloads.named(state.feed.latest(), name).device.uuid
+        return device_named(name, state.feed.latest().devices).device.uuid
     except Gone:
         if name.isdecimal() or not state.history.knows(name):
             raise

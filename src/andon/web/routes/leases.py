@@ -10,7 +10,8 @@ from andon.engine.sampling.snapshot_feed import SnapshotFeed
 from andon.errors import Unavailable
 from andon.model import wire, work
 from andon.model.lease_list import LeaseRow, row_to_json
-from andon.web.answers import lease_payloads, payloads
+from andon.model.naming import FORMS, device_named
+from andon.web.answers import lease_payloads
 from andon.web.answers.alert_shapes import responses
 from andon.web.answers.lease_shapes import (
     CordonRequest,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:  # locks are not on every system
     from andon.engine.sharing.remote_leases import RemoteLeases
 
 Named = Annotated[str, Path(min_length=1, max_length=100, description="the lease's id")]
-Device = Annotated[str, Path(max_length=200, description="UUID, UUID prefix or index")]
+Device = Annotated[str, Path(max_length=200, description=FORMS)]
 Available = Callable[[], "RemoteLeases"]
 
 
@@ -103,14 +104,14 @@ def _cordons(
     @router.put("/api/devices/{device}/cordon", tags=["share"], responses=responses(CordonState))
     async def cordon(request: Request, device: Device, given: CordonRequest) -> Response:
         """Take a device out of service; needs the token and a server of the book's owner."""
-        uuid, leases = payloads.named(feed.latest(), device).device.uuid, available()
+        uuid, leases = device_named(device, feed.latest().devices).device.uuid, available()
         await pool.do(request, lambda _: leases.cordon(uuid, given.reason))
         return _json({"uuid": uuid, "cordoned": True})
 
     @router.delete("/api/devices/{device}/cordon", tags=["share"], responses=responses(CordonState))
     async def uncordon(request: Request, device: Device) -> Response:
         """Return a device to service; needs the token and a server of the book's owner."""
-        uuid, leases = payloads.named(feed.latest(), device).device.uuid, available()
+        uuid, leases = device_named(device, feed.latest().devices).device.uuid, available()
         await pool.do(request, lambda _: leases.uncordon(uuid))
         return _json({"uuid": uuid, "cordoned": False})
 

@@ -9,12 +9,11 @@ import click
 from andon.cli import snapshot_source
 from andon.cli.commands.watch.status import as_json_text, exit_code
 from andon.cli.options import chosen, duration, elsewhere, shared
-from andon.cli.show.entries import NamedDevice, entries
 from andon.cli.show.text import say
 from andon.cli.show.why import answer, answer_to_json, render_why
 from andon.cli.terminal import Choices, Terminal, in_color, write
-from andon.errors import Invalid
 from andon.model.device import Snapshot
+from andon.model.naming import device_named
 from andon.units import human_seconds
 
 SAMPLED_SECONDS = "2"
@@ -39,9 +38,9 @@ INTERVAL_SECONDS = 0.5  # five samples in two seconds: enough to tell bursts fro
 def why(device: str | None, as_json: bool, seconds: float) -> int:
     """Say why a device is hot, slow, full, loud, idle or silent, and what to do.
 
-    Without DEVICE (index, 3:0, UUID or its beginning) the one that most needs attention is
-    explained, and the others get a line each. Each reason comes with its evidence; a value that
-    cannot be read counts as unknown.
+    Without DEVICE (index, 3:0, UUID or its beginning, PCI address) the one that most needs
+    attention is explained, and the others get a line each. Each reason comes with its evidence;
+    a value that cannot be read counts as unknown.
     """
     snapshots = sampled(chosen(), seconds, device)
     found = answer(snapshots, _one(snapshots[-1], device))
@@ -87,17 +86,7 @@ def _notify(text: str, choices: Choices) -> None:
 
 
 def _one(snapshot: Snapshot, name: str | None) -> str | None:
-    """The UUID that is meant, if any: the board if its instances share the name."""
+    """The UUID that is meant, if any."""
     if name is None or not snapshot.devices:
         return None
-    uuids = snapshot_source.chosen_uuids(snapshot, [name])
-    meant = [entry for entry in entries(snapshot) if entry.status.device.uuid in uuids]
-    boards = [entry for entry in meant if not _below(entry, uuids)]
-    if len(boards) > 1:
-        names = ", ".join(entry.label for entry in boards)
-        raise Invalid(f"{name!r} matches several devices", hint=f"one of: {names}")
-    return boards[0].status.device.uuid
-
-
-def _below(entry: NamedDevice, uuids: set[str]) -> bool:
-    return entry.status.device.parent in uuids
+    return device_named(name, snapshot.devices).device.uuid

@@ -1,6 +1,8 @@
 """`andon selftest`: samples for some seconds and checks that the readings are plausible."""
 
 import math
+import sys
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -76,7 +78,8 @@ def examine(
         before, sampling = watch(sampler, seconds, interval)
         findings = judge(before, sampling)
         if with_load:
-            during, load = under_load(sampler, before[-1], seconds, interval)
+            free = free_uuids(choices, sampler, before[-1])
+            during, load = under_load(sampler, before[-1], free, seconds, interval)
             findings += judge_load(before, during, load)
     return before, in_order(findings)
 
@@ -105,8 +108,30 @@ def _spent(before: "Costs", after: "Costs") -> tuple[int, float, float]:
     )
 
 
+def free_uuids(choices: Choices, sampler: "Sampler", latest: "Snapshot") -> set[str]:
+    """The devices that a lease would get: no job is disturbed by the load."""
+    from andon.core.selftest.load import FREE_BYTES, IDLE_PERCENT
+
+    if sys.platform == "win32":  # no locks, so no leases
+        from andon.core.sharing.verdict import available_by_readings
+
+        found = available_by_readings(latest.devices, FREE_BYTES, IDLE_PERCENT)
+        return {one.uuid for one in found}
+    from andon.cli.device_request import availability_of
+    from andon.core.sharing.requests import request_of
+    from andon.leases.book import Book
+    from andon.model.verdict import VerdictKind
+
+    try:
+        seen = replace(availability_of(choices, sampler), max_utilization_percent=IDLE_PERCENT)
+        offered = seen.offer(Book(make=False), request_of((1, 1), FREE_BYTES))
+    except Unavailable:
+        return set()  # no device here can have it
+    return {one.uuid for one in offered.verdicts if one.kind is VerdictKind.FREE}
+
+
 def under_load(
-    sampler: "Sampler", latest: "Snapshot", seconds: float, interval: float
+    sampler: "Sampler", latest: "Snapshot", free: set[str], seconds: float, interval: float
 ) -> tuple[list["Snapshot"], "Load"]:
     from pathlib import Path
 
@@ -114,7 +139,7 @@ def under_load(
     from andon.core.selftest.load import Load, choose
     from andon.host.inspection.containers import own_pids
 
-    device, reason = choose(latest)
+    device, reason = choose(latest, free)
     if not installed():
         reason = "torch, cupy or jax is not installed in this Python"
     if device is None or reason:

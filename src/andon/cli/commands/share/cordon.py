@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from andon.cli.options import chosen, shared
-from andon.cli.show.entries import entries
 from andon.cli.show.text import say
 from andon.cli.snapshot_source import chosen_uuids, take_snapshot
 from andon.cli.terminal import Terminal
 from andon.model.device import Snapshot
+from andon.model.naming import titles
 
 if TYPE_CHECKING:
     from andon.leases.book import Book
@@ -57,8 +57,7 @@ def uncordon(devices: tuple[str, ...]) -> int:
 def _named(snapshot: Snapshot, names: Sequence[str]) -> dict[str, str]:
     """The titles of the named devices by UUID."""
     uuids = chosen_uuids(snapshot, names)
-    found = {entry.status.device.uuid: entry.title for entry in entries(snapshot)}
-    return {uuid: title for uuid, title in found.items() if uuid in uuids}
+    return {uuid: title for uuid, title in titles(snapshot.devices).items() if uuid in uuids}
 
 
 def _users(book: "Book", snapshot: Snapshot) -> dict[str, str]:

@@ -24,7 +24,7 @@ from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Invalid
 
 if TYPE_CHECKING:
-    from andon.engine.sharing.availability import Availability, Candidates
+    from andon.engine.sharing.availability import Candidates
     from andon.model.work import DeviceRequest
 
 POLL_SECONDS = 1.0
@@ -68,9 +68,8 @@ def wait(**asked: Any) -> int:
     To wait and reserve in one step, use andon run or andon lease.
     """
     from andon.core.sharing.queueing import Place, Turns
-    from andon.engine.sharing.availability import BookPages
     from andon.engine.sharing.granter import Progress
-    from andon.engine.sharing.refusal import is_hopeless, refusal
+    from andon.engine.sharing.refusal import chosen_title, is_hopeless, refusal
     from andon.leases.book import Book
 
     choices, request = chosen(), request_from(asked)
@@ -81,9 +80,8 @@ def wait(**asked: Any) -> int:
         _refuse_nothing(request)
         try:
             while True:
-                view, pages = availability.see(), BookPages.of(Book(make=False))
                 now = Turns(time.monotonic(), turns) if seconds > 0 else None
-                candidates = availability.outlook(view, pages, request, None, time.time(), now)
+                candidates = availability.offer(Book(make=False), request, now)
                 turns = candidates.turns
                 if candidates.choice.chosen:
                     break
@@ -94,8 +92,7 @@ def wait(**asked: Any) -> int:
                 time.sleep(min(POLL_SECONDS, max(0.0, seconds - waited)))
         finally:
             line.clear()
-    indices = ", ".join(str(r.status.device.index) for r in candidates.choice.chosen)
-    notice(f"available now: GPU {indices}", choices)
+    notice(f"available now: {chosen_title(candidates)}", choices)
     return 0
 
 
@@ -116,7 +113,7 @@ def env(lease_id: str | None, **asked: Any) -> int:
     name = lease_id or os.environ.get("ANDON_LEASE")
     if name:
         with sampling_ahead(choices) as sampler:
-            found = attached(name, availability_of(choices, sampler).see(), request)
+            found = attached(name, availability_of(choices, sampler).view(), request)
         everyone = [status.device for status in found.snapshot.devices]
         variables = environment(found.devices, everyone, found.lease.id)
     else:
@@ -125,7 +122,7 @@ def env(lease_id: str | None, **asked: Any) -> int:
             from andon.engine.sharing.refusal import refusal
 
             raise refusal(candidates, request, None)
-        devices = [room.status.device for room in candidates.choice.chosen]
+        devices = [capacity.status.device for capacity in candidates.choice.chosen]
         variables = environment(devices, [s.device for s in candidates.snapshot.devices])
         notice("this does not reserve the GPU; use andon run or andon lease", choices)
     lines = [f"export {name}={shlex.quote(value)}\n" for name, value in variables.items()]
@@ -134,15 +131,11 @@ def env(lease_id: str | None, **asked: Any) -> int:
 
 
 def _candidates(choices: Choices, request: "DeviceRequest") -> "Candidates":
-    from andon.engine.sharing.availability import BookPages
     from andon.leases.book import Book
 
     _refuse_nothing(request)
     with sampling_ahead(choices) as sampler:
-        availability: Availability = availability_of(choices, sampler)
-        view = availability.see()
-        pages = BookPages.of(Book(make=False))
-        return availability.outlook(view, pages, request, None, time.time())
+        return availability_of(choices, sampler).offer(Book(make=False), request)
 
 
 def _refuse_nothing(request: "DeviceRequest") -> None:
@@ -151,26 +144,24 @@ def _refuse_nothing(request: "DeviceRequest") -> None:
 
 
 def _as_json(candidates: "Candidates") -> dict[str, Any]:
+    from andon.model.verdict import verdict_to_json
+
     return {
         "schema": "andon.free/1",
         "at": candidates.snapshot.at,
         "simulated": candidates.snapshot.simulated,
         "requested": candidates.need.least,
         "available": bool(candidates.choice.chosen),
-        "chosen": [room.uuid for room in candidates.choice.chosen],
+        "chosen": [capacity.uuid for capacity in candidates.choice.chosen],
         "reason": candidates.choice.reason,
         "devices": [
             {
-                "uuid": c.uuid,
-                "index": c.index,
+                **verdict_to_json(verdict),
                 "free_bytes": c.free_bytes,
                 "utilization_percent": c.utilization_percent,
                 "score": None if c.score is None else round(c.score, 4),
                 "chosen": c.chosen,
-                "code": None if c.obstacle is None else str(c.obstacle.kind),
-                "reason": None if c.obstacle is None else c.obstacle.words,
-                "until": None if c.obstacle is None else c.obstacle.until,
             }
-            for c in candidates.choice.candidates
+            for c, verdict in zip(candidates.choice.candidates, candidates.verdicts, strict=True)
         ],
     }

@@ -141,10 +141,9 @@ def _extend_there(name: str, seconds: float) -> tuple[str, float]:
 
 
 def _words(grant: Any, has_command: bool) -> str:
-    from andon.engine.sharing.refusal import clock
+    from andon.engine.sharing.refusal import chosen_title, clock
 
     held = grant.held.lease
-    indices = ", ".join(str(share.index) for share in held.shares)
     until = "" if held.until is None else f" until {clock(held.until, held.since)}"
     left = "" if has_command else "; exit the shell to release it"
-    return f"lease {held.id}: GPU {indices}{until}{left}"
+    return f"lease {held.id}: {chosen_title(grant.candidates)}{until}{left}"

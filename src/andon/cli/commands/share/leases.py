@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
@@ -45,7 +46,8 @@ def leases(as_json: bool, mine: bool) -> int:
     if not found.leases:
         terminal.say(say(found.note or "you have no leases", "dim"))
     else:
-        columns = _columns(found.at)
+        labels = {one.uuid: one.label for one in found.devices}
+        columns = _columns(found.at, labels)
         for text in draw(columns, [TableRow(row) for row in found.leases], terminal.width):
             terminal.say(text)
     for place in found.waiting:
@@ -129,19 +131,19 @@ def _list(choices: Choices, mine: bool) -> tuple[LeaseList, tuple[str, ...]]:
 
 
 def read_leases(choices: Choices) -> "LeaseListing":
-    from andon.engine.sharing.lease_listing import sighted
+    from andon.engine.sharing.lease_listing import read_listing
     from andon.leases.book import Book
 
     with sampling_ahead(choices) as sampler:
         availability = availability_of(choices, sampler)
-        return sighted(availability, availability.see(), Book(make=False))
+        return read_listing(availability, availability.view(), Book(make=False))
 
 
-def _columns(at: float) -> tuple[TableColumn[LeaseRow], ...]:
+def _columns(at: float, labels: Mapping[str, str]) -> tuple[TableColumn[LeaseRow], ...]:
     return (
         TableColumn("LEASE", _id, lead=True),
         TableColumn("USER", lambda row: say(row.user), elastic=6),
-        TableColumn("GPU", _devices, right=True),
+        TableColumn("GPU", lambda row: _devices(row, labels), right=True),
         TableColumn("SINCE", lambda row: _since(row, at), rank=1, right=True),
         TableColumn("UNTIL", _until, rank=1),
         TableColumn("USED", _memory, rank=2, right=True),
@@ -156,10 +158,10 @@ def _id(row: LeaseRow) -> Text:
     return say(name if len(name) <= LONGEST_ID else f"{name[: LONGEST_ID - 1]}…")
 
 
-def _devices(row: LeaseRow) -> Text:
+def _devices(row: LeaseRow, labels: Mapping[str, str]) -> Text:
     if row.state is LeaseState.UNREADABLE:
         return say("unreadable", "red")
-    return say(",".join(str(share.index) for share in row.devices))
+    return say(",".join(labels.get(share.uuid) or str(share.index) for share in row.devices))
 
 
 def _since(row: LeaseRow, at: float) -> Text:

@@ -120,7 +120,7 @@ def _run(
         running = Running(choices, command, sampler, folder)
         lease = lease_id or os.environ.get("ANDON_LEASE")
         if lease:
-            return _ended(running.on_lease(attached(lease, availability.see(), request)), choices)
+            return _ended(running.on_lease(attached(lease, availability.view(), request)), choices)
         return _granted(
             running, availability, request, wait_seconds(asked), length, retries, choices
         )

@@ -15,6 +15,7 @@ from andon.cli.show.text import UNKNOWN, Text, say
 from andon.cli.sources import settings_of
 from andon.cli.terminal import Terminal
 from andon.core.history.usage import UNKNOWN_USER, UserUsage, by_user
+from andon.model.naming import device_labels
 from andon.units import human_bytes
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class UserRow:
     """One user's row."""
 
     user: str
-    devices: set[int] = field(default_factory=set)
+    devices: dict[str, int] = field(default_factory=dict)  # label -> index
     memory_bytes: int = 0
     leases: list[str] = field(default_factory=list)
     usage: UserUsage | None = None
@@ -66,11 +67,12 @@ def who(since: float, as_json: bool) -> int:
 
 def _people(seen: "LeaseListing") -> dict[str, UserRow]:
     people: dict[str, UserRow] = {}
+    labels = device_labels(seen.snapshot.devices)
     for status in seen.snapshot.devices:
         for process in status.processes:
             user = process.user or UNKNOWN_USER
             person = people.setdefault(user, UserRow(user))
-            person.devices.add(status.device.index)
+            person.devices[labels[status.device.uuid]] = status.device.index
             person.memory_bytes += process.memory_bytes or 0
     for claim in seen.claims:
         person = people.setdefault(claim.user, UserRow(claim.user))
@@ -120,7 +122,7 @@ def _idle(person: UserRow) -> Text:
 
 COLUMNS: tuple[TableColumn[UserRow], ...] = (
     TableColumn("USER", lambda p: say(p.user), elastic=8),
-    TableColumn("GPU", lambda p: say(",".join(map(str, sorted(p.devices))) or UNKNOWN)),
+    TableColumn("GPU", lambda p: say(",".join(p.devices) or UNKNOWN)),
     TableColumn("MEMORY", lambda p: say(human_bytes(p.memory_bytes)), right=True),
     TableColumn("LEASES", lambda p: say(" ".join(p.leases) or UNKNOWN), rank=1, elastic=6),
     TableColumn("GPU HOURS", _hours, rank=2, right=True),
@@ -133,7 +135,7 @@ def _as_json(person: UserRow) -> dict[str, Any]:
     usage = person.usage
     return {
         "user": person.user,
-        "devices": sorted(person.devices),
+        "devices": sorted(set(person.devices.values())),
         "memory_bytes": person.memory_bytes,
         "leases": person.leases,
         "device_seconds": None if usage is None else round(usage.device_seconds, 1),

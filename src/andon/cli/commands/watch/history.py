@@ -22,6 +22,7 @@ from andon.core.history.series import HOST, HOST_METRICS, METRICS, Bucket
 from andon.errors import Gone
 from andon.model import wire
 from andon.model.device import Device
+from andon.model.naming import device_named, recorded_named
 from andon.units import parse_seconds
 
 if TYPE_CHECKING:
@@ -124,9 +125,9 @@ def history(
 ) -> int:
     """Print past readings, or with --who, who used the devices.
 
-    DEVICE is an index, a UUID or its beginning, or "host" for the node itself; by default all
-    devices are shown. Charts run from the earliest to the latest; a gap is time in which
-    nothing was recorded. `andon serve` records; --url shows a server's history.
+    DEVICE is an index, 6:0, a UUID or its beginning, a PCI address, or "host" for the node itself;
+    by default all devices are shown. Charts run from the earliest to the latest; a gap is time in
+    which nothing was recorded. `andon serve` records; --url shows a server's history.
     """
     if since >= until:
         raise click.UsageError("--since must be earlier than --until")
@@ -168,13 +169,18 @@ def _devices(known: Sequence[Device], name: str | None) -> list[Device | None]:
         return [None]
     if name is None:
         return [*known] or [None]
-    found = [d for d in known if str(d.index) == name]
-    if not found and len(name) >= 4:
-        found = [d for d in known if d.uuid.lower().startswith(name.lower())]
-    if not found:
-        listed = ", ".join(str(d.index) for d in known) or "none"
-        raise Gone(f"there is no device {name!r} in the history", hint=f"recorded: {listed}")
-    return [*found]
+    return [_recorded(known, name)]
+
+
+def _recorded(known: Sequence[Device], name: str) -> Device:
+    """By its recorded facts; `6:0` and `cuda:0` only mean something on the node as it is now."""
+    try:
+        return recorded_named(name, known)
+    except Gone:
+        if ":" not in name:
+            raise
+        now = snapshot_source.take_snapshot(chosen()).devices
+        return recorded_named(device_named(name, now).device.uuid, known)
 
 
 def _lines(

@@ -1,0 +1,183 @@
+"""What each device is called, and which devices a name means: the same answer on every surface.
+
+A device is called by its index, a partition by its board and its place there: `6:0`. A name given
+by a person may also be a UUID or its beginning, a PCI address, or `cuda:0`.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from andon.errors import Gone, Invalid
+from andon.model.device import Device, DeviceStatus, State
+
+SHORTEST_PREFIX = 4  # characters of a UUID
+LONGEST_SHOWN = 80  # characters of a wrong name in a message
+MOST_LISTED = 32  # candidates or devices in a message
+FORMS = "index, 6:0, UUID or its beginning, PCI address, cuda:0"
+
+_PCI = re.compile(
+    r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])", re.ASCII | re.IGNORECASE
+)
+_CUDA = re.compile(r"cuda:([0-9]{1,5})", re.ASCII | re.IGNORECASE)
+_TITLE = "GPU "
+
+# What a device is called.
+
+
+def device_labels(statuses: Iterable[DeviceStatus]) -> dict[str, str]:
+    """What each device is called everywhere: its index, or `6:0` for a partition of board 6."""
+    listed = tuple(statuses)
+    boards = {status.device.uuid: status.device.index for status in listed}
+    out: dict[str, str] = {}
+    counted: dict[str, int] = {}
+    for status in listed:
+        device = status.device
+        label = str(device.index)
+        if device.parent is not None:
+            number = counted.get(device.parent, 0)
+            counted[device.parent] = number + 1
+            label = f"{boards.get(device.parent, device.index)}:{number}"
+        out[device.uuid] = status.label or label
+    return out
+
+
+def with_labels(statuses: Iterable[DeviceStatus]) -> tuple[DeviceStatus, ...]:
+    """With their labels fixed, so that a list without some of them names the others alike."""
+    listed = tuple(statuses)
+    names = device_labels(listed)
+    return tuple(
+        replace(status, label=names[status.device.uuid]) if status.device.parent else status
+        for status in listed
+    )
+
+
+def recorded_label(device: Device) -> str:
+    """What a device of the past is called: a partition by its UUID, as its place is not kept."""
+    return str(device.index) if device.parent is None else device.uuid[:12]
+
+
+def title(label: str, model: str = "") -> str:
+    """Its name in a sentence: `GPU 6:0`, `GPU 6:0 (NVIDIA H100)`."""
+    return f"{_TITLE}{label} ({model})" if model else f"{_TITLE}{label}"
+
+
+def titles(statuses: Iterable[DeviceStatus]) -> dict[str, str]:
+    """uuid -> `GPU 6:0`."""
+    return {uuid: title(label) for uuid, label in device_labels(statuses).items()}
+
+
+def label_in(titled: str) -> str:
+    """The label in a title; empty for anything else."""
+    found = titled.removeprefix(_TITLE)
+    return "" if found == titled else found.partition(" ")[0]
+
+
+# Which device a name means.
+
+
+def device_named(name: str, statuses: Sequence[DeviceStatus]) -> DeviceStatus:
+    """The one device that a name means; Invalid if it matches several, Gone if none."""
+    labels = device_labels(statuses)
+    found = _outermost([s for s in statuses if _fits(name, s, labels[s.device.uuid])])
+    exact = [s for s in found if _is_exact(name, s, labels[s.device.uuid])]
+    return _only(name, exact or found, statuses, labels)
+
+
+def devices_named(name: str, statuses: Sequence[DeviceStatus]) -> set[str]:
+    """The UUIDs that a name means: a board includes its partitions."""
+    found = device_named(name, statuses).device.uuid
+    return {found, *(s.device.uuid for s in statuses if s.device.parent == found)}
+
+
+def recorded_named(name: str, devices: Sequence[Device]) -> Device:
+    """The same among devices of the past, of which only static facts are known."""
+    statuses = [_as_status(device) for device in devices]
+    try:
+        return device_named(name, statuses).device
+    except Gone as error:
+        known = ", ".join(_listed([recorded_label(device) for device in devices])) or "none"
+        raise Gone(f"{error.reason} in the history", hint=f"recorded: {known}") from error
+
+
+def may_mean(name: str, uuid: str, label: str, pci: str | None = None) -> bool:
+    """Whether a name fits this device, as far as that can be said without the others.
+
+    A board's name also fits its partitions.
+    """
+    if name in (label, label.partition(":")[0]) or _starts(name, uuid):
+        return True
+    return pci is not None and _same_place(name, pci)
+
+
+def mistake_in(name: str, statuses: Sequence[DeviceStatus]) -> str | None:
+    """What is wrong with an ambiguous name; None for a name of one device or of none."""
+    try:
+        device_named(name, statuses)
+    except Gone:
+        return None
+    except Invalid as error:
+        return f"{error.reason}: {'; '.join(error.mistakes)}"
+    return None
+
+
+def _fits(name: str, status: DeviceStatus, label: str) -> bool:
+    return _is_exact(name, status, label) or _starts(name, status.device.uuid)
+
+
+def _is_exact(name: str, status: DeviceStatus, label: str) -> bool:
+    device = status.device
+    if name == label or name.lower() == device.uuid.lower():
+        return True
+    cuda = _CUDA.fullmatch(name)
+    if cuda is not None:
+        return status.visible and status.cuda_index == int(cuda[1])
+    return device.pci is not None and _same_place(name, device.pci)
+
+
+def _starts(name: str, uuid: str) -> bool:
+    return len(name) >= SHORTEST_PREFIX and uuid.lower().startswith(name.lower())
+
+
+def _same_place(name: str, pci: str) -> bool:
+    """As numbers: `1a:00.0` and `00000000:1A:00.0` are the same place of an unnamed domain."""
+    asked, there = _PCI.fullmatch(name), _PCI.fullmatch(pci)
+    if asked is None or there is None:
+        return False
+    wanted, known = ([int(part or "0", 16) for part in match.groups()] for match in (asked, there))
+    return wanted[1:] == known[1:] and (asked[1] is None or wanted[0] == known[0])
+
+
+def _outermost(found: Sequence[DeviceStatus]) -> list[DeviceStatus]:
+    """Without the partitions of a board that matches too: the board stands for them."""
+    uuids = {status.device.uuid for status in found}
+    return [status for status in found if status.device.parent not in uuids]
+
+
+def _only(
+    name: str,
+    found: Sequence[DeviceStatus],
+    statuses: Sequence[DeviceStatus],
+    labels: dict[str, str],
+) -> DeviceStatus:
+    if len(found) == 1:
+        return found[0]
+    shown = repr(name[:LONGEST_SHOWN])
+    if not found:
+        known = ", ".join(_listed(list(labels.values()))) or "none"
+        raise Gone(f"there is no device {shown}", hint=f"the devices here: {known}")
+    lines = [f"{title(labels[s.device.uuid])}: {s.device.uuid} ({s.device.name})" for s in found]
+    raise Invalid(
+        f"{shown} matches several devices",
+        hint="name one of them by its index or its whole UUID",
+        mistakes=tuple(_listed(lines)),
+    )
+
+
+def _listed(words: list[str]) -> list[str]:
+    left = len(words) - MOST_LISTED
+    return words if left <= 0 else [*words[:MOST_LISTED], f"and {left} more"]
+
+
+def _as_status(device: Device) -> DeviceStatus:
+    return DeviceStatus(device, State.OK, 0.0, label=recorded_label(device))
