@@ -19,7 +19,7 @@ from andon.app import labels_of, state_folder, weights_of
 from andon.core.processes.redaction import redact
 from andon.core.sharing.holdings import judge
 from andon.core.sharing.launching import LEASE_VARIABLE, environment
-from andon.core.sharing.requests import parse_count, request_of
+from andon.core.sharing.requests import LeaseOptions
 from andon.engine.sharing import releaser
 from andon.engine.sharing.availability import Availability, BookPages, Candidates
 from andon.engine.sharing.granter import Grant, Granter, Progress, Terms
@@ -33,9 +33,6 @@ from andon.leases.holder import Keeper
 from andon.model.device import Device, DeviceStatus
 from andon.model.work import DeviceRequest, Lease, LeaseKind, Owner, Work
 from andon.units import check_seconds, parse_seconds
-
-DEFAULT_SECONDS = 8 * 3600.0
-DEFAULT_TIMEOUT_SECONDS = 300.0
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -178,24 +175,27 @@ class LeaseRequest:
         return called
 
 
-def lease(
-    gpus: int | str = 1,
-    memory: int | str | None = None,
-    *,
-    timeout: float | str | None = DEFAULT_TIMEOUT_SECONDS,
-    seconds: float | str | None = DEFAULT_SECONDS,
-    shared: bool = False,
-    model: str | Sequence[str] = (),
-    label: str | Sequence[str] = (),
-    devices: str | Sequence[str] = (),
-    exclude: str | Sequence[str] = (),
-    prefer: str | Sequence[str] = (),
-    pack: bool = False,
-    unbalanced: bool = False,
-    even_if_used: bool = False,
-    priority: int = 0,
-    simulated: bool = False,
-) -> LeaseRequest:
+def _with_options(
+    options: Callable[P, LeaseOptions],
+) -> Callable[[Callable[[LeaseOptions], LeaseRequest]], Callable[P, LeaseRequest]]:
+    """Gives a function the parameters of the table of options, for callers and type checkers."""
+    signature = inspect.signature(options).replace(return_annotation=LeaseRequest)
+
+    def decorated(
+        function: Callable[[LeaseOptions], LeaseRequest],
+    ) -> Callable[P, LeaseRequest]:
+        @functools.wraps(function)
+        def called(*args: P.args, **kwargs: P.kwargs) -> LeaseRequest:
+            return function(options(*args, **kwargs))
+
+        called.__dict__["__signature__"] = signature  # `wraps` copied the inner one
+        return called
+
+    return decorated
+
+
+@_with_options(LeaseOptions)
+def lease(options: LeaseOptions) -> LeaseRequest:
     """Reserve devices: `with andon.lease(gpus=1, memory="10GiB", timeout=600) as held:`.
 
     `gpus` is a number or a range (`"2..4"`). The lease is exclusive; `shared` takes `memory` of a
@@ -203,28 +203,15 @@ def lease(
     seconds (0: do not wait; None: no limit), Conflict or Unavailable at once if waiting would not
     help. It expires after `seconds` (8 h) unless it is extended.
     """
-    request = request_of(
-        parse_count(gpus),
-        memory,
-        shared=shared,
-        models=model,
-        labels=label,
-        devices=devices,
-        exclude=exclude,
-        prefer=prefer,
-        pack=pack,
-        balanced=not unbalanced,
-        even_if_used=even_if_used,
-        priority=priority,
-    )
-    wait = None if timeout in (None, math.inf) else _seconds(timeout)
+    request, timeout, seconds = options.request(), options.timeout, options.seconds
+    wait = None if timeout is None or timeout == math.inf else _seconds(timeout)
     length = None if seconds is None else _seconds(seconds)
 
     def ask(waiting: Callable[[Progress], None]) -> Held:
         keeper = Keeper()
         try:
             terms = Terms(LeaseKind.LIBRARY, _command(), length, _owner(keeper), _work())
-            granter = Granter(Book(), availability(simulated))
+            granter = Granter(Book(), availability(options.simulated))
             grant = granter.grant(request, terms, wait, waiting)
             keeper.give(grant.held)
         except BaseException:

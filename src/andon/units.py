@@ -31,18 +31,18 @@ def check_seconds(seconds: float) -> float:
 
 
 _BYTES = {
-    "": 1, "b": 1, "kib": 1024, "mib": MIB, "gib": GIB, "tib": 1024 * GIB,
+    "b": 1, "kib": 1024, "mib": MIB, "gib": GIB, "tib": 1024 * GIB,
     "k": 1024, "m": MIB, "g": GIB, "t": 1024 * GIB,
     "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
 }  # fmt: skip
 
 
 def parse_bytes(text: str) -> int:
-    """`10GiB`, `512M` (binary) or `80GB` (decimal)."""
+    """`10GiB`, `512M` (binary) or `80GB` (decimal); a number without a unit is no size."""
     match = _QUANTITY.fullmatch(text)
     factor = _BYTES.get(match[2].lower()) if match else None
     if match is None or factor is None:
-        raise ValueError(f"{text[:_SHOWN]!r} is not a size (use 10GiB, 8000MB)")
+        raise ValueError(f"{text[:_SHOWN]!r} is not a size")
     size = float(match[1]) * factor
     if size > LARGEST_BYTES:
         raise ValueError(f"{text[:_SHOWN]!r} is larger than any GPU memory")

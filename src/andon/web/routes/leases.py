@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from andon.core.sharing.requests import parse_count, request_of
+from andon.core.sharing.requests import options_from_rest
 from andon.errors import Unavailable
-from andon.model import wire, work
+from andon.model import wire
 from andon.model.lease_list import LeaseRow, row_to_json
 from andon.web.answers import lease_payloads, payloads
 from andon.web.answers.alert_shapes import responses
@@ -64,7 +64,7 @@ def _asking(router: APIRouter, available: Available, pool: BlockingPool) -> None
     )
     async def lend(request: Request, given: LeaseRequest) -> Response:
         """Request a lease; needs the token. It outlives the server."""
-        wanted, leases = _request(given), available()
+        wanted, leases = options_from_rest(dict(given)).request(), available()
         granted = await pool.do(
             request,
             lambda visit: leases.lend(
@@ -113,22 +113,6 @@ def _cordons(
         uuid, leases = payloads.named(feed.latest(), device).device.uuid, available()
         await pool.do(request, lambda _: leases.uncordon(uuid))
         return _json({"uuid": uuid, "cordoned": False})
-
-
-def _request(given: LeaseRequest) -> work.DeviceRequest:
-    return request_of(
-        parse_count(given.gpus),
-        given.memory,
-        shared=given.shared,
-        models=given.models,
-        labels=given.labels,
-        devices=given.devices,
-        exclude=given.exclude,
-        prefer=given.prefer,
-        pack=given.pack,
-        balanced=not given.unbalanced,
-        priority=given.priority,
-    )
 
 
 def _note(request: Request, **facts: object) -> None:
