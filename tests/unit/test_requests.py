@@ -22,7 +22,7 @@ from andon.core.sharing.requests import (
 from andon.errors import AndonError, Invalid
 from andon.model.work import DeviceRequest, PlacementOrder
 from andon.units import GIB, parse_bytes
-from andon.web.answers.lease_shapes import LeaseRequest
+from andon.web.answers.lease_requests import LeaseRequest
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,11 @@ from andon.cli.show.text import Text, display_width, join, say
 from andon.core.explain import explain_absence, explain_node, most_troubled
 from andon.core.explain.phrasing import WEIGHTS, format_evidence
 from andon.core.explain.reasons import Evidence, Reason, ReasonCode
+from andon.core.explain.wire import WHY, Explained, ExplainedDevice, explained_to_json
 from andon.model import wire
 from andon.model.device import Process, Snapshot
 from andon.units import human_seconds
 
-SCHEMA = "andon.why/1"
 TRY = "try: andon why --simulate 4"
 UNBROKEN = "\u00a0"  # keeps a number with its unit; printed as a plain space
 MARGIN = 14  # indent of the lines below a sentence, and space for their labels
@@ -255,37 +255,11 @@ def answer_to_json(found: WhyAnswer) -> wire.Json:
     if found.alone:
         devices = [device for device in devices if device.uuid == found.chosen]
     devices.sort(key=lambda device: -found.reasons[device.uuid][0].weight)
+    explained = tuple(ExplainedDevice.of(one, tuple(found.reasons[one.uuid])) for one in devices)
     return {
-        "schema": SCHEMA,
+        "schema": WHY,
         "node": snapshot.node,
         "at": snapshot.at,
         "simulated": snapshot.simulated,
-        "sampled_seconds": round(found.seconds, 3),
-        "devices": [
-            {
-                "uuid": device.uuid,
-                "index": device.index,
-                "name": device.name,
-                "reasons": [_reason_to_json(reason) for reason in found.reasons[device.uuid]],
-            }
-            for device in devices
-        ],
-        "reasons": [_reason_to_json(reason) for reason in found.absence],
-    }
-
-
-def _reason_to_json(reason: Reason) -> wire.Json:
-    process = reason.process
-    return {
-        "code": str(reason.code),
-        "sentence": reason.sentence,
-        "weight": reason.weight,
-        "problem": reason.is_trouble,
-        "confidence": reason.confidence,
-        "confidence_label": reason.confidence_label,
-        "evidence": [
-            {"name": e.name, "value": e.value, "unit": e.unit, "at": e.at} for e in reason.evidence
-        ],
-        "process": None if process is None else wire.process_to_json(process),
-        "advice": reason.advice,
+        **explained_to_json(Explained(found.seconds, explained, tuple(found.absence))),
     }

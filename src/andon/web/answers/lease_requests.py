@@ -1,7 +1,6 @@
-"""Request and response types of the routes about leases, for OpenAPI."""
+"""Request bodies of the routes about leases."""
 
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, create_model
 
@@ -18,7 +17,6 @@ from andon.core.sharing.requests import (
     Size,
     rows,
 )
-from andon.model.lease_list import BookRow, CordonRow, LeaseRow, WaitingRow
 from andon.model.work import MOST_PRIORITY
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -77,37 +75,3 @@ class CordonRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     reason: Annotated[str, Field(max_length=200)] = ""
-
-
-class LeaseListShape(BaseModel):
-    """andon.leases/1."""
-
-    schema_: Annotated[Literal["andon.leases/1"], Field(alias="schema")]
-    timestamp: str
-    at: float
-    leases: list[LeaseRow]
-    waiting: list[WaitingRow]
-    cordons: list[CordonRow]
-    book: BookRow | None
-    note: str | None = Field(description="why the list is empty or unknown")
-
-
-@dataclass(frozen=True, slots=True)
-class LeaseGrant(LeaseRow):
-    """A lease, and the environment that makes only its devices visible to a process."""
-
-    environment: dict[str, str]
-
-
-class Released(BaseModel):
-    """The lease that ended."""
-
-    id: str
-    released: bool
-
-
-class CordonState(BaseModel):
-    """Whether a device is out of service now."""
-
-    uuid: str
-    cordoned: bool
