@@ -8,8 +8,23 @@ GIB = 1024**3
 LONGEST_SECONDS = 100 * 366 * 86400.0  # 100 years: every clock and calendar can represent it
 LARGEST_BYTES = 2**63 - 1
 _SHOWN = 40  # characters of the input quoted in a message
+SYMBOLS = {
+    "percent": "%", "bytes": "bytes", "celsius": "°C", "watts": "W", "mhz": "MHz", "joules": "J",
+    "seconds": "s", "bytes_per_second": "bytes/s",
+}  # fmt: skip
+"""How each unit is written; the name of a value ends in its unit."""
 _SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
+
+
+def unit_of(name: str) -> str:
+    """The unit in which a name ends: `watts` of `power_watts`; empty if it has none."""
+    return max((unit for unit in SYMBOLS if name.endswith(f"_{unit}")), key=len, default="")
+
+
+def symbol_of(name: str) -> str:
+    """The unit of a value as people write it: `W` of `power_watts`."""
+    return SYMBOLS.get(unit_of(name), "")
 
 
 def parse_seconds(text: str) -> float:

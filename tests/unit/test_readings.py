@@ -35,7 +35,7 @@ from andon.model.device import (
     Snapshot,
     State,
 )
-from andon.units import GIB
+from andon.units import GIB, symbol_of
 
 TOTAL = 80 * GIB
 DEVICE = Device("GPU-a", 0, "nvidia", "H200", "0000:01:00.0", memory_total_bytes=TOTAL)
@@ -55,6 +55,8 @@ RECORDED = Path(__file__).parents[1] / "recorded" / "nvidia"
 
 def test_every_number_of_a_sample_has_bounds() -> None:
     assert set(BOUNDS) == set(SAMPLE_VALUES) - {"throttle"}
+    for name, bounds in BOUNDS.items():
+        assert bounds.unit in (symbol_of(name), "errors"), name
     assert set(LIMIT_BOUNDS) == set(Limits.__slots__)
     assert all(bounds.reason for bounds in (*BOUNDS.values(), *LIMIT_BOUNDS.values()))
 

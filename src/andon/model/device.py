@@ -5,7 +5,8 @@ from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
-from andon.model.shapes import Doc
+from andon.model.shapes import Doc, doc_of
+from andon.units import unit_of
 
 if TYPE_CHECKING:  # imported at every start; events are rare
     from andon.model.alert import Event
@@ -61,7 +62,7 @@ class Limits:
     """The limits that the device reports."""
 
     slowdown_celsius: Annotated[int | None, Doc("where it starts to slow down")] = None
-    power_default_watts: Annotated[float | None, Doc("the power limit as shipped")] = None
+    power_default_watts: Annotated[float | None, Doc("the default power limit")] = None
     pcie_generation: Annotated[int | None, Doc("the fastest link")] = None
     pcie_width: Annotated[int | None, Doc("the widest link")] = None
     sm_clock_mhz: Annotated[int | None, Doc("the highest clock of the processors")] = None
@@ -73,7 +74,7 @@ class Device:
 
     uuid: Annotated[str, Doc("its identity; `vendor@address` until the driver has reported it")]
     index: Annotated[int, Doc("the number to display: the node's, not CUDA's")]
-    vendor: str
+    vendor: Annotated[str, Doc("such as `nvidia`; `sim` if it is simulated")]
     name: Annotated[str, Doc("the model")]
     pci: Annotated[str | None, Doc("the PCI address")] = None
     parent: Annotated[str | None, Doc("the board's uuid, for a MIG instance")] = None
@@ -149,11 +150,19 @@ SAMPLE_VALUES = tuple(f.name for f in fields(Sample) if f.name not in ("at", "re
 """The values of a sample, in the order in which they are always listed."""
 
 
+_LABELS = {one.name: doc_of(one.type).label for one in fields(Sample)}
+
+
+def reading_label(name: str) -> str:
+    """What tables call a value: its label, or its name without the unit."""
+    return _LABELS.get(name) or name.removesuffix("_" + unit_of(name)).replace("_", " ")
+
+
 @dataclass(frozen=True, slots=True)
 class Process:
     """An operating system process that uses a device; its identity is pid and start time."""
 
-    pid: int
+    pid: Annotated[int, Doc("as this system numbers it")]
     kind: Annotated[ProcessKind, Doc("`compute` or `graphics`")] = ProcessKind.COMPUTE
     started: Annotated[float | None, Doc("when it was started; with `pid` its identity")] = None
     name: Annotated[
@@ -165,8 +174,8 @@ class Process:
     )
     memory_bytes: Annotated[int | None, Doc("its part of the device's memory")] = None
     utilization_percent: Annotated[int | None, Doc("its part of the device's time")] = None
-    container: Annotated[str | None, Doc("see below")] = None
-    job: Annotated[str | None, Doc("see below")] = None
+    container: Annotated[str | None, Doc("its container, such as `docker:trainer`")] = None
+    job: Annotated[str | None, Doc("its job or unit, such as `slurm:42.0`")] = None
     lease: Annotated[str | None, Doc("the id of the lease under which it runs")] = None
 
 
@@ -266,10 +275,10 @@ class Network:
 class Host:
     """The node's own values."""
 
-    cpu_percent: float | None = None
-    memory_used_bytes: int | None = None
-    memory_total_bytes: int | None = None
-    load_1m: Annotated[float | None, Doc("mean length of the run queue in a minute")] = None
+    cpu_percent: Annotated[float | None, Doc("use of all processors together")] = None
+    memory_used_bytes: Annotated[int | None, Doc("memory that is not available")] = None
+    memory_total_bytes: Annotated[int | None, Doc("the system's memory")] = None
+    load_1m: Annotated[float | None, Doc("load average over one minute")] = None
     disk: Annotated[tuple[Disk, ...], Doc("the local file systems")] = ()
     network: Annotated[tuple[Network, ...], Doc("the interfaces")] = ()
 

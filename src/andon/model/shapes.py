@@ -44,6 +44,9 @@ class Doc:
     label: str = ""  # in tables for people, where it is not the name without its unit
 
 
+_NO_DOC = Doc("")
+
+
 def names_of(kind: type, *first: str, without: Collection[str] = ()) -> tuple[str, ...]:
     """The fields of a dataclass, these first."""
     found = dict.fromkeys((*first, *(one.name for one in fields(kind))))
@@ -71,7 +74,9 @@ def members_of(kind: type, without: Sequence[str] = ()) -> dict[str, Member]:
     """The fields of a dataclass, with their types and descriptions."""
     assert is_dataclass(kind)
     return {
-        one.name: Member(*_described(one.type)) for one in fields(kind) if one.name not in without
+        one.name: Member(_bare(one.type), doc_of(one.type).text)
+        for one in fields(kind)
+        if one.name not in without
     }
 
 
@@ -85,18 +90,20 @@ def shape_of(
     order: Sequence[str] = (),
 ) -> Shape:
     """The JSON of a dataclass: its fields, `schema` in front, and what its encoder adds."""
-    front = {"schema": Member(Literal[schema])} if schema else {}
+    front = {"schema": Member(Literal[schema], f'`"{schema}"`')} if schema else {}
     found = {**front, **members_of(kind, without), **(more or {})}
     about = (kind.__doc__ or "").partition("\n\n")[0].replace("\n    ", " ")
     return Shape(name or kind.__name__, about, {n: found[n] for n in order or found})
 
 
-def _described(kind: Any) -> tuple[Any, str]:
-    if get_origin(kind) is not Annotated:
-        return kind, ""
-    plain, *notes = get_args(kind)
-    texts = [note.text for note in notes if isinstance(note, Doc)]
-    return plain, texts[0] if texts else ""
+def doc_of(kind: Any) -> Doc:
+    """What is said of a field, given its type as written."""
+    notes = getattr(kind, "__metadata__", ())
+    return next((note for note in notes if isinstance(note, Doc)), _NO_DOC)
+
+
+def _bare(kind: Any) -> Any:
+    return get_args(kind)[0] if get_origin(kind) is Annotated else kind
 
 
 class Schemas:
@@ -115,7 +122,7 @@ class Schemas:
 
     def of(self, kind: Any) -> Json:
         """The schema of a type."""
-        kind, _ = _described(kind)
+        kind = _bare(kind)
         if isinstance(kind, Shape):
             return self.ref(kind)
         if kind in _PLAIN:

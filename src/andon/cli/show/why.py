@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from andon.cli.show import cells
-from andon.cli.show.columns import label, reading_name
+from andon.cli.show.columns import label
 from andon.cli.show.entries import NamedDevice, entries, is_masked, model_name
 from andon.cli.show.render import fault_lines, header, paragraph
 from andon.cli.show.text import Text, display_width, join, say
@@ -15,7 +15,7 @@ from andon.core.explain.phrasing import WEIGHTS, format_evidence
 from andon.core.explain.reasons import Evidence, Reason, ReasonCode
 from andon.core.explain.wire import WHY, Explained, ExplainedDevice, explained_to_json
 from andon.model import wire
-from andon.model.device import Process, Snapshot
+from andon.model.device import Process, Snapshot, reading_label
 from andon.units import human_seconds
 
 TRY = "try: andon why --simulate 4"
@@ -37,8 +37,6 @@ NAMES = {
     "clock_loss_percent": "clock loss",
     "power_percent": "share of power limit",
     "power_limit_percent": "share of default limit",
-    "sm_active_percent": "SM active",
-    "tensor_active_percent": "tensor cores active",
     "ecc_uncorrected": "uncorrected errors",
     "idle_seconds": "idle for",
     "process.idle_seconds": "process idle for",
@@ -188,14 +186,14 @@ def _age(evidence: Evidence, at: float) -> str:
 def _named(evidence: Evidence, whole: Evidence | None) -> str:
     name, value = evidence.name, format_evidence(evidence)
     if name.startswith("missing."):
-        return f"{reading_name(name.removeprefix('missing.'))}: {value}"
+        return f"{reading_label(name.removeprefix('missing.'))}: {value}"
     if name.startswith("last."):
-        return f"last {reading_name(name.removeprefix('last.'))} {value}"
+        return f"last {reading_label(name.removeprefix('last.'))} {value}"
     if name == "throttle":
         value = ", ".join(map(_throttle_name, value.split(", ")))
     if whole is not None:
         value = f"{value.removesuffix(evidence.unit).rstrip()} of {format_evidence(whole)}"
-    return f"{NAMES.get(name) or reading_name(name)} {value}"
+    return f"{NAMES.get(name) or reading_label(name)} {value}"
 
 
 def _throttle_name(reason: str) -> str:
