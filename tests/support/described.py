@@ -7,17 +7,17 @@ from typing import Any
 import jsonschema_rs
 
 from andon.model import wire
-from andon.model.shapes import REF, Schemas, Shape
+from andon.model.shapes import REF, JsonShape, Schemas
 from andon.web.answers.shapes import KNOWN
 
 
-def check(value: object, shape: Shape) -> None:
+def check(value: object, shape: JsonShape) -> None:
     """Raises where the value, as it is sent, is not what is described."""
     _validator(shape).validate(json.loads(wire.dumps(value)))
 
 
 @cache
-def _validator(shape: Shape) -> Any:
+def _validator(shape: JsonShape) -> Any:
     schemas = Schemas(KNOWN, closed=True)
     root = schemas.ref(shape)
     text = json.dumps({**root, "$defs": schemas.definitions}).replace(REF, "#/$defs/")

@@ -17,14 +17,14 @@ _PLAIN = {bool: "boolean", int: "integer", float: "number", str: "string", NoneT
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One member of a JSON object; `type` is a Python type, or a Shape."""
+    """One member of a JSON object; `type` is a Python type, or a JsonShape."""
 
     type: Any
     about: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class JsonShape:
     """A JSON object with exactly these members, all of them always present."""
 
     name: str
@@ -88,12 +88,12 @@ def shape_of(
     without: Sequence[str] = (),
     more: Mapping[str, Member] | None = None,
     order: Sequence[str] = (),
-) -> Shape:
+) -> JsonShape:
     """The JSON of a dataclass: its fields, `schema` in front, and what its encoder adds."""
     front = {"schema": Member(Literal[schema], f'`"{schema}"`')} if schema else {}
     found = {**front, **members_of(kind, without), **(more or {})}
     about = (kind.__doc__ or "").partition("\n\n")[0].replace("\n    ", " ")
-    return Shape(name or kind.__name__, about, {n: found[n] for n in order or found})
+    return JsonShape(name or kind.__name__, about, {n: found[n] for n in order or found})
 
 
 def doc_of(kind: Any) -> Doc:
@@ -109,11 +109,11 @@ def _bare(kind: Any) -> Any:
 class Schemas:
     """JSON Schema of shapes and dataclasses; each becomes a definition under its name."""
 
-    def __init__(self, known: Mapping[type, Shape], closed: bool = False) -> None:
+    def __init__(self, known: Mapping[type, JsonShape], closed: bool = False) -> None:
         self.definitions: dict[str, Json] = {}
         self._known, self._closed = known, closed  # closed: a test finds what was not declared
 
-    def ref(self, shape: Shape) -> Json:
+    def ref(self, shape: JsonShape) -> Json:
         """A reference to a shape, which is defined with everything that it contains."""
         if shape.name not in self.definitions:
             self.definitions[shape.name] = {}  # a shape may contain itself
@@ -123,7 +123,7 @@ class Schemas:
     def of(self, kind: Any) -> Json:
         """The schema of a type."""
         kind = _bare(kind)
-        if isinstance(kind, Shape):
+        if isinstance(kind, JsonShape):
             return self.ref(kind)
         if kind in _PLAIN:
             return {"type": _PLAIN[kind]}
@@ -144,7 +144,7 @@ class Schemas:
             return {"type": "object", "additionalProperties": self.of(arguments[1])}
         raise TypeError(f"no JSON for {kind!r}")
 
-    def _object(self, shape: Shape) -> Json:
+    def _object(self, shape: JsonShape) -> Json:
         schema: Json = {
             "type": "object",
             "description": shape.about,
@@ -155,7 +155,7 @@ class Schemas:
             schema["additionalProperties"] = shape.is_open
         return schema
 
-    def _properties(self, shape: Shape) -> Iterator[tuple[str, Json]]:
+    def _properties(self, shape: JsonShape) -> Iterator[tuple[str, Json]]:
         for name, member in shape.members.items():
             schema = self.of(member.type)
             yield name, {**schema, "description": member.about} if member.about else schema

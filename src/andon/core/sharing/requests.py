@@ -34,7 +34,7 @@ class RestField:
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class OptionText:
     """What the table says of an option beyond its name, type and default."""
 
     help: str
@@ -64,26 +64,30 @@ class RequestOption:
 class RequestOptions:
     """The devices that are requested, as written; its fields are the rows of the table."""
 
-    gpus: Annotated[Count, About("Number of GPUs, or a range.", "N|N..M", short="-g")] = 1
+    gpus: Annotated[Count, OptionText("Number of GPUs, or a range.", "N|N..M", short="-g")] = 1
     memory: Annotated[
-        Size, About("Minimum free memory per GPU, e.g. 20GiB.", "SIZE", short="-m")
+        Size, OptionText("Minimum free memory per GPU, e.g. 20GiB.", "SIZE", short="-m")
     ] = None
     _: KW_ONLY
-    shared: Annotated[bool, About("Reserve only the requested memory; others may share it.")] = (
-        False
-    )
-    model: Annotated[Names, About("Only these models.", "NAME,…", rest="models")] = ()
-    label: Annotated[Names, About("Only GPUs with these labels.", "NAME,…", rest="labels")] = ()
-    devices: Annotated[Names, About("Only these GPUs: index, 3:0 or UUID.", "D,…", short="-d")] = ()
-    exclude: Annotated[Names, About("Not these GPUs.", "D,…", short="-x")] = ()
-    prefer: Annotated[Names, About("Prefer these: model, label or device.", "D,…")] = ()
-    pack: Annotated[bool, About("Fill GPUs up instead of spreading.")] = False
-    unbalanced: Annotated[bool, About("Allow GPUs with different free memory.")] = False
+    shared: Annotated[
+        bool, OptionText("Reserve only the requested memory; others may share it.")
+    ] = False
+    model: Annotated[Names, OptionText("Only these models.", "NAME,…", rest="models")] = ()
+    label: Annotated[
+        Names, OptionText("Only GPUs with these labels.", "NAME,…", rest="labels")
+    ] = ()
+    devices: Annotated[
+        Names, OptionText("Only these GPUs: index, 3:0 or UUID.", "D,…", short="-d")
+    ] = ()
+    exclude: Annotated[Names, OptionText("Not these GPUs.", "D,…", short="-x")] = ()
+    prefer: Annotated[Names, OptionText("Prefer these: model, label or device.", "D,…")] = ()
+    pack: Annotated[bool, OptionText("Fill GPUs up instead of spreading.")] = False
+    unbalanced: Annotated[bool, OptionText("Allow GPUs with different free memory.")] = False
     even_if_used: Annotated[
-        bool, About("Also take GPUs used by unleased processes.", rest=None)
+        bool, OptionText("Also take GPUs used by unleased processes.", rest=None)
     ] = False
     priority: Annotated[
-        int, About("Queue priority; below 0 lets others go first.", "N", queue=True)
+        int, OptionText("Queue priority; below 0 lets others go first.", "N", queue=True)
     ] = 0
 
     def request(self) -> DeviceRequest:
@@ -114,7 +118,7 @@ class LeaseOptions(RequestOptions):
 
     timeout: Annotated[
         Seconds,
-        About(
+        OptionText(
             "Maximum wait; 0 does not wait.",
             "TIME",
             short="-t",
@@ -124,14 +128,14 @@ class LeaseOptions(RequestOptions):
     ] = DEFAULT_WAIT_SECONDS
     seconds: Annotated[
         Seconds,
-        About(
+        OptionText(
             "How long the lease lasts.",
             "TIME",
             option="--for",
             rest=RestField("seconds", 600.0, SHORTEST_REMOTE_SECONDS, LONGEST_REMOTE_SECONDS),
         ),
     ] = 8 * 3600.0
-    simulated: Annotated[bool, About("Lease simulated devices.", option="", rest=None)] = False
+    simulated: Annotated[bool, OptionText("Lease simulated devices.", option="", rest=None)] = False
 
 
 def rows(options: type[RequestOptions]) -> tuple[RequestOption, ...]:
@@ -141,7 +145,7 @@ def rows(options: type[RequestOptions]) -> tuple[RequestOption, ...]:
 
 def _row(one: Field[Any]) -> RequestOption:
     written: Any = one.type
-    about: About = written.__metadata__[0]
+    about: OptionText = written.__metadata__[0]
     long = "--" + one.name.replace("_", "-") if about.option is None else about.option
     rest = about.rest if about.rest != "" else one.name
     return RequestOption(

@@ -13,13 +13,13 @@ from andon.model.alert import Alert, Silence
 from andon.model.alert_wire import ALERTS, AlertList
 from andon.model.device import Device, DeviceStatus, Process, Sample, Snapshot
 from andon.model.lease_list import LEASES, LeaseList, LeaseRow
-from andon.model.shapes import Member, Shape, members_of, shape_of
+from andon.model.shapes import JsonShape, Member, members_of, shape_of
 from andon.model.wire import COMPUTED, PROCESS_ORDER, SAMPLE_ORDER, SHARES, SNAPSHOT, STATUS_ORDER
 from andon.web.answers import schemas
 from andon.web.answers.alert_payloads import BOARD_SCHEMA, RULES_SCHEMA, RUNG_WITHOUT
 
 STATUS = shape_of(DeviceStatus, more={**members_of(Device), **COMPUTED}, order=STATUS_ORDER)
-KNOWN: dict[type, Shape] = {
+KNOWN: dict[type, JsonShape] = {
     Sample: shape_of(
         Sample, more={name: share.member for name, share in SHARES.items()}, order=SAMPLE_ORDER
     ),
@@ -33,7 +33,7 @@ KNOWN: dict[type, Shape] = {
 }
 """The dataclasses whose JSON is not simply their fields, or whose type has another name."""
 SNAPSHOT_SHAPE = shape_of(Snapshot, schema=SNAPSHOT, without=("events",))
-WHY_SHAPE = Shape(
+WHY_SHAPE = JsonShape(
     "Why",
     "andon.why/1.",
     {"schema": Member(Literal[WHY]), **members_of(schemas.About), **members_of(Explained)},
@@ -51,11 +51,11 @@ LEASE_LIST = shape_of(
     schema=LEASES,
     more={"timestamp": Member(str, "`at` in readable form")},
 )
-SILENCE_LIST = Shape("SilenceList", "The active silences.", {"silences": Member(list[Silence])})
+SILENCE_LIST = JsonShape("SilenceList", "The active silences.", {"silences": Member(list[Silence])})
 ACKNOWLEDGED = "/api/alerts/{alert}/acknowledge"
 CORDON, CORDON_STATE = "/api/devices/{device}/cordon", shape_of(schemas.CordonState)
 
-ANSWERS: dict[tuple[str, str], Shape] = {
+ANSWERS: dict[tuple[str, str], JsonShape] = {
     ("get", "/api/snapshot"): SNAPSHOT_SHAPE,
     ("get", "/api/health"): HEALTH,
     ("get", "/api/features"): shape_of(schemas.Features),
