@@ -13,12 +13,12 @@ from andon.web.answers.shapes import KNOWN
 
 def check(value: object, shape: JsonShape) -> None:
     """Raises where the value, as it is sent, is not what is described."""
-    _validator(shape).validate(json.loads(wire.dumps(value)))
-
-
-@cache
-def _validator(shape: JsonShape) -> Any:
     schemas = Schemas(KNOWN, closed=True)
     root = schemas.ref(shape)
     text = json.dumps({**root, "$defs": schemas.definitions}).replace(REF, "#/$defs/")
-    return jsonschema_rs.validator_for(json.loads(text))
+    _validator(text).validate(json.loads(wire.dumps(value)))
+
+
+@cache
+def _validator(schema: str) -> Any:
+    return jsonschema_rs.validator_for(json.loads(schema))

@@ -5,26 +5,24 @@ An encoder that writes more than the fields of a dataclass declares what it adds
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from enum import EnumType
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 Json = dict[str, Any]
 REF = "#/components/schemas/"
 _PLAIN = {bool: "boolean", int: "integer", float: "number", str: "string", NoneType: "null"}
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(NamedTuple):
     """One member of a JSON object; `type` is a Python type, or a JsonShape."""
 
     type: Any
     about: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class JsonShape:
+class JsonShape(NamedTuple):
     """A JSON object with exactly these members, all of them always present."""
 
     name: str
@@ -32,12 +30,8 @@ class JsonShape:
     members: Mapping[str, Member]
     is_open: bool = False  # further members may appear
 
-    def __hash__(self) -> int:
-        return hash(self.name)
 
-
-@dataclass(frozen=True, slots=True)
-class Doc:
+class Doc(NamedTuple):
     """What a field means: `uuid: Annotated[str, Doc("its identity")]`."""
 
     text: str

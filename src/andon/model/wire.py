@@ -109,6 +109,7 @@ _DEVICE = names_of(Device)
 _state_read = attrgetter(*(f"device.{n}" if n in _DEVICE else n for n in STATE_ORDER))
 _LIMITS, _HOST, _CARD = names_of(Limits), names_of(Host), names_of(Card)
 _DISK, _NETWORK, _FAULT = names_of(Disk), names_of(Network), names_of(Fault)
+_node_read, _host_read = attrgetter(*NODE_ORDER), attrgetter(*_HOST)  # for every frame
 _THROTTLE = SAMPLE_VALUES.index("throttle")
 MOST_DEVICES = 4096
 MOST_INDEX = 65_535
@@ -158,12 +159,11 @@ def snapshot_to_json(snapshot: Snapshot) -> Json:
 
 def node_to_json(snapshot: Snapshot) -> Json:
     """The part of a snapshot about the node itself."""
-    return {
-        "schema": SNAPSHOT,
-        **plain(snapshot, NODE_ORDER),
-        "versions": dict(snapshot.versions),
-        "host": _host_to_json(snapshot.host),
-    }
+    values: Json = {"schema": SNAPSHOT}
+    values.update(zip(NODE_ORDER, _node_read(snapshot), strict=True))
+    values["versions"] = dict(snapshot.versions)
+    values["host"] = _host_to_json(snapshot.host)
+    return values
 
 
 def statuses_to_json(snapshot: Snapshot) -> list[Json]:
@@ -256,11 +256,10 @@ def fault_to_json(fault: Fault) -> Json:
 
 
 def _host_to_json(host: Host) -> Json:
-    return {
-        **plain(host, _HOST),
-        "disk": [plain(disk, _DISK) for disk in host.disk],
-        "network": [plain(link, _NETWORK) for link in host.network],
-    }
+    values: Json = dict(zip(_HOST, _host_read(host), strict=True))
+    values["disk"] = [plain(disk, _DISK) for disk in host.disk]
+    values["network"] = [plain(link, _NETWORK) for link in host.network]
+    return values
 
 
 # In. Unknown fields are ignored, so that a newer sender can be read; a wrong type, range or length

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, Field, dataclass, fields
-from typing import Annotated, Any
+from functools import cache
+from typing import Annotated, Any, NamedTuple
 
 from andon.errors import Invalid
 from andon.model.work import MOST_PRIORITY, DeviceRequest, PlacementOrder
@@ -23,8 +24,7 @@ Names = str | Sequence[str]
 Seconds = float | str | None
 
 
-@dataclass(frozen=True, slots=True)
-class RestField:
+class RestField(NamedTuple):
     """How REST names an option, and where it differs from Python: its default and its range."""
 
     name: str
@@ -33,8 +33,7 @@ class RestField:
     high: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class OptionText:
+class OptionText(NamedTuple):
     """What the table says of an option beyond its name, type and default."""
 
     help: str
@@ -45,8 +44,7 @@ class OptionText:
     queue: bool = False  # only for commands that wait
 
 
-@dataclass(frozen=True, slots=True)
-class RequestOption:
+class RequestOption(NamedTuple):
     """One row of the table: an option of a request, and its name in each interface."""
 
     name: str  # Python's keyword, and a job file's key
@@ -138,6 +136,7 @@ class LeaseOptions(RequestOptions):
     simulated: Annotated[bool, OptionText("Lease simulated devices.", option="", rest=None)] = False
 
 
+@cache
 def rows(options: type[RequestOptions]) -> tuple[RequestOption, ...]:
     """The table, in the order in which options are listed."""
     return tuple(_row(one) for one in fields(options))

@@ -1,6 +1,5 @@
 """The type of every response, derived from the dataclasses that are encoded."""
 
-from dataclasses import replace
 from typing import Literal
 
 from andon.core.conditions.lamps import DeviceLamp
@@ -38,7 +37,7 @@ WHY_SHAPE = JsonShape(
     "andon.why/1.",
     {"schema": Member(Literal[WHY]), **members_of(schemas.About), **members_of(Explained)},
 )
-HEALTH = replace(shape_of(schemas.Health), is_open=True)
+HEALTH = shape_of(schemas.Health)._replace(is_open=True)
 ALERT, SILENCE = shape_of(Alert), shape_of(Silence)
 ALERT_LIST = shape_of(
     AlertList,
