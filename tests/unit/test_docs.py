@@ -11,6 +11,7 @@ import andon
 from andon.cli.catalogue import COMMANDS
 from andon.core.settings.alerts import NOTIFIER_COLUMNS, OVERRIDE_COLUMNS
 from andon.core.settings.resolution import describe
+from andon.core.sharing.requests import LeaseOptions, rows
 from andon.core.simulation.scenarios import SCENARIOS, ScriptedFault, parse_faults
 from andon.model.device import DeviceStatus, Host, Limits, Process, Sample
 from andon.model.shapes import shape_of
@@ -100,6 +101,17 @@ def test_the_golden_snapshot_page_has_every_field_and_its_meaning() -> None:
         path.write_text(snapshot_page(path.read_text(encoding="utf-8")), encoding="utf-8")
     page = path.read_text(encoding="utf-8")
     assert page == snapshot_page(page), "make golden, and look"
+
+
+def test_the_pages_name_every_option_of_a_request() -> None:
+    table = rows(LeaseOptions)
+    assert [
+        row.name for row in table if not re.search(rf"\b{row.name}\b", read("docs/python.md"))
+    ] == []
+    posted = next(
+        line for line in read("docs/server.md").splitlines() if "/api/leases` (POST)" in line
+    )
+    assert [r.rest.name for r in table if r.rest and f'"{r.rest.name}"' not in posted] == []
 
 
 def test_the_simulation_page_names_every_scenario_and_fault() -> None:
