@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
@@ -19,7 +19,7 @@ from andon.app import open_availability
 from andon.core.processes.redaction import redact
 from andon.core.sharing.choice import rank
 from andon.core.sharing.launching import LEASE_VARIABLE, environment
-from andon.core.sharing.requests import parse_count, request_of
+from andon.core.sharing.requests import LeaseOptions, checked
 from andon.engine.sharing import releaser
 from andon.engine.sharing.availability import Availability, Candidates
 from andon.engine.sharing.granter import Grant, Granter, Progress, Terms
@@ -32,9 +32,6 @@ from andon.model.device import Device
 from andon.model.verdict import VerdictKind
 from andon.model.work import DeviceRequest, Lease, LeaseKind, Owner, Work
 from andon.units import check_seconds, parse_seconds
-
-DEFAULT_SECONDS = 8 * 3600.0
-DEFAULT_TIMEOUT_SECONDS = 300.0
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -177,24 +174,27 @@ class LeaseRequest:
         return called
 
 
-def lease(
-    gpus: int | str = 1,
-    memory: int | str | None = None,
-    *,
-    timeout: float | str | None = DEFAULT_TIMEOUT_SECONDS,
-    seconds: float | str | None = DEFAULT_SECONDS,
-    shared: bool = False,
-    model: str | Sequence[str] = (),
-    label: str | Sequence[str] = (),
-    devices: str | Sequence[str] = (),
-    exclude: str | Sequence[str] = (),
-    prefer: str | Sequence[str] = (),
-    pack: bool = False,
-    unbalanced: bool = False,
-    even_if_used: bool = False,
-    priority: int = 0,
-    simulated: bool = False,
-) -> LeaseRequest:
+def _with_options(
+    options: Callable[P, LeaseOptions],
+) -> Callable[[Callable[[LeaseOptions], LeaseRequest]], Callable[P, LeaseRequest]]:
+    """Gives a function the parameters of the table of options, for callers and type checkers."""
+    signature = inspect.signature(options).replace(return_annotation=LeaseRequest)
+
+    def decorated(
+        function: Callable[[LeaseOptions], LeaseRequest],
+    ) -> Callable[P, LeaseRequest]:
+        @functools.wraps(function)
+        def called(*args: P.args, **kwargs: P.kwargs) -> LeaseRequest:
+            return function(options(*args, **kwargs))
+
+        called.__dict__["__signature__"] = signature  # `wraps` copied the inner one
+        return called
+
+    return decorated
+
+
+@_with_options(LeaseOptions)
+def lease(options: LeaseOptions) -> LeaseRequest:
     """Reserve devices: `with andon.lease(gpus=1, memory="10GiB", timeout=600) as held:`.
 
     `gpus` is a number or a range (`"2..4"`). The lease is exclusive; `shared` takes `memory` of a
@@ -202,28 +202,15 @@ def lease(
     seconds (0: do not wait; None: no limit), Conflict or Unavailable at once if waiting would not
     help. It expires after `seconds` (8 h) unless it is extended.
     """
-    request = request_of(
-        parse_count(gpus),
-        memory,
-        shared=shared,
-        models=model,
-        labels=label,
-        devices=devices,
-        exclude=exclude,
-        prefer=prefer,
-        pack=pack,
-        balanced=not unbalanced,
-        even_if_used=even_if_used,
-        priority=priority,
-    )
-    wait = None if timeout in (None, math.inf) else _seconds(timeout)
+    request, timeout, seconds = options.request(), options.timeout, options.seconds
+    wait = None if timeout is None or timeout == math.inf else _seconds(timeout)
     length = None if seconds is None else _seconds(seconds)
 
     def ask(waiting: Callable[[Progress], None]) -> Held:
         keeper = Keeper()
         try:
             terms = Terms(LeaseKind.LIBRARY, _command(), length, _owner(keeper), _work())
-            granter = Granter(Book(), availability(simulated))
+            granter = Granter(Book(), availability(options.simulated))
             grant = granter.grant(request, terms, wait, waiting)
             keeper.give(grant.held)
         except BaseException:
@@ -252,7 +239,7 @@ def available(memory_bytes: int | None, max_utilization: float) -> list[Device]:
     """Every device that a request for one would get now, best first."""
     seen = replace(_own_availability(), max_utilization_percent=max_utilization)
     try:
-        found = seen.offer(Book(make=False), request_of((1, 1), memory_bytes))
+        found = seen.offer(Book(make=False), checked(DeviceRequest(1, 1, memory_bytes)))
     except Unavailable:
         return []  # no device here can meet it
     free = {verdict.uuid for verdict in found.verdicts if verdict.kind is VerdictKind.FREE}

@@ -8,8 +8,23 @@ GIB = 1024**3
 LONGEST_SECONDS = 100 * 366 * 86400.0  # 100 years: every clock and calendar can represent it
 LARGEST_BYTES = 2**63 - 1
 _SHOWN = 40  # characters of the input quoted in a message
+SYMBOLS = {
+    "percent": "%", "bytes": "bytes", "celsius": "°C", "watts": "W", "mhz": "MHz", "joules": "J",
+    "seconds": "s", "bytes_per_second": "bytes/s",
+}  # fmt: skip
+"""How each unit is written; the name of a value ends in its unit."""
 _SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
+
+
+def unit_of(name: str) -> str:
+    """The unit in which a name ends: `watts` of `power_watts`; empty if it has none."""
+    return max((unit for unit in SYMBOLS if name.endswith(f"_{unit}")), key=len, default="")
+
+
+def symbol_of(name: str) -> str:
+    """The unit of a value as people write it: `W` of `power_watts`."""
+    return SYMBOLS.get(unit_of(name), "")
 
 
 def parse_seconds(text: str) -> float:
@@ -31,18 +46,18 @@ def check_seconds(seconds: float) -> float:
 
 
 _BYTES = {
-    "": 1, "b": 1, "kib": 1024, "mib": MIB, "gib": GIB, "tib": 1024 * GIB,
+    "b": 1, "kib": 1024, "mib": MIB, "gib": GIB, "tib": 1024 * GIB,
     "k": 1024, "m": MIB, "g": GIB, "t": 1024 * GIB,
     "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
 }  # fmt: skip
 
 
 def parse_bytes(text: str) -> int:
-    """`10GiB`, `512M` (binary) or `80GB` (decimal)."""
+    """`10GiB`, `512M` (binary) or `80GB` (decimal); a number without a unit is no size."""
     match = _QUANTITY.fullmatch(text)
     factor = _BYTES.get(match[2].lower()) if match else None
     if match is None or factor is None:
-        raise ValueError(f"{text[:_SHOWN]!r} is not a size (use 10GiB, 8000MB)")
+        raise ValueError(f"{text[:_SHOWN]!r} is not a size")
     size = float(match[1]) * factor
     if size > LARGEST_BYTES:
         raise ValueError(f"{text[:_SHOWN]!r} is larger than any GPU memory")

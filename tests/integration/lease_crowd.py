@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from andon.app import load_settings, open_sampler
-from andon.core.sharing.requests import request_of
+from andon.core.sharing.requests import RequestOptions
 from andon.engine.sharing.availability import Availability
 from andon.engine.sharing.granter import Granter, Terms
 from andon.errors import AndonError
@@ -30,7 +30,7 @@ REPOSITORY = Path(__file__).parents[2]
 def one(arguments: argparse.Namespace, ready: int, go: int, tell: int) -> None:
     """Look, wait for the signal, ask, hold, give back."""
     shared = arguments.shared is not None
-    request = request_of((1, 1), arguments.shared, shared=shared)
+    request = RequestOptions(1, arguments.shared, shared=shared).request()
     with open_sampler(load_settings({}).settings) as sampler:
         granter = Granter(Book(), Availability(lambda: sampler.once(hasty=True)))
         sampler.once(hasty=True)

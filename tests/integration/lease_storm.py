@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from andon.core.sharing.requests import request_of
+from andon.core.sharing.requests import RequestOptions
 from andon.engine.sharing.availability import Availability
 from andon.engine.sharing.granter import Granter, Terms
 from andon.errors import TimedOut
@@ -161,12 +161,12 @@ def work(board: Board, seed: int, end: float, referee: int, violations: int) -> 
         size = luck.randint(1, SIZE // 2) if shared else None
         among = luck.sample(range(DEVICES), luck.choice((1, 1, 2, 2, 3, DEVICES)))
         count = 1 if shared else luck.randint(1, len(among))
-        request = request_of(
-            (count, count),
-            None if size is None else size * GIB,
+        request = RequestOptions(
+            count,
+            None if size is None else f"{size}GiB",
             shared=shared,
             devices=[str(index) for index in among],
-        )
+        ).request()
         try:
             grant = granter.grant(request, Terms(command="storm"), 30.0)
         except TimedOut:
@@ -307,7 +307,7 @@ def main() -> None:
     os.environ["ANDON_LEASE_DIR"] = str(arguments.folder / "andon")
     # Once as root: users may not be able to read what the interpreter would import later.
     warm = Granter(Book(), Availability(snapshot, simulated=True))
-    warm.grant(request_of((1, 1)), Terms(), 0.0).held.release()
+    warm.grant(RequestOptions().request(), Terms(), 0.0).held.release()
     print(json.dumps(storm(arguments)))
 
 

@@ -257,7 +257,7 @@ def asleep() -> Iterator[int]:
 
 LENDING = """
 import sys, time
-from andon.core.sharing.requests import request_of
+from andon.core.sharing.requests import RequestOptions
 from andon.engine.sharing.remote_leases import RemoteLeases
 from andon.engine.sharing.availability import Availability
 from andon.model.device import Snapshot
@@ -269,7 +269,7 @@ def look():
 lender = RemoteLeases(Availability(look), look)
 while True:
     print("asks", flush=True)
-    row = lender.lend(request_of((2, 2)), 600.0).row
+    row = lender.lend(RequestOptions(2).request(), 600.0).row
     print("lent", flush=True)
     lender.release(row.id, row.fence)
 """

@@ -13,7 +13,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from pydantic import TypeAdapter
 
 from andon.core.sharing.holdings import Here
 from andon.core.sharing.lease_rows import cordon_rows, lease_rows, waiting_rows
@@ -31,10 +30,11 @@ from andon.model.lease_list import BookRow, LeaseList
 from andon.model.work import Cordon, LeaseKind, LeaseState
 from andon.units import GIB
 from andon.web.answers import lease_payloads
-from andon.web.answers.lease_shapes import LeaseGrant, LeaseListShape
 from andon.web.answers.problems import problem_of
+from andon.web.answers.shapes import ANSWERS, LEASE_LIST
 from andon.web.app import build
 from andon.web.blocking_pool import BlockingPool, Visit
+from tests.support.described import check
 from tests.support.lease_books import a_book
 from tests.support.sharing_parts import capacities_of, claim, gpu, kin, lease, need, owner, ticket
 from tests.support.snapshots import AT, assert_golden
@@ -385,9 +385,9 @@ def test_the_golden_payloads_are_what_is_said() -> None:
 
 
 def test_the_list_is_what_the_description_says(client: Caller) -> None:
-    TypeAdapter(LeaseGrant).validate_python(lend(client))
-    LeaseListShape.model_validate(client.get("/api/leases", headers=BEARER).json())
-    LeaseListShape.model_validate(lease_payloads.leases(a_list(), trusted=False))
+    check(lend(client), ANSWERS["post", "/api/leases"])
+    check(client.get("/api/leases", headers=BEARER).json(), LEASE_LIST)
+    check(lease_payloads.leases(a_list(), trusted=False), LEASE_LIST)
 
 
 def test_what_is_no_text_is_replaced_and_ends_nothing() -> None:

@@ -11,10 +11,12 @@ import andon
 from andon.cli.catalogue import COMMANDS
 from andon.core.settings.alerts import NOTIFIER_COLUMNS, OVERRIDE_COLUMNS
 from andon.core.settings.resolution import describe
+from andon.core.sharing.requests import LeaseOptions, rows
 from andon.core.simulation.scenarios import SCENARIOS, ScriptedFault, parse_faults
-from andon.model import wire
+from andon.model.device import DeviceStatus, Host, Limits, Process, Sample
+from andon.model.shapes import shape_of
+from andon.web.answers.shapes import KNOWN, SNAPSHOT_SHAPE
 from tests.conftest import REPOSITORY
-from tests.support.full_snapshot import FULL
 
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 PROSE = [*sorted(REPOSITORY.glob("*.md")), *sorted((REPOSITORY / "docs").glob("*.md"))]
@@ -66,13 +68,50 @@ def test_the_golden_settings_page_lists_every_setting() -> None:
     assert path.read_text(encoding="utf-8") == settings_page(), "make golden, and look"
 
 
-def test_the_snapshot_page_names_every_field() -> None:
-    page = read("docs/snapshot.md")
-    out = wire.snapshot_to_json(FULL)
-    device = out["devices"][0]
-    places = [out, out["host"], device, device["limits"], device["sample"], device["processes"][0]]
-    named = set(re.findall(r"`([a-z_0-9]+)`", page))
-    assert {name for place in places for name in place} <= named
+SNAPSHOT_TABLES = {
+    "andon.snapshot/1": SNAPSHOT_SHAPE,
+    "The node's own values": shape_of(Host),
+    "A device": KNOWN[DeviceStatus],
+    "A sample": KNOWN[Sample],
+    "The limits of a device": shape_of(Limits),
+    "A process": KNOWN[Process],
+}
+TABLE = re.compile(r"(?<=\| field \| meaning \|\n\|---\|---\|\n)(?:\|.*\n)*")
+
+
+def snapshot_page(page: str) -> str:
+    """The page with every table as the model has it; the prose is written by hand."""
+    parts = re.split(r"^#+ (.*)\n", page, flags=re.MULTILINE)
+    made = parts[0]
+    marks = re.findall(r"^#+ ", page, flags=re.MULTILINE)
+    for mark, title, text in zip(marks, parts[1::2], parts[2::2], strict=True):
+        rows = [
+            f"| `{name}` | {member.about} |\n"
+            for name, member in SNAPSHOT_TABLES[title].members.items()
+        ]
+        assert len(TABLE.findall(text)) == 1, title
+        assert all(member.about for member in SNAPSHOT_TABLES[title].members.values()), title
+        made += f"{mark}{title}\n" + TABLE.sub(lambda _, rows=rows: "".join(rows), text)
+    return made
+
+
+def test_the_golden_snapshot_page_has_every_field_and_its_meaning() -> None:
+    path = REPOSITORY / "docs" / "snapshot.md"
+    if os.environ.get("UPDATE_GOLDEN"):
+        path.write_text(snapshot_page(path.read_text(encoding="utf-8")), encoding="utf-8")
+    page = path.read_text(encoding="utf-8")
+    assert page == snapshot_page(page), "make golden, and look"
+
+
+def test_the_pages_name_every_option_of_a_request() -> None:
+    table = rows(LeaseOptions)
+    assert [
+        row.name for row in table if not re.search(rf"\b{row.name}\b", read("docs/python.md"))
+    ] == []
+    posted = next(
+        line for line in read("docs/server.md").splitlines() if "/api/leases` (POST)" in line
+    )
+    assert [r.rest.name for r in table if r.rest and f'"{r.rest.name}"' not in posted] == []
 
 
 def test_the_simulation_page_names_every_scenario_and_fault() -> None:

@@ -35,7 +35,7 @@ from andon.model.device import (
     Snapshot,
     State,
 )
-from andon.units import GIB
+from andon.units import GIB, symbol_of, unit_of
 
 TOTAL = 80 * GIB
 DEVICE = Device("GPU-a", 0, "nvidia", "H200", "0000:01:00.0", memory_total_bytes=TOTAL)
@@ -55,12 +55,14 @@ RECORDED = Path(__file__).parents[1] / "recorded" / "nvidia"
 
 def test_every_number_of_a_sample_has_bounds() -> None:
     assert set(BOUNDS) == set(SAMPLE_VALUES) - {"throttle"}
+    for name, bounds in BOUNDS.items():
+        assert bounds.unit in (symbol_of(name), "errors"), name
     assert set(LIMIT_BOUNDS) == set(Limits.__slots__)
     assert all(bounds.reason for bounds in (*BOUNDS.values(), *LIMIT_BOUNDS.values()))
 
 
 HONEST = {  # a cold morning; a kilowatt for some weeks
-    ("temperature_celsius", -1), ("memory_temperature_celsius", -1),
+    *((name, -1) for name in BOUNDS if unit_of(name) == "celsius"),
     ("energy_joules", 2**32 - 1), ("energy_joules", 2**31 - 1),
 }  # fmt: skip
 

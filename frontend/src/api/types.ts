@@ -14,10 +14,9 @@ export type Usage = Schemas["Usage"];
 export type UsageRow = Schemas["UsageRow"];
 export type Recent = Schemas["Recent"];
 export type Features = Schemas["Features"];
-/** The server always sends every field of these, including those with a default. */
-export type Alert = Required<Schemas["Alert"]>;
-export type Silence = Required<Schemas["Silence"]>;
-export type Alerts = Omit<Schemas["AlertList"], "alerts" | "silences"> & { alerts: Alert[]; silences: Silence[] };
+export type Alert = Schemas["Alert"];
+export type Silence = Schemas["Silence"];
+export type Alerts = Schemas["AlertList"];
 export type Board = Schemas["BoardShape"];
 export type Holder = Schemas["HolderShape"];
 export type BoardDevice = Schemas["LampShape"];

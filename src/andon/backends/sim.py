@@ -13,10 +13,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from andon.core.simulation import behaviour
-from andon.core.simulation.behaviour import UNSUPPORTED, Specimen
+from andon.core.simulation.behaviour import NOT_SIMULATED, UNSUPPORTED, Specimen
 from andon.core.simulation.scenarios import Script, ScriptedFault, plan
 from andon.errors import Gone, Unavailable
-from andon.model.device import Card, Device, Reading, Sample
+from andon.model.device import SAMPLE_VALUES, Card, Device, Reading, Sample
 from andon.version import __version__
 
 if TYPE_CHECKING:
@@ -137,6 +137,7 @@ class Simulation:
     def _reading(self, specimen: Specimen, at: float, elapsed: float, watched: bool) -> Reading:
         missing = dict(behaviour.missing(specimen.model, watched))
         sample, processes = behaviour.sample(specimen, at), behaviour.processes(specimen, at)
+        missing |= {name: NOT_SIMULATED for name in SAMPLE_VALUES if getattr(sample, name) is None}
         for script in self._active(ScriptedFault.ECC, elapsed, specimen.index):
             missing.pop("ecc_uncorrected", None)  # an error is shown even if the model counts none
             sample = _with_errors(sample, int(script.value))

@@ -1,16 +1,25 @@
 """What every command that requests devices shares: its options, and what is available."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from andon.cli.options import duration
+from andon.cli.options import duration, lasting
 from andon.cli.sources import resolved_of
 from andon.cli.terminal import Choices
-from andon.core.sharing.requests import parse_count, request_of
-from andon.errors import Invalid, Unavailable
+from andon.core.sharing.requests import (
+    Count,
+    LeaseOptions,
+    Names,
+    RequestOption,
+    RequestOptions,
+    Seconds,
+    Size,
+    rows,
+)
+from andon.errors import Unavailable
 from andon.model.work import DeviceRequest
 
 if TYPE_CHECKING:
@@ -19,86 +28,43 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
-    (
-        ("--gpus", "-g"),
-        {"default": "1", "metavar": "N|N..M", "help": "Number of GPUs [default: 1]."},
-    ),
-    (("--memory", "-m"), {"metavar": "SIZE", "help": "Minimum free memory per GPU, e.g. 20GiB."}),
-    (("--shared",), {"is_flag": True, "help": "Reserve only --memory of it; others may share it."}),
-    (("--model",), {"multiple": True, "metavar": "NAME,…", "help": "Only these models."}),
-    (("--label",), {"multiple": True, "metavar": "NAME,…", "help": "Only GPUs with these labels."}),
-    (
-        ("--devices", "-d"),
-        {"multiple": True, "metavar": "D,…", "help": "Only these GPUs: index, 3:0 or UUID."},
-    ),
-    (("--exclude", "-x"), {"multiple": True, "metavar": "D,…", "help": "Not these GPUs."}),
-    (
-        ("--prefer",),
-        {"multiple": True, "metavar": "D,…", "help": "Prefer these: model, label or device."},
-    ),
-    (("--pack",), {"is_flag": True, "help": "Fill GPUs up instead of spreading."}),
-    (("--unbalanced",), {"is_flag": True, "help": "Allow GPUs with different free memory."}),
-    (
-        ("--even-if-used",),
-        {"is_flag": True, "help": "Also take GPUs used by unleased processes."},
-    ),
-)
-_QUEUE: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
-    (
-        ("--timeout", "-t"),
-        {
-            "type": duration,
-            "default": "300",
-            "metavar": "TIME",
-            "help": "Maximum wait [default: 300 s]; 0 does not wait.",
-        },
-    ),
-    (("--no-wait",), {"is_flag": True, "help": "Fail at once instead of waiting."}),
-    (
-        ("--priority",),
-        {
-            "type": int,
-            "default": 0,
-            "metavar": "N",
-            "help": "Queue priority; below 0 lets others go first.",
-        },
-    ),
-)
+_TYPES: dict[Any, dict[str, Any]] = {
+    bool: {"is_flag": True},
+    int: {"type": int},
+    Count: {"type": str},
+    Size: {"type": str},
+    Names: {"multiple": True},
+    Seconds: {"type": duration},
+}
+"""How click reads each type of the table."""
+_NO_WAIT = click.option("--no-wait", is_flag=True, help="Fail at once instead of waiting.")
 
 
 def request_options(command: F) -> F:
     """The options that select devices; `request_from` takes them as a dictionary."""
-    return _with(_OPTIONS, command)
+    return _with([row for row in rows(RequestOptions) if not row.queue], command)
 
 
 def queue_options(command: F) -> F:
     """--timeout, --no-wait, --priority."""
-    return _with(_QUEUE, command)
+    timeout, priority = _row("timeout"), _row("priority")
+    return _with([timeout], _NO_WAIT(_with([priority], command)))
+
+
+def for_option(help: str, required: bool = False) -> Callable[[F], F]:  # noqa: A002 - click's word
+    """--for; what ends with the lease differs from command to command."""
+    row = _row("seconds")
+    return click.option(
+        row.option, "length", type=lasting, metavar=row.metavar, required=required, help=help
+    )
 
 
 def request_from(asked: dict[str, Any]) -> DeviceRequest:
     """The request as typed; a mistake is reported before any device is read."""
     if sys.platform == "win32":
         raise Unavailable("leases need kernel locks that this system does not have")
-    memory = asked["memory"]
-    request = request_of(
-        parse_count(asked["gpus"]),
-        memory,
-        shared=asked["shared"],
-        models=asked["model"],
-        labels=asked["label"],
-        devices=asked["devices"],
-        exclude=asked["exclude"],
-        prefer=asked["prefer"],
-        pack=asked["pack"],
-        balanced=not asked["unbalanced"],
-        even_if_used=asked["even_if_used"],
-        priority=asked.get("priority", 0),
-    )
-    if request.shared and memory is None:
-        raise Invalid("--shared needs an amount of memory", hint="for example --memory 10GiB")
-    return request
+    given = {row.name: asked[row.name] for row in rows(RequestOptions) if row.name in asked}
+    return RequestOptions(**given).request()
 
 
 def wait_seconds(asked: dict[str, Any]) -> float:
@@ -119,7 +85,25 @@ def availability_of(choices: Choices, sampler: "Sampler") -> "Availability":
     )
 
 
-def _with(options: tuple[tuple[tuple[str, ...], dict[str, Any]], ...], command: F) -> F:
-    for names, settings in reversed(options):
+def _row(name: str) -> RequestOption:
+    return next(row for row in rows(LeaseOptions) if row.name == name)
+
+
+def _with(options: Sequence[RequestOption], command: F) -> F:
+    for row in reversed(options):
+        names = [name for name in (row.option, row.short) if name]
+        settings = {"metavar": row.metavar or None, "help": _help(row), **_TYPES[row.type]}
+        if row.type in (Count, Seconds, int):
+            settings["default"] = _text(row)
         command = click.option(*names, **settings)(command)
     return command
+
+
+def _help(row: RequestOption) -> str:
+    """With the default where there is one that is not nothing."""
+    return f"{row.help[:-1]} [default: {_text(row)}]." if row.default else row.help
+
+
+def _text(row: RequestOption) -> str:
+    """The default as typed."""
+    return f"{row.default:g}s" if isinstance(row.default, float) else str(row.default)

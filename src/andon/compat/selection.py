@@ -4,7 +4,7 @@ import logging
 import time
 
 from andon import leasing
-from andon.core.sharing.requests import request_of
+from andon.core.sharing.requests import checked
 from andon.engine.sharing.availability import Candidates
 from andon.engine.sharing.refusal import is_hopeless, refusal
 from andon.errors import AndonError, Invalid
@@ -89,7 +89,7 @@ def _request(required_gpus: int, min_memory_mb: float | None, balanced: bool) ->
     if isinstance(required_gpus, bool) or required_gpus < 1:
         raise Invalid(f"{required_gpus!r} is not a number of GPUs")
     size = None if not min_memory_mb else int(min_memory_mb * MIB)
-    return request_of((required_gpus, required_gpus), size, balanced=balanced)
+    return checked(DeviceRequest(required_gpus, required_gpus, size, balanced=balanced))
 
 
 def _indices(found: Candidates) -> list[int]:

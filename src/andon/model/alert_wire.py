@@ -1,7 +1,8 @@
 """JSON of alerts: `andon.alerts/1`."""
 
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 from andon.errors import Invalid
 from andon.model.alert import (
@@ -34,6 +35,7 @@ from andon.model.json_fields import (
     time_in,
     whole_in,
 )
+from andon.model.shapes import Doc, names_of, plain
 
 ALERTS = "andon.alerts/1"
 
@@ -42,6 +44,24 @@ Json = dict[str, Any]
 _TIMES = ("fired", "resolved", "no_data_since", "silenced_until", "last_notified")
 _NUMBERS = ("value", "threshold", "limit")
 MOST_INDEX = 65_535
+ALERT_ORDER = names_of(
+    Alert, "id", "rule", "subject", "device", "where", "level", "severity", "state"
+)
+SILENCE_ORDER = names_of(Silence, "id", "rule", "subject")
+NOTICE_ORDER = names_of(Notice, "id", "kind", "at", "node", "simulated")
+_PARTY, _ACKNOWLEDGEMENT = names_of(Party), names_of(Acknowledgement)
+
+
+@dataclass(frozen=True, slots=True)
+class AlertList:
+    """andon.alerts/1."""
+
+    node: str
+    at: float
+    simulated: bool
+    worst: Annotated[Level | None, Doc("the highest firing level; null if nothing fires")]
+    alerts: tuple[Alert, ...]
+    silences: tuple[Silence, ...]
 
 
 # Out.
@@ -58,80 +78,32 @@ def alerts_to_json(
     listed = list(alerts)
     firing = [alert.level for alert in listed if alert.state is Phase.FIRING]
     worst = max(firing, key=lambda level: level.rank, default=None)
+    found = AlertList(node, at, simulated, worst, tuple(listed), tuple(silences))
     return {
         "schema": ALERTS,
-        "node": node,
-        "at": at,
-        "simulated": simulated,
-        "worst": None if worst is None else str(worst),
-        "alerts": [alert_to_json(alert) for alert in listed],
-        "silences": [silence_to_json(silence) for silence in silences],
+        **plain(found, names_of(AlertList)),
+        "alerts": [alert_to_json(alert) for alert in found.alerts],
+        "silences": [silence_to_json(silence) for silence in found.silences],
     }
 
 
 def alert_to_json(alert: Alert) -> Json:
     seen = alert.acknowledged
     return {
-        "id": alert.id,
-        "rule": alert.rule,
-        "subject": alert.subject,
-        "device": alert.device,
-        "where": alert.where,
-        "level": str(alert.level),
-        "severity": alert.severity,
-        "state": str(alert.state),
-        "since": alert.since,
-        "fired": alert.fired,
-        "resolved": alert.resolved,
-        "no_data_since": alert.no_data_since,
-        "value": alert.value,
-        "threshold": alert.threshold,
-        "limit": alert.limit,
-        "unit": alert.unit,
-        "message": alert.message,
-        "advice": alert.advice,
-        "affected": [_party_to_json(party) for party in alert.affected],
-        "acknowledged": None if seen is None else {"at": seen.at, "by": seen.by, "note": seen.note},
-        "silenced_until": alert.silenced_until,
-        "inhibited_by": alert.inhibited_by,
-        "notified": alert.notified,
-        "last_notified": alert.last_notified,
+        **plain(alert, ALERT_ORDER),
+        "affected": [plain(party, _PARTY) for party in alert.affected],
+        "acknowledged": None if seen is None else plain(seen, _ACKNOWLEDGEMENT),
         "evidence": dict(alert.evidence),
     }
 
 
 def silence_to_json(silence: Silence) -> Json:
-    return {
-        "id": silence.id,
-        "rule": silence.rule,
-        "subject": silence.subject,
-        "until": silence.until,
-        "by": silence.by,
-        "note": silence.note,
-        "since": silence.since,
-    }
+    return plain(silence, SILENCE_ORDER)
 
 
 def notice_to_json(notice: Notice) -> Json:
     """The input of a notifier's command: one notification about one alert."""
-    return {
-        "id": notice.id,
-        "kind": str(notice.kind),
-        "at": notice.at,
-        "node": notice.node,
-        "simulated": notice.simulated,
-        "alert": alert_to_json(notice.alert),
-    }
-
-
-def _party_to_json(party: Party) -> Json:
-    return {
-        "pid": party.pid,
-        "user": party.user,
-        "name": party.name,
-        "command": party.command,
-        "started": party.started,
-    }
+    return {**plain(notice, NOTICE_ORDER), "alert": alert_to_json(notice.alert)}
 
 
 # In. Unknown fields are ignored; a wrong type, range or length is rejected with its place.

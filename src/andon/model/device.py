@@ -3,7 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from andon.model.shapes import Doc, doc_of
+from andon.units import unit_of
 
 if TYPE_CHECKING:  # imported at every start; events are rare
     from andon.model.alert import Event
@@ -39,9 +42,9 @@ class ProcessKind(StrEnum):
 class Fault:
     """A reader that failed this time; the rest of the snapshot is valid."""
 
-    source: str
+    source: Annotated[str, Doc("the vendor")]
     reason: str
-    hint: str = ""
+    hint: Annotated[str, Doc("what to do")] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,77 +61,122 @@ class Card:
 class Limits:
     """The limits that the device reports."""
 
-    slowdown_celsius: int | None = None
-    power_default_watts: float | None = None
-    pcie_generation: int | None = None
-    pcie_width: int | None = None
-    sm_clock_mhz: int | None = None
+    slowdown_celsius: Annotated[int | None, Doc("where it starts to slow down")] = None
+    power_default_watts: Annotated[float | None, Doc("the default power limit")] = None
+    pcie_generation: Annotated[int | None, Doc("the fastest link")] = None
+    pcie_width: Annotated[int | None, Doc("the widest link")] = None
+    sm_clock_mhz: Annotated[int | None, Doc("the highest clock of the processors")] = None
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
     """Static facts about a device."""
 
-    uuid: str
-    index: int
-    vendor: str
-    name: str
-    pci: str | None = None
-    parent: str | None = None  # the uuid of the board, for a MIG instance
-    memory_kind: MemoryKind = MemoryKind.DEVICE
-    memory_total_bytes: int | None = None
-    limits: Limits = Limits()
+    uuid: Annotated[str, Doc("its identity; `vendor@address` until the driver has reported it")]
+    index: Annotated[int, Doc("the number to display: the node's, not CUDA's")]
+    vendor: Annotated[str, Doc("such as `nvidia`; `sim` if it is simulated")]
+    name: Annotated[str, Doc("the model")]
+    pci: Annotated[str | None, Doc("the PCI address")] = None
+    parent: Annotated[str | None, Doc("the board's uuid, for a MIG instance")] = None
+    memory_kind: Annotated[
+        MemoryKind, Doc("`device`, or `unified` where the chip shares the system's memory")
+    ] = MemoryKind.DEVICE
+    memory_total_bytes: Annotated[int | None, Doc("its memory")] = None
+    limits: Annotated[Limits, Doc("limits that the device reports")] = Limits()
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
     """One device at one instant. None means unknown; the reason is in `missing`."""
 
-    at: float
-    utilization_percent: int | None = None
-    memory_utilization_percent: int | None = None
-    memory_used_bytes: int | None = None
-    memory_free_bytes: int | None = None
-    memory_reserved_bytes: int | None = None
-    temperature_celsius: int | None = None
-    memory_temperature_celsius: int | None = None
-    power_watts: float | None = None
-    power_limit_watts: float | None = None
-    energy_joules: float | None = None
-    fan_percent: int | None = None
-    sm_clock_mhz: int | None = None
-    memory_clock_mhz: int | None = None
-    throttle: tuple[str, ...] | None = None
-    encoder_percent: int | None = None
-    decoder_percent: int | None = None
-    pcie_generation: int | None = None
-    pcie_width: int | None = None
-    ecc_uncorrected: int | None = None
-    performance_state: int | None = None
-    sm_active_percent: float | None = None
-    tensor_active_percent: float | None = None
-    read_at: Mapping[str, float] = field(default_factory=dict)  # only fields older than `at`
+    at: Annotated[float, Doc("when it was read")]
+    utilization_percent: Annotated[
+        int | None,
+        Doc(
+            "the share of time in which at least one kernel ran; not how much of the chip was used",
+            label="utilisation",
+        ),
+    ] = None
+    memory_utilization_percent: Annotated[
+        int | None, Doc("the share of time in which memory was read or written")
+    ] = None
+    memory_used_bytes: Annotated[
+        int | None, Doc("without the driver's own reserve", label="memory")
+    ] = None
+    memory_free_bytes: Annotated[int | None, Doc("what can be allocated")] = None
+    memory_reserved_bytes: Annotated[int | None, Doc("the driver's own reserve")] = None
+    temperature_celsius: Annotated[int | None, Doc("of the chip")] = None
+    memory_temperature_celsius: Annotated[int | None, Doc("of the memory")] = None
+    power_watts: Annotated[float | None, Doc("a one-second average on most cards")] = None
+    power_limit_watts: Annotated[float | None, Doc("the limit in force")] = None
+    energy_joules: Annotated[float | None, Doc("since the driver was loaded")] = None
+    fan_percent: Annotated[int | None, Doc("share of the intended speed")] = None
+    sm_clock_mhz: Annotated[int | None, Doc("clock of the processors", label="SM clock")] = None
+    memory_clock_mhz: Annotated[int | None, Doc("clock of the memory")] = None
+    throttle: Annotated[
+        tuple[str, ...] | None, Doc("why the clocks are not higher; `[]` means no throttling")
+    ] = None
+    encoder_percent: Annotated[int | None, Doc("use of the video encoder")] = None
+    decoder_percent: Annotated[int | None, Doc("use of the video decoder")] = None
+    pcie_generation: Annotated[
+        int | None, Doc("of the current link; an idle card may lower it", label="PCIe")
+    ] = None
+    pcie_width: Annotated[int | None, Doc("lanes of the current link", label="PCIe width")] = None
+    ecc_uncorrected: Annotated[
+        int | None,
+        Doc(
+            "uncorrected memory errors since the driver was loaded", label="uncorrected ECC errors"
+        ),
+    ] = None
+    performance_state: Annotated[int | None, Doc("0 is the fastest")] = None
+    sm_active_percent: Annotated[
+        float | None,
+        Doc("how much of the chip is active; read only while someone watches", label="SM active"),
+    ] = None
+    tensor_active_percent: Annotated[
+        float | None,
+        Doc(
+            "how many tensor cores are active; read only while someone watches",
+            label="tensor cores active",
+        ),
+    ] = None
+    read_at: Annotated[
+        Mapping[str, float],
+        Doc("field → time, for every value older than `at`: expensive values are read less often"),
+    ] = field(default_factory=dict)
 
 
 SAMPLE_VALUES = tuple(f.name for f in fields(Sample) if f.name not in ("at", "read_at"))
 """The values of a sample, in the order in which they are always listed."""
 
 
+_LABELS = {one.name: doc_of(one.type).label for one in fields(Sample)}
+
+
+def reading_label(name: str) -> str:
+    """What tables call a value: its label, or its name without the unit."""
+    return _LABELS.get(name) or name.removesuffix("_" + unit_of(name)).replace("_", " ")
+
+
 @dataclass(frozen=True, slots=True)
 class Process:
-    """An OS process that uses a device; its identity is pid and start time."""
+    """An operating system process that uses a device; its identity is pid and start time."""
 
-    pid: int
-    kind: ProcessKind = ProcessKind.COMPUTE
-    started: float | None = None
-    name: str | None = None
-    user: str | None = None
-    command: str | None = None
-    memory_bytes: int | None = None
-    utilization_percent: int | None = None
-    container: str | None = None
-    job: str | None = None
-    lease: str | None = None
+    pid: Annotated[int, Doc("as this system numbers it")]
+    kind: Annotated[ProcessKind, Doc("`compute` or `graphics`")] = ProcessKind.COMPUTE
+    started: Annotated[float | None, Doc("when it was started; with `pid` its identity")] = None
+    name: Annotated[
+        str | None, Doc("`null` for a process that is not visible in this namespace")
+    ] = None
+    user: Annotated[str | None, Doc("its owner; `null` as `name`")] = None
+    command: Annotated[str | None, Doc("its command line, secrets as `***`; `null` as `name`")] = (
+        None
+    )
+    memory_bytes: Annotated[int | None, Doc("its part of the device's memory")] = None
+    utilization_percent: Annotated[int | None, Doc("its part of the device's time")] = None
+    container: Annotated[str | None, Doc("its container, such as `docker:trainer`")] = None
+    job: Annotated[str | None, Doc("its job or unit, such as `slurm:42.0`")] = None
+    lease: Annotated[str | None, Doc("the id of the lease under which it runs")] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,15 +197,34 @@ class DeviceStatus:
     """A device in a snapshot: its facts, its state, its latest reading."""
 
     device: Device
-    state: State
-    since: float
-    reason: str | None = None
-    hint: str | None = None
-    visible: bool = True
-    cuda_index: int | None = None
-    sample: Sample | None = None
-    missing: Mapping[str, str] = field(default_factory=dict)
-    processes: tuple[Process, ...] = ()
+    state: Annotated[
+        State,
+        Doc(
+            "`ok`: it answered. `stale`: it was asked and has not answered. `lost`: the driver "
+            "reports it as lost. `asleep`: it is suspended and was not touched"
+        ),
+    ]
+    since: Annotated[float, Doc("since when it is in that state")]
+    reason: Annotated[str | None, Doc("why it is in that state")] = None
+    hint: Annotated[str | None, Doc("what to do")] = None
+    visible: Annotated[bool, Doc("whether this process's masks leave it visible")] = True
+    cuda_index: Annotated[int | None, Doc("its CUDA index here")] = None
+    sample: Annotated[
+        Sample | None,
+        Doc(
+            "the latest readings, below; `null` if it never answered. Of a device that is not "
+            "`ok` it is the last one, with its own `at`"
+        ),
+    ] = None
+    missing: Annotated[
+        Mapping[str, str],
+        Doc(
+            "field → reason, for every `null` in the sample (and `processes`, where the list "
+            "could not be read; `memory_total_bytes`, `limits.*`, `processes.memory_bytes` and "
+            "`processes.utilization_percent`, where the driver reported an impossible value)"
+        ),
+    ] = field(default_factory=dict)
+    processes: Annotated[tuple[Process, ...], Doc("the processes on it, below")] = ()
     label: str = ""  # set where its place in the list no longer tells it: see `device_labels`
 
     @property
@@ -208,26 +275,36 @@ class Network:
 class Host:
     """The node's own values."""
 
-    cpu_percent: float | None = None
-    memory_used_bytes: int | None = None
-    memory_total_bytes: int | None = None
-    load_1m: float | None = None
-    disk: tuple[Disk, ...] = ()
-    network: tuple[Network, ...] = ()
+    cpu_percent: Annotated[float | None, Doc("use of all processors together")] = None
+    memory_used_bytes: Annotated[int | None, Doc("memory that is not available")] = None
+    memory_total_bytes: Annotated[int | None, Doc("the system's memory")] = None
+    load_1m: Annotated[float | None, Doc("load average over one minute")] = None
+    disk: Annotated[tuple[Disk, ...], Doc("the local file systems")] = ()
+    network: Annotated[tuple[Network, ...], Doc("the interfaces")] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """A whole node at one instant. Reading it touches no hardware."""
 
-    node: str
-    at: float
-    simulated: bool = False
-    boot: str | None = None
-    versions: Mapping[str, str] = field(default_factory=dict)
-    host: Host = Host()
-    devices: tuple[DeviceStatus, ...] = ()
-    faults: tuple[Fault, ...] = ()
+    node: Annotated[str, Doc("the machine's name")]
+    at: Annotated[float, Doc("when it was sampled")]
+    simulated: Annotated[bool, Doc("whether any device is simulated")] = False
+    boot: Annotated[str | None, Doc("the system's boot id: counters restart when it changes")] = (
+        None
+    )
+    versions: Annotated[Mapping[str, str], Doc("driver and library versions, by name")] = field(
+        default_factory=dict
+    )
+    host: Annotated[Host, Doc("the node's own values")] = Host()
+    devices: Annotated[tuple[DeviceStatus, ...], Doc("one entry per device, below")] = ()
+    faults: Annotated[
+        tuple[Fault, ...],
+        Doc(
+            "readers (the processes that call a driver) that failed: `source`, `reason`, `hint`; "
+            "the rest is still valid"
+        ),
+    ] = ()
     events: "tuple[Event, ...]" = ()  # since this session's last snapshot; not part of the JSON
 
 

@@ -51,6 +51,12 @@ def number_in(value: Json, name: str, low: float = -MOST, high: float = MOST) ->
     return found
 
 
+def rounded_in(value: Json, name: str) -> int | None:
+    """The same as a whole number."""
+    found = number_in(value, name)
+    return round(found) if type(found) is float else found
+
+
 def whole_in(value: Json, name: str, high: float = MOST) -> int:
     """A required whole number of at least 0."""
     found = some_whole_in(value, name, high)

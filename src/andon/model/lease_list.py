@@ -1,6 +1,6 @@
 """Every lease of a machine at one instant, as shown to people and programs."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from andon.errors import Invalid
 from andon.model.json_fields import (
@@ -20,7 +20,8 @@ from andon.model.json_fields import (
     time_in,
     whole_in,
 )
-from andon.model.verdict import DeviceVerdict, verdict_from_json, verdict_to_json
+from andon.model.shapes import to_json
+from andon.model.verdict import DeviceVerdict, verdict_from_json
 from andon.model.wire import MOST_INDEX, Json
 from andon.model.work import LeaseKind, LeaseState, Share
 
@@ -99,26 +100,12 @@ class LeaseList:
 
 def list_to_json(found: LeaseList, timestamp: str) -> Json:
     """`andon.leases/1`; the timestamp is `at` in readable form."""
-    return {
-        "schema": LEASES,
-        "timestamp": timestamp,
-        "at": found.at,
-        "leases": [row_to_json(row) for row in found.leases],
-        "waiting": [asdict(row) for row in found.waiting],
-        "cordons": [asdict(row) for row in found.cordons],
-        "book": None if found.book is None else asdict(found.book),
-        "note": found.note,
-        "devices": [verdict_to_json(one) for one in found.devices],
-    }
+    return {"schema": LEASES, "timestamp": timestamp, **to_json(found)}
 
 
 def row_to_json(row: LeaseRow) -> Json:
-    return {
-        **asdict(row),
-        "state": str(row.state),
-        "kind": None if row.kind is None else str(row.kind),
-        "devices": [asdict(share) for share in row.devices],
-    }
+    found: Json = to_json(row)
+    return found
 
 
 def list_from_json(value: Json) -> LeaseList:

@@ -2,10 +2,10 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import fields, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 from andon.errors import Invalid
 from andon.model.device import (
@@ -35,6 +35,7 @@ from andon.model.json_fields import (
     flag_in,
     inside,
     number_in,
+    rounded_in,
     some_text_in,
     some_time_in,
     some_whole_in,
@@ -45,6 +46,7 @@ from andon.model.json_fields import (
     whole_in,
 )
 from andon.model.naming import device_labels
+from andon.model.shapes import Member, names_of, plain
 
 SNAPSHOT = "andon.snapshot/1"
 
@@ -52,24 +54,63 @@ Json = dict[str, Any]
 sample_values = attrgetter(*SAMPLE_VALUES)
 """The values of a sample, in the order of its fields."""
 
-DERIVED = {"memory_percent": "memory_used_bytes", "power_percent": "power_watts"}
-"""Shares computed from a reading, and the reading whose reason they inherit."""
 
-_SAMPLE_ORDER = (
-    "at", "utilization_percent", "memory_utilization_percent", "memory_used_bytes",
-    "memory_free_bytes", "memory_reserved_bytes", "memory_percent", "temperature_celsius",
-    "memory_temperature_celsius", "power_watts", "power_limit_watts", "power_percent",
+class ComputedShare(NamedTuple):
+    """A share that the JSON adds to a sample."""
+
+    member: Member
+    source: str  # the reading whose reason it inherits
+    after: str  # the reading that it follows in the JSON
+
+
+SHARES = {
+    "memory_percent": ComputedShare(
+        Member(float | None, "used memory, of the total"),
+        "memory_used_bytes",
+        "memory_reserved_bytes",
+    ),
+    "power_percent": ComputedShare(
+        Member(float | None, "power, of the limit in force"), "power_watts", "power_limit_watts"
+    ),
+}
+COMPUTED = {
+    "label": Member(
+        str, "what it is called everywhere: its index, or `6:0` for the first partition of board 6"
+    ),
+    "memory_unattributed_bytes": Member(
+        int | None, "memory in use that no visible process accounts for"
+    ),
+}
+"""What the JSON adds to a device."""
+
+
+def _with_shares(names: Iterable[str]) -> Iterator[str]:
+    following = {share.after: name for name, share in SHARES.items()}
+    for name in names:
+        yield name
+        if name in following:
+            yield following[name]
+
+
+SAMPLE_ORDER = tuple(_with_shares(names_of(Sample)))
+STATE_ORDER = (
+    "uuid", "index", "label", "vendor", "name", "pci", "state", "reason", "hint", "since", "parent",
+    "memory_kind", "memory_total_bytes", "memory_unattributed_bytes", "visible", "cuda_index",
+    "limits",
 )  # fmt: skip
-_SAMPLE_BLANK = dict.fromkeys((*_SAMPLE_ORDER, *SAMPLE_VALUES))
-_SAMPLE_READ = tuple(name for name in _SAMPLE_BLANK if name not in DERIVED)
+"""A device and its state are one object in the JSON; its readings follow."""
+STATUS_ORDER = (*STATE_ORDER, "sample", "missing", "processes")
+PROCESS_ORDER = names_of(Process, "pid", "started")
+NODE_ORDER = names_of(Snapshot, without=("devices", "faults", "events"))
+_SAMPLE_BLANK = dict.fromkeys(SAMPLE_ORDER)
+_SAMPLE_READ = tuple(name for name in SAMPLE_ORDER if name not in (*SHARES, "read_at"))
 _sample_read = attrgetter(*_SAMPLE_READ)
-_PROCESS_ORDER = (
-    "pid", "started", "kind", "name", "user", "command", "memory_bytes", "utilization_percent",
-    "container", "job", "lease",
-)  # fmt: skip
-_LIMITS = tuple(f.name for f in fields(Limits))
+_DEVICE = names_of(Device)
+_state_read = attrgetter(*(f"device.{n}" if n in _DEVICE else n for n in STATE_ORDER))
+_LIMITS, _HOST, _CARD = names_of(Limits), names_of(Host), names_of(Card)
+_DISK, _NETWORK, _FAULT = names_of(Disk), names_of(Network), names_of(Fault)
+_node_read, _host_read = attrgetter(*NODE_ORDER), attrgetter(*_HOST)  # for every frame
 _THROTTLE = SAMPLE_VALUES.index("throttle")
-_NUMBERS = tuple(name for name in SAMPLE_VALUES if name != "throttle")
 MOST_DEVICES = 4096
 MOST_INDEX = 65_535
 MOST_REASONS = 64
@@ -118,15 +159,11 @@ def snapshot_to_json(snapshot: Snapshot) -> Json:
 
 def node_to_json(snapshot: Snapshot) -> Json:
     """The part of a snapshot about the node itself."""
-    return {
-        "schema": SNAPSHOT,
-        "node": snapshot.node,
-        "at": snapshot.at,
-        "simulated": snapshot.simulated,
-        "boot": snapshot.boot,
-        "versions": dict(snapshot.versions),
-        "host": _host_to_json(snapshot.host),
-    }
+    values: Json = {"schema": SNAPSHOT}
+    values.update(zip(NODE_ORDER, _node_read(snapshot), strict=True))
+    values["versions"] = dict(snapshot.versions)
+    values["host"] = _host_to_json(snapshot.host)
+    return values
 
 
 def statuses_to_json(snapshot: Snapshot) -> list[Json]:
@@ -146,35 +183,19 @@ def status_to_json(status: DeviceStatus, label: str) -> Json:
 
 def state_to_json(status: DeviceStatus, label: str) -> Json:
     """The part of a status about the device, without readings."""
-    device = status.device
-    return {
-        "uuid": device.uuid,
-        "index": device.index,
-        "label": label,
-        "vendor": device.vendor,
-        "name": device.name,
-        "pci": device.pci,
-        "state": str(status.state),
-        "reason": status.reason,
-        "hint": status.hint,
-        "since": status.since,
-        "parent": device.parent,
-        "memory_kind": str(device.memory_kind),
-        "memory_total_bytes": device.memory_total_bytes,
-        "memory_unattributed_bytes": status.memory_unattributed_bytes,
-        "visible": status.visible,
-        "cuda_index": status.cuda_index,
-        "limits": _plain(device.limits, _LIMITS),
-    }
+    values: Json = dict(zip(STATE_ORDER, _state_read(status), strict=True))
+    values["label"] = label
+    values["limits"] = plain(status.device.limits, _LIMITS)
+    return values
 
 
 def missing_with_shares(status: DeviceStatus) -> dict[str, str]:
     """Why each missing value is missing, including the computed shares."""
     missing = dict(status.missing)
     if status.sample is not None:
-        for share, source in DERIVED.items():
-            if getattr(status, share) is None:
-                missing[share] = missing.get(source) or _no_whole(share, missing)
+        for name, share in SHARES.items():
+            if getattr(status, name) is None:
+                missing[name] = missing.get(share.source) or _no_whole(name, missing)
     return missing
 
 
@@ -198,25 +219,15 @@ def status_sample_to_json(status: DeviceStatus) -> Json | None:
 
 
 def process_to_json(process: Process) -> Json:
-    return _plain(process, _PROCESS_ORDER)
+    return plain(process, PROCESS_ORDER)
 
 
 def device_to_json(device: Device) -> Json:
-    names = (
-        "uuid",
-        "index",
-        "vendor",
-        "name",
-        "pci",
-        "parent",
-        "memory_kind",
-        "memory_total_bytes",
-    )
-    return {**_plain(device, names), "limits": _plain(device.limits, _LIMITS)}
+    return {**plain(device, _DEVICE), "limits": plain(device.limits, _LIMITS)}
 
 
 def card_to_json(card: Card) -> Json:
-    return _plain(card, ("key", "index", "pci", "name"))
+    return plain(card, _CARD)
 
 
 def reading_to_json(reading: Reading, before: Reading | None = None) -> Json:
@@ -241,22 +252,14 @@ def _sample_difference(sample: Sample, before: Sample | None) -> Json:
 
 
 def fault_to_json(fault: Fault) -> Json:
-    return {"source": fault.source, "reason": fault.reason, "hint": fault.hint}
+    return plain(fault, _FAULT)
 
 
 def _host_to_json(host: Host) -> Json:
-    names = ("cpu_percent", "memory_used_bytes", "memory_total_bytes", "load_1m")
-    return {
-        **_plain(host, names),
-        "disk": [_plain(disk, ("mount", "used_bytes", "total_bytes")) for disk in host.disk],
-        "network": [
-            _plain(link, ("name", "received_bytes", "sent_bytes")) for link in host.network
-        ],
-    }
-
-
-def _plain(value: object, names: tuple[str, ...]) -> Json:
-    return {name: getattr(value, name) for name in names}
+    values: Json = dict(zip(_HOST, _host_read(host), strict=True))
+    values["disk"] = [plain(disk, _DISK) for disk in host.disk]
+    values["network"] = [plain(link, _NETWORK) for link in host.network]
+    return values
 
 
 # In. Unknown fields are ignored, so that a newer sender can be read; a wrong type, range or length
@@ -307,7 +310,7 @@ def status_from_json(value: Json) -> DeviceStatus:
         visible=flag_in(value, "visible", default=True),
         cuda_index=some_whole_in(value, "cuda_index", MOST_INDEX),
         sample=inside(value, "sample", sample_from_json),
-        missing={name: why for name, why in missing.items() if name not in DERIVED},
+        missing={name: why for name, why in missing.items() if name not in SHARES},
         processes=tuple(each_in(value, "processes", process_from_json)),
         label=some_text_in(value, "label", NAME) or "",
     )
@@ -326,23 +329,33 @@ def device_from_json(value: Json) -> Device:
             if value.get("memory_kind") is None
             else choice_in(value, "memory_kind", MemoryKind)
         ),
-        memory_total_bytes=number_in(value, "memory_total_bytes"),
+        memory_total_bytes=rounded_in(value, "memory_total_bytes"),
         limits=inside(value, "limits", _limits_from_json) or Limits(),
     )
 
 
 def _limits_from_json(value: Json) -> Limits:
-    return Limits(**{name: number_in(value, name) for name in _LIMITS})
+    return Limits(**{name: read(value, name) for name, read in _LIMIT_READERS.items()})
 
 
 def sample_from_json(value: Json) -> Sample:
-    values: Json = {name: number_in(value, name) for name in _NUMBERS}
+    values: Json = {name: read(value, name) for name, read in _VALUE_READERS.items()}
     return Sample(
         at=time_in(value, "at"),
         throttle=_throttle_from_json(value),
         read_at=inside(value, "read_at", _times_from_json) or {},
         **values,
     )
+
+
+def _readers(kind: type, names: Iterable[str]) -> dict[str, Callable[[Json, str], Any]]:
+    """A field that counts in whole numbers is rounded: what is sent has the type of the model."""
+    hints = get_type_hints(kind)
+    return {name: rounded_in if int in get_args(hints[name]) else number_in for name in names}
+
+
+_VALUE_READERS = _readers(Sample, (name for name in SAMPLE_VALUES if name != "throttle"))
+_LIMIT_READERS = _readers(Limits, _LIMITS)
 
 
 def _throttle_from_json(value: Json) -> tuple[str, ...] | None:
@@ -371,8 +384,8 @@ def process_from_json(value: Json) -> Process:
         name=some_text_in(value, "name", NAME),
         user=some_text_in(value, "user", NAME),
         command=some_text_in(value, "command"),
-        memory_bytes=number_in(value, "memory_bytes"),
-        utilization_percent=number_in(value, "utilization_percent"),
+        memory_bytes=rounded_in(value, "memory_bytes"),
+        utilization_percent=rounded_in(value, "utilization_percent"),
         container=some_text_in(value, "container", NAME),
         job=some_text_in(value, "job", NAME),
         lease=some_text_in(value, "lease", NAME),
@@ -432,8 +445,8 @@ def fault_from_json(value: Json) -> Fault:
 def _host_from_json(value: Json) -> Host:
     return Host(
         cpu_percent=number_in(value, "cpu_percent"),
-        memory_used_bytes=number_in(value, "memory_used_bytes"),
-        memory_total_bytes=number_in(value, "memory_total_bytes"),
+        memory_used_bytes=rounded_in(value, "memory_used_bytes"),
+        memory_total_bytes=rounded_in(value, "memory_total_bytes"),
         load_1m=number_in(value, "load_1m"),
         disk=tuple(each_in(value, "disk", _disk_from_json)),
         network=tuple(each_in(value, "network", _network_from_json)),

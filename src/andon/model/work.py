@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+MOST_PRIORITY = 1000
+"""In the queue; the least is its negative."""
+
 
 class LeaseKind(StrEnum):
     """What a lease is for: a command, a program that requested it, or a network client."""

@@ -12,6 +12,7 @@ from typing import TypeVar
 from andon.errors import Invalid
 from andon.model.wire import Json
 from andon.model.work import (
+    MOST_PRIORITY,
     Cordon,
     Lease,
     LeaseKind,
@@ -35,7 +36,6 @@ LARGEST_PID = 2**22  # the largest value of kernel.pid_max on any Linux
 LARGEST_INDEX = 2**16
 LARGEST_COUNT = 2**53  # ticks and fences: above it, programs that use floats are wrong
 LARGEST_MEMORY = 2**63 - 1
-LARGEST_PRIORITY = 1000
 PLAIN = frozenset(string.ascii_letters + string.digits)
 
 T = TypeVar("T")
@@ -139,7 +139,7 @@ def _ticket(value: Json) -> Ticket:
             balanced=_flag(need, "balanced"),
             even_if_used=_flag(need, "even_if_used"),
         ),
-        priority=_whole(value, "priority", -LARGEST_PRIORITY, LARGEST_PRIORITY),
+        priority=_whole(value, "priority", -MOST_PRIORITY, MOST_PRIORITY),
         since=_moment(value, "since"),
         simulated=_flag(value, "simulated"),
     )

@@ -10,6 +10,7 @@ from andon.backends.nvidia.activity import Activity
 from andon.backends.nvidia.lists import Found, ListedProcess, ProcessLists
 from andon.backends.nvidia.nvml import Handle
 from andon.backends.nvidia.probes import (
+    ACTIVITY,
     SHARES_SECONDS,
     SHARES_WATCHED_SECONDS,
     Due,
@@ -143,8 +144,7 @@ class NvidiaCard:
             if total is not None and available is not None:
                 values["memory_used_bytes"] = total - available
                 values["memory_free_bytes"] = available
-        sm, tensor = self._activity.values or (None, None)
-        values["sm_active_percent"], values["tensor_active_percent"] = sm, tensor
+        values.update(zip(ACTIVITY, self._activity.values or (None, None), strict=True))
         return Sample(at=at, **values, read_at=self._gauges.older)
 
     def _missing(self) -> Mapping[str, str]:
@@ -156,7 +156,7 @@ class NvidiaCard:
             self._missing_for = now
             missing = {n: why for n, why in gauges.missing.items() if gauges.values[n] is None}
             if silent is not None:
-                missing |= dict.fromkeys(("sm_active_percent", "tensor_active_percent"), silent)
+                missing |= dict.fromkeys(ACTIVITY, silent)
             if self._lists.reason:
                 missing["processes"] = self._lists.reason
             self._why_missing = missing

@@ -61,6 +61,11 @@ PROBES: Final = (
 )
 
 
+ACTIVITY: Final = ("sm_active_percent", "tensor_active_percent")
+"""Read by `activity`, and only while someone watches."""
+_NOT_READ: Final = frozenset(SAMPLE_VALUES).difference(ACTIVITY, *(p.fields for p in PROBES))
+
+
 class Due:
     """When each thing is due again."""
 
@@ -85,7 +90,7 @@ class Gauges:
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = dict.fromkeys(SAMPLE_VALUES)
-        self.missing: dict[str, str] = {}
+        self.missing: dict[str, str] = dict.fromkeys(_NOT_READ, "not read through NVML")
         self.failures = 0
         """Increases whenever `missing` changes."""
         self.older: Mapping[str, float] = {}

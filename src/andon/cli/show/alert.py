@@ -5,9 +5,7 @@ import time
 from andon.cli.show.alerts import about, hung, lamp, people
 from andon.cli.show.text import say
 from andon.model.alert import Alert, Level, Phase
-from andon.units import human_bytes, human_seconds
-
-UNITS = {"celsius": "°C", "percent": "%", "watts": "W"}
+from andon.units import SYMBOLS, human_bytes, human_seconds
 
 
 def render_alert(alert: Alert, width: int, color: bool, now: float) -> str:
@@ -52,7 +50,7 @@ def measured(value: float | None, unit: str) -> str:
     if unit == "seconds":
         return human_seconds(value)
     number = f"{value:.0f}" if value == int(value) else f"{value:.1f}"
-    return f"{number} {UNITS.get(unit, unit)}".rstrip()
+    return f"{number} {SYMBOLS.get(unit, unit)}".rstrip()
 
 
 def _evidence(name: str, value: float | str) -> tuple[str, str]:

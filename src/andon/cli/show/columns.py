@@ -1,6 +1,5 @@
 """The columns of the device table: those always shown, and those for wide terminals."""
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -13,39 +12,19 @@ from andon.model.device import Sample, State
 MEDIUM, WIDE = 100, 160
 """From these widths the table shows more detail."""
 
-FIELDS = {
-    "utilization_percent": "utilisation",
-    "memory_used_bytes": "memory",
-    "temperature_celsius": "temperature",
-    "power_watts": "power",
-    "fan_percent": "fan",
-    "sm_clock_mhz": "SM clock",
-    "memory_clock_mhz": "memory clock",
-    "throttle": "throttle",
-    "encoder_percent": "encoder",
-    "decoder_percent": "decoder",
-    "pcie_generation": "PCIe",
-    "processes": "processes",
-}
-"""The names of the readings that the table may show."""
+FIELDS = (
+    "utilization_percent", "memory_used_bytes", "temperature_celsius", "power_watts", "fan_percent",
+    "sm_clock_mhz", "memory_clock_mhz", "throttle", "encoder_percent", "decoder_percent",
+    "pcie_generation", "processes",
+)  # fmt: skip
+"""The readings that the table may show."""
 
-_OTHER_NAMES = {
-    "sm_active_percent": "SM active",
-    "tensor_active_percent": "tensor cores active",
-    "ecc_uncorrected": "uncorrected ECC errors",
-}
 _WIDE_ONLY = ("memory_clock_mhz", "encoder_percent", "decoder_percent", "pcie_generation")
-_UNIT = re.compile("_(percent|bytes|watts|celsius|mhz|joules)$")
 
 
 def explained_fields(width: int) -> set[str]:
     """The readings that get a footnote at this width if they are missing."""
     return {field for field in FIELDS if width >= WIDE or field not in _WIDE_ONLY}
-
-
-def reading_name(field: str) -> str:
-    """The name of a reading, also of one without a column."""
-    return FIELDS.get(field) or _OTHER_NAMES.get(field) or _UNIT.sub("", field).replace("_", " ")
 
 
 @dataclass(frozen=True, slots=True)

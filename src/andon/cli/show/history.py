@@ -4,23 +4,20 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from andon.cli.show.columns import reading_name
 from andon.cli.show.csv_rows import csv_line
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
 from andon.core.history.intervals import UsageInterval
 from andon.core.history.series import HOST, Bucket, summary
 from andon.core.history.sparkline import sparkline
-from andon.model.device import Device
+from andon.model.device import Device, reading_label
 from andon.model.naming import recorded_label
 from andon.model.wire import Json
-from andon.units import GIB, human_bytes, human_seconds
+from andon.units import GIB, human_bytes, human_seconds, symbol_of, unit_of
 
 HISTORY, USAGE = "andon.history/1", "andon.usage/1"
 LEAST_SPARKS, MOST_SPARKS = 8, 72
 AROUND_SPARKS = 58  # what the other columns take
-
-_UNITS = {"percent": "%", "celsius": "°C", "watts": "W", "mhz": "MHz", "joules": "J"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +45,7 @@ def render_history(
     """A heading and a line per reading."""
     columns: list[TableColumn[HistoryLine]] = [
         TableColumn("GPU", lambda line: say(line.label, "bold")),
-        TableColumn("READING", lambda line: say(reading_name(line.metric)), elastic=7),
+        TableColumn("READING", lambda line: say(reading_label(line.metric)), elastic=7),
         TableColumn("", lambda line: say(_sparks(line), "green"), rank=1),
         TableColumn("MIN", lambda line: _value(line, "min"), right=True),
         TableColumn("MEAN", lambda line: _value(line, "mean"), right=True),
@@ -187,8 +184,7 @@ def _value(line: HistoryLine, name: str) -> Text:
 
 
 def _unit(metric: str) -> str:
-    kind = metric.rpartition("_")[2]
-    return "GiB" if kind == "bytes" else _UNITS.get(kind, "")
+    return "GiB" if unit_of(metric) == "bytes" else symbol_of(metric)
 
 
 def _until(use: UsageInterval, now: float) -> str:

@@ -12,13 +12,12 @@ from andon.cli.show.columns import (
     device_columns,
     device_row,
     explained_fields,
-    reading_name,
 )
 from andon.cli.show.entries import NamedDevice, entries, is_masked, range_of, unreal
 from andon.cli.show.table import draw
 from andon.cli.show.text import Text, join, say
 from andon.core.sampling.bands import mean_utilization
-from andon.model.device import DeviceStatus, Snapshot, State
+from andon.model.device import DeviceStatus, Snapshot, State, reading_label
 from andon.units import human_seconds
 
 K = TypeVar("K")
@@ -192,7 +191,7 @@ def _reasons(seen: list[NamedDevice], width: int, verbose: bool) -> list[Text]:
     """Why values are missing: each reason once, with the devices if not all share it."""
     explained = explained_fields(width)
     pairs = [
-        ((reading_name(field), why), e.label)
+        ((reading_label(field), why), e.label)
         for e in seen
         if e.status.answered
         for field, why in e.status.missing.items()

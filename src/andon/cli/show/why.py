@@ -6,19 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from andon.cli.show import cells
-from andon.cli.show.columns import label, reading_name
+from andon.cli.show.columns import label
 from andon.cli.show.entries import NamedDevice, entries, is_masked, model_name
 from andon.cli.show.render import fault_lines, header, paragraph
 from andon.cli.show.text import Text, display_width, join, say
 from andon.core.explain import explain_absence, explain_node, most_troubled
 from andon.core.explain.phrasing import WEIGHTS, format_evidence
 from andon.core.explain.reasons import Evidence, Reason, ReasonCode
+from andon.core.explain.wire import WHY, Explained, ExplainedDevice, explained_to_json
 from andon.model import wire
-from andon.model.device import Process, Snapshot
+from andon.model.device import Process, Snapshot, reading_label
 from andon.model.naming import title
 from andon.units import human_seconds
 
-SCHEMA = "andon.why/1"
 TRY = "try: andon why --simulate 4"
 UNBROKEN = "\u00a0"  # keeps a number with its unit; printed as a plain space
 MARGIN = 14  # indent of the lines below a sentence, and space for their labels
@@ -38,8 +38,6 @@ NAMES = {
     "clock_loss_percent": "clock loss",
     "power_percent": "share of power limit",
     "power_limit_percent": "share of default limit",
-    "sm_active_percent": "SM active",
-    "tensor_active_percent": "tensor cores active",
     "ecc_uncorrected": "uncorrected errors",
     "idle_seconds": "idle for",
     "process.idle_seconds": "process idle for",
@@ -189,14 +187,14 @@ def _age(evidence: Evidence, at: float) -> str:
 def _named(evidence: Evidence, whole: Evidence | None) -> str:
     name, value = evidence.name, format_evidence(evidence)
     if name.startswith("missing."):
-        return f"{reading_name(name.removeprefix('missing.'))}: {value}"
+        return f"{reading_label(name.removeprefix('missing.'))}: {value}"
     if name.startswith("last."):
-        return f"last {reading_name(name.removeprefix('last.'))} {value}"
+        return f"last {reading_label(name.removeprefix('last.'))} {value}"
     if name == "throttle":
         value = ", ".join(map(_throttle_name, value.split(", ")))
     if whole is not None:
         value = f"{value.removesuffix(evidence.unit).rstrip()} of {format_evidence(whole)}"
-    return f"{NAMES.get(name) or reading_name(name)} {value}"
+    return f"{NAMES.get(name) or reading_label(name)} {value}"
 
 
 def _throttle_name(reason: str) -> str:
@@ -256,37 +254,11 @@ def answer_to_json(found: WhyAnswer) -> wire.Json:
     if found.alone:
         devices = [device for device in devices if device.uuid == found.chosen]
     devices.sort(key=lambda device: -found.reasons[device.uuid][0].weight)
+    explained = tuple(ExplainedDevice.of(one, tuple(found.reasons[one.uuid])) for one in devices)
     return {
-        "schema": SCHEMA,
+        "schema": WHY,
         "node": snapshot.node,
         "at": snapshot.at,
         "simulated": snapshot.simulated,
-        "sampled_seconds": round(found.seconds, 3),
-        "devices": [
-            {
-                "uuid": device.uuid,
-                "index": device.index,
-                "name": device.name,
-                "reasons": [_reason_to_json(reason) for reason in found.reasons[device.uuid]],
-            }
-            for device in devices
-        ],
-        "reasons": [_reason_to_json(reason) for reason in found.absence],
-    }
-
-
-def _reason_to_json(reason: Reason) -> wire.Json:
-    process = reason.process
-    return {
-        "code": str(reason.code),
-        "sentence": reason.sentence,
-        "weight": reason.weight,
-        "problem": reason.is_trouble,
-        "confidence": reason.confidence,
-        "confidence_label": reason.confidence_label,
-        "evidence": [
-            {"name": e.name, "value": e.value, "unit": e.unit, "at": e.at} for e in reason.evidence
-        ],
-        "process": None if process is None else wire.process_to_json(process),
-        "advice": reason.advice,
+        **explained_to_json(Explained(found.seconds, explained, tuple(found.absence))),
     }

@@ -58,7 +58,7 @@ class Evidence:
     """One reading, or a number derived from readings, that supports a reason."""
 
     name: str
-    value: str | float | int | None  # None: it cannot be read, which is the evidence
+    value: str | float | None  # None: it cannot be read, which is the evidence
     unit: str = ""
     at: float | None = None  # when it was read; None if it does not change
 

@@ -13,26 +13,11 @@ from andon.model.device import (
     Sample,
     Snapshot,
 )
+from andon.units import symbol_of
 
 IDLE_PERCENT = 2  # a single sample of an idle card may read one or two
 BUSY_PERCENT = 50
 RECENT_SECONDS = 60.0
-
-UNITS = {
-    "percent": "%",
-    "bytes": "bytes",
-    "celsius": "°C",
-    "watts": "W",
-    "mhz": "MHz",
-    "seconds": "s",
-    "bytes_per_second": "bytes/s",
-}
-
-
-def unit_of(name: str) -> str:
-    """The unit given by the end of a name."""
-    ends = [ending for ending in UNITS if name.endswith(f"_{ending}")]
-    return UNITS[max(ends, key=len)] if ends else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +109,12 @@ class View:
             return None
         if isinstance(value, tuple):
             value = ", ".join(value) or "none"
-        return Evidence(name, value, unit_of(name), self.sample.read_at.get(name, self.sample.at))
+        return Evidence(name, value, symbol_of(name), self.sample.read_at.get(name, self.sample.at))
 
     def limit(self, name: str) -> Evidence | None:
         """A limit stated by the device."""
         value = getattr(self.status.device.limits, name)
-        return None if value is None else Evidence(f"limits.{name}", value, unit_of(name))
+        return None if value is None else Evidence(f"limits.{name}", value, symbol_of(name))
 
     def total(self) -> Evidence | None:
         value = self.status.device.memory_total_bytes
@@ -137,17 +122,17 @@ class View:
 
     def host(self, name: str) -> Evidence | None:
         value = getattr(self.snapshot.host, name)
-        return None if value is None else Evidence(f"host.{name}", value, unit_of(name), self.at)
+        return None if value is None else Evidence(f"host.{name}", value, symbol_of(name), self.at)
 
     def derived(self, name: str, value: float | int | str | None) -> Evidence | None:
         """A number derived from readings; see `measures`."""
-        return None if value is None else Evidence(name, value, unit_of(name), self.at)
+        return None if value is None else Evidence(name, value, symbol_of(name), self.at)
 
     def of_process(self, process: Process, name: str) -> Evidence | None:
         value = getattr(process, name)
         if value is None:
             return None
-        return Evidence(f"process.{name}", value, unit_of(name), self.at)
+        return Evidence(f"process.{name}", value, symbol_of(name), self.at)
 
     # Processes.
 

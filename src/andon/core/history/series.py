@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import compress
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from andon.core.history.codec import VALUE_LIMIT, SeriesRow
 from andon.model.device import SAMPLE_VALUES, Device, Host, Sample, Snapshot
 from andon.model.wire import sample_values
+from andon.units import unit_of
 
 HOST = "host"
 """The device name for the node's own values."""
@@ -31,15 +32,13 @@ THROTTLE_BITS = (
 """A reason's bit is its position here: append only. Reasons not listed share the first."""
 _BITS = {name: 1 << place for place, name in enumerate(THROTTLE_BITS)}
 
+_RESOLUTIONS = {"watts": 1000, "joules": 1000, "percent": 100}
+"""The parts of a unit that are kept of a reading with a fraction."""
 _SCALES = {
-    "power_watts": 1000,
-    "power_limit_watts": 1000,
-    "energy_joules": 1000,
-    "sm_active_percent": 100,
-    "tensor_active_percent": 100,
-    "cpu_percent": 10,
-    "load_1m": 100,
-}
+    name: _RESOLUTIONS.get(unit_of(name), 1)
+    for name, kind in get_type_hints(Sample).items()
+    if float in get_args(kind)
+} | {"cpu_percent": 10, "load_1m": 100}
 """The factor by which a value is stored; the others are whole numbers already."""
 
 Key = tuple[str, str]

@@ -12,6 +12,7 @@ from operator import attrgetter, le
 from typing import Any, Final
 
 from andon.model.device import (
+    SAMPLE_VALUES,
     Device,
     DeviceStatus,
     Host,
@@ -21,6 +22,7 @@ from andon.model.device import (
     Sample,
     Snapshot,
 )
+from andon.units import unit_of
 
 _MOST_BYTES: Final = 1 << 50  # 1 PiB: far above any device, below every 64-bit sentinel
 _ALL_ONES: Final = frozenset({0xFFFFFFFF, 0x7FFFFFFF})  # 4 GiB minus one byte is never a real size
@@ -50,23 +52,18 @@ _BYTES = Bounds(0, _MOST_BYTES, "bytes", "and no more than the device has")
 _GENERATION = Bounds(0, 16, "", "PCIe 7 is the latest")
 _WIDTH = Bounds(0, 64, "", "32 lanes are the most")
 _SM_CLOCK = Bounds(0, 20_000, "MHz", "today's are below 4 GHz")
-
-BOUNDS: Final[Mapping[str, Bounds]] = {
-    "utilization_percent": _PERCENT,
-    "memory_utilization_percent": _PERCENT,
-    "memory_used_bytes": _BYTES,
-    "memory_free_bytes": _BYTES,
-    "memory_reserved_bytes": _BYTES,
-    "temperature_celsius": _CELSIUS,
-    "memory_temperature_celsius": _CELSIUS,
-    "power_watts": _WATTS,
-    "power_limit_watts": _WATTS,
-    "energy_joules": Bounds(0, 1e14, "J", "10 kW for 300 years"),
+_COUNT = Bounds(0, 1 << 30, "", "more is a sentinel")
+_BY_UNIT: Final[Mapping[str, Bounds]] = {
+    "percent": _PERCENT,
+    "bytes": _BYTES,
+    "celsius": _CELSIUS,
+    "watts": _WATTS,
+    "joules": Bounds(0, 1e14, "J", "10 kW for 300 years"),
+    "mhz": Bounds(0, 100_000, "MHz", "some count every transfer per cycle"),
+}
+_ITS_OWN: Final[Mapping[str, Bounds]] = {
     "fan_percent": Bounds(0, 200, "%", "NVML: it may exceed 100 in certain cases"),
     "sm_clock_mhz": _SM_CLOCK,
-    "memory_clock_mhz": Bounds(0, 100_000, "MHz", "some count every transfer per cycle"),
-    "encoder_percent": _PERCENT,
-    "decoder_percent": _PERCENT,
     "pcie_generation": _GENERATION,
     "pcie_width": _WIDTH,
     "ecc_uncorrected": Bounds(0, 1 << 30, "errors", "a device is replaced after a handful"),
@@ -74,7 +71,12 @@ BOUNDS: Final[Mapping[str, Bounds]] = {
     "sm_active_percent": _MEASURED_PERCENT,
     "tensor_active_percent": _MEASURED_PERCENT,
 }
-"""Every number of a sample."""
+BOUNDS: Final[Mapping[str, Bounds]] = {
+    name: _ITS_OWN.get(name) or _BY_UNIT.get(unit_of(name), _COUNT)
+    for name in SAMPLE_VALUES
+    if name != "throttle"
+}
+"""Every number of a sample: by its unit, unless more is known."""
 
 LIMIT_BOUNDS: Final[Mapping[str, Bounds]] = {
     "slowdown_celsius": Bounds(1, 250, "°C", "no device slows down when cold"),

@@ -1,76 +1,221 @@
-"""A request as people write it: `2`, `2..4`, `10GiB`, `H100,A100`."""
+"""A request for devices as it is written: one table for the CLI, Python, REST and job files."""
 
-import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, Field, dataclass, fields
+from functools import cache
+from typing import Annotated, Any, NamedTuple
 
 from andon.errors import Invalid
-from andon.model.work import DeviceRequest, PlacementOrder
+from andon.model.work import MOST_PRIORITY, DeviceRequest, PlacementOrder
 from andon.units import parse_bytes
 
 MOST_GPUS = 1024
 LONGEST_WAIT_SECONDS = 30.0  # for a network caller, which keeps a connection open
+SHORTEST_REMOTE_SECONDS, LONGEST_REMOTE_SECONDS = 10.0, 7 * 86_400.0
+DEFAULT_WAIT_SECONDS = 300.0
 _COUNT = re.compile(r"(\d{1,6})(?:\.\.(\d{1,6}))?", re.ASCII)
+_BARE_NUMBER = re.compile(r"\s*\d+(\.\d*)?\s*", re.ASCII)
+_SHOWN = 40  # characters of the input quoted in a message
 
+Count = int | str
+Size = str | None
 Names = str | Sequence[str]
+Seconds = float | str | None
 
 
-def parse_count(value: int | str) -> tuple[int, int]:
+class RestField(NamedTuple):
+    """How REST names an option, and where it differs from Python: its default and its range."""
+
+    name: str
+    default: object = None
+    low: float | None = None
+    high: float | None = None
+
+
+class OptionText(NamedTuple):
+    """What the table says of an option beyond its name, type and default."""
+
+    help: str
+    metavar: str = ""
+    option: str | None = None  # the CLI's long option, if it is not the name; "": it has none
+    short: str = ""
+    rest: str | RestField | None = ""  # if it is not the name; None: not over the network
+    queue: bool = False  # only for commands that wait
+
+
+class RequestOption(NamedTuple):
+    """One row of the table: an option of a request, and its name in each interface."""
+
+    name: str  # Python's keyword, and a job file's key
+    type: Any  # bool, int, Count, Size, Names or Seconds: how it is written, and so how it is read
+    default: Any
+    help: str
+    metavar: str
+    option: str
+    short: str
+    rest: RestField | None
+    queue: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RequestOptions:
+    """The devices that are requested, as written; its fields are the rows of the table."""
+
+    gpus: Annotated[Count, OptionText("Number of GPUs, or a range.", "N|N..M", short="-g")] = 1
+    memory: Annotated[
+        Size, OptionText("Minimum free memory per GPU, e.g. 20GiB.", "SIZE", short="-m")
+    ] = None
+    _: KW_ONLY
+    shared: Annotated[
+        bool, OptionText("Reserve only the requested memory; others may share it.")
+    ] = False
+    model: Annotated[Names, OptionText("Only these models.", "NAME,…", rest="models")] = ()
+    label: Annotated[
+        Names, OptionText("Only GPUs with these labels.", "NAME,…", rest="labels")
+    ] = ()
+    devices: Annotated[
+        Names, OptionText("Only these GPUs: index, 3:0 or UUID.", "D,…", short="-d")
+    ] = ()
+    exclude: Annotated[Names, OptionText("Not these GPUs.", "D,…", short="-x")] = ()
+    prefer: Annotated[Names, OptionText("Prefer these: model, label or device.", "D,…")] = ()
+    pack: Annotated[bool, OptionText("Fill GPUs up instead of spreading.")] = False
+    unbalanced: Annotated[bool, OptionText("Allow GPUs with different free memory.")] = False
+    even_if_used: Annotated[
+        bool, OptionText("Also take GPUs used by unleased processes.", rest=None)
+    ] = False
+    priority: Annotated[
+        int, OptionText("Queue priority; below 0 lets others go first.", "N", queue=True)
+    ] = 0
+
+    def request(self) -> DeviceRequest:
+        """The request; raises Invalid with the same sentence wherever it was written."""
+        least, most = parse_count(self.gpus)
+        return checked(
+            DeviceRequest(
+                least=least,
+                most=most,
+                memory_bytes=parse_memory(self.memory),
+                shared=self.shared,
+                models=_names(self.model),
+                labels=_names(self.label),
+                devices=_names(self.devices),
+                exclude=_names(self.exclude),
+                prefer=_names(self.prefer),
+                layout=PlacementOrder.PACK if self.pack else PlacementOrder.SPREAD,
+                balanced=not self.unbalanced,
+                even_if_used=self.even_if_used,
+                priority=self.priority,
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseOptions(RequestOptions):
+    """The devices, how long to wait for them, and how long to hold them."""
+
+    timeout: Annotated[
+        Seconds,
+        OptionText(
+            "Maximum wait; 0 does not wait.",
+            "TIME",
+            short="-t",
+            rest=RestField("wait_seconds", 0.0, 0.0, LONGEST_WAIT_SECONDS),
+            queue=True,
+        ),
+    ] = DEFAULT_WAIT_SECONDS
+    seconds: Annotated[
+        Seconds,
+        OptionText(
+            "How long the lease lasts.",
+            "TIME",
+            option="--for",
+            rest=RestField("seconds", 600.0, SHORTEST_REMOTE_SECONDS, LONGEST_REMOTE_SECONDS),
+        ),
+    ] = 8 * 3600.0
+    simulated: Annotated[bool, OptionText("Lease simulated devices.", option="", rest=None)] = False
+
+
+@cache
+def rows(options: type[RequestOptions]) -> tuple[RequestOption, ...]:
+    """The table, in the order in which options are listed."""
+    return tuple(_row(one) for one in fields(options))
+
+
+def _row(one: Field[Any]) -> RequestOption:
+    written: Any = one.type
+    about: OptionText = written.__metadata__[0]
+    long = "--" + one.name.replace("_", "-") if about.option is None else about.option
+    rest = about.rest if about.rest != "" else one.name
+    return RequestOption(
+        name=one.name,
+        type=written.__origin__,
+        default=one.default,
+        help=about.help,
+        metavar=about.metavar,
+        option=long,
+        short=about.short,
+        rest=RestField(rest, one.default) if isinstance(rest, str) else rest,
+        queue=about.queue,
+    )
+
+
+def options_from_rest(given: Mapping[str, Any]) -> RequestOptions:
+    """The options from a request body, by REST's names."""
+    return RequestOptions(
+        **{row.name: given[row.rest.name] for row in rows(RequestOptions) if row.rest is not None}
+    )
+
+
+def parse_count(value: Count) -> tuple[int, int]:
     """`2` is (2, 2), `2..4` is (2, 4)."""
     match = _COUNT.fullmatch(str(value).strip())
     least, most = (int(match[1]), int(match[2] or match[1])) if match else (-1, -1)
     if isinstance(value, bool) or not 0 <= least <= most <= MOST_GPUS:
         raise Invalid(
-            f"{str(value)[:40]!r} is not a number of GPUs", hint="use 1, or 2..4 for a range"
+            f"{str(value)[:_SHOWN]!r} is not a number of GPUs", hint="use 1, or 2..4 for a range"
         )
     return least, most
 
 
-def parse_memory(value: float | str | None) -> int | None:
-    """A size in bytes, or with a unit: `10GiB`, `10G`, `8000MB`."""
+def parse_memory(value: object) -> int | None:
+    """A size in bytes: `10GiB`, `10G`, `8000MB`. A number alone could mean bytes or MiB."""
     if value is None:
         return None
+    text = str(value)[:_SHOWN]
+    if _BARE_NUMBER.fullmatch(text):
+        number = text.strip().rstrip(".")
+        raise Invalid(
+            f"memory {number!r} has no unit",
+            hint=f"add one: {number}GiB, {number}MiB, or {number}B for bytes",
+        )
     try:
-        size = parse_bytes(value) if isinstance(value, str) else value
+        size = parse_bytes(str(value))
     except ValueError as exc:
-        raise Invalid(str(exc)) from exc
-    if isinstance(size, bool) or not math.isfinite(size) or not 0 < size < 2**63:
-        raise Invalid(f"{str(value)[:40]!r} is not an amount of memory", hint="e.g. 10GiB")
-    return int(size)
+        raise Invalid(f"memory {exc}", hint="a number and a unit: 10GiB, 8000MB") from exc
+    if not size:
+        raise Invalid(f"memory {text!r} is not greater than 0", hint="e.g. 10GiB")
+    return size
 
 
-def request_of(
-    count: tuple[int, int],
-    memory: float | str | None = None,
-    *,
-    shared: bool = False,
-    models: Names = (),
-    labels: Names = (),
-    devices: Names = (),
-    exclude: Names = (),
-    prefer: Names = (),
-    pack: bool = False,
-    balanced: bool = True,
-    even_if_used: bool = False,
-    priority: int = 0,
-) -> DeviceRequest:
-    if not -1000 <= priority <= 1000:
-        raise Invalid(f"{priority} is not a priority", hint="use -1000 to 1000")
-    return DeviceRequest(
-        least=count[0],
-        most=count[1],
-        memory_bytes=parse_memory(memory),
-        shared=shared,
-        models=_names(models),
-        labels=_names(labels),
-        devices=_names(devices),
-        exclude=_names(exclude),
-        prefer=_names(prefer),
-        layout=PlacementOrder.PACK if pack else PlacementOrder.SPREAD,
-        balanced=balanced,
-        even_if_used=even_if_used,
-        priority=priority,
-    )
+def checked(request: DeviceRequest) -> DeviceRequest:
+    """The request, if it makes sense; raises Invalid otherwise."""
+    if not 0 <= request.least <= request.most <= MOST_GPUS:
+        raise Invalid(f"{request.least}..{request.most} is not a number of GPUs")
+    if request.memory_bytes is not None and request.memory_bytes <= 0:
+        raise Invalid("memory must be greater than 0", hint="e.g. 10GiB")
+    if request.shared and request.memory_bytes is None:
+        raise Invalid("a shared device needs an amount of memory", hint="add memory, e.g. 10GiB")
+    if not _is_priority(request.priority):
+        raise Invalid(
+            f"{str(request.priority)[:_SHOWN]!r} is not a priority",
+            hint=f"use -{MOST_PRIORITY} to {MOST_PRIORITY}",
+        )
+    return request
+
+
+def _is_priority(value: object) -> bool:
+    return type(value) is int and -MOST_PRIORITY <= value <= MOST_PRIORITY
 
 
 def _names(value: Names) -> tuple[str, ...]:

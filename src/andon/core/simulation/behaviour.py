@@ -26,6 +26,7 @@ RIPPLE = 0.01  # power varies by this share around the level of its phase
 FIRST_PID = 5_000_000  # above Linux's largest pid: killing it can never affect a real process
 USERS = ("alice", "bob", "carol")
 UNSUPPORTED = "not supported by this device"
+NOT_SIMULATED = "not simulated"
 UNWATCHED = "read only while someone is watching"
 
 _WORD = 2**64 - 1

@@ -23,6 +23,7 @@ from andon.core.sharing.queueing import (
     remembered,
     reserved,
 )
+from andon.core.sharing.requests import checked
 from andon.core.sharing.verdict import need_of_any, verdicts, verdicts_for
 from andon.engine.sharing.turn_memory import TurnMemory
 from andon.errors import Invalid, Unavailable
@@ -32,8 +33,6 @@ from andon.leases.book import Book
 from andon.model.device import Snapshot
 from andon.model.verdict import DeviceVerdict
 from andon.model.work import BookEntry, Claim, Cordon, DeviceRequest, Kin, Lease, Need, Ticket
-
-MOST_GPUS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +111,8 @@ class Availability:
 
     def check(self, snapshot: Snapshot, request: DeviceRequest) -> None:
         """Refuse at once what makes no sense, or would claim devices that do not exist."""
-        if not 0 < request.least <= request.most <= MOST_GPUS:
-            raise Invalid(f"{request.least}..{request.most} is not a number of GPUs")
-        if request.memory_bytes is not None and request.memory_bytes <= 0:
-            raise Invalid("memory must be greater than 0")
-        if request.shared and request.memory_bytes is None:
-            raise Invalid("sharing a device requires a memory size", hint="e.g. --memory 10GiB")
+        if checked(request).least < 1:
+            raise Invalid("a lease needs at least one device", hint="request 1 GPU or more")
         if "replay" in snapshot.versions:
             raise Unavailable("the devices of a recorded file cannot be leased")
         if snapshot.simulated and not self.simulated:

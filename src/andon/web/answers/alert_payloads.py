@@ -1,15 +1,16 @@
 """Payloads about alerts: the board, the rules, and alerts without command lines."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 
-from andon.core.conditions.lamps import LampBoard
+from andon.core.conditions.lamps import DeviceLamp, LampBoard
 from andon.core.conditions.rulebook import Rulebook, Thresholds
 from andon.core.conditions.rules import (
     READINGS,
     RULES,
     Precondition,
     Rule,
+    Rung,
     Subject,
     inactive_reason,
 )
@@ -17,10 +18,14 @@ from andon.core.sharing.holders import Holder
 from andon.model.alert import Alert
 from andon.model.device import Device, DeviceStatus
 from andon.model.naming import device_labels
-from andon.model.verdict import DeviceVerdict, verdict_to_json
+from andon.model.shapes import names_of, plain, to_json
+from andon.model.verdict import DeviceVerdict
 from andon.model.wire import Json
+from andon.web.answers import schemas
 
 BOARD_SCHEMA, RULES_SCHEMA = "andon.board/1", "andon.rules/1"
+RUNG_WITHOUT = ("for_figure",)  # a name inside the settings
+_RUNG = names_of(Rung, without=RUNG_WITHOUT)
 
 Labelled = tuple[Device, str]
 """A device and what it is called."""
@@ -41,33 +46,22 @@ def board_to_json(
     verdicts: Iterable[DeviceVerdict] = (),
 ) -> Json:
     """The lamp, the lease holders and the availability of every device."""
-    available = {one.uuid: verdict_to_json(one) for one in verdicts}
-    return {
-        "schema": BOARD_SCHEMA,
-        "node": node,
-        "at": board.at,
-        "simulated": board.simulated,
-        "headline": board.headline,
-        "lamp": str(board.lamp),
-        "devices": [
-            {
-                "uuid": one.uuid,
-                "index": one.index,
-                "lamp": str(one.lamp),
-                "status": one.status,
-                "reason": one.reason,
-                "affected_user": one.affected_user,
-                "alerts": list(one.alerts),
-                "verdict": available.get(one.uuid),
-            }
-            for one in board.devices
-        ],
-        "holders": {
-            uuid: [{**asdict(one), "state": str(one.state)} for one in on]
-            for uuid, on in (holders or {}).items()
-        },
-        "holders_note": holders_note,
-    }
+    known = {one.uuid: one for one in verdicts}
+    found = schemas.Board(
+        node=node,
+        at=board.at,
+        simulated=board.simulated,
+        headline=board.headline,
+        lamp=board.lamp,
+        devices=tuple(_on_board(one, known.get(one.uuid)) for one in board.devices),
+        holders={uuid: list(on) for uuid, on in (holders or {}).items()},
+        holders_note=holders_note,
+    )
+    return {"schema": BOARD_SCHEMA, **to_json(found)}
+
+
+def _on_board(lamp: DeviceLamp, verdict: DeviceVerdict | None) -> schemas.BoardDevice:
+    return schemas.BoardDevice(**plain(lamp, names_of(DeviceLamp)), verdict=verdict)
 
 
 def rules_to_json(
@@ -89,32 +83,23 @@ def _rule_to_json(
     reason = inactive_reason(rule, awake) or (
         "disabled in the settings" if rule.name in rulebook.thresholds.off else None
     )
-    return {
-        "name": rule.name,
-        "title": rule.title,
-        "subject_kind": str(rule.subject_kind),
-        "level": str(rule.level),
-        "for_seconds": _for_seconds(rule, rulebook.thresholds),
-        "clear_seconds": rule.clear_seconds,
-        "threshold": _figure(rule, rulebook.thresholds),
-        "unit": rule.unit if rule.threshold is None else rule.threshold.rpartition("_")[2],
-        "why": rule.why,
-        "advice": rule.advice,
-        "active": reason is None,
-        "inactive_reason": reason,
-        "levels": [
-            {
-                "level": str(rung.level),
-                "condition": rung.condition,
-                "for_seconds": rung.for_seconds,
-                "clear_condition": rung.clear_condition,
-                "clear_seconds": rung.clear_seconds,
-                "notify": rung.notify,
-            }
-            for rung in rule.rungs
-        ],
-        "devices": [_on_device(rule, *one, rulebook) for one in _judged(rule, devices)],
-    }
+    found = schemas.Rule(
+        name=rule.name,
+        title=rule.title,
+        subject_kind=str(rule.subject_kind),
+        level=rule.level,
+        for_seconds=_for_seconds(rule, rulebook.thresholds),
+        clear_seconds=rule.clear_seconds,
+        threshold=_figure(rule, rulebook.thresholds),
+        unit=rule.unit if rule.threshold is None else rule.threshold.rpartition("_")[2],
+        why=rule.why,
+        advice=rule.advice,
+        active=reason is None,
+        inactive_reason=reason,
+        levels=list(rule.rungs),
+        devices=[_on_device(rule, *one, rulebook) for one in _judged(rule, devices)],
+    )
+    return {**to_json(found), "levels": [plain(rung, _RUNG) for rung in rule.rungs]}
 
 
 def _judged(rule: Rule, devices: Iterable[Labelled]) -> Iterable[Labelled]:
@@ -122,16 +107,16 @@ def _judged(rule: Rule, devices: Iterable[Labelled]) -> Iterable[Labelled]:
     return devices if rule.subject_kind is Subject.DEVICE and rule.threshold is not None else ()
 
 
-def _on_device(rule: Rule, device: Device, label: str, rulebook: Rulebook) -> Json:
+def _on_device(rule: Rule, device: Device, label: str, rulebook: Rulebook) -> schemas.OnDevice:
     figures = rulebook.for_device(device)
-    return {
-        "uuid": device.uuid,
-        "index": device.index,
-        "label": label,
-        "threshold": _figure(rule, figures),
-        "limit": device.limits.slowdown_celsius if rule.name == "thermal" else None,
-        "disabled": rule.name in figures.off,
-    }
+    return schemas.OnDevice(
+        uuid=device.uuid,
+        index=device.index,
+        label=label,
+        threshold=_figure(rule, figures),
+        limit=device.limits.slowdown_celsius if rule.name == "thermal" else None,
+        disabled=rule.name in figures.off,
+    )
 
 
 def _figure(rule: Rule, figures: Thresholds) -> float | None:

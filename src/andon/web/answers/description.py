@@ -1,25 +1,12 @@
-"""OpenAPI with the type of every response, from a table of routes and types."""
+"""OpenAPI with the type of every response."""
 
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
-from pydantic import BaseModel
-from pydantic.json_schema import models_json_schema
 
-from andon.web.answers import schemas
-
-ANSWERS: dict[str, type[BaseModel]] = {
-    "/api/snapshot": schemas.Snapshot,
-    "/api/health": schemas.Health,
-    "/api/features": schemas.Features,
-    "/api/recent": schemas.Recent,
-    "/api/devices/{device}/why": schemas.Why,
-    "/api/devices/{device}/charts": schemas.Charts,
-    "/api/devices/{device}/usage": schemas.Usage,
-}
-"""The responses to GET; the board's types are generated from these."""
-_REF = "#/components/schemas/{model}"
+from andon.model.shapes import Schemas
+from andon.web.answers.shapes import ANSWERS, KNOWN
 
 
 def describe(api: FastAPI) -> None:
@@ -38,12 +25,10 @@ def described(api: FastAPI) -> dict[str, Any]:
     found = get_openapi(
         title=api.title, version=api.version, description=api.description, routes=api.routes
     )
-    models = sorted(set(ANSWERS.values()), key=lambda model: model.__name__)
-    _, made = models_json_schema([(m, "serialization") for m in models], ref_template=_REF)
-    found["components"]["schemas"] |= made["$defs"]
-    for path, model in ANSWERS.items():
-        answer = found["paths"][path]["get"]["responses"]["200"]
-        answer["content"] = {
-            "application/json": {"schema": {"$ref": _REF.format(model=model.__name__)}}
-        }
+    schemas = Schemas(KNOWN)
+    for (method, path), shape in ANSWERS.items():
+        responses = found["paths"][path][method]["responses"]
+        good = next(answer for status, answer in responses.items() if status.startswith("2"))
+        good["content"] = {"application/json": {"schema": schemas.ref(shape)}}
+    found["components"]["schemas"] |= schemas.definitions
     return found

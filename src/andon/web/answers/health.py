@@ -9,8 +9,10 @@ from andon.engine.sampling.sampler import Costs
 from andon.engine.sampling.snapshot_feed import SnapshotFeed
 from andon.model import wire
 from andon.model.device import Snapshot, State
+from andon.model.shapes import to_json
 from andon.version import __version__
 from andon.web.answers.payloads import why_not
+from andon.web.answers.schemas import Backend, Health, Reader, Sampler
 
 LATE_TICKS = 3.0
 LATE_SECONDS = 3.0  # a short delay is not a fault
@@ -29,35 +31,35 @@ def health(feed: SnapshotFeed, parts: Mapping[str, HealthPart]) -> wire.Json:
     states = {name: part.health() for name, part in parts.items()}
     backends = [] if snapshot is None else _backends(snapshot)
     reason, hint = (None, None) if snapshot is None or snapshot.devices else why_not(snapshot)
-    return {
-        "status": _status(sampler, backends, states),
-        "version": __version__,
-        "node": None if snapshot is None else snapshot.node,
-        "at": time.time(),
-        "uptime_seconds": round(time.monotonic() - feed.began, 3),
-        "simulated": None if snapshot is None else snapshot.simulated,
-        "reason": reason,
-        "hint": hint,
-        "sampler": sampler,
-        "readers": [_reader(pid) for pid in feed.reader_pids()],
-        "backends": backends,
-        **states,
-    }
+    found = Health(
+        status=_status(sampler, backends, states),
+        version=__version__,
+        node=None if snapshot is None else snapshot.node,
+        at=time.time(),
+        uptime_seconds=round(time.monotonic() - feed.began, 3),
+        simulated=None if snapshot is None else snapshot.simulated,
+        reason=reason,
+        hint=hint,
+        sampler=sampler,
+        readers=[_reader(pid) for pid in feed.reader_pids()],
+        backends=backends,
+    )
+    return {**to_json(found), **states}
 
 
-def _sampler(feed: SnapshotFeed) -> wire.Json:
+def _sampler(feed: SnapshotFeed) -> Sampler:
     age, costs = feed.age_seconds(), feed.costs() or Costs()
     state, reason = _sampling_state(feed, age)
-    return {
-        "state": state,
-        "reason": reason,
-        "age_seconds": None if age is None else round(age, 3),
-        "interval_seconds": feed.settings.interval_seconds,
-        "snapshots": costs.snapshots,
-        "missed": costs.missed,
-        "sampler_cpu_seconds": round(costs.sampler_cpu_seconds, 6),
-        "reader_cpu_seconds": round(costs.reader_cpu_seconds, 6),
-    }
+    return Sampler(
+        state=state,
+        reason=reason,
+        age_seconds=None if age is None else round(age, 3),
+        interval_seconds=feed.settings.interval_seconds,
+        snapshots=costs.snapshots,
+        missed=costs.missed,
+        sampler_cpu_seconds=round(costs.sampler_cpu_seconds, 6),
+        reader_cpu_seconds=round(costs.reader_cpu_seconds, 6),
+    )
 
 
 def _sampling_state(feed: SnapshotFeed, age: float | None) -> tuple[str, str | None]:
@@ -73,45 +75,45 @@ def _sampling_state(feed: SnapshotFeed, age: float | None) -> tuple[str, str | N
     return "ok", None
 
 
-def _reader(pid: int) -> wire.Json:
+def _reader(pid: int) -> Reader:
     """Whether a reader's process exists."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
-        return {"pid": pid, "state": "ended"}
+        return Reader(pid, "ended")
     except PermissionError:
         pass
-    return {"pid": pid, "state": "running"}
+    return Reader(pid, "running")
 
 
-def _backends(snapshot: Snapshot) -> list[wire.Json]:
+def _backends(snapshot: Snapshot) -> list[Backend]:
     """One row per vendor: the states of its devices, and its fault if there is one."""
     faults = {fault.source: fault for fault in snapshot.faults}
     names = sorted({s.device.vendor for s in snapshot.devices} | set(faults))
     return [_backend(name, snapshot, faults) for name in names]
 
 
-def _backend(name: str, snapshot: Snapshot, faults: Mapping[str, object]) -> wire.Json:
+def _backend(name: str, snapshot: Snapshot, faults: Mapping[str, object]) -> Backend:
     states = [s.state for s in snapshot.devices if s.device.vendor == name]
     fault = faults.get(name)
     silent = [state for state in states if state in (State.STALE, State.LOST)]
     state = "failing" if fault is not None else "degraded" if silent else "ok"
-    return {
-        "name": name,
-        "state": state,
-        "reason": getattr(fault, "reason", None) or (_silent(silent) if silent else None),
-        "hint": getattr(fault, "hint", None),
-        "devices": {str(one): states.count(one) for one in State if one in states},
-    }
+    return Backend(
+        name=name,
+        state=state,
+        reason=getattr(fault, "reason", None) or (_silent(silent) if silent else None),
+        hint=getattr(fault, "hint", None),
+        devices={str(one): states.count(one) for one in State if one in states},
+    )
 
 
 def _silent(silent: Sequence[State]) -> str:
     return f"{len(silent)} of its devices {'is' if len(silent) == 1 else 'are'} not responding"
 
 
-def _status(sampler: wire.Json, backends: list[wire.Json], others: Mapping[str, wire.Json]) -> str:
-    if sampler["state"] in ("late", "stopped"):
+def _status(sampler: Sampler, backends: list[Backend], others: Mapping[str, wire.Json]) -> str:
+    if sampler.state in ("late", "stopped"):
         return "failing"
-    parts = [*backends, *others.values()]
-    degraded = any(part["state"] in ("failing", "degraded") for part in parts)
-    return "degraded" if degraded or sampler["state"] == "starting" else "ok"
+    parts = [one.state for one in backends] + [one["state"] for one in others.values()]
+    degraded = any(state in ("failing", "degraded") for state in parts)
+    return "degraded" if degraded or sampler.state == "starting" else "ok"

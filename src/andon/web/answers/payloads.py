@@ -5,13 +5,15 @@ from datetime import UTC, datetime
 
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.explain import explain, explain_absence
-from andon.core.explain.reasons import Reason
+from andon.core.explain.wire import WHY, Explained, ExplainedDevice, explained_to_json
 from andon.core.settings.resolution import Settings
 from andon.core.sharing.placement import score
 from andon.model import wire
 from andon.model.device import DeviceStatus, Snapshot, State
 from andon.model.naming import device_labels, device_named, titles
+from andon.model.shapes import names_of, plain
 from andon.units import MIB
+from andon.web.answers.schemas import About
 
 HIGH_USAGE_PERCENT = 50
 NO_DEVICE = "no GPU found on this node"
@@ -22,15 +24,16 @@ def about(snapshot: Snapshot) -> wire.Json:
     """The start of every payload; a node without a device says why."""
     answering = any(s.state in (State.OK, State.ASLEEP) for s in snapshot.devices)
     reason, hint = (None, None) if answering else why_not(snapshot)
-    return {
-        "node": snapshot.node,
-        "at": snapshot.at,
-        "timestamp": iso(snapshot.at),
-        "simulated": snapshot.simulated,
-        "available": answering,
-        "reason": reason,
-        "hint": hint,
-    }
+    found = About(
+        node=snapshot.node,
+        at=snapshot.at,
+        timestamp=iso(snapshot.at),
+        simulated=snapshot.simulated,
+        available=answering,
+        reason=reason,
+        hint=hint,
+    )
+    return plain(found, names_of(About))
 
 
 def why_not(snapshot: Snapshot) -> tuple[str, str]:
@@ -177,41 +180,12 @@ def why(snapshots: Sequence[Snapshot], name: str) -> wire.Json:
     latest = snapshots[-1]
     status = device_named(name, latest.devices)
     reasons = explain(snapshots, status.device.uuid)
-    return {
-        "schema": "andon.why/1",
-        **about(latest),
-        "sampled_seconds": round(latest.at - snapshots[0].at, 3),
-        "devices": [
-            {
-                "uuid": status.device.uuid,
-                "index": status.device.index,
-                "name": status.device.name,
-                "reasons": [reason_to_json(reason) for reason in reasons],
-            }
-        ],
-        "reasons": [reason_to_json(reason) for reason in _absence(snapshots)],
-    }
-
-
-def _absence(snapshots: Sequence[Snapshot]) -> tuple[Reason, ...]:
-    return () if snapshots[-1].devices else explain_absence(snapshots)
-
-
-def reason_to_json(reason: Reason) -> wire.Json:
-    process = reason.process
-    return {
-        "code": str(reason.code),
-        "sentence": reason.sentence,
-        "weight": reason.weight,
-        "problem": reason.is_trouble,
-        "confidence": reason.confidence,
-        "confidence_label": reason.confidence_label,
-        "evidence": [
-            {"name": e.name, "value": e.value, "unit": e.unit, "at": e.at} for e in reason.evidence
-        ],
-        "process": None if process is None else wire.process_to_json(process),
-        "advice": reason.advice,
-    }
+    found = Explained(
+        latest.at - snapshots[0].at,
+        (ExplainedDevice.of(status.device, tuple(reasons)),),
+        () if latest.devices else tuple(explain_absence(snapshots)),
+    )
+    return {"schema": WHY, **about(latest), **explained_to_json(found)}
 
 
 def processes(snapshot: Snapshot) -> wire.Json:

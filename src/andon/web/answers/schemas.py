@@ -1,143 +1,24 @@
-"""Types of the responses, for OpenAPI and for the board's generated types.
+"""The answers that only the server makes, as dataclasses; OpenAPI is derived from them.
 
-Only descriptions: `payloads` and `wire` build the responses, and a test compares the two.
+What the model knows is derived from the model: see `description`.
 """
 
-from pydantic import BaseModel, Field
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated
+
+from andon.core.conditions.lamps import DeviceLamp, Lamp
+from andon.core.conditions.rules import Rung
+from andon.core.history.intervals import UsageInterval
+from andon.core.sharing.holders import Holder
+from andon.model.alert import Level
+from andon.model.lease_list import LeaseRow
+from andon.model.shapes import Doc
+from andon.model.verdict import DeviceVerdict
 
 
-class Limits(BaseModel):
-    """The limits that the device itself reports."""
-
-    slowdown_celsius: float | None
-    power_default_watts: float | None
-    pcie_generation: int | None
-    pcie_width: int | None
-    sm_clock_mhz: float | None
-
-
-class Sample(BaseModel):
-    """One device at one instant; null means that the device does not report it."""
-
-    at: float
-    utilization_percent: float | None
-    memory_utilization_percent: float | None
-    memory_used_bytes: int | None
-    memory_free_bytes: int | None
-    memory_reserved_bytes: int | None
-    memory_percent: float | None
-    temperature_celsius: float | None
-    memory_temperature_celsius: float | None
-    power_watts: float | None
-    power_limit_watts: float | None
-    power_percent: float | None
-    energy_joules: float | None
-    fan_percent: float | None
-    sm_clock_mhz: float | None
-    memory_clock_mhz: float | None
-    throttle: list[str] | None
-    encoder_percent: float | None
-    decoder_percent: float | None
-    pcie_generation: int | None
-    pcie_width: int | None
-    ecc_uncorrected: int | None
-    performance_state: int | None
-    sm_active_percent: float | None
-    tensor_active_percent: float | None
-    read_at: dict[str, float]
-
-
-class Process(BaseModel):
-    """An operating system process that uses a device."""
-
-    pid: int
-    started: float | None
-    kind: str
-    name: str | None
-    user: str | None
-    command: str | None
-    memory_bytes: int | None
-    utilization_percent: float | None
-    container: str | None
-    job: str | None
-    lease: str | None
-
-
-class DeviceStatus(BaseModel):
-    """A device: its properties, its state and its latest reading."""
-
-    uuid: str
-    index: int
-    label: str
-    vendor: str
-    name: str
-    pci: str | None
-    state: str
-    reason: str | None
-    hint: str | None
-    since: float
-    parent: str | None
-    memory_kind: str
-    memory_total_bytes: int | None
-    memory_unattributed_bytes: int | None
-    visible: bool
-    cuda_index: int | None
-    limits: Limits
-    sample: Sample | None
-    missing: dict[str, str]
-    processes: list[Process]
-
-
-class Disk(BaseModel):
-    """One local file system."""
-
-    mount: str
-    used_bytes: int
-    total_bytes: int
-
-
-class Network(BaseModel):
-    """One interface; the counters start when it comes up."""
-
-    name: str
-    received_bytes: int
-    sent_bytes: int
-
-
-class Host(BaseModel):
-    """The node's own values."""
-
-    cpu_percent: float | None
-    memory_used_bytes: int | None
-    memory_total_bytes: int | None
-    load_1m: float | None
-    disk: list[Disk]
-    network: list[Network]
-
-
-class Fault(BaseModel):
-    """A reader that failed."""
-
-    source: str
-    reason: str
-    hint: str
-
-
-class Snapshot(BaseModel):
-    """andon.snapshot/1: a whole node at one instant."""
-
-    schema_: str = Field(alias="schema")
-    node: str
-    at: float
-    simulated: bool
-    boot: str | None
-    versions: dict[str, str]
-    host: Host
-    devices: list[DeviceStatus]
-    faults: list[Fault]
-
-
-class About(BaseModel):
+@dataclass(frozen=True, slots=True)
+class About:
     """The start of most payloads."""
 
     node: str
@@ -149,48 +30,11 @@ class About(BaseModel):
     hint: str | None
 
 
-class Evidence(BaseModel):
-    """A reading that supports a reason."""
-
-    name: str
-    value: float | str | None
-    unit: str
-    at: float | None
+# Health.
 
 
-class Reason(BaseModel):
-    """One reason, with its evidence and what to do."""
-
-    code: str
-    sentence: str
-    weight: float
-    problem: bool
-    confidence: float
-    confidence_label: str
-    evidence: list[Evidence]
-    process: Process | None
-    advice: str
-
-
-class ExplainedDevice(BaseModel):
-    """The ranked reasons of one device."""
-
-    uuid: str
-    index: int
-    name: str
-    reasons: list[Reason]
-
-
-class Why(About):
-    """andon.why/1."""
-
-    schema_: str = Field(alias="schema")
-    sampled_seconds: float
-    devices: list[ExplainedDevice]
-    reasons: list[Reason]
-
-
-class Sampler(BaseModel):
+@dataclass(frozen=True, slots=True)
+class Sampler:
     """The sampling loop."""
 
     state: str
@@ -203,27 +47,28 @@ class Sampler(BaseModel):
     reader_cpu_seconds: float
 
 
-class Reader(BaseModel):
+@dataclass(frozen=True, slots=True)
+class Reader:
     """The process that calls a driver."""
 
     pid: int
     state: str
 
 
-class Backend(BaseModel):
+@dataclass(frozen=True, slots=True)
+class Backend:
     """One vendor."""
 
     name: str
     state: str
     reason: str | None
     hint: str | None
-    devices: dict[str, int]
+    devices: Annotated[Mapping[str, int], Doc("how many devices are in each state")]
 
 
-class Health(BaseModel):
+@dataclass(frozen=True, slots=True)
+class Health:
     """The state of each part; further parts are tables with at least `state` and `reason`."""
-
-    model_config = {"extra": "allow"}
 
     status: str
     version: str
@@ -238,7 +83,11 @@ class Health(BaseModel):
     backends: list[Backend]
 
 
-class Band(BaseModel):
+# The board's charts.
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
     """Minimum, mean and maximum of each span; null if there is no reading."""
 
     min: list[float | None]
@@ -246,49 +95,158 @@ class Band(BaseModel):
     max: list[float | None]
 
 
-class Charts(BaseModel):
+@dataclass(frozen=True, slots=True)
+class Charts:
     """Several readings of one device over time, in columns."""
 
     device: str
     since: float
     until: float
     at: list[float]
-    series: dict[str, Band]
+    series: Mapping[str, Band]
     throttle: list[list[str]]
 
 
-class UsageRow(BaseModel):
-    """One process on one device over an interval."""
-
-    pid: int
-    started: float | None
-    user: str | None
-    name: str | None
-    first: float
-    last: float
-    peak_memory_bytes: int | None
+USAGE_WITHOUT = ("device",)  # the same for all
 
 
-class Usage(BaseModel):
+@dataclass(frozen=True, slots=True)
+class Usage:
     """The processes that used a device, latest first."""
 
     device: str
     since: float
     until: float
-    items: list[UsageRow]
+    items: list[UsageInterval]
     omitted: int
 
 
-class Recent(BaseModel):
+@dataclass(frozen=True, slots=True)
+class Recent:
     """The last two minutes of one reading, for each device."""
 
     metric: str
     at: list[float]
-    devices: dict[str, list[float | None]]
+    devices: Mapping[str, list[float | None]]
 
 
-class Features(BaseModel):
+@dataclass(frozen=True, slots=True)
+class Features:
     """The features of this server."""
 
     version: str
-    features: dict[str, bool]
+    features: Mapping[str, bool]
+
+
+# Alerts.
+
+
+@dataclass(frozen=True, slots=True)
+class OnDevice:
+    """A rule's threshold for one device, and the limit that the device itself reports."""
+
+    uuid: str
+    index: int
+    label: str
+    threshold: float | None
+    limit: float | None
+    disabled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One alert rule."""
+
+    name: str
+    title: str
+    subject_kind: str
+    level: Level
+    for_seconds: float
+    clear_seconds: float
+    threshold: float | None
+    unit: str
+    why: str
+    advice: str
+    active: bool
+    inactive_reason: str | None
+    levels: list[Rung]
+    devices: list[OnDevice]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleList:
+    """andon.rules/1."""
+
+    rules: list[Rule]
+
+
+@dataclass(frozen=True, slots=True)
+class BoardDevice(DeviceLamp):
+    """One device on the board: its lamp, and whether it is available."""
+
+    verdict: Annotated[DeviceVerdict | None, Doc("whether it is available; null if unknown")] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """andon.board/1."""
+
+    node: str
+    at: float
+    simulated: bool
+    headline: str
+    lamp: Lamp
+    devices: tuple[BoardDevice, ...]
+    holders: Annotated[Mapping[str, list[Holder]], Doc("by the device's uuid")]
+    holders_note: Annotated[str | None, Doc("why the leases are unknown, if they are")]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The result of one test message."""
+
+    notifier: str
+    ok: bool
+    reason: str | None
+    hint: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """The results of all test messages."""
+
+    results: list[Outcome]
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Whether it has ended."""
+
+    ended: bool
+
+
+# Leases.
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseGrant(LeaseRow):
+    """A lease, and the environment that makes only its devices visible to a process."""
+
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The lease that ended."""
+
+    id: str
+    released: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CordonState:
+    """Whether a device is out of service now."""
+
+    uuid: str
+    cordoned: bool

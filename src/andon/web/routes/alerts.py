@@ -19,17 +19,10 @@ from andon.model.alert_wire import alert_to_json, alerts_to_json, silence_to_jso
 from andon.model.device import Snapshot
 from andon.model.naming import device_named
 from andon.web.answers.alert_payloads import board_to_json, for_anonymous, rules_to_json
-from andon.web.answers.alert_shapes import (
+from andon.web.answers.alert_requests import (
     AcknowledgeRequest,
-    AlertList,
-    BoardShape,
-    Ended,
     NotifierTestRequest,
-    Outcomes,
-    RuleList,
-    SilenceList,
     SilenceRequest,
-    responses,
 )
 from andon.web.transport.auth import TRUSTED
 
@@ -65,7 +58,7 @@ def alert_routes(
 
 
 def _reading(router: APIRouter, feed: SnapshotFeed, watching: Asked) -> None:
-    @router.get("/api/alerts", tags=["explain"], responses=responses(AlertList))
+    @router.get("/api/alerts", tags=["explain"])
     def alerts(
         request: Request,
         state: Phase | None = None,
@@ -82,13 +75,13 @@ def _reading(router: APIRouter, feed: SnapshotFeed, watching: Asked) -> None:
         found, note = _found(watching(), wanted)
         return _json(_listed(request, watching(), found, snapshot, note))
 
-    @router.get("/api/alerts/rules", tags=["explain"], responses=responses(RuleList))
+    @router.get("/api/alerts/rules", tags=["explain"])
     def rules() -> Response:
         """andon.rules/1: all alert rules, with the thresholds in effect here."""
         statuses = feed.latest().devices
         return _json(rules_to_json(watching().rulebook, statuses, watching().awake))
 
-    @router.get("/api/alerts/{alert}", tags=["explain"], responses=responses(Alert))
+    @router.get("/api/alerts/{alert}", tags=["explain"])
     def alert(request: Request, alert: Named) -> Response:
         """One alert, current or past."""
         return _json(_shown(request, watching().find(alert)))
@@ -101,7 +94,7 @@ def _board(
     leases: "LeaseTracker | None",
     remote_leases: "RemoteLeases | None",
 ) -> None:
-    @router.get("/api/board", tags=["explain"], responses=responses(BoardShape))
+    @router.get("/api/board", tags=["explain"])
     def board() -> Response:
         """andon.board/1: a lamp, the holders and the availability of each device; a headline."""
         snapshot = feed.latest()
@@ -115,7 +108,7 @@ def _board(
 
 
 def _changing(router: APIRouter, feed: SnapshotFeed, watching: Asked) -> None:
-    @router.post("/api/alerts/test", tags=["explain"], responses=responses(Outcomes))
+    @router.post("/api/alerts/test", tags=["explain"])
     def test(given: NotifierTestRequest) -> Response:
         """Send a test message; needs the token."""
         outcomes = watching().test(given.notifier)
@@ -123,30 +116,30 @@ def _changing(router: APIRouter, feed: SnapshotFeed, watching: Asked) -> None:
         note = None if results else "no notifier is configured: see [[alerts.notifier]]"
         return _json({"results": results, "note": note})
 
-    @router.post("/api/alerts/{alert}/acknowledge", tags=["explain"], responses=responses(Alert))
+    @router.post("/api/alerts/{alert}/acknowledge", tags=["explain"])
     def acknowledge(request: Request, alert: Named, given: AcknowledgeRequest) -> Response:
         """Acknowledge: no more notifications unless it gets worse; needs the token."""
         return _json(_shown(request, watching().acknowledge(alert, given.by, given.note)))
 
-    @router.delete("/api/alerts/{alert}/acknowledge", tags=["explain"], responses=responses(Alert))
+    @router.delete("/api/alerts/{alert}/acknowledge", tags=["explain"])
     def unacknowledge(request: Request, alert: Named) -> Response:
         """Remove the acknowledgement; needs the token."""
         return _json(_shown(request, watching().unacknowledge(alert)))
 
 
 def _silences(router: APIRouter, feed: SnapshotFeed, watching: Asked) -> None:
-    @router.get("/api/silences", tags=["explain"], responses=responses(SilenceList))
+    @router.get("/api/silences", tags=["explain"])
     def silences() -> Response:
         """The active silences, and when they end."""
         return _json({"silences": [silence_to_json(one) for one in watching().silences()]})
 
-    @router.post("/api/silences", tags=["explain"], responses=responses(Silence))
+    @router.post("/api/silences", tags=["explain"])
     def silence(given: SilenceRequest) -> Response:
         """Silence notifications for a while; needs the token."""
         made = _silence(given, feed.latest())
         return _json(silence_to_json(watching().silence(made)))
 
-    @router.delete("/api/silences/{silence}", tags=["explain"], responses=responses(Ended))
+    @router.delete("/api/silences/{silence}", tags=["explain"])
     def unsilence(silence: Annotated[str, Path(max_length=100)]) -> Response:
         """End a silence; needs the token."""
         watching().unsilence(silence)

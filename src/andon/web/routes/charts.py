@@ -3,17 +3,19 @@
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
+from andon.core.history.intervals import UsageInterval
 from andon.core.history.series import Bucket, throttle_reasons
 from andon.errors import Invalid
 from andon.model import wire
 from andon.model.device import Snapshot
+from andon.model.shapes import names_of, plain, to_json
 from andon.ports import Store
 from andon.version import __version__
+from andon.web.answers.schemas import USAGE_WITHOUT, Band, Charts, Features, Recent, Usage
 from andon.web.routes.api import (
     DAY_SECONDS,
     ERRORS,
@@ -33,6 +35,7 @@ DRAWN = (
 MOST_POINTS = 2_000
 MOST_METRICS = 16
 MOST_USES = 1_000
+_USAGE_ROW = names_of(UsageInterval, without=USAGE_WITHOUT)
 
 
 def routes(state: AppState) -> APIRouter:
@@ -86,7 +89,7 @@ def routes(state: AppState) -> APIRouter:
     @router.get("/api/features")
     async def features() -> Response:
         """The features of this server: the board shows a page for each."""
-        return sent(dumped({"version": __version__, "features": state.features}))
+        return sent(dumped(to_json(Features(__version__, state.features))))
 
     return router
 
@@ -97,22 +100,27 @@ def drawn(
     """Readings in columns, as a chart needs them."""
     found = {name: store.history(uuid, name, since, until, points) for name in names}
     masks = store.history(uuid, "throttle", since, until, points)
-    return {
-        "device": uuid,
-        "since": since,
-        "until": until,
-        "at": [round(bucket.since, 3) for bucket in masks],
-        "series": {name: _columns(buckets) for name, buckets in found.items()},
-        "throttle": [_reasons(bucket) for bucket in masks],
-    }
+    charts = Charts(
+        device=uuid,
+        since=since,
+        until=until,
+        at=[round(bucket.since, 3) for bucket in masks],
+        series={name: _columns(buckets) for name, buckets in found.items()},
+        throttle=[_reasons(bucket) for bucket in masks],
+    )
+    series = {name: plain(band, names_of(Band)) for name, band in charts.series.items()}
+    return {**plain(charts, names_of(Charts)), "series": series}
 
 
 def used(store: Store, uuid: str, since: float, until: float) -> wire.Json:
     """The processes on a device, latest first."""
     found = sorted(store.usage(uuid, since, until), key=lambda use: use.last, reverse=True)
-    shown = [{k: v for k, v in asdict(use).items() if k != "device"} for use in found[:MOST_USES]]
-    omitted = len(found) - len(shown)
-    return {"device": uuid, "since": since, "until": until, "items": shown, "omitted": omitted}
+    omitted = max(0, len(found) - MOST_USES)
+    usage = Usage(uuid, since, until, found[:MOST_USES], omitted)
+    return {
+        **plain(usage, names_of(Usage)),
+        "items": [plain(use, _USAGE_ROW) for use in usage.items],
+    }
 
 
 def lately(past: Sequence[Snapshot], metric: str) -> wire.Json:
@@ -127,15 +135,16 @@ def lately(past: Sequence[Snapshot], metric: str) -> wire.Json:
         }
         for uuid, column in columns.items():
             column.append(read.get(uuid))
-    return {"metric": metric, "at": [snapshot.at for snapshot in past], "devices": columns}
+    found = Recent(metric, [snapshot.at for snapshot in past], columns)
+    return plain(found, names_of(Recent))
 
 
-def _columns(buckets: Sequence[Bucket]) -> wire.Json:
-    return {
-        "min": [_short(bucket.min) for bucket in buckets],
-        "mean": [_short(bucket.mean) for bucket in buckets],
-        "max": [_short(bucket.max) for bucket in buckets],
-    }
+def _columns(buckets: Sequence[Bucket]) -> Band:
+    return Band(
+        min=[_short(bucket.min) for bucket in buckets],
+        mean=[_short(bucket.mean) for bucket in buckets],
+        max=[_short(bucket.max) for bucket in buckets],
+    )
 
 
 def _reasons(bucket: Bucket) -> list[str]:

@@ -5,22 +5,17 @@ from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from andon.core.sharing.requests import parse_count, request_of
+from andon.core.sharing.requests import options_from_rest
 from andon.engine.sampling.snapshot_feed import SnapshotFeed
 from andon.errors import Unavailable
-from andon.model import wire, work
-from andon.model.lease_list import LeaseRow, row_to_json
+from andon.model import wire
+from andon.model.lease_list import row_to_json
 from andon.model.naming import FORMS, device_named
 from andon.web.answers import lease_payloads
-from andon.web.answers.alert_shapes import responses
-from andon.web.answers.lease_shapes import (
+from andon.web.answers.lease_requests import (
     CordonRequest,
-    CordonState,
     Fence,
-    LeaseGrant,
-    LeaseListShape,
     LeaseRequest,
-    Released,
     RenewRequest,
 )
 from andon.web.blocking_pool import BlockingPool
@@ -52,7 +47,7 @@ def lease_routes(
 
 
 def _reading(router: APIRouter, available: Available) -> None:
-    @router.get("/api/leases", tags=["share"], responses=responses(LeaseListShape))
+    @router.get("/api/leases", tags=["share"])
     def leases(request: Request) -> Response:
         """andon.leases/1: leases with their actual use, the queue and the cordons."""
         trusted = bool(request.scope.get(TRUSTED))
@@ -60,12 +55,10 @@ def _reading(router: APIRouter, available: Available) -> None:
 
 
 def _asking(router: APIRouter, available: Available, pool: BlockingPool) -> None:
-    @router.post(
-        "/api/leases", tags=["share"], status_code=201, responses={201: {"model": LeaseGrant}}
-    )
+    @router.post("/api/leases", tags=["share"], status_code=201)
     async def lend(request: Request, given: LeaseRequest) -> Response:
         """Request a lease; needs the token. It outlives the server."""
-        wanted, leases = _request(given), available()
+        wanted, leases = options_from_rest(dict(given)).request(), available()
         granted = await pool.do(
             request,
             lambda visit: leases.lend(
@@ -79,7 +72,7 @@ def _asking(router: APIRouter, available: Available, pool: BlockingPool) -> None
 
 
 def _keeping(router: APIRouter, available: Available, pool: BlockingPool) -> None:
-    @router.post("/api/leases/{lease}/renew", tags=["share"], responses=responses(LeaseRow))
+    @router.post("/api/leases/{lease}/renew", tags=["share"])
     async def renew(request: Request, lease: Named, given: RenewRequest) -> Response:
         """Extend a lease, counted from now; needs the token and its fence."""
         leases = available()
@@ -87,7 +80,7 @@ def _keeping(router: APIRouter, available: Available, pool: BlockingPool) -> Non
         _note(request, lease=row.id, seconds=given.seconds)
         return _json(row_to_json(row))
 
-    @router.delete("/api/leases/{lease}", tags=["share"], responses=responses(Released))
+    @router.delete("/api/leases/{lease}", tags=["share"])
     async def release(
         request: Request, lease: Named, fence: Annotated[Fence | None, Query()] = None
     ) -> Response:
@@ -101,35 +94,19 @@ def _keeping(router: APIRouter, available: Available, pool: BlockingPool) -> Non
 def _cordons(
     router: APIRouter, feed: SnapshotFeed, available: Available, pool: BlockingPool
 ) -> None:
-    @router.put("/api/devices/{device}/cordon", tags=["share"], responses=responses(CordonState))
+    @router.put("/api/devices/{device}/cordon", tags=["share"])
     async def cordon(request: Request, device: Device, given: CordonRequest) -> Response:
         """Take a device out of service; needs the token and a server of the book's owner."""
         uuid, leases = device_named(device, feed.latest().devices).device.uuid, available()
         await pool.do(request, lambda _: leases.cordon(uuid, given.reason))
         return _json({"uuid": uuid, "cordoned": True})
 
-    @router.delete("/api/devices/{device}/cordon", tags=["share"], responses=responses(CordonState))
+    @router.delete("/api/devices/{device}/cordon", tags=["share"])
     async def uncordon(request: Request, device: Device) -> Response:
         """Return a device to service; needs the token and a server of the book's owner."""
         uuid, leases = device_named(device, feed.latest().devices).device.uuid, available()
         await pool.do(request, lambda _: leases.uncordon(uuid))
         return _json({"uuid": uuid, "cordoned": False})
-
-
-def _request(given: LeaseRequest) -> work.DeviceRequest:
-    return request_of(
-        parse_count(given.gpus),
-        given.memory,
-        shared=given.shared,
-        models=given.models,
-        labels=given.labels,
-        devices=given.devices,
-        exclude=given.exclude,
-        prefer=given.prefer,
-        pack=given.pack,
-        balanced=not given.unbalanced,
-        priority=given.priority,
-    )
 
 
 def _note(request: Request, **facts: object) -> None:

@@ -118,13 +118,14 @@ def free_uuids(choices: Choices, sampler: "Sampler", latest: "Snapshot") -> set[
         found = available_by_readings(latest.devices, FREE_BYTES, IDLE_PERCENT)
         return {one.uuid for one in found}
     from andon.cli.device_request import availability_of
-    from andon.core.sharing.requests import request_of
+    from andon.core.sharing.requests import checked
     from andon.leases.book import Book
     from andon.model.verdict import VerdictKind
+    from andon.model.work import DeviceRequest
 
     try:
         seen = replace(availability_of(choices, sampler), max_utilization_percent=IDLE_PERCENT)
-        offered = seen.offer(Book(make=False), request_of((1, 1), FREE_BYTES))
+        offered = seen.offer(Book(make=False), checked(DeviceRequest(1, 1, FREE_BYTES)))
     except Unavailable:
         return set()  # no device here can have it
     return {one.uuid for one in offered.verdicts if one.kind is VerdictKind.FREE}

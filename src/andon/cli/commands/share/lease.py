@@ -9,12 +9,13 @@ import click
 from andon.cli.commands.share.run import RunCommand
 from andon.cli.device_request import (
     availability_of,
+    for_option,
     queue_options,
     request_from,
     request_options,
     wait_seconds,
 )
-from andon.cli.options import chosen, elsewhere, lasting, shared
+from andon.cli.options import chosen, elsewhere, shared
 from andon.cli.show.text import say
 from andon.cli.show.waiting import WaitingLine
 from andon.cli.sources import sampling_ahead
@@ -40,13 +41,7 @@ class LeaseCommand(RunCommand):
 @click.command(cls=LeaseCommand, context_settings={"allow_interspersed_args": False})
 @request_options
 @queue_options
-@click.option(
-    "--for",
-    "length",
-    type=lasting,
-    metavar="TIME",
-    help="How long, e.g. 2h [default: while it runs].",
-)
+@for_option("How long, e.g. 2h [default: while it runs].")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @shared
 def lease(command: tuple[str, ...], length: float | None, **asked: Any) -> int:
@@ -92,14 +87,7 @@ def lease(command: tuple[str, ...], length: float | None, **asked: Any) -> int:
 
 @click.command()
 @click.argument("lease_id", metavar="ID")
-@click.option(
-    "--for",
-    "length",
-    type=lasting,
-    metavar="TIME",
-    required=True,
-    help="New duration from now, e.g. 1h.",
-)
+@for_option("New duration from now, e.g. 1h.", required=True)
 @elsewhere
 @shared
 def extend(lease_id: str, length: float) -> int:

@@ -9,12 +9,13 @@ import click
 
 from andon.cli.device_request import (
     availability_of,
+    for_option,
     queue_options,
     request_from,
     request_options,
     wait_seconds,
 )
-from andon.cli.options import chosen, lasting, shared, whole
+from andon.cli.options import chosen, shared, whole
 from andon.cli.show.waiting import WaitingLine
 from andon.cli.sources import sampling_ahead
 from andon.cli.terminal import Choices, notice, report
@@ -56,9 +57,7 @@ class RunCommand(click.Command):
 )
 @request_options
 @queue_options
-@click.option(
-    "--for", "length", type=lasting, metavar="TIME", help="Stop the command after this time: 2h."
-)
+@for_option("Stop the command after this time: 2h.")
 @click.option("--lease", "lease_id", metavar="ID", help="Use the devices of your lease.")
 @click.option(
     "--retry-oom",

@@ -1,0 +1,164 @@
+"""JSON objects as types: derived from the dataclasses that are encoded, and given as JSON Schema.
+
+An encoder that writes more than the fields of a dataclass declares what it adds beside itself, as
+`Member`s; so a field of an answer is named once.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from enum import EnumType
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+
+Json = dict[str, Any]
+REF = "#/components/schemas/"
+_PLAIN = {bool: "boolean", int: "integer", float: "number", str: "string", NoneType: "null"}
+
+
+class Member(NamedTuple):
+    """One member of a JSON object; `type` is a Python type, or a JsonShape."""
+
+    type: Any
+    about: str = ""
+
+
+class JsonShape(NamedTuple):
+    """A JSON object with exactly these members, all of them always present."""
+
+    name: str
+    about: str
+    members: Mapping[str, Member]
+    is_open: bool = False  # further members may appear
+
+
+class Doc(NamedTuple):
+    """What a field means: `uuid: Annotated[str, Doc("its identity")]`."""
+
+    text: str
+    label: str = ""  # in tables for people, where it is not the name without its unit
+
+
+_NO_DOC = Doc("")
+
+
+def names_of(kind: type, *first: str, without: Collection[str] = ()) -> tuple[str, ...]:
+    """The fields of a dataclass, these first."""
+    found = dict.fromkeys((*first, *(one.name for one in fields(kind))))
+    return tuple(name for name in found if name not in without)
+
+
+def plain(value: object, names: Iterable[str]) -> Json:
+    """These attributes of a value, as they are."""
+    return {name: getattr(value, name) for name in names}
+
+
+def to_json(value: Any) -> Any:
+    """Dataclasses as objects, in any depth; everything else as it is."""
+    if is_dataclass(value):
+        return {one.name: to_json(getattr(value, one.name)) for one in fields(value)}
+    if isinstance(value, Mapping):
+        return {name: to_json(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        plainly = not value or isinstance(value[0], str | float | int)
+        return list(value) if plainly else [to_json(one) for one in value]
+    return value
+
+
+def members_of(kind: type, without: Sequence[str] = ()) -> dict[str, Member]:
+    """The fields of a dataclass, with their types and descriptions."""
+    assert is_dataclass(kind)
+    return {
+        one.name: Member(_bare(one.type), doc_of(one.type).text)
+        for one in fields(kind)
+        if one.name not in without
+    }
+
+
+def shape_of(
+    kind: type,
+    name: str = "",
+    *,
+    schema: str = "",
+    without: Sequence[str] = (),
+    more: Mapping[str, Member] | None = None,
+    order: Sequence[str] = (),
+) -> JsonShape:
+    """The JSON of a dataclass: its fields, `schema` in front, and what its encoder adds."""
+    front = {"schema": Member(Literal[schema], f'`"{schema}"`')} if schema else {}
+    found = {**front, **members_of(kind, without), **(more or {})}
+    about = (kind.__doc__ or "").partition("\n\n")[0].replace("\n    ", " ")
+    return JsonShape(name or kind.__name__, about, {n: found[n] for n in order or found})
+
+
+def doc_of(kind: Any) -> Doc:
+    """What is said of a field, given its type as written."""
+    notes = getattr(kind, "__metadata__", ())
+    return next((note for note in notes if isinstance(note, Doc)), _NO_DOC)
+
+
+def _bare(kind: Any) -> Any:
+    return get_args(kind)[0] if get_origin(kind) is Annotated else kind
+
+
+class Schemas:
+    """JSON Schema of shapes and dataclasses; each becomes a definition under its name."""
+
+    def __init__(self, known: Mapping[type, JsonShape], closed: bool = False) -> None:
+        self.definitions: dict[str, Json] = {}
+        self._known, self._closed = known, closed  # closed: a test finds what was not declared
+
+    def ref(self, shape: JsonShape) -> Json:
+        """A reference to a shape, which is defined with everything that it contains."""
+        if shape.name not in self.definitions:
+            self.definitions[shape.name] = {}  # a shape may contain itself
+            self.definitions[shape.name] = self._object(shape)
+        return {"$ref": REF + shape.name}
+
+    def of(self, kind: Any) -> Json:
+        """The schema of a type."""
+        kind = _bare(kind)
+        if isinstance(kind, JsonShape):
+            return self.ref(kind)
+        if kind in _PLAIN:
+            return {"type": _PLAIN[kind]}
+        if isinstance(kind, EnumType):
+            return self._enum(kind)
+        if is_dataclass(kind) and isinstance(kind, type):
+            return self.ref(self._known.get(kind) or shape_of(kind))
+        return self._generic(get_origin(kind), get_args(kind), kind)
+
+    def _generic(self, origin: Any, arguments: tuple[Any, ...], kind: Any) -> Json:
+        if origin in (Union, UnionType):
+            return {"anyOf": [self.of(one) for one in arguments]}
+        if origin is Literal:
+            return {"type": "string", "const": arguments[0]}
+        if origin in (tuple, list):
+            return {"type": "array", "items": self.of(arguments[0])}
+        if origin in (Mapping, dict):
+            return {"type": "object", "additionalProperties": self.of(arguments[1])}
+        raise TypeError(f"no JSON for {kind!r}")
+
+    def _object(self, shape: JsonShape) -> Json:
+        schema: Json = {
+            "type": "object",
+            "description": shape.about,
+            "properties": dict(self._properties(shape)),
+            "required": list(shape.members),
+        }
+        if self._closed or shape.is_open:
+            schema["additionalProperties"] = shape.is_open
+        return schema
+
+    def _properties(self, shape: JsonShape) -> Iterator[tuple[str, Json]]:
+        for name, member in shape.members.items():
+            schema = self.of(member.type)
+            yield name, {**schema, "description": member.about} if member.about else schema
+
+    def _enum(self, kind: EnumType) -> Json:
+        values = [str(one) for one in kind]  # type: ignore[var-annotated]
+        self.definitions[kind.__name__] = {
+            "type": "string",
+            "description": kind.__doc__ or "",
+            "enum": values,
+        }
+        return {"$ref": REF + kind.__name__}

@@ -1,0 +1,77 @@
+"""Request bodies of the routes about leases."""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, create_model
+
+from andon.core.sharing.requests import (
+    LONGEST_REMOTE_SECONDS,
+    MOST_GPUS,
+    SHORTEST_REMOTE_SECONDS,
+    Count,
+    LeaseOptions,
+    Names,
+    RequestOption,
+    RestField,
+    Seconds,
+    Size,
+    rows,
+)
+from andon.model.work import MOST_PRIORITY
+
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+Lifetime = Annotated[float, Field(ge=SHORTEST_REMOTE_SECONDS, le=LONGEST_REMOTE_SECONDS)]
+Fence = Annotated[int, Field(ge=0, lt=2**63)]
+_GPUS = {"type": "integer", "minimum": 1, "maximum": MOST_GPUS}
+_RANGE = {"type": "string", "pattern": r"^[0-9]{1,4}(\.\.[0-9]{1,4})?$"}
+_SIZE = {"type": "string", "maxLength": 40, "pattern": r"^[0-9]+(\.[0-9]+)? ?[A-Za-z]+$"}
+_PRIORITY = {"type": "integer", "minimum": -MOST_PRIORITY, "maximum": MOST_PRIORITY}
+
+
+def _unread(schema: dict[str, Any]) -> Any:
+    """Described here, read by `RequestOptions`: a mistake gets the same sentence everywhere."""
+    return Annotated[Any, WithJsonSchema(schema)]
+
+
+_TYPES: dict[Any, Any] = {
+    bool: bool,
+    int: _unread(_PRIORITY),
+    Count: _unread({"anyOf": [_GPUS, _RANGE]}),
+    Size: _unread({"anyOf": [_SIZE, {"type": "null"}]}),
+    Names: Annotated[list[Name], Field(max_length=64)],
+    Seconds: float,
+}
+"""REST's form of each type of the table."""
+
+
+def _field(row: RequestOption, rest: RestField) -> tuple[Any, Any]:
+    default = list(row.default) if row.type == Names else rest.default
+    return _TYPES[row.type], Field(default, ge=rest.low, le=rest.high, description=row.help)
+
+
+_FIELDS: dict[str, Any] = {
+    row.rest.name: _field(row, row.rest) for row in rows(LeaseOptions) if row.rest is not None
+}
+_Options: Any = create_model("_Options", **_FIELDS)
+
+
+class LeaseRequest(_Options):  # type: ignore[misc] # its fields are the rows of a table
+    """The requested devices, for how long, and how long to wait for them."""
+
+    model_config = ConfigDict(extra="forbid")
+    command: Annotated[str, Field(max_length=400)] = ""
+
+
+class RenewRequest(BaseModel):
+    """The new lifetime from now; a lease made over the network requires its fence."""
+
+    model_config = ConfigDict(extra="forbid")
+    seconds: Lifetime = 600.0
+    fence: Fence | None = None
+
+
+class CordonRequest(BaseModel):
+    """Why a device is taken out of service."""
+
+    model_config = ConfigDict(extra="forbid")
+    reason: Annotated[str, Field(max_length=200)] = ""

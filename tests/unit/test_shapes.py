@@ -1,0 +1,114 @@
+"""What is described is what is sent: every member declared, its type true, and no other."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from andon.core.conditions.lamps import LampBoard
+from andon.core.conditions.rulebook import Rulebook
+from andon.core.explain.wire import Explained, explained_to_json
+from andon.core.sharing.holders import Holder
+from andon.model import wire
+from andon.model.alert import Alert, Silence
+from andon.model.alert_wire import alerts_to_json
+from andon.model.device import DeviceStatus, Snapshot
+from andon.model.lease_list import LeaseList, LeaseRow, list_to_json
+from andon.model.shapes import Schemas, shape_of
+from andon.web.answers import lease_payloads, payloads, shapes
+from andon.web.answers.alert_payloads import board_to_json, rules_to_json
+from andon.web.answers.texts import SnapshotTexts
+from tests.support.described import check
+from tests.support.full_snapshot import FULL
+from tests.support.generated import any_of
+
+SOME = settings(max_examples=40, deadline=None)
+SNAPSHOTS = any_of(Snapshot, events=st.just(()))
+
+
+@SOME
+@given(SNAPSHOTS)
+def test_every_snapshot_is_as_described(snapshot: Snapshot) -> None:
+    check(wire.snapshot_to_json(snapshot), shapes.SNAPSHOT_SHAPE)
+    check(wire.loads(SnapshotTexts().of(snapshot, trusted=False)), shapes.SNAPSHOT_SHAPE)
+
+
+def test_fractions_of_another_program_are_sent_as_described() -> None:
+    said = wire.snapshot_to_json(FULL)
+    for place in (said["host"], said["devices"][0]["sample"], said["devices"][0]["limits"]):
+        place |= {name: 1.5 for name, value in place.items() if type(value) in (int, float)}
+    check(wire.snapshot_to_json(wire.snapshot_from_json(said)), shapes.SNAPSHOT_SHAPE)
+
+
+@SOME
+@given(st.lists(any_of(Alert), max_size=2), st.lists(any_of(Silence), max_size=1))
+def test_every_alert_is_as_described(alerts: list[Alert], silences: list[Silence]) -> None:
+    check({**alerts_to_json(alerts, silences, "n1", 1.0), "note": None}, shapes.ALERT_LIST)
+
+
+@SOME
+@given(any_of(LeaseList), any_of(LeaseRow))
+def test_every_lease_is_as_described(found: LeaseList, row: LeaseRow) -> None:
+    check(list_to_json(found, "now"), shapes.LEASE_LIST)
+    check(lease_payloads.grant(row, {"A": "1"}), shapes.ANSWERS["post", "/api/leases"])
+
+
+@SOME
+@given(any_of(Explained))
+def test_every_reason_is_as_described(found: Explained) -> None:
+    check(
+        {"schema": "andon.why/1", **payloads.about(FULL), **explained_to_json(found)},
+        shapes.WHY_SHAPE,
+    )
+
+
+@SOME
+@given(any_of(LampBoard), any_of(dict[str, list[Holder]]))
+def test_every_board_is_as_described(board: LampBoard, held: Mapping[str, list[Holder]]) -> None:
+    check(board_to_json(board, "n1", held), shapes.ANSWERS["get", "/api/board"])
+
+
+@SOME
+@given(st.lists(any_of(DeviceStatus), max_size=2))
+def test_every_rule_is_as_described(devices: list[DeviceStatus]) -> None:
+    check(rules_to_json(Rulebook(), devices), shapes.ANSWERS["get", "/api/alerts/rules"])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda said: said.update(more=1),
+        lambda said: said["devices"][0]["sample"].update(more=1),
+        lambda said: said["devices"][0]["sample"].pop("memory_percent"),
+        lambda said: said["devices"][0].update(state="tired"),
+        lambda said: said["devices"][0]["sample"].update(utilization_percent=1.5),
+    ],
+)
+def test_what_is_not_as_described_is_found(change: Any) -> None:
+    said = wire.loads(wire.dumps(wire.snapshot_to_json(FULL)))
+    check(said, shapes.SNAPSHOT_SHAPE)
+    change(said)
+    with pytest.raises(ValueError):
+        check(said, shapes.SNAPSHOT_SHAPE)
+
+
+def test_every_shape_and_every_reading_has_a_sentence() -> None:
+    schemas = Schemas(shapes.KNOWN)
+    for shape in shapes.ANSWERS.values():
+        schemas.ref(shape)
+    assert [name for name, one in schemas.definitions.items() if not one["description"]] == []
+    sample = schemas.definitions["Sample"]["properties"]
+    assert [name for name, one in sample.items() if not one.get("description")] == []
+
+
+def test_a_type_without_json_is_refused() -> None:
+    @dataclass
+    class Odd:
+        when: complex
+
+    assert fields(Odd)
+    with pytest.raises(TypeError, match="no JSON"):
+        Schemas({}).ref(shape_of(Odd))
