@@ -3,11 +3,10 @@
 from importlib import import_module
 
 from andon.errors import Invalid
+from andon.model.vendors import VENDORS
 
 BACKENDS = {
-    "amd": "andon.backends.amd:Amd",
-    "intel": "andon.backends.intel:Intel",
-    "nvidia": "andon.backends.nvidia:Nvidia",
+    **{v.name: f"andon.backends.{v.name}:{v.name.capitalize()}" for v in VENDORS},
     "nvidia_smi": "andon.backends.nvidia_smi:NvidiaSmi",
     "replay": "andon.backends.replay:Replay",
     "sim": "andon.backends.sim:Simulation",

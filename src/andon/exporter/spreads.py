@@ -7,6 +7,7 @@ from functools import lru_cache
 from andon.engine.sampling.sampler import Costs
 from andon.exporter.texts import label, labels
 from andon.model.device import Device, DeviceStatus, Process, ProcessKind, Sample, Snapshot, State
+from andon.model.vendors import vendor_of
 from andon.version import __version__
 
 MOST_USERS = 16
@@ -19,8 +20,6 @@ REASONS = (
     "display_clock_setting",
 )  # fmt: skip
 """All reasons of NVIDIA's driver; of other vendors only the active ones are known."""
-_REPORT_ALL = frozenset({"nvidia", "sim"})
-_DRIVERS = {"nvidia": ("driver",), "amd": ("amdgpu",), "intel": ("xe", "i915")}
 
 Points = Iterable[tuple[str, int]]
 """Labels and an integer each; a tuple if the same points repeat."""
@@ -73,7 +72,7 @@ def throttles(seen: ExportedDevice) -> Points:
     given = seen.sample.throttle if seen.sample else None
     if given is None:
         return ()
-    return _throttled(given, seen.device.vendor in _REPORT_ALL)
+    return _throttled(given, vendor_of(seen.device.vendor).reports_all_reasons)
 
 
 def processes(seen: ExportedDevice) -> Points:
@@ -159,7 +158,7 @@ def _throttled(given: tuple[str, ...], reports_all: bool) -> tuple[tuple[str, in
 
 def _driver(vendor: str, known: Mapping[str, str]) -> str | None:
     """None if two drivers of one vendor are loaded: it could be either."""
-    found = [known[name] for name in _DRIVERS.get(vendor, ()) if name in known]
+    found = [known[name] for name in vendor_of(vendor).version_labels if name in known]
     return found[0] if len(found) == 1 else None
 
 

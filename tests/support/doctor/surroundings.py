@@ -168,7 +168,7 @@ def devices() -> Iterator[Case]:
         "six of eight",
         seen(server(), devices=snapshot(6).devices),
         (C.DEVICES_MISSING, WARN),
-        says="6 of 8 nvidia cards",
+        says="6 of 8 NVIDIA cards",
     )
     yield case("two of eight in a container", box(container(), own_pids=False))
     yield case("MIG", seen(server(), devices=(*snapshot(7).devices, *divided())), says="MIG")

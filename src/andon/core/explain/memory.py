@@ -14,6 +14,7 @@ from andon.core.explain.phrasing import CERTAIN, LIKELY, POSSIBLE, Clause, concl
 from andon.core.explain.reasons import Evidence, Reason, ReasonCode
 from andon.core.explain.view import View, after_colon, part_of_whole
 from andon.model.device import Process
+from andon.model.vendors import vendor_of
 from andon.units import GIB, MIB
 
 FULL_PERCENT = 90.0
@@ -167,7 +168,7 @@ def ecc(view: View) -> Reason | None:
 
 def _open(view: View) -> str:
     """How to find who has the device open, whatever the driver lists."""
-    files = "/dev/nvidia*" if view.status.device.vendor == "nvidia" else "/dev/dri/* /dev/kfd"
+    files = vendor_of(view.status.device.vendor).device_files
     return f"To find out: sudo fuser -v {files}"
 
 
