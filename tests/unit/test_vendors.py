@@ -22,6 +22,7 @@ OWN = (
     "model/vendors.py",
     "backends/",  # a vendor's own code
     "core/sampling/masks.py",  # the rules of CUDA's and ROCm's runtimes
+    "cli/commands/setup/selftest_load.py",  # a load for CUDA
     "core/events/kernel_log.py",  # the grammar of each driver's messages
 )
 NEW = Vendor(

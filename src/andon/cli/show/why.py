@@ -15,6 +15,7 @@ from andon.core.explain.phrasing import WEIGHTS, format_evidence
 from andon.core.explain.reasons import Evidence, Reason, ReasonCode
 from andon.model import wire
 from andon.model.device import Process, Snapshot
+from andon.model.throttling import reason_of
 from andon.units import human_seconds
 
 SCHEMA = "andon.why/1"
@@ -64,15 +65,6 @@ WHOLES = {
     "pcie_generation": "limits.pcie_generation",
 }
 """Readings shown with their maximum: `SM clock 1755 of 1980 MHz`."""
-
-THROTTLE_NAMES = {
-    "hw_slowdown": "hardware slowdown",
-    "hw_thermal_slowdown": "thermal (hardware)",
-    "hw_power_brake_slowdown": "power brake",
-    "sw_thermal_slowdown": "thermal (software)",
-    "sw_power_cap": "power cap",
-}
-"""The driver's throttle reasons, where the plain name would not do."""
 
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:%|°C|W|MHz|[KMGT]?i?B|s|min|h|d)\b|%|°C)")
 TOLD = ("reason", "fault", "source", "state", "state_seconds")  # already in the sentence
@@ -192,14 +184,10 @@ def _named(evidence: Evidence, whole: Evidence | None) -> str:
     if name.startswith("last."):
         return f"last {reading_name(name.removeprefix('last.'))} {value}"
     if name == "throttle":
-        value = ", ".join(map(_throttle_name, value.split(", ")))
+        value = ", ".join(reason_of(name).title for name in value.split(", "))
     if whole is not None:
         value = f"{value.removesuffix(evidence.unit).rstrip()} of {format_evidence(whole)}"
     return f"{NAMES.get(name) or reading_name(name)} {value}"
-
-
-def _throttle_name(reason: str) -> str:
-    return THROTTLE_NAMES.get(reason) or reason.replace("_", " ")
 
 
 def _who(process: Process, at: float) -> list[str]:
