@@ -235,7 +235,8 @@ def open_alert_store(settings: Settings) -> "AlertStore":
 
 def rulebook(settings: Settings) -> "Rulebook":
     """The thresholds from the settings; a threshold that is off turns its rule off."""
-    from andon.core.conditions.rulebook import FIGURES, RULES_OF, Override, Rulebook, Thresholds
+    from andon.core.conditions.rulebook import RULES_OF, Override, Rulebook
+    from andon.core.conditions.thresholds import FIGURES, Thresholds
 
     given = {name: getattr(settings, f"alerts_{name}") for name in FIGURES}
     off = {RULES_OF[name] for name, figure in given.items() if figure is None}

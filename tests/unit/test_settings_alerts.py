@@ -9,7 +9,8 @@ import pytest
 
 from andon import app
 from andon.cli.main import run
-from andon.core.conditions.rulebook import FIGURES, RENOTIFY_SECONDS, Thresholds
+from andon.core.conditions.rulebook import RENOTIFY_SECONDS
+from andon.core.conditions.thresholds import FIGURES, Thresholds
 from andon.core.notifying.routes import QuietHours
 from andon.core.settings.alerts import NOTIFIER_COLUMNS, NotifierSettings, OverrideSettings, masked
 from andon.core.settings.resolution import FIELDS, Resolved, Settings, resolve

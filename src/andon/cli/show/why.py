@@ -10,6 +10,7 @@ from andon.cli.show.columns import label, reading_name
 from andon.cli.show.entries import NamedDevice, entries, is_masked, model_name
 from andon.cli.show.render import fault_lines, header, paragraph
 from andon.cli.show.text import Text, display_width, join, say
+from andon.core.conditions.rulebook import Rulebook
 from andon.core.explain import explain_absence, explain_node, most_troubled
 from andon.core.explain.phrasing import WEIGHTS, format_evidence
 from andon.core.explain.reasons import Evidence, Reason, ReasonCode
@@ -84,15 +85,19 @@ class WhyAnswer:
     chosen: str | None  # the uuid to explain in full; None where there is no device
     alone: bool  # whether only this device was asked about
     absence: tuple[Reason, ...] = ()
+    rulebook: Rulebook | None = None
 
 
-def answer(snapshots: Sequence[Snapshot], uuid: str | None = None) -> WhyAnswer:
+def answer(
+    snapshots: Sequence[Snapshot], uuid: str | None = None, rulebook: Rulebook | None = None
+) -> WhyAnswer:
     """Explain one device, or all of them, the most troubled first."""
     latest, seconds = snapshots[-1], snapshots[-1].at - snapshots[0].at
     if not latest.devices:
         return WhyAnswer(latest, seconds, {}, None, False, explain_absence(snapshots))
-    reasons = explain_node(snapshots)
-    return WhyAnswer(latest, seconds, reasons, uuid or most_troubled(reasons), uuid is not None)
+    reasons = explain_node(snapshots, rulebook)
+    chosen = uuid or most_troubled(reasons)
+    return WhyAnswer(latest, seconds, reasons, chosen, uuid is not None, rulebook=rulebook)
 
 
 def render_why(found: WhyAnswer, width: int, color: bool) -> str:
@@ -101,7 +106,7 @@ def render_why(found: WhyAnswer, width: int, color: bool) -> str:
     if found.chosen is None:
         lines += _nothing_there(found, width)
     else:
-        seen = entries(found.snapshot)
+        seen = entries(found.snapshot, found.rulebook)
         entry = next(e for e in seen if e.status.device.uuid == found.chosen)
         lines += _in_full(entry, found, width)
         others = [e for e in seen if e is not entry]

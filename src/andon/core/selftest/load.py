@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from andon.core.doctor.findings import Finding, failure, ok, unknown
+from andon.core.sampling.idleness import SCHEDULABLE_IDLE_PERCENT
 from andon.core.selftest.trials import DOCTOR, SelftestTrial
 from andon.model.device import DeviceStatus, Sample, Snapshot, State
 from andon.units import GIB
@@ -12,7 +13,6 @@ UTILIZATION_RISE = 20  # percentage points, of a load that leaves no pause
 POWER_RISE_WATTS = 5.0
 SM_ACTIVE_RISE = 5.0
 FREE_BYTES = 2 * GIB  # a load of half a GiB plus what the driver uses
-IDLE_PERCENT = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,9 @@ def _is_free(status: DeviceStatus) -> bool:
     if sample is None or any(process.kind == "compute" for process in status.processes):
         return False
     free = sample.memory_free_bytes
-    return (free is None or free >= FREE_BYTES) and (sample.utilization_percent or 0) < IDLE_PERCENT
+    return (free is None or free >= FREE_BYTES) and (
+        sample.utilization_percent or 0
+    ) < SCHEDULABLE_IDLE_PERCENT
 
 
 def judge_load(

@@ -186,8 +186,9 @@ def addresses(text: str) -> tuple[NotifierSettings, ...]:
 
 def read_overrides(raw: object, where: str, mistakes: Mistakes) -> tuple[OverrideSettings, ...]:
     """`[[alerts.override]]`: a device or a model, and its own thresholds."""
-    from andon.core.conditions.rulebook import FIGURES, RULES_OF
+    from andon.core.conditions.rulebook import RULES_OF
     from andon.core.conditions.rules import BY_NAME
+    from andon.core.conditions.thresholds import FIGURES
 
     figures = tuple(TableKey(n, NUMBER_OR_OFF if n in RULES_OF else NUMBER, "") for n in FIGURES)
     switches = tuple(TableKey(name, OFF, "") for name in BY_NAME)

@@ -187,11 +187,11 @@ def named(snapshot: Snapshot, name: str) -> DeviceStatus:
     return found[0]
 
 
-def why(snapshots: Sequence[Snapshot], name: str) -> wire.Json:
+def why(snapshots: Sequence[Snapshot], name: str, rulebook: Rulebook | None = None) -> wire.Json:
     """`andon.why/1` of one device, from the last minutes."""
     latest = snapshots[-1]
     status = named(latest, name)
-    reasons = explain(snapshots, status.device.uuid)
+    reasons = explain(snapshots, status.device.uuid, rulebook)
     return {
         "schema": "andon.why/1",
         **about(latest),

@@ -12,6 +12,7 @@ from andon.cli.options import chosen, duration, elsewhere, shared
 from andon.cli.show.entries import NamedDevice, entries
 from andon.cli.show.text import say
 from andon.cli.show.why import answer, answer_to_json, render_why
+from andon.cli.sources import rulebook_of
 from andon.cli.terminal import Choices, Terminal, in_color, write
 from andon.errors import Invalid
 from andon.model.device import Snapshot
@@ -44,7 +45,7 @@ def why(device: str | None, as_json: bool, seconds: float) -> int:
     cannot be read counts as unknown.
     """
     snapshots = sampled(chosen(), seconds, device)
-    found = answer(snapshots, _one(snapshots[-1], device))
+    found = answer(snapshots, _one(snapshots[-1], device), rulebook_of(chosen()))
     terminal = Terminal.of(chosen())
     if as_json:
         terminal.show(as_json_text(answer_to_json(found), terminal.live))
