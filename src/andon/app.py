@@ -12,7 +12,7 @@ from andon.core.sampling.masks import VARIABLES, Visibility, visibility
 from andon.core.settings.resolution import Resolved, Settings, resolve
 from andon.engine.sampling.readers import BackendChoice
 from andon.engine.sampling.sampler import NodeIdentity, Sampler
-from andon.errors import Invalid
+from andon.errors import AndonError, Invalid
 from andon.host.folders import expanded
 from andon.host.kernel_log import KernelLog
 from andon.host.presence import has_nvidia_smi, unreadable, vendors
@@ -21,15 +21,17 @@ from andon.host.server.state_folder import state_folder as state_folder
 from andon.host.system import System, boot_id, node_name
 from andon.model.device import Device
 from andon.ports import Store
-from andon.registry import BACKENDS
+from andon.registry import BACKENDS, is_known, unknown
 
 if TYPE_CHECKING:  # not every command needs alerts and leases
     from andon.core.conditions.rulebook import Rulebook
+    from andon.core.notifying.messages import MessageContext
     from andon.core.sampling.self_checks import StoreStats
+    from andon.core.settings.alerts import NotifierSettings
     from andon.core.sharing.capacity import Weights
     from andon.engine.alerting.watcher import RoutedNotifier, Watcher
     from andon.engine.sharing.lease_tracker import LeaseTracker
-    from andon.ports import AlertStore
+    from andon.ports import AlertStore, Notifier
 
 IN_MEMORY = ":memory:"
 LONGEST_CONFIG_BYTES = 1 << 20
@@ -81,10 +83,9 @@ def _vendors(settings: Settings, root: Path) -> dict[str, tuple[BackendChoice, .
     if settings.simulate:
         return {"sim": (BackendChoice("sim", _simulation(settings)),)}
     names = vendors(root) if "auto" in settings.backends else settings.backends
-    unknown = [name for name in names if name not in BACKENDS]
-    if unknown:
-        known = ", ".join(sorted(BACKENDS))
-        raise Invalid(f"unknown backends: {', '.join(unknown)}", hint=f"one of: auto, {known}")
+    missing = [name for name in names if not is_known(BACKENDS, name)]
+    if missing:
+        raise unknown(BACKENDS, *missing, also="auto")
     return {name: _choices(name, settings) for name in names}
 
 
@@ -253,10 +254,8 @@ def open_notifiers(settings: Settings, node: str = "") -> "list[RoutedNotifier]"
     """All notifiers, each with its route. Invalid lists every mistake at once, and no secret."""
     from andon.core.notifying.messages import MessageContext
     from andon.core.notifying.routes import Route, parse_quiet
-    from andon.errors import AndonError
     from andon.host.clock import offset
     from andon.model.alert import Level
-    from andon.registry import NOTIFIERS, load
 
     found: list[RoutedNotifier] = []
     mistakes: list[str] = []
@@ -282,7 +281,7 @@ def open_notifiers(settings: Settings, node: str = "") -> "list[RoutedNotifier]"
             else Level(one.bypass_quiet_hours),
         )
         try:
-            found.append((load(NOTIFIERS, one.kind)(one, voice), route))
+            found.append((_notifier(one, voice), route))
         except AndonError as exc:
             mistakes.append(f"{exc.reason} ({exc.hint})" if exc.hint else exc.reason)
     if mistakes:
@@ -290,6 +289,17 @@ def open_notifiers(settings: Settings, node: str = "") -> "list[RoutedNotifier]"
         reason = mistakes[0] if count == 1 else f"{count} notifiers cannot be used"
         raise Invalid(reason, hint="see docs/notifiers.md", mistakes=tuple(mistakes))
     return found
+
+
+def _notifier(settings: "NotifierSettings", context: "MessageContext") -> "Notifier":
+    from andon.registry import NOTIFIERS, load
+
+    try:
+        made = load(NOTIFIERS, settings.kind)
+    except AndonError as exc:
+        raise type(exc)(f"notifier {settings.name}: {exc.reason}", exc.hint) from exc
+    notifier: Notifier = made(settings, context)
+    return notifier
 
 
 def check_settings(flags: Mapping[str, object], config: str | None = None) -> Resolved:

@@ -14,7 +14,7 @@ from andon.host import presence
 from andon.host.inspection import machine
 from andon.model import vendors
 from andon.model.device import Device
-from andon.model.vendors import MASKED, VENDORS, MaskEntry, MaskVariable, Vendor, vendor_of
+from andon.model.vendors import MASKED, VENDORS, MaskEntry, MaskVariable, VendorRow, vendor_of
 from andon.registry import BACKENDS, load
 
 SOURCE = Path(vendors.__file__).parents[1]
@@ -25,7 +25,7 @@ OWN = (
     "cli/commands/setup/selftest_load.py",  # a load for CUDA
     "core/events/kernel_log.py",  # the grammar of each driver's messages
 )
-NEW = Vendor(
+NEW = VendorRow(
     "habana",
     "Habana",
     pci_id="0x1da3",
@@ -62,7 +62,7 @@ def test_only_nvidia_is_ever_named_outside_the_table() -> None:
 
 
 @pytest.mark.parametrize("row", VENDORS, ids=lambda row: row.name)
-def test_every_row_has_a_backend_of_its_name(row: Vendor) -> None:
+def test_every_row_has_a_backend_of_its_name(row: VendorRow) -> None:
     made = load(BACKENDS, row.name)
     assert made.__module__.startswith(f"andon.backends.{row.name}")
     assert made.name == row.name  # type: ignore[attr-defined]
@@ -70,7 +70,7 @@ def test_every_row_has_a_backend_of_its_name(row: Vendor) -> None:
 
 
 def test_a_backend_of_a_third_party_has_its_name_for_a_title() -> None:
-    assert vendor_of("tpu") == Vendor("tpu", "tpu")
+    assert vendor_of("tpu") == VendorRow("tpu", "tpu")
     assert vendors.vendor_of_backend("nvidia_smi") is vendors.NVIDIA
 
 

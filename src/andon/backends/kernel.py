@@ -17,7 +17,7 @@ from andon.backends.sysfs import SysfsValue, Tree
 from andon.core.sampling.rest import Rest
 from andon.errors import Gone, Unavailable
 from andon.model.device import SAMPLE_VALUES, Card, Device, Process, Reading, Sample, State
-from andon.model.vendors import Vendor
+from andon.model.vendors import VendorRow
 
 ASLEEP: Final = "suspended by the system; andon leaves it asleep"
 RESTING: Final = "idle: andon released it so that the system can suspend it"
@@ -109,7 +109,7 @@ class KernelBackend:
     """Implements ports.Backend over sysfs; a vendor adds its row and its board."""
 
     name: str
-    vendor: Vendor
+    vendor: VendorRow
 
     def __init__(
         self,

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from andon.model.device import Fault
-from andon.model.vendors import NVIDIA, VENDORS, Vendor, titles
+from andon.model.vendors import NVIDIA, VENDORS, VendorRow, titles
 
 _ON_WINDOWS = tuple(vendor for vendor in VENDORS if vendor.on_windows)
 _ON_LINUX_ONLY = tuple(vendor for vendor in VENDORS if not vendor.on_windows)
@@ -54,7 +54,7 @@ def has_nvidia_smi() -> bool:
     return shutil.which("nvidia-smi", path=path) is not None
 
 
-def _is_here(root: Path, vendor: Vendor) -> bool:
+def _is_here(root: Path, vendor: VendorRow) -> bool:
     return any((root / sign).exists() for sign in vendor.signs) or _bound(root, vendor.drivers)
 
 

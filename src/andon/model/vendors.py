@@ -30,7 +30,7 @@ class MaskVariable:
 
 
 @dataclass(frozen=True, slots=True)
-class Vendor:
+class VendorRow:
     """One vendor. Its backend is `andon.backends.NAME`, with the class `Name`."""
 
     name: str
@@ -94,7 +94,7 @@ class Vendor:
 _CUDA = MaskVariable("CUDA_VISIBLE_DEVICES", MaskEntry.UUID, hides_all="")
 _CUDA_ORDER = ("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
 
-NVIDIA: Final = Vendor(
+NVIDIA: Final = VendorRow(
     "nvidia",
     "NVIDIA",
     pci_id="0x10de",
@@ -129,7 +129,7 @@ NVIDIA: Final = Vendor(
     },
     install_any="lspci -nn -d 10de: # then get its driver from https://www.nvidia.com/drivers",
 )
-AMD: Final = Vendor(
+AMD: Final = VendorRow(
     "amd",
     "AMD",
     pci_id="0x1002",
@@ -145,7 +145,7 @@ AMD: Final = Vendor(
     device_files="/dev/dri/* /dev/kfd",
     log_search="-e amdgpu",
 )
-INTEL: Final = Vendor(
+INTEL: Final = VendorRow(
     "intel",
     "Intel",
     pci_id="0x8086",
@@ -159,7 +159,7 @@ INTEL: Final = Vendor(
     version_labels=("xe", "i915"),
     log_search="-e i915 -e xe",
 )
-SIMULATED: Final = Vendor(
+SIMULATED: Final = VendorRow(
     "sim", "simulated", masks=(_CUDA,), order=_CUDA_ORDER, reports_all_reasons=True
 )
 
@@ -171,17 +171,17 @@ _ROWS = {vendor.name: vendor for vendor in (*VENDORS, SIMULATED)}
 _ROWS_BY_BACKEND = _ROWS | {name: row for row in VENDORS for name in row.fallback_backends}
 
 
-def vendor_of(name: str) -> Vendor:
+def vendor_of(name: str) -> VendorRow:
     """The row of a device's vendor; one with nothing but a name for a third party's."""
-    return _ROWS.get(name) or Vendor(name, name)
+    return _ROWS.get(name) or VendorRow(name, name)
 
 
-def vendor_of_backend(name: str) -> Vendor:
+def vendor_of_backend(name: str) -> VendorRow:
     """The vendor that a backend reads: nvidia_smi reads NVIDIA's devices too."""
-    return _ROWS_BY_BACKEND.get(name) or Vendor(name, name)
+    return _ROWS_BY_BACKEND.get(name) or VendorRow(name, name)
 
 
-def titles(vendors: tuple[Vendor, ...] = VENDORS, last: str = "and") -> str:
+def titles(vendors: tuple[VendorRow, ...] = VENDORS, last: str = "and") -> str:
     """`NVIDIA, AMD and Intel`."""
     named = [vendor.title for vendor in vendors]
     if len(named) < 2:

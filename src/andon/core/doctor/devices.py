@@ -6,7 +6,7 @@ from andon.core.doctor.facts import MachineFacts
 from andon.core.doctor.findings import Check, Finding, failure, hinted, ok, warning
 from andon.core.sampling.masks import visibility
 from andon.model.device import DeviceStatus, Fault, State
-from andon.model.vendors import VENDORS, Vendor, vendor_of, vendor_of_backend
+from andon.model.vendors import VENDORS, VendorRow, vendor_of, vendor_of_backend
 
 SLOW_SECONDS = 2.0
 _SIMULATE = "andon status --simulate 4 # to try andon without a GPU"
@@ -119,7 +119,7 @@ def _mask(facts: MachineFacts) -> Iterator[Finding]:
         yield ok(Check.MASK, words if seen.source else seen.note or "", **place)
 
 
-def _dmesg(vendor: Vendor) -> str:
+def _dmesg(vendor: VendorRow) -> str:
     return f"sudo dmesg | grep -i {vendor.log_search or '-e gpu'}"
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from andon.core.doctor.facts import Library, MachineFacts, PciCard
 from andon.core.doctor.findings import Check, Finding, failure, ok, warning
-from andon.model.vendors import NVIDIA, VENDORS, Vendor, titles
+from andon.model.vendors import NVIDIA, VENDORS, VendorRow, titles
 
 _GIVEN_AWAY = ("vfio-pci", "pci-stub", "xen-pciback")
 _VERSION = re.compile(r"\.so\.(\d{2,4}\.\d+(?:\.\d+)?)$")
@@ -26,7 +26,7 @@ def judge(facts: MachineFacts) -> Iterator[Finding]:
         yield from _nvidia_modes(facts)
 
 
-def install_command(vendor: Vendor, distribution: tuple[str, ...]) -> str:
+def install_command(vendor: VendorRow, distribution: tuple[str, ...]) -> str:
     """The command that installs a vendor's driver on this distribution."""
     known = (vendor.install[name] for name in distribution if name in vendor.install)
     return next(known, vendor.install_any)
@@ -38,7 +38,7 @@ def version_of(library: Library) -> str | None:
     return found[1] if found else None
 
 
-def _loaded(vendor: Vendor, cards: list[PciCard], facts: MachineFacts) -> Iterator[Finding]:
+def _loaded(vendor: VendorRow, cards: list[PciCard], facts: MachineFacts) -> Iterator[Finding]:
     for driver in vendor.driver_names:
         driven = [card for card in cards if card.driver == driver]
         if not driven and not (driver == "nvidia" and facts.kernel.nvidia_version):
@@ -62,7 +62,7 @@ def _given_away(cards: list[PciCard]) -> Iterator[Finding]:
         yield ok(Check.PASSED_THROUGH, words, cards=len(given))
 
 
-def _undriven(vendor: Vendor, cards: list[PciCard], facts: MachineFacts) -> Iterator[Finding]:
+def _undriven(vendor: VendorRow, cards: list[PciCard], facts: MachineFacts) -> Iterator[Finding]:
     rivals = [card for card in cards if card.driver in vendor.rival_drivers]
     free = [card for card in cards if card.driver is None]
     if rivals:
@@ -82,7 +82,7 @@ def _undriven(vendor: Vendor, cards: list[PciCard], facts: MachineFacts) -> Iter
         yield from _not_loaded(vendor, free, facts)
 
 
-def _not_loaded(vendor: Vendor, free: list[PciCard], facts: MachineFacts) -> Iterator[Finding]:
+def _not_loaded(vendor: VendorRow, free: list[PciCard], facts: MachineFacts) -> Iterator[Finding]:
     words, fix = f"no driver is loaded for {_places(free)}", f"sudo modprobe {vendor.drivers[0]}"
     if not vendor.install:
         yield warning(Check.DRIVER_NOT_LOADED, words, fix, cards=len(free))

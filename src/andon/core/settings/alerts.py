@@ -17,6 +17,8 @@ from andon.core.settings.kinds import (
 from andon.model.alert import Level
 
 NOTIFIER_KINDS = ("alertmanager", "apprise", "command")
+"""The kinds that come with andon. Whether an installed package has another one is checked when the
+notifiers are opened."""
 TIMEOUT_SECONDS = 30.0
 LONGEST_TIMEOUT_SECONDS = 600.0
 HIDDEN = "***"
@@ -124,7 +126,7 @@ DEVICE = ValueKind('an index such as 3, or a UUID such as "GPU-…"', _device)
 NOTIFIER_COLUMNS = (
     TableKey("name", ValueKind("letters, digits, - and _", _name),
              "its name; must be unique"),
-    TableKey("kind", ValueKind(", ".join(NOTIFIER_KINDS), _one_of(*NOTIFIER_KINDS)),
+    TableKey("kind", ValueKind(f"{', '.join(NOTIFIER_KINDS)} or a package's own", _name),
              "how it sends"),
     TableKey("url", ValueKind("a URL such as slack://…", _url), "for apprise and alertmanager"),
     TableKey("command", ValueKind('a command such as ["/usr/bin/logger"]', _command),
@@ -167,7 +169,7 @@ def read_notifiers(raw: object, where: str, mistakes: Mistakes) -> tuple[Notifie
 
 
 def addresses(text: str) -> tuple[NotifierSettings, ...]:
-    """The notifiers of a file that have a valid address, whatever else is wrong with it."""
+    """The notifiers of a file whose kind or address can be tried, whatever else is wrong."""
     import tomllib
 
     try:
@@ -179,7 +181,8 @@ def addresses(text: str) -> tuple[NotifierSettings, ...]:
     for place, table in _tables(raw, "notifier", []):
         wanted = {c.name: table[c.name] for c in keys if c.name in table}
         values = _values(place, wanted, tuple(keys), [])
-        if "kind" in values and "url" in values:
+        foreign = values.get("kind", NOTIFIER_KINDS[0]) not in NOTIFIER_KINDS
+        if foreign or ("kind" in values and "url" in values):
             found.append(NotifierSettings(**{"name": place, **values}))
     return tuple(found)
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from andon.core.sampling.masks import in_pci_order
 from andon.model.device import Device
-from andon.model.vendors import MASKED, NVIDIA, MaskEntry, MaskVariable, Vendor
+from andon.model.vendors import MASKED, NVIDIA, MaskEntry, MaskVariable, VendorRow
 
 LEASE_VARIABLE = "ANDON_LEASE"
 NO_DEVICE = {mask.name: mask.hides_all for vendor in MASKED for mask in vendor.masks}
@@ -29,7 +29,7 @@ def environment(
 
 
 def _variables(
-    vendor: Vendor, chosen: Sequence[Device], everyone: Sequence[Device]
+    vendor: VendorRow, chosen: Sequence[Device], everyone: Sequence[Device]
 ) -> dict[str, str]:
     mine = [device for device in chosen if device.vendor == vendor.name]
     peers = [device for device in everyone if device.vendor == vendor.name]
@@ -38,7 +38,7 @@ def _variables(
 
 
 def _value(
-    vendor: Vendor, mask: MaskVariable, chosen: Sequence[Device], peers: Sequence[Device]
+    vendor: VendorRow, mask: MaskVariable, chosen: Sequence[Device], peers: Sequence[Device]
 ) -> str:
     if not chosen:
         return mask.hides_all
