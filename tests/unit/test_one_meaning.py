@@ -7,8 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from andon.cli import snapshot_source
+from andon.cli.main import run
 from andon.cli.show import cells
 from andon.cli.show.entries import entries
+from andon.cli.show.text import say
 from andon.core import alerting
 from andon.core.alerting import Moment, Observation
 from andon.core.conditions.heat import HeatThrottling, heat_limits, heat_throttling
@@ -20,7 +23,7 @@ from andon.core.explain.reasons import ReasonCode
 from andon.model.device import DeviceStatus, Limits, MemoryKind, Process, Snapshot
 from andon.model.throttling import REASONS
 from andon.units import GIB
-from tests.support.snapshots import AT, farm, h200
+from tests.support.snapshots import AT, FakeSampler, farm, h200
 
 HEAT = {ReasonCode.HEAT, ReasonCode.MEMORY_HEAT}
 TEXTS = st.sets(st.sampled_from([reason.name for reason in REASONS]), max_size=4).map(tuple)
@@ -176,3 +179,35 @@ def test_status_and_why_agree(used_gib: float, kind: MemoryKind) -> None:
     found = unattributed_bytes(status)
     assert (cells.unexplained(entries(node(status))[0]) is not None) == bool(found)
     assert (ReasonCode.UNATTRIBUTED_MEMORY in reasons(status)) == bool(found)
+
+
+# The commands.
+
+
+@pytest.mark.parametrize("command", [["status"], ["watch", "--count", "1"]], ids=lambda c: c[0])
+@pytest.mark.parametrize(("threshold", "yellow"), [("75", True), ("90", False)])
+def test_the_colours_of_a_command_follow_its_settings(
+    command: list[str],
+    threshold: str,
+    yellow: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    warm = node(device(slowdown=None, temperature_celsius=76))
+    monkeypatch.setattr(snapshot_source, "sampling", lambda choices: FakeSampler(warm))
+    monkeypatch.setenv("ANDON_CONFIG", "/dev/null")
+    monkeypatch.setenv("ANDON_ALERTS_THERMAL_CELSIUS", threshold)
+    run([*command, "--color", "always"])
+    assert (say("76 °C", "yellow").paint(color=True) in capsys.readouterr().out) == yellow
+
+
+def test_why_says_hot_from_the_threshold_of_its_settings(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    warm = node(device(slowdown=None, temperature_celsius=76))
+    monkeypatch.setattr(snapshot_source, "sampling", lambda choices: FakeSampler(warm, warm))
+    monkeypatch.setenv("ANDON_CONFIG", "/dev/null")
+    for threshold, hot in (("75", True), ("80", False)):
+        monkeypatch.setenv("ANDON_ALERTS_THERMAL_CELSIUS", threshold)
+        run(["why", "--seconds", "0"])
+        assert ("Hot: 76 °C" in capsys.readouterr().out) == hot
