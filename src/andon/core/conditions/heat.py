@@ -13,8 +13,12 @@ from andon.model.throttling import (
     TEMPERATURE_LIMIT,
 )
 
-HEAT_REASONS = frozenset({SW_THERMAL.name, HW_THERMAL.name})
+_SW, _HW, _SLOWDOWN = SW_THERMAL.name, HW_THERMAL.name, HW_SLOWDOWN.name
+_BRAKE, _LIMIT = POWER_BRAKE.name, TEMPERATURE_LIMIT.name
+HEAT_REASONS = frozenset({_SW, _HW})
 """The throttle reasons that mean heat whatever the temperature."""
+PERHAPS_HEAT = HEAT_REASONS | {_SLOWDOWN, _LIMIT}
+"""Those, and the reasons that mean heat at a high temperature."""
 
 
 class HeatLimits(NamedTuple):
@@ -36,16 +40,24 @@ class HeatThrottling(IntEnum):
     HARDWARE = 2
 
 
+_NONE, _BY_DRIVER, _BY_HARDWARE = HeatThrottling  # a member's own lookup is slow
+
+
+def hot_from(slowdown: float | None, figures: Thresholds) -> float:
+    """From which temperature a device with this slowdown temperature is hot."""
+    shown = figures.thermal_celsius
+    if slowdown is None:
+        return shown
+    notify = slowdown - figures.thermal_margin_celsius
+    return notify if notify < shown else shown
+
+
 def heat_limits(slowdown: float | None, figures: Thresholds) -> HeatLimits:
     """The limits of a device with this slowdown temperature."""
+    shown = hot_from(slowdown, figures)
     if slowdown is None:
-        return HeatLimits(
-            figures.thermal_celsius,
-            figures.thermal_notify_celsius,
-            figures.thermal_critical_celsius,
-        )
-    notify = slowdown - figures.thermal_margin_celsius
-    return HeatLimits(min(figures.thermal_celsius, notify), notify, slowdown)
+        return HeatLimits(shown, figures.thermal_notify_celsius, figures.thermal_critical_celsius)
+    return HeatLimits(shown, slowdown - figures.thermal_margin_celsius, slowdown)
 
 
 def heat_throttling(
@@ -60,16 +72,16 @@ def heat_throttling(
     slowdown without its cause: that is heat at the device's own slowdown temperature. AMD sets its
     temperature limiter on healthy cards too: that is heat where the device is hot.
     """
-    if not reasons:
-        return HeatThrottling.NONE
-    if HW_THERMAL.name in reasons:
-        return HeatThrottling.HARDWARE
-    unexplained = HW_SLOWDOWN.name in reasons and POWER_BRAKE.name not in reasons
+    if PERHAPS_HEAT.isdisjoint(reasons):
+        return _NONE
+    if _HW in reasons:
+        return _BY_HARDWARE
+    unexplained = _SLOWDOWN in reasons and _BRAKE not in reasons
     if unexplained and slowdown is not None and celsius is not None and celsius >= slowdown:
-        return HeatThrottling.HARDWARE
-    if SW_THERMAL.name in reasons:
-        return HeatThrottling.DRIVER
-    limited = TEMPERATURE_LIMIT.name in reasons and celsius is not None
-    if limited and (celsius or 0) >= heat_limits(slowdown, figures).shown:
-        return HeatThrottling.DRIVER
-    return HeatThrottling.NONE
+        return _BY_HARDWARE
+    if _SW in reasons:
+        return _BY_DRIVER
+    limited = _LIMIT in reasons and celsius is not None
+    if limited and (celsius or 0) >= hot_from(slowdown, figures):
+        return _BY_DRIVER
+    return _NONE

@@ -12,9 +12,11 @@ from andon.core.conditions.finding import ALL, ENDED, NEITHER, UNKNOWN, Judgemen
 from andon.core.conditions.forecast import arrival
 from andon.core.conditions.heat import (
     HEAT_REASONS,
+    PERHAPS_HEAT,
     HeatThrottling,
     heat_limits,
     heat_throttling,
+    hot_from,
 )
 from andon.core.conditions.thresholds import (
     CLOCK_LOSS_CLEAR_PERCENT,
@@ -37,7 +39,8 @@ BUSY_PERCENT = 50
 DESIGNED_SHARE = 0.98  # of its design power limit
 SURELY_SECONDS = 600.0
 
-NOT_SLOWED = HeatThrottling.NONE
+NOT_SLOWED, BY_HARDWARE = HeatThrottling.NONE, HeatThrottling.HARDWARE
+CAP, BRAKE, SLOWDOWN = POWER_CAP.name, POWER_BRAKE.name, HW_SLOWDOWN.name
 
 Judge = Callable[[DeviceView], Judgement | None]
 
@@ -47,15 +50,20 @@ def thermal(seen: DeviceView) -> Judgement | None:
     now, slowdown = seen.sample.temperature_celsius, seen.device.limits.slowdown_celsius
     if now is None:
         return UNKNOWN
-    limits, reasons = heat_limits(slowdown, seen.figures), seen.reasons
-    first, critical = limits.shown, limits.critical
-    slowed = heat_throttling(reasons, now, slowdown, seen.figures) if reasons else NOT_SLOWED
-    hardware = slowed is HeatThrottling.HARDWARE
+    reasons, first = seen.reasons, hot_from(slowdown, seen.figures)
+    cool = slowdown is not None and now <= first - THERMAL_CLEAR_CELSIUS
+    if cool and (not reasons or HEAT_REASONS.isdisjoint(reasons)):
+        return None  # most devices, most of the time
+    _, notify_from, critical = heat_limits(slowdown, seen.figures)
+    slowed = NOT_SLOWED
+    if reasons and not PERHAPS_HEAT.isdisjoint(reasons):
+        slowed = heat_throttling(reasons, now, slowdown, seen.figures)
+    hardware = slowed is BY_HARDWARE
     if now <= first - THERMAL_CLEAR_CELSIUS and now <= critical - CRITICAL_CLEAR_CELSIUS:
         return None if not hardware else Judgement(0, 0b011)
     holds = 0
     if now >= first:
-        notify = now >= limits.notify or slowed > 0
+        notify = now >= notify_from or slowed > 0
         holds = 0b001 | notify << 1 | (now >= critical or hardware) << 2
     calm = 0b011 if now <= first - THERMAL_CLEAR_CELSIUS else 0
     if now <= critical - CRITICAL_CLEAR_CELSIUS and not hardware:
@@ -90,11 +98,13 @@ def throttle_thermal(seen: DeviceView) -> Judgement | None:
     reasons = seen.reasons
     if not reasons:
         return None if reasons is not None else UNKNOWN
+    if PERHAPS_HEAT.isdisjoint(reasons):
+        return None
     now, limit = seen.sample.temperature_celsius, seen.device.limits.slowdown_celsius
     slowed = heat_throttling(reasons, now, limit, seen.figures)
     if not slowed:
         return None
-    holds, calm = (0b11, 0) if slowed is HeatThrottling.HARDWARE else (0b01, 0b10)
+    holds, calm = (0b11, 0) if slowed is BY_HARDWARE else (0b01, 0b10)
     certain = not HEAT_REASONS.isdisjoint(reasons)
     return Judgement(holds, calm, now, None, limit, (HEAT_REASONS, seen.track) if certain else ())
 
@@ -104,7 +114,7 @@ def throttle_power(seen: DeviceView) -> Judgement | None:
     reasons, sample, highest = seen.reasons, seen.sample, seen.device.limits.sm_clock_mhz
     if reasons is None or not highest:
         return UNKNOWN
-    if POWER_CAP.name not in reasons:
+    if CAP not in reasons:
         return None
     busy = sample.utilization_percent
     if busy is not None and busy < BUSY_PERCENT:
@@ -118,7 +128,7 @@ def throttle_power(seen: DeviceView) -> Judgement | None:
     loss = 100.0 * (1 - sample.sm_clock_mhz / highest)
     if loss <= most - CLOCK_LOSS_CLEAR_PERCENT:
         return None
-    details = ((POWER_CAP.name,), seen.track)
+    details = ((CAP,), seen.track)
     return Judgement(1, 0, loss, most, limit, details) if loss > most else NEITHER
 
 
@@ -127,14 +137,14 @@ def throttle_hardware(seen: DeviceView) -> Judgement | None:
     reasons = seen.reasons
     if not reasons:
         return None if reasons is not None else UNKNOWN
-    if POWER_BRAKE.name in reasons:
-        return Judgement(0b10, 0b01, details=((POWER_BRAKE.name,), seen.track))
-    if HW_SLOWDOWN.name not in reasons:
+    if BRAKE in reasons:
+        return Judgement(0b10, 0b01, details=((BRAKE,), seen.track))
+    if SLOWDOWN not in reasons:
         return None
     now, limit = seen.sample.temperature_celsius, seen.device.limits.slowdown_celsius
     if heat_throttling(reasons, now, limit, seen.figures):
         return None
-    return Judgement(0b01, 0b10, details=((HW_SLOWDOWN.name,), seen.track))
+    return Judgement(0b01, 0b10, details=((SLOWDOWN,), seen.track))
 
 
 def fan(seen: DeviceView) -> Judgement | None:
@@ -164,10 +174,10 @@ def unattributed_memory(seen: DeviceView) -> Judgement | None:
     calm = UNATTRIBUTED_CLEAR_SHARE * seen.figures.unattributed_percent / 100 * total
     if used <= calm:
         return None  # even all of it would not be much
-    spare = unattributed_bytes(seen.status, seen.divided)
+    spare = seen.status.memory_unattributed_bytes
     if spare is None:
         return UNKNOWN
-    if spare <= calm:
+    if spare <= calm or not unattributed_bytes(seen.status, seen.divided):
         return None
     share = round(100.0 * spare / total, 1)
     busy = seen.sample.utilization_percent
